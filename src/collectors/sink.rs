@@ -1,0 +1,136 @@
+//! Where collectors put what they read. The session keeps a second handle, so that what was read before a source
+//! hung is not lost with it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::model::{CollectorRecord, LogLine, Number, Process, RawUnit, Series, SeriesDef, SeriesKind, Unavailable};
+
+/// More series than this from one collector are not recorded, whatever the host shows (10 000 interfaces …).
+const MAX_SERIES: usize = 40_000;
+/// More recognised log lines than this are only counted.
+const MAX_LOG_LINES: usize = 200;
+
+/// A handle to one collector's record of the current window.
+#[derive(Debug, Clone)]
+pub struct Sink(Arc<Mutex<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    record: CollectorRecord,
+    defs: &'static [SeriesDef],
+    index: HashMap<&'static str, HashMap<String, usize>>,
+}
+
+impl Sink {
+    /// An empty record for a collector with these series.
+    pub fn new(defs: &'static [SeriesDef]) -> Self {
+        Self(Arc::new(Mutex::new(Inner { record: CollectorRecord::default(), defs, index: HashMap::new() })))
+    }
+
+    /// A counter's value, for the whole host (`instance` "") or one instance, at the current sample.
+    pub fn count(&self, series: &'static str, instance: &str, value: u64) {
+        self.put(series, instance, Number::Whole(value));
+    }
+
+    /// A level, for the whole host (`instance` "") or one instance, at the current sample.
+    pub fn level(&self, series: &'static str, instance: &str, value: f64) {
+        self.put(series, instance, Number::Real(value));
+    }
+
+    /// Says why a series, or all series that begin with `prefix`, are missing; for one instance if it is not "".
+    pub fn gap(&self, prefix: &str, instance: &str, gap: Unavailable) {
+        let key = if instance.is_empty() { prefix.to_owned() } else { format!("{prefix}|{instance}") };
+        self.lock().record.gaps.entry(key).or_insert(gap);
+    }
+
+    /// A name for an instance (`process`, `cgroup`, `device` …).
+    pub fn label(&self, instance: &str, key: &str, value: impl Into<String>) {
+        let mut inner = self.lock();
+        let labels = inner.record.labels.entry(instance.to_owned()).or_default();
+        labels.insert(key.to_owned(), value.into());
+    }
+
+    /// A line of evidence.
+    pub fn log(&self, line: LogLine) {
+        let mut inner = self.lock();
+        if inner.record.log.len() < MAX_LOG_LINES {
+            inner.record.log.push(line);
+        }
+    }
+
+    /// The table of processes, at the end of the window.
+    pub fn processes(&self, table: Vec<Process>) {
+        self.lock().record.processes = table;
+    }
+
+    /// Index of the sample that is being taken.
+    #[must_use]
+    pub fn current(&self) -> usize {
+        self.lock().record.times.len()
+    }
+
+    /// Ends a sample: all of it was read at `time` (seconds since the window's start).
+    pub fn end_sample(&self, time: f64, jittered: bool) {
+        let mut inner = self.lock();
+        inner.record.times.push(time);
+        inner.record.jittered += u32::from(jittered);
+    }
+
+    /// Changes the record directly: what the session knows and the collector does not.
+    pub fn with_record<T>(&self, change: impl FnOnce(&mut CollectorRecord) -> T) -> T {
+        change(&mut self.lock().record)
+    }
+
+    /// The finished record: every series has one value per sample time, and they are sorted by name and instance.
+    #[must_use]
+    pub fn into_record(self) -> CollectorRecord {
+        let mut record = std::mem::take(&mut self.lock().record);
+        let samples = record.times.len();
+        for series in &mut record.series {
+            series.values.resize(samples, None);
+        }
+        record.series.sort_by(|a, b| (&a.name, &a.instance).cmp(&(&b.name, &b.instance)));
+        record
+    }
+
+    fn put(&self, name: &'static str, instance: &str, value: Number) {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        let current = inner.record.times.len();
+        let known = inner.index.get(name).and_then(|of| of.get(instance)).copied();
+        let at = match known {
+            Some(at) => at,
+            None => {
+                if inner.record.series.len() >= MAX_SERIES {
+                    return;
+                }
+                let (kind, unit) = inner
+                    .defs
+                    .iter()
+                    .find(|def| def.name == name)
+                    .map_or((SeriesKind::Gauge, RawUnit::Count), |def| (def.kind, def.unit));
+                debug_assert!(inner.defs.iter().any(|def| def.name == name), "{name} is not declared");
+                let instance_name = (!instance.is_empty()).then(|| instance.to_owned());
+                inner.record.series.push(Series {
+                    name: name.to_owned(),
+                    instance: instance_name,
+                    kind,
+                    unit,
+                    values: Vec::new(),
+                });
+                let at = inner.record.series.len() - 1;
+                inner.index.entry(name).or_default().insert(instance.to_owned(), at);
+                at
+            }
+        };
+        if let Some(series) = inner.record.series.get_mut(at) {
+            series.values.resize(current, None);
+            series.values.push(Some(value));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,74 @@
+//! /proc as a directory of processes: thousands of small reads, so each costs one open, one read and one close.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, RawDir, openat};
+
+use super::SourceError;
+
+/// An open /proc.
+#[derive(Debug)]
+pub struct ProcessDir {
+    dir: OwnedFd,
+    /// Where it is, for the messages.
+    path: PathBuf,
+    recorded: bool,
+}
+
+impl ProcessDir {
+    pub(super) fn open(path: &Path, recorded: bool) -> Result<Self, SourceError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(|e| SourceError::io("proc", &io::Error::from(e)))?;
+        Ok(Self { dir, path: path.to_owned(), recorded })
+    }
+
+    /// Whether this is a recorded tree, whose directory must be opened anew at each instant.
+    pub fn is_recorded(&self) -> bool {
+        self.recorded
+    }
+
+    /// The ids in the directory (`""` for /proc itself, `1234/task` for threads), in the order the kernel lists them.
+    pub fn list(&self, below: &str, ids: &mut Vec<u32>) -> Result<(), SourceError> {
+        ids.clear();
+        let name = if below.is_empty() { "." } else { below };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{below}"), &io::Error::from(e));
+        let dir = openat(&self.dir, name, flags, Mode::empty()).map_err(fail)?;
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 32 * 1024];
+        let mut entries = RawDir::new(dir, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(fail)?;
+            if let Ok(id) = entry.file_name().to_string_lossy().parse::<u32>() {
+                ids.push(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `1234/stat` and the like into `buffer`, which grows when the file does not fit, and returns what was read.
+    pub fn read<'b>(&self, name: &str, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SourceError> {
+        let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
+        if buffer.len() < 4096 {
+            buffer.resize(4096, 0);
+        }
+        loop {
+            let file = openat(&self.dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
+            let read = rustix::io::read(&file, &mut buffer[..]).map_err(fail)?;
+            // A process file comes whole in one read if the buffer has room for it.
+            if read < buffer.len() || buffer.len() >= 1 << 20 {
+                return Ok(buffer.get(..read).unwrap_or_default());
+            }
+            buffer.resize(buffer.len() * 4, 0);
+        }
+    }
+}
+
+impl std::fmt::Display for ProcessDir {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.path.display())
+    }
+}

@@ -1,0 +1,3 @@
+//! The rdiag command.
+
+fn main() {}

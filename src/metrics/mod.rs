@@ -1,0 +1,115 @@
+//! Recording → Metrics: deltas, rates, ratios and their statistics. Pure: the same recording gives the same metrics.
+
+mod delta;
+mod formula;
+mod process;
+
+use std::collections::BTreeMap;
+
+use crate::model::recording::{CollectorRecord, Series, Window};
+use crate::model::{Facts, MetricDef, Metrics, Per, Reading, Reason, Unavailable};
+
+/// The series of a window by name, with the record that each belongs to.
+pub(crate) struct Table<'w> {
+    series: BTreeMap<&'w str, Vec<(&'w CollectorRecord, &'w Series)>>,
+    window: &'w Window,
+    facts: &'w Facts,
+}
+
+/// Computes every metric of the catalogue over one window. `catalogue` pairs each metric with its collector's id.
+#[must_use]
+pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]) -> Metrics {
+    let mut table = Table { series: BTreeMap::new(), window, facts };
+    for record in window.collectors.values() {
+        for series in &record.series {
+            table.series.entry(series.name.as_str()).or_default().push((record, series));
+        }
+    }
+    let mut metrics = Metrics { intervals: intervals(window), seconds: window.seconds, ..Metrics::default() };
+    for (collector, def) in catalogue {
+        metrics.readings.insert(def.id.to_owned(), reading(&table, collector, def));
+        let notes = disturbances(window, collector);
+        if !notes.is_empty() {
+            metrics.notes.insert(def.id.to_owned(), notes);
+        }
+        if let (Some(dimension), Some(record)) = (def.dimension, window.collectors.get(*collector)) {
+            let names = metrics.labels.entry(dimension.to_owned()).or_default();
+            for (instance, labels) in &record.labels {
+                let known = names.entry(instance.clone()).or_default();
+                known.extend(labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+        }
+    }
+    process::add_labels(window, &mut metrics);
+    metrics
+}
+
+/// How many intervals a window has; an interrupted one may have less than it was meant to.
+fn intervals(window: &Window) -> usize {
+    if window.interval_seconds <= 0.0 {
+        return 1;
+    }
+    ((window.seconds / window.interval_seconds).round() as usize).clamp(1, 100_000)
+}
+
+/// What speaks against trusting the readings of a collector in this window.
+fn disturbances(window: &Window, collector: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    if window.suspended_seconds > 0.5 {
+        notes.push(format!(
+            "the machine was suspended or paused for {:.1} s within the window",
+            window.suspended_seconds
+        ));
+    }
+    let Some(record) = window.collectors.get(collector) else { return notes };
+    if record.jittered > 0 {
+        notes.push(format!(
+            "{} of {} readings were slow, so their time is uncertain",
+            record.jittered,
+            record.times.len()
+        ));
+    }
+    if record.missed > 0 {
+        notes.push(format!("{} readings came too late and were left out", record.missed));
+    }
+    if let (Some(gap), false) = (&record.unavailable, record.times.is_empty()) {
+        notes.push(format!("the source failed within the window: {}", gap.why));
+    }
+    notes
+}
+
+/// The best source that gives anything; otherwise the gap of the best source.
+fn reading(table: &Table<'_>, collector: &str, def: &MetricDef) -> Reading {
+    let mut gap: Option<Unavailable> = None;
+    let mut all_failed: Option<Reading> = None;
+    for (rank, formula) in def.sources.iter().enumerate() {
+        let outcome = match formula.per {
+            Per::Process(field) => process::field(table, field, false),
+            Per::ProcessRate(field) => process::field(table, field, true),
+            Per::WaitOfTasks => process::wait_of_tasks(table),
+            _ => formula::evaluate(table, collector, formula),
+        };
+        match outcome {
+            Ok((instances, source)) => {
+                let any = instances.values().any(Result::is_ok);
+                let reading = Reading::Measured {
+                    unit: def.unit,
+                    dimension: def.dimension.map(str::to_owned),
+                    source,
+                    rank,
+                    instances,
+                };
+                if any {
+                    return reading;
+                }
+                all_failed.get_or_insert(reading);
+            }
+            Err(found) => {
+                gap.get_or_insert(found);
+            }
+        }
+    }
+    all_failed.unwrap_or_else(|| {
+        Reading::Unavailable(gap.unwrap_or_else(|| Unavailable::new(Reason::Absent, "the metric has no source")))
+    })
+}

@@ -1,0 +1,238 @@
+//! Metrics from the table of processes.
+
+use std::collections::BTreeMap;
+
+use super::formula::{Outcome, Part, Quotient, describe, statistics};
+use super::{Table, intervals};
+use crate::model::metric::ProcessField;
+use crate::model::recording::{CollectorRecord, Process, ProcessPoint, Window};
+use crate::model::{Facts, Metrics, Reason, Unavailable};
+
+/// The collector whose record holds the table.
+const COLLECTOR: &str = "processes";
+/// Of a level that every process has, only this many of the largest are kept.
+const MAX_LEVELS: usize = 100;
+/// The instance that sums up those not kept.
+const OTHERS: &str = "(others)";
+
+/// A process's name among the instances: the pid alone is reused.
+fn instance(process: &Process) -> String {
+    format!("{}:{}", process.pid, process.start_ticks)
+}
+
+fn record<'w>(table: &Table<'w>) -> Result<&'w CollectorRecord, Unavailable> {
+    let record = table.window.collectors.get(COLLECTOR);
+    let record =
+        record.ok_or_else(|| Unavailable::new(Reason::Absent, "processes were not collected in this window"))?;
+    match (&record.unavailable, record.processes.is_empty()) {
+        (Some(gap), true) => Err(gap.clone()),
+        (None, true) => Err(Unavailable::new(Reason::NotVisible, "/proc shows no process")),
+        _ => Ok(record),
+    }
+}
+
+/// A counter or level of a point in base units; none where its file could not be read.
+fn value(field: ProcessField, point: &ProcessPoint, facts: &Facts) -> Option<f64> {
+    let tick = 1.0 / facts.ticks_per_second.max(1) as f64;
+    let page = facts.page_size as f64;
+    Some(match field {
+        ProcessField::Cpu => point.utime.saturating_add(point.stime) as f64 * tick,
+        ProcessField::RunDelay => point.wait_ns? as f64 * 1e-9,
+        ProcessField::MajorFaults => point.major_faults as f64,
+        ProcessField::MinorFaults => point.minor_faults as f64,
+        ProcessField::Resident | ProcessField::ResidentGrowth => point.resident_pages as f64 * page,
+        ProcessField::Swap => point.swap_kb? as f64 * 1024.0,
+        ProcessField::ReadBytes => point.read_bytes? as f64,
+        ProcessField::WriteBytes => point.write_bytes? as f64,
+        ProcessField::VoluntarySwitches => point.voluntary_switches? as f64,
+        ProcessField::InvoluntarySwitches => point.involuntary_switches? as f64,
+        ProcessField::Threads => f64::from(point.threads),
+    })
+}
+
+fn is_level(field: ProcessField) -> bool {
+    matches!(field, ProcessField::Resident | ProcessField::Swap | ProcessField::Threads)
+}
+
+/// One field for every process that has any of it.
+pub(super) fn field(table: &Table<'_>, field: ProcessField, per_second: bool) -> Outcome {
+    let record = record(table)?;
+    let mut instances = BTreeMap::new();
+    let mut readable = false;
+    for process in &record.processes {
+        if is_level(field) {
+            let last = process.points.iter().rev().find_map(|point| value(field, point, table.facts));
+            readable |= last.is_some();
+            if let Some(level) = last.filter(|level| *level > 0.0) {
+                let spread = vec![Some(level); intervals(table.window)];
+                instances.insert(instance(process), Ok(describe(level, level, &[level], spread)));
+            }
+            continue;
+        }
+        let parts = parts(record, process, field, table.facts);
+        readable |= !parts.is_empty();
+        if parts.iter().all(|part| part.over <= 0.0) {
+            continue;
+        }
+        let quotient = if per_second { Quotient::Rate } else { Quotient::Total };
+        let stats = statistics(&parts, quotient, intervals(table.window), table.window.interval_seconds, 0.0);
+        instances.insert(instance(process), stats);
+    }
+    if !readable {
+        return Err(unreadable(record, field));
+    }
+    if is_level(field) {
+        keep_largest(&mut instances, intervals(table.window));
+    }
+    if instances.is_empty() {
+        let none = describe(0.0, 0.0, &[0.0], vec![Some(0.0); intervals(table.window)]);
+        instances.insert(OTHERS.to_owned(), Ok(none));
+    }
+    Ok((instances, source(field).to_owned()))
+}
+
+fn keep_largest(instances: &mut BTreeMap<String, Result<crate::model::Stats, Unavailable>>, count: usize) {
+    if instances.len() <= MAX_LEVELS {
+        return;
+    }
+    let mut sizes: Vec<f64> = instances.values().flatten().map(|stats| stats.mean).collect();
+    sizes.sort_by(|a, b| b.total_cmp(a));
+    let least = sizes.get(MAX_LEVELS - 1).copied().unwrap_or(0.0);
+    let mut others = 0.0;
+    instances.retain(|_, stats| match stats {
+        Ok(stats) if stats.mean < least => {
+            others += stats.mean;
+            false
+        }
+        _ => true,
+    });
+    instances.insert(OTHERS.to_owned(), Ok(describe(others, others, &[others], vec![Some(others); count])));
+}
+
+/// Why a field has no value for any process.
+fn unreadable(record: &CollectorRecord, field: ProcessField) -> Unavailable {
+    let file = source(field).split(',').next().unwrap_or_default();
+    let told = record.gaps.iter().find(|(key, _)| file.ends_with(key.as_str()));
+    told.map(|(_, gap)| gap.clone())
+        .unwrap_or_else(|| Unavailable::new(Reason::Absent, format!("{file} gave nothing for any process")))
+}
+
+fn source(field: ProcessField) -> &'static str {
+    match field {
+        ProcessField::Cpu => "/proc/PID/stat, fields 14 and 15",
+        ProcessField::RunDelay => "/proc/PID/schedstat, field 2",
+        ProcessField::MajorFaults => "/proc/PID/stat, field 12",
+        ProcessField::MinorFaults => "/proc/PID/stat, field 10",
+        ProcessField::Resident | ProcessField::ResidentGrowth => "/proc/PID/stat, field 24",
+        ProcessField::Swap => "/proc/PID/status, VmSwap",
+        ProcessField::ReadBytes => "/proc/PID/io, read_bytes",
+        ProcessField::WriteBytes => "/proc/PID/io, write_bytes",
+        ProcessField::VoluntarySwitches => "/proc/PID/status, voluntary_ctxt_switches",
+        ProcessField::InvoluntarySwitches => "/proc/PID/status, nonvoluntary_ctxt_switches",
+        ProcessField::Threads => "/proc/PID/stat, field 20",
+    }
+}
+
+/// The changes of a field between the samples in which it moved. What a process that was born within the window shows
+/// at its first sample happened within the window too.
+fn parts(record: &CollectorRecord, process: &Process, field: ProcessField, facts: &Facts) -> Vec<Part> {
+    let time = |at: u16| record.times.get(usize::from(at)).copied().unwrap_or(0.0);
+    let mut parts = Vec::new();
+    let mut before: Option<(u16, f64)> = if process.first > 0 { Some((process.first - 1, 0.0)) } else { None };
+    for point in &process.points {
+        let Some(now) = value(field, point, facts) else { continue };
+        if let Some((at, then)) = before
+            && point.at > at
+        {
+            // Nothing moved between the sample before this one and the last point: the change is of this interval.
+            let idle_until = point.at - 1;
+            if idle_until > at {
+                parts.push(Part {
+                    from: time(at),
+                    to: time(idle_until),
+                    over: 0.0,
+                    under: time(idle_until) - time(at),
+                });
+            }
+            let (from, to) = (time(idle_until.max(at)), time(point.at));
+            let grown = if field == ProcessField::ResidentGrowth { now - then } else { (now - then).max(0.0) };
+            parts.push(Part { from, to, over: grown, under: to - from });
+        }
+        before = Some((point.at, now));
+    }
+    if let Some((at, _)) = before
+        && process.last > at
+    {
+        parts.push(Part { from: time(at), to: time(process.last), over: 0.0, under: time(process.last) - time(at) });
+    }
+    parts
+}
+
+/// Time that tasks waited for a CPU, per time they wanted one, over all processes that could be read.
+pub(super) fn wait_of_tasks(table: &Table<'_>) -> Outcome {
+    let record = record(table)?;
+    let count = record.times.len();
+    let mut waited = vec![0.0; count];
+    let mut ran = vec![0.0; count];
+    let mut readable = false;
+    for process in &record.processes {
+        let mut before: Option<(f64, f64)> = (process.first > 0).then_some((0.0, 0.0));
+        for point in &process.points {
+            let (Some(wait), Some(run)) = (point.wait_ns, point.run_ns) else { continue };
+            let now = (wait as f64 * 1e-9, run as f64 * 1e-9);
+            readable |= run > 0;
+            if let Some(then) = before
+                && now.0 >= then.0
+                && now.1 >= then.1
+                && let (Some(w), Some(r)) = (waited.get_mut(usize::from(point.at)), ran.get_mut(usize::from(point.at)))
+            {
+                *w += now.0 - then.0;
+                *r += now.1 - then.1;
+            }
+            before = Some(now);
+        }
+    }
+    if !readable {
+        return Err(unreadable(record, ProcessField::RunDelay));
+    }
+    let mut parts = Vec::new();
+    for at in 1..count {
+        let (from, to) =
+            (record.times.get(at - 1).copied().unwrap_or(0.0), record.times.get(at).copied().unwrap_or(0.0));
+        let (w, r) = (waited.get(at).copied().unwrap_or(0.0), ran.get(at).copied().unwrap_or(0.0));
+        parts.push(Part { from, to, over: w, under: w + r });
+    }
+    let stats = statistics(&parts, Quotient::Rate, intervals(table.window), table.window.interval_seconds, 0.0);
+    let source = "/proc/PID/schedstat, fields 1 and 2, of the processes seen";
+    Ok((BTreeMap::from([(String::new(), stats)]), source.to_owned()))
+}
+
+/// Names for the processes that appear in some reading.
+pub(super) fn add_labels(window: &Window, metrics: &mut Metrics) {
+    let Some(record) = window.collectors.get(COLLECTOR) else { return };
+    let mut wanted = std::collections::BTreeSet::new();
+    for reading in metrics.readings.iter().filter(|(id, _)| id.starts_with("process.")).map(|(_, reading)| reading) {
+        if let crate::model::Reading::Measured { instances, .. } = reading {
+            wanted.extend(instances.keys().cloned());
+        }
+    }
+    let names = metrics.labels.entry("process".to_owned()).or_default();
+    for process in &record.processes {
+        let key = instance(process);
+        if !wanted.contains(&key) {
+            continue;
+        }
+        let labels = names.entry(key).or_default();
+        labels.insert("name".into(), process.comm.clone());
+        labels.insert("pid".into(), process.pid.to_string());
+        let more = [("command", &process.command), ("cgroup", &process.cgroup)];
+        for (name, text) in more {
+            if let Some(text) = text {
+                labels.insert(name.into(), text.clone());
+            }
+        }
+        if let Some(uid) = process.uid {
+            labels.insert("uid".into(), uid.to_string());
+        }
+    }
+}

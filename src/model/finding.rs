@@ -1,0 +1,127 @@
+//! Findings: one per rule and instance, with everything that led to it.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Confidence, Kind, Resource, Status, Unavailable, Unit};
+
+/// The outcome of one rule for one instance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Rule id.
+    pub id: String,
+    /// What it looks at, in a few words.
+    pub title: String,
+    /// Row of the matrix.
+    pub resource: Resource,
+    /// Column of the matrix.
+    pub kind: Kind,
+    /// Device, mount, cgroup …; none for the whole host.
+    pub instance: Option<String>,
+    /// The verdict.
+    pub status: Status,
+    /// How far to trust it.
+    pub confidence: Confidence,
+    /// What lowers the confidence.
+    pub confidence_reasons: Vec<String>,
+    /// The sentence for people.
+    pub summary: String,
+    /// The judged value over the window, in `unit`.
+    pub value: Option<f64>,
+    /// Base unit of `value`.
+    pub unit: Unit,
+    /// The conditions in force, by status word.
+    pub threshold: Threshold,
+    /// Length of the window in seconds.
+    pub window_seconds: f64,
+    /// Intervals in a row for which the fired condition held, and how many the window had.
+    pub held_intervals: Option<(usize, usize)>,
+    /// Readings that the rule looked at.
+    pub evidence: Vec<Evidence>,
+    /// Who is behind it.
+    pub culprit: Option<Culprit>,
+    /// Kernel log lines behind it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
+    /// Why it could not be judged, for `unknown` and `skipped`.
+    pub unavailable: Option<Unavailable>,
+    /// What refuted it, when a fired condition was overruled.
+    pub refuted_by: Option<String>,
+    /// Why this threshold.
+    pub why: String,
+    /// The commands that show the same by hand.
+    pub verify: String,
+    /// What to do next.
+    pub next: Vec<NextStep>,
+}
+
+/// The conditions of a rule as they were in force, and where they come from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Threshold {
+    /// By status word (`info`, `warning`, `critical`): the expression over `value`.
+    pub conditions: BTreeMap<String, String>,
+    /// Intervals in a row that are needed.
+    #[serde(rename = "for", default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<usize>,
+    /// `default`, or the file that overrides it.
+    pub origin: String,
+}
+
+/// A pointer to a reading, with what it said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// Metric id; resolves in `explain` and in the recording.
+    pub metric: String,
+    /// Instance, if the metric has instances.
+    pub instance: Option<String>,
+    /// Index of the window in the recording.
+    pub window: usize,
+    /// Mean over the window.
+    pub mean: Option<f64>,
+    /// Largest interval.
+    pub max: Option<f64>,
+    /// Total change.
+    pub total: Option<f64>,
+    /// Base unit.
+    pub unit: Unit,
+    /// File and field it was read from.
+    pub source: String,
+}
+
+/// Who is behind a finding, with the share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Culprit {
+    /// What it is: `process`, `cgroup`, `device`, `interface`, `mount`, `socket`, `log` …
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Process ids, at most five, the largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
+    /// How many processes or things share this name.
+    pub count: usize,
+    /// Its share of the whole, 0–1.
+    pub share: Option<f64>,
+    /// Its value, in `unit`.
+    pub value: Option<f64>,
+    /// Unit of `value`.
+    pub unit: Option<Unit>,
+    /// Metric by which it was found.
+    pub metric: Option<String>,
+    /// More names: command line, control group, owner.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Something to do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NextStep {
+    /// The step, in a sentence or a command.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// Whether it changes the host; steps that only read come first.
+    #[serde(default)]
+    pub changes_host: bool,
+}

@@ -1,0 +1,220 @@
+//! Definitions: the raw series that collectors record, and the metrics derived from them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{RawUnit, Unit};
+
+/// How a raw series behaves between two samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SeriesKind {
+    /// A total that only grows; a step back is a reset.
+    Counter,
+    /// A total kept in 32 bits: a step back may be a wrap.
+    Counter32,
+    /// A total that may step back a little (idle and iowait in /proc/stat); such a step counts as 0.
+    CounterStepsBack,
+    /// A level at one instant.
+    Gauge,
+}
+
+/// A raw series as read from the kernel.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct SeriesDef {
+    /// `collector.field`; unique over all collectors.
+    pub name: &'static str,
+    /// Counter or gauge.
+    pub kind: SeriesKind,
+    /// What the file counts in.
+    pub unit: RawUnit,
+    /// Which file, which field.
+    pub source: &'static str,
+}
+
+impl SeriesDef {
+    /// A 64-bit counter.
+    #[must_use]
+    pub const fn counter(name: &'static str, unit: RawUnit, source: &'static str) -> Self {
+        Self { name, kind: SeriesKind::Counter, unit, source }
+    }
+
+    /// A counter that the kernel keeps in 32 bits.
+    #[must_use]
+    pub const fn counter32(name: &'static str, unit: RawUnit, source: &'static str) -> Self {
+        Self { name, kind: SeriesKind::Counter32, unit, source }
+    }
+
+    /// A level.
+    #[must_use]
+    pub const fn gauge(name: &'static str, unit: RawUnit, source: &'static str) -> Self {
+        Self { name, kind: SeriesKind::Gauge, unit, source }
+    }
+}
+
+/// One series in a sum, with its weight.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Term {
+    /// Name of the series.
+    pub series: &'static str,
+    /// Factor; -1 subtracts.
+    pub weight: f64,
+    /// A series that kernels may lack: absent counts as 0, as long as another term of the sum exists.
+    pub optional: bool,
+}
+
+/// A term of weight 1.
+#[must_use]
+pub const fn term(series: &'static str) -> Term {
+    Term { series, weight: 1.0, optional: false }
+}
+
+/// A term that is subtracted.
+#[must_use]
+pub const fn minus(series: &'static str) -> Term {
+    Term { series, weight: -1.0, optional: false }
+}
+
+/// A term that is multiplied by a constant.
+#[must_use]
+pub const fn times(weight: f64, series: &'static str) -> Term {
+    Term { series, weight, optional: false }
+}
+
+/// A term that not every kernel has.
+#[must_use]
+pub const fn optional(series: &'static str) -> Term {
+    Term { series, weight: 1.0, optional: true }
+}
+
+/// What the sum of a formula is divided by.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Per {
+    /// Change per second of measured time.
+    Second,
+    /// Change of one sum per change of another.
+    Change(&'static [Term]),
+    /// The change itself; the window's figure is the total.
+    Nothing,
+    /// The level itself: no change is taken.
+    Level,
+    /// One level per another.
+    LevelOf(&'static [Term]),
+    /// Taken from the table of processes: the named field's change, or the level where it has no change.
+    Process(ProcessField),
+    /// As `Process`, per second.
+    ProcessRate(ProcessField),
+    /// Over the whole table of processes: time waiting for a CPU per time wanting one.
+    WaitOfTasks,
+}
+
+/// A column of the table of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessField {
+    /// CPU time: utime + stime.
+    Cpu,
+    /// Time in the run queue: schedstat field 2 (of the main thread, or summed over the threads that were read).
+    RunDelay,
+    /// Major faults.
+    MajorFaults,
+    /// Minor faults.
+    MinorFaults,
+    /// Resident memory.
+    Resident,
+    /// Swapped-out memory.
+    Swap,
+    /// Bytes read from storage.
+    ReadBytes,
+    /// Bytes written towards storage.
+    WriteBytes,
+    /// Voluntary context switches.
+    VoluntarySwitches,
+    /// Involuntary context switches.
+    InvoluntarySwitches,
+    /// Threads.
+    Threads,
+    /// Growth of the resident memory.
+    ResidentGrowth,
+}
+
+/// How a metric is computed from series: a sum of terms, divided by something.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Formula {
+    /// The sum. All terms belong to one collector, so that their times agree.
+    pub sum: &'static [Term],
+    /// The divisor.
+    pub per: Per,
+    /// The least change of the divisor, in base units, below which the quotient says nothing.
+    pub floor: f64,
+}
+
+impl Formula {
+    /// Change per second.
+    #[must_use]
+    pub const fn rate(sum: &'static [Term]) -> Self {
+        Self { sum, per: Per::Second, floor: 0.0 }
+    }
+
+    /// Total change.
+    #[must_use]
+    pub const fn change(sum: &'static [Term]) -> Self {
+        Self { sum, per: Per::Nothing, floor: 0.0 }
+    }
+
+    /// Change of one sum per change of another.
+    #[must_use]
+    pub const fn ratio(sum: &'static [Term], per: &'static [Term]) -> Self {
+        Self { sum, per: Per::Change(per), floor: 0.0 }
+    }
+
+    /// A level.
+    #[must_use]
+    pub const fn level(sum: &'static [Term]) -> Self {
+        Self { sum, per: Per::Level, floor: 0.0 }
+    }
+
+    /// One level per another.
+    #[must_use]
+    pub const fn level_ratio(sum: &'static [Term], per: &'static [Term]) -> Self {
+        Self { sum, per: Per::LevelOf(per), floor: 0.0 }
+    }
+
+    /// A column of the table of processes.
+    #[must_use]
+    pub const fn process(field: ProcessField) -> Self {
+        Self { sum: &[], per: Per::Process(field), floor: 0.0 }
+    }
+
+    /// A column of the table of processes, per second.
+    #[must_use]
+    pub const fn process_rate(field: ProcessField) -> Self {
+        Self { sum: &[], per: Per::ProcessRate(field), floor: 0.0 }
+    }
+
+    /// The same formula, silent while the divisor moved less than `floor` base units.
+    #[must_use]
+    pub const fn floor(self, floor: f64) -> Self {
+        Self { sum: self.sum, per: self.per, floor }
+    }
+}
+
+/// A metric: a named quantity in a base unit.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct MetricDef {
+    /// `resource.thing.unit`.
+    pub id: &'static str,
+    /// Base unit.
+    pub unit: Unit,
+    /// What one instance of it is (`device`, `interface`, `process` …); none for the whole host.
+    pub dimension: Option<&'static str>,
+    /// What it tells, in one sentence.
+    pub help: &'static str,
+    /// Ways to compute it, best first: the first whose series exist is taken.
+    pub sources: &'static [Formula],
+    /// What it does not mean.
+    pub caveat: &'static str,
+    /// The command with which a person reads the same.
+    pub manual: &'static str,
+}

@@ -1,0 +1,19 @@
+//! The words of rdiag as plain data. Nothing here reads the machine, judges or prints.
+
+pub mod facts;
+pub mod finding;
+pub mod metric;
+pub mod reading;
+pub mod recording;
+pub mod report;
+pub mod status;
+pub mod unit;
+
+pub use facts::Facts;
+pub use finding::{Culprit, Evidence, Finding, NextStep};
+pub use metric::{Formula, MetricDef, Per, SeriesDef, SeriesKind, Term};
+pub use reading::{Metrics, Reading, Stats};
+pub use recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Recording, Series, Window};
+pub use report::Report;
+pub use status::{Confidence, Kind, Reason, Resource, Status, Unavailable};
+pub use unit::{RawUnit, Unit};

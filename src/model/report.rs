@@ -1,0 +1,213 @@
+//! The report: the document that every renderer draws and none computes.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::recording::{Overhead, Tool};
+use super::{Facts, Finding, Kind, Resource, Status, Unavailable, Unit};
+
+/// Version of the report format.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The document of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// See [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Program that recorded the data.
+    pub tool: Tool,
+    /// The host.
+    pub host: Facts,
+    /// The playbook.
+    pub playbook: PlaybookInfo,
+    /// When and how long.
+    pub window: WindowInfo,
+    /// The conclusion.
+    pub verdict: Verdict,
+    /// Resources down; utilization, saturation, errors across.
+    pub matrix: Vec<MatrixRow>,
+    /// One per rule and instance that was evaluated, in order of what to look at first.
+    pub findings: Vec<Finding>,
+    /// The steps of the playbook, in order.
+    pub steps: Vec<StepOutcome>,
+    /// What was looked at and is not the bottleneck.
+    pub ruled_out: Vec<String>,
+    /// What was measured and what not.
+    pub coverage: Coverage,
+    /// The busiest processes.
+    pub top: Vec<TopTable>,
+    /// Curves of what the findings cite.
+    pub plots: Vec<Plot>,
+    /// What rdiag itself cost.
+    pub overhead: Overhead,
+}
+
+/// Which playbook was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlaybookInfo {
+    /// Name.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// Parameters in force.
+    pub params: BTreeMap<String, String>,
+}
+
+/// The measured time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WindowInfo {
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// Seconds over all windows.
+    pub seconds: f64,
+    /// Number of windows: 1 plus drill-downs.
+    pub windows: usize,
+    /// Nominal distance of two samples.
+    pub interval_seconds: f64,
+    /// Ended early by a signal.
+    pub interrupted: bool,
+}
+
+/// The conclusion of the whole run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// The worst status, `ok` if nothing fired, `unknown` if what matters was not seen.
+    pub status: Status,
+    /// One sentence: the bottleneck, none found, or inconclusive.
+    pub headline: String,
+    /// What limits the conclusion.
+    pub limits: Vec<String>,
+}
+
+/// A row of the matrix.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixRow {
+    /// The resource.
+    pub resource: Resource,
+    /// One cell per kind, in the order utilization, saturation, errors.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell of the matrix: the worst of its findings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// The column.
+    pub kind: Kind,
+    /// Worst status; none when no rule looks at this cell.
+    pub status: Option<Status>,
+    /// The figure that stands for the cell.
+    pub value: Option<f64>,
+    /// Its unit.
+    pub unit: Option<Unit>,
+    /// The finding it comes from: rule id and instance.
+    pub finding: Option<String>,
+    /// Why the status is what it is, in a few words, for `unknown` and `skipped`.
+    pub note: Option<String>,
+    /// How many findings are behind it, and how many of them are `unknown`.
+    pub findings: usize,
+    /// How many of them could not be measured.
+    pub unknown: usize,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepOutcome {
+    /// Step id.
+    pub id: String,
+    /// What it asks.
+    pub question: String,
+    /// The lesson, Markdown.
+    pub teach: String,
+    /// Worst status of its findings.
+    pub status: Status,
+    /// Window it ran in; none when its condition did not hold.
+    pub window: Option<usize>,
+    /// Its condition, if it has one.
+    pub when: Option<String>,
+    /// Rules it evaluated.
+    pub rules: Vec<String>,
+    /// The answer in a sentence.
+    pub answer: String,
+}
+
+/// What was measured, and what not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Coverage {
+    /// Metric ids.
+    pub measured: Vec<String>,
+    /// The gaps.
+    pub unavailable: Vec<Gap>,
+    /// Does not apply here: id and why.
+    pub not_applicable: Vec<Gap>,
+}
+
+/// A gap in the coverage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Gap {
+    /// Metric id.
+    pub id: String,
+    /// Instance, if only one is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// Class, sentence, remedy.
+    #[serde(flatten)]
+    pub gap: Unavailable,
+}
+
+/// A table of the largest consumers of something.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TopTable {
+    /// Metric id.
+    pub metric: String,
+    /// What it shows.
+    pub title: String,
+    /// Base unit.
+    pub unit: Unit,
+    /// Largest first.
+    pub rows: Vec<TopRow>,
+    /// Sum over those not shown.
+    pub others: f64,
+    /// How many are not shown.
+    pub others_count: usize,
+}
+
+/// A row of such a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TopRow {
+    /// Instance.
+    pub instance: String,
+    /// Its name.
+    pub name: String,
+    /// Value in the table's unit.
+    pub value: f64,
+    /// Share of the sum, 0–1.
+    pub share: f64,
+    /// More names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A curve over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plot {
+    /// Metric id.
+    pub metric: String,
+    /// Instance.
+    pub instance: Option<String>,
+    /// Index of the window.
+    pub window: usize,
+    /// Base unit.
+    pub unit: Unit,
+    /// (seconds since the window's start, value).
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Gap {
+    /// A gap of a whole metric.
+    #[must_use]
+    pub fn new(id: &str, gap: &Unavailable) -> Self {
+        Self { id: id.to_owned(), instance: None, gap: gap.clone() }
+    }
+}

@@ -1,0 +1,78 @@
+//! Who is behind a finding: the largest consumer, with its share of the whole.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Culprit, Metrics, Reading, Stats};
+
+/// The instance with the most of a metric. Processes of one name are taken together: a culprit of forty workers is one
+/// culprit. `cgroup` narrows the search to processes of that group and the groups below it.
+pub(super) fn top(metrics: &Metrics, metric: &str, cgroup: Option<&str>) -> Option<Culprit> {
+    let Some(Reading::Measured { unit, dimension, instances, .. }) = metrics.readings.get(metric) else { return None };
+    let dimension = dimension.clone()?;
+    let labels = metrics.labels.get(&dimension);
+    let label = |instance: &str, key: &str| -> Option<String> { labels?.get(instance)?.get(key).cloned() };
+    let within = |instance: &str| match cgroup {
+        None => true,
+        Some(group) => label(instance, "cgroup").is_some_and(|own| {
+            own.strip_prefix(group.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }),
+    };
+    let mut groups: BTreeMap<String, Vec<(&str, f64)>> = BTreeMap::new();
+    let mut whole = 0.0;
+    for (instance, stats) in instances {
+        let Ok(Stats { total, .. }) = stats else { continue };
+        if *total <= 0.0 || !within(instance) {
+            continue;
+        }
+        whole += total;
+        let name = label(instance, "name").unwrap_or_else(|| instance.clone());
+        groups.entry(name).or_default().push((instance, *total));
+    }
+    groups.remove("(others)");
+    let sum = |members: &[(&str, f64)]| members.iter().map(|(_, value)| value).sum::<f64>();
+    let (name, mut members) = groups.into_iter().max_by(|(_, a), (_, b)| sum(a).total_cmp(&sum(b)))?;
+    let value = sum(&members);
+    members.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let first = members.first().map_or("", |(instance, _)| instance);
+    let mut names = labels.and_then(|all| all.get(first)).cloned().unwrap_or_default();
+    names.remove("name");
+    names.remove("pid");
+    let pids = members.iter().filter_map(|(instance, _)| label(instance, "pid")?.parse().ok()).take(5).collect();
+    Some(Culprit {
+        kind: dimension,
+        name,
+        pids,
+        count: members.len(),
+        share: (whole > 0.0).then(|| value / whole),
+        value: Some(value),
+        unit: Some(*unit),
+        metric: Some(metric.to_owned()),
+        labels: names,
+    })
+}
+
+/// The largest mean over all instances.
+pub(super) fn highest(metrics: &Metrics, metric: &str) -> Option<f64> {
+    let Some(Reading::Measured { instances, .. }) = metrics.readings.get(metric) else { return None };
+    instances.values().flatten().map(|stats| stats.mean).max_by(f64::total_cmp)
+}
+
+/// Whom the kernel log names most often in a class of lines.
+pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for subject in subjects {
+        *counts.entry(subject).or_default() += 1;
+    }
+    let (name, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some(Culprit {
+        kind: "log".into(),
+        name: name.to_owned(),
+        pids: Vec::new(),
+        count,
+        share: Some(count as f64 / subjects.len().max(1) as f64),
+        value: None,
+        unit: None,
+        metric: None,
+        labels: BTreeMap::new(),
+    })
+}

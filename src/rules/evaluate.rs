@@ -1,0 +1,383 @@
+//! Judging: one rule over one window gives one finding for each instance.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use minijinja::Value;
+use minijinja::value::Serde;
+use serde::Deserialize as _;
+
+use super::expression::{Context, Expressions, Reference, references, template_references};
+use super::{Rule, confidence};
+use crate::model::finding::Threshold;
+use crate::model::{Culprit, Evidence, Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
+
+/// What a rule may look at: the readings of one window, the host's facts, and the kernel log.
+pub struct Scope<'s> {
+    /// Facts of the recorded host.
+    pub facts: &'s Facts,
+    /// Readings of the window.
+    pub metrics: Arc<Metrics>,
+    /// Index of the window in the recording.
+    pub window: usize,
+    /// Recognised lines of the kernel log.
+    pub log: &'s [LogLine],
+}
+
+/// Evaluates rules in one scope.
+pub struct Judge<'s> {
+    scope: Scope<'s>,
+    expressions: Expressions,
+}
+
+/// What the expressions of a rule refer to.
+struct Needs {
+    /// Without these there is no verdict: metric and statistic.
+    required: BTreeSet<String>,
+    /// Cited by sentences, `applies`, `unless` or `culprit` only.
+    optional: BTreeSet<String>,
+}
+
+impl<'s> Judge<'s> {
+    /// A judge for one scope.
+    #[must_use]
+    pub fn new(scope: Scope<'s>) -> Self {
+        let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for line in scope.log.iter().filter(|line| line.in_window) {
+            named.entry(line.class.clone()).or_default().extend(line.subject.clone());
+        }
+        let expressions = Expressions::new(Arc::clone(&scope.metrics), Arc::new(named), BTreeMap::new());
+        Self { scope, expressions }
+    }
+
+    /// The findings of a rule: one, or one for each instance of the metrics that it cites.
+    #[must_use]
+    pub fn judge(&self, rule: &Rule, origin: &str) -> Vec<Finding> {
+        let needs = match self.needs(rule) {
+            Ok(needs) => needs,
+            Err(error) => return vec![self.unjudged(rule, origin, "", Unavailable::new(Reason::Malformed, error))],
+        };
+        let Some(dimension) = self.dimension(&needs) else {
+            return vec![self.instance(rule, origin, &needs, "", None)];
+        };
+        let mut instances = BTreeSet::new();
+        let mut gap = None;
+        for id in &needs.required {
+            match self.scope.metrics.readings.get(id) {
+                Some(Reading::Measured { dimension: Some(of), instances: found, .. }) if *of == dimension => {
+                    instances.extend(found.keys().filter(|name| *name != "(others)"));
+                }
+                Some(Reading::Unavailable(why)) => gap = Some(why.clone()),
+                _ => {}
+            }
+        }
+        if instances.is_empty() {
+            let gap = gap
+                .unwrap_or_else(|| Unavailable::new(Reason::NotApplicable, format!("this host shows no {dimension}")));
+            return vec![self.unjudged(rule, origin, "", gap)];
+        }
+        instances.into_iter().map(|name| self.instance(rule, origin, &needs, name, Some(&dimension))).collect()
+    }
+
+    fn resolve(&self, path: &str) -> Option<String> {
+        let mut end = path.len();
+        loop {
+            let candidate = path.get(..end)?;
+            if self.scope.metrics.readings.contains_key(candidate) {
+                return Some(candidate.to_owned());
+            }
+            end = candidate.rfind('.')?;
+        }
+    }
+
+    fn needs(&self, rule: &Rule) -> Result<Needs, String> {
+        let resolve = |path: &str| self.resolve(path);
+        let mut needs = Needs { required: BTreeSet::new(), optional: BTreeSet::new() };
+        for (key, expression) in rule.expressions() {
+            let found = references(expression, &resolve).map_err(|error| format!("{key} of {}: {error}", rule.id))?;
+            let judged = !matches!(key, "culprit" | "applies" | "unless");
+            for reference in found {
+                match reference {
+                    Reference::Metric(id, Some(_)) if judged => needs.required.insert(id),
+                    Reference::Metric(id, _) => needs.optional.insert(id),
+                    Reference::Unknown(name) if judged => {
+                        return Err(format!("{key} of {} cites {name}, which was not collected", rule.id));
+                    }
+                    _ => false,
+                };
+            }
+        }
+        for template in [&rule.says, &rule.quiet] {
+            for reference in template_references(template, &resolve).unwrap_or_default() {
+                if let Reference::Metric(id, _) = reference {
+                    needs.optional.insert(id);
+                }
+            }
+        }
+        Ok(needs)
+    }
+
+    fn dimension(&self, needs: &Needs) -> Option<String> {
+        needs.required.iter().find_map(|id| match self.scope.metrics.readings.get(id) {
+            Some(Reading::Measured { dimension, .. }) => dimension.clone(),
+            _ => None,
+        })
+    }
+
+    /// A metric's figures for an instance; those of the whole host where the metric has no instances.
+    fn stats(&self, id: &str, instance: &str) -> Result<&Stats, Unavailable> {
+        let whole_host = matches!(self.scope.metrics.readings.get(id), Some(Reading::Measured { dimension: None, .. }));
+        self.scope.metrics.stats(id, if whole_host { "" } else { instance })
+    }
+
+    fn context(&self, needs: &Needs, instance: &str, dimension: Option<&str>, interval: Option<usize>) -> Context {
+        let mut context = Context::new(self.scope.facts, self.scope.metrics.seconds);
+        for id in needs.required.iter().chain(&needs.optional) {
+            let stats = self.stats(id, instance).ok();
+            match (interval, stats) {
+                (None, stats) => context.set_metric(id, stats),
+                (Some(at), Some(stats)) => {
+                    let then = stats.intervals.get(at).copied().flatten().map(Stats::constant);
+                    context.set_metric(id, then.as_ref());
+                }
+                (Some(_), None) => context.set_metric(id, None),
+            }
+        }
+        context.set("instance", Value::from(instance));
+        let labels = dimension.and_then(|of| self.scope.metrics.labels.get(of)?.get(instance));
+        context.set("label", Value::from(Serde(labels.cloned().unwrap_or_default())));
+        context
+    }
+
+    fn instance(&self, rule: &Rule, origin: &str, needs: &Needs, name: &str, dimension: Option<&str>) -> Finding {
+        let mut finding = self.blank(rule, origin, name);
+        let mut context = self.context(needs, name, dimension, None);
+        if let Some(condition) = &rule.applies
+            && self.expressions.holds(&condition.when, &context.value()).is_ok_and(|applies| !applies)
+        {
+            finding.status = Status::Skipped;
+            finding.unavailable = Some(Unavailable::new(Reason::NotApplicable, condition.because.clone()));
+            finding.summary = condition.because.clone();
+            return finding;
+        }
+        let missing = needs.required.iter().find_map(|id| self.stats(id, name).err().map(|gap| (id, gap)));
+        if let Some((_, gap)) = missing {
+            return self.unjudged(rule, origin, name, gap);
+        }
+        let value = match self.expressions.number(&rule.value, &context.value()) {
+            Ok(value) => value,
+            Err(error) => {
+                let why = format!("`{}` has no value: {}", rule.value, detail(&error));
+                return self.unjudged(rule, origin, name, Unavailable::new(Reason::Malformed, why));
+            }
+        };
+        finding.value = Some(value);
+        context.set("value", Value::from(value));
+        let judged = match rule.hold {
+            None => self.judge_window(rule, &context),
+            Some(hold) => self.judge_intervals(rule, needs, name, dimension, hold, &mut finding),
+        };
+        finding.status = match judged {
+            Ok(status) => status,
+            Err(gap) => return self.unjudged(rule, origin, name, gap),
+        };
+        finding.evidence = self.evidence(needs, name);
+        let cited = finding.evidence.iter().map(|evidence| evidence.metric.clone()).collect();
+        finding.confidence_reasons.extend(confidence::reasons(&self.scope.metrics, &cited, name));
+        if finding.status.fired() {
+            self.refute(rule, &context, &mut finding);
+        }
+        if finding.status.fired() {
+            finding.culprit = self.culprit(rule, &context, name, dimension);
+            finding.log = self.log_lines(rule);
+        }
+        finding.confidence = confidence::level(&finding.confidence_reasons);
+        finding.summary = self.summary(rule, &context, &finding);
+        finding
+    }
+
+    fn judge_window(&self, rule: &Rule, context: &Context) -> Result<Status, Unavailable> {
+        let context = context.value();
+        for (status, condition) in rule.conditions() {
+            match self.expressions.holds(condition, &context) {
+                Ok(true) => return Ok(status),
+                Ok(false) => {}
+                Err(error) => return Err(broken(condition, &error)),
+            }
+        }
+        Ok(Status::Ok)
+    }
+
+    /// The worst status whose condition held for `hold` intervals in a row.
+    fn judge_intervals(
+        &self,
+        rule: &Rule,
+        needs: &Needs,
+        name: &str,
+        dimension: Option<&str>,
+        hold: usize,
+        finding: &mut Finding,
+    ) -> Result<Status, Unavailable> {
+        let intervals = self.scope.metrics.intervals.max(1);
+        let needed = hold.clamp(1, intervals);
+        if intervals < hold {
+            let reason = format!("the window has {intervals} intervals, and the rule wants {hold} in a row");
+            finding.confidence_reasons.push(reason);
+        }
+        let mut contexts = Vec::with_capacity(intervals);
+        for at in 0..intervals {
+            let mut context = self.context(needs, name, dimension, Some(at));
+            match self.expressions.number(&rule.value, &context.value()) {
+                Ok(value) => {
+                    context.set("value", Value::from(value));
+                    contexts.push(Some(context.value()));
+                }
+                Err(_) => contexts.push(None),
+            }
+        }
+        for (status, condition) in rule.conditions() {
+            let (mut run, mut longest) = (0, 0);
+            for context in &contexts {
+                let holds = match context {
+                    Some(context) => self.expressions.holds(condition, context).map_err(|e| broken(condition, &e))?,
+                    None => false,
+                };
+                run = if holds { run + 1 } else { 0 };
+                longest = longest.max(run);
+            }
+            if longest >= needed {
+                finding.held_intervals = Some((longest, intervals));
+                return Ok(status);
+            }
+        }
+        Ok(Status::Ok)
+    }
+
+    fn refute(&self, rule: &Rule, context: &Context, finding: &mut Finding) {
+        let Some(unless) = &rule.unless else { return };
+        match self.expressions.holds(&unless.when, &context.value()) {
+            Ok(true) => {
+                finding.status = Status::Ok;
+                finding.refuted_by = Some(unless.because.clone());
+            }
+            Ok(false) => {}
+            Err(_) => finding.confidence_reasons.push(format!("could not check whether {}", unless.because)),
+        }
+    }
+
+    fn culprit(&self, rule: &Rule, context: &Context, name: &str, dimension: Option<&str>) -> Option<Culprit> {
+        let expression = rule.culprit.as_deref()?;
+        if expression.trim() == "instance" {
+            let kind = dimension.unwrap_or("instance").to_owned();
+            let mut labels =
+                self.scope.metrics.labels.get(&kind).and_then(|all| all.get(name)).cloned().unwrap_or_default();
+            let shown = labels.remove("name").unwrap_or_else(|| name.to_owned());
+            return Some(Culprit {
+                kind,
+                name: shown,
+                pids: labels.remove("pid").and_then(|pid| pid.parse().ok()).into_iter().collect(),
+                count: 1,
+                share: None,
+                value: None,
+                unit: None,
+                metric: None,
+                labels,
+            });
+        }
+        let value = self.expressions.eval(expression, &context.value()).ok().filter(|value| !value.is_undefined())?;
+        Culprit::deserialize(value).ok()
+    }
+
+    fn log_lines(&self, rule: &Rule) -> Vec<String> {
+        let Some(class) = &rule.log else { return Vec::new() };
+        let lines = self.scope.log.iter().filter(|line| line.class == *class);
+        let mut newest: Vec<&LogLine> = lines.collect();
+        newest.sort_by_key(|line| !line.in_window);
+        newest.into_iter().take(10).map(|line| format!("[{:.3}] {}", line.seconds_since_boot, line.text)).collect()
+    }
+
+    fn summary(&self, rule: &Rule, context: &Context, finding: &Finding) -> String {
+        let template = if finding.status.fired() { &rule.says } else { &rule.quiet };
+        let text = self.expressions.render(template, &context.value());
+        let text = text.unwrap_or_else(|_| {
+            let value = finding.value.map_or_else(|| "no value".to_owned(), |v| super::text::with_unit(v, rule.unit));
+            format!("{}: {value}.", rule.title)
+        });
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        match &finding.refuted_by {
+            Some(why) => format!("{text} ({why})"),
+            None => text,
+        }
+    }
+
+    fn evidence(&self, needs: &Needs, name: &str) -> Vec<Evidence> {
+        let cited = needs.required.iter().chain(needs.optional.difference(&needs.required));
+        cited
+            .filter_map(|id| {
+                let Some(Reading::Measured { unit, source, dimension, .. }) = self.scope.metrics.readings.get(id)
+                else {
+                    return None;
+                };
+                let stats = self.stats(id, name).ok()?;
+                Some(Evidence {
+                    metric: id.clone(),
+                    instance: dimension.as_ref().map(|_| name.to_owned()),
+                    window: self.scope.window,
+                    mean: Some(stats.mean),
+                    max: Some(stats.max),
+                    total: Some(stats.total),
+                    unit: *unit,
+                    source: source.clone(),
+                })
+            })
+            .collect()
+    }
+
+    fn unjudged(&self, rule: &Rule, origin: &str, name: &str, gap: Unavailable) -> Finding {
+        let mut finding = self.blank(rule, origin, name);
+        finding.status = if gap.reason == Reason::NotApplicable { Status::Skipped } else { Status::Unknown };
+        finding.confidence = crate::model::Confidence::Low;
+        finding.summary = gap.why.clone();
+        finding.unavailable = Some(gap);
+        finding
+    }
+
+    fn blank(&self, rule: &Rule, origin: &str, name: &str) -> Finding {
+        use crate::model::{Confidence, Kind, Resource};
+        let (resource, kind) = rule.cell().unwrap_or((Resource::Kernel, Kind::Errors));
+        let conditions =
+            rule.conditions().into_iter().map(|(status, text)| (status.word().to_owned(), text.to_owned()));
+        Finding {
+            id: rule.id.clone(),
+            title: rule.title.clone(),
+            resource,
+            kind,
+            instance: (!name.is_empty()).then(|| name.to_owned()),
+            status: Status::Unknown,
+            confidence: Confidence::High,
+            confidence_reasons: Vec::new(),
+            summary: String::new(),
+            value: None,
+            unit: rule.unit,
+            threshold: Threshold { conditions: conditions.collect(), hold: rule.hold, origin: origin.to_owned() },
+            window_seconds: self.scope.metrics.seconds,
+            held_intervals: None,
+            evidence: Vec::new(),
+            culprit: None,
+            log: Vec::new(),
+            unavailable: None,
+            refuted_by: None,
+            why: rule.why.trim().to_owned(),
+            verify: rule.verify.trim().to_owned(),
+            next: rule.next.iter().map(super::Next::step).collect(),
+        }
+    }
+}
+
+fn broken(condition: &str, error: &minijinja::Error) -> Unavailable {
+    Unavailable::new(Reason::Malformed, format!("`{condition}` cannot be judged: {}", detail(error)))
+}
+
+fn detail(error: &minijinja::Error) -> String {
+    error.detail().map_or_else(|| error.to_string(), str::to_owned)
+}

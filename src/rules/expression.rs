@@ -1,0 +1,286 @@
+//! The one expression language of rules, `when` and templates: minijinja, with the functions of this file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use minijinja::value::{Kwargs, Serde, Value};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+
+use super::{culprit, text};
+use crate::model::{Facts, Metrics, Stats, Status};
+
+/// Steps that evaluating one expression may take; strangers write rules.
+const FUEL: u64 = 50_000;
+
+/// Names that expressions may use besides metrics.
+pub const VARIABLES: [&str; 5] = ["value", "host", "label", "instance", "window"];
+/// Functions that expressions may call.
+pub const FUNCTIONS: [&str; 7] = ["knee", "top", "highest", "log", "status", "min", "max"];
+
+/// What an expression refers to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reference {
+    /// A metric, with the statistic that is taken (none inside `top(…)` and `highest(…)`).
+    Metric(String, Option<String>),
+    /// `value`, `host.cpus`, `label.rotational` …
+    Variable(String),
+    /// Nothing that is known.
+    Unknown(String),
+}
+
+/// The metrics and functions of one window, ready to evaluate expressions.
+pub struct Expressions {
+    env: Environment<'static>,
+}
+
+impl Expressions {
+    /// Expressions over the metrics of one window. `log` holds, by class, who the kernel log names.
+    pub fn new(
+        metrics: Arc<Metrics>,
+        log: Arc<BTreeMap<String, Vec<String>>>,
+        statuses: BTreeMap<String, Status>,
+    ) -> Self {
+        let mut env = base();
+        let by_rule = statuses;
+        env.add_function("status", move |id: &str| -> Result<u32, Error> {
+            let status = by_rule.get(id).copied();
+            status
+                .map(rank)
+                .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, format!("rule {id} was not evaluated")))
+        });
+        let shared = Arc::clone(&metrics);
+        env.add_function("top", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
+            let group: Option<String> = options.get("cgroup")?;
+            options.assert_all_used()?;
+            Ok(culprit::top(&shared, &metric_id(&metric)?, group.as_deref())
+                .map_or(Value::UNDEFINED, |found| Value::from(Serde(found))))
+        });
+        env.add_function("highest", move |metric: Value| -> Result<Value, Error> {
+            let highest = culprit::highest(&metrics, &metric_id(&metric)?);
+            highest.map(Value::from).ok_or_else(|| Error::new(ErrorKind::UndefinedError, "the metric was not measured"))
+        });
+        env.add_function("log", move |class: &str| -> Value {
+            let subjects = log.get(class).cloned().unwrap_or_default();
+            culprit::named_by_log(&subjects).map_or(Value::UNDEFINED, |found| Value::from(Serde(found)))
+        });
+        Self { env }
+    }
+
+    /// Evaluates an expression.
+    pub fn eval(&self, expression: &str, context: &Value) -> Result<Value, Error> {
+        self.env.compile_expression(expression)?.eval(context.clone())
+    }
+
+    /// Evaluates a condition: anything but true and false is an error.
+    pub fn holds(&self, expression: &str, context: &Value) -> Result<bool, Error> {
+        let value = self.eval(expression, context)?;
+        bool::try_from(value.clone()).map_err(|_| {
+            Error::new(ErrorKind::InvalidOperation, format!("the condition is {value}, not true or false"))
+        })
+    }
+
+    /// Evaluates an expression to a finite number.
+    pub fn number(&self, expression: &str, context: &Value) -> Result<f64, Error> {
+        let value = self.eval(expression, context)?;
+        let number = f64::try_from(value.clone())
+            .map_err(|_| Error::new(ErrorKind::InvalidOperation, format!("the value is {value}, not a number")))?;
+        if number.is_finite() {
+            return Ok(number);
+        }
+        Err(Error::new(ErrorKind::InvalidOperation, "the value is not finite: something was divided by zero"))
+    }
+
+    /// Renders a sentence.
+    pub fn render(&self, template: &str, context: &Value) -> Result<String, Error> {
+        self.env.render_str(template, context)
+    }
+}
+
+fn base() -> Environment<'static> {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_fuel(Some(FUEL));
+    env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    text::add_filters(&mut env);
+    env.add_function("knee", knee);
+    env.add_function("min", |a: f64, b: f64| a.min(b));
+    env.add_function("max", |a: f64, b: f64| a.max(b));
+    env
+}
+
+/// The utilization at which response time begins to grow faster than throughput (the minimum of R/ρ), for `servers`
+/// equal servers behind one queue with random arrivals (Erlang C).
+#[must_use]
+pub fn knee(servers: f64) -> f64 {
+    let servers = servers.round().clamp(1.0, 4096.0) as u32;
+    let response = |load: f64| {
+        let m = f64::from(servers);
+        let offered = load * m;
+        // Erlang B by its recursion, then C: stable for any number of servers.
+        let blocked = (1..=servers).fold(1.0, |b, k| offered * b / (f64::from(k) + offered * b));
+        let waits = blocked / (1.0 - load * (1.0 - blocked));
+        1.0 + waits / (m * (1.0 - load))
+    };
+    let best =
+        (1..1000).map(|k| f64::from(k) / 1000.0).min_by(|a, b| (response(*a) / a).total_cmp(&(response(*b) / b)));
+    best.unwrap_or(0.5)
+}
+
+fn metric_id(value: &Value) -> Result<String, Error> {
+    let id = value.get_attr("metric_id").ok().filter(|id| !id.is_undefined());
+    id.map(|id| id.to_string())
+        .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "this function takes a metric, without a statistic"))
+}
+
+/// Parses an expression and says what it refers to. `resolve` finds the metric id at the start of a dotted path.
+pub fn references(expression: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Result<BTreeSet<Reference>, Error> {
+    let env = base();
+    let compiled = env.compile_expression(expression)?;
+    Ok(compiled.undeclared_variables(true).into_iter().filter_map(|path| reference(&path, resolve)).collect())
+}
+
+/// The same for a template.
+pub fn template_references(
+    template: &str,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<BTreeSet<Reference>, Error> {
+    let env = base();
+    let compiled = env.template_from_str(template)?;
+    Ok(compiled.undeclared_variables(true).into_iter().filter_map(|path| reference(&path, resolve)).collect())
+}
+
+fn reference(path: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Option<Reference> {
+    let first = path.split('.').next().unwrap_or(path);
+    if let Some(id) = resolve(path) {
+        let rest = path.get(id.len()..).unwrap_or("").trim_start_matches('.');
+        return Some(match rest {
+            "" => Reference::Metric(id, None),
+            field if Stats::FIELDS.contains(&field) => Reference::Metric(id, Some(field.to_owned())),
+            _ => Reference::Unknown(path.to_owned()),
+        });
+    }
+    if path == first && (FUNCTIONS.contains(&path) || STATUS_NAMES.iter().any(|(name, _)| *name == path)) {
+        return None;
+    }
+    if VARIABLES.contains(&first) {
+        return Some(Reference::Variable(path.to_owned()));
+    }
+    Some(Reference::Unknown(path.to_owned()))
+}
+
+/// Status words as they may stand in `when`: `status("cpu.saturation") >= warning`.
+const STATUS_NAMES: [(&str, Status); 5] = [
+    ("ok", Status::Ok),
+    ("unknown", Status::Unknown),
+    ("info", Status::Info),
+    ("warning", Status::Warning),
+    ("critical", Status::Critical),
+];
+
+fn rank(status: Status) -> u32 {
+    status as u32
+}
+
+/// What the metrics and variables look like to an expression.
+#[derive(Debug, Default)]
+pub struct Context {
+    tree: BTreeMap<String, Node>,
+}
+
+#[derive(Debug)]
+enum Node {
+    Branch(BTreeMap<String, Node>),
+    Leaf(Value),
+}
+
+impl Context {
+    /// The context that every expression has: the host's facts and the status words.
+    #[must_use]
+    pub fn new(facts: &Facts, window_seconds: f64) -> Self {
+        let mut context = Self::default();
+        context.set("host", Value::from(Serde(facts)));
+        context.set("window.seconds", Value::from(window_seconds));
+        for (name, status) in STATUS_NAMES {
+            context.set(name, Value::from(rank(status)));
+        }
+        context
+    }
+
+    /// Sets a value at a dotted path.
+    pub fn set(&mut self, path: &str, value: Value) {
+        let mut parts: Vec<&str> = path.split('.').collect();
+        let Some(last) = parts.pop() else { return };
+        let mut at = &mut self.tree;
+        for part in parts {
+            let node = at.entry(part.to_owned()).or_insert_with(|| Node::Branch(BTreeMap::new()));
+            if !matches!(node, Node::Branch(_)) {
+                *node = Node::Branch(BTreeMap::new());
+            }
+            let Node::Branch(below) = node else { return };
+            at = below;
+        }
+        at.insert(last.to_owned(), Node::Leaf(value));
+    }
+
+    /// Sets a metric: its statistics, and its id for `top` and `highest`.
+    pub fn set_metric(&mut self, id: &str, stats: Option<&Stats>) {
+        self.set(&format!("{id}.metric_id"), Value::from(id));
+        for field in Stats::FIELDS {
+            if let Some(value) = stats.and_then(|stats| stats.field(field)) {
+                self.set(&format!("{id}.{field}"), Value::from(value));
+            }
+        }
+    }
+
+    /// The context as minijinja wants it.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        fn convert(tree: &BTreeMap<String, Node>) -> Value {
+            let entries = tree.iter().map(|(key, node)| {
+                let value = match node {
+                    Node::Branch(below) => convert(below),
+                    Node::Leaf(value) => value.clone(),
+                };
+                (key.clone(), value)
+            });
+            entries.collect()
+        }
+        convert(&self.tree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_knee_is_the_published_one() {
+        for (servers, expected) in [(1.0, 0.50), (2.0, 0.58), (4.0, 0.66), (8.0, 0.74), (16.0, 0.81), (64.0, 0.90)] {
+            assert!((knee(servers) - expected).abs() < 0.01, "{servers} servers: {}", knee(servers));
+        }
+    }
+
+    #[test]
+    fn references_tell_metrics_from_variables_and_typing_errors() {
+        let resolve = |path: &str| path.starts_with("cpu.busy.ratio").then(|| "cpu.busy.ratio".to_owned());
+        let found = references("cpu.busy.ratio.mean > knee(host.cpus) and cpu.bsy > 1", &resolve).unwrap();
+        assert!(found.contains(&Reference::Metric("cpu.busy.ratio".into(), Some("mean".into()))));
+        assert!(found.contains(&Reference::Variable("host.cpus".into())));
+        assert!(found.contains(&Reference::Unknown("cpu.bsy".into())));
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn a_division_by_zero_is_an_error_and_not_a_number() {
+        let expressions = Expressions::new(Arc::default(), Arc::default(), BTreeMap::new());
+        assert!(expressions.number("1 / 0", &Value::UNDEFINED).is_err());
+        assert!(expressions.number("0.0 / 0.0", &Value::UNDEFINED).is_err());
+    }
+
+    #[test]
+    fn an_endless_expression_runs_out_of_fuel() {
+        let expressions = Expressions::new(Arc::default(), Arc::default(), BTreeMap::new());
+        let template = "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}";
+        assert!(expressions.render(template, &Value::UNDEFINED).is_err());
+    }
+}
