@@ -1,0 +1,191 @@
+//! /proc/pressure: the share of time in which tasks stalled for want of CPU, memory, I/O, or because of interrupts.
+//!
+//! Only `total=` is read: the averages beside it are damped by the kernel over windows that are not ours.
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::{Host, SourceError};
+use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
+use crate::model::{RawUnit, Reason, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "psi",
+    help: "Time in which tasks stalled for CPU, memory, I/O and interrupts, from /proc/pressure.",
+    cadence: Cadence::Interval,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "four short reads per interval; the kernel sums over all CPUs at each (about 30 µs on 2 CPUs)",
+    start: |_| Box::new(Psi),
+};
+
+const fn stall(name: &'static str, source: &'static str) -> SeriesDef {
+    SeriesDef::counter(name, RawUnit::Microseconds, source)
+}
+
+const SERIES: &[SeriesDef] = &[
+    stall("psi.cpu_some", "/proc/pressure/cpu, some total="),
+    stall("psi.memory_some", "/proc/pressure/memory, some total="),
+    stall("psi.memory_full", "/proc/pressure/memory, full total="),
+    stall("psi.io_some", "/proc/pressure/io, some total="),
+    stall("psi.io_full", "/proc/pressure/io, full total="),
+    stall("psi.irq_full", "/proc/pressure/irq, full total="),
+];
+
+/// The file, the line, the series. The `full` line of `cpu` is always 0 for the whole host, so it is not read.
+const FILES: [(&str, &[(&str, &str)]); 4] = [
+    ("cpu", &[("some", "psi.cpu_some")]),
+    ("memory", &[("some", "psi.memory_some"), ("full", "psi.memory_full")]),
+    ("io", &[("some", "psi.io_some"), ("full", "psi.io_full")]),
+    ("irq", &[("full", "psi.irq_full")]),
+];
+
+const fn pressure(
+    id: &'static str,
+    help: &'static str,
+    sources: &'static [Formula],
+    caveat: &'static str,
+    manual: &'static str,
+) -> MetricDef {
+    MetricDef { id, unit: Unit::Ratio, dimension: None, help, sources, caveat, manual }
+}
+
+const METRICS: &[MetricDef] = &[
+    pressure(
+        "psi.cpu.some.ratio",
+        "Share of time in which at least one runnable task waited for a CPU.",
+        &[Formula::rate(&[term("psi.cpu_some")])],
+        "Grows with the number of tasks: one waiting task of a hundred counts as much as all of them.",
+        "cat /proc/pressure/cpu; sleep 10; cat /proc/pressure/cpu",
+    ),
+    pressure(
+        "psi.memory.some.ratio",
+        "Share of time in which at least one task stalled for memory: reclaim, refault, swap-in.",
+        &[Formula::rate(&[term("psi.memory_some")])],
+        "Grows with the number of tasks.",
+        "cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory",
+    ),
+    pressure(
+        "psi.memory.full.ratio",
+        "Share of time in which all tasks that were not idle stalled for memory at once.",
+        &[Formula::rate(&[term("psi.memory_full")])],
+        "0 as long as any task of the host makes progress on any CPU.",
+        "cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory",
+    ),
+    pressure(
+        "psi.io.some.ratio",
+        "Share of time in which at least one task waited for I/O.",
+        &[Formula::rate(&[term("psi.io_some")])],
+        "A single task that does nothing but read reaches 100 % on a healthy disk.",
+        "cat /proc/pressure/io; sleep 10; cat /proc/pressure/io",
+    ),
+    pressure(
+        "psi.io.full.ratio",
+        "Share of time in which all tasks that were not idle waited for I/O at once.",
+        &[Formula::rate(&[term("psi.io_full")])],
+        "0 as long as any task of the host makes progress on any CPU.",
+        "cat /proc/pressure/io; sleep 10; cat /proc/pressure/io",
+    ),
+    pressure(
+        "psi.irq.full.ratio",
+        "Share of time in which interrupts kept tasks from running.",
+        &[Formula::rate(&[term("psi.irq_full")])],
+        "Needs a kernel that accounts interrupt time.",
+        "cat /proc/pressure/irq; sleep 10; cat /proc/pressure/irq",
+    ),
+];
+
+struct Psi;
+
+impl Collect for Psi {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let mut first_gap = None;
+        let mut seen = false;
+        for (file, lines) in FILES {
+            let path = format!("proc/pressure/{file}");
+            let text = match host.read(&path) {
+                Ok(text) => text,
+                Err(error) => {
+                    let gap = explain(file, &error);
+                    out.gap(&format!("psi.{file}"), "", gap.clone());
+                    first_gap.get_or_insert(gap);
+                    continue;
+                }
+            };
+            for (line, series) in lines {
+                match total(&text, line) {
+                    Some(microseconds) => {
+                        seen = true;
+                        out.count(series, "", microseconds);
+                    }
+                    None => {
+                        let why = format!("/{path} holds no total on the line {line:?}");
+                        out.gap(series, "", Unavailable::new(Reason::Malformed, why));
+                    }
+                }
+            }
+        }
+        match (seen, first_gap) {
+            (false, Some(gap)) => Err(gap),
+            (false, None) => Err(Unavailable::new(Reason::Malformed, "/proc/pressure holds no totals")),
+            (true, _) => Ok(()),
+        }
+    }
+}
+
+/// Why a file gives nothing. With the accounting switched off at boot, kernels either leave the files out or refuse
+/// to read them; neither can be told from a kernel without it, so the remedy names both.
+fn explain(file: &str, error: &SourceError) -> Unavailable {
+    let gap = error.gap();
+    match (error.reason, file) {
+        (Reason::Absent, "irq") => {
+            gap.with_remedy("a kernel of version 6.1 or later, built with CONFIG_IRQ_TIME_ACCOUNTING")
+        }
+        // Newer kernels refuse this one file when they gave up accounting interrupt time for want of a steady clock.
+        (Reason::Disabled, "irq") => gap.with_remedy("boot without tsc=noirqtime, on a machine with a stable clock"),
+        (Reason::Absent, _) => gap.with_remedy("boot with psi=1 (the kernel must be built with CONFIG_PSI)"),
+        (Reason::Disabled, _) => gap.with_remedy("boot with psi=1"),
+        _ => gap,
+    }
+}
+
+/// The `total=` of the line that begins with this word, in microseconds.
+fn total(text: &str, line: &str) -> Option<u64> {
+    let fields = text.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(' '))?;
+    fields.split_whitespace().find_map(|field| field.strip_prefix("total=")?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "some avg10=0.12 avg60=0.82 avg300=1.53 total=24289182\n\
+                        full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+
+    #[test]
+    fn the_total_of_each_line_is_found() {
+        assert_eq!(total(TEXT, "some"), Some(24_289_182));
+        assert_eq!(total(TEXT, "full"), Some(7));
+    }
+
+    #[test]
+    fn columns_may_be_added_or_reordered() {
+        assert_eq!(total("some total=5 avg900=0.00", "some"), Some(5));
+    }
+
+    #[test]
+    fn what_is_missing_cut_or_too_large_gives_nothing() {
+        assert_eq!(total("some avg10=0.12 avg60=0.82\n", "some"), None);
+        assert_eq!(total("some avg10=0.12 total=", "some"), None);
+        assert_eq!(total("some avg10=0.00 total=99999999999999999999999", "some"), None);
+        assert_eq!(total("something total=5", "some"), None);
+        assert_eq!(total("", "full"), None);
+    }
+
+    #[test]
+    fn switched_off_missing_and_denied_are_told_apart() {
+        let error = |reason| SourceError { path: "proc/pressure/cpu".into(), reason, problem: "is so".into() };
+        assert_eq!(explain("cpu", &error(Reason::Disabled)).remedy.as_deref(), Some("boot with psi=1"));
+        assert!(explain("cpu", &error(Reason::Absent)).remedy.unwrap().contains("CONFIG_PSI"));
+        assert!(explain("irq", &error(Reason::Absent)).remedy.unwrap().contains("CONFIG_IRQ_TIME_ACCOUNTING"));
+        assert!(explain("cpu", &error(Reason::Denied)).remedy.unwrap().contains("root"));
+    }
+}
