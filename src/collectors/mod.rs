@@ -4,6 +4,7 @@
 //! A test fails when a file is not registered, a series or metric id is used twice, or a metric cites an unknown series.
 
 mod cpu_stat;
+mod kernel_log;
 mod psi;
 mod sink;
 
@@ -13,7 +14,7 @@ use crate::host::Host;
 use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
-pub static ALL: &[&CollectorDef] = &[&cpu_stat::COLLECTOR, &psi::COLLECTOR];
+pub static ALL: &[&CollectorDef] = &[&cpu_stat::COLLECTOR, &kernel_log::COLLECTOR, &psi::COLLECTOR];
 
 /// How often a collector is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

@@ -1,0 +1,111 @@
+//! The classes into which lines of the kernel log are sorted, each with its series and its two metrics.
+
+use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
+use crate::model::{RawUnit, Unit};
+
+const SOURCE: &str = "/dev/kmsg, lines that the table of patterns recognises";
+const CAVEAT: &str = "A line is a report, not a measurement: rate limits and a full buffer drop lines.";
+const CAVEAT_OF_BOOT: &str =
+    "Only as far back as the kernel's buffer reaches, and only up to the window's start at that.";
+const MANUAL: &str = "dmesg --ctime --follow-new";
+const MANUAL_OF_BOOT: &str = "dmesg --ctime";
+
+const fn metric(
+    id: &'static str,
+    help: &'static str,
+    sources: &'static [Formula],
+    caveat: &'static str,
+    manual: &'static str,
+) -> MetricDef {
+    MetricDef { id, unit: Unit::Count, dimension: None, help, sources, caveat, manual }
+}
+
+/// Declares the classes: from each name follow a series, a metric for the window and one for the time since boot.
+macro_rules! classes {
+    ($($name:literal: $what:literal,)*) => {
+        /// Class and series.
+        pub(super) const CLASSES: &[(&str, &str)] = &[$(($name, concat!("kernel_log.", $name)),)*];
+
+        pub(super) const SERIES: &[SeriesDef] = &[
+            $(SeriesDef::counter(concat!("kernel_log.", $name), RawUnit::Count, SOURCE),)*
+            SeriesDef::counter("kernel_log.cgroup_oom", RawUnit::Count, "/dev/kmsg, kills whose constraint is a memory cgroup"),
+            SeriesDef::counter("kernel_log.records", RawUnit::Count, "/dev/kmsg, records"),
+            SeriesDef::counter("kernel_log.missed", RawUnit::Count, "/dev/kmsg, gaps in the sequence numbers"),
+            SeriesDef::gauge("kernel_log.overwritten", RawUnit::Count, "/dev/kmsg, sequence number of the oldest record"),
+        ];
+
+        pub(super) const METRICS: &[MetricDef] = &[
+            $(
+                metric(
+                    concat!("kernel.log.", $name, ".count"),
+                    concat!("Lines of the kernel log, written within the window, about ", $what, "."),
+                    &[Formula::change(&[term(concat!("kernel_log.", $name))])],
+                    CAVEAT,
+                    MANUAL,
+                ),
+                metric(
+                    concat!("kernel.log.", $name, ".since_boot.count"),
+                    concat!("Lines of the kernel log, since boot, about ", $what, "."),
+                    &[Formula::level(&[term(concat!("kernel_log.", $name))])],
+                    CAVEAT_OF_BOOT,
+                    MANUAL_OF_BOOT,
+                ),
+            )*
+            metric(
+                "kernel.log.cgroup_oom.count",
+                "Processes killed within the window because a memory cgroup reached its own limit.",
+                &[Formula::change(&[term("kernel_log.cgroup_oom")])],
+                CAVEAT,
+                MANUAL,
+            ),
+            metric(
+                "kernel.log.records.count",
+                "Records that were added to the kernel log within the window, of whatever kind.",
+                &[Formula::change(&[term("kernel_log.records")])],
+                CAVEAT,
+                MANUAL,
+            ),
+            metric(
+                "kernel.log.missed.count",
+                "Records of the window that the kernel overwrote before they could be read.",
+                &[Formula::change(&[term("kernel_log.missed")])],
+                "Their content is lost; the system's journal may have them.",
+                MANUAL,
+            ),
+            metric(
+                "kernel.log.overwritten.count",
+                "Records since boot that were no longer in the kernel's buffer when the window began.",
+                &[Formula::level(&[term("kernel_log.overwritten")])],
+                "Their content is lost; the system's journal may have them.",
+                MANUAL_OF_BOOT,
+            ),
+        ];
+    };
+}
+
+classes! {
+    "bug": "bugs of the kernel itself: oopses, BUG lines, panics, corrupted structures",
+    "clocksource": "clocks that the kernel no longer trusts",
+    "conntrack": "packets dropped because the table of tracked connections was full",
+    "crash": "programs that crashed (segmentation faults and other fatal traps)",
+    "disk": "failed, timed-out or rejected I/O of block devices",
+    "file_max": "opens refused because the system's limit of open files was reached",
+    "filesystem": "errors, corruption or shutdown of file systems",
+    "hardware": "machine checks, memory and bus errors reported by hardware or firmware",
+    "hardware_fatal": "hardware errors that could not be corrected",
+    "hung_task": "tasks that were blocked for longer than the kernel's limit",
+    "interrupts": "interrupt handlers that took too long, or interrupts that nobody handled",
+    "kernel_warning": "failed self-checks of the kernel that it survived (WARNING lines)",
+    "lockup": "CPUs that made no progress: soft and hard lockups, RCU stalls, stuck work queues",
+    "neighbour": "overflows of the table of neighbours (ARP, NDP)",
+    "nfs": "network file systems that did not answer",
+    "nic": "network interfaces that lost their link or stopped transmitting",
+    "oom": "processes killed for want of memory",
+    "page_allocation": "allocations of memory by the kernel that failed",
+    "pids": "forks refused because a control group reached its limit of processes",
+    "rt_throttling": "real-time tasks that used up their share and were held back",
+    "swap": "I/O errors and corruption of swap space",
+    "syn_flood": "listening sockets whose queue of half-open connections overflowed",
+    "tcp_memory": "TCP running out of its memory, or having too many orphaned sockets",
+    "thermal": "CPUs slowed down, or critical temperatures",
+}

@@ -1,0 +1,235 @@
+//! /dev/kmsg: lines of the kernel log that report something gone wrong, counted by class, and quoted.
+//!
+//! What is in the buffer at the first sample happened before the window; what comes after belongs to the window.
+//! Telling them apart by their order needs no clock: the log's time drifts from the monotonic clock by seconds over months.
+
+mod classes;
+mod patterns;
+mod scan;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::{Host, SourceError};
+use crate::model::{Reason, Unavailable};
+use scan::Scan;
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "kernel_log",
+    help: "Lines of the kernel log that report errors, by class, from /dev/kmsg.",
+    cadence: Cadence::Interval,
+    series: classes::SERIES,
+    metrics: classes::METRICS,
+    overhead: "the whole buffer once at the start (about 4 µs per record), then one read per interval if nothing is new",
+    start: |_| Box::new(KernelLog::default()),
+};
+
+const PATH: &str = "dev/kmsg";
+/// The kernel gives one whole record per read, of 8 KiB at most, and refuses a smaller buffer.
+const BUFFER_BYTES: usize = 16 << 10;
+/// A log that grows faster than this is read on at the next sample.
+const MAX_RECORDS_PER_SAMPLE: usize = 20_000;
+/// The buffer of a large machine holds this many at most; they must be read at one go to know where the window begins.
+const MAX_RECORDS_AT_START: usize = 1_000_000;
+
+#[derive(Default)]
+struct KernelLog {
+    device: Option<File>,
+    scan: Scan,
+    begun: bool,
+}
+
+impl Collect for KernelLog {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        if self.device.is_none() {
+            let file = host.open(PATH).map_err(|error| explain(&error, host))?;
+            let meta = file.metadata().map_err(|error| SourceError::io(PATH, &error))?;
+            if meta.file_type().is_char_device() {
+                self.device = Some(file);
+            }
+        }
+        match &mut self.device {
+            Some(device) => read_device(device, &mut self.scan, self.begun)?,
+            // A recorded tree has the records in a plain file, one per line, all of them at each instant.
+            None => {
+                for line in host.read(PATH)?.lines() {
+                    if let Some(record) = scan::parse(line) {
+                        self.scan.take(&record, self.begun);
+                    }
+                }
+            }
+        }
+        self.begun = true;
+        for (class, series) in classes::CLASSES {
+            out.count(series, "", self.scan.count(class));
+        }
+        out.count("kernel_log.cgroup_oom", "", self.scan.cgroup_kills);
+        out.count("kernel_log.records", "", self.scan.records);
+        out.count("kernel_log.missed", "", self.scan.missed);
+        out.level("kernel_log.overwritten", "", self.scan.oldest.unwrap_or(0) as f64);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &Host, out: &Sink) {
+        for line in std::mem::take(&mut self.scan).lines() {
+            out.log(line);
+        }
+    }
+}
+
+/// Reads record by record until there is no more.
+fn read_device(device: &mut File, scan: &mut Scan, begun: bool) -> Result<(), SourceError> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let limit = if begun { MAX_RECORDS_PER_SAMPLE } else { MAX_RECORDS_AT_START };
+    for _ in 0..limit {
+        match device.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => {
+                let text = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default());
+                if let Some(record) = scan::parse(&text) {
+                    scan.take(&record, begun);
+                }
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock => break,
+                // The record was overwritten before it could be read; the next read goes on with the oldest that is left.
+                ErrorKind::BrokenPipe | ErrorKind::Interrupted => {}
+                _ => return Err(SourceError::io(PATH, &error)),
+            },
+        }
+    }
+    Ok(())
+}
+
+fn explain(error: &SourceError, host: &Host) -> Unavailable {
+    let gap = error.gap();
+    match error.reason {
+        Reason::Denied => gap.with_remedy(
+            "run rdiag with CAP_SYSLOG or as root, or let every user read the log: sysctl kernel.dmesg_restrict=0",
+        ),
+        Reason::Absent if host.facts().container.is_some() => {
+            Unavailable::new(Reason::NotVisible, "the container does not show /dev/kmsg")
+                .with_remedy("run rdiag on the host, or in a container that is given /dev/kmsg")
+        }
+        Reason::Absent => gap.with_remedy("a kernel built with CONFIG_PRINTK, and a /dev made by devtmpfs or udev"),
+        _ => gap,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::patterns::{PATTERNS, recognise};
+    use super::*;
+
+    #[test]
+    fn every_class_has_a_pattern_and_every_pattern_a_class() {
+        for (class, _) in classes::CLASSES {
+            assert!(PATTERNS.iter().any(|pattern| pattern.class == *class), "no pattern for {class}");
+        }
+        for pattern in PATTERNS {
+            assert!(classes::CLASSES.iter().any(|(class, _)| *class == pattern.class), "{} is no class", pattern.class);
+        }
+        assert!(classes::CLASSES.is_sorted());
+    }
+
+    fn class_and_subject(line: &str) -> (&'static str, Option<String>) {
+        recognise(line).map_or(("none", None), |pattern| (pattern.class, pattern.subject(line)))
+    }
+
+    #[test]
+    fn lines_of_many_kernels_are_told_apart_and_name_the_right_one() {
+        let lines = [
+            ("blk_update_request: I/O error, dev sdb, sector 4711 op 0x0:(READ) flags 0x0", "disk", "sdb"),
+            ("critical medium error, dev nvme0n1, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1", "disk", "nvme0n1"),
+            ("Buffer I/O error on dev dm-3, logical block 7, lost async page write", "disk", "dm-3"),
+            ("nvme nvme1: I/O 12 QID 3 timeout, aborting", "disk", "nvme1"),
+            ("ata3.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen", "disk", "ata3.00"),
+            ("sd 2:0:0:0: [sdc] rejecting I/O to offline device", "disk", "sdc"),
+            ("md/raid1:md0: Disk failure on sda1, disabling device.", "disk", "sda1"),
+            ("Read-error on swap-device (254:0:1234)", "swap", "254:0:1234"),
+            ("EXT4-fs error (device sda2): ext4_lookup:1855: inode #2: comm ls: deleted inode", "filesystem", "sda2"),
+            ("XFS (dm-0): Metadata corruption detected at xfs_agf_verify+0x1/0x2", "filesystem", "dm-0"),
+            ("BTRFS warning (device vdb): csum failed root 5 ino 257 off 0", "filesystem", "vdb"),
+            ("watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [kworker/1:2:345]", "lockup", "kworker/1:2 (pid 345)"),
+            ("INFO: task mysqld:812 blocked for more than 120 seconds.", "hung_task", "mysqld (pid 812)"),
+            ("INFO: task cp:8 blocked in I/O wait for more than 122 seconds.", "hung_task", "cp (pid 8)"),
+            ("EDAC MC0: 1 CE memory read error on CPU_SrcID#0_Ha#0_Chan#0", "hardware", "MC0"),
+            ("EDAC MC1: 1 UE memory read error on DIMM_A1", "hardware_fatal", "MC1"),
+            (
+                "pcieport 0000:00:1c.0: PCIe Bus Error: severity=Corrected, type=Physical Layer",
+                "hardware",
+                "pcieport 0000:00:1c.0",
+            ),
+            ("NETDEV WATCHDOG: eth0 (e1000e): transmit queue 0 timed out", "nic", "eth0"),
+            ("virtio_net virtio0 eth1: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5212 ms", "nic", "eth1"),
+            ("igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Down", "nic", "eno1"),
+            ("r8169 0000:02:00.0 enp2s0: Link is Down", "nic", "enp2s0"),
+            ("neighbour: arp_cache: neighbor table overflow!", "neighbour", "arp_cache"),
+            (
+                "TCP: request_sock_TCP: Possible SYN flooding on port 0.0.0.0:8080. Sending cookies.",
+                "syn_flood",
+                "0.0.0.0:8080",
+            ),
+            ("cgroup: fork rejected by pids controller in /system.slice/x.service", "pids", "/system.slice/x.service"),
+            ("nginx[4242]: segfault at 0 ip 00007f sp 00007f error 4 in nginx[55+9]", "crash", "nginx (pid 4242)"),
+            ("traps: a[b] c[77] general protection fault ip:7f sp:7f error:0 in libc.so", "crash", "a[b] c (pid 77)"),
+            ("CPU3: Core temperature is above threshold, cpu clock is throttled (total events = 9)", "thermal", "CPU3"),
+            (
+                "clocksource: timekeeping watchdog on CPU1: Marking clocksource 'tsc' as unstable because the skew is large:",
+                "clocksource",
+                "tsc",
+            ),
+            ("WARNING: CPU: 1 PID: 9 at fs/inode.c:338 drop_nlink+0x28/0x40", "kernel_warning", "fs/inode.c:338"),
+            ("WARNING: fs/inode.c:338 at drop_nlink+0x28/0x40, CPU#1: rm/9", "kernel_warning", "fs/inode.c:338"),
+            ("dd: page allocation failure: order:4, mode:0x40cc0(GFP_KERNEL|__GFP_COMP)", "page_allocation", "dd"),
+        ];
+        for (line, class, subject) in lines {
+            assert_eq!(class_and_subject(line), (class, Some(subject.to_owned())), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_that_name_nobody_still_have_their_class() {
+        let lines = [
+            ("nf_conntrack: nf_conntrack: table full, dropping packet", "conntrack"),
+            ("TCP: out of memory -- consider tuning tcp_mem", "tcp_memory"),
+            ("VFS: file-max limit 1024 reached", "file_max"),
+            ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", "lockup"),
+            ("BUG: kernel NULL pointer dereference, address: 0000000000000008", "bug"),
+            ("general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP", "bug"),
+            ("mce: [Hardware Error]: Machine check events logged", "hardware"),
+            ("sched: RT throttling activated", "rt_throttling"),
+        ];
+        for (line, class) in lines {
+            assert_eq!(class_and_subject(line).0, class, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_healthy_machines_log_at_boot_is_of_no_class() {
+        let lines = [
+            "EDAC MC: Ver: 3.0.0",
+            "EDAC MC0: Giving out device to module skx_edac controller Skylake Socket#0 IMC#0: DEV 0000:3a:0a.0",
+            "mce: CPU0: Thermal monitoring enabled (TM1)",
+            "thermal_sys: Registered thermal governor 'step_wise'",
+            "ata1: SATA link down (SStatus 0 SControl 300)",
+            "IPv6: ADDRCONF(NETDEV_UP): eth0: link is not ready",
+            "GHES: APEI firmware first mode is enabled by APEI bit and WHEA _OSC.",
+            "pcieport 0000:00:1c.0: AER: enabled with IRQ 122",
+            "EXT4-fs (vda): mounted filesystem 00 r/w without journal. Quota mode: none.",
+            "EXT4-fs (sda1): error count since last fsck: 3",
+            "blk_update_request: I/O error, dev fd0, sector 0 op 0x0:(READ)",
+            "[Firmware Bug]: TSC_DEADLINE disabled due to Errata",
+            "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter.",
+            "clocksource: Switched to clocksource tsc",
+            "oom_reaper: reaped process 12 (x), now anon-rss:0kB",
+            "random: crng init done",
+            "Command line: BOOT_IMAGE=/vmlinuz root=/dev/sda1 panic=1 oops=panic",
+        ];
+        for line in lines {
+            assert_eq!(class_and_subject(line).0, "none", "{line}");
+        }
+    }
+}

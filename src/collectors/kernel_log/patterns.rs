@@ -1,0 +1,233 @@
+//! Which line of the kernel log belongs to which class, and whom it names. The first pattern that fits decides.
+//!
+//! Patterns are as narrow as the kernel's formats allow: lines hold names that users choose, and healthy machines log
+//! many lines that merely contain words such as "error" or "EDAC".
+
+/// How a kind of line is recognised.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    /// One of the classes.
+    pub(super) class: &'static str,
+    /// All of these occur; `^` in front means: at the beginning of the line.
+    pub(super) all: &'static [&'static str],
+    /// None of these occurs.
+    pub(super) none: &'static [&'static str],
+    /// Where the line names somebody.
+    subject: Subject,
+}
+
+/// Where in a line the one stands whom it names.
+#[derive(Debug, Clone, Copy)]
+enum Subject {
+    /// Nowhere.
+    Nobody,
+    /// Between two pieces of text; "" means the line's beginning or end.
+    Between(&'static str, &'static str),
+    /// The same, and it is a task as `name:pid` or `name[pid]`.
+    Task(&'static str, &'static str),
+    /// The last word before a piece of text.
+    Before(&'static str),
+    /// `Killed process 12 (name)`.
+    Victim,
+}
+
+use Subject::{Before, Between, Nobody, Task, Victim};
+
+const fn line(class: &'static str, all: &'static [&'static str], subject: Subject) -> Pattern {
+    Pattern { class, all, none: &[], subject }
+}
+
+const fn except(
+    class: &'static str,
+    all: &'static [&'static str],
+    none: &'static [&'static str],
+    subject: Subject,
+) -> Pattern {
+    Pattern { class, all, none, subject }
+}
+
+/// Removable drives without a medium answer every probe with an error, which says nothing about the host's storage.
+const NO_REAL_DISK: &[&str] = &["dev fd", "dev sr", "operation not supported error"];
+
+#[rustfmt::skip]
+pub(super) const PATTERNS: &[Pattern] = &[
+    // First what carries the names of processes, so that a name cannot pass for something else.
+    line("oom", &["Killed process ", "total-vm:"], Victim),
+    line("crash", &["]: segfault at "], Task("", ": segfault at ")),
+    line("crash", &["]: segfault ("], Task("", ": segfault (")),
+    line("crash", &["]: unhandled exception"], Task("", ": unhandled")),
+    line("crash", &["]: unhandled signal "], Task("", ": unhandled")),
+    line("crash", &["^traps: ", "] general protection"], Task("traps: ", " general protection")),
+    line("crash", &["^traps: ", "] trap "], Task("traps: ", " trap ")),
+
+    line("swap", &["^Read-error on swap-device ("], Between("swap-device (", ")")),
+    line("swap", &["^Write-error on swap-device ("], Between("swap-device (", ")")),
+    line("swap", &["Bad swap file entry "], Nobody),
+    line("swap", &["Bad swap offset entry "], Nobody),
+
+    except("disk", &[" error, dev ", " sector "], NO_REAL_DISK, Between(" error, dev ", ",")),
+    except("disk", &["Buffer I/O error on dev"], &["dev fd", "dev sr", "device fd", "device sr"], Between(" on dev ", ",")),
+    line("disk", &["^ata", ": exception Emask "], Between("", ":")),
+    line("disk", &["^ata", ": failed command: "], Between("", ":")),
+    line("disk", &["^nvme ", " timeout, aborting"], Between("nvme ", ":")),
+    line("disk", &["^nvme ", " timeout, reset controller"], Between("nvme ", ":")),
+    line("disk", &["^nvme ", " timeout, completion polled"], Between("nvme ", ":")),
+    line("disk", &["^nvme ", ": controller is down; will reset"], Between("nvme ", ":")),
+    line("disk", &["^nvme ", ": Device not ready;"], Between("nvme ", ":")),
+    line("disk", &["^nvme ", ": Removing after probe failure"], Between("nvme ", ":")),
+    line("disk", &["rejecting I/O to offline device"], Between("[", "]")),
+    line("disk", &["rejecting I/O to dead device"], Between("[", "]")),
+    line("disk", &["Device offlined - not ready after error recovery"], Nobody),
+    line("disk", &["^md/", "Disk failure on "], Between("Disk failure on ", ",")),
+    line("disk", &["device-mapper: multipath:", "Failing path "], Between("Failing path ", ".")),
+    line("disk", &["^mmcblk", ": error -"], Between("", ":")),
+
+    line("filesystem", &["^EXT4-fs error (device "], Between("(device ", ")")),
+    line("filesystem", &["^EXT3-fs error (device "], Between("(device ", ")")),
+    line("filesystem", &["^EXT2-fs error (device "], Between("(device ", ")")),
+    line("filesystem", &["^EXT4-fs (", "Remounting filesystem read-only"], Between("EXT4-fs (", ")")),
+    line("filesystem", &["^EXT4-fs (", "Delayed block allocation failed"], Between("EXT4-fs (", ")")),
+    line("filesystem", &["^EXT4-fs (", "failed to convert unwritten extents"], Between("EXT4-fs (", ")")),
+    line("filesystem", &["^Aborting journal on device "], Between("on device ", ".")),
+    line("filesystem", &["^JBD2: ", "rror"], Nobody),
+    line("filesystem", &["^XFS (", "orruption"], Between("XFS (", ")")),
+    line("filesystem", &["^XFS (", "CRC error detected"], Between("XFS (", ")")),
+    line("filesystem", &["^XFS (", "I/O error"], Between("XFS (", ")")),
+    line("filesystem", &["^XFS (", "Internal error "], Between("XFS (", ")")),
+    line("filesystem", &["^XFS (", "has been shut down"], Between("XFS (", ")")),
+    line("filesystem", &["^BTRFS error (device "], Between("(device ", ")")),
+    line("filesystem", &["^BTRFS: error (device "], Between("(device ", ")")),
+    line("filesystem", &["^BTRFS critical (device "], Between("(device ", ")")),
+    line("filesystem", &["^BTRFS warning (device ", "csum failed"], Between("(device ", ")")),
+    line("filesystem", &["^BTRFS ", "forced readonly"], Between("(device ", ")")),
+    line("filesystem", &["^F2FS-fs (", "inconsistent"], Between("F2FS-fs (", ")")),
+    line("filesystem", &["^F2FS-fs (", "Stopped filesystem"], Between("F2FS-fs (", ")")),
+    line("filesystem", &["^bcachefs (", "error"], Between("bcachefs (", ")")),
+    line("filesystem", &["^FAT-fs (", "): error, "], Between("FAT-fs (", ")")),
+    line("filesystem", &["^SQUASHFS error: "], Nobody),
+
+    line("nfs", &["^nfs: server ", "not responding"], Between("server ", " ")),
+    line("nfs", &["^CIFS: VFS: ", "has not responded in "], Between("VFS: ", " ")),
+
+    line("lockup", &["BUG: soft lockup - CPU#"], Task("s! [", "]")),
+    line("lockup", &["Watchdog detected hard LOCKUP on cpu"], Between("LOCKUP on ", "")),
+    line("lockup", &["CPU", ": Watchdog detected hard LOCKUP"], Nobody),
+    line("lockup", &["^rcu: INFO: ", "stall"], Nobody),
+    line("lockup", &["^INFO: rcu_", "stall"], Nobody),
+    line("lockup", &["BUG: workqueue lockup"], Nobody),
+    line("hung_task", &["^INFO: task ", " blocked ", " for more than "], Task("INFO: task ", " blocked ")),
+
+    line("hardware_fatal", &["PCIe Bus Error: severity=Uncorrect"], Between("", ": ")),
+    line("hardware_fatal", &["^EDAC ", " UE "], Between("EDAC ", ":")),
+    line("hardware_fatal", &["[Hardware Error]", "event severity: fatal"], Nobody),
+    line("hardware_fatal", &["[Hardware Error]", "event severity: recoverable"], Nobody),
+    line("hardware_fatal", &["[Hardware Error]", "Uncorrected"], Nobody),
+    line("hardware_fatal", &["[Hardware Error]", "Processor context corrupt"], Nobody),
+    line("hardware_fatal", &["^Memory failure: 0x"], Nobody),
+    line("hardware", &["PCIe Bus Error: severity=Correct"], Between("", ": ")),
+    line("hardware", &["^EDAC ", " CE "], Between("EDAC ", ":")),
+    line("hardware", &["[Hardware Error]"], Nobody),
+
+    line("bug", &["^BUG: "], Nobody),
+    line("bug", &["^kernel BUG at "], Between("kernel BUG at ", "!")),
+    line("bug", &["^Oops: "], Nobody),
+    line("bug", &["^Internal error: Oops"], Nobody),
+    line("bug", &["^Kernel panic - "], Nobody),
+    line("bug", &["^general protection fault"], Nobody),
+    line("bug", &["^Unable to handle kernel "], Nobody),
+    line("bug", &["^UBSAN: "], Nobody),
+    line("bug", &["^list_add corruption"], Nobody),
+    line("bug", &["^list_del corruption"], Nobody),
+    line("bug", &["^refcount_t: ", "use-after-free"], Nobody),
+    line("kernel_warning", &["^WARNING: CPU: ", " at "], Between(" at ", " ")),
+    line("kernel_warning", &["^WARNING: ", " at ", " CPU#"], Between("WARNING: ", " at ")),
+
+    line("page_allocation", &[": page allocation failure: order:"], Between("", ": page")),
+    line("page_allocation", &["SLUB: Unable to allocate memory on "], Nobody),
+    line("page_allocation", &[": vmalloc error: "], Between("", ": vmalloc")),
+
+    line("nic", &["NETDEV WATCHDOG: CPU:"], Before(": NETDEV WATCHDOG")),
+    line("nic", &["^NETDEV WATCHDOG: "], Between("WATCHDOG: ", " (")),
+    line("nic", &["NIC Link is Down"], Before("NIC Link is")),
+    line("nic", &[": Link is Down"], Before(": Link is")),
+    line("nic", &[": Link is down"], Before(": Link is")),
+    line("nic", &[": link down"], Before(": link down")),
+    line("nic", &[": Link down"], Before(": Link down")),
+    line("nic", &["link status definitely down"], Between("(slave ", ")")),
+    line("nic", &[": Detected Hardware Unit Hang"], Before(": Detected Hardware")),
+
+    line("conntrack", &["conntrack: table full, dropping packet"], Nobody),
+    line("neighbour", &["eighbo", " table overflow"], Between("neighbour: ", ":")),
+    line("syn_flood", &["ossible SYN flooding on port "], Between("on port ", ". ")),
+    line("tcp_memory", &["^TCP: out of memory"], Nobody),
+    line("tcp_memory", &["^TCP: too many orphaned sockets"], Nobody),
+    line("file_max", &["^VFS: file-max limit "], Nobody),
+    line("pids", &["fork rejected by pids controller in "], Between("controller in ", "")),
+
+    line("thermal", &["temperature above threshold, cpu clock throttled"], Between("", ":")),
+    line("thermal", &["temperature is above threshold, cpu clock is throttled"], Between("", ":")),
+    line("thermal", &["critical temperature reached"], Nobody),
+    line("clocksource", &["Marking clocksource ", " as unstable"], Between("clocksource '", "'")),
+    line("clocksource", &["Marking TSC unstable"], Nobody),
+    line("clocksource", &["^Clocksource ", " unstable (delta"], Between("Clocksource ", " ")),
+    line("rt_throttling", &["RT throttling activated"], Nobody),
+    line("interrupts", &["^hrtimer: interrupt took "], Nobody),
+    line("interrupts", &["^irq ", ": nobody cared"], Between("", ":")),
+];
+
+impl Pattern {
+    fn fits(&self, text: &str) -> bool {
+        let occurs = |needle: &str| match needle.strip_prefix('^') {
+            Some(start) => text.starts_with(start),
+            None => text.contains(needle),
+        };
+        self.all.iter().all(|needle| occurs(needle)) && !self.none.iter().any(|needle| occurs(needle))
+    }
+
+    /// Whom the line names, in words for people: `name (pid 12)` for tasks.
+    pub(super) fn subject(&self, text: &str) -> Option<String> {
+        let found = match self.subject {
+            Nobody => None,
+            Between(before, after) => between(text, before, after).map(str::to_owned),
+            Task(before, after) => between(text, before, after).and_then(task),
+            Before(marker) => {
+                let (head, _) = text.split_once(marker)?;
+                head.trim_end_matches([' ', ':']).rsplit(' ').next().map(|word| word.trim_matches(':').to_owned())
+            }
+            Victim => victim(text),
+        };
+        found.filter(|name| !name.is_empty())
+    }
+}
+
+/// The pattern that fits a line.
+pub(super) fn recognise(text: &str) -> Option<&'static Pattern> {
+    PATTERNS.iter().find(|pattern| pattern.fits(text))
+}
+
+/// The text between two markers; to the end of the line if the second one is not there.
+pub(super) fn between<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(before)?;
+    let end = if after.is_empty() { None } else { rest.split_once(after) };
+    Some(end.map_or(rest, |(found, _)| found).trim())
+}
+
+/// `name:12` or `name[12]` → `name (pid 12)`. Names may hold both characters, so the last one counts.
+fn task(text: &str) -> Option<String> {
+    let (name, pid) = match text.strip_suffix(']') {
+        Some(rest) => rest.rsplit_once('[')?,
+        None => text.rsplit_once(':')?,
+    };
+    let pid: u32 = pid.parse().ok()?;
+    Some(format!("{name} (pid {pid})"))
+}
+
+/// `… Killed process 12 (name) total-vm:…` → `name (pid 12)`; older kernels put a comma after the name.
+fn victim(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("Killed process ")?;
+    let (head, _) = rest.rsplit_once("total-vm:")?;
+    let (pid, name) = head.split_once('(')?;
+    let pid: u32 = pid.split([' ', ',']).next()?.parse().ok()?;
+    let (name, _) = name.rsplit_once(')')?;
+    Some(format!("{name} (pid {pid})"))
+}

@@ -1,0 +1,280 @@
+//! Sorting records of the kernel log: counts by class, and the few lines that are kept as evidence.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::classes::CLASSES;
+use super::patterns::{between, recognise};
+use crate::model::LogLine;
+
+/// Lines of the time before the window that are kept of each class: the newest.
+const KEPT_OF_BOOT: usize = 3;
+/// Lines of the window that are kept of each class: the first, since they are nearest to the cause.
+const KEPT_OF_WINDOW: usize = 12;
+/// Longer lines are cut.
+const MAX_CHARS: usize = 300;
+/// syslog facilities: 0 is the kernel, 1 is what root wrote into /dev/kmsg. Services log there too, under their own.
+const KERNEL: u64 = 0;
+const USER: u64 = 1;
+
+/// A record of the kernel log.
+#[derive(Debug, PartialEq)]
+pub(super) struct Record<'t> {
+    facility: u64,
+    sequence: u64,
+    seconds: f64,
+    text: &'t str,
+}
+
+/// Parses `priority,sequence,microseconds,flags[,…];text`; what follows on further lines is not needed.
+pub(super) fn parse(record: &str) -> Option<Record<'_>> {
+    let line = record.split('\n').next()?;
+    let (head, text) = line.split_once(';')?;
+    let mut fields = head.split(',');
+    let mut number = || fields.next()?.parse::<u64>().ok();
+    let (priority, sequence, microseconds) = (number()?, number()?, number()?);
+    Some(Record { facility: priority >> 3, sequence, seconds: microseconds as f64 * 1e-6, text })
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Recognised lines by class.
+    pub(super) counts: BTreeMap<&'static str, u64>,
+    /// Kills within a memory cgroup.
+    pub(super) cgroup_kills: u64,
+    /// All records.
+    pub(super) records: u64,
+    /// Records that were overwritten before they were read.
+    pub(super) missed: u64,
+    /// Sequence number of the oldest record.
+    pub(super) oldest: Option<u64>,
+    newest: Option<u64>,
+    old_lines: BTreeMap<&'static str, VecDeque<LogLine>>,
+    new_lines: BTreeMap<&'static str, Vec<LogLine>>,
+    /// Why the kernel is about to kill, as the lines before the kill told.
+    constraint: Option<Constraint>,
+}
+
+/// Who ran out of memory.
+#[derive(Debug)]
+struct Constraint {
+    in_cgroup: bool,
+    words: String,
+}
+
+impl Scan {
+    /// Takes a record; one that was seen before (a recorded file holds them all at every instant) is passed over.
+    pub(super) fn take(&mut self, record: &Record<'_>, in_window: bool) {
+        if self.newest.is_some_and(|newest| record.sequence <= newest) {
+            return;
+        }
+        if let Some(newest) = self.newest {
+            self.missed += record.sequence - newest - 1;
+        }
+        self.oldest.get_or_insert(record.sequence);
+        self.newest = Some(record.sequence);
+        self.records += 1;
+        if !matches!(record.facility, KERNEL | USER) {
+            return;
+        }
+        if let Some(constraint) = constraint(record.text) {
+            self.constraint = Some(constraint);
+            return;
+        }
+        let Some(pattern) = recognise(record.text) else { return };
+        *self.counts.entry(pattern.class).or_default() += 1;
+        let mut text: String = record.text.chars().take(MAX_CHARS).collect();
+        if pattern.class == "oom" {
+            text = self.kill(&text);
+        }
+        if record.facility == USER {
+            text.insert_str(0, "(written by a program, not by the kernel) ");
+        }
+        let line = LogLine {
+            class: pattern.class.to_owned(),
+            seconds_since_boot: record.seconds,
+            in_window,
+            subject: pattern.subject(record.text),
+            text,
+        };
+        self.keep(pattern.class, line);
+    }
+
+    /// A kill, with the reason that was told before it.
+    fn kill(&mut self, text: &str) -> String {
+        let told = self.constraint.take();
+        let in_cgroup = text.contains("Memory cgroup out of memory") || told.as_ref().is_some_and(|c| c.in_cgroup);
+        self.cgroup_kills += u64::from(in_cgroup);
+        match told {
+            Some(constraint) => format!("{text} [{}]", constraint.words),
+            None if in_cgroup => format!("{text} [limit of a memory cgroup]"),
+            None => text.to_owned(),
+        }
+    }
+
+    fn keep(&mut self, class: &'static str, line: LogLine) {
+        if line.in_window {
+            let lines = self.new_lines.entry(class).or_default();
+            if lines.len() < KEPT_OF_WINDOW {
+                lines.push(line);
+            }
+            return;
+        }
+        let lines = self.old_lines.entry(class).or_default();
+        lines.push_back(line);
+        if lines.len() > KEPT_OF_BOOT {
+            lines.pop_front();
+        }
+    }
+
+    /// The kept lines: those of the window first.
+    pub(super) fn lines(self) -> impl Iterator<Item = LogLine> {
+        self.new_lines.into_values().flatten().chain(self.old_lines.into_values().flatten())
+    }
+
+    /// How many lines of a class there were.
+    pub(super) fn count(&self, class: &str) -> u64 {
+        debug_assert!(CLASSES.iter().any(|(known, _)| *known == class), "{class} is no class");
+        self.counts.get(class).copied().unwrap_or(0)
+    }
+}
+
+/// What the lines before a kill say about whose memory ran out. Kernels before 5.0 say it in other words than later ones.
+fn constraint(text: &str) -> Option<Constraint> {
+    if text.starts_with("oom-kill:constraint=") {
+        let field = |key| between(text, key, ",").unwrap_or("");
+        let kind = field("constraint=");
+        let words = match kind {
+            "CONSTRAINT_MEMCG" => {
+                let limit = field(",oom_memcg=");
+                format!("limit of the memory cgroup {limit}; the victim was in {}", field(",task_memcg="))
+            }
+            "CONSTRAINT_CPUSET" => format!("the memory nodes of the cpuset {} were exhausted", field(",cpuset=")),
+            "CONSTRAINT_MEMORY_POLICY" => "the memory nodes of a NUMA policy were exhausted".to_owned(),
+            _ => "the whole host was out of memory".to_owned(),
+        };
+        return Some(Constraint { in_cgroup: kind == "CONSTRAINT_MEMCG", words });
+    }
+    if text.starts_with("Task in ") && text.contains(" killed as a result of limit of ") {
+        let limit = between(text, " as a result of limit of ", "").unwrap_or("");
+        return Some(Constraint { in_cgroup: true, words: format!("limit of the memory cgroup {limit}") });
+    }
+    if text.contains("emory cgroup out of memory: Kill process ") {
+        return Some(Constraint { in_cgroup: true, words: "limit of a memory cgroup".to_owned() });
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(records: &[&str], in_window: bool) -> Scan {
+        let mut scan = Scan::default();
+        for record in records {
+            scan.take(&parse(record).unwrap(), in_window);
+        }
+        scan
+    }
+
+    #[test]
+    fn a_kill_is_told_with_its_victim_and_whose_limit_it_was() {
+        let scan = scan(
+            &[
+                "4,10,5000000,-;python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+                "6,11,5000001,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
+                 oom_memcg=/box,task_memcg=/box/in,task=a) b,pid=123,uid=0",
+                "3,12,5000002,-;Memory cgroup out of memory: Killed process 123 (a) b) total-vm:70000kB, anon-rss:6kB",
+            ],
+            true,
+        );
+        assert_eq!((scan.count("oom"), scan.cgroup_kills), (1, 1));
+        let line = scan.lines().next().unwrap();
+        assert_eq!(line.subject.as_deref(), Some("a) b (pid 123)"));
+        assert!(line.in_window && line.text.ends_with("[limit of the memory cgroup /box; the victim was in /box/in]"));
+    }
+
+    #[test]
+    fn a_kill_for_want_of_memory_on_the_whole_host_is_no_limit_of_a_cgroup() {
+        let scan = scan(
+            &[
+                "6,1,1,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,task=x,pid=7,uid=0",
+                "3,2,2,-;Out of memory: Killed process 7 (x) total-vm:1kB, anon-rss:1kB",
+            ],
+            false,
+        );
+        assert_eq!((scan.count("oom"), scan.cgroup_kills), (1, 0));
+        let line = scan.lines().next().unwrap();
+        assert!(line.text.contains("the whole host") && !line.in_window);
+    }
+
+    #[test]
+    fn kernels_before_5_0_say_the_same_in_other_words_and_one_kill_counts_once() {
+        let scan = scan(
+            &[
+                "6,1,1,-;Task in /docker/ab killed as a result of limit of /docker/ab",
+                "3,2,2,-;Memory cgroup out of memory: Kill process 812 (java) score 990 or sacrifice child",
+                "3,3,3,-;Killed process 812 (java), UID 1000, total-vm:9kB, anon-rss:1kB",
+            ],
+            true,
+        );
+        assert_eq!((scan.count("oom"), scan.cgroup_kills), (1, 1));
+        assert_eq!(scan.lines().next().unwrap().subject.as_deref(), Some("java (pid 812)"));
+    }
+
+    #[test]
+    fn records_are_seen_once_and_gaps_in_their_numbers_are_counted() {
+        let mut scan = Scan::default();
+        for record in ["6,5,1,-;a", "6,6,1,-;b", "6,5,1,-;a", "6,9,1,-;c"] {
+            scan.take(&parse(record).unwrap(), true);
+        }
+        assert_eq!((scan.records, scan.missed, scan.oldest), (3, 2, Some(5)));
+    }
+
+    #[test]
+    fn what_services_log_is_not_taken_for_the_kernels_word() {
+        let line = "^I/O error, dev sda, sector 1".trim_start_matches('^');
+        assert_eq!(scan(&[&format!("30,1,1,-;systemd[1]: {line}")], true).count("disk"), 0);
+        let by_root = scan(&[&format!("12,1,1,-;{line}")], true);
+        assert_eq!(by_root.count("disk"), 1);
+        assert!(by_root.lines().next().unwrap().text.starts_with("(written by a program"));
+    }
+
+    #[test]
+    fn a_flood_of_lines_is_counted_in_full_and_kept_in_part() {
+        let mut scan = Scan::default();
+        for sequence in 0..1000 {
+            let line = format!("3,{sequence},1,-;I/O error, dev sda, sector 1{}", "x".repeat(5000));
+            scan.take(&parse(&line).unwrap(), sequence >= 500);
+        }
+        assert_eq!(scan.count("disk"), 1000);
+        let lines: Vec<_> = scan.lines().collect();
+        assert_eq!(lines.len(), KEPT_OF_BOOT + KEPT_OF_WINDOW);
+        assert!(lines.iter().all(|line| line.text.chars().count() <= MAX_CHARS));
+    }
+
+    #[test]
+    fn what_is_no_record_is_passed_over() {
+        for broken in
+            ["", ";", "a,b,c;text", "6,1;text", "6,1,2 text", " SUBSYSTEM=pci", "6,99999999999999999999,1,-;x"]
+        {
+            assert_eq!(parse(broken), None, "{broken:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_whatever_makes_it_panic(head in "[0-9]{1,3},[0-9]{1,20},[0-9]{1,20},-;", text in ".{0,400}") {
+            let mut scan = Scan::default();
+            let record = format!("{head}{text}");
+            if let Some(record) = parse(&record) {
+                scan.take(&record, true);
+            }
+            for pattern in super::super::patterns::PATTERNS {
+                let _ = pattern.subject(&text);
+            }
+            let _ = constraint(&format!("oom-kill:constraint={text}"));
+            let _ = parse(&text);
+        }
+    }
+}
