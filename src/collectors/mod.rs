@@ -5,6 +5,7 @@
 
 mod cpu_stat;
 mod kernel_log;
+mod processes;
 mod psi;
 mod sink;
 
@@ -14,7 +15,8 @@ use crate::host::Host;
 use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
-pub static ALL: &[&CollectorDef] = &[&cpu_stat::COLLECTOR, &kernel_log::COLLECTOR, &psi::COLLECTOR];
+pub static ALL: &[&CollectorDef] =
+    &[&cpu_stat::COLLECTOR, &kernel_log::COLLECTOR, &processes::COLLECTOR, &psi::COLLECTOR];
 
 /// How often a collector is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

@@ -174,7 +174,8 @@ impl Host {
     /// The directory of processes, for many quick reads.
     pub fn processes(&self) -> Result<ProcessDir, SourceError> {
         self.fault("proc")?;
-        ProcessDir::open(&self.locate("proc"), self.is_recorded())
+        let recorded = self.replay.clone().map(|spec| (spec, self.instant.load(Ordering::Relaxed)));
+        ProcessDir::open(&self.locate("proc"), recorded)
     }
 
     /// What a recorded tree says instead of the machine, if this is one.

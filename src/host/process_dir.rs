@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, RawDir, openat};
 
-use super::SourceError;
+use super::{HostSpec, SourceError};
 
 /// An open /proc.
 #[derive(Debug)]
@@ -15,11 +15,12 @@ pub struct ProcessDir {
     dir: OwnedFd,
     /// Where it is, for the messages.
     path: PathBuf,
-    recorded: bool,
+    /// The recorded tree and its instant, if it is one.
+    recorded: Option<(HostSpec, usize)>,
 }
 
 impl ProcessDir {
-    pub(super) fn open(path: &Path, recorded: bool) -> Result<Self, SourceError> {
+    pub(super) fn open(path: &Path, recorded: Option<(HostSpec, usize)>) -> Result<Self, SourceError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir =
             rustix::fs::open(path, flags, Mode::empty()).map_err(|e| SourceError::io("proc", &io::Error::from(e)))?;
@@ -28,12 +29,13 @@ impl ProcessDir {
 
     /// Whether this is a recorded tree, whose directory must be opened anew at each instant.
     pub fn is_recorded(&self) -> bool {
-        self.recorded
+        self.recorded.is_some()
     }
 
     /// The ids in the directory (`""` for /proc itself, `1234/task` for threads), in the order the kernel lists them.
     pub fn list(&self, below: &str, ids: &mut Vec<u32>) -> Result<(), SourceError> {
         ids.clear();
+        self.fault(below)?;
         let name = if below.is_empty() { "." } else { below };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{below}"), &io::Error::from(e));
@@ -51,6 +53,7 @@ impl ProcessDir {
 
     /// Reads `1234/stat` and the like into `buffer`, which grows when the file does not fit, and returns what was read.
     pub fn read<'b>(&self, name: &str, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SourceError> {
+        self.fault(name)?;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
         if buffer.len() < 4096 {
             buffer.resize(4096, 0);
@@ -63,6 +66,13 @@ impl ProcessDir {
                 return Ok(buffer.get(..read).unwrap_or_default());
             }
             buffer.resize(buffer.len() * 4, 0);
+        }
+    }
+
+    fn fault(&self, name: &str) -> Result<(), SourceError> {
+        match &self.recorded {
+            Some((spec, instant)) => spec.fault(&format!("proc/{name}"), *instant),
+            None => Ok(()),
         }
     }
 }

@@ -57,19 +57,21 @@ fn is_level(field: ProcessField) -> bool {
 /// One field for every process that has any of it.
 pub(super) fn field(table: &Table<'_>, field: ProcessField, per_second: bool) -> Outcome {
     let record = record(table)?;
+    let (begin, end) = span(record);
     let mut instances = BTreeMap::new();
     let mut readable = false;
     for process in &record.processes {
         if is_level(field) {
             let last = process.points.iter().rev().find_map(|point| value(field, point, table.facts));
             readable |= last.is_some();
-            if let Some(level) = last.filter(|level| *level > 0.0) {
+            // What a process held that is gone by now, nobody holds.
+            if let Some(level) = last.filter(|level| *level > 0.0 && process.last == end) {
                 let spread = vec![Some(level); intervals(table.window)];
                 instances.insert(instance(process), Ok(describe(level, level, &[level], spread)));
             }
             continue;
         }
-        let parts = parts(record, process, field, table.facts);
+        let parts = parts(record, process, field, table.facts, process.first > begin);
         readable |= !parts.is_empty();
         if parts.iter().all(|part| part.over <= 0.0) {
             continue;
@@ -133,64 +135,93 @@ fn source(field: ProcessField) -> &'static str {
     }
 }
 
-/// The changes of a field between the samples in which it moved. What a process that was born within the window shows
-/// at its first sample happened within the window too.
-fn parts(record: &CollectorRecord, process: &Process, field: ProcessField, facts: &Facts) -> Vec<Part> {
-    let time = |at: u16| record.times.get(usize::from(at)).copied().unwrap_or(0.0);
-    let mut parts = Vec::new();
-    let mut before: Option<(u16, f64)> = if process.first > 0 { Some((process.first - 1, 0.0)) } else { None };
+/// A change of a counter between two samples, by their indexes.
+struct Change {
+    from: u16,
+    to: u16,
+    amount: f64,
+}
+
+/// The changes of a counter. What a process that was born within the window shows at its first sample happened within
+/// the window too.
+fn changes(process: &Process, counter: impl Fn(&ProcessPoint) -> Option<f64>, born_within: bool) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut before: Option<(u16, f64)> = born_within.then(|| (process.first.saturating_sub(1), 0.0));
+    let mut last: Option<&ProcessPoint> = None;
     for point in &process.points {
-        let Some(now) = value(field, point, facts) else { continue };
+        let crept = last.replace(point).is_some_and(|last| crept(last, point));
+        let Some(now) = counter(point) else { continue };
         if let Some((at, then)) = before
             && point.at > at
         {
-            // Nothing moved between the sample before this one and the last point: the change is of this interval.
-            let idle_until = point.at - 1;
-            if idle_until > at {
-                parts.push(Part {
-                    from: time(at),
-                    to: time(idle_until),
-                    over: 0.0,
-                    under: time(idle_until) - time(at),
-                });
-            }
-            let (from, to) = (time(idle_until.max(at)), time(point.at));
-            let grown = if field == ProcessField::ResidentGrowth { now - then } else { (now - then).max(0.0) };
-            parts.push(Part { from, to, over: grown, under: to - from });
+            // Nothing moved between the last point and the sample before this one: the change is of this interval.
+            let from = if crept { at } else { point.at - 1 };
+            changes.push(Change { from, to: point.at, amount: now - then });
         }
         before = Some((point.at, now));
     }
-    if let Some((at, _)) = before
-        && process.last > at
-    {
-        parts.push(Part { from: time(at), to: time(process.last), over: 0.0, under: time(process.last) - time(at) });
+    changes
+}
+
+/// Whether stat shows nothing between two points, so that what the other files show (which were not read in between)
+/// came about little by little, at no known time.
+fn crept(before: &ProcessPoint, now: &ProcessPoint) -> bool {
+    (before.utime, before.stime, before.minor_faults, before.major_faults)
+        == (now.utime, now.stime, now.minor_faults, now.major_faults)
+        && (before.state, before.threads, before.resident_pages) == (now.state, now.threads, now.resident_pages)
+}
+
+/// The whole life of a process within the window in parts: those in which a field changed, and those in which it did
+/// not. Empty if the field could not be read.
+fn parts(
+    record: &CollectorRecord,
+    process: &Process,
+    field: ProcessField,
+    facts: &Facts,
+    born_within: bool,
+) -> Vec<Part> {
+    let time = |at: u16| record.times.get(usize::from(at)).copied().unwrap_or(0.0);
+    let counter = |point: &ProcessPoint| value(field, point, facts);
+    let Some(first) = process.points.iter().find(|point| counter(point).is_some()) else { return Vec::new() };
+    let mut parts = Vec::new();
+    let mut done = if born_within { process.first.saturating_sub(1) } else { first.at };
+    let part = |from: u16, to: u16, over: f64| {
+        let (from, to) = (time(from), time(to));
+        Part { from, to, over, under: to - from }
+    };
+    for Change { from, to, amount } in changes(process, counter, born_within) {
+        if from > done {
+            parts.push(part(done, from, 0.0));
+        }
+        parts.push(part(from, to, if field == ProcessField::ResidentGrowth { amount } else { amount.max(0.0) }));
+        done = to;
+    }
+    if process.last > done {
+        parts.push(part(done, process.last, 0.0));
     }
     parts
+}
+
+/// First and last sample that saw any process.
+fn span(record: &CollectorRecord) -> (u16, u16) {
+    let begin = record.processes.iter().map(|process| process.first).min().unwrap_or(0);
+    let end = record.processes.iter().map(|process| process.last).max().unwrap_or(0);
+    (begin, end)
 }
 
 /// Time that tasks waited for a CPU, per time they wanted one, over all processes that could be read.
 pub(super) fn wait_of_tasks(table: &Table<'_>) -> Outcome {
     let record = record(table)?;
+    let (begin, _) = span(record);
     let count = record.times.len();
     let mut waited = vec![0.0; count];
     let mut ran = vec![0.0; count];
     let mut readable = false;
     for process in &record.processes {
-        let mut before: Option<(f64, f64)> = (process.first > 0).then_some((0.0, 0.0));
-        for point in &process.points {
-            let (Some(wait), Some(run)) = (point.wait_ns, point.run_ns) else { continue };
-            let now = (wait as f64 * 1e-9, run as f64 * 1e-9);
-            readable |= run > 0;
-            if let Some(then) = before
-                && now.0 >= then.0
-                && now.1 >= then.1
-                && let (Some(w), Some(r)) = (waited.get_mut(usize::from(point.at)), ran.get_mut(usize::from(point.at)))
-            {
-                *w += now.0 - then.0;
-                *r += now.1 - then.1;
-            }
-            before = Some(now);
-        }
+        readable |= process.points.iter().any(|point| point.run_ns.is_some());
+        let born_within = process.first > begin;
+        add(&mut waited, changes(process, |point| Some(point.wait_ns? as f64 * 1e-9), born_within));
+        add(&mut ran, changes(process, |point| Some(point.run_ns? as f64 * 1e-9), born_within));
     }
     if !readable {
         return Err(unreadable(record, ProcessField::RunDelay));
@@ -205,6 +236,17 @@ pub(super) fn wait_of_tasks(table: &Table<'_>) -> Outcome {
     let stats = statistics(&parts, Quotient::Rate, intervals(table.window), table.window.interval_seconds, 0.0);
     let source = "/proc/PID/schedstat, fields 1 and 2, of the processes seen";
     Ok((BTreeMap::from([(String::new(), stats)]), source.to_owned()))
+}
+
+/// Adds changes to sums per interval, named by the sample that ends it. A change at no known time is spread over the
+/// intervals in which it may have happened.
+fn add(sums: &mut [f64], changes: Vec<Change>) {
+    for Change { from, to, amount } in changes {
+        let share = amount.max(0.0) / f64::from((to - from).max(1));
+        for sum in sums.get_mut(usize::from(from) + 1..=usize::from(to)).into_iter().flatten() {
+            *sum += share;
+        }
+    }
 }
 
 /// Names for the processes that appear in some reading.

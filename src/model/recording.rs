@@ -167,7 +167,7 @@ pub struct Process {
     pub start_ticks: u64,
     /// The name the process chose (not trustworthy).
     pub comm: String,
-    /// Owner, from the directory's owner.
+    /// Owner: the effective user id in status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
     /// Control group, for processes that mattered.

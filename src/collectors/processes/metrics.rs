@@ -1,0 +1,165 @@
+//! What the collector yields: the columns of the table of processes as metrics, and counts of processes.
+
+use crate::model::metric::{Formula, MetricDef, ProcessField, SeriesDef, term};
+use crate::model::{RawUnit, Unit};
+
+pub(super) const SERIES: &[SeriesDef] = &[
+    SeriesDef::gauge("processes.total", RawUnit::Count, "/proc, directories of processes"),
+    SeriesDef::gauge("processes.zombies", RawUnit::Count, "/proc/PID/stat, field 3 is Z"),
+    SeriesDef::gauge("processes.uninterruptible", RawUnit::Count, "/proc/PID/stat, field 3 is D"),
+    SeriesDef::gauge("processes.zombie_children", RawUnit::Count, "/proc/PID/stat, field 4 of zombies"),
+];
+
+const fn of_process(
+    id: &'static str,
+    unit: Unit,
+    sources: &'static [Formula],
+    help: &'static str,
+    caveat: &'static str,
+    manual: &'static str,
+) -> MetricDef {
+    MetricDef { id, unit, dimension: Some("process"), help, sources, caveat, manual }
+}
+
+pub(super) const METRICS: &[MetricDef] = &[
+    of_process(
+        "process.cpu.seconds",
+        Unit::Seconds,
+        &[Formula::process(ProcessField::Cpu)],
+        "CPU time of a process within the window, its ended threads included.",
+        "A process that was born and ended between two samples is not seen.",
+        "pidstat -u 1 10",
+    ),
+    of_process(
+        "process.cpu.ratio",
+        Unit::Ratio,
+        &[Formula::process_rate(ProcessField::Cpu)],
+        "CPU time of a process per second: 1 is one CPU, used all the time.",
+        "Above 1 with several threads. Counted in ticks: 1 % of a CPU is the least that shows in a second.",
+        "pidstat -u 1 10",
+    ),
+    of_process(
+        "process.run_delay.seconds",
+        Unit::Seconds,
+        &[Formula::process(ProcessField::RunDelay)],
+        "Time in which threads of a process could run and waited for a CPU.",
+        "Added when the thread gets a CPU: one that still waits shows nothing. Of at most 256 threads.",
+        "perf sched timehist, or cat /proc/PID/task/*/schedstat twice",
+    ),
+    of_process(
+        "process.read.bytes",
+        Unit::Bytes,
+        &[Formula::process(ProcessField::ReadBytes)],
+        "Bytes that a process caused to be read from storage.",
+        "Reads from the page cache do not count; network file systems may not count.",
+        "pidstat -d 1 10",
+    ),
+    of_process(
+        "process.write.bytes",
+        Unit::Bytes,
+        &[Formula::process(ProcessField::WriteBytes)],
+        "Bytes that a process caused to be written towards storage.",
+        "Counted when a page is dirtied, not when it reaches the device; writes by kernel threads are theirs.",
+        "pidstat -d 1 10",
+    ),
+    of_process(
+        "process.resident.bytes",
+        Unit::Bytes,
+        &[Formula::process(ProcessField::Resident)],
+        "Memory of a process that is in RAM, shared pages included.",
+        "Shared pages count in every process that has them, so the sum over processes is more than the memory used.",
+        "ps -eo pid,rss,comm --sort=-rss",
+    ),
+    of_process(
+        "process.resident_growth.bytes",
+        Unit::Bytes,
+        &[Formula::process(ProcessField::ResidentGrowth)],
+        "Growth of the resident memory within the window.",
+        "Pages that came back from swap count as growth.",
+        "pidstat -r 1 10",
+    ),
+    of_process(
+        "process.swap.bytes",
+        Unit::Bytes,
+        &[Formula::process(ProcessField::Swap)],
+        "Memory of a process that is swapped out.",
+        "Shared memory is not in it.",
+        "grep VmSwap /proc/PID/status",
+    ),
+    of_process(
+        "process.major_faults.count",
+        Unit::Count,
+        &[Formula::process(ProcessField::MajorFaults)],
+        "Page faults that had to wait for storage.",
+        "Mapped files being read for the first time count as well as swapped-out memory.",
+        "pidstat -r 1 10",
+    ),
+    of_process(
+        "process.minor_faults.count",
+        Unit::Count,
+        &[Formula::process(ProcessField::MinorFaults)],
+        "Page faults that needed no storage.",
+        "Normal for every process that allocates memory.",
+        "pidstat -r 1 10",
+    ),
+    of_process(
+        "process.threads.count",
+        Unit::Count,
+        &[Formula::process(ProcessField::Threads)],
+        "Threads of a process.",
+        "The level at the end of the window.",
+        "ps -eo pid,nlwp,comm --sort=-nlwp",
+    ),
+    of_process(
+        "process.switches.voluntary.count",
+        Unit::Count,
+        &[Formula::process(ProcessField::VoluntarySwitches)],
+        "How often the main thread of a process gave up its CPU to wait for something.",
+        "The main thread only.",
+        "pidstat -w 1 10",
+    ),
+    of_process(
+        "process.switches.involuntary.count",
+        Unit::Count,
+        &[Formula::process(ProcessField::InvoluntarySwitches)],
+        "How often the main thread of a process was taken off its CPU while it could run.",
+        "The main thread only.",
+        "pidstat -w 1 10",
+    ),
+    MetricDef {
+        id: "process.zombie_children.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Children of a process that have ended and that it has not collected.",
+        sources: &[Formula::level(&[term("processes.zombie_children")])],
+        caveat: "Only the ten parents with the most.",
+        manual: "ps -eo ppid,stat | awk '$2 ~ /^Z/ {print $1}' | sort | uniq -c | sort -rn",
+    },
+    MetricDef {
+        id: "tasks.processes.count",
+        unit: Unit::Count,
+        dimension: None,
+        help: "Processes, kernel threads included.",
+        sources: &[Formula::level(&[term("processes.total")])],
+        caveat: "Only those that this user may see.",
+        manual: "ls -d /proc/[0-9]* | wc -l",
+    },
+    MetricDef {
+        id: "tasks.zombies.count",
+        unit: Unit::Count,
+        dimension: None,
+        help: "Processes that have ended and wait for their parent to collect them.",
+        sources: &[Formula::level(&[term("processes.zombies")])],
+        caveat: "A zombie holds a process id and no memory; a few that come and go are normal.",
+        manual: "ps -eo stat | grep -c '^Z'",
+    },
+    MetricDef {
+        id: "tasks.uninterruptible.count",
+        unit: Unit::Count,
+        dimension: None,
+        help: "Processes whose main thread waits without being interruptible (state D).",
+        sources: &[Formula::level(&[term("processes.uninterruptible")])],
+        caveat: "Point samples. Not always storage: a parent waiting in vfork is in this state too.",
+        manual: "ps -eo stat,pid,wchan:30,comm | grep '^D'",
+    },
+];

@@ -1,0 +1,249 @@
+//! Parsers of the files of one process. Each is total: what it cannot understand is none.
+
+/// The numbers of /proc/PID/stat that rdiag uses. The same file exists for each thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::collectors) struct Stat {
+    /// Field 3.
+    pub(in crate::collectors) state: char,
+    /// Field 4.
+    pub(in crate::collectors) ppid: u32,
+    /// Field 10.
+    pub(in crate::collectors) minor_faults: u64,
+    /// Field 12.
+    pub(in crate::collectors) major_faults: u64,
+    /// Field 14, ticks.
+    pub(in crate::collectors) utime: u64,
+    /// Field 15, ticks.
+    pub(in crate::collectors) stime: u64,
+    /// Field 20.
+    pub(in crate::collectors) threads: u32,
+    /// Field 22, ticks since boot.
+    pub(in crate::collectors) start_ticks: u64,
+    /// Field 24, pages.
+    pub(in crate::collectors) resident_pages: u64,
+}
+
+/// Name and numbers of a stat file. The name may hold anything, parentheses and line ends included; the numbers
+/// cannot, so they begin after the last `)`.
+pub(in crate::collectors) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
+    let open = bytes.iter().position(|byte| *byte == b'(')?;
+    let close = bytes.iter().rposition(|byte| *byte == b')')?;
+    let name = bytes.get(open + 1..close)?;
+    let mut fields = bytes.get(close + 1..)?.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    let state = char::from(*fields.next()?.first()?);
+    if !state.is_ascii_alphabetic() {
+        return None;
+    }
+    let ppid = number(fields.next()?)?;
+    // `nth` counts the fields between two that are used.
+    let minor_faults = number(fields.nth(5)?)?;
+    let major_faults = number(fields.nth(1)?)?;
+    let utime = number(fields.nth(1)?)?;
+    let stime = number(fields.next()?)?;
+    let threads = number(fields.nth(4)?)?;
+    let start_ticks = number(fields.nth(1)?)?;
+    let resident_pages = number(fields.nth(1)?)?;
+    let numbers = Stat {
+        state,
+        ppid: u32::try_from(ppid).ok()?,
+        minor_faults,
+        major_faults,
+        utime,
+        stime,
+        threads: u32::try_from(threads).ok()?,
+        start_ticks,
+        resident_pages,
+    };
+    Some((name, numbers))
+}
+
+/// /proc/PID/schedstat: nanoseconds on a CPU, nanoseconds waiting for one, and how often it got one.
+pub(in crate::collectors) fn schedstat(bytes: &[u8]) -> Option<(u64, u64, u64)> {
+    let mut fields = bytes.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+    Some((number(fields.next()?)?, number(fields.next()?)?, number(fields.next()?)?))
+}
+
+/// What rdiag takes from /proc/PID/status. Kernel threads have no memory, so no swap either.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Status {
+    /// `Uid:`, the effective one.
+    pub(super) uid: Option<u32>,
+    /// `VmSwap:`, kB.
+    pub(super) swap_kb: Option<u64>,
+    /// `voluntary_ctxt_switches:`.
+    pub(super) voluntary: Option<u64>,
+    /// `nonvoluntary_ctxt_switches:`.
+    pub(super) involuntary: Option<u64>,
+}
+
+pub(super) fn status(bytes: &[u8]) -> Status {
+    let mut status = Status::default();
+    for line in bytes.split(|byte| *byte == b'\n') {
+        // Of some sixty lines four are wanted: the first letter sorts out most of the others.
+        match line.first() {
+            Some(b'U') => {
+                if let Some(rest) = line.strip_prefix(b"Uid:") {
+                    status.uid = word(rest, 1).and_then(|uid| u32::try_from(uid).ok());
+                }
+            }
+            Some(b'V') => {
+                if let Some(rest) = line.strip_prefix(b"VmSwap:") {
+                    status.swap_kb = word(rest, 0);
+                }
+            }
+            Some(b'v') => {
+                if let Some(rest) = line.strip_prefix(b"voluntary_ctxt_switches:") {
+                    status.voluntary = word(rest, 0);
+                }
+            }
+            Some(b'n') => {
+                if let Some(rest) = line.strip_prefix(b"nonvoluntary_ctxt_switches:") {
+                    status.involuntary = word(rest, 0);
+                }
+            }
+            _ => {}
+        }
+    }
+    status
+}
+
+/// `read_bytes` and `write_bytes` of /proc/PID/io.
+pub(super) fn io(bytes: &[u8]) -> (Option<u64>, Option<u64>) {
+    let (mut read, mut written) = (None, None);
+    for line in bytes.split(|byte| *byte == b'\n') {
+        if let Some(rest) = line.strip_prefix(b"read_bytes:") {
+            read = word(rest, 0);
+        } else if let Some(rest) = line.strip_prefix(b"write_bytes:") {
+            written = word(rest, 0);
+        }
+    }
+    (read, written)
+}
+
+/// The control group of /proc/PID/cgroup: that of the one hierarchy (v2), unless the process is in its root there and
+/// a v1 hierarchy that limits CPU or memory knows better.
+pub(super) fn cgroup(text: &str) -> Option<String> {
+    let mut unified = None;
+    let mut older = None;
+    for line in text.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        if id == "0" && controllers.is_empty() {
+            unified = Some(path);
+        } else if path != "/" && controllers.split(',').any(|name| name == "cpu" || name == "memory") {
+            older.get_or_insert(path);
+        }
+    }
+    let path = unified.filter(|path| *path != "/").or(older).or(unified)?;
+    Some(path.to_owned())
+}
+
+/// The command line for display: its arguments joined by spaces, bounded; none for kernel threads, which have none.
+pub(super) fn command(bytes: &[u8], limit: usize) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_end_matches('\0');
+    let joined: String = text.chars().take(limit).map(|c| if c == '\0' { ' ' } else { c }).collect();
+    (!joined.trim().is_empty()).then_some(joined)
+}
+
+/// The `index`-th word of a line, as a number.
+fn word(line: &[u8], index: usize) -> Option<u64> {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    number(words.nth(index)?)
+}
+
+/// A decimal number and nothing else.
+fn number(digits: &[u8]) -> Option<u64> {
+    let digits = digits.strip_suffix(b"\n").unwrap_or(digits);
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, byte| {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LINE: &str =
+        "42 (a) b) S 7 42 42 0 -1 4194304 100 5 3 1 11 22 0 0 20 0 4 0 987 1000000 250 18446744073709551615 1 1 0 0\n";
+
+    #[test]
+    fn a_name_may_hold_parentheses_and_line_ends() {
+        let (name, stat) = stat(LINE.as_bytes()).unwrap();
+        assert_eq!(name, b"a) b");
+        assert_eq!((stat.state, stat.ppid, stat.minor_faults, stat.major_faults), ('S', 7, 100, 3));
+        assert_eq!((stat.utime, stat.stime, stat.threads, stat.start_ticks), (11, 22, 4, 987));
+        assert_eq!(stat.resident_pages, 250);
+        let odd = LINE.replace("(a) b)", "(x\n) R 1 1 1)");
+        assert_eq!(super::stat(odd.as_bytes()).unwrap(), (&b"x\n) R 1 1 1"[..], stat));
+    }
+
+    #[test]
+    fn a_line_that_breaks_off_or_holds_garbage_is_none() {
+        assert_eq!(stat(b""), None);
+        assert_eq!(stat(b"1 ()"), None);
+        assert_eq!(stat(b") 1 ("), None);
+        let end = LINE.find(" 250").unwrap();
+        for length in 0..=end {
+            assert_eq!(stat(&LINE.as_bytes()[..length]), None, "{length} bytes");
+        }
+        assert_eq!(stat(LINE.replace(" 987 ", " x987 ").as_bytes()), None);
+        assert_eq!(stat(LINE.replace(" 987 ", " 99999999999999999999 ").as_bytes()), None);
+    }
+
+    #[test]
+    fn status_and_io_survive_missing_and_additional_lines() {
+        let text = b"Name:\tUid: 9\nUid:\t1000\t1001\t1000\t1000\nVmSwap:\t     12 kB\nNewThing:\t1\n\
+            voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+        let full = Status { uid: Some(1001), swap_kb: Some(12), voluntary: Some(5), involuntary: Some(6) };
+        assert_eq!(status(text), full);
+        assert_eq!(status(b"Name:\tkthreadd\nUid:\t0\t0\n"), Status { uid: Some(0), ..Status::default() });
+        assert_eq!(status(b"VmSwap:\t-1 kB\nUid:\n"), Status::default());
+        assert_eq!(
+            io(b"rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n"),
+            (Some(4096), Some(8192))
+        );
+        assert_eq!(io(b"read_bytes:\n"), (None, None));
+    }
+
+    #[test]
+    fn the_control_group_is_the_one_that_says_something() {
+        assert_eq!(cgroup("0::/a.slice/b.scope\n").as_deref(), Some("/a.slice/b.scope"));
+        assert_eq!(cgroup("0::/\n").as_deref(), Some("/"));
+        assert_eq!(cgroup("5:cpu,cpuacct:/docker/1\n1:name=systemd:/x\n0::/\n").as_deref(), Some("/docker/1"));
+        assert_eq!(cgroup("4:memory:/\n0::/x:y\n").as_deref(), Some("/x:y"));
+        assert_eq!(cgroup("garbage"), None);
+    }
+
+    #[test]
+    fn a_command_line_is_bounded_and_has_no_zero_bytes() {
+        assert_eq!(command(b"a\0b c\0\0", 200).as_deref(), Some("a b c"));
+        assert_eq!(command(b"", 200), None);
+        assert_eq!(command(b"\0\0", 200), None);
+        assert_eq!(command(&[0xff; 1000], 200).unwrap().chars().count(), 200);
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_makes_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = (stat(&bytes), schedstat(&bytes), status(&bytes), io(&bytes), command(&bytes, 20));
+            let _ = cgroup(&String::from_utf8_lossy(&bytes));
+        }
+
+        #[test]
+        fn any_name_is_given_back_whole(name in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let mut line = b"42 (".to_vec();
+            line.extend_from_slice(&name);
+            line.extend_from_slice(&LINE.as_bytes()[LINE.rfind(')').unwrap()..]);
+            prop_assert_eq!(stat(&line).unwrap().0, name.as_slice());
+        }
+    }
+}

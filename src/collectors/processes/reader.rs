@@ -1,0 +1,146 @@
+//! Reading the files of one process. Nothing here allocates once the buffers have grown to their size.
+
+use std::fmt::Write as _;
+
+use super::parse;
+use super::table::{Entry, Thread};
+use crate::host::{ProcessDir, SourceError};
+use crate::model::{ProcessPoint, Reason};
+
+/// Of a process with more threads than this, the others' waiting is not counted.
+const MAX_THREADS_OF_PROCESS: usize = 256;
+
+/// /proc, with the buffers that all reads share.
+pub(in crate::collectors) struct Reader {
+    dir: ProcessDir,
+    name: String,
+    buffer: Vec<u8>,
+    tids: Vec<u32>,
+    threads: Vec<Thread>,
+}
+
+impl Reader {
+    pub(in crate::collectors) fn new(dir: ProcessDir) -> Self {
+        Self { dir, name: String::new(), buffer: Vec::new(), tids: Vec::new(), threads: Vec::new() }
+    }
+
+    /// Looks at another instant of a recorded tree.
+    pub(in crate::collectors) fn turn_to(&mut self, dir: ProcessDir) {
+        self.dir = dir;
+    }
+
+    pub(in crate::collectors) fn is_recorded(&self) -> bool {
+        self.dir.is_recorded()
+    }
+
+    /// The ids of all processes.
+    pub(in crate::collectors) fn pids(&self, pids: &mut Vec<u32>) -> Result<(), SourceError> {
+        self.dir.list("", pids)
+    }
+
+    /// The ids of a process's threads.
+    pub(in crate::collectors) fn tids(&mut self, pid: u32, tids: &mut Vec<u32>) -> Result<(), SourceError> {
+        self.name.clear();
+        let _ = write!(self.name, "{pid}/task");
+        self.dir.list(&self.name, tids)
+    }
+
+    /// A file of a process.
+    pub(in crate::collectors) fn file(&mut self, pid: u32, file: &str) -> Result<&[u8], SourceError> {
+        self.name.clear();
+        let _ = write!(self.name, "{pid}/{file}");
+        self.dir.read(&self.name, &mut self.buffer)
+    }
+
+    /// A file of a thread.
+    pub(in crate::collectors) fn thread_file(&mut self, pid: u32, tid: u32, file: &str) -> Result<&[u8], SourceError> {
+        self.name.clear();
+        let _ = write!(self.name, "{pid}/task/{tid}/{file}");
+        self.dir.read(&self.name, &mut self.buffer)
+    }
+
+    /// Fills in what schedstat, status and io tell.
+    pub(super) fn details(&mut self, entry: &mut Entry, point: &mut ProcessPoint) {
+        self.scheduling(entry, point);
+        self.status_and_io(entry, point);
+    }
+
+    /// Time on a CPU and waiting for one, over the threads; returns whether any of it moved since the last reading.
+    pub(super) fn scheduling(&mut self, entry: &mut Entry, point: &mut ProcessPoint) -> bool {
+        let moved = if point.threads <= 1 || entry.leader_only { self.leader(entry) } else { self.all_threads(entry) };
+        if moved.is_some() {
+            point.run_ns = Some(entry.run_ns);
+            point.wait_ns = Some(entry.wait_ns);
+        }
+        moved.unwrap_or(false)
+    }
+
+    fn leader(&mut self, entry: &mut Entry) -> Option<bool> {
+        let pid = entry.process.pid;
+        let (run, wait, slices) = parse::schedstat(self.file(pid, "schedstat").ok()?)?;
+        let now = Thread { tid: pid, run, wait, slices };
+        let moved = now != entry.leader || !entry.others.is_empty();
+        entry.add(entry.leader, now);
+        entry.leader = now;
+        entry.others.clear();
+        Some(moved)
+    }
+
+    fn all_threads(&mut self, entry: &mut Entry) -> Option<bool> {
+        let pid = entry.process.pid;
+        let mut tids = std::mem::take(&mut self.tids);
+        let listed = self.tids(pid, &mut tids);
+        let complete = tids.len() <= MAX_THREADS_OF_PROCESS;
+        tids.truncate(MAX_THREADS_OF_PROCESS);
+        let first = entry.leader.tid == 0;
+        let mut moved = false;
+        self.threads.clear();
+        for tid in tids.iter().copied() {
+            let Ok(bytes) = self.thread_file(pid, tid, "schedstat") else { continue };
+            let Some((run, wait, slices)) = parse::schedstat(bytes) else { continue };
+            let now = Thread { tid, run, wait, slices };
+            let known = if tid == pid { (!first).then_some(entry.leader) } else { entry.other(tid) };
+            // A thread that was not there before was born since, unless it only moved up into the part that is read.
+            let before = match known {
+                Some(thread) => thread,
+                None if first || complete => Thread { tid, ..Thread::default() },
+                None => now,
+            };
+            moved |= before != now;
+            entry.add(before, now);
+            if tid == pid {
+                entry.leader = now;
+            } else {
+                self.threads.push(now);
+            }
+        }
+        self.tids = tids;
+        listed.ok()?;
+        self.threads.sort_unstable_by_key(|thread| thread.tid);
+        moved |= self.threads.len() != entry.others.len();
+        entry.others.clear();
+        entry.others.reserve_exact(self.threads.len());
+        entry.others.extend_from_slice(&self.threads);
+        Some(moved)
+    }
+
+    /// Switches, swap and storage traffic.
+    pub(super) fn status_and_io(&mut self, entry: &mut Entry, point: &mut ProcessPoint) {
+        let pid = entry.process.pid;
+        if let Ok(bytes) = self.file(pid, "status") {
+            let status = parse::status(bytes);
+            entry.process.uid = status.uid.or(entry.process.uid);
+            point.swap_kb = status.swap_kb;
+            point.voluntary_switches = status.voluntary;
+            point.involuntary_switches = status.involuntary;
+        }
+        // Who is denied once is denied again: asking every second would only cost.
+        if entry.io_denied {
+            return;
+        }
+        match self.file(pid, "io") {
+            Ok(bytes) => (point.read_bytes, point.write_bytes) = parse::io(bytes),
+            Err(error) => entry.io_denied = error.reason == Reason::Denied,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The table of processes while a window runs: what was seen of each, and where to find it by its id.
+
+use std::collections::HashMap;
+
+use super::parse::Stat;
+use crate::model::{Process, ProcessPoint};
+
+/// Threads whose waiting is followed, over all processes; beyond that a process is known by its main thread.
+const MAX_THREADS: usize = 40_000;
+/// More processes than this are not recorded, whatever the host shows (a storm of forks in a long window).
+const MAX_PROCESSES: usize = 100_000;
+/// More points than this are not kept: the last one of a process is then replaced, so that totals stay true.
+const MAX_POINTS: usize = 100_000;
+
+/// What the scheduler said about a thread at the last reading.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Thread {
+    /// 0 before the first reading.
+    pub(super) tid: u32,
+    pub(super) run: u64,
+    pub(super) wait: u64,
+    pub(super) slices: u64,
+}
+
+/// A process at work.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    pub(super) process: Process,
+    /// Over all threads, those included that ended since they were first seen.
+    pub(super) run_ns: u64,
+    pub(super) wait_ns: u64,
+    pub(super) leader: Thread,
+    /// Threads besides the main one, by id.
+    pub(super) others: Vec<Thread>,
+    pub(super) leader_only: bool,
+    pub(super) io_denied: bool,
+}
+
+impl Entry {
+    /// Counts what a thread did between two readings.
+    pub(super) fn add(&mut self, before: Thread, now: Thread) {
+        self.run_ns = self.run_ns.saturating_add(now.run.saturating_sub(before.run));
+        self.wait_ns = self.wait_ns.saturating_add(now.wait.saturating_sub(before.wait));
+    }
+
+    pub(super) fn other(&self, tid: u32) -> Option<Thread> {
+        let at = self.others.binary_search_by_key(&tid, |thread| thread.tid).ok()?;
+        self.others.get(at).copied()
+    }
+
+    /// Whether stat shows anything new.
+    pub(super) fn moved(&self, stat: &Stat) -> bool {
+        self.process.points.last().is_none_or(|last| {
+            (last.utime, last.stime, last.minor_faults, last.major_faults)
+                != (stat.utime, stat.stime, stat.minor_faults, stat.major_faults)
+                || (last.state, last.threads, last.resident_pages) != (stat.state, stat.threads, stat.resident_pages)
+        })
+    }
+
+    /// How much the process mattered, in each of the ways in which one can.
+    pub(super) fn weights(&self) -> [u64; 8] {
+        let points = &self.process.points;
+        let Some(last) = points.last() else { return [0; 8] };
+        let born = ProcessPoint::default();
+        let first = if self.process.first > 0 { &born } else { points.first().unwrap_or(&born) };
+        let change = |field: fn(&ProcessPoint) -> Option<u64>| {
+            let newest = points.iter().rev().find_map(field).unwrap_or(0);
+            newest.saturating_sub(field(first).unwrap_or(0))
+        };
+        [
+            change(|point| Some(point.utime.saturating_add(point.stime))),
+            change(|point| point.wait_ns),
+            change(|point| point.read_bytes),
+            change(|point| point.write_bytes),
+            change(|point| Some(point.resident_pages)),
+            change(|point| Some(point.major_faults)),
+            last.resident_pages,
+            last.swap_kb.unwrap_or(0),
+        ]
+    }
+}
+
+/// All processes seen in the window.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) entries: Vec<Entry>,
+    index: HashMap<u32, usize>,
+    points: usize,
+    threads: usize,
+    /// Something was left out to bound the memory.
+    pub(super) full: bool,
+}
+
+impl Table {
+    /// The process of this id and start time, new if need be; none when there are too many.
+    pub(super) fn entry(&mut self, pid: u32, name: &[u8], stat: &Stat, at: u16) -> Option<&mut Entry> {
+        let known = self.index.get(&pid).copied();
+        let same = |entry: &Entry| entry.process.start_ticks == stat.start_ticks;
+        if let Some(found) = known.filter(|found| self.entries.get(*found).is_some_and(same)) {
+            return self.entries.get_mut(found);
+        }
+        if self.entries.len() >= MAX_PROCESSES {
+            self.full = true;
+            return None;
+        }
+        let process = Process {
+            pid,
+            ppid: stat.ppid,
+            start_ticks: stat.start_ticks,
+            comm: String::from_utf8_lossy(name).into_owned(),
+            first: at,
+            ..Process::default()
+        };
+        let threads = if stat.threads > 1 { stat.threads as usize } else { 0 };
+        let leader_only = self.threads.saturating_add(threads) > MAX_THREADS;
+        self.threads = if leader_only { self.threads } else { self.threads.saturating_add(threads) };
+        self.index.insert(pid, self.entries.len());
+        self.entries.push(Entry { process, leader_only, ..Entry::default() });
+        self.entries.last_mut()
+    }
+
+    /// A known process.
+    pub(super) fn of(&self, pid: u32) -> Option<&Entry> {
+        self.entries.get(*self.index.get(&pid)?)
+    }
+
+    /// Whether there is room for another point.
+    pub(super) fn has_room(&self) -> bool {
+        self.points < MAX_POINTS
+    }
+
+    /// Takes note of a point that was added, or that took the place of another.
+    pub(super) fn count_point(&mut self) {
+        self.full |= !self.has_room();
+        self.points += 1;
+    }
+}
+
+/// Adds a point, or replaces the last one where there is no room.
+pub(super) fn push(points: &mut Vec<ProcessPoint>, point: ProcessPoint, room: bool) {
+    match points.last_mut() {
+        Some(last) if !room => *last = point,
+        _ => {
+            // Most processes have one or two points: doubling would waste more memory than growing costs.
+            points.reserve_exact(1);
+            points.push(point);
+        }
+    }
+}
+
+/// What stat says, as a point without details.
+pub(super) fn point(stat: &Stat, at: u16) -> ProcessPoint {
+    ProcessPoint {
+        at,
+        state: stat.state,
+        utime: stat.utime,
+        stime: stat.stime,
+        minor_faults: stat.minor_faults,
+        major_faults: stat.major_faults,
+        threads: stat.threads,
+        resident_pages: stat.resident_pages,
+        ..ProcessPoint::default()
+    }
+}
