@@ -122,7 +122,7 @@ fn what_a_process_used_is_the_change_over_the_window() {
     let mut tree = Tree::new();
     tree.instant(&[QUIET]).instant(&[QUIET]);
     let busy = Shown { ticks: 190, schedstat: "1900000000 105000000 20", read_bytes: 4096, state: 'R', ..QUIET };
-    tree.instant(&[busy.clone()]).instant(&[busy]);
+    tree.instant(std::slice::from_ref(&busy)).instant(&[busy]);
     let record = tree.record();
     let process = &record.processes[0];
     assert_eq!(process.points.len(), 2, "points only where something changed");
