@@ -12,4 +12,5 @@ pub mod collectors;
 pub mod host;
 pub mod metrics;
 pub mod model;
+pub mod report;
 pub mod rules;

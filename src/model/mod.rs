@@ -3,6 +3,7 @@
 pub mod facts;
 pub mod finding;
 pub mod metric;
+pub mod quantity;
 pub mod reading;
 pub mod recording;
 pub mod report;

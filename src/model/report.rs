@@ -32,14 +32,16 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// The steps of the playbook, in order.
     pub steps: Vec<StepOutcome>,
-    /// What was looked at and is not the bottleneck.
-    pub ruled_out: Vec<String>,
+    /// What was looked at and is not the bottleneck, by resource.
+    pub ruled_out: Vec<RuledOut>,
     /// What was measured and what not.
     pub coverage: Coverage,
     /// The busiest processes.
     pub top: Vec<TopTable>,
     /// Curves of what the findings cite.
     pub plots: Vec<Plot>,
+    /// What every measured metric tells, how it was read, and how to read it by hand; by metric id.
+    pub metrics: BTreeMap<String, MetricNote>,
     /// What rdiag itself cost.
     pub overhead: Overhead,
 }
@@ -132,6 +134,36 @@ pub struct StepOutcome {
     pub answer: String,
 }
 
+/// What the checks of a resource found in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuledOut {
+    /// The resource.
+    pub resource: Resource,
+    /// Whether every check of the resource was made and none fired: then it is not the bottleneck.
+    pub complete: bool,
+    /// What was seen, a sentence per check.
+    pub sentences: Vec<String>,
+}
+
+/// What a metric is, for the reader of a report who has no rdiag at hand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MetricNote {
+    /// What it tells.
+    pub help: String,
+    /// Base unit.
+    pub unit: Unit,
+    /// What its instances are; none for the whole host.
+    pub dimension: Option<String>,
+    /// File and field it was read from.
+    pub source: String,
+    /// What it does not mean.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub caveat: String,
+    /// The command that shows the same by hand.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub manual: String,
+}
+
 /// What was measured, and what not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
@@ -141,6 +173,35 @@ pub struct Coverage {
     pub unavailable: Vec<Gap>,
     /// Does not apply here: id and why.
     pub not_applicable: Vec<Gap>,
+    /// The gaps again, those with the same cause taken together, the largest group first.
+    pub groups: Vec<GapGroup>,
+    /// How many checks were made, and how many could not be.
+    pub checks: Checks,
+}
+
+/// Gaps with one cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GapGroup {
+    /// Class, sentence, remedy.
+    #[serde(flatten)]
+    pub gap: Unavailable,
+    /// What is missing because of it: metric ids, with the number of instances where only some are missing.
+    pub metrics: Vec<String>,
+    /// Rules that could not be judged because of it.
+    pub rules: Vec<String>,
+}
+
+/// Number of checks (a rule for an instance) by outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Checks {
+    /// All of them.
+    pub all: usize,
+    /// Judged: ok, or fired.
+    pub judged: usize,
+    /// Could not be judged.
+    pub unknown: usize,
+    /// Did not apply here, or were turned off.
+    pub skipped: usize,
 }
 
 /// A gap in the coverage.
@@ -200,8 +261,12 @@ pub struct Plot {
     pub window: usize,
     /// Base unit.
     pub unit: Unit,
-    /// (seconds since the window's start, value).
-    pub points: Vec<(f64, f64)>,
+    /// What the metric tells.
+    pub title: String,
+    /// (seconds since the window's start, value); no value where an interval could not be measured.
+    pub points: Vec<(f64, Option<f64>)>,
+    /// Levels at which the rule that cites it fires, by status.
+    pub thresholds: Vec<(Status, f64)>,
 }
 
 impl Gap {

@@ -300,7 +300,9 @@ impl<'s> Judge<'s> {
         let template = if finding.status.fired() { &rule.says } else { &rule.quiet };
         let text = self.expressions.render(template, &context.value());
         let text = text.unwrap_or_else(|_| {
-            let value = finding.value.map_or_else(|| "no value".to_owned(), |v| super::text::with_unit(v, rule.unit));
+            let value = finding
+                .value
+                .map_or_else(|| "no value".to_owned(), |v| crate::model::quantity::with_unit(v, rule.unit));
             format!("{}: {value}.", rule.title)
         });
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
 
-use super::{culprit, text};
+use super::{culprit, filters};
 use crate::model::{Facts, Metrics, Stats, Status};
 
 /// Steps that evaluating one expression may take; strangers write rules.
@@ -101,7 +101,7 @@ fn base() -> Environment<'static> {
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(FUEL));
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    text::add_filters(&mut env);
+    filters::add_filters(&mut env);
     env.add_function("knee", knee);
     env.add_function("min", |a: f64, b: f64| a.min(b));
     env.add_function("max", |a: f64, b: f64| a.max(b));

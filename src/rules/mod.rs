@@ -4,9 +4,9 @@ mod confidence;
 mod culprit;
 mod evaluate;
 pub mod expression;
+mod filters;
 mod schema;
 mod selftest;
-pub mod text;
 
 pub use evaluate::{Judge, Scope};
 pub use expression::{Expressions, Reference};

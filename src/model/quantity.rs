@@ -1,18 +1,6 @@
-//! Numbers as people read them: one place for every template and renderer.
+//! Numbers as people read them: one place for every rule, template and renderer.
 
-use minijinja::Environment;
-
-use crate::model::Unit;
-
-/// Adds the filters `percent`, `bytes`, `seconds`, `number`, `per_second` and `bytes_per_second`.
-pub fn add_filters(env: &mut Environment<'_>) {
-    env.add_filter("percent", percent);
-    env.add_filter("bytes", bytes);
-    env.add_filter("seconds", seconds);
-    env.add_filter("number", number);
-    env.add_filter("per_second", |value: f64| format!("{}/s", number(value)));
-    env.add_filter("bytes_per_second", |value: f64| format!("{}/s", bytes(value)));
-}
+use super::Unit;
 
 /// A value with its unit.
 #[must_use]

@@ -1,0 +1,42 @@
+//! The one place that decides what a report says.
+
+use super::{Parts, coverage, matrix, order, plots, top, verdict};
+use crate::model::report::{FORMAT_VERSION, WindowInfo};
+use crate::model::{Recording, Report};
+
+/// Builds the document of a run from what was recorded and what the rules concluded.
+#[must_use]
+pub fn build(parts: Parts<'_>) -> Report {
+    let Parts { recording, metrics, mut findings, steps, playbook, titles } = parts;
+    order::sort(&mut findings);
+    let matrix = matrix::rows(&findings);
+    let coverage = coverage::coverage(metrics, &findings);
+    let verdict = verdict::verdict(&findings, &coverage, recording);
+    Report {
+        format_version: FORMAT_VERSION,
+        tool: recording.tool.clone(),
+        host: recording.host.clone(),
+        playbook,
+        window: window(recording),
+        verdict,
+        matrix,
+        steps,
+        ruled_out: verdict::ruled_out(&findings),
+        coverage,
+        top: top::tables(metrics),
+        plots: plots::plots(metrics, &findings, titles),
+        metrics: coverage::notes(metrics, titles),
+        overhead: recording.overhead.clone(),
+        findings,
+    }
+}
+
+fn window(recording: &Recording) -> WindowInfo {
+    WindowInfo {
+        started: recording.started.clone(),
+        seconds: recording.windows.iter().map(|window| window.seconds).sum(),
+        windows: recording.windows.len(),
+        interval_seconds: recording.windows.first().map_or(0.0, |window| window.interval_seconds),
+        interrupted: recording.interrupted,
+    }
+}

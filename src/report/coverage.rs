@@ -1,0 +1,132 @@
+//! What was measured, what was not, why, and what would change that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::report::{Checks, Coverage, Gap, GapGroup, MetricNote};
+use crate::model::{Finding, MetricDef, Metrics, Reading, Reason, Status, Unavailable};
+
+/// Instances of one metric that are listed as gaps of their own.
+const MAX_INSTANCES: usize = 20;
+
+/// The outcome of one metric over all windows.
+#[derive(Default)]
+struct Outcome {
+    measured: bool,
+    gap: Option<Unavailable>,
+    instances: BTreeMap<String, Unavailable>,
+}
+
+/// The coverage of a run; a metric that any window measured is measured.
+pub(super) fn coverage(metrics: &[Metrics], findings: &[Finding]) -> Coverage {
+    let mut outcomes: BTreeMap<&str, Outcome> = BTreeMap::new();
+    for (id, reading) in metrics.iter().flat_map(|window| &window.readings) {
+        let outcome = outcomes.entry(id).or_default();
+        match reading {
+            Reading::Unavailable(gap) => {
+                outcome.gap.get_or_insert_with(|| gap.clone());
+            }
+            Reading::Measured { instances, .. } => {
+                for (instance, stats) in instances {
+                    match stats {
+                        Ok(_) => outcome.measured = true,
+                        Err(gap) => {
+                            outcome.instances.entry(instance.clone()).or_insert_with(|| gap.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let mut coverage = Coverage {
+        measured: Vec::new(),
+        unavailable: Vec::new(),
+        not_applicable: Vec::new(),
+        groups: Vec::new(),
+        checks: checks(findings),
+    };
+    for (id, outcome) in outcomes {
+        sort_in(&mut coverage, id, outcome);
+    }
+    coverage.groups = groups(&coverage.unavailable, findings);
+    coverage
+}
+
+fn sort_in(coverage: &mut Coverage, id: &str, outcome: Outcome) {
+    if outcome.measured {
+        coverage.measured.push(id.to_owned());
+        let real = outcome.instances.into_iter().filter(|(_, gap)| gap.reason != Reason::NotApplicable);
+        for (instance, gap) in real.take(MAX_INSTANCES) {
+            coverage.unavailable.push(Gap { id: id.to_owned(), instance: Some(instance), gap });
+        }
+        return;
+    }
+    let gap = outcome.gap.or_else(|| outcome.instances.into_values().next());
+    let gap = gap.unwrap_or_else(|| Unavailable::new(Reason::NotApplicable, "there is nothing of this kind here"));
+    let list =
+        if gap.reason == Reason::NotApplicable { &mut coverage.not_applicable } else { &mut coverage.unavailable };
+    list.push(Gap::new(id, &gap));
+}
+
+fn checks(findings: &[Finding]) -> Checks {
+    let count = |wanted: fn(Status) -> bool| findings.iter().filter(|finding| wanted(finding.status)).count();
+    Checks {
+        all: findings.len(),
+        judged: count(|status| status == Status::Ok || status.fired()),
+        unknown: count(|status| status == Status::Unknown),
+        skipped: count(|status| status == Status::Skipped),
+    }
+}
+
+/// Gaps by cause. Those that cost a verdict come first.
+fn groups(gaps: &[Gap], findings: &[Finding]) -> Vec<GapGroup> {
+    type Members<'g> = (BTreeMap<&'g str, usize>, BTreeSet<&'g str>);
+    let key = |gap: &Unavailable| (gap.reason, gap.why.clone(), gap.remedy.clone());
+    let mut found: BTreeMap<_, Members<'_>> = BTreeMap::new();
+    for gap in gaps {
+        let instances = found.entry(key(&gap.gap)).or_default().0.entry(&gap.id).or_default();
+        *instances += usize::from(gap.instance.is_some());
+    }
+    for finding in findings.iter().filter(|finding| finding.status == Status::Unknown) {
+        if let Some(gap) = &finding.unavailable {
+            found.entry(key(gap)).or_default().1.insert(&finding.id);
+        }
+    }
+    let mut groups: Vec<GapGroup> = found
+        .into_iter()
+        .map(|((reason, why, remedy), (metrics, rules))| GapGroup {
+            gap: Unavailable { reason, why, remedy },
+            metrics: metrics
+                .into_iter()
+                .map(|(id, instances)| match instances {
+                    0 => id.to_owned(),
+                    1 => format!("{id} (1 instance)"),
+                    many => format!("{id} ({many} instances)"),
+                })
+                .collect(),
+            rules: rules.into_iter().map(str::to_owned).collect(),
+        })
+        .collect();
+    groups.sort_by_key(|group| std::cmp::Reverse((group.rules.len(), group.metrics.len())));
+    groups
+}
+
+/// What each measured metric is and how it was read.
+pub(super) fn notes(
+    metrics: &[Metrics],
+    titles: &dyn Fn(&str) -> Option<&'static MetricDef>,
+) -> BTreeMap<String, MetricNote> {
+    let mut notes = BTreeMap::new();
+    for (id, reading) in metrics.iter().flat_map(|window| &window.readings) {
+        if let (Reading::Measured { unit, dimension, source, .. }, Some(def)) = (reading, titles(id)) {
+            notes.entry(id.clone()).or_insert_with(|| MetricNote {
+                help: def.help.to_owned(),
+                unit: *unit,
+                dimension: dimension.clone(),
+                source: source.clone(),
+                caveat: def.caveat.to_owned(),
+                manual: def.manual.to_owned(),
+            });
+        }
+    }
+    notes
+}

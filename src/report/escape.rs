@@ -1,0 +1,171 @@
+//! Names made harmless: any local user can choose the name of a process, a file or a control group.
+//!
+//! Two layers. [`visible`] comes first, in every medium: what has no glyph of its own (control characters, escape
+//! sequences, marks that reorder text, zero-width characters) is spelled out. What the medium itself would take for
+//! markup is escaped after that: HTML by the template engine, Markdown by [`markdown`].
+
+use std::borrow::Cow;
+use std::io;
+
+use serde_json::ser::{Formatter, PrettyFormatter};
+
+/// Longest name, line or sentence that is shown to people, in characters. The JSON has it in full.
+const MAX_SHOWN: usize = 600;
+
+/// Whether a character would act on the text around it instead of being seen.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffc}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// One line of text in which every character is seen: hidden ones are written as `\n`, `\x1b` or `\u{202e}`. Longer
+/// text than anybody reads is cut, and says so.
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let mut end = text.len();
+    let mut cut = false;
+    if let Some((at, _)) = text.char_indices().nth(MAX_SHOWN) {
+        end = at;
+        cut = true;
+    }
+    let shown = text.get(..end).unwrap_or_default();
+    if !cut && !shown.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(shown.len() + 16);
+    for c in shown.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_ascii() && is_hidden(c) => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c if is_hidden(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    if cut {
+        out.push('…');
+    }
+    Cow::Owned(out)
+}
+
+/// Text of several lines (a lesson, a list of commands): every line made visible, the line breaks kept.
+#[must_use]
+pub fn visible_lines(text: &str) -> String {
+    text.trim_end().lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// Text as it stands in a line of Markdown: nothing in it is markup, a mention or a link.
+#[must_use]
+pub fn markdown(text: &str) -> String {
+    let text = visible(text);
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut before = None;
+    for c in text.chars() {
+        let word_before = before.is_some_and(char::is_alphanumeric);
+        match c {
+            // Entities, not backslashes: a table splits at `\|` in some dialects, and `<` must survive raw-HTML filters.
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '|' => out.push_str("&#124;"),
+            // A mention or a reference that a ticket system would act upon: an invisible space breaks it.
+            '@' => out.push_str("@\u{200b}"),
+            '#' => out.push_str("&#35;\u{200b}"),
+            '_' if word_before => out.push('_'),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '~' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            // Not the start of a list, a heading or a line under one, and no bare link.
+            '-' | '+' | '=' | '!' if before.is_none() => {
+                out.push('\\');
+                out.push(c);
+            }
+            ':' if ends_with_scheme(&out) => out.push_str(":\u{200b}"),
+            '.' if out.ends_with("www") => out.push_str(".\u{200b}"),
+            '.' | ')' if !out.is_empty() && out.chars().all(|c| c.is_ascii_digit()) => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+        before = Some(c);
+    }
+    out
+}
+
+fn ends_with_scheme(text: &str) -> bool {
+    ["http", "https", "ftp", "mailto", "xmpp"].iter().any(|scheme| text.to_ascii_lowercase().ends_with(scheme))
+}
+
+/// Text as Markdown code: the fence is longer than any run of backquotes within. In a table, `|` cannot stand in code.
+#[must_use]
+pub fn markdown_code(text: &str) -> String {
+    let text = visible(text);
+    let mut longest = 0;
+    let mut run = 0;
+    for c in text.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    let pad = if longest > 0 || text.is_empty() || text.starts_with(' ') { " " } else { "" };
+    format!("{fence}{pad}{text}{pad}{fence}")
+}
+
+/// JSON in which hidden characters are escaped too: it is read in terminals.
+#[derive(Default)]
+pub(super) struct VisibleJson {
+    pretty: PrettyFormatter<'static>,
+}
+
+impl Formatter for VisibleJson {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.pretty.begin_array(w)
+    }
+    fn end_array<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.pretty.end_array(w)
+    }
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
+        self.pretty.begin_array_value(w, first)
+    }
+    fn end_array_value<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.pretty.end_array_value(w)
+    }
+    fn begin_object<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.pretty.begin_object(w)
+    }
+    fn end_object<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.pretty.end_object(w)
+    }
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
+        self.pretty.begin_object_key(w, first)
+    }
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.pretty.begin_object_value(w)
+    }
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.pretty.end_object_value(w)
+    }
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, w: &mut W, fragment: &str) -> io::Result<()> {
+        if !fragment.contains(is_hidden) {
+            return w.write_all(fragment.as_bytes());
+        }
+        let mut units = [0; 2];
+        let mut bytes = [0; 4];
+        for c in fragment.chars() {
+            if is_hidden(c) {
+                for unit in c.encode_utf16(&mut units) {
+                    write!(w, "\\u{unit:04x}")?;
+                }
+            } else {
+                w.write_all(c.encode_utf8(&mut bytes).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+}

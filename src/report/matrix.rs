@@ -1,0 +1,37 @@
+//! Resources down; utilization, saturation, errors across.
+
+use crate::model::report::{Cell, MatrixRow};
+use crate::model::{Finding, Kind, Resource, Status};
+
+/// One row per resource that any rule looked at. `findings` are in order.
+pub(super) fn rows(findings: &[Finding]) -> Vec<MatrixRow> {
+    Resource::ALL
+        .into_iter()
+        .filter(|resource| findings.iter().any(|finding| finding.resource == *resource))
+        .map(|resource| MatrixRow {
+            resource,
+            cells: Kind::ALL.into_iter().map(|kind| cell(findings, resource, kind)).collect(),
+        })
+        .collect()
+}
+
+fn cell(findings: &[Finding], resource: Resource, kind: Kind) -> Cell {
+    let of = || findings.iter().filter(move |finding| finding.resource == resource && finding.kind == kind);
+    // The order of findings is by importance already, so the first is the worst.
+    let worst = of().next();
+    Cell {
+        kind,
+        status: worst.map(|finding| finding.status),
+        value: worst.and_then(|finding| finding.value),
+        unit: worst.map(|finding| finding.unit),
+        finding: worst.map(|finding| match &finding.instance {
+            Some(instance) => format!("{}|{instance}", finding.id),
+            None => finding.id.clone(),
+        }),
+        note: worst
+            .filter(|finding| matches!(finding.status, Status::Unknown | Status::Skipped))
+            .map(|finding| finding.summary.clone()),
+        findings: of().count(),
+        unknown: of().filter(|finding| finding.status == Status::Unknown).count(),
+    }
+}

@@ -1,0 +1,73 @@
+//! Findings and recording → Report → HTML, Markdown, JSON or terminal text.
+//!
+//! [`build()`] decides everything that needs deciding: the verdict, the order, what was ruled out, which curves to draw.
+//! The renderers only lay it out. Names in a report were chosen by strangers; [`escape`] makes them harmless.
+
+mod build;
+mod coverage;
+pub mod escape;
+mod html;
+mod markdown;
+mod matrix;
+mod order;
+mod plots;
+#[cfg(test)]
+mod sample;
+mod shown;
+mod terminal;
+mod top;
+mod verdict;
+#[cfg(test)]
+mod verdict_tests;
+mod words;
+
+use crate::model::report::{PlaybookInfo, StepOutcome};
+use crate::model::{Finding, MetricDef, Metrics, Recording, Report};
+
+pub use build::build;
+pub use html::html;
+pub use markdown::markdown;
+pub use terminal::{Style, terminal};
+
+/// What a report is built from.
+pub struct Parts<'p> {
+    /// The recording that was judged.
+    pub recording: &'p Recording,
+    /// The readings of its windows, in order.
+    pub metrics: &'p [Metrics],
+    /// What the rules concluded, in any order.
+    pub findings: Vec<Finding>,
+    /// The steps of the playbook.
+    pub steps: Vec<StepOutcome>,
+    /// Which playbook.
+    pub playbook: PlaybookInfo,
+    /// The definition of a metric, by its id.
+    pub titles: &'p dyn Fn(&str) -> Option<&'static MetricDef>,
+}
+
+/// A report could not be written down.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A template of ours failed; its name and place are in the source.
+    #[error("the template of the report failed")]
+    Template(#[from] minijinja::Error),
+    /// A plot could not be drawn.
+    #[error("a plot could not be drawn: {0}")]
+    Plot(String),
+    /// The report could not be serialised.
+    #[error("the report has no JSON form")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The report as JSON, indented, ending with a newline.
+///
+/// # Errors
+///
+/// When the report cannot be serialised.
+pub fn json(report: &Report) -> Result<String, ReportError> {
+    let mut text = Vec::new();
+    let mut writer = serde_json::Serializer::with_formatter(&mut text, escape::VisibleJson::default());
+    serde::Serialize::serialize(report, &mut writer)?;
+    text.push(b'\n');
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}

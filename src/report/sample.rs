@@ -1,0 +1,205 @@
+//! Composed reports for tests.
+
+use std::collections::BTreeMap;
+
+use crate::model::finding::Threshold;
+use crate::model::recording::{FORMAT_VERSION, Overhead, Tool, Window};
+use crate::model::report::{PlaybookInfo, StepOutcome};
+use crate::model::*;
+
+/// A finding of a rule, as `Judge` would give it.
+pub(super) fn finding(id: &str, status: Status) -> Finding {
+    let (resource, kind) = status::parse_rule_id(id).unwrap();
+    Finding {
+        id: id.into(),
+        title: format!("Title of {id}"),
+        resource,
+        kind,
+        instance: None,
+        status,
+        confidence: Confidence::High,
+        confidence_reasons: Vec::new(),
+        summary: format!("The summary of {id}."),
+        value: Some(0.5),
+        unit: Unit::Ratio,
+        threshold: Threshold {
+            conditions: BTreeMap::from([("warning".into(), "value > 0.2".into())]),
+            hold: Some(3),
+            origin: "default".into(),
+        },
+        window_seconds: 10.0,
+        held_intervals: None,
+        evidence: Vec::new(),
+        culprit: None,
+        log: Vec::new(),
+        unavailable: None,
+        refuted_by: None,
+        why: "Because of this.".into(),
+        verify: "vmstat 1 10".into(),
+        next: Vec::new(),
+    }
+}
+
+/// The same finding, not measured.
+pub(super) fn unknown(id: &str, why: &str) -> Finding {
+    let gap = Unavailable::new(Reason::Disabled, why).with_remedy("boot with psi=1");
+    Finding { summary: why.into(), unavailable: Some(gap), value: None, ..finding(id, Status::Unknown) }
+}
+
+/// The saturation of the four core resources, in order.
+pub(super) fn core_ok() -> Vec<Finding> {
+    ["cpu.saturation", "memory.saturation", "disk.saturation", "network.saturation"]
+        .map(|id| finding(id, Status::Ok))
+        .to_vec()
+}
+
+pub(super) fn stress() -> Culprit {
+    Culprit {
+        kind: "process".into(),
+        name: "stress-ng".into(),
+        pids: vec![4711, 4712],
+        count: 8,
+        share: Some(0.98),
+        value: Some(19.6),
+        unit: Some(Unit::Seconds),
+        metric: Some("process.cpu.seconds".into()),
+        labels: BTreeMap::from([("command".into(), "stress-ng --cpu 8".into())]),
+    }
+}
+
+pub(super) fn recording() -> Recording {
+    Recording {
+        format_version: FORMAT_VERSION,
+        tool: Tool { name: "rdiag".into(), version: "0.1.0".into() },
+        playbook: "use-method".into(),
+        params: BTreeMap::new(),
+        host: Facts {
+            hostname: "web-03".into(),
+            kernel: "6.18.0".into(),
+            os: "Debian GNU/Linux 13".into(),
+            arch: "x86_64".into(),
+            cpus: 2,
+            memory_bytes: 8 << 30,
+            ..Facts::default()
+        },
+        started: "2025-11-21T03:12:45Z".into(),
+        windows: vec![Window {
+            steps: vec!["cpu".into()],
+            begins: 0.0,
+            seconds: 10.0,
+            interval_seconds: 1.0,
+            suspended_seconds: 0.0,
+            collectors: BTreeMap::new(),
+        }],
+        interrupted: false,
+        overhead: Overhead {
+            cpu_seconds: 0.031,
+            cpu_ratio: 0.0031,
+            max_resident_bytes: 9 << 20,
+            ..Overhead::default()
+        },
+    }
+}
+
+fn measured(unit: Unit, dimension: Option<&str>, instances: &[(&str, &[f64])]) -> Reading {
+    let stats = |values: &[f64]| Stats {
+        mean: values.iter().sum::<f64>() / values.len() as f64,
+        max: values.iter().copied().fold(0.0, f64::max),
+        total: values.iter().sum(),
+        intervals: values.iter().copied().map(Some).collect(),
+        ..Stats::default()
+    };
+    Reading::Measured {
+        unit,
+        dimension: dimension.map(str::to_owned),
+        source: "/proc/stat, cpu line".into(),
+        rank: 0,
+        instances: instances.iter().map(|(name, values)| ((*name).to_owned(), Ok(stats(values)))).collect(),
+    }
+}
+
+/// Readings of one window, with three processes.
+pub(super) fn metrics() -> Metrics {
+    let curve = [0.55, 0.68, 0.71, 0.74, 0.70, 0.73, 0.72, 0.71, 0.69, 0.77];
+    let mut metrics = Metrics { intervals: 10, seconds: 10.0, ..Metrics::default() };
+    let mut put = |id: &str, reading| metrics.readings.insert(id.to_owned(), reading);
+    put("cpu.runqueue.wait.ratio", measured(Unit::Ratio, None, &[("", &curve)]));
+    put(
+        "process.cpu.seconds",
+        measured(Unit::Seconds, Some("process"), &[("4711:1", &[9.9]), ("4712:2", &[9.7]), ("1:0", &[0.4])]),
+    );
+    put(
+        "cpu.pressure.ratio",
+        Reading::Unavailable(Unavailable::new(Reason::Disabled, "PSI is switched off").with_remedy("boot with psi=1")),
+    );
+    let names = [("4711:1", "stress-ng"), ("4712:2", "stress-ng"), ("1:0", "systemd")];
+    let labels = names.map(|(instance, name)| {
+        let pid = instance.split(':').next().unwrap_or_default().to_owned();
+        (instance.to_owned(), BTreeMap::from([("name".to_owned(), name.to_owned()), ("pid".to_owned(), pid)]))
+    });
+    metrics.labels.insert("process".into(), labels.into_iter().collect());
+    metrics
+}
+
+/// A saturated CPU, the judged reading, one gap, and the rest in order.
+pub(super) fn saturated() -> Vec<Finding> {
+    let mut cpu = finding("cpu.saturation", Status::Critical);
+    cpu.title = "Run-queue waiting".into();
+    cpu.summary = "Threads waited 70.0% of the time they wanted to run. Both CPUs were busy.".into();
+    cpu.value = Some(0.7);
+    cpu.held_intervals = Some((10, 10));
+    cpu.threshold.conditions.insert("critical".into(), "value > 0.5".into());
+    cpu.culprit = Some(stress());
+    cpu.evidence = vec![Evidence {
+        metric: "cpu.runqueue.wait.ratio".into(),
+        instance: None,
+        window: 0,
+        mean: Some(0.7),
+        max: Some(0.77),
+        total: Some(7.0),
+        unit: Unit::Ratio,
+        source: "/proc/schedstat, fields 8 and 9".into(),
+    }];
+    cpu.next = vec![
+        NextStep { action: "Look at what the largest consumer executes: perf top.".into(), changes_host: false },
+        NextStep { action: "Lower its priority: renice +10 -p PID.".into(), changes_host: true },
+    ];
+    let mut busy = finding("cpu.utilization", Status::Warning);
+    busy.summary = "The CPUs were 99.1% busy.".into();
+    busy.value = Some(0.991);
+    let mut memory = finding("memory.utilization", Status::Ok);
+    memory.summary = "Programs could still have 61.0% of memory.".into();
+    memory.value = Some(0.39);
+    let mut skipped = finding("disk.errors", Status::Skipped);
+    skipped.unavailable = Some(Unavailable::new(Reason::NotApplicable, "this host shows no device"));
+    skipped.summary = "this host shows no device".into();
+    let psi = unknown("memory.saturation", "PSI is switched off");
+    vec![finding("network.saturation", Status::Ok), memory, busy, psi, skipped, cpu]
+}
+
+/// A report of `findings` with the sample's recording and readings.
+pub(super) fn report(findings: Vec<Finding>) -> Report {
+    let step = StepOutcome {
+        id: "cpu".into(),
+        question: "Are the CPUs busy, does work queue for them, do they report errors?".into(),
+        teach: "A CPU is *saturated* when threads that could run have to wait.\n\n- Busy CPUs alone are no problem.\n"
+            .into(),
+        status: Status::Critical,
+        window: Some(0),
+        when: None,
+        rules: vec!["cpu.saturation".into(), "cpu.utilization".into()],
+        answer: "Threads waited 70.0% of the time they wanted to run.".into(),
+    };
+    super::build(super::Parts {
+        recording: &recording(),
+        metrics: &[metrics()],
+        findings,
+        steps: vec![step],
+        playbook: PlaybookInfo {
+            name: "use-method".into(),
+            title: "The USE method for a Linux host".into(),
+            params: BTreeMap::from([("duration".into(), "10s".into())]),
+        },
+        titles: &|_| None,
+    })
+}

@@ -1,0 +1,346 @@
+//! The report as terminal text: the answer first, for somebody who has thirty seconds.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::escape::{visible, visible_lines};
+use super::{shown, words};
+use crate::model::quantity::with_unit;
+use crate::model::report::Cell;
+use crate::model::{Finding, Kind, Report, Status};
+
+/// Findings that are told in full; the rest is named.
+const MAX_FINDINGS: usize = 12;
+/// Causes of gaps that are listed.
+const MAX_GAPS: usize = 8;
+/// Narrower than this, the matrix becomes a list.
+const NARROW: usize = 56;
+/// Wider lines are hard to read, however wide the terminal is.
+const WIDEST: usize = 110;
+/// Width of the column of resources.
+const LABEL: usize = 17;
+
+/// How to write: the caller knows the terminal.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// Columns.
+    pub width: usize,
+    /// Whether colours may be used; they only repeat what the words say.
+    pub color: bool,
+    /// Whether more than ASCII may be used.
+    pub unicode: bool,
+}
+
+/// The report as text, ending with a newline.
+#[must_use]
+pub fn terminal(report: &Report, style: &Style) -> String {
+    let mut page =
+        Page { out: String::new(), width: style.width.clamp(32, WIDEST), color: style.color, unicode: style.unicode };
+    page.verdict(report);
+    page.matrix(report);
+    page.findings(report);
+    page.ruled_out(report);
+    page.gaps(report);
+    page.line(&words::cost(report), 0, Paint::Dim);
+    if style.unicode { page.out } else { ascii(&page.out) }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Paint {
+    None,
+    Dim,
+    Bold,
+    Status(Status),
+}
+
+struct Page {
+    out: String,
+    width: usize,
+    color: bool,
+    unicode: bool,
+}
+
+impl Page {
+    fn verdict(&mut self, report: &Report) {
+        let verdict = &report.verdict;
+        let badge = self.badge(verdict.status);
+        self.item(&badge, &visible(&verdict.headline), Paint::Status(verdict.status), Paint::Bold);
+        let checks = &report.coverage.checks;
+        if checks.unknown > 0 {
+            let note = format!("Not seen: {} of {} checks; what and why is listed below.", checks.unknown, checks.all);
+            self.line(&note, 0, Paint::None);
+        }
+        let window = &report.window;
+        let ended = if window.interrupted { ", interrupted" } else { "" };
+        let run = format!(
+            "{} · {:.1} s{ended} · {}",
+            visible(&report.playbook.name),
+            window.seconds,
+            words::occasion(report)
+        );
+        self.line(&run, 0, Paint::Dim);
+        self.blank();
+    }
+
+    fn matrix(&mut self, report: &Report) {
+        if self.width < NARROW {
+            return self.matrix_as_list(report);
+        }
+        let column = ((self.width - LABEL) / 3).min(24);
+        let head: String = Kind::ALL.iter().map(|kind| pad(words::kind(*kind), column)).collect();
+        self.push(&format!("{}{}", " ".repeat(LABEL), head.trim_end()), Paint::Dim);
+        for row in &report.matrix {
+            let mut line = pad(words::resource(row.resource), LABEL);
+            for cell in &row.cells {
+                line.push_str(&self.cell(cell, column));
+            }
+            self.push(line.trim_end(), Paint::None);
+        }
+        self.blank();
+    }
+
+    fn matrix_as_list(&mut self, report: &Report) {
+        for row in &report.matrix {
+            self.push(words::resource(row.resource), Paint::Bold);
+            for cell in &row.cells {
+                let text = format!("  {}{}", pad(words::kind(cell.kind), 13), self.cell(cell, self.width - 15));
+                self.push(text.trim_end(), Paint::None);
+            }
+        }
+        self.blank();
+    }
+
+    /// A cell: mark, word, and the figure if there is room.
+    fn cell(&self, cell: &Cell, column: usize) -> String {
+        let word = words::cell_word(cell);
+        let mark = match (self.unicode, cell.status) {
+            (false, _) | (_, None) => "",
+            (_, Some(status)) => mark(status),
+        };
+        let mut text = if mark.is_empty() { word.to_owned() } else { format!("{mark} {word}") };
+        let figure = match cell.status {
+            Some(Status::Unknown) if cell.unknown < cell.findings => format!("{} of {}", cell.unknown, cell.findings),
+            _ => words::cell_value(cell),
+        };
+        if !figure.is_empty() && text.width() + figure.width() + 2 <= column {
+            text.push(' ');
+            text.push_str(&figure);
+        }
+        let padding = " ".repeat(column.saturating_sub(text.width()));
+        let paint = cell.status.map_or(Paint::Dim, Paint::Status);
+        format!("{}{padding}", self.painted(&text, paint))
+    }
+
+    fn findings(&mut self, report: &Report) {
+        let groups = shown::fired(report);
+        for (number, group) in groups.iter().take(MAX_FINDINGS).enumerate() {
+            self.finding(number + 1, group);
+        }
+        let rest: Vec<String> = groups.iter().skip(MAX_FINDINGS).map(|group| words::full_id(group.lead)).collect();
+        if !rest.is_empty() {
+            let named = rest.iter().take(8).cloned().collect::<Vec<_>>().join(", ");
+            self.line(&format!("{} more fired: {named}", rest.len()), 0, Paint::None);
+            self.blank();
+        }
+    }
+
+    fn finding(&mut self, number: usize, group: &shown::Group<'_>) {
+        let finding = group.lead;
+        let badge = self.badge(finding.status);
+        let title = format!("{number}. {} · {}", visible(&finding.title), words::full_id(finding));
+        self.item(&badge, &title, Paint::Status(finding.status), Paint::Bold);
+        self.line(&visible(&finding.summary), 2, Paint::None);
+        if let Some(culprit) = &finding.culprit {
+            let pids: Vec<String> = culprit.pids.iter().map(u32::to_string).collect();
+            let pids = if pids.len() > 1 { format!(" (pids {})", pids.join(", ")) } else { String::new() };
+            self.field("who", &format!("{}{pids}", words::culprit(culprit)));
+        }
+        if finding.status >= Status::Warning {
+            self.evidence(finding);
+        }
+        if !group.others.is_empty() {
+            let some: Vec<String> = group.others.iter().take(5).map(|other| instance_and_value(other)).collect();
+            let more = group.others.len().saturating_sub(5);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            self.field("also", &format!("{}{more}", some.join(", ")));
+        }
+        for step in finding.next.iter().filter(|_| finding.status >= Status::Warning) {
+            let name = if step.changes_host { "change" } else { "next" };
+            self.field(name, &visible(&step.action));
+        }
+        self.blank();
+    }
+
+    fn evidence(&mut self, finding: &Finding) {
+        for evidence in finding.evidence.iter().take(3) {
+            let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
+            let text = format!("{} mean {}, highest {}", evidence.metric, figure(evidence.mean), figure(evidence.max));
+            self.field("evidence", &text);
+        }
+        for line in finding.log.iter().take(3) {
+            self.field("log", &visible(line));
+        }
+        let mut trust = vec![format!("confidence {}", words::confidence(finding.confidence))];
+        trust.extend(words::held(finding));
+        trust.extend(finding.confidence_reasons.iter().take(3).map(|reason| visible(reason).into_owned()));
+        self.field("trust", &trust.join("; "));
+        if !finding.verify.is_empty() {
+            self.field("by hand", &visible_lines(&finding.verify).replace('\n', "; "));
+        }
+    }
+
+    fn ruled_out(&mut self, report: &Report) {
+        if report.ruled_out.is_empty() {
+            return;
+        }
+        self.push("Ruled out", Paint::Bold);
+        for out in &report.ruled_out {
+            let first = out.sentences.iter().take(2).map(|text| visible(text)).collect::<Vec<_>>().join(" ");
+            let more = out.sentences.len().saturating_sub(2);
+            let more = if more > 0 { format!(" (+{more})") } else { String::new() };
+            let partly = if out.complete { "" } else { "in part: " };
+            let label = format!("  {}", pad(words::resource(out.resource), LABEL));
+            self.item(label.trim_end(), &format!("{partly}{first}{more}"), Paint::None, Paint::None);
+        }
+        self.blank();
+    }
+
+    fn gaps(&mut self, report: &Report) {
+        let groups = &report.coverage.groups;
+        if groups.is_empty() {
+            return;
+        }
+        let checks = report.coverage.checks.unknown;
+        let metrics = report.coverage.unavailable.len();
+        let title = format!(
+            "Could not be measured: {}, {}",
+            words::plural(metrics, "reading", "readings"),
+            words::plural(checks, "check", "checks")
+        );
+        self.push(&title, Paint::Bold);
+        for group in groups.iter().take(MAX_GAPS) {
+            let what = if group.rules.is_empty() { &group.metrics } else { &group.rules };
+            let more = what.len().saturating_sub(3);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = what.iter().take(3).map(|id| visible(id)).collect::<Vec<_>>().join(", ");
+            self.line(&format!("- {}: {named}{more}", visible(&group.gap.why)), 2, Paint::None);
+            if let Some(remedy) = &group.gap.remedy {
+                self.line(&format!("→ {}", visible(remedy)), 6, Paint::None);
+            }
+        }
+        if groups.len() > MAX_GAPS {
+            self.line(
+                &format!("and {} more causes; `rdiag doctor` lists them", groups.len() - MAX_GAPS),
+                2,
+                Paint::Dim,
+            );
+        }
+        self.blank();
+    }
+
+    fn badge(&self, status: Status) -> String {
+        let word = status.word().to_uppercase();
+        if self.unicode { format!("{} {word}", mark(status)) } else { word }
+    }
+
+    /// A name and a text that hangs beside it.
+    fn field(&mut self, name: &str, text: &str) {
+        self.item(&format!("  {name:<9}"), text, Paint::Dim, Paint::None);
+    }
+
+    fn item(&mut self, label: &str, text: &str, label_paint: Paint, text_paint: Paint) {
+        let hang = label.width() + 1;
+        let width = self.width.saturating_sub(hang).max(16);
+        let hang = if self.width.saturating_sub(hang) < 16 { 4 } else { hang };
+        for (at, part) in wrap(text, width).into_iter().enumerate() {
+            let part = self.painted(&part, text_paint);
+            let line = if at == 0 {
+                format!("{} {part}", self.painted(label, label_paint))
+            } else {
+                format!("{}{part}", " ".repeat(hang))
+            };
+            self.push(&line, Paint::None);
+        }
+    }
+
+    fn line(&mut self, text: &str, indent: usize, paint: Paint) {
+        for part in wrap(text, self.width.saturating_sub(indent)) {
+            let part = self.painted(&part, paint);
+            self.push(&format!("{}{part}", " ".repeat(indent)), Paint::None);
+        }
+    }
+
+    fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
+    fn push(&mut self, line: &str, paint: Paint) {
+        let line = self.painted(line, paint);
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn painted(&self, text: &str, paint: Paint) -> String {
+        let code = match paint {
+            _ if !self.color => return text.to_owned(),
+            Paint::None => return text.to_owned(),
+            Paint::Dim => "2",
+            Paint::Bold => "1",
+            Paint::Status(Status::Critical) => "1;31",
+            Paint::Status(Status::Warning) => "1;33",
+            Paint::Status(Status::Info) => "36",
+            Paint::Status(Status::Unknown) => "35",
+            Paint::Status(Status::Ok) => "32",
+            Paint::Status(Status::Skipped) => "2",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+fn mark(status: Status) -> &'static str {
+    match status {
+        Status::Critical => "✖",
+        Status::Warning => "▲",
+        Status::Info => "●",
+        Status::Unknown => "?",
+        Status::Ok => "✓",
+        Status::Skipped => "·",
+    }
+}
+
+fn instance_and_value(finding: &Finding) -> String {
+    let instance = finding.instance.as_deref().unwrap_or("this host");
+    match words::value(finding) {
+        value if value.is_empty() => visible(instance).into_owned(),
+        value => format!("{} {value}", visible(instance)),
+    }
+}
+
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let options = textwrap::Options::new(width.max(16)).word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::wrap(text, options).into_iter().map(std::borrow::Cow::into_owned).collect()
+}
+
+fn pad(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// For terminals without UTF-8: our own signs have ASCII forms, everything else is spelled out.
+fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_ascii() => out.push(c),
+            '—' | '–' => out.push('-'),
+            '…' => out.push_str("..."),
+            '·' => out.push('|'),
+            '→' => out.push_str("->"),
+            'µ' => out.push('u'),
+            '×' => out.push('x'),
+            '≥' => out.push_str(">="),
+            '≤' => out.push_str("<="),
+            '’' => out.push('\''),
+            c => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+        }
+    }
+    out
+}

@@ -1,0 +1,248 @@
+//! The conclusion: one sentence, what limits it, and what was ruled out.
+
+use std::collections::BTreeSet;
+
+use super::words;
+use crate::model::report::{Coverage, RuledOut, Verdict};
+use crate::model::{Confidence, Finding, Kind, Recording, Resource, Status};
+
+/// Without a look at the queues of these four, nobody may say that there is no bottleneck.
+const CORE: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::Disk, Resource::Network];
+/// Shorter windows are dominated by ticks and bursts.
+const SHORT_WINDOW_SECONDS: f64 = 4.5;
+/// Length of the finding's own sentence within the headline.
+const MAX_SENTENCE: usize = 180;
+/// Limits that are listed; the coverage has all of them.
+const MAX_LIMITS: usize = 8;
+/// Sentences per resource that are listed as ruled out.
+const MAX_SENTENCES: usize = 12;
+
+/// The conclusion from findings that are in order.
+pub(super) fn verdict(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> Verdict {
+    let fired: Vec<&Finding> = findings.iter().filter(|finding| finding.status >= Status::Warning).collect();
+    let (status, headline) = match fired.first() {
+        Some(lead) => (lead.status, bottleneck(lead, &fired)),
+        None => quiet(findings),
+    };
+    Verdict { status, headline, limits: limits(findings, coverage, recording) }
+}
+
+/// Names the first finding, who is behind it, and what else fired.
+fn bottleneck(lead: &Finding, fired: &[&Finding]) -> String {
+    let mut named = BTreeSet::from([(lead.resource, lead.kind)]);
+    let doubt = if lead.confidence == Confidence::Low { "Likely " } else { "" };
+    let mut headline = if lead.kind == Kind::Errors {
+        format!("{}: {}", if doubt.is_empty() { "Errors" } else { "Likely errors" }, in_full(lead))
+    } else {
+        format!("{}: {}", if doubt.is_empty() { "Bottleneck" } else { "Likely bottleneck" }, in_full(lead))
+    };
+    // Errors come first because they are quickly understood; what is slow is said all the same.
+    let queue = fired.iter().find(|finding| finding.kind != Kind::Errors);
+    if let (Kind::Errors, Some(queue)) = (lead.kind, queue) {
+        named.insert((queue.resource, queue.kind));
+        headline.push_str(&format!(". Bottleneck: {}", place(queue)));
+        if let Some(culprit) = &queue.culprit {
+            headline.push_str(&format!("; {}", words::culprit(culprit)));
+        }
+    }
+    let mut also: Vec<String> = Vec::new();
+    for finding in fired {
+        if named.insert((finding.resource, finding.kind)) {
+            also.push(words::cell(finding.resource, finding.kind));
+        }
+    }
+    if !also.is_empty() {
+        headline.push_str(&format!(" (also: {})", listed(&also, 3)));
+    }
+    headline
+}
+
+/// `CPU saturation — threads waited 71% …; stress-ng (8 processes) used 98% of the CPU time`.
+fn in_full(finding: &Finding) -> String {
+    let sentence = first_sentence(&finding.summary);
+    let mut text = place(finding);
+    if !sentence.is_empty() {
+        text.push_str(&format!(" — {sentence}"));
+    }
+    // A device that is its own culprit has been named already.
+    if let Some(culprit) = &finding.culprit
+        && !(culprit.share.is_none() && text.contains(&culprit.name))
+    {
+        text.push_str(&format!("; {}", words::culprit(culprit)));
+    }
+    text
+}
+
+fn place(finding: &Finding) -> String {
+    let cell = words::cell(finding.resource, finding.kind);
+    match &finding.instance {
+        Some(instance) => format!("{cell} ({instance})"),
+        None => cell,
+    }
+}
+
+fn first_sentence(summary: &str) -> String {
+    let summary = summary.trim();
+    let end = summary.find(". ").unwrap_or(summary.len());
+    let sentence = summary.get(..end).unwrap_or(summary).trim_end_matches('.');
+    let mut words = String::new();
+    for word in sentence.split(' ') {
+        if words.chars().count() + word.chars().count() > MAX_SENTENCE {
+            words.push_str(" …");
+            break;
+        }
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(word.chars().take(MAX_SENTENCE));
+    }
+    lower_first(&words)
+}
+
+/// "Threads waited" goes on as "threads waited", but "TCP" and "OOM" stay.
+fn lower_first(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
+            first.to_lowercase().chain([second]).chain(chars).collect()
+        }
+        _ => sentence.to_owned(),
+    }
+}
+
+/// `a, b and c`; what is too much becomes `and 2 more`.
+fn listed(items: &[String], most: usize) -> String {
+    let shown: Vec<&str> = items.iter().take(most).map(String::as_str).collect();
+    match (shown.as_slice(), items.len().saturating_sub(most)) {
+        ([], _) => String::new(),
+        ([only], 0) => (*only).to_owned(),
+        ([init @ .., last], 0) => format!("{} and {last}", init.join(", ")),
+        (all, more) => format!("{} and {more} more", all.join(", ")),
+    }
+}
+
+/// The headline when nothing is a bottleneck: silence counts only as far as one could hear.
+fn quiet(findings: &[Finding]) -> (Status, String) {
+    let judged = findings.iter().filter(|f| f.status == Status::Ok || f.status.fired()).count();
+    let unknown = findings.iter().filter(|f| f.status == Status::Unknown).count();
+    if judged == 0 {
+        let why = findings.iter().find_map(|f| Some(f.unavailable.as_ref()?.why.clone()));
+        let why = why.map(|why| format!(" ({})", why.trim_end_matches('.'))).unwrap_or_default();
+        return (Status::Unknown, format!("Inconclusive: nothing could be measured{why}"));
+    }
+    let unseen: Vec<Resource> = CORE.into_iter().filter(|resource| unseen_saturation(findings, *resource)).collect();
+    if !unseen.is_empty() {
+        let cells: Vec<String> = unseen.iter().map(|r| words::cell(*r, Kind::Saturation)).collect();
+        let rest = "; no check that could be made fired";
+        return (Status::Unknown, format!("Inconclusive: {} could not be measured{rest}", listed(&cells, 4)));
+    }
+    let mut cells: Vec<String> = Vec::new();
+    for finding in findings.iter().filter(|f| f.status == Status::Info) {
+        let cell = words::cell(finding.resource, finding.kind);
+        if !cells.contains(&cell) {
+            cells.push(cell);
+        }
+    }
+    let status = if cells.is_empty() { Status::Ok } else { Status::Info };
+    let notes = if cells.is_empty() { String::new() } else { format!("; worth knowing: {}", listed(&cells, 3)) };
+    let headline = if unknown == 0 {
+        format!("No bottleneck found: {} made, none fired{notes}", words::plural(judged, "check", "checks"))
+    } else {
+        let all = judged + unknown;
+        format!("No bottleneck found in what could be measured; {unknown} of {all} checks could not be made{notes}")
+    };
+    (status, headline)
+}
+
+/// Whether rules asked for the saturation of a resource, and none could be judged.
+fn unseen_saturation(findings: &[Finding], resource: Resource) -> bool {
+    let of = || findings.iter().filter(|f| f.resource == resource && f.kind == Kind::Saturation);
+    let judged = of().any(|f| f.status == Status::Ok || f.status.fired());
+    !judged && of().any(|f| f.status == Status::Unknown)
+}
+
+fn limits(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> Vec<String> {
+    let mut limits = Vec::new();
+    let seconds: f64 = recording.windows.iter().map(|window| window.seconds).sum();
+    if recording.interrupted {
+        limits.push(format!("The run was interrupted after {seconds:.1} s."));
+    } else if seconds < SHORT_WINDOW_SECONDS {
+        limits.push(format!("The run was only {seconds:.1} s long: short bursts weigh much in it."));
+    }
+    let suspended: f64 = recording.windows.iter().map(|window| window.suspended_seconds).sum();
+    if suspended > 0.5 {
+        limits.push(format!("The machine was suspended or paused for {suspended:.1} s during the run."));
+    }
+    if let Some(container) = &recording.host.container {
+        limits.push(format!("rdiag ran inside a container ({container}) and saw what the container may see."));
+    }
+    let unlooked: Vec<String> = CORE
+        .into_iter()
+        .filter(|resource| !findings.iter().any(|finding| finding.resource == *resource))
+        .map(words::resource_inline)
+        .collect();
+    if !unlooked.is_empty() && !findings.is_empty() {
+        limits.push(format!("This playbook does not look at {}.", listed(&unlooked, 4)));
+    }
+    for finding in findings.iter().filter(|f| f.status >= Status::Warning && f.confidence < Confidence::High).take(3) {
+        let reasons = listed(&finding.confidence_reasons, 3);
+        let confidence = words::confidence(finding.confidence);
+        let because = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
+        limits.push(format!("Confidence in {} is {confidence}{because}.", words::full_id(finding)));
+    }
+    for group in coverage.groups.iter().filter(|group| !group.rules.is_empty()) {
+        let why = group.gap.why.trim_end_matches('.');
+        let remedy = group.gap.remedy.as_ref().map(|remedy| format!(" To see it: {}.", remedy.trim_end_matches('.')));
+        limits.push(format!("{} not judged: {why}.{}", listed(&group.rules, 3), remedy.unwrap_or_default()));
+    }
+    if limits.len() > MAX_LIMITS {
+        let more = limits.len() - MAX_LIMITS;
+        limits.truncate(MAX_LIMITS);
+        limits.push(format!("{more} more limits are listed under what could not be measured."));
+    }
+    limits
+}
+
+/// By resource, what the checks that did not fire saw. A rule that fired for one instance rules nothing out.
+pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
+    let mut all = Vec::new();
+    for resource in Resource::ALL {
+        let of = || findings.iter().filter(move |finding| finding.resource == resource);
+        let fired: BTreeSet<&str> = of().filter(|f| f.status.fired()).map(|f| f.id.as_str()).collect();
+        let mut seen = BTreeSet::new();
+        let mut sentences = Vec::new();
+        let mut left = 0;
+        for finding in of().filter(|f| f.status == Status::Ok && !fired.contains(f.id.as_str())) {
+            if !seen.insert(finding.id.as_str()) {
+                continue;
+            }
+            if sentences.len() == MAX_SENTENCES {
+                left += 1;
+                continue;
+            }
+            let same = of().filter(|f| f.id == finding.id && f.status == Status::Ok).count();
+            sentences.push(sentence(finding, same));
+        }
+        if left > 0 {
+            sentences.push(format!("{} more found nothing.", words::plural(left, "check", "checks")));
+        }
+        if !sentences.is_empty() {
+            let complete = of().all(|f| matches!(f.status, Status::Ok | Status::Skipped | Status::Info));
+            all.push(RuledOut { resource, complete, sentences });
+        }
+    }
+    all
+}
+
+/// The sentence of the instance that comes closest to firing stands for all of them.
+fn sentence(finding: &Finding, same: usize) -> String {
+    let text = finding.summary.trim().trim_end_matches('.');
+    match &finding.instance {
+        Some(instance) if !text.contains(instance.as_str()) && same > 1 => {
+            format!("{instance}: {text} (the highest of {same}).")
+        }
+        Some(_) if same > 1 => format!("{text} (the highest of {same})."),
+        Some(instance) if !text.contains(instance.as_str()) => format!("{instance}: {text}."),
+        _ => format!("{text}."),
+    }
+}

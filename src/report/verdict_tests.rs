@@ -1,0 +1,139 @@
+use super::sample::{core_ok, finding, report, saturated, unknown};
+use crate::model::{Confidence, Resource, Status};
+
+fn headline(findings: Vec<crate::model::Finding>) -> (Status, String) {
+    let verdict = report(findings).verdict;
+    (verdict.status, verdict.headline)
+}
+
+#[test]
+fn the_headline_names_the_bottleneck_the_culprit_and_its_share() {
+    let (status, headline) = headline(saturated());
+    assert_eq!(status, Status::Critical);
+    assert_eq!(
+        headline,
+        "Bottleneck: CPU saturation — threads waited 70.0% of the time they wanted to run; \
+         stress-ng (8 processes) used 98.0% of the CPU time (also: CPU utilization)"
+    );
+}
+
+#[test]
+fn a_run_with_unknown_cells_is_never_all_clear() {
+    let mut findings = core_ok();
+    findings.push(unknown("hardware.errors", "EDAC is not loaded"));
+    let (status, headline) = headline(findings);
+    assert_eq!(status, Status::Ok);
+    assert_eq!(headline, "No bottleneck found in what could be measured; 1 of 5 checks could not be made");
+}
+
+#[test]
+fn a_quiet_run_that_did_not_see_a_core_queue_is_inconclusive() {
+    let mut findings = core_ok();
+    findings.retain(|f| f.resource != Resource::Memory);
+    findings.push(unknown("memory.saturation", "PSI is switched off"));
+    let report = report(findings);
+    assert_eq!(report.verdict.status, Status::Unknown);
+    assert!(report.verdict.headline.starts_with("Inconclusive: memory saturation could not be measured"));
+    assert!(report.verdict.limits.iter().any(|limit| limit.contains("boot with psi=1")), "{:?}", report.verdict.limits);
+}
+
+#[test]
+fn a_run_that_measured_nothing_is_inconclusive_and_one_without_findings_too() {
+    assert!(headline(vec![unknown("cpu.saturation", "/proc is empty")]).1.contains("nothing could be measured (/proc"));
+    assert_eq!(headline(Vec::new()).0, Status::Unknown);
+}
+
+#[test]
+fn a_complete_quiet_run_says_so_and_info_is_no_bottleneck() {
+    assert_eq!(headline(core_ok()), (Status::Ok, "No bottleneck found: 4 checks made, none fired".into()));
+    let mut findings = core_ok();
+    findings.push(finding("cpu.utilization", Status::Info));
+    let (status, headline) = headline(findings);
+    assert_eq!(status, Status::Info);
+    assert!(headline.starts_with("No bottleneck found") && headline.contains("CPU utilization"), "{headline}");
+}
+
+#[test]
+fn errors_lead_and_the_bottleneck_is_named_all_the_same() {
+    let mut cpu = finding("cpu.saturation", Status::Warning);
+    cpu.culprit = Some(super::sample::stress());
+    let (_, headline) = headline(vec![cpu, finding("disk.errors", Status::Warning)]);
+    assert!(headline.starts_with("Errors: disk errors"), "{headline}");
+    assert!(headline.contains("Bottleneck: CPU saturation; stress-ng (8 processes)"), "{headline}");
+}
+
+#[test]
+fn findings_come_worst_first_then_errors_then_what_can_be_trusted() {
+    let mut doubtful = finding("network.saturation", Status::Warning);
+    doubtful.confidence = Confidence::Low;
+    let report = report(vec![
+        finding("cpu.utilization", Status::Ok),
+        unknown("locks.saturation", "needs tracing"),
+        doubtful,
+        finding("disk.utilization", Status::Warning),
+        finding("cpu.saturation", Status::Warning),
+        finding("memory.saturation", Status::Warning),
+        finding("disk.errors", Status::Warning),
+        finding("cgroup.saturation", Status::Critical),
+    ]);
+    let ids: Vec<&str> = report.findings.iter().map(|f| f.id.as_str()).collect();
+    let expected = [
+        "cgroup.saturation",
+        "disk.errors",
+        "memory.saturation",
+        "cpu.saturation",
+        "network.saturation",
+        "disk.utilization",
+        "locks.saturation",
+        "cpu.utilization",
+    ];
+    assert_eq!(ids, expected);
+}
+
+#[test]
+fn of_many_instances_the_worst_value_stands_first_also_where_low_is_bad() {
+    let instance = |name: &str, value: f64, condition: &str| {
+        let mut finding = finding("disk.saturation", Status::Warning);
+        finding.instance = Some(name.into());
+        finding.value = Some(value);
+        finding.threshold.conditions.insert("warning".into(), condition.into());
+        finding
+    };
+    let first = |condition: &str| {
+        let report = report(vec![instance("a", 0.3, condition), instance("b", 0.6, condition)]);
+        report.findings.first().unwrap().instance.clone().unwrap()
+    };
+    assert_eq!(first("value > 0.2"), "b");
+    assert_eq!(first("value < 0.9"), "a");
+}
+
+#[test]
+fn what_fired_for_one_instance_is_not_ruled_out_by_another() {
+    let mut vda = finding("disk.saturation", Status::Critical);
+    vda.instance = Some("vda".into());
+    let mut vdb = finding("disk.saturation", Status::Ok);
+    vdb.instance = Some("vdb".into());
+    let report = report(vec![vda, vdb, finding("disk.errors", Status::Ok)]);
+    let disk = report.ruled_out.iter().find(|out| out.resource == Resource::Disk).unwrap();
+    assert_eq!(disk.sentences, ["The summary of disk.errors."]);
+    assert!(!disk.complete);
+}
+
+#[test]
+fn gaps_with_one_cause_are_told_once_with_the_checks_they_cost() {
+    let report = report(saturated());
+    let [group] = report.coverage.groups.as_slice() else { panic!("{:?}", report.coverage.groups) };
+    assert_eq!(group.metrics, ["cpu.pressure.ratio"]);
+    assert_eq!(group.rules, ["memory.saturation"]);
+    assert_eq!(report.coverage.checks.unknown, 1);
+}
+
+#[test]
+fn the_top_table_has_the_shares_of_all_and_the_curve_its_thresholds() {
+    let report = report(saturated());
+    let top = report.top.first().unwrap();
+    assert_eq!((top.rows.len(), top.rows.first().unwrap().name.as_str()), (3, "stress-ng"));
+    let plot = report.plots.first().unwrap();
+    assert_eq!(plot.points.len(), 10);
+    assert_eq!(plot.thresholds, [(Status::Warning, 0.2), (Status::Critical, 0.5)]);
+}

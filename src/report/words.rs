@@ -1,0 +1,186 @@
+//! The words that all renderers share.
+
+use super::escape::visible;
+use crate::model::quantity::{percent, with_unit};
+use crate::model::report::{Cell, Report};
+use crate::model::{Confidence, Culprit, Finding, Kind, Resource, Status};
+
+/// A resource as a heading.
+pub(super) fn resource(resource: Resource) -> &'static str {
+    match resource {
+        Resource::Cpu => "CPU",
+        Resource::Memory => "Memory",
+        Resource::Disk => "Disk",
+        Resource::Filesystem => "File system",
+        Resource::Network => "Network",
+        Resource::Cgroup => "Control group",
+        Resource::Fd => "File descriptors",
+        Resource::Tasks => "Tasks",
+        Resource::Locks => "Locks",
+        Resource::Interrupts => "Interrupts",
+        Resource::Kernel => "Kernel",
+        Resource::Hardware => "Hardware",
+        Resource::Power => "Power",
+    }
+}
+
+/// A resource within a sentence.
+pub(super) fn resource_inline(of: Resource) -> String {
+    if of == Resource::Cpu { "CPU".into() } else { resource(of).to_lowercase() }
+}
+
+/// `CPU saturation`, `disk errors`.
+pub(super) fn cell(of: Resource, kind: Kind) -> String {
+    format!("{} {}", resource_inline(of), kind.word())
+}
+
+/// `Utilization`.
+pub(super) fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Utilization => "Utilization",
+        Kind::Saturation => "Saturation",
+        Kind::Errors => "Errors",
+    }
+}
+
+/// `high`, `medium`, `low`.
+pub(super) fn confidence(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::High => "high",
+        Confidence::Medium => "medium",
+        Confidence::Low => "low",
+    }
+}
+
+/// The status of a cell as a word; a cell that no rule looks at is a dash.
+pub(super) fn cell_word(cell: &Cell) -> &'static str {
+    match cell.status {
+        Some(Status::Skipped) => "n/a",
+        Some(status) => status.word(),
+        None => "–",
+    }
+}
+
+/// The figure of a cell, where it has one.
+pub(super) fn cell_value(cell: &Cell) -> String {
+    match (cell.status, cell.value, cell.unit) {
+        (Some(Status::Unknown | Status::Skipped) | None, _, _) => String::new(),
+        (_, Some(value), Some(unit)) => with_unit(value, unit),
+        _ => String::new(),
+    }
+}
+
+/// The judged value of a finding.
+pub(super) fn value(finding: &Finding) -> String {
+    finding.value.map(|value| with_unit(value, finding.unit)).unwrap_or_default()
+}
+
+/// `disk.saturation (sda)`.
+pub(super) fn full_id(finding: &Finding) -> String {
+    match &finding.instance {
+        Some(instance) => format!("{} ({})", finding.id, visible(instance)),
+        None => finding.id.clone(),
+    }
+}
+
+/// `stress-ng (8 processes)`, `sda`, `mysqld (pid 4711)`.
+pub(super) fn who(culprit: &Culprit) -> String {
+    let name = visible(&culprit.name);
+    match (culprit.kind.as_str(), culprit.count, culprit.pids.as_slice()) {
+        ("process", 0 | 1, [pid, ..]) => format!("{name} (pid {pid})"),
+        ("process", count, _) if count > 1 => format!("{name} ({count} processes)"),
+        ("process" | "log", ..) => name.into_owned(),
+        (kind, count, _) if count > 1 => format!("{name} ({count} × {})", visible(kind)),
+        (kind, ..) => format!("{} {name}", visible(kind)),
+    }
+}
+
+/// What the culprit did, with its share: `used 98.0% of the CPU time`. Empty where no share is known.
+pub(super) fn deed(culprit: &Culprit) -> String {
+    if culprit.kind == "log" {
+        return match culprit.count {
+            0 | 1 => "is named by the kernel log".into(),
+            count => format!("is named {count} times by the kernel log"),
+        };
+    }
+    let amount = match (culprit.share, culprit.value, culprit.unit) {
+        (Some(share), ..) => format!("{} of", percent(share)),
+        (None, Some(value), Some(unit)) => with_unit(value, unit),
+        _ => return String::new(),
+    };
+    let metric = culprit.metric.as_deref().unwrap_or_default();
+    let (verb, noun) = match metric {
+        "process.cpu.seconds" | "process.cpu.ratio" => ("used", "the CPU time"),
+        "process.run_delay.seconds" => ("did", "the waiting for a CPU"),
+        "process.read.bytes" => ("did", "the reading from storage"),
+        "process.write.bytes" => ("did", "the writing to storage"),
+        "process.resident.bytes" => ("held", "the resident memory"),
+        "process.resident_growth.bytes" => ("made", "the growth of resident memory"),
+        "process.swap.bytes" => ("had", "the swapped-out memory"),
+        "process.major_faults.count" => ("took", "the major page faults"),
+        "process.minor_faults.count" => ("took", "the minor page faults"),
+        "process.threads.count" => ("had", "the threads"),
+        "process.switches.voluntary.count" => ("made", "the voluntary context switches"),
+        "process.switches.involuntary.count" => ("made", "the involuntary context switches"),
+        other => ("had", other),
+    };
+    match (culprit.share.is_some(), metric.is_empty()) {
+        (true, false) => format!("{verb} {amount} {noun}"),
+        (true, true) => format!("had {amount} it"),
+        (false, false) => format!("{verb} {amount} ({noun})"),
+        (false, true) => format!("had {amount}"),
+    }
+}
+
+/// Who and what in one phrase: `stress-ng (8 processes) used 98.0% of the CPU time`.
+pub(super) fn culprit(culprit: &Culprit) -> String {
+    format!("{} {}", who(culprit), deed(culprit)).trim_end().to_owned()
+}
+
+/// `2 of 12`, for intervals.
+pub(super) fn held(finding: &Finding) -> Option<String> {
+    let (held, of) = finding.held_intervals?;
+    Some(format!("held for {held} of {of} intervals in a row"))
+}
+
+/// How the conditions read: `warning: value > 0.05; critical: value > 0.2; 3 intervals in a row`.
+pub(super) fn threshold(finding: &Finding) -> String {
+    let order = ["info", "warning", "critical"];
+    let mut parts: Vec<String> = order
+        .iter()
+        .filter_map(|status| Some(format!("{status}: {}", visible(finding.threshold.conditions.get(*status)?))))
+        .collect();
+    if let Some(hold) = finding.threshold.hold {
+        parts.push(format!("{hold} intervals in a row"));
+    }
+    parts.join("; ")
+}
+
+/// One line about where, when and how long.
+pub(super) fn occasion(report: &Report) -> String {
+    let host = &report.host;
+    format!(
+        "{} · {} · Linux {} · {} CPUs · {} of memory",
+        visible(&host.hostname),
+        visible(&report.window.started),
+        visible(&host.kernel),
+        host.cpus,
+        crate::model::quantity::bytes(host.memory_bytes as f64),
+    )
+}
+
+/// What measuring cost, in a sentence.
+pub(super) fn cost(report: &Report) -> String {
+    let own = &report.overhead;
+    format!(
+        "rdiag used {} of CPU time ({} of one CPU) and at most {} of memory.",
+        crate::model::quantity::seconds(own.cpu_seconds),
+        percent(own.cpu_ratio),
+        crate::model::quantity::bytes(own.max_resident_bytes as f64),
+    )
+}
+
+/// `1 check`, `3 checks`.
+pub(super) fn plural(count: usize, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
