@@ -1,4 +1,4 @@
-//! /proc/stat: CPU time of the host and of each CPU.
+//! /proc/stat: CPU time of the host and of each CPU, and the totals of interrupts, softirqs, forks and switches.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
 use crate::host::Host;
@@ -7,7 +7,7 @@ use crate::model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cpu_stat",
-    help: "CPU time by mode, of the host and of each CPU, and forks, from /proc/stat.",
+    help: "CPU time by mode, of the host and of each CPU, and interrupts, softirqs and forks, from /proc/stat.",
     cadence: Cadence::Interval,
     series: SERIES,
     metrics: METRICS,
@@ -54,7 +54,15 @@ const SERIES: &[SeriesDef] = &[
     ticks("cpu_stat.core_steal", "/proc/stat, cpuN, field 8"),
     SeriesDef::counter("cpu_stat.forks", RawUnit::Count, "/proc/stat, processes"),
     SeriesDef::counter("cpu_stat.switches", RawUnit::Count, "/proc/stat, ctxt"),
+    ticks("cpu_stat.stolen", "/proc/stat, cpu, field 8, where it ever moved"),
+    ticks("cpu_stat.core_stolen", "/proc/stat, cpuN, field 8, where it ever moved"),
+    SeriesDef::counter("cpu_stat.interrupts", RawUnit::Count, "/proc/stat, intr, field 1"),
+    SeriesDef::counter("cpu_stat.softirqs", RawUnit::Count, "/proc/stat, softirq, fields 2 and up"),
 ];
+
+/// The kinds of softirq in the order of the line `softirq`, after its total.
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
 const TOTAL: &[Term] = &[
     term("cpu_stat.user"),
@@ -73,9 +81,16 @@ const BUSY: &[Term] = &[
     term("cpu_stat.irq"),
     term("cpu_stat.softirq"),
 ];
-const DEMAND: &[Term] = &[
+const BUSY_OR_STOLEN: &[Term] = &[
     term("cpu_stat.user"),
     term("cpu_stat.nice"),
+    term("cpu_stat.system"),
+    term("cpu_stat.irq"),
+    term("cpu_stat.softirq"),
+    term("cpu_stat.steal"),
+];
+const DEMAND: &[Term] = &[
+    term("cpu_stat.user"),
     term("cpu_stat.system"),
     term("cpu_stat.irq"),
     term("cpu_stat.softirq"),
@@ -148,8 +163,24 @@ const METRICS: &[MetricDef] = &[
         "cpu.steal.ratio",
         None,
         "Share of the demanded CPU time that the hypervisor gave to others.",
-        &[Formula::ratio(&[term("cpu_stat.steal")], DEMAND)],
-        "0 proves nothing where the hypervisor does not report it.",
+        &[Formula::ratio(&[term("cpu_stat.stolen")], BUSY_OR_STOLEN)],
+        "Not given where it never moved since boot: then nobody knows whether the hypervisor reports it.",
+        "mpstat 1 10",
+    ),
+    ratio(
+        "cpu.demand.ratio",
+        None,
+        "Share of the CPUs' time that the kernel and un-niced work used, or would have used had it not been stolen.",
+        &[Formula::ratio(DEMAND, TOTAL)],
+        "Kernel time of niced processes is in it: only their time in user mode is told apart.",
+        "mpstat 1 10",
+    ),
+    ratio(
+        "cpu.interrupt.ratio",
+        None,
+        "Share of the CPUs' time in hard and soft interrupts.",
+        &[Formula::ratio(&[term("cpu_stat.irq"), term("cpu_stat.softirq")], TOTAL)],
+        "Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.",
         "mpstat 1 10",
     ),
     ratio(
@@ -177,6 +208,56 @@ const METRICS: &[MetricDef] = &[
         "Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.",
         "mpstat -P ALL 1 10",
     ),
+    ratio(
+        "cpu.core.softirq.ratio",
+        Some("cpu"),
+        "Share of one CPU's time in soft interrupts.",
+        &[Formula::ratio(&[term("cpu_stat.core_softirq")], CORE_TOTAL)],
+        "What ksoftirqd does is in the time of the kernel, not here.",
+        "mpstat -P ALL 1 10",
+    ),
+    ratio(
+        "cpu.core.nice.ratio",
+        Some("cpu"),
+        "Share of one CPU's time spent on niced work.",
+        &[Formula::ratio(&[term("cpu_stat.core_nice")], CORE_TOTAL)],
+        "Only nice values above 0 count.",
+        "mpstat -P ALL 1 10",
+    ),
+    ratio(
+        "cpu.core.idle.ratio",
+        Some("cpu"),
+        "Share of one CPU's time with nothing to run, waits for I/O included.",
+        &[Formula::ratio(&[term("cpu_stat.core_idle"), term("cpu_stat.core_iowait")], CORE_TOTAL)],
+        "A CPU that is set aside from the scheduler is idle on purpose.",
+        "mpstat -P ALL 1 10",
+    ),
+    ratio(
+        "cpu.core.steal.ratio",
+        Some("cpu"),
+        "Share of one virtual CPU's time in which it could run and the hypervisor ran others.",
+        &[Formula::ratio(&[term("cpu_stat.core_stolen")], CORE_TOTAL)],
+        "Given only for CPUs from which time was ever stolen.",
+        "mpstat -P ALL 1 10",
+    ),
+    MetricDef {
+        id: "interrupts.hard.per_second",
+        unit: Unit::PerSecond,
+        dimension: None,
+        help: "Hardware and inter-processor interrupts per second over all CPUs.",
+        sources: &[Formula::rate(&[term("cpu_stat.interrupts")])],
+        caveat: "The timer's are in it: some hundred per second and busy CPU are normal.",
+        manual: "vmstat 1 10",
+    },
+    MetricDef {
+        id: "interrupts.soft.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("softirq"),
+        help: "Soft interrupts per second over all CPUs, by kind.",
+        sources: &[Formula::rate(&[term("cpu_stat.softirqs")])],
+        caveat: "Trivial ones count as much as long ones.",
+        manual: "watch -d cat /proc/softirqs",
+    },
     MetricDef {
         id: "tasks.forks.per_second",
         unit: Unit::PerSecond,
@@ -206,29 +287,91 @@ impl Collect for CpuStat {
         for line in text.lines() {
             let Some((label, rest)) = line.split_once(' ') else { continue };
             if let Some(cpu) = label.strip_prefix("cpu") {
-                seen |= record_cpu(cpu, rest, out);
-            } else if let Ok(value) = rest.trim().parse() {
-                match label {
-                    "processes" => out.count("cpu_stat.forks", "", value),
-                    "ctxt" => out.count("cpu_stat.switches", "", value),
-                    _ => {}
-                }
+                let Some(times) = cpu_times(cpu, rest) else { continue };
+                seen |= cpu.is_empty();
+                record_cpu(cpu, times, host.facts().virtual_machine, out);
+                continue;
+            }
+            let mut values = rest.split_whitespace().map_while(|field| field.parse().ok());
+            let Some(first) = values.next() else { continue };
+            match label {
+                "processes" => out.count("cpu_stat.forks", "", first),
+                "ctxt" => out.count("cpu_stat.switches", "", first),
+                "intr" => out.count("cpu_stat.interrupts", "", first),
+                "softirq" => SOFTIRQS.iter().zip(values).for_each(|(kind, n)| out.count("cpu_stat.softirqs", kind, n)),
+                _ => {}
             }
         }
         if seen { Ok(()) } else { Err(Unavailable::new(Reason::Malformed, "/proc/stat holds no line of CPU times")) }
     }
 }
 
-/// Records the line of one CPU (`cpu` is "" for the sum); a line with a field missing or broken is left out whole,
-/// so that a ratio never mixes what was read with what was not.
-fn record_cpu(cpu: &str, rest: &str, out: &Sink) -> bool {
-    let values: Vec<u64> = rest.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();
-    let valid_cpu = cpu.chars().all(|c| c.is_ascii_digit());
-    if values.len() != FIELDS.len() || !valid_cpu {
-        return false;
+/// The times of one CPU (`cpu` is "" for the sum); a line with a field missing or broken is left out whole, so that a
+/// ratio never mixes what was read with what was not.
+fn cpu_times(cpu: &str, rest: &str) -> Option<[u64; 8]> {
+    if !cpu.chars().all(|c| c.is_ascii_digit()) {
+        return None;
     }
-    for ((whole, core), value) in FIELDS.into_iter().zip(values) {
+    let values: Vec<u64> = rest.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();
+    values.try_into().ok()
+}
+
+fn record_cpu(cpu: &str, times: [u64; 8], virtual_machine: bool, out: &Sink) {
+    for ((whole, core), value) in FIELDS.into_iter().zip(times) {
         if cpu.is_empty() { out.count(whole, "", value) } else { out.count(core, cpu, value) }
     }
-    cpu.is_empty()
+    let [.., steal] = times;
+    match (steal, cpu) {
+        (0, "") => {
+            out.gap("cpu_stat.stolen", "", never_stolen(virtual_machine));
+            out.gap("cpu_stat.core_stolen", "", never_stolen(virtual_machine));
+        }
+        (0, _) => {}
+        (_, "") => out.count("cpu_stat.stolen", "", steal),
+        (_, _) => out.count("cpu_stat.core_stolen", cpu, steal),
+    }
+}
+
+/// A counter that never moved may be one that nobody feeds; that is no proof of peace.
+fn never_stolen(virtual_machine: bool) -> Unavailable {
+    if virtual_machine {
+        let why = "this virtual machine has seen no steal time since boot: either no CPU was ever taken away, or the \
+                   hypervisor does not report it";
+        return Unavailable::new(Reason::NotVisible, why)
+            .with_remedy("look at the steal or ready time of this machine on its hypervisor");
+    }
+    Unavailable::new(Reason::NotApplicable, "this is no virtual machine: there is no hypervisor to take CPU time")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_times_is_read_and_what_follows_the_eighth_is_not() {
+        assert_eq!(cpu_times("", "  1 2 3 4 5 6 7 8 9 10"), Some([1, 2, 3, 4, 5, 6, 7, 8]));
+        assert_eq!(cpu_times("12", "1 2 3 4 5 6 7 8"), Some([1, 2, 3, 4, 5, 6, 7, 8]));
+    }
+
+    #[test]
+    fn a_short_broken_or_foreign_line_is_left_out_whole() {
+        assert_eq!(cpu_times("0", "1 2 3 4 5 6 7"), None);
+        assert_eq!(cpu_times("0", "1 2 x 4 5 6 7 8"), None);
+        assert_eq!(cpu_times("0", "1 2 3 4 5 6 7 99999999999999999999999"), None);
+        assert_eq!(cpu_times("freq", "1 2 3 4 5 6 7 8"), None);
+        assert_eq!(cpu_times("0", ""), None);
+    }
+
+    #[test]
+    fn steal_that_never_moved_is_unknown_on_a_virtual_machine_and_no_question_elsewhere() {
+        let gap = |virtual_machine, steal| {
+            let out = Sink::new(SERIES);
+            record_cpu("", [1, 1, 1, 1, 1, 1, 1, steal], virtual_machine, &out);
+            out.end_sample(0.0, false);
+            out.into_record().gaps.get("cpu_stat.stolen").map(|gap| gap.reason)
+        };
+        assert_eq!(gap(true, 0), Some(Reason::NotVisible));
+        assert_eq!(gap(false, 0), Some(Reason::NotApplicable));
+        assert_eq!(gap(false, 1), None);
+    }
 }

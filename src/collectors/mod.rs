@@ -4,9 +4,13 @@
 //! A test fails when a file is not registered, a series or metric id is used twice, or a metric cites an unknown series.
 
 mod cpu_stat;
+mod cpu_topology;
+mod interrupts;
 mod kernel_log;
+mod loadavg;
 mod processes;
 mod psi;
+mod schedstat;
 mod sink;
 
 pub use sink::Sink;
@@ -15,8 +19,16 @@ use crate::host::Host;
 use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
-pub static ALL: &[&CollectorDef] =
-    &[&cpu_stat::COLLECTOR, &kernel_log::COLLECTOR, &processes::COLLECTOR, &psi::COLLECTOR];
+pub static ALL: &[&CollectorDef] = &[
+    &cpu_stat::COLLECTOR,
+    &cpu_topology::COLLECTOR,
+    &interrupts::COLLECTOR,
+    &kernel_log::COLLECTOR,
+    &loadavg::COLLECTOR,
+    &processes::COLLECTOR,
+    &psi::COLLECTOR,
+    &schedstat::COLLECTOR,
+];
 
 /// How often a collector is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

@@ -87,6 +87,7 @@ fn reading(table: &Table<'_>, collector: &str, def: &MetricDef) -> Reading {
             Per::Process(field) => process::field(table, field, false),
             Per::ProcessRate(field) => process::field(table, field, true),
             Per::WaitOfTasks => process::wait_of_tasks(table),
+            Per::KernelThreads(prefix, field) => process::kernel_threads(table, prefix, field),
             _ => formula::evaluate(table, collector, formula),
         };
         match outcome {

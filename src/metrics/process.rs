@@ -249,6 +249,26 @@ fn add(sums: &mut [f64], changes: Vec<Change>) {
     }
 }
 
+/// The kernel's process from which it starts all its threads; no user's process has this parent.
+const KTHREADD: u32 = 2;
+
+/// A field per second for each kernel thread with this prefix, idle ones included.
+pub(super) fn kernel_threads(table: &Table<'_>, prefix: &str, field: ProcessField) -> Outcome {
+    let record = record(table)?;
+    let mut instances = BTreeMap::new();
+    for process in record.processes.iter().filter(|process| process.ppid == KTHREADD) {
+        let Some(rest) = process.comm.strip_prefix(prefix) else { continue };
+        let parts = parts(record, process, field, table.facts, false);
+        let stats = statistics(&parts, Quotient::Rate, intervals(table.window), table.window.interval_seconds, 0.0);
+        instances.insert(rest.to_owned(), stats);
+    }
+    if instances.is_empty() {
+        let why = format!("no kernel thread named {prefix}… is in sight: a PID namespace hides them");
+        return Err(Unavailable::new(Reason::NotVisible, why).with_remedy("run rdiag in the host's PID namespace"));
+    }
+    Ok((instances, format!("{}, of the kernel threads {prefix}…", source(field))))
+}
+
 /// Names for the processes that appear in some reading.
 pub(super) fn add_labels(window: &Window, metrics: &mut Metrics) {
     let Some(record) = window.collectors.get(COLLECTOR) else { return };

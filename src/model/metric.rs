@@ -107,6 +107,8 @@ pub enum Per {
     ProcessRate(ProcessField),
     /// Over the whole table of processes: time waiting for a CPU per time wanting one.
     WaitOfTasks,
+    /// From the kernel threads whose name begins with the prefix, per second; the instance is the rest of the name.
+    KernelThreads(&'static str, ProcessField),
 }
 
 /// A column of the table of processes.
@@ -191,6 +193,13 @@ impl Formula {
     #[must_use]
     pub const fn process_rate(field: ProcessField) -> Self {
         Self { sum: &[], per: Per::ProcessRate(field), floor: 0.0 }
+    }
+
+    /// A column of the table of processes per second, for the kernel threads whose name begins with `prefix`; the
+    /// instance is the rest of the name.
+    #[must_use]
+    pub const fn kernel_threads(prefix: &'static str, field: ProcessField) -> Self {
+        Self { sum: &[], per: Per::KernelThreads(prefix, field), floor: 0.0 }
     }
 
     /// The same formula, silent while the divisor moved less than `floor` base units.

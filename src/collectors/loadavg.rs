@@ -1,0 +1,126 @@
+//! /proc/loadavg: how many tasks could run now, how many there are, and the load averages.
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::Host;
+use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
+use crate::model::{RawUnit, Reason, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "loadavg",
+    help: "Runnable tasks, all tasks, and the load averages, from /proc/loadavg.",
+    cadence: Cadence::Gauge,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "one short read, four times per interval (about 10 µs; it grows a little with CPUs)",
+    start: |_| Box::new(LoadAvg),
+};
+
+const SERIES: &[SeriesDef] = &[
+    SeriesDef::gauge("loadavg.runnable", RawUnit::Count, "/proc/loadavg, field 4 before the slash, less rdiag itself"),
+    SeriesDef::gauge("loadavg.entities", RawUnit::Count, "/proc/loadavg, field 4 after the slash"),
+    SeriesDef::gauge("loadavg.one", RawUnit::Count, "/proc/loadavg, field 1"),
+    SeriesDef::gauge("loadavg.five", RawUnit::Count, "/proc/loadavg, field 2"),
+    SeriesDef::gauge("loadavg.fifteen", RawUnit::Count, "/proc/loadavg, field 3"),
+];
+
+const fn count(
+    id: &'static str,
+    help: &'static str,
+    sources: &'static [Formula],
+    caveat: &'static str,
+    manual: &'static str,
+) -> MetricDef {
+    MetricDef { id, unit: Unit::Count, dimension: None, help, sources, caveat, manual }
+}
+
+const LOAD_CAVEAT: &str =
+    "No queue length: it is damped over minutes, and it counts tasks in uninterruptible sleep, which need no CPU.";
+
+const METRICS: &[MetricDef] = &[
+    count(
+        "cpu.runnable.count",
+        "Tasks that run or could run, rdiag left out, at some instants.",
+        &[Formula::level(&[term("loadavg.runnable")])],
+        "A handful of samples: bursts between them are not seen. Tasks held back by a quota are not in it.",
+        "vmstat 1 10 (column r)",
+    ),
+    count(
+        "tasks.entities.count",
+        "Processes and threads that exist, of all namespaces.",
+        &[Formula::level(&[term("loadavg.entities")])],
+        "Most of them sleep.",
+        "cut -d' ' -f4 /proc/loadavg",
+    ),
+    count(
+        "cpu.load.one_minute.count",
+        "Load average over about one minute.",
+        &[Formula::level(&[term("loadavg.one")])],
+        LOAD_CAVEAT,
+        "uptime",
+    ),
+    count(
+        "cpu.load.five_minutes.count",
+        "Load average over about five minutes.",
+        &[Formula::level(&[term("loadavg.five")])],
+        LOAD_CAVEAT,
+        "uptime",
+    ),
+    count(
+        "cpu.load.fifteen_minutes.count",
+        "Load average over about fifteen minutes.",
+        &[Formula::level(&[term("loadavg.fifteen")])],
+        LOAD_CAVEAT,
+        "uptime",
+    ),
+];
+
+struct LoadAvg;
+
+impl Collect for LoadAvg {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let text = host.read("proc/loadavg")?;
+        let malformed = || Unavailable::new(Reason::Malformed, "/proc/loadavg does not hold what it should");
+        let parsed = parse(&text).ok_or_else(malformed)?;
+        for (series, load) in ["loadavg.one", "loadavg.five", "loadavg.fifteen"].into_iter().zip(parsed.loads) {
+            out.level(series, "", load);
+        }
+        // Whoever reads the file runs at that moment.
+        out.level("loadavg.runnable", "", parsed.runnable.saturating_sub(1) as f64);
+        out.level("loadavg.entities", "", parsed.entities as f64);
+        Ok(())
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Parsed {
+    loads: [f64; 3],
+    runnable: u64,
+    entities: u64,
+}
+
+fn parse(text: &str) -> Option<Parsed> {
+    let mut fields = text.split_whitespace();
+    let mut load = || fields.next()?.parse().ok().filter(|load: &f64| load.is_finite());
+    let loads = [load()?, load()?, load()?];
+    let (runnable, entities) = fields.next()?.split_once('/')?;
+    Some(Parsed { loads, runnable: runnable.parse().ok()?, entities: entities.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_fields_are_read_and_more_may_follow() {
+        let parsed = parse("0.02 0.13 0.16 3/92 14173 more\n").unwrap();
+        assert_eq!(parsed, Parsed { loads: [0.02, 0.13, 0.16], runnable: 3, entities: 92 });
+    }
+
+    #[test]
+    fn a_short_or_broken_line_gives_nothing() {
+        for text in ["", "0.02 0.13 0.16", "0.02 0.13 0.16 3", "0.02 0.13 0.16 a/b 1", "NaN 0.1 0.1 1/2", "1 1 1 -1/2"]
+        {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! /proc/schedstat: how long tasks ran and waited on each CPU.
+
+use std::hash::{Hash as _, Hasher as _};
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::{Host, SourceError};
+use crate::model::metric::{Formula, MetricDef, Per, SeriesDef, Term, term};
+use crate::model::{RawUnit, Reason, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "schedstat",
+    help: "Time that tasks ran and waited in the run queues, from /proc/schedstat.",
+    cadence: Cadence::Interval,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "one read per interval; its length grows with CPUs times scheduling domains",
+    start: |_| Box::new(SchedStat),
+};
+
+const SERIES: &[SeriesDef] = &[
+    SeriesDef::counter("schedstat.run", RawUnit::Nanoseconds, "/proc/schedstat, cpuN, field 7, summed"),
+    SeriesDef::counter("schedstat.wait", RawUnit::Nanoseconds, "/proc/schedstat, cpuN, field 8, summed"),
+    SeriesDef::counter("schedstat.slices", RawUnit::Count, "/proc/schedstat, cpuN, field 9, summed"),
+    SeriesDef::counter("schedstat.core_run", RawUnit::Nanoseconds, "/proc/schedstat, cpuN, field 7"),
+    SeriesDef::counter("schedstat.core_wait", RawUnit::Nanoseconds, "/proc/schedstat, cpuN, field 8"),
+    SeriesDef::counter("schedstat.identity", RawUnit::Count, "/proc/schedstat, which CPUs have a line"),
+];
+
+const WANTED: &[Term] = &[term("schedstat.run"), term("schedstat.wait")];
+const CORE_WANTED: &[Term] = &[term("schedstat.core_run"), term("schedstat.core_wait")];
+
+const METRICS: &[MetricDef] = &[
+    MetricDef {
+        id: "cpu.runqueue.wait.ratio",
+        unit: Unit::Ratio,
+        dimension: None,
+        help: "Of the time in which tasks wanted a CPU, the share that they waited for one.",
+        sources: &[
+            Formula::ratio(&[term("schedstat.wait")], WANTED),
+            Formula { sum: &[], per: Per::WaitOfTasks, floor: 0.0 },
+        ],
+        caveat: "High on an idle host too, where little time is wanted; before Linux 6.18 it counts the time in which a \
+                 quota holds tasks back; the fallback sees main threads, or those threads that were read.",
+        manual: "perf sched timehist -s, or two reads of /proc/schedstat",
+    },
+    MetricDef {
+        id: "cpu.runqueue.delay.seconds",
+        unit: Unit::Seconds,
+        dimension: None,
+        help: "Mean time that a task waited in the run queue each time it got a CPU.",
+        sources: &[Formula::ratio(&[term("schedstat.wait")], &[term("schedstat.slices")])],
+        caveat: "A mean over all tasks: it hides the long waits of a few.",
+        manual: "two reads of /proc/schedstat",
+    },
+    MetricDef {
+        id: "cpu.core.wait.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Of the time in which tasks in this CPU's run queue wanted it, the share that they waited.",
+        sources: &[Formula::ratio(&[term("schedstat.core_wait")], CORE_WANTED)],
+        caveat: "A wait counts on the CPU where it ends; before Linux 6.18 time held back by a quota is in it.",
+        manual: "two reads of /proc/schedstat",
+    },
+];
+
+struct SchedStat;
+
+impl Collect for SchedStat {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let text = host.read("proc/schedstat").map_err(|error| explain(&error))?;
+        let mut sums = [0_u64; 3];
+        let mut seen = false;
+        // A CPU that comes or goes brings or takes its whole past: the sums of two sets cannot be compared.
+        let mut set = std::hash::DefaultHasher::new();
+        for (cpu, times) in text.lines().filter_map(cpu_line) {
+            seen = true;
+            cpu.hash(&mut set);
+            let [run, wait, _] = times;
+            out.count("schedstat.core_run", cpu, run);
+            out.count("schedstat.core_wait", cpu, wait);
+            for (sum, value) in sums.iter_mut().zip(times) {
+                *sum = sum.saturating_add(value);
+            }
+        }
+        if !seen {
+            return Err(Unavailable::new(Reason::Malformed, "/proc/schedstat holds no line of a CPU"));
+        }
+        out.count("schedstat.identity", "", set.finish());
+        for (series, sum) in ["schedstat.run", "schedstat.wait", "schedstat.slices"].into_iter().zip(sums) {
+            out.count(series, "", sum);
+        }
+        Ok(())
+    }
+}
+
+fn explain(error: &SourceError) -> Unavailable {
+    match error.reason {
+        Reason::Absent => error.gap().with_remedy("a kernel built with CONFIG_SCHEDSTATS"),
+        _ => error.gap(),
+    }
+}
+
+/// Running, waiting (ns) and time slices of one CPU. These fields kept their places in all format versions since 15,
+/// while the lines of the domains did not; only the former are read.
+fn cpu_line(line: &str) -> Option<(&str, [u64; 3])> {
+    let mut fields = line.strip_prefix("cpu")?.split_whitespace();
+    let cpu = fields.next().filter(|cpu| cpu.chars().all(|c| c.is_ascii_digit()))?;
+    let mut times = fields.skip(6).map_while(|field| field.parse().ok());
+    Some((cpu, [times.next()?, times.next()?, times.next()?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_three_of_nine_fields_are_taken() {
+        assert_eq!(cpu_line("cpu12 0 0 1 2 3 4 100 200 300"), Some(("12", [100, 200, 300])));
+        assert_eq!(cpu_line("cpu0 0 0 1 2 3 4 100 200 300 400 500"), Some(("0", [100, 200, 300])), "more may follow");
+    }
+
+    #[test]
+    fn other_short_and_broken_lines_are_left_out() {
+        for line in ["", "cpu", "version 17", "domain0 MC 03 1 2 3 4 5 6 7 8 9", "cpu0 1 2 3", "cpux 0 0 0 0 0 0 1 2 3"]
+        {
+            assert_eq!(cpu_line(line), None, "{line:?}");
+        }
+        assert_eq!(cpu_line("cpu0 0 0 0 0 0 0 1 2 99999999999999999999999"), None);
+    }
+
+    #[test]
+    fn a_kernel_without_it_is_told_what_is_missing() {
+        let error = SourceError { path: "proc/schedstat".into(), reason: Reason::Absent, problem: "is not".into() };
+        assert!(explain(&error).remedy.unwrap().contains("CONFIG_SCHEDSTATS"));
+    }
+}
