@@ -5,6 +5,7 @@
 
 mod cpu_stat;
 mod cpu_topology;
+mod diskstats;
 mod interrupts;
 mod kernel_log;
 mod loadavg;
@@ -12,6 +13,8 @@ mod processes;
 mod psi;
 mod schedstat;
 mod sink;
+#[cfg(test)]
+mod testing;
 
 pub use sink::Sink;
 
@@ -19,16 +22,7 @@ use crate::host::Host;
 use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
-pub static ALL: &[&CollectorDef] = &[
-    &cpu_stat::COLLECTOR,
-    &cpu_topology::COLLECTOR,
-    &interrupts::COLLECTOR,
-    &kernel_log::COLLECTOR,
-    &loadavg::COLLECTOR,
-    &processes::COLLECTOR,
-    &psi::COLLECTOR,
-    &schedstat::COLLECTOR,
-];
+pub static ALL: &[&CollectorDef] = &[&cpu_stat::COLLECTOR, &cpu_topology::COLLECTOR, &diskstats::COLLECTOR, &interrupts::COLLECTOR, &kernel_log::COLLECTOR, &loadavg::COLLECTOR, &processes::COLLECTOR, &psi::COLLECTOR, &schedstat::COLLECTOR];
 
 /// How often a collector is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -104,7 +98,7 @@ mod tests {
         let entries = std::fs::read_dir(here).unwrap();
         for entry in entries {
             let name = entry.unwrap().file_name().to_string_lossy().trim_end_matches(".rs").to_owned();
-            if ["mod", "sink", "parse"].contains(&name.as_str()) {
+            if ["mod", "parse", "sink", "testing"].contains(&name.as_str()) {
                 continue;
             }
             assert!(find(&name).is_some(), "collectors/{name}.rs is not in ALL, or its id differs from its file name");

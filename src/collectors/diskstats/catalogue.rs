@@ -1,0 +1,185 @@
+//! The series of /proc/diskstats and the metrics derived from them.
+
+use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
+use crate::model::{RawUnit, Unit};
+
+const fn number(name: &'static str, source: &'static str) -> SeriesDef {
+    SeriesDef::counter(name, RawUnit::Count, source)
+}
+
+const fn sectors(name: &'static str, source: &'static str) -> SeriesDef {
+    SeriesDef::counter(name, RawUnit::Sectors, source)
+}
+
+/// All times are printed as 32-bit numbers; the weighted one wraps within the hour at a depth of a thousand.
+const fn milliseconds(name: &'static str, source: &'static str) -> SeriesDef {
+    SeriesDef::counter32(name, RawUnit::Milliseconds, source)
+}
+
+pub(super) const SERIES: &[SeriesDef] = &[
+    number("diskstats.reads", "/proc/diskstats, field 1 after the name"),
+    sectors("diskstats.read_sectors", "/proc/diskstats, field 3 after the name"),
+    milliseconds("diskstats.read_ms", "/proc/diskstats, field 4 after the name"),
+    number("diskstats.writes", "/proc/diskstats, field 5 after the name"),
+    sectors("diskstats.write_sectors", "/proc/diskstats, field 7 after the name"),
+    milliseconds("diskstats.write_ms", "/proc/diskstats, field 8 after the name"),
+    SeriesDef::gauge("diskstats.in_flight", RawUnit::Count, "/proc/diskstats, field 9 after the name"),
+    milliseconds("diskstats.busy_ms", "/proc/diskstats, field 10 after the name"),
+    milliseconds("diskstats.weighted_ms", "/proc/diskstats, field 11 after the name"),
+    number("diskstats.discards", "/proc/diskstats, field 12 after the name (Linux 4.18)"),
+    sectors("diskstats.discard_sectors", "/proc/diskstats, field 14 after the name (Linux 4.18)"),
+    milliseconds("diskstats.discard_ms", "/proc/diskstats, field 15 after the name (Linux 4.18)"),
+    number("diskstats.flushes", "/proc/diskstats, field 16 after the name (Linux 5.5)"),
+    milliseconds("diskstats.flush_ms", "/proc/diskstats, field 17 after the name (Linux 5.5)"),
+    number("diskstats.identity", "/sys/block/DEVICE/diskseq (Linux 5.15), or major and minor number"),
+];
+
+/// A mean of fewer requests than this is an accident.
+const FEWEST: f64 = 20.0;
+
+const fn of_device(
+    id: &'static str,
+    unit: Unit,
+    help: &'static str,
+    sources: &'static [Formula],
+    caveat: &'static str,
+) -> MetricDef {
+    MetricDef { id, unit, dimension: Some("device"), help, sources, caveat, manual: "iostat -dx 1 10" }
+}
+
+const LATENCY_CAVEAT: &str = "Includes the wait in the I/O scheduler, but not the wait for a free request or for a \
+    cgroup's I/O limit; a mean hides a slow few.";
+
+pub(super) const METRICS: &[MetricDef] = &[
+    of_device(
+        "disk.busy.ratio",
+        Unit::Ratio,
+        "Share of time in which the device had at least one request outstanding.",
+        &[Formula::rate(&[term("diskstats.busy_ms")])],
+        "Not how full it is: a device that serves many requests at once may be busy all the time and take ten times \
+         the work. Kernels before 6.10 sample it by the tick.",
+    ),
+    of_device(
+        "disk.reads.per_second",
+        Unit::PerSecond,
+        "Read requests completed per second.",
+        &[Formula::rate(&[term("diskstats.reads")])],
+        "Requests as the device saw them, after merging.",
+    ),
+    of_device(
+        "disk.writes.per_second",
+        Unit::PerSecond,
+        "Write requests completed per second.",
+        &[Formula::rate(&[term("diskstats.writes")])],
+        "Mostly written back in the background, later than the program wrote it.",
+    ),
+    of_device(
+        "disk.flushes.per_second",
+        Unit::PerSecond,
+        "Cache flushes completed per second.",
+        &[Formula::rate(&[term("diskstats.flushes")])],
+        "Devices without a write cache need none.",
+    ),
+    of_device(
+        "disk.read.bytes_per_second",
+        Unit::BytesPerSecond,
+        "Bytes read per second.",
+        &[Formula::rate(&[term("diskstats.read_sectors")])],
+        "Counted when a request completes.",
+    ),
+    of_device(
+        "disk.write.bytes_per_second",
+        Unit::BytesPerSecond,
+        "Bytes written per second.",
+        &[Formula::rate(&[term("diskstats.write_sectors")])],
+        "Counted when a request completes.",
+    ),
+    of_device(
+        "disk.discard.bytes_per_second",
+        Unit::BytesPerSecond,
+        "Bytes discarded (trimmed) per second.",
+        &[Formula::rate(&[term("diskstats.discard_sectors")])],
+        "Nothing is transferred for them.",
+    ),
+    of_device(
+        "disk.queue.count",
+        Unit::Count,
+        "Requests outstanding on average: queued, or being served.",
+        &[Formula::rate(&[term("diskstats.weighted_ms")])],
+        "Counted when requests complete: a request that never completes does not show (see disk.in_flight.count).",
+    ),
+    of_device(
+        "disk.read_queue.count",
+        Unit::Count,
+        "Reads outstanding on average.",
+        &[Formula::rate(&[term("diskstats.read_ms")])],
+        "Read-ahead is in it.",
+    ),
+    of_device(
+        "disk.write_queue.count",
+        Unit::Count,
+        "Writes outstanding on average.",
+        &[Formula::rate(&[term("diskstats.write_ms")])],
+        "A long queue of background writes delays nobody by itself.",
+    ),
+    of_device(
+        "disk.in_flight.count",
+        Unit::Count,
+        "Requests issued to the device and not yet completed, at the instant of the reading.",
+        &[Formula::level(&[term("diskstats.in_flight")])],
+        "One instant per interval; disk.queue.count is the average.",
+    ),
+    of_device(
+        "disk.read_await.seconds",
+        Unit::Seconds,
+        "Mean time of a read, from its request to its completion.",
+        &[Formula::ratio(&[term("diskstats.read_ms")], &[term("diskstats.reads")]).floor(FEWEST)],
+        LATENCY_CAVEAT,
+    ),
+    of_device(
+        "disk.write_await.seconds",
+        Unit::Seconds,
+        "Mean time of a write, from its request to its completion.",
+        &[Formula::ratio(&[term("diskstats.write_ms")], &[term("diskstats.writes")]).floor(FEWEST)],
+        LATENCY_CAVEAT,
+    ),
+    of_device(
+        "disk.discard_await.seconds",
+        Unit::Seconds,
+        "Mean time of a discard.",
+        &[Formula::ratio(&[term("diskstats.discard_ms")], &[term("diskstats.discards")]).floor(FEWEST)],
+        LATENCY_CAVEAT,
+    ),
+    of_device(
+        "disk.flush_await.seconds",
+        Unit::Seconds,
+        "Mean time of a cache flush, which is the better part of a fsync.",
+        &[Formula::ratio(&[term("diskstats.flush_ms")], &[term("diskstats.flushes")]).floor(FEWEST)],
+        LATENCY_CAVEAT,
+    ),
+    of_device(
+        "disk.await.seconds",
+        Unit::Seconds,
+        "Mean time of a read or a write, from its request to its completion.",
+        &[Formula::ratio(
+            &[term("diskstats.read_ms"), term("diskstats.write_ms")],
+            &[term("diskstats.reads"), term("diskstats.writes")],
+        )
+        .floor(FEWEST)],
+        LATENCY_CAVEAT,
+    ),
+    of_device(
+        "disk.read_size.bytes",
+        Unit::Bytes,
+        "Mean size of a read request.",
+        &[Formula::ratio(&[term("diskstats.read_sectors")], &[term("diskstats.reads")]).floor(FEWEST)],
+        "Small requests suggest random access; it is no proof.",
+    ),
+    of_device(
+        "disk.write_size.bytes",
+        Unit::Bytes,
+        "Mean size of a write request.",
+        &[Formula::ratio(&[term("diskstats.write_sectors")], &[term("diskstats.writes")]).floor(FEWEST)],
+        "Small requests suggest random access; it is no proof.",
+    ),
+];

@@ -1,0 +1,95 @@
+//! Recorded trees in a temporary directory, for the tests of collectors.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use super::{Cadence, CollectorDef, Sink};
+use crate::host::{Host, HostSpec};
+use crate::model::{CollectorRecord, Metrics, Reading, Stats, Unavailable, Window};
+
+/// A recorded tree that a test writes file by file.
+pub(super) struct Story {
+    root: tempfile::TempDir,
+    /// What the files do not show.
+    pub(super) spec: HostSpec,
+}
+
+impl Story {
+    /// A tree whose instants lie one second apart.
+    pub(super) fn of_seconds(instants: usize) -> Self {
+        let times = (0..instants).map(|second| second as f64).collect();
+        Self { root: tempfile::tempdir().unwrap(), spec: HostSpec { times, ..HostSpec::default() } }
+    }
+
+    /// Writes a file as it stands from this instant on.
+    pub(super) fn file(self, instant: usize, path: &str, text: impl AsRef<[u8]>) -> Self {
+        let place = self.root.path().join(format!("t{instant}")).join(path);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        write(&place, text.as_ref());
+        self
+    }
+
+    /// The host that this tree shows.
+    pub(super) fn host(&self) -> Host {
+        Host::recorded(self.root.path(), self.spec.clone())
+    }
+
+    /// What a collector records of it, one sample at each instant (or at the first and the last).
+    pub(super) fn record(&self, collector: &CollectorDef) -> CollectorRecord {
+        let host = self.host();
+        let out = Sink::new(collector.series);
+        let mut work = (collector.start)(&host);
+        let last = self.spec.times.len() - 1;
+        for (instant, time) in self.spec.times.iter().enumerate() {
+            if collector.cadence == Cadence::Ends && instant != 0 && instant != last {
+                continue;
+            }
+            host.wait(*time, instant, &AtomicBool::new(false));
+            if let Err(gap) = work.sample(&host, &out) {
+                out.with_record(|record| record.unavailable = Some(gap));
+                break;
+            }
+            out.end_sample(*time, false);
+        }
+        work.finish(&host, &out);
+        out.into_record()
+    }
+
+    /// The metrics of a collector over the whole tree.
+    pub(super) fn metrics(&self, collector: &CollectorDef) -> Metrics {
+        let seconds = self.spec.times.last().copied().unwrap_or(0.0);
+        let window = Window {
+            steps: Vec::new(),
+            begins: 0.0,
+            seconds,
+            interval_seconds: 1.0,
+            suspended_seconds: 0.0,
+            collectors: [(collector.id.to_owned(), self.record(collector))].into(),
+        };
+        let catalogue: Vec<_> = collector.metrics.iter().map(|metric| (collector.id, metric)).collect();
+        crate::metrics::evaluate(&window, self.host().facts(), &catalogue)
+    }
+}
+
+/// The names of a metric's instances; none if it was not measured at all.
+pub(super) fn instances(metrics: &Metrics, metric: &str) -> Vec<String> {
+    match metrics.readings.get(metric) {
+        Some(Reading::Measured { instances, .. }) => instances.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The figures of an instance.
+pub(super) fn stats(metrics: &Metrics, metric: &str, instance: &str) -> Stats {
+    metrics.stats(metric, instance).unwrap_or_else(|gap| panic!("{metric} of {instance:?}: {gap}")).clone()
+}
+
+/// Why an instance has no figures.
+pub(super) fn gap(metrics: &Metrics, metric: &str, instance: &str) -> Unavailable {
+    metrics.stats(metric, instance).expect_err("there should be no figures")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test's own tree")]
+fn write(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).unwrap();
+}
