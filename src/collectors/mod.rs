@@ -22,7 +22,17 @@ use crate::host::Host;
 use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
-pub static ALL: &[&CollectorDef] = &[&cpu_stat::COLLECTOR, &cpu_topology::COLLECTOR, &diskstats::COLLECTOR, &interrupts::COLLECTOR, &kernel_log::COLLECTOR, &loadavg::COLLECTOR, &processes::COLLECTOR, &psi::COLLECTOR, &schedstat::COLLECTOR];
+pub static ALL: &[&CollectorDef] = &[
+    &cpu_stat::COLLECTOR,
+    &cpu_topology::COLLECTOR,
+    &diskstats::COLLECTOR,
+    &interrupts::COLLECTOR,
+    &kernel_log::COLLECTOR,
+    &loadavg::COLLECTOR,
+    &processes::COLLECTOR,
+    &psi::COLLECTOR,
+    &schedstat::COLLECTOR,
+];
 
 /// How often a collector is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
