@@ -9,12 +9,18 @@ mod diskstats;
 mod interrupts;
 mod kernel_log;
 mod loadavg;
+mod meminfo;
+mod numa;
 mod processes;
 mod psi;
 mod schedstat;
 mod sink;
+mod swaps;
 #[cfg(test)]
 mod testing;
+mod vmstat;
+mod zoneinfo;
+mod zram;
 
 pub use sink::Sink;
 
@@ -29,9 +35,15 @@ pub static ALL: &[&CollectorDef] = &[
     &interrupts::COLLECTOR,
     &kernel_log::COLLECTOR,
     &loadavg::COLLECTOR,
+    &meminfo::COLLECTOR,
+    &numa::COLLECTOR,
     &processes::COLLECTOR,
     &psi::COLLECTOR,
     &schedstat::COLLECTOR,
+    &swaps::COLLECTOR,
+    &vmstat::COLLECTOR,
+    &zoneinfo::COLLECTOR,
+    &zram::COLLECTOR,
 ];
 
 /// How often a collector is asked.

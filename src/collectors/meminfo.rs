@@ -1,0 +1,317 @@
+//! /proc/meminfo: what the memory is used for.
+//!
+//! The whole-file parser of the procfs crate refuses a file in which one field is missing; a diagnosis rather goes on
+//! with the fields that are there.
+
+use std::collections::HashMap;
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::Host;
+use crate::model::metric::{Formula, MetricDef, SeriesDef, Term, minus, optional, term};
+use crate::model::{RawUnit, Reason, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "meminfo",
+    help: "Memory by use, available memory, swap space and committed memory, from /proc/meminfo.",
+    cadence: Cadence::Interval,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "one read of 1.5 KB per interval (about 30 µs)",
+    start: |_| Box::new(Meminfo),
+};
+
+/// Series and field.
+const FIELDS: [(&str, &str); 24] = [
+    ("meminfo.total", "MemTotal"),
+    ("meminfo.free", "MemFree"),
+    ("meminfo.available", "MemAvailable"),
+    ("meminfo.buffers", "Buffers"),
+    ("meminfo.cached", "Cached"),
+    ("meminfo.swap_cached", "SwapCached"),
+    ("meminfo.anonymous", "AnonPages"),
+    ("meminfo.shared", "Shmem"),
+    ("meminfo.locked", "Mlocked"),
+    ("meminfo.slab", "Slab"),
+    ("meminfo.slab_reclaimable", "SReclaimable"),
+    ("meminfo.slab_unreclaimable", "SUnreclaim"),
+    ("meminfo.kernel_stack", "KernelStack"),
+    ("meminfo.page_tables", "PageTables"),
+    ("meminfo.second_page_tables", "SecPageTables"),
+    ("meminfo.per_cpu", "Percpu"),
+    ("meminfo.huge_pages", "Hugetlb"),
+    ("meminfo.dirty", "Dirty"),
+    ("meminfo.writeback", "Writeback"),
+    ("meminfo.swap_total", "SwapTotal"),
+    ("meminfo.swap_free", "SwapFree"),
+    ("meminfo.zswap", "Zswap"),
+    ("meminfo.commit_limit", "CommitLimit"),
+    ("meminfo.committed", "Committed_AS"),
+];
+
+const fn kibibytes(name: &'static str, source: &'static str) -> SeriesDef {
+    SeriesDef::gauge(name, RawUnit::Kibibytes, source)
+}
+
+const SERIES: &[SeriesDef] = &[
+    kibibytes("meminfo.total", "/proc/meminfo, MemTotal"),
+    kibibytes("meminfo.free", "/proc/meminfo, MemFree"),
+    kibibytes("meminfo.available", "/proc/meminfo, MemAvailable"),
+    kibibytes("meminfo.buffers", "/proc/meminfo, Buffers"),
+    kibibytes("meminfo.cached", "/proc/meminfo, Cached"),
+    kibibytes("meminfo.swap_cached", "/proc/meminfo, SwapCached"),
+    kibibytes("meminfo.anonymous", "/proc/meminfo, AnonPages"),
+    kibibytes("meminfo.shared", "/proc/meminfo, Shmem"),
+    kibibytes("meminfo.locked", "/proc/meminfo, Mlocked"),
+    kibibytes("meminfo.slab", "/proc/meminfo, Slab"),
+    kibibytes("meminfo.slab_reclaimable", "/proc/meminfo, SReclaimable"),
+    kibibytes("meminfo.slab_unreclaimable", "/proc/meminfo, SUnreclaim"),
+    kibibytes("meminfo.kernel_stack", "/proc/meminfo, KernelStack"),
+    kibibytes("meminfo.page_tables", "/proc/meminfo, PageTables"),
+    kibibytes("meminfo.second_page_tables", "/proc/meminfo, SecPageTables"),
+    kibibytes("meminfo.per_cpu", "/proc/meminfo, Percpu"),
+    kibibytes("meminfo.huge_pages", "/proc/meminfo, Hugetlb"),
+    kibibytes("meminfo.dirty", "/proc/meminfo, Dirty"),
+    kibibytes("meminfo.writeback", "/proc/meminfo, Writeback"),
+    kibibytes("meminfo.swap_total", "/proc/meminfo, SwapTotal"),
+    kibibytes("meminfo.swap_free", "/proc/meminfo, SwapFree"),
+    kibibytes("meminfo.zswap", "/proc/meminfo, Zswap"),
+    kibibytes("meminfo.commit_limit", "/proc/meminfo, CommitLimit"),
+    kibibytes("meminfo.committed", "/proc/meminfo, Committed_AS"),
+    kibibytes("meminfo.strict_commit_limit", "/proc/meminfo, CommitLimit, where overcommitting is forbidden"),
+    kibibytes("meminfo.strict_committed", "/proc/meminfo, Committed_AS, where overcommitting is forbidden"),
+    SeriesDef::gauge("meminfo.huge_pages_free", RawUnit::Count, "/proc/meminfo, HugePages_Free"),
+    SeriesDef::gauge("meminfo.huge_pages_total", RawUnit::Count, "/proc/meminfo, HugePages_Total"),
+];
+
+/// What no line of the file accounts for. Shared memory is inside the cache; VmallocUsed is left out since kernel
+/// stacks are inside it on most kernels.
+const UNACCOUNTED: &[Term] = &[
+    term("meminfo.total"),
+    minus("meminfo.free"),
+    minus("meminfo.buffers"),
+    minus("meminfo.cached"),
+    minus("meminfo.swap_cached"),
+    minus("meminfo.anonymous"),
+    minus("meminfo.slab"),
+    minus("meminfo.kernel_stack"),
+    minus("meminfo.page_tables"),
+    Term { optional: true, ..minus("meminfo.second_page_tables") },
+    Term { optional: true, ..minus("meminfo.per_cpu") },
+    Term { optional: true, ..minus("meminfo.huge_pages") },
+];
+
+const fn bytes(id: &'static str, help: &'static str, sources: &'static [Formula], caveat: &'static str) -> MetricDef {
+    MetricDef { id, unit: Unit::Bytes, dimension: None, help, sources, caveat, manual: "cat /proc/meminfo" }
+}
+
+const fn ratio(id: &'static str, help: &'static str, sources: &'static [Formula], caveat: &'static str) -> MetricDef {
+    MetricDef { id, unit: Unit::Ratio, dimension: None, help, sources, caveat, manual: "cat /proc/meminfo" }
+}
+
+const METRICS: &[MetricDef] = &[
+    ratio(
+        "memory.used.ratio",
+        "Share of the memory that could not be had by a new program without swapping: 1 − MemAvailable/MemTotal.",
+        &[Formula::level_ratio(&[term("meminfo.total"), minus("meminfo.available")], &[term("meminfo.total")])],
+        "MemAvailable is the kernel's estimate; it knows nothing of the limits of control groups.",
+    ),
+    bytes(
+        "memory.available.bytes",
+        "Memory that a new program could have without swapping: free, plus what can be reclaimed of cache and slab.",
+        &[Formula::level(&[term("meminfo.available")])],
+        "An estimate: dirty or mapped cache may be slower to reclaim than it says.",
+    ),
+    bytes(
+        "memory.installed.bytes",
+        "Memory that the kernel manages.",
+        &[Formula::level(&[term("meminfo.total")])],
+        "Less than what is plugged in: firmware and the kernel's own image are not in it.",
+    ),
+    bytes(
+        "memory.anonymous.bytes",
+        "Memory of programs that no file backs: heaps, stacks.",
+        &[Formula::level(&[term("meminfo.anonymous")])],
+        "Can only be freed by swapping or by ending the program.",
+    ),
+    bytes(
+        "memory.cache.bytes",
+        "Page cache: contents of files, buffers of block devices; shared memory excluded.",
+        &[Formula::level(&[
+            term("meminfo.cached"),
+            term("meminfo.buffers"),
+            Term { optional: true, ..minus("meminfo.shared") },
+        ])],
+        "A full cache is healthy: it is given up when programs need the memory.",
+    ),
+    bytes(
+        "memory.shared.bytes",
+        "Shared memory and tmpfs files.",
+        &[Formula::level(&[term("meminfo.shared")])],
+        "Counted as cache by many tools, but it can only be swapped, never dropped.",
+    ),
+    bytes(
+        "memory.locked.bytes",
+        "Memory that programs locked.",
+        &[Formula::level(&[term("meminfo.locked")])],
+        "Can neither be swapped nor dropped.",
+    ),
+    bytes(
+        "memory.slab_reclaimable.bytes",
+        "Kernel objects that can be given up: caches of directory entries and inodes.",
+        &[Formula::level(&[term("meminfo.slab_reclaimable")])],
+        "A slab page is only freed when every object on it is.",
+    ),
+    ratio(
+        "memory.slab_unreclaimable.ratio",
+        "Share of the memory in kernel objects that cannot be given up.",
+        &[Formula::level_ratio(&[term("meminfo.slab_unreclaimable")], &[term("meminfo.total")])],
+        "Which cache it is stands in /proc/slabinfo, which only root may read.",
+    ),
+    ratio(
+        "memory.page_tables.ratio",
+        "Share of the memory in page tables.",
+        &[Formula::level_ratio(&[term("meminfo.page_tables")], &[term("meminfo.total")])],
+        "Grows with each process that maps the same shared memory.",
+    ),
+    ratio(
+        "memory.unaccounted.ratio",
+        "Share of the memory that no line of /proc/meminfo accounts for: drivers, balloon, compressed swap.",
+        &[Formula::level_ratio(UNACCOUNTED, &[term("meminfo.total")])],
+        "A residual of many lines, each read at a slightly different time.",
+    ),
+    bytes(
+        "memory.dirty.bytes",
+        "Page cache that was changed and is not yet written, or just being written.",
+        &[Formula::level(&[term("meminfo.dirty"), term("meminfo.writeback")])],
+        "Lost if the machine stops now.",
+    ),
+    ratio(
+        "memory.committed.ratio",
+        "Memory promised to programs per memory that may be promised, where overcommitting is forbidden.",
+        &[Formula::level_ratio(&[term("meminfo.strict_committed")], &[term("meminfo.strict_commit_limit")])],
+        "Means nothing unless vm.overcommit_memory is 2.",
+    ),
+    bytes(
+        "memory.committed.bytes",
+        "Memory promised to programs, whether they use it or not.",
+        &[Formula::level(&[term("meminfo.committed")])],
+        "Often far above what is used; harmless unless vm.overcommit_memory is 2.",
+    ),
+    bytes(
+        "memory.swap_space.bytes",
+        "Size of all swap space.",
+        &[Formula::level(&[term("meminfo.swap_total")])],
+        "0 without swap.",
+    ),
+    ratio(
+        "memory.swap_used.ratio",
+        "Share of the swap space in use.",
+        &[Formula::level_ratio(
+            &[term("meminfo.swap_total"), minus("meminfo.swap_free")],
+            &[term("meminfo.swap_total")],
+        )],
+        "Used swap holds cold data; it costs nothing unless pages come back.",
+    ),
+    bytes(
+        "memory.zswap.bytes",
+        "Memory that holds compressed pages in front of the swap devices.",
+        &[Formula::level(&[optional("meminfo.zswap")])],
+        "Pages that come back from there cost CPU time and no I/O.",
+    ),
+    ratio(
+        "memory.huge_pages_free.ratio",
+        "Share of the reserved huge pages that nobody uses.",
+        &[Formula::level_ratio(&[term("meminfo.huge_pages_free")], &[term("meminfo.huge_pages_total")])],
+        "Of the default huge page size only.",
+    ),
+    ratio(
+        "memory.huge_pages.ratio",
+        "Share of the memory that is set aside as huge pages of all sizes.",
+        &[Formula::level_ratio(&[term("meminfo.huge_pages")], &[term("meminfo.total")])],
+        "Set aside whether used or not; nothing else can use it.",
+    ),
+];
+
+struct Meminfo;
+
+impl Collect for Meminfo {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let text = host.read("proc/meminfo")?;
+        let fields = parse(&text);
+        if !fields.contains_key("MemTotal") {
+            return Err(Unavailable::new(Reason::Malformed, "/proc/meminfo holds no line MemTotal"));
+        }
+        let get = |name: &str| fields.get(name).map(|kibibytes| *kibibytes as f64);
+        for (series, field) in FIELDS {
+            if let Some(value) = get(field) {
+                out.level(series, "", value);
+            }
+        }
+        if let (Some(free), Some(total)) = (get("HugePages_Free"), get("HugePages_Total")) {
+            out.level("meminfo.huge_pages_free", "", free);
+            out.level("meminfo.huge_pages_total", "", total);
+        }
+        record_commitment(host, out, get("Committed_AS"), get("CommitLimit"));
+        Ok(())
+    }
+}
+
+/// How far memory is promised only matters where the kernel refuses to promise more than there is.
+fn record_commitment(host: &Host, out: &Sink, committed: Option<f64>, limit: Option<f64>) {
+    match host.read_u64("proc/sys/vm/overcommit_memory") {
+        Ok(2) => {
+            if let (Some(committed), Some(limit)) = (committed, limit) {
+                out.level("meminfo.strict_committed", "", committed);
+                out.level("meminfo.strict_commit_limit", "", limit);
+            }
+        }
+        Ok(mode) => {
+            let why = format!("vm.overcommit_memory is {mode}: memory may be promised beyond what there is");
+            out.gap("meminfo.strict_commit", "", Unavailable::new(Reason::NotApplicable, why));
+        }
+        Err(error) => out.gap("meminfo.strict_commit", "", error.gap()),
+    }
+}
+
+/// `Name:   12 kB` by name; lines that are anything else are left out.
+fn parse(text: &str) -> HashMap<&str, u64> {
+    let line = |line: &'_ str| -> Option<u64> { line.split_whitespace().next()?.parse().ok() };
+    text.lines()
+        .filter_map(|whole| whole.split_once(':'))
+        .filter_map(|(name, rest)| Some((name, line(rest)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_whatever_stands_between_them() {
+        let fields = parse("MemTotal:  100 kB\nNew thing: x\n\nHugePages_Free: 3\nActive(anon): 7 kB extra\n");
+        assert_eq!(fields.get("MemTotal"), Some(&100));
+        assert_eq!(fields.get("HugePages_Free"), Some(&3));
+        assert_eq!(fields.get("Active(anon)"), Some(&7));
+        assert_eq!(fields.len(), 3);
+    }
+
+    #[test]
+    fn a_cut_negative_or_too_large_figure_is_left_out_and_the_others_stay() {
+        let fields = parse("MemTotal: 18446744073709551616 kB\nMemFree: -1 kB\nCached: 5 kB\nMemAvail");
+        assert_eq!(fields, HashMap::from([("Cached", 5)]));
+    }
+
+    #[test]
+    fn every_field_has_its_series() {
+        for (series, _) in FIELDS {
+            assert!(SERIES.iter().any(|def| def.name == series), "{series} is not declared");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_whatever_makes_it_panic(text in "(?s).{0,300}") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! /proc/vmstat: paging, reclaim, refaults, write-back and kills, as far as rdiag uses them.
+//!
+//! The kernel counts scans and allocation stalls here only when the host itself is short; reclaim within the limit of a
+//! control group is left out. Refaults and swap-ins are counted whatever caused them.
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::Host;
+use crate::model::metric::{Formula, MetricDef, SeriesDef, Term, optional, term, times};
+use crate::model::{RawUnit, Reason, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "vmstat",
+    help: "Paging, reclaim, refaults, write-back and kills for want of memory, from /proc/vmstat.",
+    cadence: Cadence::Interval,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "one read of 5 KB per interval; the kernel sums over all CPUs (about 50 µs on 2 CPUs)",
+    start: |_| Box::new(Vmstat),
+};
+
+const fn counter(name: &'static str, source: &'static str) -> SeriesDef {
+    SeriesDef::counter(name, RawUnit::Count, source)
+}
+
+const fn pages(name: &'static str, source: &'static str) -> SeriesDef {
+    SeriesDef::counter(name, RawUnit::Pages, source)
+}
+
+/// The name of a series is `vmstat.` and the name of the field.
+const SERIES: &[SeriesDef] = &[
+    counter("vmstat.pgscan_direct", "/proc/vmstat, pgscan_direct"),
+    counter("vmstat.pgscan_kswapd", "/proc/vmstat, pgscan_kswapd"),
+    counter("vmstat.pgscan_khugepaged", "/proc/vmstat, pgscan_khugepaged"),
+    counter("vmstat.pgsteal_kswapd", "/proc/vmstat, pgsteal_kswapd"),
+    counter("vmstat.pgsteal_direct", "/proc/vmstat, pgsteal_direct"),
+    counter("vmstat.allocstall", "/proc/vmstat, allocstall (before 4.10)"),
+    counter("vmstat.allocstall_dma", "/proc/vmstat, allocstall_dma"),
+    counter("vmstat.allocstall_dma32", "/proc/vmstat, allocstall_dma32"),
+    counter("vmstat.allocstall_normal", "/proc/vmstat, allocstall_normal"),
+    counter("vmstat.allocstall_movable", "/proc/vmstat, allocstall_movable"),
+    counter("vmstat.allocstall_device", "/proc/vmstat, allocstall_device"),
+    counter("vmstat.workingset_refault", "/proc/vmstat, workingset_refault (before 5.9)"),
+    counter("vmstat.workingset_refault_anon", "/proc/vmstat, workingset_refault_anon"),
+    counter("vmstat.workingset_refault_file", "/proc/vmstat, workingset_refault_file"),
+    counter("vmstat.workingset_activate", "/proc/vmstat, workingset_activate (before 5.9)"),
+    counter("vmstat.workingset_activate_anon", "/proc/vmstat, workingset_activate_anon"),
+    counter("vmstat.workingset_activate_file", "/proc/vmstat, workingset_activate_file"),
+    counter("vmstat.pgmajfault", "/proc/vmstat, pgmajfault"),
+    pages("vmstat.pswpin", "/proc/vmstat, pswpin"),
+    pages("vmstat.pswpout", "/proc/vmstat, pswpout"),
+    counter("vmstat.zswpwb", "/proc/vmstat, zswpwb"),
+    counter("vmstat.oom_kill", "/proc/vmstat, oom_kill"),
+    SeriesDef::gauge("vmstat.nr_dirty", RawUnit::Pages, "/proc/vmstat, nr_dirty"),
+    SeriesDef::gauge("vmstat.nr_writeback", RawUnit::Pages, "/proc/vmstat, nr_writeback"),
+    SeriesDef::gauge("vmstat.nr_dirty_threshold", RawUnit::Pages, "/proc/vmstat, nr_dirty_threshold"),
+    SeriesDef::gauge(
+        "vmstat.nr_dirty_background_threshold",
+        RawUnit::Pages,
+        "/proc/vmstat, nr_dirty_background_threshold",
+    ),
+    pages("vmstat.nr_dirtied", "/proc/vmstat, nr_dirtied"),
+    pages("vmstat.nr_written", "/proc/vmstat, nr_written"),
+    counter("vmstat.compact_stall", "/proc/vmstat, compact_stall"),
+    counter("vmstat.thp_fault_alloc", "/proc/vmstat, thp_fault_alloc"),
+    counter("vmstat.thp_fault_fallback", "/proc/vmstat, thp_fault_fallback"),
+    counter("vmstat.htlb_buddy_alloc_fail", "/proc/vmstat, htlb_buddy_alloc_fail"),
+    counter("vmstat.numa_hint_faults", "/proc/vmstat, numa_hint_faults"),
+    counter("vmstat.numa_hint_faults_local", "/proc/vmstat, numa_hint_faults_local"),
+];
+
+const SCANS: &[Term] =
+    &[term("vmstat.pgscan_direct"), term("vmstat.pgscan_kswapd"), optional("vmstat.pgscan_khugepaged")];
+/// One for each zone that the kernel was built with; a single one before 4.10. No kernel has both.
+const STALLS: &[Term] = &[
+    optional("vmstat.allocstall_normal"),
+    optional("vmstat.allocstall_movable"),
+    optional("vmstat.allocstall_dma"),
+    optional("vmstat.allocstall_dma32"),
+    optional("vmstat.allocstall_device"),
+    optional("vmstat.allocstall"),
+];
+/// Split in 5.9. No kernel has both.
+const REFAULTS: &[Term] = &[
+    optional("vmstat.workingset_refault_file"),
+    optional("vmstat.workingset_refault_anon"),
+    optional("vmstat.workingset_refault"),
+];
+const ACTIVATED: &[Term] = &[
+    optional("vmstat.workingset_activate_file"),
+    optional("vmstat.workingset_activate_anon"),
+    optional("vmstat.workingset_activate"),
+];
+/// Fewer scanned pages than this (4 MB) in a window say nothing about how well reclaim goes.
+const SCANS_TO_JUDGE: f64 = 1000.0;
+
+const fn metric(
+    id: &'static str,
+    unit: Unit,
+    help: &'static str,
+    sources: &'static [Formula],
+    caveat: &'static str,
+    manual: &'static str,
+) -> MetricDef {
+    MetricDef { id, unit, dimension: None, help, sources, caveat, manual }
+}
+
+const METRICS: &[MetricDef] = &[
+    metric(
+        "memory.scanned.per_second",
+        Unit::PerSecond,
+        "Pages that the kernel looked at per second, for the host as a whole, to find some to free.",
+        &[Formula::rate(SCANS)],
+        "Reclaim within the limit of a control group is not in it.",
+        "sar -B 1 10",
+    ),
+    metric(
+        "memory.direct_scanned.per_second",
+        Unit::PerSecond,
+        "Pages that programs themselves had to look at per second before their allocation went on.",
+        &[Formula::rate(&[term("vmstat.pgscan_direct")])],
+        "Reclaim within the limit of a control group is not in it.",
+        "sar -B 1 10",
+    ),
+    metric(
+        "memory.kswapd_scanned.per_second",
+        Unit::PerSecond,
+        "Pages that the kernel's reclaim threads looked at per second.",
+        &[Formula::rate(&[term("vmstat.pgscan_kswapd")])],
+        "Normal wherever files are read that do not fit into memory.",
+        "sar -B 1 10",
+    ),
+    metric(
+        "memory.kswapd_freed.ratio",
+        Unit::Ratio,
+        "Pages that the reclaim threads freed per page that they looked at.",
+        &[Formula::ratio(&[term("vmstat.pgsteal_kswapd")], &[term("vmstat.pgscan_kswapd")]).floor(SCANS_TO_JUDGE)],
+        "Says nothing when little was scanned.",
+        "sar -B 1 10",
+    ),
+    metric(
+        "memory.allocation_stalls.per_second",
+        Unit::PerSecond,
+        "Allocations per second that had to wait until the program itself had freed memory.",
+        &[Formula::rate(STALLS)],
+        "Reclaim within the limit of a control group is not in it; how long each took is not told.",
+        "grep allocstall /proc/vmstat; sleep 10; grep allocstall /proc/vmstat",
+    ),
+    metric(
+        "memory.refaults.per_second",
+        Unit::PerSecond,
+        "Pages per second that were needed again after they had been evicted.",
+        &[Formula::rate(REFAULTS)],
+        "Reading a file larger than the memory in a loop counts too; includes reclaim within control groups.",
+        "grep workingset_refault /proc/vmstat; sleep 10; grep workingset_refault /proc/vmstat",
+    ),
+    metric(
+        "memory.working_set_refaults.per_second",
+        Unit::PerSecond,
+        "Pages per second that were needed again so soon after eviction that a little more memory would have kept them.",
+        &[Formula::rate(ACTIVATED)],
+        "Includes reclaim within control groups.",
+        "grep workingset_activate /proc/vmstat; sleep 10; grep workingset_activate /proc/vmstat",
+    ),
+    metric(
+        "memory.refaults_per_scan.ratio",
+        Unit::Ratio,
+        "Pages needed again after eviction, per page that reclaim looked at.",
+        &[Formula::ratio(REFAULTS, SCANS).floor(SCANS_TO_JUDGE)],
+        "Refaults within control groups are in it, their scans are not.",
+        "grep -E 'workingset_refault|pgscan' /proc/vmstat; sleep 10; grep -E 'workingset_refault|pgscan' /proc/vmstat",
+    ),
+    metric(
+        "memory.major_faults.per_second",
+        Unit::PerSecond,
+        "Page faults per second that had to wait for a disk or for compressed memory.",
+        &[Formula::rate(&[term("vmstat.pgmajfault")])],
+        "Starting a program causes them too.",
+        "sar -B 1 10",
+    ),
+    metric(
+        "memory.swap_in.bytes_per_second",
+        Unit::BytesPerSecond,
+        "Memory read back from swap.",
+        &[Formula::rate(&[term("vmstat.pswpin")])],
+        "Counts reads of compressed memory (zram) like reads of a disk; pages found in zswap are not in it.",
+        "vmstat 1 10",
+    ),
+    metric(
+        "memory.swap_out.bytes_per_second",
+        Unit::BytesPerSecond,
+        "Memory written to swap.",
+        &[Formula::rate(&[term("vmstat.pswpout")])],
+        "Alone it is preparation, not delay.",
+        "vmstat 1 10",
+    ),
+    metric(
+        "memory.zswap_written_back.per_second",
+        Unit::PerSecond,
+        "Pages per second that the compressed cache pushed out to a swap device.",
+        &[Formula::rate(&[term("vmstat.zswpwb")])],
+        "Kernels before 6.8 do not count it.",
+        "grep zswpwb /proc/vmstat",
+    ),
+    metric(
+        "memory.oom_kills.count",
+        Unit::Count,
+        "Processes that the kernel killed within the window for want of memory, on the host or in a control group.",
+        &[Formula::change(&[term("vmstat.oom_kill")])],
+        "Does not tell whose memory ran out; the kernel log does.",
+        "grep oom_kill /proc/vmstat",
+    ),
+    metric(
+        "memory.oom_kills_since_boot.count",
+        Unit::Count,
+        "Processes that the kernel killed since boot for want of memory.",
+        &[Formula::level(&[term("vmstat.oom_kill")])],
+        "Does not tell when.",
+        "grep oom_kill /proc/vmstat",
+    ),
+    metric(
+        "disk.write_back.ratio",
+        Unit::Ratio,
+        "Dirty memory per dirty memory at which the kernel begins to slow writers down.",
+        // Writers are paced from halfway between the two thresholds on (mm/page-writeback.c, freerun ceiling).
+        &[Formula::level_ratio(
+            &[term("vmstat.nr_dirty"), term("vmstat.nr_writeback")],
+            &[times(0.5, "vmstat.nr_dirty_threshold"), times(0.5, "vmstat.nr_dirty_background_threshold")],
+        )],
+        "Of the host as a whole: a slow device beside a fast one, or a control group, may be paced earlier.",
+        "grep -E 'nr_dirty|nr_writeback' /proc/vmstat",
+    ),
+    metric(
+        "disk.dirtied.bytes_per_second",
+        Unit::BytesPerSecond,
+        "Page cache that programs changed.",
+        &[Formula::rate(&[term("vmstat.nr_dirtied")])],
+        "A page that is changed twice before it is written counts once.",
+        "grep nr_dirtied /proc/vmstat; sleep 10; grep nr_dirtied /proc/vmstat",
+    ),
+    metric(
+        "disk.written_back.bytes_per_second",
+        Unit::BytesPerSecond,
+        "Page cache that was written to its device.",
+        &[Formula::rate(&[term("vmstat.nr_written")])],
+        "Direct I/O is not in it.",
+        "grep nr_written /proc/vmstat; sleep 10; grep nr_written /proc/vmstat",
+    ),
+    metric(
+        "memory.compaction_stalls.per_second",
+        Unit::PerSecond,
+        "Allocations per second that had to move other pages first to get adjacent ones.",
+        &[Formula::rate(&[term("vmstat.compact_stall")])],
+        "How long each took is not told.",
+        "grep compact_ /proc/vmstat; sleep 10; grep compact_ /proc/vmstat",
+    ),
+    metric(
+        "memory.huge_page_fallback.ratio",
+        Unit::Ratio,
+        "Share of the faults that wanted a transparent huge page and got small ones.",
+        &[Formula::ratio(
+            &[term("vmstat.thp_fault_fallback")],
+            &[term("vmstat.thp_fault_fallback"), term("vmstat.thp_fault_alloc")],
+        )
+        .floor(100.0)],
+        "Costs speed, never correctness.",
+        "grep thp_fault /proc/vmstat; sleep 10; grep thp_fault /proc/vmstat",
+    ),
+    metric(
+        "memory.huge_page_failures.count",
+        Unit::Count,
+        "Attempts to add huge pages to the reserved pool that failed.",
+        &[Formula::change(&[term("vmstat.htlb_buddy_alloc_fail")])],
+        "Happens when memory is too fragmented.",
+        "grep htlb_ /proc/vmstat",
+    ),
+    metric(
+        "memory.numa_hint_local.ratio",
+        Unit::Ratio,
+        "Share of the sampled accesses to memory that stayed on the node of the CPU.",
+        &[Formula::ratio(&[term("vmstat.numa_hint_faults_local")], &[term("vmstat.numa_hint_faults")]).floor(1000.0)],
+        "Only where automatic NUMA balancing samples; a sample, not a count of accesses.",
+        "grep numa_hint /proc/vmstat; sleep 10; grep numa_hint /proc/vmstat",
+    ),
+];
+
+struct Vmstat;
+
+impl Collect for Vmstat {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let text = host.read("proc/vmstat")?;
+        let mut seen = false;
+        for (field, value) in parse(&text) {
+            let known = |def: &&SeriesDef| def.name.strip_prefix("vmstat.") == Some(field);
+            let Some(def) = SERIES.iter().find(known) else { continue };
+            seen = true;
+            out.count(def.name, "", value);
+        }
+        if seen {
+            Ok(())
+        } else {
+            Err(Unavailable::new(Reason::Malformed, "/proc/vmstat holds none of the known fields"))
+        }
+    }
+}
+
+/// `name value` lines; anything else is left out.
+fn parse(text: &str) -> impl Iterator<Item = (&str, u64)> {
+    text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name, value.trim().parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_and_broken_lines_left_out() {
+        let text = "pswpin 12\npswpout\npgmajfault 18446744073709551615\noom_kill -1\noom_kill 1 2\nnr_dirty 7";
+        let found: Vec<_> = parse(text).collect();
+        assert_eq!(found, [("pswpin", 12), ("pgmajfault", u64::MAX), ("nr_dirty", 7)]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_whatever_makes_it_panic(text in "(?s).{0,300}") {
+            let _ = parse(&text).count();
+        }
+    }
+}
