@@ -23,7 +23,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Interval,
     series: metrics::SERIES,
     metrics: metrics::METRICS,
-    overhead: "per process about 6 µs and interval, 20 µs in intervals in which it was active, and 0.5 KiB of memory",
+    overhead: "per process about 4 µs per interval, 15 µs where it was active, and 0.5 KiB of memory",
     start: |_| Box::new(Processes::default()),
 };
 
@@ -59,6 +59,7 @@ impl Collect for Processes {
         self.hidden |= host.facts().uid != 0 && !pids.contains(&1);
         self.denied = 0;
         self.zombies_of.clear();
+        self.table.rewind();
         let (mut total, mut uninterruptible) = (0_u32, 0_u32);
         for pid in pids.iter().copied() {
             let Some(state) = self.see(pid, at, &mut reader) else { continue };
@@ -109,7 +110,7 @@ impl Processes {
         let room = self.table.has_room();
         let Some(entry) = self.table.entry(pid, name, &stat, at) else { return Some(stat.state) };
         entry.process.last = at;
-        if entry.moved(&stat) {
+        if entry.shown.replace(stat) != Some(stat) {
             entry.process.ppid = stat.ppid;
             if entry.process.comm.as_bytes() != name {
                 entry.process.comm = String::from_utf8_lossy(name).into_owned();

@@ -26,6 +26,8 @@ pub(super) struct Thread {
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) process: Process,
+    /// What stat showed at the last sample.
+    pub(super) shown: Option<Stat>,
     /// Over all threads, those included that ended since they were first seen.
     pub(super) run_ns: u64,
     pub(super) wait_ns: u64,
@@ -46,15 +48,6 @@ impl Entry {
     pub(super) fn other(&self, tid: u32) -> Option<Thread> {
         let at = self.others.binary_search_by_key(&tid, |thread| thread.tid).ok()?;
         self.others.get(at).copied()
-    }
-
-    /// Whether stat shows anything new.
-    pub(super) fn moved(&self, stat: &Stat) -> bool {
-        self.process.points.last().is_none_or(|last| {
-            (last.utime, last.stime, last.minor_faults, last.major_faults)
-                != (stat.utime, stat.stime, stat.minor_faults, stat.major_faults)
-                || (last.state, last.threads, last.resident_pages) != (stat.state, stat.threads, stat.resident_pages)
-        })
     }
 
     /// How much the process mattered, in each of the ways in which one can.
@@ -85,6 +78,8 @@ impl Entry {
 pub(super) struct Table {
     pub(super) entries: Vec<Entry>,
     index: HashMap<u32, usize>,
+    /// /proc is listed in the same order each time, so the next process is most often the next entry.
+    next: usize,
     points: usize,
     threads: usize,
     /// Something was left out to bound the memory.
@@ -94,9 +89,13 @@ pub(super) struct Table {
 impl Table {
     /// The process of this id and start time, new if need be; none when there are too many.
     pub(super) fn entry(&mut self, pid: u32, name: &[u8], stat: &Stat, at: u16) -> Option<&mut Entry> {
-        let known = self.index.get(&pid).copied();
-        let same = |entry: &Entry| entry.process.start_ticks == stat.start_ticks;
-        if let Some(found) = known.filter(|found| self.entries.get(*found).is_some_and(same)) {
+        let is_it = |at: &usize| {
+            let process = self.entries.get(*at).map(|entry| &entry.process);
+            process.is_some_and(|process| (process.pid, process.start_ticks) == (pid, stat.start_ticks))
+        };
+        let known = Some(self.next).filter(is_it).or_else(|| self.index.get(&pid).copied().filter(is_it));
+        if let Some(found) = known {
+            self.next = found + 1;
             return self.entries.get_mut(found);
         }
         if self.entries.len() >= MAX_PROCESSES {
@@ -122,6 +121,11 @@ impl Table {
     /// A known process.
     pub(super) fn of(&self, pid: u32) -> Option<&Entry> {
         self.entries.get(*self.index.get(&pid)?)
+    }
+
+    /// Begins a sample.
+    pub(super) fn rewind(&mut self) {
+        self.next = 0;
     }
 
     /// Whether there is room for another point.
