@@ -8,9 +8,12 @@
 //! Each arrow is a function and each word a type. Rules never see the machine; collectors never judge;
 //! renderers never compute. `ARCHITECTURE.md` says who may import whom.
 
+pub mod cli;
 pub mod collectors;
 pub mod host;
 pub mod metrics;
 pub mod model;
+pub mod playbook;
 pub mod report;
 pub mod rules;
+pub mod session;

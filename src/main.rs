@@ -1,3 +1,7 @@
-//! The rdiag command.
+//! The rdiag command: parse, dispatch, print the error, exit.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rdiag::cli::main()
+}

@@ -243,7 +243,7 @@ impl Context {
                 };
                 (key.clone(), value)
             });
-            entries.collect()
+            Value::from_pairs(entries)
         }
         convert(&self.tree)
     }

@@ -1,0 +1,66 @@
+//! `rdiag analyze`: judge a recording, here and now, with today's rules.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::output::OutputArgs;
+use super::run::{FailOn, build, exit};
+use super::{Exit, Failure, ui::Ui};
+use crate::host::files;
+use crate::model::Recording;
+use crate::playbook::Plan;
+use crate::report;
+use crate::session;
+
+/// Files larger than this are no recordings.
+const MAX_FILE: u64 = 512 << 20;
+
+/// Judge a recording, made here or elsewhere, with the rules of this rdiag.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The recording (recording.json.gz).
+    #[arg(value_name = "RECORDING")]
+    recording: PathBuf,
+    /// Judge by this playbook instead of the one that was recorded.
+    #[arg(long, value_name = "PLAYBOOK")]
+    playbook: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Exit with code 1 when a finding is at least this bad.
+    #[arg(long, value_enum, value_name = "STATUS")]
+    fail_on: Option<FailOn>,
+}
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let recording = load(&args.recording)?;
+    let name = args.playbook.as_deref().unwrap_or(&recording.playbook);
+    let named = session::resolve(name)?;
+    for warning in &named.warnings {
+        ui.warn(format!("left out: {warning}"));
+    }
+    // Parameters that today's playbook no longer has cannot matter any more.
+    let known = |key: &str| named.loaded.playbook.params.contains_key(key);
+    let given: BTreeMap<String, String> = recording
+        .params
+        .iter()
+        .filter(|(key, _)| known(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let plan = Plan::new(&named.loaded, &named.library, &given)?;
+    let analysis = session::analyze(&recording, &plan);
+    let report = build(&recording, &analysis, &plan);
+    let target = args.output.prepare(None)?;
+    target.write(&report, None, ui)?;
+    if !target.owns_stdout() {
+        ui.print(&report::terminal(&report, &ui.style()))?;
+        if let Some(told) = target.told(false) {
+            ui.note(told);
+        }
+    }
+    Ok(exit(&report, args.fail_on, false))
+}
+
+fn load(path: &Path) -> Result<Recording, Failure> {
+    let bytes = files::read_named(path, MAX_FILE).map_err(Failure::io(format!("reading {}", path.display())))?;
+    session::read_recording(&bytes).map_err(|source| Failure::Recording { path: path.display().to_string(), source })
+}

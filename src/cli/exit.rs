@@ -1,0 +1,117 @@
+//! Exit codes, and errors as people read them: what was attempted, on what, why it failed, what to do.
+
+use std::io;
+use std::process::ExitCode;
+
+use thiserror::Error;
+
+use crate::playbook::PlaybookError;
+use crate::session::StoreError;
+
+/// Shown under `--help`.
+pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage or an invalid \
+playbook; 3 nothing could be measured; 4 a failure while running; 130 interrupted, after writing what there was.";
+
+/// How rdiag ended. Scripts rely on these numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done, whatever was found.
+    Done,
+    /// 1: findings at or above `--fail-on`.
+    Findings,
+    /// 2: wrong usage, or an invalid playbook.
+    Usage,
+    /// 3: nothing could be measured.
+    Nothing,
+    /// 4: a failure while running.
+    Failed,
+    /// 130: interrupted, after writing what there was.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Findings => 1,
+            Exit::Usage => 2,
+            Exit::Nothing => 3,
+            Exit::Failed => 4,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// The user asked for something that makes no sense.
+    #[error("{message}")]
+    Usage {
+        /// What.
+        message: String,
+        /// What to do instead.
+        hint: Option<String>,
+    },
+    /// A playbook or rule is wrong.
+    #[error(transparent)]
+    Playbook(#[from] PlaybookError),
+    /// A recording or report cannot be used.
+    #[error("reading {path}: {source}")]
+    Recording {
+        /// The file.
+        path: String,
+        /// Why.
+        source: StoreError,
+    },
+    /// A report cannot be rendered.
+    #[error("rendering the report: {0}")]
+    Report(#[from] crate::report::ReportError),
+    /// Output or input failed.
+    #[error("{attempt}: {source}")]
+    Io {
+        /// What was attempted, on what.
+        attempt: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Failure {
+    /// Wraps an I/O error with what was attempted.
+    pub fn io(attempt: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let attempt = attempt.into();
+        move |source| Self::Io { attempt, source }
+    }
+
+    /// The exit code.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Usage { .. } | Self::Playbook(_) => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// Whoever read the output has had enough.
+    #[must_use]
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Usage { hint, .. } => hint.clone(),
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull => Some("free some space, or choose another place with --out".into()),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    Some("choose a place that you may write to, with --out".into())
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

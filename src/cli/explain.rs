@@ -1,0 +1,185 @@
+//! `rdiag explain`: what a metric, rule, collector or playbook is about.
+
+use std::fmt::Write as _;
+
+use super::{Exit, Failure, ui::Ui};
+use crate::collectors;
+use crate::model::metric::Per;
+use crate::model::{Formula, MetricDef, Term};
+use crate::playbook::suggest::did_you_mean;
+use crate::playbook::{Library, LoadedRule};
+use crate::session;
+
+/// Explain a metric, rule, finding, collector or playbook.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Its id, as reports and `rdiag list` show it.
+    id: String,
+}
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let id = args.id.trim();
+    let library = session::library(&session::default_folders(), &[])?;
+    let metric = session::catalogue().resolve(id);
+    let text = if let Some(loaded) = library.rules.get(id) {
+        rule(loaded)
+    } else if let Some((collector, metric)) = metric.as_deref().and_then(collectors::find_metric) {
+        explain_metric(collector.id, metric, &library)
+    } else if let Some(def) = collectors::find(id) {
+        collector(def)
+    } else if let Ok(loaded) = library.playbook(id) {
+        playbook(&loaded.playbook)
+    } else {
+        return Err(unknown(id, &library));
+    };
+    let width = ui.style().width;
+    let wrapped: Vec<String> = text.lines().map(|line| wrap(line, width)).collect();
+    ui.print(&format!("{}\n", wrapped.join("\n")))?;
+    Ok(Exit::Done)
+}
+
+fn unknown(id: &str, library: &Library) -> Failure {
+    let metrics = collectors::metrics().map(|(_, metric)| metric.id);
+    let all = metrics
+        .chain(collectors::ALL.iter().map(|def| def.id))
+        .chain(library.rules.keys().map(String::as_str))
+        .chain(library.playbooks.keys().map(String::as_str));
+    let hint =
+        did_you_mean(id, all).or_else(|| Some("`rdiag list rules` and `rdiag list metrics` show the ids".into()));
+    Failure::Usage { message: format!("nothing is named {id:?}"), hint }
+}
+
+fn wrap(line: &str, width: usize) -> String {
+    let indent: String = line.chars().take_while(|c| *c == ' ').collect();
+    let options = textwrap::Options::new(width).subsequent_indent(&indent).break_words(false);
+    textwrap::fill(line, options)
+}
+
+fn rule(loaded: &LoadedRule) -> String {
+    let rule = &loaded.rule;
+    let mut out = format!("{} — {}\n\n", rule.id, rule.title);
+    let _ = writeln!(out, "Value:      {}", rule.value);
+    for (status, condition) in rule.conditions() {
+        let _ = writeln!(out, "{:<11} {condition}", format!("{}:", capital(status.word())));
+    }
+    if let Some(hold) = rule.hold {
+        let _ = writeln!(out, "For:        {hold} intervals in a row");
+    }
+    for (name, condition) in [("Applies if", &rule.applies), ("Unless", &rule.unless)] {
+        if let Some(condition) = condition {
+            let _ = writeln!(out, "{:<11} {} ({})", format!("{name}:"), condition.when, condition.because);
+        }
+    }
+    if let Some(culprit) = &rule.culprit {
+        let _ = writeln!(out, "Culprit:    {culprit}");
+    }
+    let _ = writeln!(out, "Defined in: {}\n\nWhy\n  {}\n", loaded.label, rule.why.trim().replace('\n', "\n  "));
+    let _ = writeln!(out, "By hand\n  {}\n\nNext", rule.verify.trim().replace('\n', "\n  "));
+    for next in &rule.next {
+        let step = next.step();
+        let mark = if step.changes_host { " [changes the host]" } else { "" };
+        let _ = writeln!(out, "  - {}{mark}", step.action);
+    }
+    out.trim_end().to_owned()
+}
+
+fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+fn explain_metric(collector: &str, metric: &MetricDef, library: &Library) -> String {
+    let mut out = format!("{} — {}\n\n", metric.id, metric.help);
+    let unit = serde_json::to_value(metric.unit).ok();
+    let unit = unit.as_ref().and_then(serde_json::Value::as_str).unwrap_or("").replace('_', " ");
+    let each = metric.dimension.map_or("the whole host".to_owned(), |of| format!("each {of}"));
+    let _ = writeln!(out, "Unit:       {unit}, for {each}\nCollector:  {collector}");
+    for (rank, formula) in metric.sources.iter().enumerate() {
+        let name = if rank == 0 { "Formula:" } else { "or else:" };
+        let _ = writeln!(out, "{name:<11} {}", describe(formula));
+    }
+    let mut sources: Vec<&str> = metric.sources.iter().flat_map(|formula| sources_of(formula)).collect();
+    sources.dedup();
+    for source in sources {
+        let _ = writeln!(out, "Source:     {source}");
+    }
+    let _ = writeln!(out, "\nCaveat\n  {}\n\nBy hand\n  {}", metric.caveat, metric.manual);
+    let users: Vec<&str> = library
+        .rules
+        .values()
+        .filter(|loaded| cites(loaded, metric.id))
+        .map(|loaded| loaded.rule.id.as_str())
+        .collect();
+    if !users.is_empty() {
+        let _ = writeln!(out, "\nUsed by\n  {}", users.join(", "));
+    }
+    out.trim_end().to_owned()
+}
+
+fn cites(loaded: &LoadedRule, metric: &str) -> bool {
+    loaded.rule.expressions().iter().any(|(_, text)| text.contains(metric))
+}
+
+fn sources_of(formula: &Formula) -> Vec<&'static str> {
+    let find = |name: &str| collectors::ALL.iter().flat_map(|def| def.series).find(|series| series.name == name);
+    formula.sum.iter().filter_map(|term| find(term.series)).map(|series| series.source).collect()
+}
+
+/// A formula in words: `(a + b) per second`.
+fn describe(formula: &Formula) -> String {
+    let sum = terms(formula.sum);
+    let text = match formula.per {
+        Per::Second => format!("change of {sum} per second"),
+        Per::Change(of) => format!("change of {sum} per change of {}", terms(of)),
+        Per::Nothing => format!("change of {sum}"),
+        Per::Level => format!("level of {sum}"),
+        Per::LevelOf(of) => format!("level of {sum} per level of {}", terms(of)),
+        Per::Process(field) => format!("{field:?} of each process over the window"),
+        Per::ProcessRate(field) => format!("{field:?} of each process per second"),
+        Per::WaitOfTasks => "run-queue delay per delay and run time, summed over the processes seen".to_owned(),
+    };
+    if formula.floor > 0.0 { format!("{text}, if that changed by at least {}", formula.floor) } else { text }
+}
+
+fn terms(terms: &[Term]) -> String {
+    let mut out = String::new();
+    for term in terms {
+        let sign = match (out.is_empty(), term.weight < 0.0) {
+            (true, false) => "",
+            (true, true) => "-",
+            (false, false) => " + ",
+            (false, true) => " - ",
+        };
+        let factor = term.weight.abs();
+        let factor = if (factor - 1.0).abs() < f64::EPSILON { String::new() } else { format!("{factor}·") };
+        let _ = write!(out, "{sign}{factor}{}", term.series);
+    }
+    if terms.len() > 1 { format!("({out})") } else { out }
+}
+
+fn collector(def: &collectors::CollectorDef) -> String {
+    let mut out = format!("{} — {}\n\nOverhead\n  {}\n\nMetrics\n", def.id, def.help, def.overhead);
+    for metric in def.metrics {
+        let _ = writeln!(out, "  {} — {}", metric.id, metric.help);
+    }
+    out.push_str("\nSeries\n");
+    for series in def.series {
+        let _ = writeln!(out, "  {} — {}", series.name, series.source);
+    }
+    out.trim_end().to_owned()
+}
+
+fn playbook(playbook: &crate::playbook::Playbook) -> String {
+    let mut out = format!("{} — {}\n\nParameters\n", playbook.name, playbook.title);
+    for (name, param) in &playbook.params {
+        let _ = writeln!(out, "  {name} = {} — {}", param.default, param.help);
+    }
+    out.push_str("\nSteps\n");
+    for (index, step) in playbook.steps.iter().enumerate() {
+        let _ = writeln!(out, "  {}. {}: {}", index + 1, step.id, step.question);
+        if let Some(when) = &step.when {
+            let _ = writeln!(out, "     only when {when}");
+        }
+    }
+    out.trim_end().to_owned()
+}

@@ -1,0 +1,120 @@
+//! `rdiag list`: what there is.
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{Exit, Failure, ui::Ui};
+use crate::collectors;
+use crate::report::escape::visible;
+use crate::session;
+
+/// List playbooks, rules, metrics or collectors.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What to list.
+    #[arg(value_enum)]
+    kind: ListKind,
+    /// For programs.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ListKind {
+    /// Ordered diagnoses that `rdiag run` executes.
+    Playbooks,
+    /// Questions with thresholds.
+    Rules,
+    /// Measured quantities.
+    Metrics,
+    /// Code that reads a source.
+    Collectors,
+}
+
+/// One line of a list: the columns for people, and all of it for programs.
+struct Entry {
+    columns: Vec<String>,
+    json: Value,
+}
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let entries = match args.kind {
+        ListKind::Playbooks | ListKind::Rules => from_library(args.kind)?,
+        ListKind::Metrics => metrics(),
+        ListKind::Collectors => collector_entries(),
+    };
+    if args.json {
+        let all: Vec<&Value> = entries.iter().map(|entry| &entry.json).collect();
+        let text = serde_json::to_string_pretty(&all).map_err(|e| Failure::io("writing JSON")(e.into()))?;
+        ui.print(&format!("{text}\n"))?;
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Vec<String>> =
+        entries.iter().map(|entry| entry.columns.iter().map(|text| visible(text).into_owned()).collect()).collect();
+    ui.print(&table(&rows))?;
+    Ok(Exit::Done)
+}
+
+fn from_library(kind: ListKind) -> Result<Vec<Entry>, Failure> {
+    let library = session::library(&session::default_folders(), &[])?;
+    if kind == ListKind::Playbooks {
+        let entry = |loaded: &crate::playbook::LoadedPlaybook| {
+            let playbook = &loaded.playbook;
+            Entry {
+                columns: vec![playbook.name.clone(), playbook.title.clone(), format!("{} steps", playbook.steps.len())],
+                json: json!({"name": playbook.name, "title": playbook.title, "file": loaded.file.label, "playbook": playbook}),
+            }
+        };
+        return Ok(library.playbooks.values().map(entry).collect());
+    }
+    let entry = |loaded: &crate::playbook::LoadedRule| {
+        let rule = &loaded.rule;
+        let statuses: Vec<&str> = rule.conditions().iter().map(|(status, _)| status.word()).collect();
+        Entry {
+            columns: vec![rule.id.clone(), rule.title.clone(), statuses.join(", ")],
+            json: json!({"id": rule.id, "title": rule.title, "origin": loaded.origin, "rule": rule}),
+        }
+    };
+    Ok(library.rules.values().map(entry).collect())
+}
+
+fn metrics() -> Vec<Entry> {
+    let mut all: Vec<_> = collectors::metrics().collect();
+    all.sort_by_key(|(_, metric)| metric.id);
+    let entry = |(collector, metric): (&collectors::CollectorDef, &crate::model::MetricDef)| Entry {
+        columns: vec![metric.id.to_owned(), metric.dimension.unwrap_or("").to_owned(), metric.help.to_owned()],
+        json: json!({"collector": collector.id, "metric": metric}),
+    };
+    all.into_iter().map(entry).collect()
+}
+
+fn collector_entries() -> Vec<Entry> {
+    let entry = |def: &&collectors::CollectorDef| Entry {
+        columns: vec![def.id.to_owned(), format!("{} metrics", def.metrics.len()), def.help.to_owned()],
+        json: json!({
+            "id": def.id, "help": def.help, "cadence": def.cadence, "overhead": def.overhead, "series": def.series,
+            "metrics": def.metrics.iter().map(|metric| metric.id).collect::<Vec<_>>(),
+        }),
+    };
+    collectors::ALL.iter().map(entry).collect()
+}
+
+/// Columns, aligned; the last one runs free.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|text| text.width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (text, width) in row.iter().zip(&widths) {
+            line.push_str(text);
+            line.push_str(&" ".repeat(width.saturating_sub(text.width()) + 2));
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}

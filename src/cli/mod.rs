@@ -1,0 +1,87 @@
+//! The command line: one file for each command.
+
+mod analyze;
+mod check;
+mod completions;
+mod doctor;
+mod exit;
+mod explain;
+mod guided;
+mod list;
+mod man;
+mod output;
+mod record;
+mod report;
+mod run;
+mod ui;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub use exit::{Exit, Failure};
+
+/// Guided performance diagnosis for Linux: what is saturated, who is behind it, what was ruled out.
+#[derive(Debug, Parser)]
+#[command(name = "rdiag", version, about, max_term_width = 100, after_help = exit::HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// When to use colours.
+    #[arg(long, global = true, value_enum, default_value_t = ui::ColorWhen::Auto)]
+    color: ui::ColorWhen,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Args),
+    Record(record::Args),
+    Analyze(analyze::Args),
+    Report(report::Args),
+    List(list::Args),
+    Explain(explain::Args),
+    Check(check::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            // A closed pipe behind --help is nobody's problem.
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    let ui = ui::Ui::new(cli.color);
+    let outcome = match &cli.command {
+        Command::Run(args) => run::main(args, &ui),
+        Command::Record(args) => record::main(args, &ui),
+        Command::Analyze(args) => analyze::main(args, &ui),
+        Command::Report(args) => report::main(args, &ui),
+        Command::List(args) => list::main(args, &ui),
+        Command::Explain(args) => explain::main(args, &ui),
+        Command::Check(args) => check::main(args, &ui),
+        Command::Doctor(args) => doctor::main(args, &ui),
+        Command::Completions(args) => completions::main(args, &ui),
+        Command::Man(args) => man::main(args, &ui),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) if failure.is_closed_pipe() => Exit::Done.into(),
+        Err(failure) => {
+            ui.error(&failure);
+            failure.exit().into()
+        }
+    }
+}
+
+/// The command line as clap sees it, for completions and the manual page.
+fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}

@@ -1,0 +1,36 @@
+//! `rdiag record`: measure now, judge elsewhere.
+
+use std::path::PathBuf;
+
+use super::output::save_recording;
+use super::run::{MeasureArgs, measure, prepare};
+use super::{Exit, Failure, ui::Ui};
+use crate::host::files;
+
+/// Record only: write a recording that `rdiag analyze` judges later, anywhere.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    measure: MeasureArgs,
+    /// The file to write.
+    #[arg(long, short, value_name = "FILE", default_value = "recording.json.gz")]
+    out: PathBuf,
+}
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let prepared = prepare(&args.measure, ui)?;
+    let parent =
+        args.out.parent().filter(|dir| !dir.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
+    files::prepare_directory(&parent)
+        .map_err(Failure::io(format!("preparing the output folder {}", parent.display())))?;
+    let run = measure(&prepared, ui)?;
+    save_recording(&args.out, &run.recording)?;
+    ui.note(format!("Written to {}; judge it with: rdiag analyze {}", args.out.display(), args.out.display()));
+    let measured = run.recording.windows.iter().flat_map(|window| window.collectors.values());
+    let nothing = measured.clone().all(|record| record.series.is_empty() && record.processes.is_empty());
+    Ok(match (run.recording.interrupted, nothing) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Nothing,
+        _ => Exit::Done,
+    })
+}

@@ -1,0 +1,57 @@
+//! `rdiag report`: draw a report again, in another format.
+
+use std::path::PathBuf;
+
+use super::output::OutputArgs;
+use super::run::FailOn;
+use super::{Exit, Failure, ui::Ui};
+use crate::host::files;
+use crate::model::Report;
+use crate::model::report::FORMAT_VERSION;
+use crate::report;
+use crate::session::StoreError;
+
+/// Files larger than this are no reports.
+const MAX_FILE: u64 = 64 << 20;
+
+/// Draw a report.json again: on the terminal, or as HTML or Markdown.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The report (report.json).
+    #[arg(value_name = "REPORT")]
+    report: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Exit with code 1 when a finding is at least this bad.
+    #[arg(long, value_enum, value_name = "STATUS")]
+    fail_on: Option<FailOn>,
+}
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let path = args.report.display().to_string();
+    let bytes = files::read_named(&args.report, MAX_FILE).map_err(Failure::io(format!("reading {path}")))?;
+    let report: Report = serde_json::from_slice(&bytes).map_err(|error| {
+        let source = if error.is_eof() {
+            StoreError::Truncated
+        } else {
+            StoreError::Foreign(format!("it is no report.json ({error}); a recording is judged with `rdiag analyze`"))
+        };
+        Failure::Recording { path: path.clone(), source }
+    })?;
+    if report.format_version != FORMAT_VERSION {
+        let source = StoreError::Version { found: u64::from(report.format_version) };
+        return Err(Failure::Recording { path, source });
+    }
+    let target = args.output.prepare(None)?;
+    target.write(&report, None, ui)?;
+    if !target.owns_stdout() {
+        ui.print(&report::terminal(&report, &ui.style()))?;
+        if let Some(told) = target.told(false) {
+            ui.note(told);
+        }
+    }
+    Ok(match args.fail_on {
+        Some(level) if level.fails(&report) => Exit::Findings,
+        _ => Exit::Done,
+    })
+}

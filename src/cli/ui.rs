@@ -1,0 +1,119 @@
+//! The terminal: the only file that prints. Results go to stdout, progress and hints to stderr.
+
+use std::fmt::Display;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::Failure;
+use crate::report;
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What the terminal can do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ui {
+    color: ColorWhen,
+}
+
+impl Ui {
+    pub(super) fn new(color: ColorWhen) -> Self {
+        Self { color }
+    }
+
+    fn color_on(self, stream: &impl io::IsTerminal) -> bool {
+        match self.color {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => {
+                let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+                    || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+                !plain && stream.is_terminal()
+            }
+        }
+    }
+
+    /// How reports are drawn on stdout.
+    pub(super) fn style(self) -> report::Style {
+        let width = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+        let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+            .is_none_or(|locale| locale.to_ascii_lowercase().replace('-', "").contains("utf8"));
+        report::Style {
+            width: width.filter(|columns| *columns >= 20).unwrap_or(100).min(120),
+            color: self.color_on(&io::stdout()),
+            unicode: utf8,
+        }
+    }
+
+    /// Whether a person sits at both ends.
+    pub(super) fn is_interactive(self) -> bool {
+        io::stdin().is_terminal() && io::stdout().is_terminal()
+    }
+
+    /// Prints a result.
+    pub(super) fn print(self, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::io("writing to stdout"))
+    }
+
+    /// Tells something about the run, beside its result.
+    #[expect(clippy::print_stderr, reason = "this is the file that prints")]
+    pub(super) fn note(self, text: impl Display) {
+        eprintln!("{text}");
+    }
+
+    /// Warns.
+    pub(super) fn warn(self, text: impl Display) {
+        self.note(format!("{}: {text}", self.paint("warning", AnsiColor::Yellow)));
+    }
+
+    /// Prints an error with its hint.
+    pub(super) fn error(self, failure: &Failure) {
+        self.note(format!("{}: {failure}", self.paint("error", AnsiColor::Red)));
+        if let Some(hint) = failure.hint() {
+            self.note(format!("  hint: {hint}"));
+        }
+    }
+
+    fn paint(self, word: &str, color: AnsiColor) -> String {
+        if !self.color_on(&io::stderr()) {
+            return word.to_owned();
+        }
+        let style = Style::new().bold().fg_color(Some(color.into()));
+        format!("{style}{word}{style:#}")
+    }
+
+    /// A bar for the window; hidden unless stderr is a terminal.
+    pub(super) fn bar(self, message: String) -> ProgressBar {
+        if !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(1000);
+        if let Ok(style) = ProgressStyle::with_template("  {bar:30} {percent:>3}%  {msg}") {
+            bar.set_style(style);
+        }
+        bar.set_message(message);
+        bar
+    }
+
+    /// Waits for the user's key; the first letter of what was typed, none at the end of input.
+    pub(super) fn ask(self, prompt: &str) -> Option<char> {
+        self.print(prompt).ok()?;
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim().chars().next().unwrap_or('\n'))
+    }
+}

@@ -1,0 +1,32 @@
+//! The playbooks and rules that are part of the program.
+
+/// Playbooks: file name and text.
+pub const PLAYBOOKS: &[(&str, &str)] = &[("use-method.yaml", include_str!("../../playbooks/use-method.yaml"))];
+
+/// Rules: file name and text.
+#[rustfmt::skip]
+pub const RULES: &[(&str, &str)] = &[
+    ("cpu.yaml", include_str!("../../playbooks/rules/cpu.yaml")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "the sources of rdiag, not the host")]
+    fn files(folder: &str) -> Vec<String> {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.retain(|name| name.ends_with(".yaml"));
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn every_shipped_file_is_embedded() {
+        let names = |list: &[(&str, &str)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(PLAYBOOKS), files("playbooks"));
+        assert_eq!(names(RULES), files("playbooks/rules"));
+    }
+}

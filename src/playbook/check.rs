@@ -1,0 +1,295 @@
+//! Whether playbooks and rules hold together: everything they cite exists, and their tests pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::suggest::did_you_mean;
+use super::{Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Playbook, Problem, SourceFile, plan};
+use crate::model::status::parse_rule_id;
+use crate::model::{Kind, Resource};
+use crate::rules::expression::{FUNCTIONS, VARIABLES, references, template_references};
+use crate::rules::{Reference, Rule, run_tests};
+
+/// Everything that is wrong with one rule.
+#[must_use]
+pub fn rule(loaded: &LoadedRule, library: &Library, catalogue: &Catalogue, with_tests: bool) -> Vec<Problem> {
+    let Some(file) = library.rule_files.get(loaded.file) else { return Vec::new() };
+    let rule = &loaded.rule;
+    let place = Place { file, start: start_of(&file.text, &rule.id) };
+    let mut problems = Vec::new();
+    if parse_rule_id(&rule.id).is_none() {
+        let resources = Resource::ALL.map(Resource::word).join(", ");
+        let kinds = Kind::ALL.map(Kind::word).join(", ");
+        let message = format!("{:?} is no rule id: it begins with resource.kind", rule.id);
+        let hint = format!("resources are {resources}; kinds are {kinds}");
+        problems.push(place.problem(&rule.id, message).hint(Some(hint)));
+    }
+    if rule.conditions().is_empty() {
+        problems.push(place.problem(&rule.id, format!("{} has no condition: give info, warning or critical", rule.id)));
+    }
+    let mut dimensions = BTreeSet::new();
+    for (key, expression) in rule.expressions() {
+        problems.extend(check_expression(&place, &rule.id, key, expression, catalogue, &mut dimensions));
+    }
+    if dimensions.len() > 1 {
+        let all: Vec<&str> = dimensions.into_iter().collect();
+        let message = format!("{} mixes metrics of different kinds of instances: {}", rule.id, all.join(", "));
+        problems.push(place.problem(&rule.id, message));
+    }
+    for (key, template) in [("says", &rule.says), ("quiet", &rule.quiet)] {
+        problems.extend(check_template(&place, rule, key, template, catalogue));
+    }
+    if rule.hold == Some(0) {
+        problems.push(place.problem("for", "for: needs at least 1 interval".into()));
+    }
+    if with_tests && problems.is_empty() {
+        let ids: Vec<&str> = catalogue.metrics.iter().map(|metric| metric.id).collect();
+        let lookup = |id: &str| catalogue.metric(id).map(|metric| (metric.unit, metric.dimension));
+        let failed = run_tests(rule, &ids, &lookup);
+        problems.extend(failed.into_iter().map(|text| place.problem("tests", format!("{}: {text}", rule.id))));
+    }
+    problems
+}
+
+/// Everything that is wrong with one playbook.
+#[must_use]
+pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogue) -> Vec<Problem> {
+    let playbook = &loaded.playbook;
+    let whole = Place { file: &loaded.file, start: 0 };
+    let mut problems = Vec::new();
+    if playbook.format_version != FORMAT_VERSION {
+        let message =
+            format!("format_version {} is not known; this program reads {FORMAT_VERSION}", playbook.format_version);
+        problems.push(whole.problem("format_version", message));
+    }
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if playbook.name.is_empty() || !playbook.name.chars().all(plain) {
+        problems.push(whole.problem("name", format!("{:?} is no name: use a-z, 0-9 and -", playbook.name)));
+    }
+    if playbook.steps.is_empty() {
+        problems.push(whole.problem("steps", "a playbook needs at least one step".into()));
+    }
+    if let Err(error) = plan::defaults(playbook) {
+        problems.push(whole.problem("params", error.to_string()));
+    }
+    let mut ids = BTreeSet::new();
+    for step in &playbook.steps {
+        let place = Place { file: &loaded.file, start: start_of(&loaded.file.text, &step.id) };
+        if !ids.insert(&step.id) {
+            problems.push(place.problem(&step.id, format!("the step id {:?} is used twice", step.id)));
+        }
+        for name in &step.collect {
+            if !catalogue.collectors.contains(&name.as_str()) {
+                let hint = did_you_mean(name, catalogue.collectors.iter().copied());
+                problems.push(place.problem(name, format!("there is no collector named {name:?}")).hint(hint));
+            }
+        }
+        for id in &step.rules {
+            if !library.rules.contains_key(id) {
+                let hint = did_you_mean(id, library.rules.keys().map(String::as_str));
+                problems.push(place.problem(id, format!("there is no rule named {id:?}")).hint(hint));
+            }
+        }
+        if let Some(when) = &step.when {
+            problems.extend(check_when(&place, when, playbook, catalogue));
+        }
+    }
+    for (id, change) in &playbook.overrides {
+        let Some(known) = library.rules.get(id) else {
+            let hint = did_you_mean(id, library.rules.keys().map(String::as_str));
+            problems.push(whole.problem(id, format!("overrides the unknown rule {id:?}")).hint(hint));
+            continue;
+        };
+        let changed = change.apply(&known.rule);
+        let mut dimensions = BTreeSet::new();
+        for (key, text) in
+            changed.expressions().into_iter().filter(|(key, _)| ["info", "warning", "critical"].contains(key))
+        {
+            problems.extend(check_expression(&whole, id, key, text, catalogue, &mut dimensions));
+        }
+    }
+    if problems.is_empty() {
+        problems.extend(check_windows(&whole, playbook, library, catalogue));
+    }
+    problems
+}
+
+/// Whether each window collects what its rules cite, and whether the conditions can be decided one after another.
+fn check_windows(whole: &Place<'_>, playbook: &Playbook, library: &Library, catalogue: &Catalogue) -> Vec<Problem> {
+    let levels = match plan::levels(playbook) {
+        Ok(levels) => levels,
+        Err(cycle) => {
+            let first = cycle.first().cloned().unwrap_or_default();
+            let message = format!("the conditions of these steps wait for each other: {}", cycle.join(" → "));
+            return vec![
+                Place { file: whole.file, start: start_of(&whole.file.text, &first) }.problem("when", message),
+            ];
+        }
+    };
+    let mut problems = Vec::new();
+    let last = levels.values().copied().max().unwrap_or(0);
+    for level in 0..=last {
+        let steps: Vec<_> = playbook.steps.iter().filter(|step| levels.get(&step.id) == Some(&level)).collect();
+        let collected: BTreeSet<&str> = steps.iter().flat_map(|step| step.collect.iter().map(String::as_str)).collect();
+        for step in &steps {
+            let place = Place { file: whole.file, start: start_of(&whole.file.text, &step.id) };
+            for id in &step.rules {
+                let Some(loaded) = library.rules.get(id) else { continue };
+                for collector in collectors_of(&loaded.rule, catalogue) {
+                    if !collected.contains(collector) {
+                        let message =
+                            format!("{id} needs the collector {collector}, which is not collected in its window");
+                        let hint = format!("add {collector} to `collect` of the step {}", step.id);
+                        problems.push(place.problem(id, message).hint(Some(hint)));
+                    }
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// The collectors whose metrics decide a rule's status.
+fn collectors_of<'c>(rule: &Rule, catalogue: &'c Catalogue) -> BTreeSet<&'c str> {
+    let resolve = |path: &str| catalogue.resolve(path);
+    let judged = rule.expressions().into_iter().filter(|(key, _)| *key != "culprit");
+    let found = judged.flat_map(|(_, text)| references(text, &resolve).unwrap_or_default());
+    found
+        .filter_map(|reference| match reference {
+            Reference::Metric(id, _) => catalogue.metric(&id).map(|metric| metric.collector),
+            _ => None,
+        })
+        .collect()
+}
+
+fn check_when(place: &Place<'_>, when: &str, playbook: &Playbook, catalogue: &Catalogue) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let evaluated: BTreeSet<&str> =
+        playbook.steps.iter().flat_map(|step| step.rules.iter().map(String::as_str)).collect();
+    for id in plan::statuses_cited(when) {
+        if !evaluated.contains(id.as_str()) {
+            let message = format!("the condition asks for the status of {id:?}, which no step evaluates");
+            problems.push(place.problem(&id, message).hint(did_you_mean(&id, evaluated.iter().copied())));
+        }
+    }
+    let mut dimensions = BTreeSet::new();
+    problems.extend(check_expression(place, "the step", "when", when, catalogue, &mut dimensions));
+    problems
+}
+
+fn check_expression(
+    place: &Place<'_>,
+    owner: &str,
+    key: &str,
+    expression: &str,
+    catalogue: &Catalogue,
+    dimensions: &mut BTreeSet<&'static str>,
+) -> Vec<Problem> {
+    let resolve = |path: &str| catalogue.resolve(path);
+    let found = match references(expression, &resolve) {
+        Ok(found) => found,
+        Err(error) => {
+            let message =
+                format!("{key} of {owner} is no expression: {}", error.detail().unwrap_or("it cannot be parsed"));
+            return vec![place.problem(key, message)];
+        }
+    };
+    let mut problems = Vec::new();
+    for reference in found {
+        match reference {
+            Reference::Metric(id, statistic) => {
+                let dimension = catalogue.metric(&id).and_then(|metric| metric.dimension);
+                if statistic.is_some() && key != "culprit" {
+                    dimensions.extend(dimension);
+                }
+                let whole_metric = expression.contains("top(") || expression.contains("highest(");
+                if statistic.is_none() && !whole_metric {
+                    let message = format!("{key} of {owner} takes no statistic of {id}");
+                    let hint = format!("write {id}.mean, or one of .min .max .p95 .last .total");
+                    problems.push(place.problem(&id, message).hint(Some(hint)));
+                }
+            }
+            Reference::Unknown(name) => problems.push(unknown_name(place, owner, key, &name, catalogue)),
+            Reference::Variable(_) => {}
+        }
+    }
+    problems
+}
+
+fn check_template(place: &Place<'_>, rule: &Rule, key: &str, template: &str, catalogue: &Catalogue) -> Vec<Problem> {
+    let resolve = |path: &str| catalogue.resolve(path);
+    match template_references(template, &resolve) {
+        Ok(found) => {
+            let unknown = found.into_iter().filter_map(|reference| match reference {
+                Reference::Unknown(name) => Some(unknown_name(place, &rule.id, key, &name, catalogue)),
+                _ => None,
+            });
+            unknown.collect()
+        }
+        Err(error) => {
+            let message =
+                format!("{key} of {} is no template: {}", rule.id, error.detail().unwrap_or("it cannot be parsed"));
+            vec![place.problem(key, message)]
+        }
+    }
+}
+
+fn unknown_name(place: &Place<'_>, owner: &str, key: &str, name: &str, catalogue: &Catalogue) -> Problem {
+    let metrics = catalogue.metrics.iter().map(|metric| metric.id);
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let hint = did_you_mean(name, FUNCTIONS.iter().chain(&VARIABLES).copied().filter(|_| !name.contains('.')))
+        .or_else(|| did_you_mean(stem, metrics));
+    place.problem(name, format!("{key} of {owner} cites {name:?}, which is no metric, variable or function")).hint(hint)
+}
+
+/// Where in a file something stands.
+struct Place<'p> {
+    file: &'p SourceFile,
+    start: usize,
+}
+
+impl Place<'_> {
+    fn problem(&self, token: &str, message: String) -> Problem {
+        Problem::at(&self.file.label, &self.file.text, self.start, token, message)
+    }
+}
+
+/// Where the entry with this id begins.
+fn start_of(text: &str, id: &str) -> usize {
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let entry = line.trim_start().trim_start_matches("- ").trim_end();
+        if entry.strip_prefix("id:").is_some_and(|rest| rest.trim().trim_matches(['"', '\'']) == id) {
+            return offset;
+        }
+        offset += line.len();
+    }
+    0
+}
+
+/// Everything that is wrong anywhere, by file.
+#[must_use]
+pub fn everything(library: &Library, catalogue: &Catalogue) -> Vec<Problem> {
+    let mut problems = library.problems.clone();
+    problems.extend(library.rules.values().flat_map(|loaded| rule(loaded, library, catalogue, true)));
+    problems.extend(library.playbooks.values().flat_map(|loaded| playbook(loaded, library, catalogue)));
+    problems
+}
+
+/// Rules that no playbook uses: forgotten, unless they are in the making.
+#[must_use]
+pub fn unused(library: &Library) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let used: BTreeSet<&String> = library
+        .playbooks
+        .values()
+        .flat_map(|loaded| loaded.playbook.steps.iter().flat_map(|step| &step.rules))
+        .collect();
+    let mut unused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (id, loaded) in library.rules.iter().filter(|(id, _)| !used.contains(id)) {
+        unused.entry(&loaded.label).or_default().push(id);
+    }
+    for (label, ids) in unused {
+        problems.push(Problem::whole(label, format!("no playbook uses these rules: {}", ids.join(", "))));
+    }
+    problems
+}

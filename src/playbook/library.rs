@@ -1,0 +1,115 @@
+//! All playbooks and rules that a run can use: built-in ones, the host's (/etc/rdiag), the user's (~/.config/rdiag) and
+//! files named on the command line. A later one replaces an earlier one of the same name.
+
+use std::collections::BTreeMap;
+
+use super::suggest::did_you_mean;
+use super::{PLAYBOOKS, Playbook, PlaybookError, Problem, RULES, RuleFile, load};
+use crate::rules::Rule;
+
+/// A file as it was read.
+#[derive(Debug, Clone)]
+pub struct SourceFile {
+    /// Its path, or `built-in NAME`.
+    pub label: String,
+    /// Its text.
+    pub text: String,
+    /// Whether it holds rules rather than a playbook.
+    pub rules: bool,
+    /// Whether it is part of the program.
+    pub builtin: bool,
+}
+
+/// A playbook with the file it comes from.
+#[derive(Debug, Clone)]
+pub struct LoadedPlaybook {
+    /// The playbook.
+    pub playbook: Playbook,
+    /// Its file.
+    pub file: SourceFile,
+}
+
+/// A rule with the file it comes from.
+#[derive(Debug, Clone)]
+pub struct LoadedRule {
+    /// The rule.
+    pub rule: Rule,
+    /// Label of its file.
+    pub label: String,
+    /// Index of its file in [`Library::rule_files`].
+    pub file: usize,
+    /// `default` for built-in rules, otherwise the file.
+    pub origin: String,
+}
+
+/// Everything that was read.
+#[derive(Debug, Clone, Default)]
+pub struct Library {
+    /// By name.
+    pub playbooks: BTreeMap<String, LoadedPlaybook>,
+    /// By id.
+    pub rules: BTreeMap<String, LoadedRule>,
+    /// The files of rules.
+    pub rule_files: Vec<SourceFile>,
+    /// Files that could not be understood.
+    pub problems: Vec<Problem>,
+}
+
+impl Library {
+    /// Reads the built-in files and then `files`, in that order.
+    #[must_use]
+    pub fn read(files: Vec<SourceFile>) -> Self {
+        let embedded = |list: &[(&str, &str)], rules: bool| -> Vec<SourceFile> {
+            let file = |(name, text): &(&str, &str)| SourceFile {
+                label: format!("built-in {}{name}", if rules { "rules/" } else { "" }),
+                text: (*text).to_owned(),
+                rules,
+                builtin: true,
+            };
+            list.iter().map(file).collect()
+        };
+        let mut library = Self::default();
+        for file in embedded(RULES, true).into_iter().chain(embedded(PLAYBOOKS, false)).chain(files) {
+            library.add(file);
+        }
+        library
+    }
+
+    fn add(&mut self, file: SourceFile) {
+        if !file.rules {
+            match load::parse::<Playbook>(&file.label, &file.text) {
+                Ok(playbook) => {
+                    self.playbooks.insert(playbook.name.clone(), LoadedPlaybook { playbook, file });
+                }
+                Err(problem) => self.problems.push(problem),
+            }
+            return;
+        }
+        match load::parse::<RuleFile>(&file.label, &file.text) {
+            Ok(RuleFile(rules)) => {
+                let index = self.rule_files.len();
+                for rule in rules {
+                    let again = self.rules.get(&rule.id).is_some_and(|known| known.file == index);
+                    if again {
+                        let message = format!("the rule {} stands in this file twice", rule.id);
+                        self.problems.push(Problem::at(&file.label, &file.text, 0, &rule.id, message));
+                    }
+                    let origin = if file.builtin { "default".to_owned() } else { file.label.clone() };
+                    let loaded = LoadedRule { label: file.label.clone(), file: index, origin, rule };
+                    self.rules.insert(loaded.rule.id.clone(), loaded);
+                }
+                self.rule_files.push(file);
+            }
+            Err(problem) => self.problems.push(problem),
+        }
+    }
+
+    /// The playbook of this name.
+    pub fn playbook(&self, name: &str) -> Result<&LoadedPlaybook, PlaybookError> {
+        self.playbooks.get(name).ok_or_else(|| PlaybookError::NotFound {
+            name: name.to_owned(),
+            hint: did_you_mean(name, self.playbooks.keys().map(String::as_str))
+                .or_else(|| Some("`rdiag list playbooks` shows them; a file is given as a path, ./my.yaml".into())),
+        })
+    }
+}

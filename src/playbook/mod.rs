@@ -1,0 +1,62 @@
+//! Playbooks and rules: what they look like, where they come from, whether they hold together, and the plan that
+//! follows from one.
+
+mod builtin;
+pub mod check;
+mod error;
+mod library;
+pub mod load;
+mod plan;
+mod schema;
+pub mod suggest;
+
+pub use builtin::{PLAYBOOKS, RULES};
+pub use error::{PlaybookError, Problem};
+pub use library::{Library, LoadedPlaybook, LoadedRule, SourceFile};
+pub use plan::{Plan, PlannedStep};
+pub use schema::{FORMAT_VERSION, Override, Param, ParamType, Playbook, RuleFile, Step};
+
+use crate::model::Unit;
+
+/// What playbooks and rules may cite: the catalogue, without the collectors themselves.
+#[derive(Debug, Clone, Default)]
+pub struct Catalogue {
+    /// Collector ids.
+    pub collectors: Vec<&'static str>,
+    /// Metrics.
+    pub metrics: Vec<CatalogueMetric>,
+}
+
+/// A metric as validation needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct CatalogueMetric {
+    /// Metric id.
+    pub id: &'static str,
+    /// The collector that defines it.
+    pub collector: &'static str,
+    /// Base unit.
+    pub unit: Unit,
+    /// What its instances are.
+    pub dimension: Option<&'static str>,
+}
+
+impl Catalogue {
+    /// The metric id at the start of a dotted path.
+    #[must_use]
+    pub fn resolve(&self, path: &str) -> Option<String> {
+        let mut end = path.len();
+        loop {
+            let candidate = path.get(..end)?;
+            if self.metric(candidate).is_some() {
+                return Some(candidate.to_owned());
+            }
+            end = candidate.rfind('.')?;
+        }
+    }
+
+    /// A metric by its id.
+    #[must_use]
+    pub fn metric(&self, id: &str) -> Option<&CatalogueMetric> {
+        self.metrics.iter().find(|metric| metric.id == id)
+    }
+}

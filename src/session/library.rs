@@ -1,0 +1,103 @@
+//! Finding playbooks and rules: built in, in /etc/rdiag, in ~/.config/rdiag, and as files on the command line.
+
+use std::path::{Path, PathBuf};
+
+use crate::host::files;
+use crate::playbook::{Library, LoadedPlaybook, PlaybookError, Problem, SourceFile, check, load};
+
+/// A playbook that was asked for, with everything it may use.
+pub struct NamedPlaybook {
+    /// All playbooks and rules.
+    pub library: Library,
+    /// The one that was asked for.
+    pub loaded: LoadedPlaybook,
+    /// What is wrong with other files: worth a warning, no reason to stop.
+    pub warnings: Vec<Problem>,
+}
+
+/// The folders that are searched, the host's before the user's.
+#[must_use]
+pub fn default_folders() -> Vec<PathBuf> {
+    let config = std::env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home =
+        || std::env::var_os("HOME").filter(|value| !value.is_empty()).map(|home| PathBuf::from(home).join(".config"));
+    let mut folders = vec![PathBuf::from("/etc/rdiag")];
+    folders.extend(config.or_else(home).map(|config| config.join("rdiag")));
+    folders
+}
+
+/// Reads everything: the built-in files, `folders` (each with `*.yaml` playbooks and `rules/*.yaml`), then `files`.
+pub fn library(folders: &[PathBuf], named: &[PathBuf]) -> Result<Library, PlaybookError> {
+    let mut sources = Vec::new();
+    for folder in folders {
+        for (place, rules) in [(folder.join("rules"), true), (folder.clone(), false)] {
+            let paths = files::list_named(&place, "yaml").map_err(|source| unreadable(&place, source))?;
+            for path in paths {
+                sources.push(read(&path, rules)?);
+            }
+        }
+    }
+    for path in named {
+        let mut file = read(path, false)?;
+        file.rules = is_rule_file(&file.text);
+        sources.push(file);
+    }
+    Ok(Library::read(sources))
+}
+
+/// A file of rules is a list; a playbook is a mapping.
+fn is_rule_file(text: &str) -> bool {
+    let first =
+        text.lines().map(str::trim_end).find(|line| !line.is_empty() && !line.starts_with('#') && *line != "---");
+    first.is_some_and(|line| line.starts_with('-') || line.starts_with('['))
+}
+
+fn read(path: &Path, rules: bool) -> Result<SourceFile, PlaybookError> {
+    let bytes = files::read_named(path, load::MAX_BYTES).map_err(|source| unreadable(path, source))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        let source = std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not UTF-8 text");
+        unreadable(path, source)
+    })?;
+    Ok(SourceFile { label: path.display().to_string(), text, rules, builtin: false })
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> PlaybookError {
+    PlaybookError::Read { path: path.display().to_string(), source }
+}
+
+/// The playbook that a name or path means, checked. A path is anything with a slash or that ends in `.yaml`; rules that
+/// lie in a folder `rules` beside it come with it.
+pub fn resolve(name: &str) -> Result<NamedPlaybook, PlaybookError> {
+    let path = Path::new(name);
+    let is_path = name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml");
+    let mut named = Vec::new();
+    if is_path {
+        let beside = path.parent().unwrap_or(Path::new(".")).join("rules");
+        named.extend(files::list_named(&beside, "yaml").map_err(|source| unreadable(&beside, source))?);
+        named.push(path.to_owned());
+    }
+    let library = library(&default_folders(), &named)?;
+    let loaded = if is_path {
+        let own = library.playbooks.values().find(|loaded| loaded.file.label == path.display().to_string());
+        match own {
+            Some(loaded) => loaded.clone(),
+            None => return Err(PlaybookError::Invalid(library.problems)),
+        }
+    } else {
+        match library.playbook(name) {
+            Ok(loaded) => loaded.clone(),
+            Err(_) if !library.problems.is_empty() => return Err(PlaybookError::Invalid(library.problems)),
+            Err(error) => return Err(error),
+        }
+    };
+    let catalogue = super::catalogue();
+    let mut problems = check::playbook(&loaded, &library, &catalogue);
+    let used = loaded.playbook.steps.iter().flat_map(|step| &step.rules).filter_map(|id| library.rules.get(id));
+    // Built-in rules are proven by the test suite; their own tests need not run before every measurement.
+    problems.extend(used.flat_map(|rule| check::rule(rule, &library, &catalogue, rule.origin != "default")));
+    if !problems.is_empty() {
+        return Err(PlaybookError::Invalid(problems));
+    }
+    let warnings = library.problems.clone();
+    Ok(NamedPlaybook { library, loaded, warnings })
+}

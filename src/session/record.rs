@@ -1,0 +1,228 @@
+//! Recording one window: all its collectors side by side, each at its own cadence.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::worker::{Done, Job, Lost, Task, Worker};
+use crate::collectors::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::SharedHost;
+use crate::model::{CollectorRecord, Reason, Unavailable, Window};
+
+/// A source that takes longer than this is left behind.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Levels are read this often within an interval.
+const GAUGES_PER_INTERVAL: u32 = 4;
+
+/// What a window is to hold.
+pub(super) struct WindowSpec {
+    pub(super) steps: Vec<String>,
+    pub(super) collectors: Vec<&'static CollectorDef>,
+    pub(super) duration: f64,
+    pub(super) interval: f64,
+}
+
+/// A collector at work.
+struct Slot {
+    def: &'static CollectorDef,
+    sink: Sink,
+    /// With the worker while a sample is late.
+    state: Option<Box<dyn Collect>>,
+    late: Option<Worker>,
+    dead: bool,
+    took: f64,
+}
+
+/// The cost of each collector in wall-clock seconds.
+pub(super) type Costs = BTreeMap<String, f64>;
+
+/// Records one window; `run_began` is the monotonic start of the run.
+pub(super) fn window(
+    host: &SharedHost,
+    spec: &WindowSpec,
+    run_began: f64,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(f64),
+) -> std::io::Result<(Window, bool, Costs)> {
+    let mut recorder =
+        Recorder { host, worker: Worker::start(host)?, slots: Vec::new(), began: 0.0, interval: spec.interval };
+    for def in &spec.collectors {
+        let sink = Sink::new(def.series);
+        recorder.slots.push(Slot { def, sink, state: Some((def.start)(host)), late: None, dead: false, took: 0.0 });
+    }
+    host.wait(0.0, 0, &AtomicBool::new(false));
+    let began = host.now();
+    let suspended = host.suspended();
+    recorder.began = began;
+    let ticks = match host.recorded_instants() {
+        Some(instants) => instants.saturating_sub(1),
+        None => ((spec.duration / spec.interval).round() as usize).max(1),
+    };
+    let mut completed = true;
+    let mut tick = 0;
+    recorder.sample(|_| true)?;
+    while tick < ticks {
+        if !recorder.gauges(tick, stop)? {
+            completed = false;
+            break;
+        }
+        tick += 1;
+        if !host.wait(began + tick as f64 * spec.interval, tick, stop) {
+            completed = false;
+            break;
+        }
+        // On a host too slow to keep up, what is overdue is left out and counted.
+        let overdue = ((host.now() - began) / spec.interval).floor() as usize;
+        if !host.is_recorded() && overdue > tick && tick < ticks {
+            recorder.missed((overdue.min(ticks) - tick) as u32);
+            tick = overdue.min(ticks);
+        }
+        progress(tick as f64 / ticks.max(1) as f64);
+        let last = tick == ticks;
+        recorder.sample(|cadence| last || cadence != Cadence::Ends)?;
+    }
+    if !completed {
+        recorder.sample(|_| true)?;
+    }
+    let seconds = host.now() - began;
+    recorder.finish()?;
+    let mut costs = Costs::new();
+    let mut collectors = BTreeMap::new();
+    for slot in recorder.slots {
+        costs.insert(slot.def.id.to_owned(), slot.took);
+        collectors.insert(slot.def.id.to_owned(), slot.sink.into_record());
+    }
+    let window = Window {
+        steps: spec.steps.clone(),
+        begins: began - run_began,
+        seconds,
+        interval_seconds: nominal_interval(host, spec.interval),
+        suspended_seconds: (host.suspended() - suspended).max(0.0),
+        collectors,
+    };
+    Ok((window, completed, costs))
+}
+
+/// On a recorded tree the distance of its instants; otherwise what was asked for.
+fn nominal_interval(host: &SharedHost, asked: f64) -> f64 {
+    let times = host.spec().map(|spec| spec.times.as_slice()).unwrap_or_default();
+    match (times.first(), times.last()) {
+        (Some(first), Some(last)) if times.len() > 1 && last > first => (last - first) / (times.len() - 1) as f64,
+        _ => asked,
+    }
+}
+
+struct Recorder<'h> {
+    host: &'h SharedHost,
+    worker: Worker,
+    slots: Vec<Slot>,
+    began: f64,
+    interval: f64,
+}
+
+impl Recorder<'_> {
+    /// One sample of every collector with such a cadence.
+    fn sample(&mut self, wanted: impl Fn(Cadence) -> bool) -> std::io::Result<()> {
+        for at in 0..self.slots.len() {
+            if self.slots.get(at).is_some_and(|slot| wanted(slot.def.cadence)) {
+                self.ask(at, Task::Sample)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The extra readings of levels between this tick and the next; `false` when the run is to stop.
+    fn gauges(&mut self, tick: usize, stop: &AtomicBool) -> std::io::Result<bool> {
+        let any = self.slots.iter().any(|slot| slot.def.cadence == Cadence::Gauge && !slot.dead);
+        if self.host.is_recorded() || !any {
+            return Ok(true);
+        }
+        for k in 1..GAUGES_PER_INTERVAL {
+            // Without jitter a periodic load would be seen always or never.
+            let jitter = (self.host.now() * 1e6) % 1.0 * 0.5 - 0.25;
+            let offset = (f64::from(k) + jitter) / f64::from(GAUGES_PER_INTERVAL);
+            if !self.host.wait(self.began + (tick as f64 + offset) * self.interval, tick, stop) {
+                return Ok(false);
+            }
+            self.sample(|cadence| cadence == Cadence::Gauge)?;
+        }
+        Ok(true)
+    }
+
+    fn missed(&mut self, count: u32) {
+        for slot in self.slots.iter().filter(|slot| slot.def.cadence == Cadence::Interval) {
+            slot.sink.with_record(|record| record.missed += count);
+        }
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        for at in 0..self.slots.len() {
+            self.ask(at, Task::Finish)?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, at: usize, task: Task) -> std::io::Result<()> {
+        let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
+        let outcome = match (slot.late.take(), slot.state.take()) {
+            (Some(worker), _) => {
+                let outcome = worker.wait(Duration::ZERO);
+                if outcome.as_ref().err() == Some(&Lost::Late) {
+                    slot.late = Some(worker);
+                    slot.sink.with_record(|record| record.missed += 1);
+                    return Ok(());
+                }
+                outcome
+            }
+            (None, Some(state)) if !slot.dead => {
+                self.worker.run(Job { state, sink: slot.sink.clone(), task }, PATIENCE)
+            }
+            _ => return Ok(()),
+        };
+        match outcome {
+            Ok(done) => settle(slot, done, task, self.began, self.interval),
+            Err(lost) => {
+                let stuck = std::mem::replace(&mut self.worker, Worker::start(self.host)?);
+                let gap = match lost {
+                    Lost::Late => {
+                        slot.late = Some(stuck);
+                        let why = format!("{} did not answer within {} s", slot.def.id, PATIENCE.as_secs());
+                        Unavailable::new(Reason::Hung, why)
+                    }
+                    Lost::Crashed => {
+                        slot.dead = true;
+                        let why = format!("{} failed on what it read; this is a defect of rdiag", slot.def.id);
+                        Unavailable::new(Reason::Malformed, why).with_remedy("please report it with the recording")
+                    }
+                };
+                slot.sink.with_record(|record| {
+                    record.unavailable = Some(gap);
+                    // What came before stays; each series must have one value per time.
+                    let samples = record.times.len();
+                    record.series.iter_mut().for_each(|series| series.values.truncate(samples));
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a collector back and enters what it read.
+fn settle(slot: &mut Slot, done: Done, task: Task, began: f64, interval: f64) {
+    let took = (done.ended - done.began).max(0.0);
+    slot.took += took;
+    slot.state = Some(done.state);
+    if task == Task::Finish {
+        return;
+    }
+    let middle = f64::midpoint(done.began, done.ended) - began;
+    slot.sink.end_sample(middle, took > 0.05 * interval);
+    let result = done.result;
+    slot.sink.with_record(|record: &mut CollectorRecord| match result {
+        Ok(()) if record.unavailable.as_ref().is_some_and(|gap| gap.reason == Reason::Hung) => {
+            record.unavailable = None
+        }
+        Ok(()) => {}
+        Err(gap) => record.unavailable = Some(gap),
+    });
+}

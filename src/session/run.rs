@@ -1,0 +1,95 @@
+//! A whole run: the first window, then drill-downs as long as conditions hold.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::analyze::{Analysis, analyze};
+use super::record::{self, WindowSpec};
+use crate::collectors;
+use crate::host::{SharedHost, own_usage};
+use crate::model::Recording;
+use crate::model::recording::{FORMAT_VERSION, Overhead, Tool};
+use crate::playbook::{Plan, PlannedStep};
+
+/// What a run gives.
+pub struct Run {
+    /// Everything that was seen.
+    pub recording: Recording,
+    /// What follows from it.
+    pub analysis: Analysis,
+}
+
+/// Whoever wants to know how far a run is.
+pub trait Observer {
+    /// A window begins: which steps it serves, how long it takes, and whether it is a drill-down.
+    fn window(&mut self, steps: &[&PlannedStep], seconds: f64, drill_down: bool);
+    /// This share of the window has passed.
+    fn progress(&mut self, share: f64);
+    /// The window has ended.
+    fn window_ended(&mut self);
+}
+
+/// Runs a plan on a host. `stop` ends the current window early; what was read until then is kept.
+pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn Observer) -> io::Result<Run> {
+    let (cpu_before, _) = own_usage();
+    let began = host.now();
+    let mut recording = Recording {
+        format_version: FORMAT_VERSION,
+        tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
+        playbook: plan.playbook.name.clone(),
+        params: plan.params.clone(),
+        host: host.facts().clone(),
+        started: host.wall_clock(),
+        windows: Vec::new(),
+        interrupted: false,
+        overhead: Overhead::default(),
+    };
+    let mut costs: BTreeMap<String, f64> = BTreeMap::new();
+    for level in 0..plan.windows.len() {
+        let steps: Vec<&PlannedStep> = match level {
+            0 => plan.windows.first().into_iter().flatten().collect(),
+            _ => {
+                let so_far = analyze(&recording, plan);
+                plan.windows.get(level).into_iter().flatten().filter(|planned| so_far.wants(&planned.step)).collect()
+            }
+        };
+        if steps.is_empty() {
+            continue;
+        }
+        let spec = WindowSpec {
+            steps: steps.iter().map(|planned| planned.step.id.clone()).collect(),
+            collectors: collectors_for(&steps),
+            duration: plan.duration,
+            interval: plan.interval,
+        };
+        observer.window(&steps, plan.duration, level > 0);
+        let (window, completed, took) =
+            record::window(host, &spec, began, stop, &mut |share| observer.progress(share))?;
+        observer.window_ended();
+        recording.windows.push(window);
+        for (collector, seconds) in took {
+            *costs.entry(collector).or_default() += seconds;
+        }
+        if !completed || stop.load(Ordering::Relaxed) {
+            recording.interrupted = true;
+            break;
+        }
+    }
+    let (cpu_after, peak) = own_usage();
+    let elapsed = recording.windows.iter().map(|window| window.seconds).sum::<f64>().max(1e-9);
+    recording.overhead = Overhead {
+        cpu_seconds: cpu_after - cpu_before,
+        cpu_ratio: (cpu_after - cpu_before) / elapsed,
+        max_resident_bytes: peak,
+        collectors: costs,
+    };
+    let analysis = analyze(&recording, plan);
+    Ok(Run { recording, analysis })
+}
+
+/// The collectors of some steps, each once.
+fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors::CollectorDef> {
+    let wanted = |id: &str| steps.iter().any(|planned| planned.step.collect.iter().any(|name| name == id));
+    collectors::ALL.iter().copied().filter(|def| wanted(def.id)).collect()
+}

@@ -1,0 +1,93 @@
+//! Recordings on disk: JSON under gzip.
+
+use std::io::{self, Read as _, Write};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::model::Recording;
+use crate::model::recording::FORMAT_VERSION;
+
+/// A recording is never larger unpacked; a gzip bomb is.
+const MAX_BYTES: u64 = 512 << 20;
+
+/// A recording that cannot be used.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// It ends too early.
+    #[error("it is cut off: the file is incomplete, so copy it again")]
+    Truncated,
+    /// It is something else.
+    #[error("it is no recording of rdiag: {0}")]
+    Foreign(String),
+    /// It comes from another format version.
+    #[error("it has format version {found}, and this rdiag reads {FORMAT_VERSION}; use a newer rdiag")]
+    Version {
+        /// What it says.
+        found: u64,
+    },
+    /// It would fill the memory.
+    #[error("it is larger than 512 MiB unpacked")]
+    TooLarge,
+    /// The disk or the system failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Writes a recording.
+pub fn write_recording(recording: &Recording, to: &mut dyn Write) -> io::Result<()> {
+    let mut gzip = GzEncoder::new(to, Compression::new(4));
+    serde_json::to_writer(&mut gzip, recording)?;
+    gzip.finish()?;
+    Ok(())
+}
+
+/// Reads a recording, packed or plain.
+pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
+    let mut text = Vec::new();
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let read = GzDecoder::new(bytes).take(MAX_BYTES + 1).read_to_end(&mut text);
+        match read {
+            Ok(size) if size as u64 > MAX_BYTES => return Err(StoreError::TooLarge),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(StoreError::Truncated),
+            Err(error) => return Err(StoreError::Foreign(error.to_string())),
+        }
+    } else {
+        text.extend_from_slice(bytes);
+    }
+    #[derive(Deserialize)]
+    struct Version {
+        format_version: Option<u64>,
+        windows: Option<serde::de::IgnoredAny>,
+    }
+    let head: Version = serde_json::from_slice(&text).map_err(|error| judge(&error))?;
+    match (head.format_version, head.windows) {
+        (Some(found), Some(_)) if found != u64::from(FORMAT_VERSION) => return Err(StoreError::Version { found }),
+        (Some(_), Some(_)) => {}
+        _ => return Err(StoreError::Foreign("it has no format_version and windows".into())),
+    }
+    serde_json::from_slice(&text).map_err(|error| judge(&error))
+}
+
+fn judge(error: &serde_json::Error) -> StoreError {
+    if error.is_eof() { StoreError::Truncated } else { StoreError::Foreign(error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_and_truncated_files_are_told_apart() {
+        assert!(matches!(read_recording(b"{}"), Err(StoreError::Foreign(_))));
+        assert!(matches!(read_recording(b"PK\x03\x04"), Err(StoreError::Foreign(_))));
+        assert!(matches!(read_recording(b"{\"format_version\": 1, \"win"), Err(StoreError::Truncated)));
+        let future = br#"{"format_version": 99, "windows": []}"#;
+        assert!(matches!(read_recording(future), Err(StoreError::Version { found: 99 })));
+        assert!(matches!(read_recording(&[0x1f, 0x8b, 8, 0]), Err(StoreError::Truncated)));
+    }
+}

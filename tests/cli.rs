@@ -1,0 +1,169 @@
+//! The command line as scripts use it.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::support::{path, rdiag};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_format_on_stdout_is_alone_there() {
+    let output =
+        rdiag().args(["run", "use-method", "--duration", "300ms", "--format", "json", "--out", "-"]).output().unwrap();
+    assert!(output.status.success());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["format_version"], 1);
+}
+
+#[test]
+fn two_formats_on_stdout_are_refused_before_anything_is_measured() {
+    let output = rdiag().args(["run", "use-method", "--format", "json,md", "--out", "-"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--format must name exactly one"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn an_unknown_playbook_is_a_usage_error_with_a_suggestion() {
+    let output = rdiag().args(["run", "use-metod"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("did you mean `use-method`?"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_written_is_found_before_the_window_starts() {
+    let begun = std::time::Instant::now();
+    let output =
+        rdiag().args(["run", "use-method", "--duration", "30s", "--out", "/proc/rdiag-test"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert!(begun.elapsed().as_secs() < 10);
+    assert!(text(&output.stderr).contains("preparing the output folder /proc/rdiag-test"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn files_are_private_to_the_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("new");
+    rdiag().args(["run", "use-method", "--duration", "300ms", "--out"]).arg(&out).assert().success();
+    for name in ["report.html", "report.md", "report.json", "recording.json.gz"] {
+        let mode = std::fs::metadata(out.join(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{name}");
+    }
+    assert_eq!(std::fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn an_existing_link_is_replaced_and_never_written_through() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = folder.path().join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    std::os::unix::fs::symlink(&victim, out.join("report.json")).unwrap();
+    rdiag().args(["run", "use-method", "--duration", "300ms", "--out"]).arg(&out).assert().success();
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+    assert!(!out.join("report.json").symlink_metadata().unwrap().file_type().is_symlink());
+}
+
+#[test]
+fn broken_recordings_and_reports_are_clear_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("r");
+    for (bytes, message) in [(&b"{\"a\": 1}"[..], "no recording of rdiag"), (&b"\x1f\x8b\x08\x00"[..], "cut off")] {
+        std::fs::write(&file, bytes).unwrap();
+        let output = rdiag().arg("analyze").arg(&file).output().unwrap();
+        assert_eq!(output.status.code(), Some(4));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+    std::fs::write(&file, "{}").unwrap();
+    let output = rdiag().arg("report").arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let missing = rdiag().args(["analyze", "/nonexistent/recording"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(4));
+}
+
+#[test]
+fn everything_shipped_passes_the_check() {
+    let output = rdiag().arg("check").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn every_valid_playbook_passes_and_every_invalid_one_fails_with_its_message() {
+    let list = |folder: &str| -> Vec<_> {
+        let mut paths: Vec<_> = std::fs::read_dir(path(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        paths.sort();
+        assert!(!paths.is_empty(), "{folder} is empty");
+        paths
+    };
+    for file in list("tests/playbooks/valid") {
+        let output = rdiag().arg("check").arg(&file).output().unwrap();
+        assert!(output.status.success(), "{}: {}", file.display(), text(&output.stdout));
+    }
+    for file in list("tests/playbooks/invalid") {
+        let expected =
+            std::fs::read_to_string(file.with_extension("expected")).expect("each invalid file has its message");
+        let output = rdiag().arg("check").arg(&file).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", file.display());
+        let shown = text(&output.stdout).replace(&file.parent().unwrap().display().to_string(), "");
+        for line in expected.lines().filter(|line| !line.is_empty()) {
+            assert!(shown.contains(line), "{} lacks {line:?}:\n{shown}", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_list_has_a_json_form() {
+    for kind in ["playbooks", "rules", "metrics", "collectors"] {
+        let output = rdiag().args(["list", kind, "--json"]).output().unwrap();
+        let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(!list.as_array().unwrap().is_empty(), "{kind}");
+    }
+}
+
+#[test]
+fn everything_listed_is_explained() {
+    for kind in ["playbooks", "rules", "metrics", "collectors"] {
+        let output = rdiag().args(["list", kind]).output().unwrap();
+        for line in text(&output.stdout).lines() {
+            let id = line.split_whitespace().next().unwrap();
+            let explained = rdiag().args(["explain", id]).output().unwrap();
+            assert!(explained.status.success(), "{id}: {}", text(&explained.stderr));
+        }
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let status = std::process::Command::new("sh")
+        .arg("-c")
+        .arg(format!(
+            "{} list metrics | head -n 1; exit ${{PIPESTATUS:-0}}",
+            assert_cmd::cargo::cargo_bin!("rdiag").display()
+        ))
+        .output()
+        .unwrap();
+    assert!(status.stderr.is_empty(), "{}", text(&status.stderr));
+}
+
+#[test]
+fn an_interrupted_run_reports_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("rdiag"))
+        .args(["run", "use-method", "--duration", "60s", "--no-guided", "--out"])
+        .arg(&out)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["window"]["interrupted"], true);
+}

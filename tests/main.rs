@@ -1,0 +1,25 @@
+//! Integration tests, all on the shipped binary. Those that need more than a laptop gives are ignored with the need as
+//! the reason, and run by `.ci/run`: `cargo test -- --ignored --test-threads=1`.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::print_stdout,
+    unreachable_pub,
+    reason = "tests start programs and read files as a user would, and fail by panicking"
+)]
+
+mod cli;
+mod layering;
+mod replay;
+mod schema;
+#[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]
+#[allow(dead_code, reason = "the same")]
+mod support;
+
+#[path = "privileged/mod.rs"]
+mod privileged;

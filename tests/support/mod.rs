@@ -1,0 +1,149 @@
+//! What tests share: running the shipped binary, reading its report, and saying what a test needs.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+/// The shipped binary, in an environment without the user's own playbooks.
+pub fn rdiag() -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("rdiag"));
+    command.env("XDG_CONFIG_HOME", "/nonexistent").env("NO_COLOR", "1").env_remove("RUST_BACKTRACE");
+    command.timeout(Duration::from_secs(120));
+    command
+}
+
+/// A path below the package's root.
+pub fn path(below: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(below)
+}
+
+/// The report of use-method on this machine.
+pub fn live_report(seconds: u32) -> Value {
+    let duration = format!("{seconds}s");
+    report_of(&["run", "use-method", "--duration", &duration, "--format", "json", "--out", "-"])
+}
+
+/// The report of use-method on a recorded host tree.
+pub fn recorded_report(story: &str) -> Value {
+    let root = path("tests/fixtures/hosts").join(story);
+    report_of(&["run", "use-method", "--root", &root.display().to_string(), "--format", "json", "--out", "-"])
+}
+
+fn report_of(args: &[&str]) -> Value {
+    let output = rdiag().args(args).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "rdiag {args:?} failed: {stderr}");
+    serde_json::from_slice(&output.stdout).expect("stdout holds JSON and nothing else")
+}
+
+/// The findings of a rule.
+pub fn findings<'r>(report: &'r Value, id: &str) -> Vec<&'r Value> {
+    report["findings"].as_array().unwrap().iter().filter(|finding| finding["id"] == id).collect()
+}
+
+/// The finding of a rule for one instance (or the whole host).
+pub fn finding<'r>(report: &'r Value, id: &str, instance: Option<&str>) -> &'r Value {
+    let all = findings(report, id);
+    let found = all.iter().find(|finding| finding["instance"].as_str() == instance);
+    found.unwrap_or_else(|| panic!("no finding {id} for {instance:?}; there are {all:#?}"))
+}
+
+/// Fails if any rule but those named raised a warning or worse. Use `resource.` to allow a whole resource.
+pub fn assert_nothing_else_fired(report: &Value, allowed: &[&str]) {
+    let fired = report["findings"].as_array().unwrap().iter().filter(|finding| {
+        let id = finding["id"].as_str().unwrap();
+        let bad = ["warning", "critical"].contains(&finding["status"].as_str().unwrap());
+        bad && !allowed.iter().any(|name| *name == id || (name.ends_with('.') && id.starts_with(name)))
+    });
+    let summaries: Vec<String> =
+        fired.map(|finding| format!("{} {}: {}", finding["id"], finding["status"], finding["summary"])).collect();
+    assert!(summaries.is_empty(), "false alarms:\n{}", summaries.join("\n"));
+}
+
+/// What a test needs beyond an ordinary user's laptop.
+pub enum Need {
+    /// Effective user id 0.
+    Root,
+    /// A program on PATH.
+    Tool(&'static str),
+    /// A file or directory that must exist.
+    Path(&'static str),
+}
+
+/// Whether all needs are met; says loudly which one is not.
+#[must_use]
+pub fn has(needs: &[Need]) -> bool {
+    let missing = needs.iter().find_map(|need| match need {
+        Need::Root => (!is_root()).then(|| "root".to_owned()),
+        Need::Tool(name) => (!on_path(name)).then(|| format!("the program {name}")),
+        Need::Path(path) => (!Path::new(path).exists()).then(|| (*path).to_owned()),
+    });
+    if let Some(missing) = &missing {
+        let name = std::thread::current().name().unwrap_or("a test").to_owned();
+        println!("SKIPPED {name}: needs {missing}");
+        // The test harness swallows stdout of passing tests; this goes past it, so that the summary can count it.
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), "SKIPPED {name}: needs {missing}");
+    }
+    missing.is_none()
+}
+
+pub fn is_root() -> bool {
+    std::fs::read_to_string("/proc/self/status").unwrap_or_default().lines().any(|line| line.starts_with("Uid:\t0\t0"))
+}
+
+fn on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).exists())
+}
+
+/// Faults are induced one at a time: each would be another's false alarm.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A load that ends with the test, whatever happens in it.
+pub struct Load(Vec<std::process::Child>);
+
+impl Load {
+    /// Starts `count` processes of one command line.
+    pub fn start(count: usize, program: &str, args: &[&str]) -> Self {
+        let child = || {
+            let mut command = std::process::Command::new(program);
+            command.args(args).stdin(std::process::Stdio::null());
+            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+            command.spawn().unwrap_or_else(|error| panic!("starting {program}: {error}"))
+        };
+        Self((0..count).map(|_| child()).collect())
+    }
+
+    /// The process ids.
+    pub fn pids(&self) -> Vec<u32> {
+        self.0.iter().map(std::process::Child::id).collect()
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Waits until something holds, at most `seconds`.
+pub fn wait_until(seconds: u64, mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
