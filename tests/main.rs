@@ -6,7 +6,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::indexing_slicing,
     clippy::string_slice,
     clippy::print_stdout,
     unreachable_pub,
