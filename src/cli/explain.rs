@@ -136,6 +136,7 @@ fn describe(formula: &Formula) -> String {
         Per::LevelOf(of) => format!("level of {sum} per level of {}", terms(of)),
         Per::Process(field) => format!("{field:?} of each process over the window"),
         Per::ProcessRate(field) => format!("{field:?} of each process per second"),
+        Per::KernelThreads(prefix, field) => format!("{field:?} of the kernel threads {prefix}*"),
         Per::WaitOfTasks => "run-queue delay per delay and run time, summed over the processes seen".to_owned(),
     };
     if formula.floor > 0.0 { format!("{text}, if that changed by at least {}", formula.floor) } else { text }
