@@ -47,7 +47,11 @@ fn sources() -> Vec<(String, String)> {
         (name, text.split("#[cfg(test)]\nmod ").next().unwrap_or("").to_owned())
     };
     // Unit tests may look further than the code they test.
-    files.into_iter().map(read).filter(|(name, _)| !name.ends_with("tests.rs") && !name.ends_with("testing.rs")).collect()
+    files
+        .into_iter()
+        .map(read)
+        .filter(|(name, _)| !name.ends_with("tests.rs") && !name.ends_with("testing.rs"))
+        .collect()
 }
 
 #[test]
