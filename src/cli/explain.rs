@@ -134,6 +134,7 @@ fn describe(formula: &Formula) -> String {
         Per::Nothing => format!("change of {sum}"),
         Per::Level => format!("level of {sum}"),
         Per::LevelOf(of) => format!("level of {sum} per level of {}", terms(of)),
+        Per::Capacity(of) => format!("change of {sum} per second, per level of {}", terms(of)),
         Per::Process(field) => format!("{field:?} of each process over the window"),
         Per::ProcessRate(field) => format!("{field:?} of each process per second"),
         Per::KernelThreads(prefix, field) => format!("{field:?} of the kernel threads {prefix}*"),

@@ -3,19 +3,25 @@
 //! To add one: write `name.rs` with a `pub static COLLECTOR: CollectorDef`, and add its line to [`ALL`].
 //! A test fails when a file is not registered, a series or metric id is used twice, or a metric cites an unknown series.
 
+mod conntrack;
 mod cpu_stat;
 mod cpu_topology;
 mod diskstats;
+mod interfaces;
 mod interrupts;
 mod kernel_log;
 mod loadavg;
 mod meminfo;
+mod neighbours;
 mod numa;
 mod processes;
 mod psi;
 mod schedstat;
 mod sink;
+mod sockets;
+mod softnet;
 mod swaps;
+mod tcp_udp;
 #[cfg(test)]
 mod testing;
 mod vmstat;
@@ -29,18 +35,24 @@ use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
 pub static ALL: &[&CollectorDef] = &[
+    &conntrack::COLLECTOR,
     &cpu_stat::COLLECTOR,
     &cpu_topology::COLLECTOR,
     &diskstats::COLLECTOR,
+    &interfaces::COLLECTOR,
     &interrupts::COLLECTOR,
     &kernel_log::COLLECTOR,
     &loadavg::COLLECTOR,
     &meminfo::COLLECTOR,
+    &neighbours::COLLECTOR,
     &numa::COLLECTOR,
     &processes::COLLECTOR,
     &psi::COLLECTOR,
     &schedstat::COLLECTOR,
+    &sockets::COLLECTOR,
+    &softnet::COLLECTOR,
     &swaps::COLLECTOR,
+    &tcp_udp::COLLECTOR,
     &vmstat::COLLECTOR,
     &zoneinfo::COLLECTOR,
     &zram::COLLECTOR,
@@ -162,7 +174,7 @@ mod tests {
             assert!(!metric.sources.is_empty(), "{id} has no source");
             for formula in metric.sources {
                 let divisor = match formula.per {
-                    Per::Change(terms) | Per::LevelOf(terms) => terms,
+                    Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) => terms,
                     _ => &[],
                 };
                 for term in formula.sum.iter().chain(divisor) {

@@ -1,11 +1,11 @@
 //! Recorded trees in a temporary directory, for the tests of collectors.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::{Cadence, CollectorDef, Sink};
-use crate::host::{Host, HostSpec};
-use crate::model::{CollectorRecord, Metrics, Reading, Stats, Unavailable, Window};
+use crate::host::{Fault, Host, HostSpec};
+use crate::model::{CollectorRecord, Metrics, Reading, Reason, Stats, Unavailable, Window};
 
 /// A recorded tree that a test writes file by file.
 pub(super) struct Story {
@@ -27,6 +27,39 @@ impl Story {
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
         write(&place, text.as_ref());
         self
+    }
+
+    /// Begins another instant, one second after the latest.
+    pub(super) fn next(&mut self) -> &Self {
+        let next = self.spec.times.last().map_or(0.0, |time| time + 1.0);
+        self.spec.times.push(next);
+        self
+    }
+
+    /// Writes a file as it stands from the latest instant on.
+    pub(super) fn put(&self, path: &str, text: impl AsRef<[u8]>) -> &Self {
+        write(&self.place(path), text.as_ref());
+        self
+    }
+
+    /// Makes a symbolic link as it stands from the latest instant on.
+    pub(super) fn link(&self, path: &str, target: &str) -> &Self {
+        std::os::unix::fs::symlink(target, self.place(path)).unwrap();
+        self
+    }
+
+    /// Lets a file fail from the latest instant on.
+    pub(super) fn fault(&mut self, path: &str, fails: Reason) -> &Self {
+        let from = self.spec.times.len().saturating_sub(1);
+        self.spec.faults.push(Fault { path: path.to_owned(), fails, from });
+        self
+    }
+
+    fn place(&self, path: &str) -> PathBuf {
+        let instant = self.spec.times.len().saturating_sub(1);
+        let place = self.root.path().join(format!("t{instant}")).join(path);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        place
     }
 
     /// The host that this tree shows.

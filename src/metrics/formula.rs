@@ -25,7 +25,7 @@ pub(super) fn evaluate(table: &Table<'_>, collector: &str, formula: &Formula) ->
         return Err(missing(table, collector, formula));
     };
     let divisor = match formula.per {
-        Per::Change(terms) | Per::LevelOf(terms) => terms,
+        Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) => terms,
         _ => &[],
     };
     for term in formula.sum.iter().chain(divisor) {
@@ -98,9 +98,10 @@ fn instance(
     let Some(record) = record else { return Err(missing(table, collector, formula)) };
     match formula.per {
         Per::Level | Per::LevelOf(_) => levels(table, record, &over, &under, matches!(formula.per, Per::LevelOf(_))),
-        Per::Second => changes(table, record, name, &over, None, Quotient::Rate, formula.floor),
-        Per::Nothing => changes(table, record, name, &over, None, Quotient::Total, formula.floor),
-        _ => changes(table, record, name, &over, Some(&under), Quotient::Rate, formula.floor),
+        Per::Second => changes(table, record, name, &over, &Under::Time, Quotient::Rate, formula.floor),
+        Per::Nothing => changes(table, record, name, &over, &Under::Time, Quotient::Total, formula.floor),
+        Per::Capacity(_) => changes(table, record, name, &over, &Under::Level(under), Quotient::Rate, formula.floor),
+        _ => changes(table, record, name, &over, &Under::Change(under), Quotient::Rate, formula.floor),
     }
     .map_err(|gap| explain(table, collector, formula, name, gap))
 }
@@ -117,12 +118,29 @@ pub(super) enum Quotient {
     Total,
 }
 
+/// What the change of a sum is divided by.
+enum Under<'s> {
+    Time,
+    Change(Vec<(f64, &'s Series)>),
+    /// A level times the time for which it held; the level at the end of a sub-window stands for all of it.
+    Level(Vec<(f64, &'s Series)>),
+}
+
+impl<'s> Under<'s> {
+    fn terms(&self) -> &[(f64, &'s Series)] {
+        match self {
+            Self::Time => &[],
+            Self::Change(terms) | Self::Level(terms) => terms,
+        }
+    }
+}
+
 fn changes(
     table: &Table<'_>,
     record: &CollectorRecord,
     name: &str,
     over: &[(f64, &Series)],
-    under: Option<&[(f64, &Series)]>,
+    under: &Under<'_>,
     quotient: Quotient,
     floor: f64,
 ) -> Result<Stats, Unavailable> {
@@ -137,7 +155,7 @@ fn changes(
     let mut discarded = 0;
     let mut last_seen: Option<usize> = None;
     for at in 0..record.times.len() {
-        let present = over.iter().chain(under.into_iter().flatten()).all(|(_, s)| value(s, at).is_some());
+        let present = over.iter().chain(under.terms()).all(|(_, s)| value(s, at).is_some());
         if !present {
             continue;
         }
@@ -145,7 +163,11 @@ fn changes(
             let replaced = identity.is_some_and(|series| value(series, before) != value(series, at));
             let change = |terms: &[(f64, &Series)]| sum_of_changes(terms, before, at);
             let (from, to) = (time(record, before), time(record, at));
-            let per = under.map_or(Some(to - from), change);
+            let per = match under {
+                Under::Time => Some(to - from),
+                Under::Change(terms) => change(terms),
+                Under::Level(terms) => sum_of_levels(terms, at).map(|level| level * (to - from)),
+            };
             match (replaced, change(over), per) {
                 (false, Some(over), Some(under)) if to > from => parts.push(Part { from, to, over, under }),
                 _ => discarded += 1,
@@ -170,6 +192,10 @@ fn sum_of_changes(terms: &[(f64, &Series)], before: usize, at: usize) -> Option<
         }
     }
     Some(sum)
+}
+
+fn sum_of_levels(terms: &[(f64, &Series)], at: usize) -> Option<f64> {
+    terms.iter().try_fold(0.0, |sum, (weight, series)| Some(sum + weight * value(series, at)?.as_f64()))
 }
 
 /// Statistics of a quotient over its parts.
@@ -234,12 +260,9 @@ fn levels(
     let mut sums = vec![(0.0, 0_u32); count];
     let mut capacity_is_zero = false;
     for at in 0..record.times.len() {
-        let level = |terms: &[(f64, &Series)]| -> Option<f64> {
-            terms.iter().try_fold(0.0, |sum, (weight, series)| Some(sum + weight * value(series, at)?.as_f64()))
-        };
-        let Some(mut level_now) = level(over) else { continue };
+        let Some(mut level_now) = sum_of_levels(over, at) else { continue };
         if divided {
-            match level(under) {
+            match sum_of_levels(under, at) {
                 Some(capacity) if capacity > 0.0 => level_now /= capacity,
                 Some(_) => {
                     capacity_is_zero = true;

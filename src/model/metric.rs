@@ -95,6 +95,8 @@ pub enum Per {
     Second,
     /// Change of one sum per change of another.
     Change(&'static [Term]),
+    /// Change per what a level, itself a rate (bytes per second of a link), allows in the same time.
+    Capacity(&'static [Term]),
     /// The change itself; the window's figure is the total.
     Nothing,
     /// The level itself: no change is taken.
@@ -169,6 +171,12 @@ impl Formula {
     #[must_use]
     pub const fn ratio(sum: &'static [Term], per: &'static [Term]) -> Self {
         Self { sum, per: Per::Change(per), floor: 0.0 }
+    }
+
+    /// Change per second, per a level that is itself a rate: the share of a link's or quota's speed.
+    #[must_use]
+    pub const fn of_capacity(sum: &'static [Term], capacity: &'static [Term]) -> Self {
+        Self { sum, per: Per::Capacity(capacity), floor: 0.0 }
     }
 
     /// A level.

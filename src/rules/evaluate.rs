@@ -32,6 +32,8 @@ pub struct Judge<'s> {
 
 /// What the expressions of a rule refer to.
 struct Needs {
+    /// Cited by `value`: their instances are the ones that are judged.
+    judged: BTreeSet<String>,
     /// Without these there is no verdict: metric and statistic.
     required: BTreeSet<String>,
     /// Cited by sentences, `applies`, `unless` or `culprit` only.
@@ -62,7 +64,10 @@ impl<'s> Judge<'s> {
         };
         let mut instances = BTreeSet::new();
         let mut gap = None;
-        for id in &needs.required {
+        // Instances are those of the judged value: what a condition cites besides may have more of them (all interfaces,
+        // where only devices are judged).
+        let of_value = needs.judged.iter().any(|id| self.dimension_of(id).is_some());
+        for id in if of_value { &needs.judged } else { &needs.required } {
             match self.scope.metrics.readings.get(id) {
                 Some(Reading::Measured { dimension: Some(of), instances: found, .. }) if *of == dimension => {
                     instances.extend(found.keys().filter(|name| *name != "(others)"));
@@ -92,13 +97,18 @@ impl<'s> Judge<'s> {
 
     fn needs(&self, rule: &Rule) -> Result<Needs, String> {
         let resolve = |path: &str| self.resolve(path);
-        let mut needs = Needs { required: BTreeSet::new(), optional: BTreeSet::new() };
+        let mut needs = Needs { judged: BTreeSet::new(), required: BTreeSet::new(), optional: BTreeSet::new() };
         for (key, expression) in rule.expressions() {
             let found = references(expression, &resolve).map_err(|error| format!("{key} of {}: {error}", rule.id))?;
             let judged = !matches!(key, "culprit" | "applies" | "unless");
             for reference in found {
                 match reference {
-                    Reference::Metric(id, Some(_)) if judged => needs.required.insert(id),
+                    Reference::Metric(id, Some(_)) if judged => {
+                        if key == "value" {
+                            needs.judged.insert(id.clone());
+                        }
+                        needs.required.insert(id)
+                    }
                     Reference::Metric(id, _) => needs.optional.insert(id),
                     Reference::Unknown(name) if judged => {
                         return Err(format!("{key} of {} cites {name}, which was not collected", rule.id));
@@ -118,10 +128,19 @@ impl<'s> Judge<'s> {
     }
 
     fn dimension(&self, needs: &Needs) -> Option<String> {
-        needs.required.iter().find_map(|id| match self.scope.metrics.readings.get(id) {
+        // One finding says that the judged metric is missing altogether; one for each instance of something else would not.
+        let missing = |id| matches!(self.scope.metrics.readings.get(id), Some(Reading::Unavailable(_)));
+        if needs.judged.iter().any(|id: &String| missing(id)) {
+            return None;
+        }
+        needs.judged.iter().chain(&needs.required).find_map(|id| self.dimension_of(id))
+    }
+
+    fn dimension_of(&self, id: &str) -> Option<String> {
+        match self.scope.metrics.readings.get(id) {
             Some(Reading::Measured { dimension, .. }) => dimension.clone(),
             _ => None,
-        })
+        }
     }
 
     /// A metric's figures for an instance; those of the whole host where the metric has no instances.

@@ -1,0 +1,111 @@
+//! The protocol counters of this network namespace: /proc/net/snmp, /proc/net/netstat, /proc/net/snmp6.
+//!
+//! Columns are found by name: kernels add new ones in the middle.
+
+mod metrics;
+
+use std::collections::HashMap;
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::Host;
+use crate::model::{Reason, SeriesDef, SeriesKind, Unavailable};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "tcp_udp",
+    help: "What TCP, UDP and IP counted: retransmissions, timeouts, overflows, drops, from /proc/net/snmp, netstat, snmp6.",
+    cadence: Cadence::Interval,
+    series: metrics::SERIES,
+    metrics: metrics::METRICS,
+    overhead: "three reads per interval, whatever the number of connections (about 100 µs)",
+    start: |_| Box::new(TcpUdp { wanted: wanted() }),
+};
+
+struct TcpUdp {
+    /// Series by group and column.
+    wanted: HashMap<(&'static str, &'static str), &'static SeriesDef>,
+}
+
+/// The source of each series names its group and column last: `/proc/net/netstat, TcpExt TCPTimeouts`.
+fn wanted() -> HashMap<(&'static str, &'static str), &'static SeriesDef> {
+    let key = |series: &'static SeriesDef| series.source.rsplit_once(", ")?.1.split_once(' ');
+    metrics::SERIES.iter().filter_map(|series| Some((key(series)?, series))).collect()
+}
+
+impl Collect for TcpUdp {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        // netstat first: retransmitted SYNs (there) are a part of the retransmissions (in snmp), and what is subtracted
+        // must not be the newer of the two.
+        let netstat = host.read("proc/net/netstat");
+        let snmp = host.read("proc/net/snmp")?;
+        let mut seen = self.record(columns(&snmp), out);
+        match netstat {
+            Ok(text) => {
+                self.record(columns(&text), out);
+            }
+            Err(error) => {
+                for series in metrics::SERIES.iter().filter(|series| series.source.contains("netstat")) {
+                    out.gap(series.name, "", error.gap());
+                }
+            }
+        }
+        // Without IPv6 this file is not there, and then there is nothing to add.
+        if let Ok(text) = host.read("proc/net/snmp6") {
+            seen += self.record(lines(&text), out);
+        }
+        if seen == 0 {
+            return Err(Unavailable::new(Reason::Malformed, "/proc/net/snmp holds no counter that is known"));
+        }
+        Ok(())
+    }
+}
+
+impl TcpUdp {
+    fn record<'t>(&self, values: impl Iterator<Item = (&'t str, &'t str, u64)>, out: &Sink) -> usize {
+        let mut seen = 0;
+        for (group, column, value) in values {
+            if let Some(series) = self.wanted.get(&(group, column)) {
+                seen += 1;
+                match series.kind {
+                    SeriesKind::Gauge => out.level(series.name, "", value as f64),
+                    _ => out.count(series.name, "", value),
+                }
+            }
+        }
+        seen
+    }
+}
+
+/// Group, column and value, from pairs of lines: names in the first, values in the second. A pair whose lines do not
+/// belong together is left out; so is a single value that is no whole number (MaxConn is -1).
+fn columns(text: &str) -> impl Iterator<Item = (&str, &str, u64)> {
+    let mut lines = text.lines();
+    std::iter::from_fn(move || Some((lines.next()?, lines.next()?)))
+        .filter_map(|(names, values)| {
+            let (group, names) = names.split_once(':')?;
+            let (again, values) = values.split_once(':')?;
+            let whole = names.split_whitespace().count() == values.split_whitespace().count();
+            (group == again && whole).then_some((group, names, values))
+        })
+        .flat_map(|(group, names, values)| {
+            let pairs = names.split_whitespace().zip(values.split_whitespace());
+            pairs.filter_map(move |(name, value)| Some((group, name, value.parse().ok()?)))
+        })
+}
+
+/// The same from lines of a name and a value: `Udp6InErrors 3` is column InErrors of group Udp6.
+fn lines(text: &str) -> impl Iterator<Item = (&str, &str, u64)> {
+    text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        let (group, column) = name.split_at_checked(name.find('6')? + 1)?;
+        Some((group, column, value.trim().parse().ok()?))
+    })
+}
+
+/// One column of a text with pairs of lines.
+#[cfg(test)]
+pub(super) fn column(text: &str, group: &str, column: &str) -> Option<u64> {
+    columns(text).find_map(|(of, name, value)| (of == group && name == column).then_some(value))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+use super::*;
+use crate::collectors::testing::{Story, gap};
+
+const SNMP: &str = "Ip: Forwarding InDiscards OutDiscards\nIp: 2 0 0\n\
+    Tcp: RtoAlgorithm MaxConn ActiveOpens PassiveOpens InSegs OutSegs RetransSegs\nTcp: 1 -1 10 20 1000 2000 30\n\
+    Udp: InDatagrams RcvbufErrors\nUdp: 100 1\n";
+
+#[test]
+fn columns_are_found_by_name_wherever_they_stand() {
+    assert_eq!(column(SNMP, "Tcp", "OutSegs"), Some(2000));
+    assert_eq!(column("Tcp: New OutSegs Newer\nTcp: 5 7 9\n", "Tcp", "OutSegs"), Some(7));
+    assert_eq!(column(SNMP, "Tcp", "MaxConn"), None, "-1 is no count");
+    assert_eq!(column(SNMP, "Udp", "OutSegs"), None);
+}
+
+#[test]
+fn lines_that_do_not_belong_together_give_nothing() {
+    assert_eq!(columns("Tcp: A B\nUdp: 1 2\n").count(), 0);
+    assert_eq!(columns("Tcp: A B\nTcp: 1\n").count(), 0, "the values are cut off");
+    assert_eq!(columns("Tcp: A B\n").count(), 0);
+    assert_eq!(columns("Tcp A B\nTcp 1 2\n").count(), 0);
+    assert_eq!(columns("Tcp: A B\nTcp: 99999999999999999999999 2\n").collect::<Vec<_>>(), [("Tcp", "B", 2)]);
+}
+
+#[test]
+fn names_of_ipv6_are_split_after_the_6() {
+    let found: Vec<_> = lines("Udp6RcvbufErrors     \t7\nIp6InDiscards\t0\nnothing 3\nIcmp6\n").collect();
+    assert_eq!(found, [("Udp6", "RcvbufErrors", 7), ("Ip6", "InDiscards", 0)]);
+}
+
+#[test]
+fn every_series_can_be_found_by_its_source() {
+    assert_eq!(wanted().len(), metrics::SERIES.len());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_parsers_panic(text in "(\\PC|\n|: ){0,200}") {
+        let _ = columns(&text).count();
+        let _ = lines(&text).count();
+    }
+
+    #[test]
+    fn more_columns_never_hide_a_known_one(before in 0..30_usize, after in 0..30_usize, value in proptest::num::u64::ANY) {
+        let names = |n: usize, tag: &str| (0..n).map(|i| format!("{tag}{i} ")).collect::<String>();
+        let numbers = |n: usize| "1 ".repeat(n);
+        let (pre, post) = (names(before, "A"), names(after, "B"));
+        let text = format!(
+            "TcpExt: {pre}TCPTimeouts {post}\nTcpExt: {}{value} {}\n", numbers(before), numbers(after)
+        );
+        proptest::prop_assert_eq!(column(&text, "TcpExt", "TCPTimeouts"), Some(value));
+    }
+}
+
+fn instant(tree: &Story, sent: u64, retransmits: u64, syn: u64) {
+    tree.put(
+        "proc/net/snmp",
+        format!("Tcp: OutSegs RetransSegs ActiveOpens PassiveOpens\nTcp: {sent} {retransmits} 0 0\n"),
+    );
+    tree.put("proc/net/netstat", format!("TcpExt: TCPSynRetrans TCPTimeouts\nTcpExt: {syn} {syn}\n"));
+}
+
+const RATIO: &str = "network.tcp.retransmitted.ratio";
+
+#[test]
+fn retransmitted_requests_are_no_lost_data() {
+    let mut tree = Story::of_seconds(1);
+    instant(&tree, 0, 0, 0);
+    tree.next();
+    instant(&tree, 2000, 60, 20);
+    let metrics = tree.metrics(&COLLECTOR);
+    assert_eq!(metrics.stats(RATIO, "").unwrap().mean, 0.02);
+    assert_eq!(metrics.stats("network.tcp.syn_retransmits.count", "").unwrap().total, 20.0);
+}
+
+#[test]
+fn three_segments_make_no_ratio() {
+    let mut tree = Story::of_seconds(1);
+    instant(&tree, 0, 0, 0);
+    tree.next();
+    instant(&tree, 3, 3, 0);
+    let gap = gap(&tree.metrics(&COLLECTOR), RATIO, "");
+    assert_eq!(gap.reason, Reason::NotApplicable);
+    assert!(gap.why.contains("too little"), "{}", gap.why);
+}
+
+#[test]
+fn a_counter_that_this_kernel_lacks_is_absent_and_not_zero() {
+    let mut tree = Story::of_seconds(1);
+    instant(&tree, 0, 0, 0);
+    tree.next();
+    let metrics = tree.metrics(&COLLECTOR);
+    assert_eq!(gap(&metrics, "network.tcp.listen_overflows.count", "").reason, Reason::Absent);
+    assert_eq!(gap(&metrics, "network.udp.receive_buffer_errors.count", "").reason, Reason::Absent);
+}
+
+#[test]
+fn without_netstat_the_rest_is_still_read() {
+    let mut tree = Story::of_seconds(1);
+    tree.put("proc/net/snmp", SNMP);
+    tree.fault("proc/net/netstat", Reason::Denied);
+    tree.next();
+    let metrics = tree.metrics(&COLLECTOR);
+    assert!(metrics.stats("network.tcp.sent.per_second", "").is_ok());
+    assert_eq!(gap(&metrics, "network.tcp.timeouts.per_second", "").reason, Reason::Denied);
+}
+
+#[test]
+fn datagrams_of_both_protocols_are_added() {
+    let mut tree = Story::of_seconds(1);
+    tree.put("proc/net/snmp", "Udp: InDatagrams RcvbufErrors\nUdp: 0 0\n");
+    tree.put("proc/net/snmp6", "Udp6RcvbufErrors 0\nUdp6InDatagrams 0\n");
+    tree.next();
+    tree.put("proc/net/snmp", "Udp: InDatagrams RcvbufErrors\nUdp: 0 3\n");
+    tree.put("proc/net/snmp6", "Udp6RcvbufErrors 4\nUdp6InDatagrams 9\n");
+    let metrics = tree.metrics(&COLLECTOR);
+    assert_eq!(metrics.stats("network.udp.receive_buffer_errors.count", "").unwrap().total, 7.0);
+    assert_eq!(metrics.stats("network.udp.received.per_second", "").unwrap().mean, 9.0);
+}
+
+#[test]
+fn garbage_is_malformed() {
+    let tree = Story::of_seconds(1);
+    tree.put("proc/net/snmp", [0xff, 0xfe, b'\n', 0, b':']);
+    assert_eq!(tree.record(&COLLECTOR).unavailable.unwrap().reason, Reason::Malformed);
+}
