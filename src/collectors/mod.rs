@@ -7,6 +7,7 @@ mod conntrack;
 mod cpu_stat;
 mod cpu_topology;
 mod diskstats;
+mod file_handles;
 mod interfaces;
 mod interrupts;
 mod kernel_log;
@@ -21,9 +22,11 @@ mod sink;
 mod sockets;
 mod softnet;
 mod swaps;
+mod task_limits;
 mod tcp_udp;
 #[cfg(test)]
 mod testing;
+mod threads;
 mod vmstat;
 mod zoneinfo;
 mod zram;
@@ -39,6 +42,7 @@ pub static ALL: &[&CollectorDef] = &[
     &cpu_stat::COLLECTOR,
     &cpu_topology::COLLECTOR,
     &diskstats::COLLECTOR,
+    &file_handles::COLLECTOR,
     &interfaces::COLLECTOR,
     &interrupts::COLLECTOR,
     &kernel_log::COLLECTOR,
@@ -52,7 +56,9 @@ pub static ALL: &[&CollectorDef] = &[
     &sockets::COLLECTOR,
     &softnet::COLLECTOR,
     &swaps::COLLECTOR,
+    &task_limits::COLLECTOR,
     &tcp_udp::COLLECTOR,
+    &threads::COLLECTOR,
     &vmstat::COLLECTOR,
     &zoneinfo::COLLECTOR,
     &zram::COLLECTOR,

@@ -51,6 +51,14 @@ impl ProcessDir {
         Ok(())
     }
 
+    /// `st_size` of a directory: since Linux 6.2 the size of `1234/fd` is the number of open files, for anybody to see.
+    pub fn size(&self, name: &str) -> Result<u64, SourceError> {
+        self.fault(name)?;
+        let stat = rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty())
+            .map_err(|e| SourceError::io(&format!("proc/{name}"), &io::Error::from(e)))?;
+        Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
     /// Reads `1234/stat` and the like into `buffer`, which grows when the file does not fit, and returns what was read.
     pub fn read<'b>(&self, name: &str, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SourceError> {
         self.fault(name)?;

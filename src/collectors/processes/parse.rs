@@ -15,6 +15,8 @@ pub(in crate::collectors) struct Stat {
     pub(in crate::collectors) utime: u64,
     /// Field 15, ticks.
     pub(in crate::collectors) stime: u64,
+    /// Field 19: above 0 the task gives way to others.
+    pub(in crate::collectors) nice: i32,
     /// Field 20.
     pub(in crate::collectors) threads: u32,
     /// Field 22, ticks since boot.
@@ -40,7 +42,8 @@ pub(in crate::collectors) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
     let major_faults = number(fields.nth(1)?)?;
     let utime = number(fields.nth(1)?)?;
     let stime = number(fields.next()?)?;
-    let threads = number(fields.nth(4)?)?;
+    let nice = std::str::from_utf8(fields.nth(3)?).ok()?.parse().ok()?;
+    let threads = number(fields.next()?)?;
     let start_ticks = number(fields.nth(1)?)?;
     let resident_pages = number(fields.nth(1)?)?;
     let numbers = Stat {
@@ -50,6 +53,7 @@ pub(in crate::collectors) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
         major_faults,
         utime,
         stime,
+        nice,
         threads: u32::try_from(threads).ok()?,
         start_ticks,
         resident_pages,
@@ -120,6 +124,16 @@ pub(super) fn io(bytes: &[u8]) -> (Option<u64>, Option<u64>) {
     (read, written)
 }
 
+/// The soft limit of this name in /proc/PID/limits; `u64::MAX` where there is none.
+pub(in crate::collectors) fn soft_limit(bytes: &[u8], name: &str) -> Option<u64> {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let rest = lines.find_map(|line| line.strip_prefix(name.as_bytes()))?;
+    if rest.trim_ascii_start().starts_with(b"unlimited") {
+        return Some(u64::MAX);
+    }
+    word(rest, 0)
+}
+
 /// The control group of /proc/PID/cgroup: that of the one hierarchy (v2), unless the process is in its root there and
 /// a v1 hierarchy that limits CPU or memory knows better.
 pub(super) fn cgroup(text: &str) -> Option<String> {
@@ -173,7 +187,7 @@ mod tests {
     use super::*;
 
     const LINE: &str =
-        "42 (a) b) S 7 42 42 0 -1 4194304 100 5 3 1 11 22 0 0 20 0 4 0 987 1000000 250 18446744073709551615 1 1 0 0\n";
+        "42 (a) b) S 7 42 42 0 -1 4194304 100 5 3 1 11 22 0 0 15 -5 4 0 987 1000000 250 18446744073709551615 1 1 0 0\n";
 
     #[test]
     fn a_name_may_hold_parentheses_and_line_ends() {
@@ -181,7 +195,7 @@ mod tests {
         assert_eq!(name, b"a) b");
         assert_eq!((stat.state, stat.ppid, stat.minor_faults, stat.major_faults), ('S', 7, 100, 3));
         assert_eq!((stat.utime, stat.stime, stat.threads, stat.start_ticks), (11, 22, 4, 987));
-        assert_eq!(stat.resident_pages, 250);
+        assert_eq!((stat.nice, stat.resident_pages), (-5, 250));
         let odd = LINE.replace("(a) b)", "(x\n) R 1 1 1)");
         assert_eq!(super::stat(odd.as_bytes()).unwrap(), (&b"x\n) R 1 1 1"[..], stat));
     }
@@ -231,11 +245,22 @@ mod tests {
         assert_eq!(command(&[0xff; 1000], 200).unwrap().chars().count(), 200);
     }
 
+    #[test]
+    fn the_soft_limit_is_the_first_of_the_two() {
+        let text = b"Limit                     Soft Limit           Hard Limit           Units\n\
+            Max processes             unlimited            unlimited            processes\n\
+            Max open files            64                   1024                 files\n";
+        assert_eq!(soft_limit(text, "Max open files"), Some(64));
+        assert_eq!(soft_limit(text, "Max processes"), Some(u64::MAX));
+        assert_eq!(soft_limit(text, "Max locked memory"), None);
+        assert_eq!(soft_limit(b"Max open files\n", "Max open files"), None);
+    }
+
     proptest! {
         #[test]
         fn no_input_makes_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = (stat(&bytes), schedstat(&bytes), status(&bytes), io(&bytes), command(&bytes, 20));
-            let _ = cgroup(&String::from_utf8_lossy(&bytes));
+            let _ = (cgroup(&String::from_utf8_lossy(&bytes)), soft_limit(&bytes, ""));
         }
 
         #[test]

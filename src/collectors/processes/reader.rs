@@ -45,6 +45,20 @@ impl Reader {
         self.dir.list(&self.name, tids)
     }
 
+    /// How many files a process has open: the size of its directory where the kernel counts there, else its length.
+    pub(in crate::collectors) fn open_files(&mut self, pid: u32, counted: bool) -> Result<u64, SourceError> {
+        self.name.clear();
+        let _ = write!(self.name, "{pid}/fd");
+        if counted {
+            return self.dir.size(&self.name);
+        }
+        let mut numbers = std::mem::take(&mut self.tids);
+        let listed = self.dir.list(&self.name, &mut numbers);
+        let count = numbers.len() as u64;
+        self.tids = numbers;
+        listed.map(|()| count)
+    }
+
     /// A file of a process.
     pub(in crate::collectors) fn file(&mut self, pid: u32, file: &str) -> Result<&[u8], SourceError> {
         self.name.clear();

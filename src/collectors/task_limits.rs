@@ -1,0 +1,111 @@
+//! How many tasks (processes and their threads) the host may have. Running into a limit is counted nowhere; only
+//! tracing system calls shows fork and clone failing.
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::Host;
+use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
+use crate::model::{RawUnit, Reason, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "task_limits",
+    help: "Tasks of the host against threads-max and pid_max, from /proc/loadavg and /proc/sys/kernel.",
+    cadence: Cadence::Ends,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "three small reads, twice in a window",
+    start: |_| Box::new(TaskLimits),
+};
+
+const SERIES: &[SeriesDef] = &[
+    SeriesDef::gauge("task_limits.tasks", RawUnit::Count, "/proc/loadavg, field 4 after the slash"),
+    SeriesDef::gauge("task_limits.threads_max", RawUnit::Count, "/proc/sys/kernel/threads-max"),
+    SeriesDef::gauge("task_limits.pid_max", RawUnit::Count, "/proc/sys/kernel/pid_max"),
+];
+
+const METRICS: &[MetricDef] = &[
+    MetricDef {
+        id: "tasks.pid_max.ratio",
+        unit: Unit::Ratio,
+        dimension: None,
+        help: "Tasks of the host as a share of the ids that there are for them.",
+        sources: &[Formula::level_ratio(&[term("task_limits.tasks")], &[term("task_limits.pid_max")])],
+        caveat: "Every thread takes an id, not only every process.",
+        manual: "cat /proc/loadavg /proc/sys/kernel/pid_max",
+    },
+    MetricDef {
+        id: "tasks.threads_max.ratio",
+        unit: Unit::Ratio,
+        dimension: None,
+        help: "Tasks of the host as a share of the most that the kernel will create.",
+        sources: &[Formula::level_ratio(&[term("task_limits.tasks")], &[term("task_limits.threads_max")])],
+        caveat: "Follows from the size of the memory unless somebody set it.",
+        manual: "cat /proc/loadavg /proc/sys/kernel/threads-max",
+    },
+    MetricDef {
+        id: "tasks.pid_max.count",
+        unit: Unit::Count,
+        dimension: None,
+        help: "How many ids there are for tasks.",
+        sources: &[Formula::level(&[term("task_limits.pid_max")])],
+        caveat: "Inside a container it may be the container's own (since Linux 6.14).",
+        manual: "cat /proc/sys/kernel/pid_max",
+    },
+];
+
+struct TaskLimits;
+
+impl Collect for TaskLimits {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let load = host.read("proc/loadavg")?;
+        let malformed = || Unavailable::new(Reason::Malformed, "/proc/loadavg does not tell the number of tasks");
+        out.level("task_limits.tasks", "", tasks(&load).ok_or_else(malformed)?);
+        for (series, path) in [
+            ("task_limits.threads_max", "proc/sys/kernel/threads-max"),
+            ("task_limits.pid_max", "proc/sys/kernel/pid_max"),
+        ] {
+            match host.read_u64(path) {
+                Ok(limit) => out.level(series, "", limit as f64),
+                Err(error) => out.gap(series, "", error.gap()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number behind the slash in the fourth field.
+fn tasks(load: &str) -> Option<f64> {
+    let (_, all) = load.split_whitespace().nth(3)?.split_once('/')?;
+    all.parse::<u32>().ok().map(f64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Story, gap, stats};
+    use super::*;
+
+    #[test]
+    fn tasks_are_compared_with_both_limits() {
+        let metrics = Story::of_seconds(2)
+            .file(0, "proc/loadavg", "3.66 1.77 0.79 3/30000 29610\n")
+            .file(0, "proc/sys/kernel/pid_max", "32768\n")
+            .file(0, "proc/sys/kernel/threads-max", "192730\n")
+            .metrics(&COLLECTOR);
+        assert!((stats(&metrics, "tasks.pid_max.ratio", "").last - 30000.0 / 32768.0).abs() < 1e-9);
+        assert!((stats(&metrics, "tasks.threads_max.ratio", "").last - 30000.0 / 192_730.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_limit_that_is_not_there_leaves_the_other() {
+        let story = Story::of_seconds(2).file(0, "proc/loadavg", "0 0 0 1/100 9\n");
+        let metrics = story.file(0, "proc/sys/kernel/pid_max", "1000\n").metrics(&COLLECTOR);
+        assert!((stats(&metrics, "tasks.pid_max.ratio", "").last - 0.1).abs() < 1e-9);
+        assert_eq!(gap(&metrics, "tasks.threads_max.ratio", "").reason, Reason::Absent);
+    }
+
+    #[test]
+    fn a_line_without_the_slash_is_malformed() {
+        for text in ["", "0 0 0", "0 0 0 100 9", "0 0 0 1/x 9", "0 0 0 1/-5 9"] {
+            assert_eq!(tasks(text), None, "{text:?}");
+        }
+    }
+}
