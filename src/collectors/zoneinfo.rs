@@ -111,12 +111,12 @@ fn parse(text: &str) -> Vec<Zone> {
     zones
 }
 
-/// `Node 0, zone   Normal` → `node 0 Normal`.
+/// `Node 0, zone   Normal` → `Normal of node 0`.
 fn zone_name(line: &str) -> Option<String> {
     let (node, zone) = line.strip_prefix("Node ")?.split_once(", zone")?;
     let node: u32 = node.trim().parse().ok()?;
     let zone = zone.trim();
-    (!zone.is_empty()).then(|| format!("node {node} {zone}"))
+    (!zone.is_empty()).then(|| format!("{zone} of node {node}"))
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_zone_is_read_past_the_lines_of_its_node_and_of_its_cpus() {
         let expected = Zone {
-            name: "node 0 Normal".into(),
+            name: "Normal of node 0".into(),
             free: Some(77),
             min: Some(5),
             low: Some(6),

@@ -7,6 +7,9 @@ pub const PLAYBOOKS: &[(&str, &str)] = &[("use-method.yaml", include_str!("../..
 #[rustfmt::skip]
 pub const RULES: &[(&str, &str)] = &[
     ("cpu.yaml", include_str!("../../playbooks/rules/cpu.yaml")),
+    ("hardware.yaml", include_str!("../../playbooks/rules/hardware.yaml")),
+    ("kernel.yaml", include_str!("../../playbooks/rules/kernel.yaml")),
+    ("memory.yaml", include_str!("../../playbooks/rules/memory.yaml")),
 ];
 
 #[cfg(test)]
