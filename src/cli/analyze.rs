@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+
 use super::output::OutputArgs;
 use super::run::{FailOn, build, exit};
 use super::{Exit, Failure, ui::Ui};
@@ -24,11 +26,25 @@ pub(super) struct Args {
     /// Judge by this playbook instead of the one that was recorded.
     #[arg(long, value_name = "PLAYBOOK")]
     playbook: Option<String>,
+    /// Print one stage of the analysis as JSON to stdout, instead of the report.
+    #[arg(long, value_enum, value_name = "STAGE", conflicts_with_all = ["out", "format"])]
+    print: Option<Stage>,
     #[command(flatten)]
     output: OutputArgs,
     /// Exit with code 1 when a finding is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]
     fail_on: Option<FailOn>,
+}
+
+/// A stage that can be printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Stage {
+    /// What the playbook asks for, resolved.
+    Plan,
+    /// The readings, by window.
+    Metrics,
+    /// What the rules conclude.
+    Findings,
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
@@ -48,6 +64,16 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         .collect();
     let plan = Plan::new(&named.loaded, &named.library, &given)?;
     let analysis = session::analyze(&recording, &plan);
+    if let Some(stage) = args.print {
+        let text = match stage {
+            Stage::Plan => serde_json::to_string_pretty(&plan),
+            Stage::Metrics => serde_json::to_string_pretty(&analysis.metrics),
+            Stage::Findings => serde_json::to_string_pretty(&analysis.findings),
+        };
+        let text = text.map_err(|error| Failure::io("writing JSON")(error.into()))?;
+        ui.print(&format!("{text}\n"))?;
+        return Ok(Exit::Done);
+    }
     let report = build(&recording, &analysis, &plan);
     let target = args.output.prepare(None)?;
     target.write(&report, None, ui)?;

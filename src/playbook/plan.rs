@@ -11,7 +11,7 @@ const DURATION: (f64, f64) = (0.2, 24.0 * 3600.0);
 const SHORTEST_INTERVAL: f64 = 0.1;
 
 /// What a run will do.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub struct Plan {
     /// The playbook.
     pub playbook: Playbook,
@@ -26,7 +26,7 @@ pub struct Plan {
 }
 
 /// A step with its rules.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub struct PlannedStep {
     /// The step.
     pub step: Step,
