@@ -10,7 +10,7 @@ use std::io;
 use serde_json::ser::{Formatter, PrettyFormatter};
 
 /// Longest name, line or sentence that is shown to people, in characters. The JSON has it in full.
-const MAX_SHOWN: usize = 600;
+const MAX_SHOWN: usize = 1500;
 
 /// Whether a character would act on the text around it instead of being seen.
 fn is_hidden(c: char) -> bool {
@@ -25,9 +25,15 @@ fn is_hidden(c: char) -> bool {
 /// text than anybody reads is cut, and says so.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
+    visible_within(text, MAX_SHOWN)
+}
+
+/// As [`visible`], cut after `most` characters.
+#[must_use]
+pub fn visible_within(text: &str, most: usize) -> Cow<'_, str> {
     let mut end = text.len();
     let mut cut = false;
-    if let Some((at, _)) = text.char_indices().nth(MAX_SHOWN) {
+    if let Some((at, _)) = text.char_indices().nth(most) {
         end = at;
         cut = true;
     }
@@ -52,19 +58,31 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Text of several lines (a lesson, a list of commands): every line made visible, the line breaks kept.
+/// Text as it stands between HTML tags or in a quoted attribute. The templates do this by themselves.
 #[must_use]
-pub fn visible_lines(text: &str) -> String {
-    text.trim_end().lines().map(visible).collect::<Vec<_>>().join("\n")
+pub fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Text as it stands in a line of Markdown: nothing in it is markup, a mention or a link.
 #[must_use]
 pub fn markdown(text: &str) -> String {
-    let text = visible(text);
+    let text = visible(text.trim());
     let mut out = String::with_capacity(text.len() + 16);
     let mut before = None;
-    for c in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         let word_before = before.is_some_and(char::is_alphanumeric);
         match c {
             // Entities, not backslashes: a table splits at `\|` in some dialects, and `<` must survive raw-HTML filters.
@@ -87,7 +105,12 @@ pub fn markdown(text: &str) -> String {
             }
             ':' if ends_with_scheme(&out) => out.push_str(":\u{200b}"),
             '.' if out.ends_with("www") => out.push_str(".\u{200b}"),
-            '.' | ')' if !out.is_empty() && out.chars().all(|c| c.is_ascii_digit()) => {
+            // A number, a period and a space would begin a list.
+            '.' | ')'
+                if chars.peek().is_none_or(|c| c.is_whitespace())
+                    && !out.is_empty()
+                    && out.chars().all(|c| c.is_ascii_digit()) =>
+            {
                 out.push('\\');
                 out.push(c);
             }

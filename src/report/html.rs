@@ -1,13 +1,26 @@
 //! The report as one HTML file: no network, no script, nothing from outside.
 
-use minijinja::{AutoEscape, Environment, context};
+mod view;
 
-use super::{ReportError, words};
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, Output, State, Value, context, escape_formatter};
+
+use super::ReportError;
+use super::escape::visible_within;
 use crate::model::Report;
+use view::{Limits, View};
 
-const PAGE: &str = include_str!("../../reports/templates/report.html");
+pub(super) const STYLE: &str = include_str!("../../reports/templates/style.css");
+/// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
+pub(super) const STYLE_HASH: &str = "sha256-NxAl8YxOPVj0wXJtp2ryeM8wXarqLUeOzb0OPb88Ysg=";
+const TEMPLATES: [(&str, &str); 2] = [
+    ("report.html", include_str!("../../reports/templates/report.html")),
+    ("finding.html", include_str!("../../reports/templates/finding.html")),
+];
+/// No report is larger, whatever the host did.
+const MAX_BYTES: usize = 500_000;
 
-/// The report as one HTML file.
+/// The report as one HTML file of at most 500 kB.
 ///
 /// # Errors
 ///
@@ -15,7 +28,35 @@ const PAGE: &str = include_str!("../../reports/templates/report.html");
 pub fn html(report: &Report) -> Result<String, ReportError> {
     let mut env = Environment::new();
     env.set_auto_escape_callback(|_| AutoEscape::Html);
-    env.add_template("report.html", PAGE)?;
-    let text = super::terminal(report, &super::Style { width: 110, color: false, unicode: true });
-    Ok(env.get_template("report.html")?.render(context! { title => words::occasion(report), text })?)
+    for (name, source) in TEMPLATES {
+        env.add_template(name, source)?;
+    }
+    let mut page = String::new();
+    for limits in Limits::ALL {
+        let view = View::of(report, &limits)?;
+        env.set_formatter(move |out, state, value| write_visible(out, state, value, limits.characters));
+        page = env.get_template("report.html")?.render(context! {
+            style => STYLE,
+            style_hash => STYLE_HASH,
+            ..Value::from(Serde(view))
+        })?;
+        if page.len() <= MAX_BYTES {
+            break;
+        }
+    }
+    page.push('\n');
+    Ok(page)
+}
+
+/// Everything that a template writes passes here: first what has no shape is spelled out, then HTML is escaped.
+fn write_visible(
+    out: &mut Output<'_>,
+    state: &mut State<'_, '_>,
+    value: &Value,
+    most: usize,
+) -> Result<(), minijinja::Error> {
+    match value.as_str() {
+        Some(text) if !value.is_safe() => escape_formatter(out, state, &Value::from(visible_within(text, most))),
+        _ => escape_formatter(out, state, value),
+    }
 }

@@ -105,12 +105,7 @@ fn matrix(report: &Report) -> String {
                     Some(Status::Warning | Status::Critical) => format!("**{word}**"),
                     _ => word.to_owned(),
                 };
-                let figure = match cell.status {
-                    Some(Status::Unknown) if cell.unknown < cell.findings => {
-                        format!("{} of {}", cell.unknown, cell.findings)
-                    }
-                    _ => words::cell_value(cell),
-                };
+                let figure = words::cell_figure(cell);
                 text_cell(&format!("{word} {}", text(&figure)))
             }));
             line
@@ -241,11 +236,9 @@ fn gaps(report: &Report) -> String {
     let mut out = "## Not measured\n\n".to_owned();
     for group in groups.iter().take(MAX_ROWS) {
         let what = if group.rules.is_empty() { &group.metrics } else { &group.rules };
-        let named = what.iter().take(4).map(|id| text(id)).collect::<Vec<_>>().join(", ");
-        let more = what.len().saturating_sub(4);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = text(&words::some(what, 4));
         let remedy = group.gap.remedy.as_ref().map(|remedy| format!(" *To see it:* {}", text(remedy)));
-        out.push_str(&format!("- {}: {named}{more}.{}\n", text(&group.gap.why), remedy.unwrap_or_default()));
+        out.push_str(&format!("- {}: {named}.{}\n", text(&group.gap.why), remedy.unwrap_or_default()));
     }
     if groups.len() > MAX_ROWS {
         out.push_str(&format!("- and {} more causes\n", groups.len() - MAX_ROWS));

@@ -6,7 +6,14 @@
 mod build;
 mod coverage;
 pub mod escape;
+#[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod hostile_tests;
 mod html;
+#[cfg(test)]
+mod html_tests;
+mod lesson;
 mod markdown;
 mod matrix;
 mod order;
@@ -14,6 +21,7 @@ mod plots;
 #[cfg(test)]
 mod sample;
 mod shown;
+mod svg;
 mod terminal;
 mod top;
 mod verdict;

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::escape::{visible, visible_lines};
+use super::escape::visible_within;
 use super::{shown, words};
 use crate::model::quantity::with_unit;
 use crate::model::report::Cell;
@@ -16,6 +16,8 @@ const MAX_GAPS: usize = 8;
 const NARROW: usize = 56;
 /// Wider lines are hard to read, however wide the terminal is.
 const WIDEST: usize = 110;
+/// Longest text of a finding, in characters.
+const MAX_TEXT: usize = 500;
 /// Width of the column of resources.
 const LABEL: usize = 17;
 
@@ -63,7 +65,7 @@ impl Page {
     fn verdict(&mut self, report: &Report) {
         let verdict = &report.verdict;
         let badge = self.badge(verdict.status);
-        self.item(&badge, &visible(&verdict.headline), Paint::Status(verdict.status), Paint::Bold);
+        self.hanging(&badge, &visible(&verdict.headline), 2, Paint::Status(verdict.status), Paint::Bold);
         let checks = &report.coverage.checks;
         if checks.unknown > 0 {
             let note = format!("Not seen: {} of {} checks; what and why is listed below.", checks.unknown, checks.all);
@@ -117,10 +119,7 @@ impl Page {
             (_, Some(status)) => mark(status),
         };
         let mut text = if mark.is_empty() { word.to_owned() } else { format!("{mark} {word}") };
-        let figure = match cell.status {
-            Some(Status::Unknown) if cell.unknown < cell.findings => format!("{} of {}", cell.unknown, cell.findings),
-            _ => words::cell_value(cell),
-        };
+        let figure = words::cell_figure(cell);
         if !figure.is_empty() && text.width() + figure.width() + 2 <= column {
             text.push(' ');
             text.push_str(&figure);
@@ -146,8 +145,8 @@ impl Page {
     fn finding(&mut self, number: usize, group: &shown::Group<'_>) {
         let finding = group.lead;
         let badge = self.badge(finding.status);
-        let title = format!("{number}. {} · {}", visible(&finding.title), words::full_id(finding));
-        self.item(&badge, &title, Paint::Status(finding.status), Paint::Bold);
+        let title = format!("{} · {}", visible(&finding.title), words::full_id(finding));
+        self.hanging(&format!("{number}. {badge}"), &title, 3, Paint::Status(finding.status), Paint::Bold);
         self.line(&visible(&finding.summary), 2, Paint::None);
         if let Some(culprit) = &finding.culprit {
             let pids: Vec<String> = culprit.pids.iter().map(u32::to_string).collect();
@@ -184,7 +183,7 @@ impl Page {
         trust.extend(finding.confidence_reasons.iter().take(3).map(|reason| visible(reason).into_owned()));
         self.field("trust", &trust.join("; "));
         if !finding.verify.is_empty() {
-            self.field("by hand", &visible_lines(&finding.verify).replace('\n', "; "));
+            self.field("by hand", &visible(&finding.verify.lines().collect::<Vec<_>>().join("; ")));
         }
     }
 
@@ -198,8 +197,8 @@ impl Page {
             let more = out.sentences.len().saturating_sub(2);
             let more = if more > 0 { format!(" (+{more})") } else { String::new() };
             let partly = if out.complete { "" } else { "in part: " };
-            let label = format!("  {}", pad(words::resource(out.resource), LABEL));
-            self.item(label.trim_end(), &format!("{partly}{first}{more}"), Paint::None, Paint::None);
+            let label = format!("  {}", pad(words::resource(out.resource), LABEL - 1));
+            self.item(&label, &format!("{partly}{first}{more}"), Paint::None, Paint::None);
         }
         self.blank();
     }
@@ -216,15 +215,17 @@ impl Page {
             words::plural(metrics, "reading", "readings"),
             words::plural(checks, "check", "checks")
         );
-        self.push(&title, Paint::Bold);
+        self.line(&title, 0, Paint::Bold);
         for group in groups.iter().take(MAX_GAPS) {
             let what = if group.rules.is_empty() { &group.metrics } else { &group.rules };
-            let more = what.len().saturating_sub(3);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let named = what.iter().take(3).map(|id| visible(id)).collect::<Vec<_>>().join(", ");
-            self.line(&format!("- {}: {named}{more}", visible(&group.gap.why)), 2, Paint::None);
+            self.item(
+                "  -",
+                &format!("{}: {}", visible(&group.gap.why), words::some(what, 3)),
+                Paint::None,
+                Paint::None,
+            );
             if let Some(remedy) = &group.gap.remedy {
-                self.line(&format!("→ {}", visible(remedy)), 6, Paint::None);
+                self.item("    →", &visible(remedy), Paint::None, Paint::None);
             }
         }
         if groups.len() > MAX_GAPS {
@@ -247,18 +248,29 @@ impl Page {
         self.item(&format!("  {name:<9}"), text, Paint::Dim, Paint::None);
     }
 
+    /// A text that hangs beside its label, or under it where there is no room.
     fn item(&mut self, label: &str, text: &str, label_paint: Paint, text_paint: Paint) {
         let hang = label.width() + 1;
-        let width = self.width.saturating_sub(hang).max(16);
-        let hang = if self.width.saturating_sub(hang) < 16 { 4 } else { hang };
-        for (at, part) in wrap(text, width).into_iter().enumerate() {
-            let part = self.painted(&part, text_paint);
-            let line = if at == 0 {
-                format!("{} {part}", self.painted(label, label_paint))
+        let hang = if hang * 2 > self.width { 4 } else { hang };
+        self.hanging(label, text, hang, label_paint, text_paint);
+    }
+
+    /// A label and a text; lines after the first begin at column `hang`.
+    fn hanging(&mut self, label: &str, text: &str, hang: usize, label_paint: Paint, text_paint: Paint) {
+        let first = " ".repeat(label.width() + 1);
+        let rest = " ".repeat(hang);
+        let options = textwrap::Options::new(self.width)
+            .initial_indent(&first)
+            .subsequent_indent(&rest)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        for (at, line) in textwrap::wrap(text, options).into_iter().enumerate() {
+            let indent = if at == 0 { first.as_str() } else { rest.as_str() };
+            let part = self.painted(line.strip_prefix(indent).unwrap_or(line.trim_start()), text_paint);
+            if at == 0 {
+                self.push(&format!("{} {part}", self.painted(label, label_paint)), Paint::None);
             } else {
-                format!("{}{part}", " ".repeat(hang))
-            };
-            self.push(&line, Paint::None);
+                self.push(&format!("{rest}{part}"), Paint::None);
+            }
         }
     }
 
@@ -294,6 +306,11 @@ impl Page {
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
+}
+
+/// Text that anybody may have chosen; a terminal has no room for the longest.
+fn visible(text: &str) -> std::borrow::Cow<'_, str> {
+    visible_within(text, MAX_TEXT)
 }
 
 fn mark(status: Status) -> &'static str {

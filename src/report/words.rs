@@ -1,9 +1,19 @@
 //! The words that all renderers share.
 
-use super::escape::visible;
+use std::borrow::Cow;
+
+use super::escape::visible_within;
 use crate::model::quantity::{percent, with_unit};
 use crate::model::report::{Cell, Report};
 use crate::model::{Confidence, Culprit, Finding, Kind, Resource, Status};
+
+/// Longest name within a sentence, in characters.
+const MAX_NAME: usize = 160;
+
+/// A name that anybody may have chosen, with every character visible.
+fn visible(name: &str) -> Cow<'_, str> {
+    visible_within(name, MAX_NAME)
+}
 
 /// A resource as a heading.
 pub(super) fn resource(resource: Resource) -> &'static str {
@@ -62,11 +72,28 @@ pub(super) fn cell_word(cell: &Cell) -> &'static str {
 }
 
 /// The figure of a cell, where it has one.
-pub(super) fn cell_value(cell: &Cell) -> String {
+fn cell_value(cell: &Cell) -> String {
     match (cell.status, cell.value, cell.unit) {
         (Some(Status::Unknown | Status::Skipped) | None, _, _) => String::new(),
         (_, Some(value), Some(unit)) => with_unit(value, unit),
         _ => String::new(),
+    }
+}
+
+/// What stands beside the word of a cell: the figure, or how much of the cell is unknown.
+pub(super) fn cell_figure(cell: &Cell) -> String {
+    match cell.status {
+        Some(Status::Unknown) if cell.unknown < cell.findings => format!("{} of {}", cell.unknown, cell.findings),
+        _ => cell_value(cell),
+    }
+}
+
+/// The first of many ids: `a, b and 3 more`.
+pub(super) fn some(ids: &[String], most: usize) -> String {
+    let shown = ids.iter().take(most).map(|id| visible(id)).collect::<Vec<_>>().join(", ");
+    match ids.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -183,4 +210,20 @@ pub(super) fn cost(report: &Report) -> String {
 /// `1 check`, `3 checks`.
 pub(super) fn plural(count: usize, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+}
+
+/// How far the run could see.
+pub(super) fn checks(report: &Report) -> String {
+    let checks = &report.coverage.checks;
+    let skipped = match checks.skipped {
+        0 => String::new(),
+        1 => "; 1 does not apply here".into(),
+        many => format!("; {many} do not apply here"),
+    };
+    let unknown = if checks.unknown == 0 { "none".into() } else { checks.unknown.to_string() };
+    format!(
+        "Of {}, {} could be judged and {unknown} could not{skipped}.",
+        plural(checks.all, "check", "checks"),
+        checks.judged
+    )
 }

@@ -1,0 +1,248 @@
+//! Names that try to get out of the medium they are shown in.
+
+use std::collections::BTreeMap;
+
+use pulldown_cmark::{Event, Options, Parser};
+
+use super::sample::{finding, metrics, recording, report, stress, unknown};
+use super::{Style, escape, html, json, markdown, terminal};
+use crate::model::{NextStep, Report, Status};
+
+const HOSTILE: &[&str] = &[
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>",
+    "'onmouseover='alert(1)",
+    "</style><style>*{display:none}",
+    "--><svg/onload=alert(1)>",
+    "a|b|c",
+    "`rm -rf`",
+    "```sh",
+    "@all @here",
+    "#1 fixes #2",
+    "x\ny\r\n# heading",
+    "\x1b[31mred\x1b[2J",
+    "\u{9b}31m\u{7f}\u{0}\u{8}\u{8}",
+    "\u{202e}gnp.exe\u{2066}\u{200b}\u{feff}",
+    "![x](http://evil.example/x.png) [y](javascript:z) <http://evil.example>",
+    "https://evil.example www.evil.example a@evil.example",
+    "**bold** _it_ ~~no~~ $x$ \\",
+    "- item",
+    "1. item",
+    "===",
+    "| --- |",
+    "{{ 7*7 }} {% raw %}",
+    "&lt;b&gt; &#60;b&#62;",
+    "    four spaces",
+    "[^1]: note",
+];
+
+/// A report in which every text that anybody else chose is `name`.
+fn named(name: &str) -> Report {
+    let mut fired = finding("cpu.saturation", Status::Critical);
+    fired.instance = Some(name.into());
+    fired.title = name.into();
+    fired.summary = name.into();
+    fired.why = name.into();
+    fired.log = vec![name.into(), name.into()];
+    fired.confidence_reasons = vec![name.into()];
+    fired.next = vec![NextStep { action: name.into(), changes_host: true }];
+    fired.threshold.origin = name.into();
+    let mut culprit = stress();
+    culprit.name = name.into();
+    culprit.labels = BTreeMap::from([("command".into(), name.into()), ("cgroup".into(), name.into())]);
+    fired.culprit = Some(culprit);
+    fired.evidence = vec![crate::model::Evidence {
+        metric: "cpu.runqueue.wait.ratio".into(),
+        instance: None,
+        window: 0,
+        mean: Some(0.7),
+        max: Some(0.7),
+        total: Some(0.7),
+        unit: crate::model::Unit::Ratio,
+        source: name.into(),
+    }];
+    let mut other = fired.clone();
+    other.instance = Some(format!("{name}2"));
+    let mut quiet = finding("disk.saturation", Status::Ok);
+    quiet.instance = Some(name.into());
+    quiet.summary = name.into();
+    let mut gap = unknown("memory.saturation", name);
+    gap.unavailable.as_mut().unwrap().remedy = Some(name.into());
+    let mut report = report(vec![fired, other, quiet, gap]);
+    report.host.hostname = name.into();
+    report.host.kernel = name.into();
+    report.host.container = Some(name.into());
+    report.playbook.title = name.into();
+    report.playbook.name = name.into();
+    for step in &mut report.steps {
+        step.question = name.into();
+        step.answer = name.into();
+        step.when = Some(name.into());
+    }
+    for row in report.top.iter_mut().flat_map(|table| &mut table.rows) {
+        row.name = name.into();
+        row.labels.insert("command".into(), name.into());
+    }
+    report
+}
+
+/// The tags of a page, without its texts.
+fn tags(page: &str) -> Vec<String> {
+    let attributes = |tag: &str| {
+        // What stands in quotes is a value; a name that got out of it would show up as an attribute.
+        tag.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
+    };
+    page.split('<').skip(1).map(|part| attributes(part.split_once('>').unwrap_or((part, "")).0)).collect()
+}
+
+#[test]
+fn no_name_adds_or_changes_a_tag_of_the_page() {
+    let plain = tags(&html(&named("plain")).unwrap());
+    for name in HOSTILE {
+        let page = html(&named(name)).unwrap();
+        assert_eq!(tags(&page), plain, "{name:?}");
+        assert!(!page.contains("http://") && !page.contains("https://evil.example\""), "{name:?}");
+        assert_eq!(page.chars().find(|c| c.is_control() && *c != '\n'), None, "{name:?}");
+        assert!(!page.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{feff}']), "{name:?}");
+    }
+}
+
+/// The structure of a Markdown document, without its texts.
+fn structure(text: &str) -> Vec<String> {
+    let mut options = Options::all();
+    options.remove(Options::ENABLE_SMART_PUNCTUATION);
+    let mut events = Vec::new();
+    for event in Parser::new_ext(text, options) {
+        let shown = match event {
+            Event::Text(_) => "text".to_owned(),
+            Event::Code(_) => "code".to_owned(),
+            other => format!("{other:?}"),
+        };
+        if shown != "text" || events.last().is_none_or(|last| last != "text") {
+            events.push(shown);
+        }
+    }
+    events
+}
+
+#[test]
+fn no_name_is_markup_in_markdown() {
+    let plain = structure(&markdown(&named("plain")).unwrap());
+    for name in HOSTILE {
+        let text = markdown(&named(name)).unwrap();
+        assert_eq!(structure(&text), plain, "{name:?}\n{text}");
+        assert_eq!(text.chars().find(|c| c.is_control() && *c != '\n'), None, "{name:?}");
+        assert!(!text.contains("@all") || text.contains("`"), "{name:?}");
+    }
+}
+
+#[test]
+fn markdown_shows_a_name_as_it_is() {
+    for name in ["a_b", "mysqld [ib_io]", "a|b", "1. item", "kworker/0:1-events", "C++", "x * y"] {
+        let mut shown = String::new();
+        for event in Parser::new_ext(&escape::markdown(name), Options::ENABLE_TABLES) {
+            if let Event::Text(text) = event {
+                shown.push_str(&text);
+            }
+        }
+        assert_eq!(shown, name);
+    }
+}
+
+#[test]
+fn the_terminal_sees_no_control_character_but_ours() {
+    for name in HOSTILE {
+        for (color, unicode) in [(true, true), (false, true), (false, false)] {
+            let mut text = terminal(&named(name), &Style { width: 80, color, unicode });
+            for code in ["1", "2", "1;31", "1;33", "36", "35", "32", "0"] {
+                text = text.replace(&format!("\x1b[{code}m"), "");
+            }
+            assert_eq!(text.chars().find(|c| c.is_control() && *c != '\n'), None, "{name:?}");
+            assert!(!text.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{feff}']), "{name:?}");
+            assert!(unicode || text.is_ascii(), "{name:?}");
+        }
+    }
+}
+
+#[test]
+fn json_keeps_names_exactly_and_hides_nothing_in_a_terminal() {
+    for name in HOSTILE {
+        let text = json(&named(name)).unwrap();
+        assert_eq!(text.chars().find(|c| c.is_control() && *c != '\n'), None, "{name:?}");
+        assert!(!text.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{feff}']), "{name:?}");
+        let back: Report = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.host.hostname, *name);
+        assert_eq!(back.findings, named(name).findings);
+    }
+}
+
+/// As many findings as a host with thousands of control groups could give, with names as long as paths may be.
+fn crowded() -> Report {
+    let mut findings = Vec::new();
+    for at in 0..5_000 {
+        let rule = format!("cgroup.saturation.rule_{}", at % 100);
+        let status = if at % 3 == 0 { Status::Ok } else { Status::Critical };
+        let mut one = finding(&rule, status);
+        one.instance = Some(format!("/{at}/{}", "<&>x".repeat(1_000)));
+        one.summary = format!("{at} {}", "\"'<>&".repeat(500));
+        one.culprit = Some(stress());
+        one.log = vec!["<".repeat(3_000); 10];
+        one.evidence = (0..30)
+            .map(|_| crate::model::Evidence {
+                metric: "cpu.runqueue.wait.ratio".into(),
+                instance: None,
+                window: 0,
+                mean: Some(0.7),
+                max: Some(0.7),
+                total: None,
+                unit: crate::model::Unit::Ratio,
+                source: "&".repeat(1_000),
+            })
+            .collect();
+        findings.push(one);
+    }
+    for at in 0..200 {
+        findings.push(unknown("disk.saturation", &format!("{at} {}", "&".repeat(4_000))));
+    }
+    report(findings)
+}
+
+#[test]
+fn sizes_are_bounded_whatever_the_host_does() {
+    let report = crowded();
+    let page = html(&report).unwrap();
+    assert!(page.len() <= 500_000, "{}", page.len());
+    assert!(page.ends_with("</html>\n"));
+    let text = markdown(&report).unwrap();
+    assert!(text.chars().count() <= 30_000, "{}", text.chars().count());
+    assert!(text.contains("Left out here for length"), "{text}");
+    assert!(terminal(&report, &Style { width: 80, color: false, unicode: true }).lines().count() < 1_500);
+}
+
+#[test]
+fn the_page_hardly_grows_with_the_number_of_processes() {
+    let page = |processes: usize| {
+        let mut metrics = metrics();
+        if let Some(crate::model::Reading::Measured { instances, .. }) = metrics.readings.get_mut("process.cpu.seconds")
+        {
+            for pid in 0..processes {
+                instances.insert(format!("{pid}:9"), Ok(crate::model::Stats::constant(0.001)));
+            }
+        }
+        let parts = super::Parts {
+            recording: &recording(),
+            metrics: &[metrics],
+            findings: super::sample::saturated(),
+            steps: Vec::new(),
+            playbook: crate::model::report::PlaybookInfo {
+                name: "use-method".into(),
+                title: "USE".into(),
+                params: BTreeMap::new(),
+            },
+            titles: &|_| None,
+        };
+        html(&super::build(parts)).unwrap().len()
+    };
+    let (few, many) = (page(50), page(3_000));
+    assert!(many < few + few / 20, "{few} {many}");
+}

@@ -1,0 +1,523 @@
+//! What the page shows, as the templates want it: strings, and nothing to compute.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::quantity::{bytes, percent, seconds, with_unit};
+use crate::model::report::{Cell, GapGroup, Plot, TopTable};
+use crate::model::{Finding, Kind, Report, Status};
+use crate::report::{ReportError, lesson, shown, svg, words};
+
+/// How much is shown. The first that keeps the page within its size is taken.
+pub(super) struct Limits {
+    findings: usize,
+    plots: usize,
+    rows: usize,
+    sentences: usize,
+    checks: usize,
+    /// Longest text that anybody else chose.
+    pub(super) characters: usize,
+}
+
+impl Limits {
+    /// From what is usual to what always fits.
+    pub(super) const ALL: [Self; 3] = [
+        Self { findings: 30, plots: 12, rows: 20, sentences: 8, checks: 200, characters: 1500 },
+        Self { findings: 15, plots: 6, rows: 8, sentences: 4, checks: 80, characters: 400 },
+        Self { findings: 8, plots: 2, rows: 3, sentences: 1, checks: 10, characters: 120 },
+    ];
+}
+
+#[derive(Serialize)]
+pub(super) struct View {
+    tool: String,
+    host: String,
+    playbook_title: String,
+    started: String,
+    status: &'static str,
+    headline: String,
+    detail: String,
+    limits: Vec<String>,
+    facts: Vec<Named>,
+    checks: String,
+    kinds: Vec<&'static str>,
+    matrix: Vec<Row>,
+    findings_lead: String,
+    findings: Vec<FindingView>,
+    more_findings: String,
+    ruled_out: Vec<Out>,
+    gaps: Vec<GapView>,
+    more_gaps: String,
+    top: Vec<Top>,
+    steps: Vec<Step>,
+    measured_count: String,
+    all_checks: Vec<Check>,
+    more_checks: String,
+    by_hand: Vec<ByHand>,
+    not_applicable: Vec<GapView>,
+    cost: String,
+    collectors: Vec<Named>,
+}
+
+#[derive(Serialize)]
+struct Named {
+    name: String,
+    value: String,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    cells: Vec<CellView>,
+}
+
+#[derive(Serialize)]
+struct CellView {
+    word: &'static str,
+    class: &'static str,
+    figure: String,
+    note: String,
+    link: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FindingView {
+    class: &'static str,
+    anchor: String,
+    id: String,
+    title: String,
+    summary: String,
+    who: String,
+    deed: String,
+    pids: String,
+    labels: Vec<Named>,
+    plots: Vec<PlotView>,
+    log: Vec<String>,
+    next: Vec<crate::model::NextStep>,
+    others_name: String,
+    others: Vec<Other>,
+    more_others: String,
+    value: String,
+    held: String,
+    window: String,
+    threshold: String,
+    origin: String,
+    why: String,
+    confidence: &'static str,
+    reasons: Vec<String>,
+    verify: Vec<String>,
+    evidence: Vec<EvidenceView>,
+}
+
+#[derive(Serialize)]
+struct PlotView {
+    metric: String,
+    instance: String,
+    title: String,
+    svg: String,
+}
+
+#[derive(Serialize)]
+struct Other {
+    instance: String,
+    value: String,
+    summary: String,
+}
+
+#[derive(Serialize)]
+struct EvidenceView {
+    metric: String,
+    instance: String,
+    help: String,
+    mean: String,
+    max: String,
+    total: String,
+    source: String,
+}
+
+#[derive(Serialize)]
+struct Out {
+    name: &'static str,
+    complete: bool,
+    sentences: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct GapView {
+    why: String,
+    rules: String,
+    metrics: String,
+    remedy: String,
+}
+
+#[derive(Serialize)]
+struct Top {
+    title: String,
+    rows: Vec<TopRowView>,
+    others: String,
+    others_name: String,
+}
+
+#[derive(Serialize)]
+struct TopRowView {
+    name: String,
+    pid: String,
+    command: String,
+    cgroup: String,
+    value: String,
+    share: String,
+    width: String,
+}
+
+#[derive(Serialize)]
+struct Step {
+    question: String,
+    class: &'static str,
+    word: &'static str,
+    answer: String,
+    when: String,
+    teach: String,
+    rules: String,
+}
+
+#[derive(Serialize)]
+struct Check {
+    id: String,
+    title: String,
+    class: &'static str,
+    word: &'static str,
+    count: String,
+    value: String,
+    threshold: String,
+}
+
+#[derive(Serialize)]
+struct ByHand {
+    manual: String,
+    metrics: String,
+}
+
+impl View {
+    pub(super) fn of(report: &Report, limits: &Limits) -> Result<Self, ReportError> {
+        let groups = shown::fired(report);
+        let shown_groups = groups.get(..groups.len().min(limits.findings)).unwrap_or_default();
+        let mut plots = limits.plots;
+        let mut findings = Vec::new();
+        for (at, group) in shown_groups.iter().enumerate() {
+            findings.push(finding(report, group, at, &mut plots, limits)?);
+        }
+        let headline = report.verdict.headline.as_str();
+        let (head, detail) = headline.split_once(" — ").unwrap_or((headline, ""));
+        let (all_checks, more_checks) = all_checks(report, limits);
+        let gaps = &report.coverage.groups;
+        Ok(Self {
+            tool: format!("{} {}", report.tool.name, report.tool.version),
+            host: report.host.hostname.clone(),
+            playbook_title: report.playbook.title.clone(),
+            started: report.window.started.clone(),
+            status: report.verdict.status.word(),
+            headline: head.to_owned(),
+            detail: sentence_case(detail),
+            limits: report.verdict.limits.clone(),
+            facts: facts(report),
+            checks: words::checks(report),
+            kinds: Kind::ALL.map(words::kind).to_vec(),
+            matrix: matrix(report, shown_groups),
+            findings_lead: findings_lead(&groups),
+            findings,
+            more_findings: more(groups.len(), shown_groups.len(), "more findings are in the JSON report."),
+            ruled_out: ruled_out(report, limits),
+            gaps: gaps.iter().take(limits.rows * 2).map(|gap| gap_view(gap, limits)).collect(),
+            more_gaps: more(gaps.len(), limits.rows * 2, "more causes are in the JSON report."),
+            top: report.top.iter().map(|table| top(table, limits)).collect(),
+            steps: steps(report, limits),
+            measured_count: format!(
+                "{} metrics were measured, {} readings were not available.",
+                report.coverage.measured.len(),
+                report.coverage.unavailable.len()
+            ),
+            all_checks,
+            more_checks,
+            by_hand: by_hand(report, limits),
+            not_applicable: not_applicable(report, limits),
+            cost: words::cost(report),
+            collectors: collectors(report),
+        })
+    }
+}
+
+fn more(all: usize, shown: usize, text: &str) -> String {
+    if all > shown { format!("{} {text}", all - shown) } else { String::new() }
+}
+
+/// What stands alone begins with a capital and ends with a period.
+fn sentence_case(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => {
+            let end = if text.ends_with('.') { "" } else { "." };
+            first.to_uppercase().chain(chars).chain(end.chars()).collect()
+        }
+        None => String::new(),
+    }
+}
+
+fn facts(report: &Report) -> Vec<Named> {
+    let (host, window) = (&report.host, &report.window);
+    let kind = match (&host.container, host.virtual_machine) {
+        (Some(container), _) => format!("container ({container})"),
+        (None, true) => "virtual machine".into(),
+        (None, false) => "bare metal".into(),
+    };
+    let ended = if window.interrupted { ", interrupted" } else { "" };
+    let drills = if window.windows > 1 { format!(" in {} windows", window.windows) } else { String::new() };
+    let uid = if host.uid == 0 { "root".to_owned() } else { format!("uid {}", host.uid) };
+    [
+        ("System", host.os.clone()),
+        ("Kernel", format!("{} {}", host.kernel, host.arch)),
+        ("CPUs", format!("{} of {}", host.cpus, host.cpus_present.max(host.cpus))),
+        ("Memory", bytes(host.memory_bytes as f64)),
+        ("Runs on", kind),
+        ("Up for", seconds(host.uptime_seconds)),
+        ("Measured", format!("{}{drills}{ended}", seconds(window.seconds))),
+        ("Measured as", uid),
+    ]
+    .into_iter()
+    .map(|(name, value)| Named { name: name.into(), value })
+    .collect()
+}
+
+fn class(status: Option<Status>) -> &'static str {
+    status.map_or("none", Status::word)
+}
+
+fn matrix(report: &Report, groups: &[shown::Group<'_>]) -> Vec<Row> {
+    let cell = |cell: &Cell, resource| {
+        let link = groups.iter().position(|group| group.lead.resource == resource && group.lead.kind == cell.kind);
+        CellView {
+            word: words::cell_word(cell),
+            class: class(cell.status),
+            figure: words::cell_figure(cell),
+            note: cell.note.clone().unwrap_or_default(),
+            link: link.map(anchor),
+        }
+    };
+    let row = |row: &crate::model::report::MatrixRow| Row {
+        name: words::resource(row.resource),
+        cells: row.cells.iter().map(|of| cell(of, row.resource)).collect(),
+    };
+    report.matrix.iter().map(row).collect()
+}
+
+fn anchor(at: usize) -> String {
+    format!("finding-{}", at + 1)
+}
+
+fn findings_lead(groups: &[shown::Group<'_>]) -> String {
+    let count = |status| groups.iter().filter(|group| group.lead.status == status).count();
+    let named: Vec<String> = [Status::Critical, Status::Warning, Status::Info]
+        .into_iter()
+        .filter(|status| count(*status) > 0)
+        .map(|status| format!("{} {}", count(status), status.word()))
+        .collect();
+    if named.is_empty() {
+        return "No rule fired.".into();
+    }
+    format!("{}. In order of what to look at first.", named.join(", "))
+}
+
+fn finding(
+    report: &Report,
+    group: &shown::Group<'_>,
+    at: usize,
+    plots: &mut usize,
+    limits: &Limits,
+) -> Result<FindingView, ReportError> {
+    let finding = group.lead;
+    let culprit = finding.culprit.as_ref();
+    let mut drawn = Vec::new();
+    for plot in report.plots.iter().filter(|plot| cites(finding, plot)).take(3) {
+        if *plots == 0 {
+            break;
+        }
+        *plots -= 1;
+        drawn.push(PlotView {
+            metric: plot.metric.clone(),
+            instance: plot.instance.clone().unwrap_or_default(),
+            title: plot.title.clone(),
+            svg: svg::curve(plot)?,
+        });
+    }
+    Ok(FindingView {
+        class: finding.status.word(),
+        anchor: anchor(at),
+        id: words::full_id(finding),
+        title: finding.title.clone(),
+        summary: finding.summary.clone(),
+        who: culprit.map(words::who).unwrap_or_default(),
+        deed: culprit.map(words::deed).unwrap_or_default(),
+        pids: culprit
+            .filter(|culprit| culprit.pids.len() > 1)
+            .map(|culprit| culprit.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+            .unwrap_or_default(),
+        labels: culprit.map(|culprit| labels(&culprit.labels)).unwrap_or_default(),
+        plots: drawn,
+        log: finding.log.iter().take(limits.rows).cloned().collect(),
+        next: finding.next.iter().take(limits.rows).cloned().collect(),
+        others_name: format!("{} of the same", words::plural(group.others.len(), "more", "more")),
+        others: group
+            .others
+            .iter()
+            .take(limits.rows)
+            .map(|other| Other {
+                instance: other.instance.clone().unwrap_or_default(),
+                value: words::value(other),
+                summary: other.summary.clone(),
+            })
+            .collect(),
+        more_others: more(group.others.len(), limits.rows, "more are in the JSON report."),
+        value: words::value(finding),
+        held: words::held(finding).unwrap_or_default(),
+        window: seconds(finding.window_seconds),
+        threshold: words::threshold(finding),
+        origin: finding.threshold.origin.clone(),
+        why: finding.why.clone(),
+        confidence: words::confidence(finding.confidence),
+        reasons: finding.confidence_reasons.iter().take(limits.rows).cloned().collect(),
+        verify: finding.verify.lines().take(limits.rows).map(str::to_owned).collect(),
+        evidence: evidence(report, finding, limits),
+    })
+}
+
+fn cites(finding: &Finding, plot: &Plot) -> bool {
+    finding.evidence.iter().any(|evidence| {
+        evidence.metric == plot.metric && evidence.instance == plot.instance && evidence.window == plot.window
+    })
+}
+
+fn labels(labels: &BTreeMap<String, String>) -> Vec<Named> {
+    labels.iter().take(6).map(|(name, value)| Named { name: name.clone(), value: value.clone() }).collect()
+}
+
+fn evidence(report: &Report, finding: &Finding, limits: &Limits) -> Vec<EvidenceView> {
+    let view = |evidence: &crate::model::Evidence| {
+        let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
+        EvidenceView {
+            metric: evidence.metric.clone(),
+            instance: evidence.instance.clone().unwrap_or_default(),
+            help: report.metrics.get(&evidence.metric).map(|note| note.help.clone()).unwrap_or_default(),
+            mean: figure(evidence.mean),
+            max: figure(evidence.max),
+            total: figure(evidence.total),
+            source: evidence.source.clone(),
+        }
+    };
+    finding.evidence.iter().take(limits.rows).map(view).collect()
+}
+
+fn ruled_out(report: &Report, limits: &Limits) -> Vec<Out> {
+    let out = |cleared: &crate::model::report::RuledOut| {
+        let mut sentences: Vec<String> = cleared.sentences.iter().take(limits.sentences).cloned().collect();
+        let left = cleared.sentences.len().saturating_sub(limits.sentences);
+        if left > 0 {
+            sentences.push(format!("{left} more, in the JSON report."));
+        }
+        Out { name: words::resource(cleared.resource), complete: cleared.complete, sentences }
+    };
+    report.ruled_out.iter().map(out).collect()
+}
+
+fn gap_view(group: &GapGroup, limits: &Limits) -> GapView {
+    GapView {
+        why: group.gap.why.clone(),
+        rules: words::some(&group.rules, limits.rows),
+        metrics: words::some(&group.metrics, limits.rows),
+        remedy: group.gap.remedy.clone().unwrap_or_default(),
+    }
+}
+
+fn not_applicable(report: &Report, limits: &Limits) -> Vec<GapView> {
+    let mut by_why: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for gap in &report.coverage.not_applicable {
+        by_why.entry(&gap.gap.why).or_default().push(gap.id.clone());
+    }
+    let view = |(why, ids): (&str, Vec<String>)| GapView {
+        why: why.to_owned(),
+        rules: String::new(),
+        metrics: words::some(&ids, limits.rows),
+        remedy: String::new(),
+    };
+    by_why.into_iter().take(limits.rows * 2).map(view).collect()
+}
+
+fn top(table: &TopTable, limits: &Limits) -> Top {
+    let label = |row: &crate::model::report::TopRow, name: &str| row.labels.get(name).cloned().unwrap_or_default();
+    let rows = table.rows.iter().take(limits.rows).map(|row| TopRowView {
+        name: row.name.clone(),
+        pid: label(row, "pid"),
+        command: label(row, "command"),
+        cgroup: label(row, "cgroup"),
+        value: with_unit(row.value, table.unit),
+        share: percent(row.share),
+        width: format!("{:.1}", (row.share * 100.0).clamp(0.0, 100.0)),
+    });
+    Top {
+        title: table.title.clone(),
+        rows: rows.collect(),
+        others: if table.others_count > 0 { with_unit(table.others, table.unit) } else { String::new() },
+        others_name: words::plural(table.others_count, "other", "others"),
+    }
+}
+
+fn steps(report: &Report, limits: &Limits) -> Vec<Step> {
+    let step = |step: &crate::model::report::StepOutcome| Step {
+        question: step.question.clone(),
+        class: step.status.word(),
+        word: if step.window.is_none() { "not run" } else { step.status.word() },
+        answer: step.answer.clone(),
+        when: step.when.clone().unwrap_or_default(),
+        teach: lesson::html(&step.teach),
+        rules: words::some(&step.rules, limits.rows),
+    };
+    report.steps.iter().take(limits.checks).map(step).collect()
+}
+
+/// One line per rule, for its worst instance.
+fn all_checks(report: &Report, limits: &Limits) -> (Vec<Check>, String) {
+    let mut counts: BTreeMap<&str, (usize, &Finding)> = BTreeMap::new();
+    for finding in &report.findings {
+        counts.entry(&finding.id).or_insert((0, finding)).0 += 1;
+    }
+    let mut rules: Vec<(usize, &Finding)> = counts.into_values().collect();
+    rules.sort_by_key(|(_, finding)| (finding.resource, finding.kind));
+    let check = |(count, finding): &(usize, &Finding)| Check {
+        id: finding.id.clone(),
+        title: finding.title.clone(),
+        class: finding.status.word(),
+        word: if finding.status == Status::Skipped { "n/a" } else { finding.status.word() },
+        count: if *count > 1 { format!("worst of {count}") } else { String::new() },
+        value: words::value(finding),
+        threshold: words::threshold(finding),
+    };
+    let checks = rules.iter().take(limits.checks).map(check).collect();
+    (checks, more(rules.len(), limits.checks, "more rules are in the JSON report."))
+}
+
+fn by_hand(report: &Report, limits: &Limits) -> Vec<ByHand> {
+    let mut commands: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (id, note) in report.metrics.iter().filter(|(_, note)| !note.manual.is_empty()) {
+        commands.entry(&note.manual).or_default().push(id.clone());
+    }
+    let view = |(manual, ids): (&str, Vec<String>)| ByHand {
+        manual: manual.to_owned(),
+        metrics: words::some(&ids, limits.rows),
+    };
+    commands.into_iter().take(limits.checks).map(view).collect()
+}
+
+fn collectors(report: &Report) -> Vec<Named> {
+    let mut times: Vec<(&String, f64)> = report.overhead.collectors.iter().map(|(id, time)| (id, *time)).collect();
+    times.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    times.into_iter().take(12).map(|(id, time)| Named { name: id.clone(), value: seconds(time) }).collect()
+}

@@ -1,0 +1,50 @@
+use sha2::Digest as _;
+
+use super::html;
+use super::html::{STYLE, STYLE_HASH};
+use super::sample::{report, saturated};
+
+#[test]
+fn the_page_loads_nothing_runs_nothing_and_has_every_part() {
+    let page = html(&report(saturated())).unwrap();
+    let page = page.replace("http-equiv", "");
+    for outside in ["http", "<script", "url(", "@import", "src=", "<link", "<iframe", " style="] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for part in ["default-src 'none'", "Bottleneck: CPU saturation", "<svg class=\"plot\"", "changes the host"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(page.len() < 60_000, "{}", page.len());
+}
+
+#[test]
+fn every_link_within_the_page_has_a_target() {
+    let page = html(&report(saturated())).unwrap();
+    let targets: Vec<&str> = page.split("href=\"#").skip(1).filter_map(|part| part.split('"').next()).collect();
+    assert!(targets.len() > 8);
+    for target in targets {
+        assert_eq!(page.matches(&format!("id=\"{target}\"")).count(), 1, "{target}");
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * at)) as usize & 63] as char;
+            text.push(if at > chunk.len() { '=' } else { digit });
+        }
+    }
+    text
+}
+
+#[test]
+fn the_policy_admits_exactly_the_style_sheet_of_this_build() {
+    assert_eq!(
+        STYLE_HASH,
+        format!("sha256-{}", base64(&sha2::Sha256::digest(STYLE))),
+        "set STYLE_HASH to the right side"
+    );
+}

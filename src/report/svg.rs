@@ -1,0 +1,168 @@
+//! A curve as inline SVG.
+//!
+//! The colours written here are those of the light theme; the style sheet finds elements by them and gives every theme
+//! its own. No text from outside gets into a picture: the caption around it names what it shows.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::ReportError;
+use crate::model::report::Plot;
+use crate::model::{Status, Unit};
+
+const SIZE: (u32, u32) = (480, 170);
+const GRID: RGBColor = RGBColor(0xE4, 0xE4, 0xDF);
+const LABEL: RGBColor = RGBColor(0x5C, 0x63, 0x70);
+const CURVE: RGBColor = RGBColor(0x2F, 0x5D, 0x8A);
+const WARNING: RGBColor = RGBColor(0x8A, 0x53, 0x00);
+const CRITICAL: RGBColor = RGBColor(0xB4, 0x23, 0x18);
+
+/// Draws a curve; where an interval could not be measured, the line is broken.
+pub(super) fn curve(plot: &Plot) -> Result<String, ReportError> {
+    let mut svg = String::new();
+    draw(plot, &mut svg).map_err(|error| ReportError::Plot(error.to_string()))?;
+    // It scales with the page, and stands in a page that names no address at all.
+    let own = format!("<svg width=\"{}\" height=\"{}\"", SIZE.0, SIZE.1);
+    let svg = svg.replacen(&own, "<svg class=\"plot\" aria-hidden=\"true\"", 1);
+    let mut small = svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);
+    for default in [" opacity=\"1\"", " stroke-width=\"1\"", " font-family=\"sans-serif\"", "\n"] {
+        small = small.replace(default, "");
+    }
+    Ok(small)
+}
+
+type Failed = Box<dyn std::error::Error>;
+
+fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {
+    let values = || plot.points.iter().filter_map(|(_, value)| *value).filter(|value| value.is_finite());
+    let (largest, smallest) = (values().fold(0.0, f64::max), values().fold(0.0, f64::min));
+    // A level far above the curve would flatten it.
+    let levels: Vec<(Status, f64)> =
+        plot.thresholds.iter().copied().filter(|(_, level)| *level <= largest * 2.0).collect();
+    let highest = levels.iter().map(|(_, level)| *level).fold(largest, f64::max);
+    let (factor, suffix) = scale(plot.unit, highest.max(-smallest));
+    let top = if highest > 0.0 { highest * factor * 1.12 } else { 1.0 };
+    let bottom = smallest * factor * 1.12;
+    let begin = plot.points.first().map_or(0.0, |(at, _)| at.min(0.0));
+    let end = plot.points.last().map_or(1.0, |(at, _)| *at).max(begin + 1e-3);
+
+    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let mut chart = ChartBuilder::on(&root)
+        .margin(4)
+        .margin_right(12)
+        .x_label_area_size(20)
+        .y_label_area_size(60)
+        .build_cartesian_2d(begin..end, bottom..top)?;
+    let label = ("sans-serif", 14).into_font().color(&LABEL);
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(GRID)
+        .x_labels(5)
+        .y_labels(4)
+        .label_style(label)
+        .x_label_formatter(&|at| format!("{at:.0} s"))
+        .y_label_formatter(&|value| format!("{}{suffix}", tick(*value)))
+        .draw()?;
+    for segment in segments(plot) {
+        let points: Vec<(f64, f64)> = segment.iter().map(|(at, value)| (*at, value * factor)).collect();
+        if let [only] = points.as_slice() {
+            chart.draw_series([Circle::new(*only, 2, CURVE.filled())])?;
+            continue;
+        }
+        chart.draw_series(AreaSeries::new(points.iter().copied(), 0.0, CURVE.mix(0.14)))?;
+        chart.draw_series(LineSeries::new(points, CURVE.stroke_width(2)))?;
+    }
+    for (status, level) in levels {
+        let color = if status == Status::Critical { CRITICAL } else { WARNING };
+        let level = level * factor;
+        chart.draw_series([PathElement::new([(begin, level), (end, level)], color.stroke_width(1))])?;
+        let anchor = Pos::new(HPos::Right, VPos::Bottom);
+        let text = ("sans-serif", 14).into_font().color(&color).pos(anchor);
+        chart.draw_series([Text::new(status.word(), (end, level), text)])?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// Runs of points between gaps.
+fn segments(plot: &Plot) -> Vec<Vec<(f64, f64)>> {
+    let mut segments = vec![Vec::new()];
+    for (at, value) in &plot.points {
+        match (value.filter(|value| value.is_finite()), segments.last_mut()) {
+            (Some(value), Some(segment)) => segment.push((*at, value)),
+            (None, Some(segment)) if !segment.is_empty() => segments.push(Vec::new()),
+            _ => {}
+        }
+    }
+    segments.retain(|segment| !segment.is_empty());
+    segments
+}
+
+/// A factor and a suffix with which the axis has round numbers.
+fn scale(unit: Unit, largest: f64) -> (f64, &'static str) {
+    let decimal = |suffixes: [&'static str; 3]| match largest {
+        v if v >= 1e6 => (1e-6, suffixes[2]),
+        v if v >= 1e4 => (1e-3, suffixes[1]),
+        _ => (1.0, suffixes[0]),
+    };
+    let binary = |suffixes: [&'static str; 5]| {
+        let power = (0..4).rev().find(|power| largest >= 1024_f64.powi(*power)).unwrap_or(0);
+        let suffix = suffixes.into_iter().nth(power as usize).unwrap_or_default();
+        (1024_f64.powi(-power), suffix)
+    };
+    match unit {
+        Unit::Ratio => (100.0, "%"),
+        Unit::Seconds if largest < 1e-3 => (1e6, " µs"),
+        Unit::Seconds if largest < 1.0 => (1e3, " ms"),
+        Unit::Seconds => (1.0, " s"),
+        Unit::Count => decimal(["", " k", " M"]),
+        Unit::PerSecond => decimal(["/s", " k/s", " M/s"]),
+        Unit::Bytes => binary([" B", " KiB", " MiB", " GiB", " TiB"]),
+        Unit::BytesPerSecond => binary([" B/s", " KiB/s", " MiB/s", " GiB/s", " TiB/s"]),
+    }
+}
+
+fn tick(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".into() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(points: &[Option<f64>], unit: Unit) -> Plot {
+        Plot {
+            metric: "m".into(),
+            instance: None,
+            window: 0,
+            unit,
+            title: String::new(),
+            points: points.iter().enumerate().map(|(at, value)| (at as f64 + 0.5, *value)).collect(),
+            thresholds: vec![(Status::Warning, 0.2), (Status::Critical, 0.5)],
+        }
+    }
+
+    #[test]
+    fn a_gap_breaks_the_line() {
+        let svg = curve(&plot(&[Some(0.1), Some(0.4), None, Some(0.3), Some(0.2)], Unit::Ratio)).unwrap();
+        assert_eq!(svg.matches("<polyline fill=\"none\" stroke=\"#2F5D8A\"").count(), 2, "{svg}");
+        assert!(svg.contains("critical") && svg.contains("warning"), "{svg}");
+        assert!(!svg.contains("style=") && !svg.contains("http"), "{svg}");
+    }
+
+    #[test]
+    fn any_values_give_a_picture() {
+        let odd = [f64::NAN, f64::INFINITY, -5.0, 0.0, 1e300, 1e-300].map(Some);
+        for unit in [Unit::Ratio, Unit::Seconds, Unit::Bytes, Unit::Count, Unit::PerSecond, Unit::BytesPerSecond] {
+            curve(&plot(&odd, unit)).unwrap();
+            curve(&plot(&[Some(0.0); 3], unit)).unwrap();
+            curve(&plot(&[None; 3], unit)).unwrap();
+            curve(&plot(&[], unit)).unwrap();
+        }
+    }
+}
