@@ -36,6 +36,8 @@ struct Needs {
     judged: BTreeSet<String>,
     /// Without these there is no verdict: metric and statistic.
     required: BTreeSet<String>,
+    /// Judged over all their instances at once: cited without a statistic, as in `highest(…)`.
+    whole: BTreeSet<String>,
     /// Cited by sentences, `applies`, `unless` or `culprit` only.
     optional: BTreeSet<String>,
 }
@@ -97,7 +99,12 @@ impl<'s> Judge<'s> {
 
     fn needs(&self, rule: &Rule) -> Result<Needs, String> {
         let resolve = |path: &str| self.resolve(path);
-        let mut needs = Needs { judged: BTreeSet::new(), required: BTreeSet::new(), optional: BTreeSet::new() };
+        let mut needs = Needs {
+            judged: BTreeSet::new(),
+            required: BTreeSet::new(),
+            whole: BTreeSet::new(),
+            optional: BTreeSet::new(),
+        };
         for (key, expression) in rule.expressions() {
             let found = references(expression, &resolve).map_err(|error| format!("{key} of {}: {error}", rule.id))?;
             let judged = !matches!(key, "culprit" | "applies" | "unless");
@@ -109,6 +116,7 @@ impl<'s> Judge<'s> {
                         }
                         needs.required.insert(id)
                     }
+                    Reference::Metric(id, None) if judged => needs.whole.insert(id.clone()) | needs.optional.insert(id),
                     Reference::Metric(id, _) => needs.optional.insert(id),
                     Reference::Unknown(name) if judged => {
                         return Err(format!("{key} of {} cites {name}, which was not collected", rule.id));
@@ -149,6 +157,20 @@ impl<'s> Judge<'s> {
         self.scope.metrics.stats(id, if whole_host { "" } else { instance })
     }
 
+    /// The instance with the largest mean of a metric, which `highest(…)` is about.
+    fn largest(&self, id: &str) -> Result<(&str, &Stats), Unavailable> {
+        let instances = match self.scope.metrics.readings.get(id) {
+            Some(Reading::Measured { instances, .. }) => instances,
+            Some(Reading::Unavailable(gap)) => return Err(gap.clone()),
+            None => return Err(Unavailable::new(Reason::Absent, format!("{id} was not collected in this window"))),
+        };
+        let measured = instances.iter().filter_map(|(name, stats)| Some((name.as_str(), stats.as_ref().ok()?)));
+        let largest = measured.max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean));
+        let gap = || instances.values().find_map(|stats| stats.as_ref().err().cloned());
+        let none = || Unavailable::new(Reason::NotApplicable, format!("{id} has no instance here"));
+        largest.ok_or_else(|| gap().unwrap_or_else(none))
+    }
+
     fn context(&self, needs: &Needs, instance: &str, dimension: Option<&str>, interval: Option<usize>) -> Context {
         let mut context = Context::new(self.scope.facts, self.scope.metrics.seconds);
         for id in needs.required.iter().chain(&needs.optional) {
@@ -179,8 +201,9 @@ impl<'s> Judge<'s> {
             finding.summary = condition.because.clone();
             return finding;
         }
-        let missing = needs.required.iter().find_map(|id| self.stats(id, name).err().map(|gap| (id, gap)));
-        if let Some((_, gap)) = missing {
+        let missing = needs.required.iter().find_map(|id| self.stats(id, name).err());
+        let missing = missing.or_else(|| needs.whole.iter().find_map(|id| self.largest(id).err()));
+        if let Some(gap) = missing {
             return self.unjudged(rule, origin, name, gap);
         }
         let value = match self.expressions.number(&rule.value, &context.value()) {
@@ -339,10 +362,14 @@ impl<'s> Judge<'s> {
                 else {
                     return None;
                 };
-                let stats = self.stats(id, name).ok()?;
+                let (instance, stats) = match self.stats(id, name) {
+                    Ok(stats) => (name, stats),
+                    Err(_) if needs.whole.contains(id) => self.largest(id).ok()?,
+                    Err(_) => return None,
+                };
                 Some(Evidence {
                     metric: id.clone(),
-                    instance: dimension.as_ref().map(|_| name.to_owned()),
+                    instance: dimension.as_ref().map(|_| instance.to_owned()),
                     window: self.scope.window,
                     mean: Some(stats.mean),
                     max: Some(stats.max),
