@@ -1,5 +1,6 @@
 //! /proc/interrupts: interrupts by line and by CPU, and the rows of errors.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use super::{Cadence, Collect, CollectorDef, Sink};
@@ -14,7 +15,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     series: SERIES,
     metrics: METRICS,
     overhead: "one read at each end of the window; its length is CPUs times interrupt lines (megabytes on large machines)",
-    start: |_| Box::new(Interrupts),
+    start: |_| Box::new(Interrupts::default()),
 };
 
 const SERIES: &[SeriesDef] = &[
@@ -85,7 +86,10 @@ const METRICS: &[MetricDef] = &[
 /// What is longer than this is no table of interrupts.
 const MAX_BYTES: u64 = 128 << 20;
 
-struct Interrupts;
+#[derive(Default)]
+struct Interrupts {
+    cpus: Vec<String>,
+}
 
 impl Collect for Interrupts {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
@@ -99,7 +103,13 @@ impl Collect for Interrupts {
         if cpus.is_empty() {
             return Err(Unavailable::new(Reason::Malformed, "/proc/interrupts names no CPUs"));
         }
+        if self.cpus.is_empty() {
+            self.cpus.clone_from(&cpus);
+        }
+        // A CPU that comes or goes brings or takes its whole past: the sums of two sets cannot be compared.
+        let same = self.cpus == cpus;
         let mut sums = vec![0_u64; cpus.len()];
+        let mut seen = BTreeSet::new();
         loop {
             line.clear();
             if reader.read_until(b'\n', &mut line).map_err(broken)? == 0 {
@@ -107,23 +117,35 @@ impl Collect for Interrupts {
             }
             let text = String::from_utf8_lossy(&line);
             let Some(row) = Row::parse(&text, cpus.len()) else { continue };
-            record(&row, &mut sums, out);
+            if !row.is_device() {
+                seen.insert(row.name.to_ascii_uppercase());
+            }
+            record(&row, same, &mut sums, out);
         }
-        for (cpu, sum) in cpus.iter().zip(sums) {
-            out.count("interrupts.cpu", cpu, sum);
+        if same {
+            cpus.iter().zip(sums).for_each(|(cpu, sum)| out.count("interrupts.cpu", cpu, sum));
+        } else {
+            let changed = || Unavailable::new(Reason::Reset, "CPUs came or went within the window");
+            for series in ["interrupts.line", "interrupts.cpu", "interrupts.tlb"] {
+                out.gap(series, "", changed());
+            }
         }
-        let none = |what: &str| Unavailable::new(Reason::Absent, format!("/proc/interrupts has no row {what} here"));
-        out.gap("interrupts.errors", "", none("ERR"));
-        out.gap("interrupts.tlb", "", none("TLB"));
+        for (row, series) in [("ERR", "interrupts.errors"), ("TLB", "interrupts.tlb")] {
+            if !seen.contains(row) {
+                let why = format!("/proc/interrupts has no row {row} on this architecture");
+                out.gap(series, "", Unavailable::new(Reason::Absent, why));
+            }
+        }
         Ok(())
     }
 }
 
-fn record(row: &Row<'_>, sums: &mut [u64], out: &Sink) {
+fn record(row: &Row<'_>, same_cpus: bool, sums: &mut [u64], out: &Sink) {
     let total = row.counts.iter().fold(0_u64, |sum, n| sum.saturating_add(*n));
     match row.name {
         "ERR" | "Err" => return out.count("interrupts.errors", "", total),
         "MIS" => return out.count("interrupts.misrouted", "", total),
+        _ if !same_cpus => return,
         "TLB" => out.count("interrupts.tlb", "", total),
         _ => {}
     }
