@@ -14,6 +14,7 @@
 
 mod cli;
 mod layering;
+mod recorded;
 mod replay;
 mod schema;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]

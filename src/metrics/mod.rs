@@ -72,7 +72,8 @@ fn disturbances(window: &Window, collector: &str) -> Vec<String> {
     if record.missed > 0 {
         notes.push(format!("{} readings came too late and were left out", record.missed));
     }
-    if let (Some(gap), false) = (&record.unavailable, record.times.is_empty()) {
+    // A source that never gave anything is the gap of its readings; what they fell back on is not disturbed by it.
+    if let (Some(gap), false) = (&record.unavailable, record.series.is_empty()) {
         notes.push(format!("the source failed within the window: {}", gap.why));
     }
     notes

@@ -8,6 +8,7 @@ pub const PLAYBOOKS: &[(&str, &str)] = &[("use-method.yaml", include_str!("../..
 pub const RULES: &[(&str, &str)] = &[
     ("cpu.yaml", include_str!("../../playbooks/rules/cpu.yaml")),
     ("hardware.yaml", include_str!("../../playbooks/rules/hardware.yaml")),
+    ("interrupts.yaml", include_str!("../../playbooks/rules/interrupts.yaml")),
     ("kernel.yaml", include_str!("../../playbooks/rules/kernel.yaml")),
     ("memory.yaml", include_str!("../../playbooks/rules/memory.yaml")),
 ];

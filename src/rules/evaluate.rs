@@ -61,11 +61,21 @@ impl<'s> Judge<'s> {
             Ok(needs) => needs,
             Err(error) => return vec![self.unjudged(rule, origin, "", Unavailable::new(Reason::Malformed, error))],
         };
+        // Without one of its metrics a rule can judge nothing: that is one gap, not one for each instance.
+        let gap = needs.required.iter().find_map(|id| match self.scope.metrics.readings.get(id) {
+            Some(Reading::Unavailable(gap)) => Some(gap.clone()),
+            _ => None,
+        });
+        if let Some(gap) = gap {
+            let context = self.context(&needs, "", None, None);
+            return vec![
+                self.not_applicable(rule, origin, "", &context).unwrap_or_else(|| self.unjudged(rule, origin, "", gap)),
+            ];
+        }
         let Some(dimension) = self.dimension(&needs) else {
             return vec![self.instance(rule, origin, &needs, "", None)];
         };
         let mut instances = BTreeSet::new();
-        let mut gap = None;
         // Instances are those of the judged value: what a condition cites besides may have more of them (all interfaces,
         // where only devices are judged).
         let of_value = needs.judged.iter().any(|id| self.dimension_of(id).is_some());
@@ -74,13 +84,11 @@ impl<'s> Judge<'s> {
                 Some(Reading::Measured { dimension: Some(of), instances: found, .. }) if *of == dimension => {
                     instances.extend(found.keys().filter(|name| *name != "(others)"));
                 }
-                Some(Reading::Unavailable(why)) => gap = Some(why.clone()),
                 _ => {}
             }
         }
         if instances.is_empty() {
-            let gap = gap
-                .unwrap_or_else(|| Unavailable::new(Reason::NotApplicable, format!("this host shows no {dimension}")));
+            let gap = Unavailable::new(Reason::NotApplicable, format!("this host shows no {dimension}"));
             return vec![self.unjudged(rule, origin, "", gap)];
         }
         instances.into_iter().map(|name| self.instance(rule, origin, &needs, name, Some(&dimension))).collect()
@@ -136,11 +144,6 @@ impl<'s> Judge<'s> {
     }
 
     fn dimension(&self, needs: &Needs) -> Option<String> {
-        // One finding says that the judged metric is missing altogether; one for each instance of something else would not.
-        let missing = |id| matches!(self.scope.metrics.readings.get(id), Some(Reading::Unavailable(_)));
-        if needs.judged.iter().any(|id: &String| missing(id)) {
-            return None;
-        }
         needs.judged.iter().chain(&needs.required).find_map(|id| self.dimension_of(id))
     }
 
@@ -193,13 +196,8 @@ impl<'s> Judge<'s> {
     fn instance(&self, rule: &Rule, origin: &str, needs: &Needs, name: &str, dimension: Option<&str>) -> Finding {
         let mut finding = self.blank(rule, origin, name);
         let mut context = self.context(needs, name, dimension, None);
-        if let Some(condition) = &rule.applies
-            && self.expressions.holds(&condition.when, &context.value()).is_ok_and(|applies| !applies)
-        {
-            finding.status = Status::Skipped;
-            finding.unavailable = Some(Unavailable::new(Reason::NotApplicable, condition.because.clone()));
-            finding.summary = condition.because.clone();
-            return finding;
+        if let Some(skipped) = self.not_applicable(rule, origin, name, &context) {
+            return skipped;
         }
         let missing = needs.required.iter().find_map(|id| self.stats(id, name).err());
         let missing = missing.or_else(|| needs.whole.iter().find_map(|id| self.largest(id).err()));
@@ -236,6 +234,14 @@ impl<'s> Judge<'s> {
         finding.confidence = confidence::level(&finding.confidence_reasons);
         finding.summary = self.summary(rule, &context, &finding);
         finding
+    }
+
+    /// The finding of a rule that makes no sense here.
+    fn not_applicable(&self, rule: &Rule, origin: &str, name: &str, context: &Context) -> Option<Finding> {
+        let condition = rule.applies.as_ref()?;
+        let applies = self.expressions.holds(&condition.when, &context.value()).unwrap_or(true);
+        let gap = || Unavailable::new(Reason::NotApplicable, condition.because.clone());
+        (!applies).then(|| self.unjudged(rule, origin, name, gap()))
     }
 
     fn judge_window(&self, rule: &Rule, context: &Context) -> Result<Status, Unavailable> {

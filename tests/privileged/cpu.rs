@@ -1,14 +1,89 @@
+use serde_json::Value;
+
 use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report};
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().unwrap().get()
+}
+
+/// Endless loops in a shell: nothing but time in user mode.
+fn spin(count: usize, nice: &str) -> Load {
+    Load::start(count, "nice", &["-n", nice, "timeout", "30", "sh", "-c", "while :; do :; done"])
+}
+
+fn status<'r>(report: &'r Value, id: &str) -> &'r str {
+    finding(report, id, None)["status"].as_str().unwrap()
+}
+
+#[test]
+#[ignore = "needs: a quiet machine"]
+fn four_loops_for_each_cpu_are_a_critical_saturation_and_the_loops_are_named() {
+    let _alone = alone();
+    let _load = spin(4 * cpus(), "0");
+    let report = live_report(5);
+    let saturation = finding(&report, "cpu.saturation", None);
+    assert_eq!(saturation["status"], "critical", "{saturation:#}");
+    assert_eq!(saturation["culprit"]["name"], "sh");
+    let share = saturation["value"].as_f64().unwrap();
+    assert!((0.6..0.9).contains(&share), "four for each CPU wait about three quarters of the time, not {share}");
+    assert_eq!(status(&report, "cpu.saturation.runnable"), "critical");
+    assert_eq!(status(&report, "cpu.utilization"), "warning");
+    assert_nothing_else_fired(&report, &["cpu."]);
+}
 
 #[test]
 #[ignore = "needs: a quiet machine, stress-ng"]
-fn busy_cpus_are_reported_as_utilization() {
+fn one_loop_for_each_cpu_is_utilization_and_no_critical_saturation() {
     let _alone = alone();
     if !has(&[Need::Tool("stress-ng")]) {
         return;
     }
     let _load = Load::start(1, "stress-ng", &["--cpu", "0", "--timeout", "20"]);
     let report = live_report(5);
-    assert_eq!(finding(&report, "cpu.utilization", None)["status"], "warning");
+    let busy = finding(&report, "cpu.utilization", None);
+    assert_eq!(busy["status"], "warning", "{busy:#}");
+    assert!(busy["culprit"]["name"].as_str().unwrap().starts_with("stress-ng"));
+    assert_ne!(status(&report, "cpu.saturation"), "critical");
     assert_nothing_else_fired(&report, &["cpu."]);
+}
+
+#[test]
+#[ignore = "needs: a quiet machine"]
+fn niced_loops_are_only_worth_knowing() {
+    let _alone = alone();
+    let _load = spin(cpus(), "19");
+    let report = live_report(5);
+    assert_eq!(status(&report, "cpu.utilization"), "info");
+    assert_nothing_else_fired(&report, &[]);
+}
+
+#[test]
+#[ignore = "needs: a quiet machine"]
+fn a_queue_of_niced_loops_is_only_worth_knowing() {
+    let _alone = alone();
+    let _load = spin(4 * cpus(), "19");
+    let report = live_report(5);
+    assert_eq!(status(&report, "cpu.saturation"), "info");
+    assert_nothing_else_fired(&report, &[]);
+}
+
+#[test]
+#[ignore = "needs: a quiet machine, two CPUs, taskset"]
+fn loops_tied_to_one_cpu_are_no_lack_of_cpus() {
+    let _alone = alone();
+    if cpus() < 2 || !has(&[Need::Tool("taskset")]) {
+        return;
+    }
+    let _load = Load::start(4, "taskset", &["-c", "0", "timeout", "30", "sh", "-c", "while :; do :; done"]);
+    let report = live_report(5);
+    assert_eq!(finding(&report, "cpu.utilization.core", Some("0"))["status"], "warning");
+    assert_nothing_else_fired(&report, &["cpu.utilization.core", "cpu.saturation.core"]);
+}
+
+#[test]
+#[ignore = "needs: a quiet machine"]
+fn an_idle_host_raises_nothing() {
+    let _alone = alone();
+    let report = live_report(5);
+    assert_nothing_else_fired(&report, &[]);
 }

@@ -1,0 +1,4 @@
+//! Recorded hosts: trees of kernel files under tests/fixtures/hosts, replayed by the shipped binary. One file for each
+//! resource.
+
+mod cpu;
