@@ -91,13 +91,14 @@ impl Collect for Zram {
 
 fn record_memory(name: &str, text: &str, out: &Sink) {
     let [original, _, used, limit] = numbers(text);
+    let limit = limit.filter(|bytes| *bytes > 0);
     for (series, value) in [("zram.original", original), ("zram.used", used), ("zram.limit", limit)] {
         if let Some(value) = value {
             out.level(series, name, value as f64);
         }
     }
-    if limit == Some(0) {
-        out.label(name, "limit", "none");
+    if used.is_some() && limit.is_none() {
+        out.gap("zram.limit", "", Unavailable::new(Reason::NotApplicable, "no limit is set for its memory"));
     }
 }
 
