@@ -8,6 +8,12 @@ pub(super) const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("processes.zombies", RawUnit::Count, "/proc/PID/stat, field 3 is Z"),
     SeriesDef::gauge("processes.uninterruptible", RawUnit::Count, "/proc/PID/stat, field 3 is D"),
     SeriesDef::gauge("processes.zombie_children", RawUnit::Count, "/proc/PID/stat, field 4 of zombies"),
+    SeriesDef::gauge(
+        "processes.of_user",
+        RawUnit::Count,
+        "/proc/PID/stat, field 20, over the processes of a real user id",
+    ),
+    SeriesDef::gauge("processes.user_limit", RawUnit::Count, "/proc/PID/limits, Max processes, soft"),
 ];
 
 const fn of_process(
@@ -161,5 +167,24 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("processes.uninterruptible")])],
         caveat: "Point samples. Not always storage: a parent waiting in vfork is in this state too.",
         manual: "ps -eo stat,pid,wchan:30,comm | grep '^D'",
+    },
+    MetricDef {
+        id: "tasks.user.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("user"),
+        help: "Threads of a user, as a share of the most that the user's processes may have (RLIMIT_NPROC).",
+        sources: &[Formula::level_ratio(&[term("processes.of_user")], &[term("processes.user_limit")])],
+        caveat: "The limit of the process with the most threads; others of the user may run under another. Not for root, \
+                 nor for users with fewer than 64 threads.",
+        manual: "ps -eLo ruid= | sort | uniq -c; grep processes /proc/PID/limits",
+    },
+    MetricDef {
+        id: "tasks.user.count",
+        unit: Unit::Count,
+        dimension: Some("user"),
+        help: "Threads of a user.",
+        sources: &[Formula::level(&[term("processes.of_user")])],
+        caveat: "Only the users with the most, and a limit.",
+        manual: "ps -eLo ruid= | sort | uniq -c",
     },
 ];

@@ -8,11 +8,13 @@ pub(in crate::collectors) mod reader;
 mod table;
 #[cfg(test)]
 mod tests;
+mod users;
 
 use std::collections::HashMap;
 
 use self::reader::Reader;
 use self::table::{Table, point, push};
+use self::users::Users;
 use super::{Cadence, Collect, CollectorDef, Sink};
 use crate::host::Host;
 use crate::model::{Process, ProcessPoint, Reason, Unavailable};
@@ -37,6 +39,7 @@ struct Processes {
     pids: Vec<u32>,
     zombies_of: HashMap<u32, u32>,
     zombies_seen: bool,
+    users: Users,
     hidden: bool,
     denied: usize,
 }
@@ -67,6 +70,9 @@ impl Collect for Processes {
             uninterruptible += u32::from(state == 'D');
         }
         self.pids = pids;
+        if listed.is_ok() {
+            self.users.record(&self.table.entries, at, &mut reader, out);
+        }
         self.reader = Some(reader);
         listed?;
         self.zombies_seen |= !self.zombies_of.is_empty();
@@ -77,11 +83,12 @@ impl Collect for Processes {
         Ok(())
     }
 
-    fn finish(&mut self, _host: &Host, out: &Sink) {
+    fn finish(&mut self, host: &Host, out: &Sink) {
         let Some(mut reader) = self.reader.take() else { return };
         let Some(at) = out.current().checked_sub(1).and_then(|at| u16::try_from(at).ok()) else { return };
         self.last_look(at, &mut reader);
         self.explain_gaps(out);
+        self.users.name(host, out);
         let wanted = names::that_matter(&self.table.entries, at);
         let processes: Vec<Process> =
             std::mem::take(&mut self.table.entries).into_iter().map(|entry| entry.process).collect();
@@ -176,6 +183,10 @@ impl Processes {
         if !self.zombies_seen {
             let gap = Unavailable::new(Reason::NotApplicable, "there were no zombies");
             out.gap("processes.zombie_children", "", gap);
+        }
+        if self.users.is_empty() {
+            let why = "no user but root has many threads and a limit on them";
+            out.gap("processes.of_user", "", Unavailable::new(Reason::NotApplicable, why));
         }
         if self.table.full {
             let why = "more processes came and went than are kept: small ones are missing, and times are coarse";

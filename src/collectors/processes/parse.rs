@@ -70,6 +70,8 @@ pub(in crate::collectors) fn schedstat(bytes: &[u8]) -> Option<(u64, u64, u64)> 
 /// What rdiag takes from /proc/PID/status. Kernel threads have no memory, so no swap either.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Status {
+    /// `Uid:`, the real one, which limits go by.
+    pub(super) real_uid: Option<u32>,
     /// `Uid:`, the effective one.
     pub(super) uid: Option<u32>,
     /// `VmSwap:`, kB.
@@ -87,6 +89,7 @@ pub(super) fn status(bytes: &[u8]) -> Status {
         match line.first() {
             Some(b'U') => {
                 if let Some(rest) = line.strip_prefix(b"Uid:") {
+                    status.real_uid = word(rest, 0).and_then(|uid| u32::try_from(uid).ok());
                     status.uid = word(rest, 1).and_then(|uid| u32::try_from(uid).ok());
                 }
             }
@@ -217,9 +220,18 @@ mod tests {
     fn status_and_io_survive_missing_and_additional_lines() {
         let text = b"Name:\tUid: 9\nUid:\t1000\t1001\t1000\t1000\nVmSwap:\t     12 kB\nNewThing:\t1\n\
             voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
-        let full = Status { uid: Some(1001), swap_kb: Some(12), voluntary: Some(5), involuntary: Some(6) };
+        let full = Status {
+            real_uid: Some(1000),
+            uid: Some(1001),
+            swap_kb: Some(12),
+            voluntary: Some(5),
+            involuntary: Some(6),
+        };
         assert_eq!(status(text), full);
-        assert_eq!(status(b"Name:\tkthreadd\nUid:\t0\t0\n"), Status { uid: Some(0), ..Status::default() });
+        assert_eq!(
+            status(b"Name:\tkthreadd\nUid:\t0\t0\n"),
+            Status { real_uid: Some(0), uid: Some(0), ..Status::default() }
+        );
         assert_eq!(status(b"VmSwap:\t-1 kB\nUid:\n"), Status::default());
         assert_eq!(
             io(b"rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n"),

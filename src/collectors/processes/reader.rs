@@ -143,6 +143,7 @@ impl Reader {
         let pid = entry.process.pid;
         if let Ok(bytes) = self.file(pid, "status") {
             let status = parse::status(bytes);
+            entry.real_uid = status.real_uid.or(entry.real_uid);
             entry.process.uid = status.uid.or(entry.process.uid);
             point.swap_kb = status.swap_kb;
             point.voluntary_switches = status.voluntary;

@@ -28,6 +28,7 @@ pub(super) struct Entry {
     pub(super) process: Process,
     /// What stat showed at the last sample.
     pub(super) shown: Option<Stat>,
+    pub(super) real_uid: Option<u32>,
     /// Over all threads, those included that ended since they were first seen.
     pub(super) run_ns: u64,
     pub(super) wait_ns: u64,

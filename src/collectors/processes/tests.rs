@@ -168,3 +168,23 @@ fn zombies_are_counted_with_their_parents() {
     assert!((metrics.stats("tasks.uninterruptible.count", "").unwrap().mean - 0.5).abs() < 1e-9);
     assert!((metrics.stats("tasks.processes.count", "").unwrap().last - 3.0).abs() < 1e-9);
 }
+
+#[test]
+fn threads_of_a_user_are_compared_with_the_limit_of_the_largest_process() {
+    let threads: Vec<(u32, &str)> = (10..90).map(|tid| (tid, "1 1 1")).collect();
+    let large = [Shown { threads: &threads, ..QUIET }, Shown { pid: 200, ..QUIET }];
+    let story = story(&[&large, &large]).file(0, "proc/10/limits", "Max processes   100   200   processes\n").file(
+        1,
+        "etc/passwd",
+        "root:x:0:0::/:/bin/sh\nbroken\napp:x:4:4::/:/bin/sh\n",
+    );
+    let metrics = story.metrics(&COLLECTOR);
+    assert!((metrics.stats("tasks.user.ratio", "4").unwrap().last - 0.81).abs() < 1e-9);
+    assert_eq!(metrics.labels["user"]["4"]["name"], "app");
+}
+
+#[test]
+fn users_with_few_threads_or_no_limit_are_not_judged() {
+    let metrics = story(&[&[QUIET], &[QUIET]]).metrics(&COLLECTOR);
+    assert_eq!(gap(&metrics, "tasks.user.ratio", "").reason, Reason::NotApplicable);
+}
