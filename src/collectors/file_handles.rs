@@ -37,7 +37,9 @@ const fn level(
     manual: &'static str,
 ) -> MetricDef {
     let caveat = match dimension {
-        Some(_) => "Only the processes nearest to their limit, and only those with 32 open files or more.",
+        Some(_) => {
+            "Only the processes with the most files and those nearest to their limit; none with fewer than 32 files."
+        }
         None => "The limit of the host is seldom what binds: that of the process comes first.",
     };
     MetricDef { id, unit, dimension, help, sources, caveat, manual }
@@ -101,6 +103,9 @@ const METRICS: &[MetricDef] = &[
 const SUSPICIOUS: u64 = 32;
 /// Processes that are recorded: those nearest to their limit.
 const NEAREST: usize = 10;
+
+/// Processes that are recorded because they have the most files open.
+const LARGEST: usize = 5;
 
 /// A process near its limit.
 struct Near {
@@ -180,9 +185,12 @@ impl FileHandles {
             let why = format!("no process has as many as {SUSPICIOUS} open files");
             out.gap("file_handles.open", "", Unavailable::new(Reason::NotApplicable, why));
         }
+        // Those with the most files are of interest too: the limit of the host is on their sum.
+        found.sort_by_key(|near| std::cmp::Reverse(near.open));
+        let mut rest = found.split_off(LARGEST.min(found.len()));
         let share = |near: &Near| near.open as f64 / near.limit as f64;
-        found.sort_by(|a, b| share(b).total_cmp(&share(a)));
-        found.truncate(NEAREST);
+        rest.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        found.extend(rest.into_iter().take(NEAREST));
         found
     }
 }

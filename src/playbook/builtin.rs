@@ -7,10 +7,12 @@ pub const PLAYBOOKS: &[(&str, &str)] = &[("use-method.yaml", include_str!("../..
 #[rustfmt::skip]
 pub const RULES: &[(&str, &str)] = &[
     ("cpu.yaml", include_str!("../../playbooks/rules/cpu.yaml")),
+    ("fd.yaml", include_str!("../../playbooks/rules/fd.yaml")),
     ("hardware.yaml", include_str!("../../playbooks/rules/hardware.yaml")),
     ("interrupts.yaml", include_str!("../../playbooks/rules/interrupts.yaml")),
     ("kernel.yaml", include_str!("../../playbooks/rules/kernel.yaml")),
     ("memory.yaml", include_str!("../../playbooks/rules/memory.yaml")),
+    ("tasks.yaml", include_str!("../../playbooks/rules/tasks.yaml")),
 ];
 
 #[cfg(test)]
