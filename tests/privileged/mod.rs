@@ -1,3 +1,4 @@
 //! Induced faults: each rule is proven on a fault that is really there. One file for each resource.
 
 mod cpu;
+mod kernels;

@@ -1,0 +1,86 @@
+//! What must hold on every kernel of the matrix (`tests/vm/run`): the sources are understood, and control groups of a
+//! pure v2 tree are judged. The guest's disks and network are not those of a host, so only statuses are compared.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use crate::support::{Load, Need, alone, finding, has, live_report, report_fired};
+
+/// A control group that is removed with its processes.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(name: &str, files: &[(&str, &str)]) -> Self {
+        let path = PathBuf::from("/sys/fs/cgroup").join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        for (file, value) in files {
+            std::fs::write(path.join(file), value).unwrap_or_else(|error| panic!("{name}/{file}: {error}"));
+        }
+        Self(path)
+    }
+
+    fn add(&self, pids: &[u32]) {
+        for pid in pids {
+            let mut file = std::fs::OpenOptions::new().write(true).open(self.0.join("cgroup.procs")).unwrap();
+            file.write_all(pid.to_string().as_bytes()).unwrap();
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+const V2: Need = Need::Path("/sys/fs/cgroup/cgroup.controllers");
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree"]
+fn vm_an_idle_guest_raises_nothing_and_its_sources_are_understood() {
+    let _alone = alone();
+    if !has(&[Need::Root, V2]) {
+        return;
+    }
+    let report = live_report(4);
+    let malformed: Vec<_> = report["coverage"]["unavailable"].as_array().unwrap().iter().filter(|gap| gap["reason"] == "malformed").collect();
+    assert!(malformed.is_empty(), "{malformed:#?}");
+    // rdiag itself is a load on an emulated CPU, so its own use of it is no false alarm.
+    assert_eq!(report_fired(&report, &["cpu."]), "", "false alarms");
+    assert_eq!(report["host"]["cgroup"], "v2");
+}
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree"]
+fn vm_a_throttled_group_is_named() {
+    let _alone = alone();
+    if !has(&[Need::Root, V2]) {
+        return;
+    }
+    let group = Group::new("rdiag-throttled", &[("cpu.max", "20000 100000")]);
+    let load = Load::start(1, "sh", &["-c", "while :; do :; done"]);
+    group.add(&load.pids());
+    let report = live_report(5);
+    let found = finding(&report, "cgroup.saturation.throttling", Some("/rdiag-throttled"));
+    assert_eq!(found["status"], "critical", "{found:#}");
+    assert_eq!(report_fired(&report, &["cgroup.", "cpu."]), "", "false alarms");
+}
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree, python3"]
+fn vm_a_kill_at_a_memory_limit_names_the_group() {
+    let _alone = alone();
+    if !has(&[Need::Root, V2, Need::Tool("python3")]) {
+        return;
+    }
+    let group = Group::new("rdiag-oom", &[("memory.max", "67108864"), ("memory.oom.group", "0")]);
+    let script = "import time\ntime.sleep(3)\nx = bytearray(200 << 20)\ntime.sleep(9)";
+    let load = Load::start(1, "python3", &["-c", script]);
+    group.add(&load.pids());
+    let report = live_report(6);
+    let found = finding(&report, "cgroup.errors.oom", Some("/rdiag-oom"));
+    assert_eq!(found["status"], "critical", "{found:#}");
+    assert_eq!(finding(&report, "memory.errors.oom", None)["status"], "critical");
+}
