@@ -42,8 +42,10 @@ fn describe(report: &Report, step: &StepOutcome, index: usize, width: usize) -> 
         out.push('\n');
         for finding in readings(&findings) {
             let value = finding.value.map_or_else(|| "—".to_owned(), |value| with_unit(value, finding.unit));
-            let name =
-                finding.instance.as_ref().map_or_else(|| finding.title.clone(), |of| format!("{} · {of}", finding.title));
+            let name = finding
+                .instance
+                .as_ref()
+                .map_or_else(|| finding.title.clone(), |of| format!("{} · {of}", finding.title));
             let line = format!("{:<8} {:<11} {}", finding.status.word(), value, visible(&name));
             let _ = writeln!(out, "  {line}");
         }

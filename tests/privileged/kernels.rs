@@ -45,7 +45,12 @@ fn vm_an_idle_guest_raises_nothing_and_its_sources_are_understood() {
         return;
     }
     let report = live_report(4);
-    let malformed: Vec<_> = report["coverage"]["unavailable"].as_array().unwrap().iter().filter(|gap| gap["reason"] == "malformed").collect();
+    let malformed: Vec<_> = report["coverage"]["unavailable"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|gap| gap["reason"] == "malformed")
+        .collect();
     assert!(malformed.is_empty(), "{malformed:#?}");
     // rdiag itself is a load on an emulated CPU, so its own use of it is no false alarm.
     assert_eq!(report_fired(&report, &["cpu."]), "", "false alarms");
