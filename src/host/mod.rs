@@ -7,6 +7,7 @@ pub mod files;
 mod process_dir;
 mod replay;
 mod source;
+pub mod statvfs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +61,11 @@ impl Host {
     /// Whether this is a recorded tree with its own instants.
     pub fn is_recorded(&self) -> bool {
         self.replay.is_some()
+    }
+
+    /// Whether this is a live host seen from another mount namespace, through a directory that holds its tree.
+    pub fn is_seen_from_outside(&self) -> bool {
+        self.replay.is_none() && self.root != Path::new("/")
     }
 
     /// How many instants a recorded tree has; none on a live host.
@@ -176,6 +182,13 @@ impl Host {
         self.fault("proc")?;
         let recorded = self.replay.clone().map(|spec| (spec, self.instant.load(Ordering::Relaxed)));
         ProcessDir::open(&self.locate("proc"), recorded)
+    }
+
+    /// Begins to ask for the capacity of mounted file systems, in the given order. It never blocks: a mount may hang.
+    pub fn statvfs(&self, mounts: &[&[u8]]) -> statvfs::Asking {
+        let Some(spec) = &self.replay else { return statvfs::Asking::live(&self.root, mounts) };
+        let recorded = |mount: &&[u8]| statvfs::Answer::recorded(spec.statvfs.get(&*String::from_utf8_lossy(mount)));
+        statvfs::Asking::recorded(mounts.iter().map(recorded).collect())
     }
 
     /// What a recorded tree says instead of the machine, if this is one.

@@ -1,0 +1,156 @@
+//! Mounted file systems: space, inodes, and those that hang, fail, or went read-only by themselves.
+
+mod catalogue;
+mod mountinfo;
+#[cfg(test)]
+mod tests;
+
+use mountinfo::Mount;
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::Host;
+use crate::host::statvfs::{Answer, Asking, Capacity};
+use crate::model::{Reason, Unavailable};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "filesystems",
+    help: "Space and inodes of each mounted file system, from /proc/self/mountinfo and statvfs(2).",
+    cadence: Cadence::Ends,
+    series: catalogue::SERIES,
+    metrics: catalogue::METRICS,
+    overhead: "once per window: one short-lived process that asks each file system (about 5 ms of CPU); a file system \
+               that hangs costs waiting beside the measurement, and is asked at most twice",
+    start: |_| Box::new(Filesystems::default()),
+};
+
+/// At the end of a window that was shorter than the asking, this much more patience.
+const LAST_WAIT_SECONDS: f64 = 2.0;
+
+#[derive(Default)]
+struct Filesystems {
+    mounts: Vec<Mount>,
+    asking: Option<Asking>,
+}
+
+impl Collect for Filesystems {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let begun = self.asking.is_some();
+        // Flags may change within the window: an error can make a file system read-only.
+        let found = mountinfo::select(&host.read_bytes(mountinfo_path(host))?);
+        if !begun || host.is_recorded() {
+            self.ask(host, out, found);
+        } else {
+            self.update(found.0);
+        }
+        let Some(asking) = &self.asking else { return Ok(()) };
+        // The answers are collected by the sample at the window's end, so that asking delays no other reading.
+        if begun || asking.is_done() {
+            let answers = asking.answers(LAST_WAIT_SECONDS);
+            for (mount, answer) in self.mounts.iter().zip(answers) {
+                record(mount, &answer, out);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Filesystems {
+    fn ask(&mut self, host: &Host, out: &Sink, (mounts, left_out): (Vec<Mount>, usize)) {
+        if left_out > 0 {
+            let why = format!("{left_out} more file systems are mounted than the {} asked", mountinfo::MAX_MOUNTS);
+            out.gap("filesystems.", "(more)", Unavailable::new(Reason::ShortWindow, why));
+        }
+        for mount in &mounts {
+            label(mount, out);
+        }
+        let points: Vec<&[u8]> = mounts.iter().map(|mount| mount.point.as_slice()).collect();
+        self.asking = Some(host.statvfs(&points));
+        self.mounts = mounts;
+    }
+
+    fn update(&mut self, found: Vec<Mount>) {
+        for mount in &mut self.mounts {
+            if let Some(now) = found.iter().find(|now| now.device == mount.device && now.point == mount.point) {
+                mount.clone_from(now);
+            }
+        }
+    }
+}
+
+/// rdiag's own mounts; those of the first process where the tree of a host is mounted somewhere below.
+fn mountinfo_path(host: &Host) -> &'static str {
+    if host.is_seen_from_outside() { "proc/1/mountinfo" } else { "proc/self/mountinfo" }
+}
+
+fn label(mount: &Mount, out: &Sink) {
+    let name = mount.name();
+    out.label(&name, "type", mount.kind.as_str());
+    out.label(&name, "device", mount.source.as_str());
+    out.label(&name, "read_only", if mount.is_read_only() { "yes" } else { "no" });
+}
+
+fn record(mount: &Mount, answer: &Answer, out: &Sink) {
+    let name = mount.name();
+    let flag = |series: &'static str, on: bool| out.level(series, &name, f64::from(u8::from(on)));
+    let gap = |prefix: &str, reason: Reason, why: String| out.gap(prefix, &name, Unavailable::new(reason, why));
+    match answer {
+        Answer::NotAsked(reason, why) => {
+            gap("filesystems.", *reason, format!("{name} was not asked: {why}"));
+            return;
+        }
+        Answer::Hung => {
+            for prefix in ["filesystems.space", "filesystems.inodes"] {
+                gap(prefix, Reason::Hung, format!("{name} did not answer within a second, twice"));
+            }
+        }
+        Answer::Failed(error) => failed(&name, *error, out),
+        Answer::Capacity(_) if mount.is_image() => {
+            gap("filesystems.", Reason::NotApplicable, format!("{name} is a read-only image ({})", mount.kind));
+            return;
+        }
+        Answer::Capacity(_) if mount.is_read_only() => {
+            for prefix in ["filesystems.space", "filesystems.inodes"] {
+                gap(prefix, Reason::NotApplicable, format!("{name} is read-only: it cannot become fuller"));
+            }
+        }
+        Answer::Capacity(capacity) => record_capacity(&name, capacity, out),
+    }
+    let broken = matches!(answer, Answer::Failed(error) if !is_refusal(*error));
+    flag("filesystems.hung", *answer == Answer::Hung);
+    flag("filesystems.broken", broken);
+    flag("filesystems.forced_read_only", mount.was_forced_read_only());
+}
+
+fn record_capacity(name: &str, capacity: &Capacity, out: &Sink) {
+    if capacity.total == 0 {
+        let why = format!("{name} has no size of its own");
+        out.gap("filesystems.space", name, Unavailable::new(Reason::NotApplicable, why));
+    } else {
+        out.level("filesystems.space_total", name, capacity.total as f64);
+        out.level("filesystems.space_free", name, capacity.free as f64);
+        out.level("filesystems.space_available", name, capacity.available as f64);
+    }
+    if capacity.inodes == 0 {
+        let why = format!("{name} has no fixed number of inodes");
+        out.gap("filesystems.inodes", name, Unavailable::new(Reason::NotApplicable, why));
+    } else {
+        out.level("filesystems.inodes_total", name, capacity.inodes as f64);
+        out.level("filesystems.inodes_free", name, capacity.inodes_free as f64);
+    }
+}
+
+/// An error that speaks of rights or of a mount that is gone, not of a file system that fails.
+fn is_refusal(error: i32) -> bool {
+    use rustix::io::Errno;
+    [Errno::ACCESS, Errno::PERM, Errno::NOENT, Errno::NOTDIR, Errno::NOSYS, Errno::NAMETOOLONG, Errno::LOOP]
+        .iter()
+        .any(|known| known.raw_os_error() == error)
+}
+
+fn failed(name: &str, error: i32, out: &Sink) {
+    let source = std::io::Error::from_raw_os_error(error);
+    let gap = Unavailable::from(crate::host::SourceError::io(name.trim_start_matches('/'), &source));
+    out.gap("filesystems.space", name, gap.clone());
+    out.gap("filesystems.inodes", name, gap);
+    out.label(name, "error", source.to_string());
+}

@@ -1,0 +1,295 @@
+//! /proc/self/mountinfo: which mounted file systems can fill up or hang, each once.
+
+use std::collections::BTreeMap;
+
+/// Beyond this many file systems, the rest is left out.
+pub(super) const MAX_MOUNTS: usize = 300;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mount {
+    /// Major and minor number of the superblock: the same for all mounts of one file system.
+    pub(super) device: String,
+    /// The directory within the file system that is mounted; `/` unless it is a bind mount or a subvolume.
+    pub(super) root: Vec<u8>,
+    /// Mount point. It may hold any byte.
+    pub(super) point: Vec<u8>,
+    /// Whether this mount is read-only.
+    pub(super) mount_read_only: bool,
+    /// Whether the file system itself is, for all its mounts.
+    pub(super) super_read_only: bool,
+    /// File system type.
+    pub(super) kind: String,
+    /// What is mounted: a device, a server and its export.
+    pub(super) source: String,
+}
+
+/// File systems that hold no data of anybody, or whose data are the kernel's.
+const PSEUDO: [&str; 37] = [
+    "autofs",
+    "bdev",
+    "binder",
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "cpuset",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fuse.gvfsd-fuse",
+    "fuse.lxcfs",
+    "fuse.portal",
+    "fuse.snapfuse",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "nfsd",
+    "nsfs",
+    "openpromfs",
+    "pipefs",
+    "proc",
+    "pstore",
+    "ramfs",
+    "resctrl",
+    "rootfs",
+    "rpc_pipefs",
+    "securityfs",
+    "selinuxfs",
+    "smackfs",
+    "sockfs",
+    "sysfs",
+    "tracefs",
+    "usbfs",
+];
+
+/// Types that are always full, because nothing can be written to them.
+const IMAGES: [&str; 6] = ["squashfs", "iso9660", "erofs", "cramfs", "romfs", "udf"];
+
+/// Types that stay writable unless somebody, or an error, makes them read-only.
+const WRITABLE: [&str; 15] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "jfs", "nilfs2", "reiserfs", "gfs2", "ocfs2", "ubifs",
+    "vfat", "exfat",
+];
+
+impl Mount {
+    /// None for a line that is cut or broken.
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let device = text(fields.nth(2)?);
+        let root = unescape(fields.next()?);
+        let point = unescape(fields.next()?);
+        let options = fields.next()?;
+        fields.find(|field| *field == b"-")?;
+        let kind = text(fields.next()?);
+        let source = text(&unescape(fields.next()?));
+        let super_options = fields.next().unwrap_or_default();
+        Some(Self {
+            device,
+            root,
+            point,
+            mount_read_only: has_option(options, b"ro"),
+            // ext4 says `emergency_ro` since Linux 6.15 where it said `ro` before.
+            super_read_only: has_option(super_options, b"ro") || has_option(super_options, b"emergency_ro"),
+            kind,
+            source,
+        })
+    }
+
+    /// The mount point for people.
+    pub(super) fn name(&self) -> String {
+        text(&self.point)
+    }
+
+    pub(super) fn is_image(&self) -> bool {
+        IMAGES.contains(&self.kind.as_str()) && self.is_read_only()
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.mount_read_only || self.super_read_only
+    }
+
+    /// Mounted for writing, and yet the file system as a whole is read-only: what errors=remount-ro leaves behind.
+    /// Somebody who mounts or remounts read-only changes both.
+    pub(super) fn was_forced_read_only(&self) -> bool {
+        !self.mount_read_only && self.super_read_only && WRITABLE.contains(&self.kind.as_str())
+    }
+
+    fn is_pseudo(&self) -> bool {
+        PSEUDO.contains(&self.kind.as_str())
+    }
+
+    /// Somebody else has to answer, who may be gone.
+    fn is_remote(&self) -> bool {
+        const REMOTE: [&str; 14] = [
+            "nfs",
+            "nfs4",
+            "cifs",
+            "smb3",
+            "smbfs",
+            "9p",
+            "afs",
+            "ceph",
+            "glusterfs",
+            "lustre",
+            "beegfs",
+            "gpfs",
+            "virtiofs",
+            "fuseblk",
+        ];
+        REMOTE.contains(&self.kind.as_str()) || self.kind == "fuse" || self.kind.starts_with("fuse.")
+    }
+}
+
+/// The mounts worth asking about, each file system once, those that cannot hang first; and how many were left out.
+pub(super) fn select(mountinfo: &[u8]) -> (Vec<Mount>, usize) {
+    let all: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
+    // Of several mounts on one point only the last can be reached.
+    let mut reachable: BTreeMap<&[u8], usize> = BTreeMap::new();
+    for (at, mount) in all.iter().enumerate() {
+        reachable.insert(&mount.point, at);
+    }
+    let mut best: BTreeMap<&str, (usize, &Mount)> = BTreeMap::new();
+    for (at, mount) in all.iter().enumerate() {
+        // An overlay reports the capacity of the file system that its upper directory lies on; only where it is all
+        // there is to be seen (inside a container) does that say anything new.
+        let overlay = mount.kind == "overlay" && mount.point != b"/";
+        if mount.is_pseudo() || overlay || reachable.get(mount.point.as_slice()) != Some(&at) {
+            continue;
+        }
+        let better = |known: &Mount| rank(mount) < rank(known);
+        match best.get(mount.device.as_str()) {
+            Some((_, known)) if !better(known) => {}
+            _ => {
+                best.insert(&mount.device, (at, mount));
+            }
+        }
+    }
+    let mut chosen: Vec<(usize, &Mount)> = best.into_values().collect();
+    chosen.sort_by_key(|(at, mount)| (mount.is_remote(), *at));
+    let left_out = chosen.len().saturating_sub(MAX_MOUNTS);
+    (chosen.into_iter().take(MAX_MOUNTS).map(|(_, mount)| mount.clone()).collect(), left_out)
+}
+
+/// Which of several mounts of a file system stands for it: its whole tree before a part, the shortest path.
+fn rank(mount: &Mount) -> (bool, bool, usize) {
+    (mount.root != b"/", mount.is_read_only(), mount.point.len())
+}
+
+fn has_option(list: &[u8], wanted: &[u8]) -> bool {
+    list.split(|byte| *byte == b',').any(|option| option == wanted)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Space, tab, newline and backslash stand as `\040` and the like.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let code = match after {
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] if *first == b'\\' => {
+                Some((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'))
+            }
+            _ => None,
+        };
+        plain.push(code.unwrap_or(*first));
+        rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn points(text: &str) -> Vec<String> {
+        select(text.as_bytes()).0.iter().map(Mount::name).collect()
+    }
+
+    #[test]
+    fn a_line_is_read_with_any_number_of_optional_fields() {
+        let plain = Mount::parse(b"27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard").unwrap();
+        assert_eq!((plain.device.as_str(), plain.kind.as_str(), plain.source.as_str()), ("254:0", "ext4", "/dev/vda"));
+        assert!(!plain.is_read_only());
+        let shared = Mount::parse(b"36 35 98:0 /mnt1 /mnt2 rw shared:1 master:2 - ext3 /dev/root rw").unwrap();
+        assert_eq!((shared.root.as_slice(), shared.name().as_str()), (&b"/mnt1"[..], "/mnt2"));
+        assert_eq!(Mount::parse(b"36 35 98:0 /mnt1 /mnt2 rw shared:1"), None);
+        assert_eq!(Mount::parse(b""), None);
+    }
+
+    #[test]
+    fn escaped_names_come_back_as_they_are() {
+        assert_eq!(unescape(b"/mnt/my\\040disk\\011\\134x"), b"/mnt/my disk\t\\x");
+        assert_eq!(unescape(b"/odd\\04"), b"/odd\\04");
+        assert_eq!(unescape(b"\\777"), b"\\777", "more than a byte is no byte");
+        let mount = Mount::parse(b"1 1 8:1 / /a\xff\\040b rw - ext4 /dev/sda1 rw").unwrap();
+        assert_eq!(mount.point, b"/a\xff b");
+    }
+
+    #[test]
+    fn each_file_system_is_asked_once_at_its_plainest_mount() {
+        let text = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                    2 1 8:2 /sub /var/lib/x/bind rw - ext4 /dev/sda2 rw\n\
+                    3 1 8:2 / /home rw - ext4 /dev/sda2 rw\n\
+                    4 1 8:1 /etc /e rw - ext4 /dev/sda1 rw\n";
+        assert_eq!(points(text), ["/", "/home"]);
+    }
+
+    #[test]
+    fn what_is_mounted_over_is_not_asked() {
+        let text = "1 0 0:5 / /dev/shm rw - tmpfs a rw\n2 0 0:6 / /dev/shm rw - tmpfs b rw\n";
+        let (chosen, _) = select(text.as_bytes());
+        assert_eq!(chosen.len(), 1);
+        assert_eq!(chosen[0].device, "0:6");
+    }
+
+    #[test]
+    fn pseudo_file_systems_and_overlays_are_left_out_but_not_the_root_of_a_container() {
+        let text = "1 0 0:5 / /proc rw - proc proc rw\n2 0 0:6 / /x/merged rw - overlay overlay rw\n\
+                    3 0 0:7 / / rw - overlay overlay rw\n4 0 0:8 / /sys/fs/cgroup rw - cgroup2 c rw\n";
+        assert_eq!(points(text), ["/"]);
+    }
+
+    #[test]
+    fn what_can_hang_is_asked_last() {
+        let text = "1 0 0:40 / /a rw - nfs4 srv:/a rw\n2 0 0:41 / /b rw - fuse.sshfs h: rw\n3 0 8:1 / /z rw - xfs /dev/sda1 rw\n";
+        assert_eq!(points(text), ["/z", "/a", "/b"]);
+    }
+
+    #[test]
+    fn a_file_system_that_went_read_only_by_itself_is_told_from_one_that_was_mounted_so() {
+        let forced = |line: &str| Mount::parse(line.as_bytes()).unwrap().was_forced_read_only();
+        assert!(forced("1 0 8:1 / / rw - ext4 /dev/sda1 ro,errors=remount-ro"));
+        assert!(forced("1 0 8:1 / / rw - ext4 /dev/sda1 rw,emergency_ro"));
+        assert!(!forced("1 0 8:1 / / ro - ext4 /dev/sda1 ro"));
+        assert!(!forced("1 0 8:1 / / rw - ext4 /dev/sda1 rw,errors=remount-ro"));
+        assert!(!forced("1 0 7:1 / /snap rw - squashfs /dev/loop1 ro"), "it is so by nature");
+        assert!(!forced("1 0 0:9 / /x rw - overlay o ro,lowerdir=/a"));
+    }
+
+    #[test]
+    fn images_are_known_by_type_and_by_being_read_only() {
+        let image = |line: &str| Mount::parse(line.as_bytes()).unwrap().is_image();
+        assert!(image("1 0 7:1 / /snap rw - squashfs /dev/loop1 ro"));
+        assert!(!image("1 0 7:1 / /dvd rw - udf /dev/sr0 rw"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let _ = select(&bytes);
+        }
+
+        #[test]
+        fn any_words_are_survived(words in proptest::collection::vec("[-/a-z0-9:\\\\]{0,6}", 0..40)) {
+            let _ = select(words.join(" ").as_bytes());
+        }
+    }
+}
