@@ -21,6 +21,8 @@ use clap::{Parser, Subcommand};
 
 pub use exit::{Exit, Failure};
 
+use crate::host::statvfs;
+
 /// Guided performance diagnosis for Linux: what is saturated, who is behind it, what was ruled out.
 #[derive(Debug, Parser)]
 #[command(name = "rdiag", version, about, max_term_width = 100, after_help = exit::HELP)]
@@ -49,6 +51,11 @@ enum Command {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Before anything else: the helper is started for each run and has nothing to do with the command line.
+    if std::env::args_os().nth(1).is_some_and(|first| first == statvfs::HELPER_ARGUMENT) {
+        let outcome = statvfs::helper_main(std::io::stdin().lock(), std::io::stdout().lock());
+        return if outcome.is_ok() { Exit::Done.into() } else { Exit::Failed.into() };
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

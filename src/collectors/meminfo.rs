@@ -185,6 +185,12 @@ const METRICS: &[MetricDef] = &[
         &[Formula::level(&[term("meminfo.dirty"), term("meminfo.writeback")])],
         "Lost if the machine stops now.",
     ),
+    bytes(
+        "memory.writeback.bytes",
+        "Page cache that is just being written to its disk.",
+        &[Formula::level(&[term("meminfo.writeback")])],
+        "What programs write past the page cache (direct I/O) is not in it.",
+    ),
     ratio(
         "memory.committed.ratio",
         "Memory promised to programs per memory that may be promised, where overcommitting is forbidden.",

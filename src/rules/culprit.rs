@@ -51,10 +51,16 @@ pub(super) fn top(metrics: &Metrics, metric: &str, cgroup: Option<&str>) -> Opti
     })
 }
 
-/// The largest mean over all instances.
-pub(super) fn highest(metrics: &Metrics, metric: &str) -> Option<f64> {
-    let Some(Reading::Measured { instances, .. }) = metrics.readings.get(metric) else { return None };
-    instances.values().flatten().map(|stats| stats.mean).max_by(f64::total_cmp)
+/// The largest mean over all instances, or over those whose labels are as given.
+pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String)]) -> Option<f64> {
+    let Some(Reading::Measured { dimension, instances, .. }) = metrics.readings.get(metric) else { return None };
+    let labels = dimension.as_ref().and_then(|of| metrics.labels.get(of));
+    let fits = |instance: &str| {
+        let own = labels.and_then(|all| all.get(instance));
+        wanted.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
+    };
+    let measured = instances.iter().filter(|(instance, _)| fits(instance)).filter_map(|(_, stats)| stats.as_ref().ok());
+    measured.map(|stats| stats.mean).max_by(f64::total_cmp)
 }
 
 /// Whom the kernel log names most often in a class of lines.

@@ -55,9 +55,13 @@ impl Expressions {
             Ok(culprit::top(&shared, &metric_id(&metric)?, group.as_deref())
                 .map_or(Value::UNDEFINED, |found| Value::from(Serde(found))))
         });
-        env.add_function("highest", move |metric: Value| -> Result<Value, Error> {
-            let highest = culprit::highest(&metrics, &metric_id(&metric)?);
-            highest.map(Value::from).ok_or_else(|| Error::new(ErrorKind::UndefinedError, "the metric was not measured"))
+        // Undefined where nothing was measured: an error in a condition, unless `|default(0)` follows.
+        env.add_function("highest", move |metric: Value, labels: Kwargs| -> Result<Value, Error> {
+            let names: Vec<String> = labels.args().map(str::to_owned).collect();
+            let wanted: Result<Vec<_>, Error> =
+                names.into_iter().map(|name| Ok((name.clone(), labels.get::<String>(&name)?))).collect();
+            let highest = culprit::highest(&metrics, &metric_id(&metric)?, &wanted?);
+            Ok(highest.map_or(Value::UNDEFINED, Value::from))
         });
         env.add_function("log", move |class: &str| -> Value {
             let subjects = log.get(class).cloned().unwrap_or_default();
@@ -268,6 +272,31 @@ mod tests {
         assert!(found.contains(&Reference::Variable("host.cpus".into())));
         assert!(found.contains(&Reference::Unknown("cpu.bsy".into())));
         assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn the_highest_of_labelled_instances_is_found_and_nothing_is_undefined() {
+        let mut metrics = Metrics::default();
+        let instance = |value: f64| Ok(Stats::constant(value));
+        let reading = crate::model::Reading::Measured {
+            unit: crate::model::Unit::Seconds,
+            dimension: Some("device".into()),
+            source: String::new(),
+            rank: 0,
+            instances: [("sda".to_owned(), instance(1.0)), ("dm-0".to_owned(), instance(5.0))].into(),
+        };
+        metrics.readings.insert("disk.x.seconds".into(), reading);
+        let stacked = |value: &str| [("stacked".to_owned(), value.to_owned())].into();
+        let labels = [("sda".to_owned(), stacked("no")), ("dm-0".to_owned(), stacked("yes"))].into();
+        metrics.labels.insert("device".into(), labels);
+        let mut context = Context::default();
+        context.set_metric("disk.x.seconds", None);
+        let expressions = Expressions::new(Arc::new(metrics), Arc::default(), BTreeMap::new());
+        let number = |text: &str| expressions.number(text, &context.value());
+        assert_eq!(number("highest(disk.x.seconds)").unwrap(), 5.0);
+        assert_eq!(number("highest(disk.x.seconds, stacked='no')").unwrap(), 1.0);
+        assert_eq!(number("highest(disk.x.seconds, stacked='maybe')|default(0)").unwrap(), 0.0);
+        assert!(number("highest(disk.x.seconds, stacked='maybe') + 1").is_err());
     }
 
     #[test]
