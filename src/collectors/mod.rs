@@ -38,7 +38,33 @@ use crate::host::Host;
 use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
-pub static ALL: &[&CollectorDef] = &[&conntrack::COLLECTOR, &cpu_stat::COLLECTOR, &cpu_topology::COLLECTOR, &diskstats::COLLECTOR, &file_handles::COLLECTOR, &filesystems::COLLECTOR, &interfaces::COLLECTOR, &interrupts::COLLECTOR, &kernel_log::COLLECTOR, &loadavg::COLLECTOR, &meminfo::COLLECTOR, &neighbours::COLLECTOR, &numa::COLLECTOR, &processes::COLLECTOR, &psi::COLLECTOR, &schedstat::COLLECTOR, &sockets::COLLECTOR, &softnet::COLLECTOR, &swaps::COLLECTOR, &task_limits::COLLECTOR, &tcp_udp::COLLECTOR, &threads::COLLECTOR, &vmstat::COLLECTOR, &zoneinfo::COLLECTOR, &zram::COLLECTOR];
+pub static ALL: &[&CollectorDef] = &[
+    &conntrack::COLLECTOR,
+    &cpu_stat::COLLECTOR,
+    &cpu_topology::COLLECTOR,
+    &diskstats::COLLECTOR,
+    &file_handles::COLLECTOR,
+    &filesystems::COLLECTOR,
+    &interfaces::COLLECTOR,
+    &interrupts::COLLECTOR,
+    &kernel_log::COLLECTOR,
+    &loadavg::COLLECTOR,
+    &meminfo::COLLECTOR,
+    &neighbours::COLLECTOR,
+    &numa::COLLECTOR,
+    &processes::COLLECTOR,
+    &psi::COLLECTOR,
+    &schedstat::COLLECTOR,
+    &sockets::COLLECTOR,
+    &softnet::COLLECTOR,
+    &swaps::COLLECTOR,
+    &task_limits::COLLECTOR,
+    &tcp_udp::COLLECTOR,
+    &threads::COLLECTOR,
+    &vmstat::COLLECTOR,
+    &zoneinfo::COLLECTOR,
+    &zram::COLLECTOR,
+];
 
 /// How often a collector is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

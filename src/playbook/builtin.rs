@@ -7,7 +7,9 @@ pub const PLAYBOOKS: &[(&str, &str)] = &[("use-method.yaml", include_str!("../..
 #[rustfmt::skip]
 pub const RULES: &[(&str, &str)] = &[
     ("cpu.yaml", include_str!("../../playbooks/rules/cpu.yaml")),
+    ("disk.yaml", include_str!("../../playbooks/rules/disk.yaml")),
     ("fd.yaml", include_str!("../../playbooks/rules/fd.yaml")),
+    ("filesystem.yaml", include_str!("../../playbooks/rules/filesystem.yaml")),
     ("hardware.yaml", include_str!("../../playbooks/rules/hardware.yaml")),
     ("interrupts.yaml", include_str!("../../playbooks/rules/interrupts.yaml")),
     ("kernel.yaml", include_str!("../../playbooks/rules/kernel.yaml")),
