@@ -7,7 +7,7 @@ use minijinja::Value;
 use minijinja::value::Serde;
 use serde::Deserialize as _;
 
-use super::expression::{Context, Expressions, Reference, references, template_references};
+use super::expression::{Context, Expressions, Reference, has_fallback, references, template_references};
 use super::{Rule, confidence};
 use crate::model::finding::Threshold;
 use crate::model::{Culprit, Evidence, Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
@@ -124,7 +124,9 @@ impl<'s> Judge<'s> {
                         }
                         needs.required.insert(id)
                     }
-                    Reference::Metric(id, None) if judged => needs.whole.insert(id.clone()) | needs.optional.insert(id),
+                    Reference::Metric(id, None) if judged && !has_fallback(expression, &id) => {
+                        needs.whole.insert(id.clone()) | needs.optional.insert(id)
+                    }
                     Reference::Metric(id, _) => needs.optional.insert(id),
                     Reference::Unknown(name) if judged => {
                         return Err(format!("{key} of {} cites {name}, which was not collected", rule.id));

@@ -153,6 +153,19 @@ pub fn template_references(
     Ok(compiled.undeclared_variables(true).into_iter().filter_map(|path| reference(&path, resolve)).collect())
 }
 
+/// Whether each `highest(…)` of a metric in an expression says what holds where it was not measured:
+/// `highest(disk.await.seconds)|default(0)`.
+#[must_use]
+pub fn has_fallback(expression: &str, metric: &str) -> bool {
+    let calls: Vec<&str> =
+        expression.split("highest(").skip(1).filter(|rest| rest.trim_start().starts_with(metric)).collect();
+    let falls_back = |rest: &str| {
+        let after = rest.split_once(')').map_or("", |(_, after)| after);
+        after.trim_start().strip_prefix('|').is_some_and(|filter| filter.trim_start().starts_with("default("))
+    };
+    !calls.is_empty() && calls.into_iter().all(falls_back)
+}
+
 fn reference(path: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Option<Reference> {
     let first = path.split('.').next().unwrap_or(path);
     if let Some(id) = resolve(path) {
@@ -297,6 +310,15 @@ mod tests {
         assert_eq!(number("highest(disk.x.seconds, stacked='no')").unwrap(), 1.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='maybe')|default(0)").unwrap(), 0.0);
         assert!(number("highest(disk.x.seconds, stacked='maybe') + 1").is_err());
+    }
+
+    #[test]
+    fn a_metric_with_a_fallback_is_told_from_one_that_is_needed() {
+        assert!(has_fallback("(highest(disk.a.count, x='no')|default(0)) > 1", "disk.a.count"));
+        assert!(has_fallback("highest( disk.a.count ) | default(0) > 1", "disk.a.count"));
+        assert!(!has_fallback("highest(disk.a.count) > 1 and 0|default(0)", "disk.a.count"));
+        assert!(!has_fallback("highest(disk.a.count)|default(0) + highest(disk.a.count)", "disk.a.count"));
+        assert!(!has_fallback("highest(disk.b.count)|default(0)", "disk.a.count"));
     }
 
     #[test]
