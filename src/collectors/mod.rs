@@ -3,6 +3,10 @@
 //! To add one: write `name.rs` with a `pub static COLLECTOR: CollectorDef`, and add its line to [`ALL`].
 //! A test fails when a file is not registered, a series or metric id is used twice, or a metric cites an unknown series.
 
+mod cgroup_count;
+mod cgroup_cpu;
+mod cgroup_memory;
+mod cgroup_pids;
 mod conntrack;
 mod cpu_stat;
 mod cpu_topology;
@@ -39,6 +43,10 @@ use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
 pub static ALL: &[&CollectorDef] = &[
+    &cgroup_count::COLLECTOR,
+    &cgroup_cpu::COLLECTOR,
+    &cgroup_memory::COLLECTOR,
+    &cgroup_pids::COLLECTOR,
     &conntrack::COLLECTOR,
     &cpu_stat::COLLECTOR,
     &cpu_topology::COLLECTOR,

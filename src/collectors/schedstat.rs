@@ -39,8 +39,8 @@ const METRICS: &[MetricDef] = &[
             Formula::ratio(&[term("schedstat.wait")], WANTED),
             Formula { sum: &[], per: Per::WaitOfTasks, floor: 0.0 },
         ],
-        caveat: "High on an idle host too, where little time is wanted; before Linux 6.18 it counts the time in which a \
-                 quota holds tasks back; the fallback sees main threads, or those threads that were read.",
+        caveat: "High on an idle host too, where little time is wanted; it contains the time for which a quota of a \
+                 control group holds tasks back; the fallback sees main threads, or those threads that were read.",
         manual: "perf sched timehist -s, or two reads of /proc/schedstat",
     },
     MetricDef {
@@ -58,7 +58,7 @@ const METRICS: &[MetricDef] = &[
         dimension: Some("cpu"),
         help: "Of the time in which tasks in this CPU's run queue wanted it, the share that they waited.",
         sources: &[Formula::ratio(&[term("schedstat.core_wait")], CORE_WANTED)],
-        caveat: "A wait counts on the CPU where it ends; before Linux 6.18 time held back by a quota is in it.",
+        caveat: "A wait counts on the CPU where it ends; the time for which a quota holds tasks back is in it.",
         manual: "two reads of /proc/schedstat",
     },
 ];

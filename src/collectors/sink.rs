@@ -77,6 +77,14 @@ impl Sink {
         inner.record.jittered += u32::from(jittered);
     }
 
+    /// Keeps only what belongs to the whole host or to an instance that `keep` says yes to; for `finish` only.
+    pub fn retain_instances(&self, keep: impl Fn(&str) -> bool) {
+        let mut inner = self.lock();
+        inner.record.series.retain(|series| series.instance.as_deref().is_none_or(&keep));
+        inner.record.labels.retain(|instance, _| keep(instance));
+        inner.index.clear();
+    }
+
     /// Changes the record directly: what the session knows and the collector does not.
     pub fn with_record<T>(&self, change: impl FnOnce(&mut CollectorRecord) -> T) -> T {
         change(&mut self.lock().record)

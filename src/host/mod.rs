@@ -1,6 +1,7 @@
 //! The one door to the machine. Everything that is read, timed or written goes through here, so that a recorded
 //! tree (`--root DIR`) can stand in for the machine in the shipped binary.
 
+pub mod cgroups;
 mod clock;
 mod facts;
 pub mod files;
@@ -157,6 +158,31 @@ impl Host {
         Ok(names)
     }
 
+    /// Names of the directories in a directory, sorted; links are not followed. In a recorded tree, an instant holds
+    /// only what changed, so those of the instants before count too, unless they are said to be absent.
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    pub fn subdirectories(&self, path: &str) -> Result<Vec<String>, SourceError> {
+        self.fault(path)?;
+        let mut names = Vec::new();
+        let mut found = Err(SourceError::io(path, &std::io::Error::from(rustix::io::Errno::NOENT)));
+        for place in self.places(path) {
+            match std::fs::read_dir(place) {
+                Ok(entries) => {
+                    let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir()));
+                    names.extend(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+                    found = Ok(());
+                }
+                Err(error) if found.is_err() => found = Err(SourceError::io(path, &error)),
+                Err(_) => {}
+            }
+        }
+        found?;
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| self.fault(&format!("{path}/{name}")).is_ok());
+        Ok(names)
+    }
+
     /// Where a symbolic link points to, unresolved.
     #[expect(clippy::disallowed_methods, reason = "this is the door")]
     pub fn link(&self, path: &str) -> Result<String, SourceError> {
@@ -208,6 +234,18 @@ impl Host {
             .map(|t| self.root.join(format!("t{t}")).join(relative))
             .find(|place| place.symlink_metadata().is_ok());
         newest.unwrap_or_else(|| self.root.join("t0").join(relative))
+    }
+
+    /// All places that may hold a file or directory.
+    fn places(&self, path: &str) -> Vec<PathBuf> {
+        let relative = path.trim_start_matches('/');
+        match self.replay {
+            None => vec![self.root.join(relative)],
+            Some(_) => {
+                let instants = 0..=self.instant.load(Ordering::Relaxed);
+                instants.map(|t| self.root.join(format!("t{t}")).join(relative)).collect()
+            }
+        }
     }
 
     fn fault(&self, path: &str) -> Result<(), SourceError> {

@@ -22,7 +22,13 @@ pub(super) struct Part {
 pub(super) fn evaluate(table: &Table<'_>, collector: &str, formula: &Formula) -> Outcome {
     let first = formula.sum.iter().find(|term| table.series.contains_key(term.series));
     let Some(first) = first else {
-        return Err(missing(table, collector, formula));
+        let mut instances = BTreeMap::new();
+        add_missing_instances(table, collector, formula, &mut instances);
+        return if instances.is_empty() {
+            Err(missing(table, collector, formula))
+        } else {
+            Ok((instances, String::new()))
+        };
     };
     let divisor = match formula.per {
         Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) => terms,

@@ -293,6 +293,9 @@ pub(super) fn add_labels(window: &Window, metrics: &mut Metrics) {
                 labels.insert(name.into(), text.clone());
             }
         }
+        if !process.other_cgroups.is_empty() {
+            labels.insert("other_cgroups".into(), process.other_cgroups.join("\n"));
+        }
         if let Some(uid) = process.uid {
             labels.insert("uid".into(), uid.to_string());
         }

@@ -173,6 +173,9 @@ pub struct Process {
     /// Control group, for processes that mattered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Its control groups in other hierarchies, where their paths differ (v1 and hybrid hosts).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_cgroups: Vec<String>,
     /// Command line, for processes that mattered; bounded in length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,

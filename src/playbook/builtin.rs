@@ -6,6 +6,7 @@ pub const PLAYBOOKS: &[(&str, &str)] = &[("use-method.yaml", include_str!("../..
 /// Rules: file name and text.
 #[rustfmt::skip]
 pub const RULES: &[(&str, &str)] = &[
+    ("cgroup.yaml", include_str!("../../playbooks/rules/cgroup.yaml")),
     ("cpu.yaml", include_str!("../../playbooks/rules/cpu.yaml")),
     ("disk.yaml", include_str!("../../playbooks/rules/disk.yaml")),
     ("fd.yaml", include_str!("../../playbooks/rules/fd.yaml")),

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::model::{Culprit, Metrics, Reading, Stats};
 
+/// Label with the groups of a process in other hierarchies, one per line.
+const OTHER_GROUPS: &str = "other_cgroups";
+
 /// The instance with the most of a metric. Processes of one name are taken together: a culprit of forty workers is one
 /// culprit. `cgroup` narrows the search to processes of that group and the groups below it.
 pub(super) fn top(metrics: &Metrics, metric: &str, cgroup: Option<&str>) -> Option<Culprit> {
@@ -13,8 +16,12 @@ pub(super) fn top(metrics: &Metrics, metric: &str, cgroup: Option<&str>) -> Opti
     let label = |instance: &str, key: &str| -> Option<String> { labels?.get(instance)?.get(key).cloned() };
     let within = |instance: &str| match cgroup {
         None => true,
-        Some(group) => label(instance, "cgroup").is_some_and(|own| {
-            own.strip_prefix(group.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        // Where each controller has its own hierarchy, a process is in as many groups.
+        Some(group) => ["cgroup", OTHER_GROUPS].into_iter().filter_map(|key| label(instance, key)).any(|groups| {
+            groups.lines().any(|own| {
+                own.strip_prefix(group.trim_end_matches('/'))
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
         }),
     };
     let mut groups: BTreeMap<String, Vec<(&str, f64)>> = BTreeMap::new();
@@ -37,6 +44,7 @@ pub(super) fn top(metrics: &Metrics, metric: &str, cgroup: Option<&str>) -> Opti
     let mut names = labels.and_then(|all| all.get(first)).cloned().unwrap_or_default();
     names.remove("name");
     names.remove("pid");
+    names.remove(OTHER_GROUPS);
     let pids = members.iter().filter_map(|(instance, _)| label(instance, "pid")?.parse().ok()).take(5).collect();
     Some(Culprit {
         kind: dimension,

@@ -316,8 +316,9 @@ impl<'s> Judge<'s> {
     }
 
     fn culprit(&self, rule: &Rule, context: &Context, name: &str, dimension: Option<&str>) -> Option<Culprit> {
-        let expression = rule.culprit.as_deref()?;
-        if expression.trim() == "instance" {
+        let value = self.expressions.eval(rule.culprit.as_deref()?, &context.value()).ok()?;
+        // `instance`, or `top(…) or instance` where nobody could be named.
+        if dimension.is_some() && value.as_str() == Some(name) {
             let kind = dimension.unwrap_or("instance").to_owned();
             let mut labels =
                 self.scope.metrics.labels.get(&kind).and_then(|all| all.get(name)).cloned().unwrap_or_default();
@@ -334,7 +335,6 @@ impl<'s> Judge<'s> {
                 labels,
             });
         }
-        let value = self.expressions.eval(expression, &context.value()).ok().filter(|value| !value.is_undefined())?;
         Culprit::deserialize(value).ok()
     }
 

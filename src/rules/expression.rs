@@ -53,7 +53,7 @@ impl Expressions {
             let group: Option<String> = options.get("cgroup")?;
             options.assert_all_used()?;
             Ok(culprit::top(&shared, &metric_id(&metric)?, group.as_deref())
-                .map_or(Value::UNDEFINED, |found| Value::from(Serde(found))))
+                .map_or(Value::from(()), |found| Value::from(Serde(found))))
         });
         // Undefined where nothing was measured: an error in a condition, unless `|default(0)` follows.
         env.add_function("highest", move |metric: Value, labels: Kwargs| -> Result<Value, Error> {
@@ -65,7 +65,7 @@ impl Expressions {
         });
         env.add_function("log", move |class: &str| -> Value {
             let subjects = log.get(class).cloned().unwrap_or_default();
-            culprit::named_by_log(&subjects).map_or(Value::UNDEFINED, |found| Value::from(Serde(found)))
+            culprit::named_by_log(&subjects).map_or(Value::from(()), |found| Value::from(Serde(found)))
         });
         Self { env }
     }

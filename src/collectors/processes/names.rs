@@ -35,10 +35,12 @@ pub(super) fn that_matter(entries: &[Entry], last: u16) -> Vec<usize> {
 /// all: reading them cannot hang.
 pub(super) fn read(wanted: &[(usize, u32)], reader: &mut Reader, out: &Sink) {
     for (index, pid) in wanted.iter().copied() {
-        let group = reader.file(pid, "cgroup").ok().and_then(|bytes| parse::cgroup(&String::from_utf8_lossy(bytes)));
+        let text = reader.file(pid, "cgroup").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let (group, others) = parse::cgroups(&text.unwrap_or_default());
         out.with_record(|record| {
             if let Some(process) = record.processes.get_mut(index) {
                 process.cgroup = group;
+                process.other_cgroups = others;
             }
         });
     }

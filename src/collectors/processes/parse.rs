@@ -138,21 +138,26 @@ pub(in crate::collectors) fn soft_limit(bytes: &[u8], name: &str) -> Option<u64>
 }
 
 /// The control group of /proc/PID/cgroup: that of the one hierarchy (v2), unless the process is in its root there and
-/// a v1 hierarchy that limits CPU or memory knows better.
-pub(super) fn cgroup(text: &str) -> Option<String> {
+/// a v1 hierarchy that limits something knows better. Then its groups of other names in the hierarchies that limit
+/// something.
+pub(super) fn cgroups(text: &str) -> (Option<String>, Vec<String>) {
     let mut unified = None;
-    let mut older = None;
+    let mut others: Vec<&str> = Vec::new();
     for line in text.lines() {
         let mut parts = line.splitn(3, ':');
         let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
         if id == "0" && controllers.is_empty() {
             unified = Some(path);
-        } else if path != "/" && controllers.split(',').any(|name| name == "cpu" || name == "memory") {
-            older.get_or_insert(path);
+        } else if path != "/"
+            && !others.contains(&path)
+            && controllers.split(',').any(|name| ["cpu", "memory", "pids"].contains(&name))
+        {
+            others.push(path);
         }
     }
-    let path = unified.filter(|path| *path != "/").or(older).or(unified)?;
-    Some(path.to_owned())
+    let main = unified.filter(|path| *path != "/").or(others.first().copied()).or(unified);
+    others.retain(|path| Some(*path) != main);
+    (main.map(str::to_owned), others.into_iter().map(str::to_owned).collect())
 }
 
 /// The command line for display: its arguments joined by spaces, bounded; none for kernel threads, which have none.
@@ -242,11 +247,12 @@ mod tests {
 
     #[test]
     fn the_control_group_is_the_one_that_says_something() {
-        assert_eq!(cgroup("0::/a.slice/b.scope\n").as_deref(), Some("/a.slice/b.scope"));
-        assert_eq!(cgroup("0::/\n").as_deref(), Some("/"));
-        assert_eq!(cgroup("5:cpu,cpuacct:/docker/1\n1:name=systemd:/x\n0::/\n").as_deref(), Some("/docker/1"));
-        assert_eq!(cgroup("4:memory:/\n0::/x:y\n").as_deref(), Some("/x:y"));
-        assert_eq!(cgroup("garbage"), None);
+        let main = |text: &str| cgroups(text).0;
+        assert_eq!(main("0::/a.slice/b.scope\n").as_deref(), Some("/a.slice/b.scope"));
+        assert_eq!(main("0::/\n").as_deref(), Some("/"));
+        assert_eq!(main("5:cpu,cpuacct:/docker/1\n1:name=systemd:/x\n0::/\n").as_deref(), Some("/docker/1"));
+        assert_eq!(main("4:memory:/\n0::/x:y\n").as_deref(), Some("/x:y"));
+        assert_eq!(main("garbage"), None);
     }
 
     #[test]
@@ -272,7 +278,7 @@ mod tests {
         #[test]
         fn no_input_makes_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = (stat(&bytes), schedstat(&bytes), status(&bytes), io(&bytes), command(&bytes, 20));
-            let _ = (cgroup(&String::from_utf8_lossy(&bytes)), soft_limit(&bytes, ""));
+            let _ = (cgroups(&String::from_utf8_lossy(&bytes)), soft_limit(&bytes, ""));
         }
 
         #[test]

@@ -1,0 +1,162 @@
+//! Limits on the number of tasks of control groups (the pids controller): how full, and how often a fork was refused.
+
+use std::collections::BTreeMap;
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::Host;
+use crate::host::cgroups::{Hierarchy, Tally, Watch, keyed};
+use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
+use crate::model::{RawUnit, Reason, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "cgroup_pids",
+    help: "Tasks, limit and refused forks of the control groups that have a limit on tasks, v1 and v2.",
+    cadence: Cadence::Interval,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "three small reads per interval and group with a limit; every fifth time a walk over at most 2000 groups",
+    start: |host| Box::new(CgroupPids::new(host)),
+};
+
+const SERIES: &[SeriesDef] = &[
+    SeriesDef::gauge("cgroup_pids.current", RawUnit::Count, "pids.current"),
+    SeriesDef::gauge("cgroup_pids.limit", RawUnit::Count, "pids.max"),
+    SeriesDef::counter(
+        "cgroup_pids.refused",
+        RawUnit::Count,
+        "pids.events.local, max; before Linux 6.11 and on v1: pids.events, max, of the group and those below without a \
+         limit",
+    ),
+    SeriesDef::counter("cgroup_pids.identity", RawUnit::Count, "inode of the group's directory"),
+];
+
+const fn metric(
+    id: &'static str,
+    unit: Unit,
+    help: &'static str,
+    sources: &'static [Formula],
+    caveat: &'static str,
+    manual: &'static str,
+) -> MetricDef {
+    MetricDef { id, unit, dimension: Some("cgroup"), help, sources, caveat, manual }
+}
+
+const METRICS: &[MetricDef] = &[
+    metric(
+        "cgroup.pids.current.count",
+        Unit::Count,
+        "Processes and threads in the group and the groups below.",
+        &[Formula::level(&[term("cgroup_pids.current")])],
+        "Threads count like processes.",
+        "cat /sys/fs/cgroup/GROUP/pids.current",
+    ),
+    metric(
+        "cgroup.pids.limit.count",
+        Unit::Count,
+        "Processes and threads that the group may have.",
+        &[Formula::level(&[term("cgroup_pids.limit")])],
+        "A group above may allow less.",
+        "cat /sys/fs/cgroup/GROUP/pids.max",
+    ),
+    metric(
+        "cgroup.pids.used.ratio",
+        Unit::Ratio,
+        "Share of the group's limit on tasks that is in use.",
+        &[Formula::level_ratio(&[term("cgroup_pids.current")], &[term("cgroup_pids.limit")])],
+        "Sampled once per interval: short-lived tasks may be missed.",
+        "cat /sys/fs/cgroup/GROUP/pids.current /sys/fs/cgroup/GROUP/pids.max",
+    ),
+    metric(
+        "cgroup.pids.refused.count",
+        Unit::Count,
+        "Forks and new threads that failed because of the group's limit on tasks.",
+        &[Formula::change(&[term("cgroup_pids.refused")])],
+        "Before Linux 6.11, and on v1, a refusal is counted where the fork was tried, and is taken for the nearest limit.",
+        "cat /sys/fs/cgroup/GROUP/pids.events",
+    ),
+];
+
+struct CgroupPids {
+    state: Result<State, Unavailable>,
+}
+
+struct State {
+    watch: Watch,
+    refused: Tally,
+    /// Refusals of each group when it was first seen.
+    begin: BTreeMap<String, u64>,
+}
+
+impl CgroupPids {
+    fn new(host: &Host) -> Self {
+        let state = Hierarchy::find(host, "pids").map(|hierarchy| State {
+            watch: Watch::new(host, hierarchy, "pids"),
+            refused: Tally::default(),
+            begin: BTreeMap::new(),
+        });
+        Self { state }
+    }
+}
+
+impl Collect for CgroupPids {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let state = self.state.as_mut().map_err(|gap| gap.clone())?;
+        state.watch.refresh(host, |hierarchy, group| limit(host, hierarchy, group).is_some());
+        for (rest, gap) in state.watch.not_seen().into_iter().chain(state.watch.hidden()) {
+            out.gap("cgroup_pids.current", rest, gap);
+        }
+        state.count_refusals(host);
+        for group in state.watch.limited() {
+            state.record(host, &group, out);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &Host, out: &Sink) {
+        let Ok(State { watch, .. }) = &self.state else { return };
+        let worth = watch.worth_reporting();
+        if worth.is_empty() {
+            let why = format!("none of the control groups here ({}) has a limit on tasks", watch.seen);
+            out.gap("cgroup_pids.", "", Unavailable::new(Reason::NotApplicable, why));
+        }
+        out.retain_instances(|group| worth.contains(group));
+    }
+}
+
+impl State {
+    /// Since Linux 6.11 pids.events of v2 counts for the group whose limit it was and for all above it, and
+    /// pids.events.local for the former alone. Before, and still on v1, pids.events counts where the fork was tried.
+    fn count_refusals(&mut self, host: &Host) {
+        let hierarchy = &self.watch.hierarchy;
+        for (group, limited_by) in &self.watch.members {
+            let local = host.read(&hierarchy.file(group, "pids.events.local"));
+            let text = local.or_else(|_| host.read(&hierarchy.file(group, "pids.events"))).unwrap_or_default();
+            if let Some(count) = keyed(&text, "max") {
+                self.refused.add(group, limited_by, count);
+            }
+        }
+    }
+
+    /// Records a group; nothing of it when it is gone or has lost its limit.
+    fn record(&mut self, host: &Host, group: &str, out: &Sink) {
+        let hierarchy = &self.watch.hierarchy;
+        let Some(limit) = limit(host, hierarchy, group) else { return };
+        let Ok(current) = host.read_u64(&hierarchy.file(group, "pids.current")) else { return };
+        if let Some(inode) = hierarchy.inode(host, group) {
+            out.count("cgroup_pids.identity", group, inode);
+        }
+        let refused = self.refused.total(group);
+        out.level("cgroup_pids.limit", group, limit as f64);
+        out.level("cgroup_pids.current", group, current as f64);
+        out.count("cgroup_pids.refused", group, refused);
+        let first = *self.begin.entry(group.to_owned()).or_insert(refused);
+        let share = current as f64 / limit.max(1) as f64;
+        self.watch.weigh(group, if refused > first { f64::INFINITY } else { share });
+        self.watch.label(group, &mut |key, value| out.label(group, key, value));
+    }
+}
+
+/// Tasks that a group's own limit allows; none without a limit (`max` is no whole number), or when the group is gone.
+fn limit(host: &Host, hierarchy: &Hierarchy, group: &str) -> Option<u64> {
+    host.read_u64(&hierarchy.file(group, "pids.max")).ok()
+}

@@ -1,0 +1,183 @@
+//! Which groups have a limit, found by walking the tree now and then: a host may have thousands of groups, and few of
+//! them are limited.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::{Hierarchy, group_of};
+use crate::host::Host;
+use crate::model::{Reason, Unavailable};
+
+/// More groups than this are not looked at.
+const MAX_GROUPS: usize = 2000;
+/// Groups deeper than this are not looked at.
+const MAX_DEPTH: usize = 24;
+/// New groups are looked for at each such sample.
+const WALK_EVERY: usize = 5;
+/// So many groups are reported; more only if all of them have something to tell.
+const MAX_REPORTED: usize = 30;
+
+/// The limited groups of a hierarchy, and the groups below them.
+#[derive(Debug)]
+pub struct Watch {
+    /// Where they are.
+    pub hierarchy: Hierarchy,
+    /// The limited groups and those below one, each with the nearest limited group: itself, or one above.
+    pub members: BTreeMap<String, String>,
+    /// Groups seen by the last walk.
+    pub seen: usize,
+    /// Whether the last walk left groups out.
+    pub cut: bool,
+    samples: usize,
+    /// How much each group that was recorded deserves to be reported.
+    weights: BTreeMap<String, f64>,
+    /// The group of rdiag itself.
+    own: String,
+}
+
+impl Watch {
+    /// No groups yet.
+    #[must_use]
+    pub fn new(host: &Host, hierarchy: Hierarchy, controller: &str) -> Self {
+        let own = host.read("proc/self/cgroup").unwrap_or_default();
+        let own = group_of(&own, controller).unwrap_or_default().to_owned();
+        Self { hierarchy, members: BTreeMap::new(), seen: 0, cut: false, samples: 0, weights: BTreeMap::new(), own }
+    }
+
+    /// Begins a sample: at the first one and at every fifth, looks which groups `limited` says yes to.
+    /// Returns whether it looked.
+    pub fn refresh(&mut self, host: &Host, limited: impl Fn(&Hierarchy, &str) -> bool) -> bool {
+        let due = self.samples.is_multiple_of(WALK_EVERY);
+        self.samples += 1;
+        if due {
+            self.walk(host, limited);
+        }
+        due
+    }
+
+    /// The groups that have a limit of their own.
+    #[must_use]
+    pub fn limited(&self) -> Vec<String> {
+        self.members.iter().filter(|(path, limited_by)| path == limited_by).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// What the last walk left out, as an instance and its gap.
+    #[must_use]
+    pub fn not_seen(&self) -> Option<(&'static str, Unavailable)> {
+        let why = format!(
+            "more than {MAX_GROUPS} control groups, or groups nested deeper than {MAX_DEPTH}: the rest was not looked at"
+        );
+        self.cut.then(|| ("(groups left out)", Unavailable::new(Reason::NotVisible, why)))
+    }
+
+    /// What the groups above the visible ones are, as an instance and its gap, if there are any.
+    #[must_use]
+    pub fn hidden(&self) -> Option<(&'static str, Unavailable)> {
+        let why = "a namespace or mount hides the control groups above, and with them their limits";
+        let gap = Unavailable::new(Reason::NotVisible, why).with_remedy("run rdiag on the host");
+        (!self.hierarchy.whole).then_some(("(groups above)", gap))
+    }
+
+    /// Says how near to its limit a group was seen; infinitely near if it ran into it.
+    pub fn weigh(&mut self, group: &str, weight: f64) {
+        let known = self.weights.entry(group.to_owned()).or_insert(weight);
+        *known = known.max(weight);
+    }
+
+    /// The groups that are worth reporting: those that ran into their limit, and the nearest to it.
+    #[must_use]
+    pub fn worth_reporting(&self) -> BTreeSet<&str> {
+        let mut ranked: Vec<(&str, f64)> =
+            self.weights.iter().map(|(group, weight)| (group.as_str(), *weight)).collect();
+        ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let chosen = ranked.iter().enumerate().filter(|(at, (_, weight))| *at < MAX_REPORTED || weight.is_infinite());
+        chosen.map(|(_, (group, _))| *group).collect()
+    }
+
+    /// Tells `label` what there is to know about a group: the version, and whether rdiag itself is in it.
+    pub fn label(&self, group: &str, label: &mut dyn FnMut(&str, &str)) {
+        label("version", self.hierarchy.version.word());
+        if is_within(&self.own, group) {
+            label("own", "yes");
+        }
+    }
+
+    /// Breadth first, so that what is cut are the deepest groups, and parents are known before their children.
+    fn walk(&mut self, host: &Host, limited: impl Fn(&Hierarchy, &str) -> bool) {
+        self.members.clear();
+        self.seen = 0;
+        self.cut = false;
+        let first = self.hierarchy.first_group().to_owned();
+        let mut queue: VecDeque<(String, usize, Option<String>)> = VecDeque::from([(first, 0, None)]);
+        while let Some((group, depth, above)) = queue.pop_front() {
+            self.seen += 1;
+            let limited_by = if limited(&self.hierarchy, &group) { Some(group.clone()) } else { above };
+            let below = host.subdirectories(&self.hierarchy.directory(&group)).unwrap_or_default();
+            if depth >= MAX_DEPTH && !below.is_empty() {
+                self.cut = true;
+            } else {
+                for name in below {
+                    if self.seen + queue.len() >= MAX_GROUPS {
+                        self.cut = true;
+                        break;
+                    }
+                    let path = format!("{}/{name}", group.trim_end_matches('/'));
+                    queue.push_back((path, depth + 1, limited_by.clone()));
+                }
+            }
+            if let Some(limited_by) = limited_by {
+                self.members.insert(group, limited_by);
+            }
+        }
+    }
+}
+
+/// Sums up a counter that each group keeps for itself alone, for the limited groups: what happens in a group counts for
+/// the nearest limit. The sum does not fall when a group is removed.
+#[derive(Debug, Default)]
+pub struct Tally {
+    last: BTreeMap<String, u64>,
+    totals: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    /// A group's counter stands at `now`.
+    pub fn add(&mut self, group: &str, limited_by: &str, now: u64) {
+        let before = self.last.insert(group.to_owned(), now).unwrap_or(0);
+        let total = self.totals.entry(limited_by.to_owned()).or_default();
+        *total = total.saturating_add(now.saturating_sub(before));
+    }
+
+    /// The sum for a limited group.
+    #[must_use]
+    pub fn total(&self, limited: &str) -> u64 {
+        self.totals.get(limited).copied().unwrap_or(0)
+    }
+}
+
+/// Whether a group is another one, or below it.
+fn is_within(group: &str, other: &str) -> bool {
+    group.strip_prefix(other.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_group_leaves_its_count_and_a_new_one_of_its_name_starts_anew() {
+        let mut tally = Tally::default();
+        tally.add("/a", "/a", 1);
+        tally.add("/a/b", "/a", 2);
+        assert_eq!(tally.total("/a"), 3);
+        tally.add("/a/b", "/a", 0);
+        tally.add("/a/b", "/a", 1);
+        assert_eq!(tally.total("/a"), 4);
+        assert_eq!(tally.total("/other"), 0);
+    }
+
+    #[test]
+    fn a_group_is_within_another_by_whole_names_only() {
+        assert!(is_within("/a/b", "/a") && is_within("/a", "/a") && is_within("/a", "/") && is_within("/", "/"));
+        assert!(!is_within("/ab", "/a") && !is_within("/", "/a"));
+    }
+}
