@@ -16,6 +16,7 @@ mod filesystems;
 mod interfaces;
 mod interrupts;
 mod kernel_log;
+mod listeners;
 mod loadavg;
 mod meminfo;
 mod neighbours;
@@ -24,6 +25,7 @@ mod processes;
 mod psi;
 mod schedstat;
 mod sink;
+mod socket_table;
 mod sockets;
 mod softnet;
 mod swaps;
@@ -32,6 +34,7 @@ mod tcp_udp;
 #[cfg(test)]
 mod testing;
 mod threads;
+mod udp_sockets;
 mod vmstat;
 mod zoneinfo;
 mod zram;
@@ -56,6 +59,7 @@ pub static ALL: &[&CollectorDef] = &[
     &interfaces::COLLECTOR,
     &interrupts::COLLECTOR,
     &kernel_log::COLLECTOR,
+    &listeners::COLLECTOR,
     &loadavg::COLLECTOR,
     &meminfo::COLLECTOR,
     &neighbours::COLLECTOR,
@@ -69,6 +73,7 @@ pub static ALL: &[&CollectorDef] = &[
     &task_limits::COLLECTOR,
     &tcp_udp::COLLECTOR,
     &threads::COLLECTOR,
+    &udp_sockets::COLLECTOR,
     &vmstat::COLLECTOR,
     &zoneinfo::COLLECTOR,
     &zram::COLLECTOR,
@@ -148,7 +153,7 @@ mod tests {
         let entries = std::fs::read_dir(here).unwrap();
         for entry in entries {
             let name = entry.unwrap().file_name().to_string_lossy().trim_end_matches(".rs").to_owned();
-            if ["mod", "parse", "sink", "testing"].contains(&name.as_str()) {
+            if ["mod", "parse", "sink", "socket_table", "testing"].contains(&name.as_str()) {
                 continue;
             }
             assert!(find(&name).is_some(), "collectors/{name}.rs is not in ALL, or its id differs from its file name");

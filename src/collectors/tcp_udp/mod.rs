@@ -102,7 +102,6 @@ fn lines(text: &str) -> impl Iterator<Item = (&str, &str, u64)> {
 }
 
 /// One column of a text with pairs of lines.
-#[cfg(test)]
 pub(super) fn column(text: &str, group: &str, column: &str) -> Option<u64> {
     columns(text).find_map(|(of, name, value)| (of == group && name == column).then_some(value))
 }
