@@ -217,12 +217,12 @@ pub(super) fn statistics(
     }
     let over: f64 = parts.iter().map(|part| part.over).sum();
     let under: f64 = parts.iter().map(|part| part.under).sum();
-    if quotient == Quotient::Rate && under <= 0.0 {
-        return Err(Unavailable::new(Reason::NotApplicable, "nothing of the kind happened in the window"));
-    }
     if under < floor {
         let why = format!("too little happened to judge: {under:.0} of the {floor:.0} that the ratio needs");
         return Err(Unavailable::new(Reason::NotApplicable, why));
+    }
+    if quotient == Quotient::Rate && under <= 0.0 {
+        return Err(Unavailable::new(Reason::NotApplicable, "nothing of the kind happened in the window"));
     }
     let mut spread = vec![None; intervals];
     let mut values = Vec::with_capacity(parts.len());

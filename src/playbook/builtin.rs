@@ -15,6 +15,7 @@ pub const RULES: &[(&str, &str)] = &[
     ("interrupts.yaml", include_str!("../../playbooks/rules/interrupts.yaml")),
     ("kernel.yaml", include_str!("../../playbooks/rules/kernel.yaml")),
     ("memory.yaml", include_str!("../../playbooks/rules/memory.yaml")),
+    ("network.yaml", include_str!("../../playbooks/rules/network.yaml")),
     ("tasks.yaml", include_str!("../../playbooks/rules/tasks.yaml")),
 ];
 
