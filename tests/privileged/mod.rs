@@ -2,3 +2,4 @@
 
 mod cpu;
 mod kernels;
+mod tasks;

@@ -2,3 +2,4 @@
 //! resource.
 
 mod cpu;
+mod tasks;

@@ -30,7 +30,11 @@ pub fn live_report(seconds: u32) -> Value {
 
 /// The report of use-method on a recorded host tree.
 pub fn recorded_report(story: &str) -> Value {
-    let root = path("tests/fixtures/hosts").join(story);
+    report_of_tree(&path("tests/fixtures/hosts").join(story))
+}
+
+/// The report of use-method on a recorded host tree anywhere.
+pub fn report_of_tree(root: &Path) -> Value {
     report_of(&["run", "use-method", "--root", &root.display().to_string(), "--format", "json", "--out", "-"])
 }
 
