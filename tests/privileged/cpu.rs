@@ -6,9 +6,12 @@ fn cpus() -> usize {
     std::thread::available_parallelism().unwrap().get()
 }
 
-/// Endless loops in a shell: nothing but time in user mode.
+/// Nothing but time in user mode. The limit on CPU time ends it if the test cannot; `timeout` in its place would be
+/// killed with the test and leave its child behind.
+const LOOP: &str = "ulimit -t 20; while :; do :; done";
+
 fn spin(count: usize, nice: &str) -> Load {
-    Load::start(count, "nice", &["-n", nice, "timeout", "30", "sh", "-c", "while :; do :; done"])
+    Load::start(count, "nice", &["-n", nice, "sh", "-c", LOOP])
 }
 
 fn status<'r>(report: &'r Value, id: &str) -> &'r str {
@@ -74,7 +77,7 @@ fn loops_tied_to_one_cpu_are_no_lack_of_cpus() {
     if cpus() < 2 || !has(&[Need::Tool("taskset")]) {
         return;
     }
-    let _load = Load::start(4, "taskset", &["-c", "0", "timeout", "30", "sh", "-c", "while :; do :; done"]);
+    let _load = Load::start(4, "taskset", &["-c", "0", "sh", "-c", LOOP]);
     let report = live_report(5);
     assert_eq!(finding(&report, "cpu.utilization.core", Some("0"))["status"], "warning");
     assert_nothing_else_fired(&report, &["cpu.utilization.core", "cpu.saturation.core"]);
