@@ -21,7 +21,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
 };
 
 /// Series and field.
-const FIELDS: [(&str, &str); 24] = [
+const FIELDS: [(&str, &str); 23] = [
     ("meminfo.total", "MemTotal"),
     ("meminfo.free", "MemFree"),
     ("meminfo.available", "MemAvailable"),
@@ -38,7 +38,6 @@ const FIELDS: [(&str, &str); 24] = [
     ("meminfo.page_tables", "PageTables"),
     ("meminfo.second_page_tables", "SecPageTables"),
     ("meminfo.per_cpu", "Percpu"),
-    ("meminfo.huge_pages", "Hugetlb"),
     ("meminfo.dirty", "Dirty"),
     ("meminfo.writeback", "Writeback"),
     ("meminfo.swap_total", "SwapTotal"),
@@ -253,12 +252,27 @@ impl Collect for Meminfo {
                 out.level(series, "", value);
             }
         }
-        if let (Some(free), Some(total)) = (get("HugePages_Free"), get("HugePages_Total")) {
-            out.level("meminfo.huge_pages_free", "", free);
-            out.level("meminfo.huge_pages_total", "", total);
-        }
+        record_huge_pages(&get, out);
         record_commitment(host, out, get("Committed_AS"), get("CommitLimit"));
         Ok(())
+    }
+}
+
+/// Kernels before 4.18 tell the pool of the default size only, and in pages; those built without huge pages tell nothing.
+fn record_huge_pages(get: &dyn Fn(&str) -> Option<f64>, out: &Sink) {
+    let (free, total, size) = (get("HugePages_Free"), get("HugePages_Total"), get("Hugepagesize"));
+    if let (Some(free), Some(total)) = (free, total) {
+        out.level("meminfo.huge_pages_free", "", free);
+        out.level("meminfo.huge_pages_total", "", total);
+    }
+    let pool = get("Hugetlb").or_else(|| Some(total? * size?));
+    match pool {
+        Some(kibibytes) => out.level("meminfo.huge_pages", "", kibibytes),
+        // The lines would follow the one of committed memory.
+        None if total.is_none() && get("Committed_AS").is_some() => {
+            out.gap("meminfo.huge_pages", "", Unavailable::new(Reason::NotApplicable, "this kernel has no huge pages"));
+        }
+        None => {}
     }
 }
 
@@ -291,6 +305,7 @@ fn parse(text: &str) -> HashMap<&str, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collectors::testing::Story;
 
     #[test]
     fn fields_are_found_whatever_stands_between_them() {
@@ -305,6 +320,31 @@ mod tests {
     fn a_cut_negative_or_too_large_figure_is_left_out_and_the_others_stay() {
         let fields = parse("MemTotal: 18446744073709551616 kB\nMemFree: -1 kB\nCached: 5 kB\nMemAvail");
         assert_eq!(fields, HashMap::from([("Cached", 5)]));
+    }
+
+    #[test]
+    fn the_pool_of_huge_pages_is_known_to_old_kernels_too() {
+        let pool = |text: &str| {
+            let story = Story::of_seconds(2).file(0, "proc/meminfo", format!("MemTotal: 1000 kB\n{text}"));
+            story.metrics(&COLLECTOR).stats("memory.huge_pages.ratio", "").map(|stats| stats.last)
+        };
+        assert_eq!(pool("HugePages_Total: 2\nHugePages_Free: 1\nHugepagesize: 100 kB\n").unwrap(), 0.2);
+        assert_eq!(pool("HugePages_Total: 2\nHugePages_Free: 1\nHugepagesize: 100 kB\nHugetlb: 300 kB").unwrap(), 0.3);
+        assert_eq!(pool("Committed_AS: 2 kB\n").unwrap_err().reason, Reason::NotApplicable);
+        assert_eq!(pool("").unwrap_err().reason, Reason::Absent);
+    }
+
+    #[test]
+    fn promised_memory_is_judged_only_where_overcommitting_is_forbidden() {
+        let ratio = |mode: &str| {
+            let text = "MemTotal: 9 kB\nCommitLimit: 100 kB\nCommitted_AS: 150 kB\n";
+            let story =
+                Story::of_seconds(2).file(0, "proc/meminfo", text).file(0, "proc/sys/vm/overcommit_memory", mode);
+            story.metrics(&COLLECTOR).stats("memory.committed.ratio", "").map(|stats| stats.last)
+        };
+        assert_eq!(ratio("2\n").unwrap(), 1.5);
+        assert_eq!(ratio("0\n").unwrap_err().reason, Reason::NotApplicable);
+        assert_eq!(ratio("x\n").unwrap_err().reason, Reason::Malformed);
     }
 
     #[test]

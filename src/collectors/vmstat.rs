@@ -283,17 +283,38 @@ const METRICS: &[MetricDef] = &[
     ),
 ];
 
+/// Fields that kernels built without a feature leave out: the first of each, and what the kernel lacks then.
+const FEATURES: [(&str, &str); 4] = [
+    ("vmstat.pswp", "this kernel cannot swap"),
+    ("vmstat.compact_", "this kernel does not move pages to make room"),
+    ("vmstat.htlb_", "this kernel has no huge pages"),
+    ("vmstat.thp_", "this kernel has no transparent huge pages"),
+];
+/// A field of every kernel that stands behind those of the features: without it the file was cut.
+const LAST_FIELD: &str = "unevictable_pgs_culled";
+
 struct Vmstat;
 
 impl Collect for Vmstat {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let text = host.read("proc/vmstat")?;
         let mut seen = false;
+        let mut whole = false;
+        let mut lacking = FEATURES;
         for (field, value) in parse(&text) {
+            whole |= field == LAST_FIELD;
             let known = |def: &&SeriesDef| def.name.strip_prefix("vmstat.") == Some(field);
             let Some(def) = SERIES.iter().find(known) else { continue };
             seen = true;
             out.count(def.name, "", value);
+            for (prefix, why) in &mut lacking {
+                if def.name.starts_with(*prefix) {
+                    *why = "";
+                }
+            }
+        }
+        for (prefix, why) in lacking.iter().filter(|(_, why)| whole && !why.is_empty()) {
+            out.gap(prefix, "", Unavailable::new(Reason::NotApplicable, *why));
         }
         if seen {
             Ok(())
@@ -314,6 +335,32 @@ fn parse(text: &str) -> impl Iterator<Item = (&str, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collectors::testing::Story;
+
+    #[test]
+    fn a_feature_that_the_kernel_lacks_is_told_from_a_file_that_was_cut() {
+        let reason = |text: &str, metric: &str| {
+            let story = Story::of_seconds(2).file(0, "proc/vmstat", text);
+            story.metrics(&COLLECTOR).stats(metric, "").unwrap_err().reason
+        };
+        let whole = "pgscan_direct 1\npgfault 2\nunevictable_pgs_culled 3\n";
+        assert_eq!(reason(whole, "memory.swap_in.bytes_per_second"), Reason::NotApplicable);
+        assert_eq!(reason(whole, "memory.compaction_stalls.per_second"), Reason::NotApplicable);
+        assert_eq!(reason("pgscan_direct 1\npgfa", "memory.swap_in.bytes_per_second"), Reason::Absent);
+    }
+
+    #[test]
+    fn names_of_old_and_new_kernels_give_the_same_metrics() {
+        let story = |names: [&str; 2]| {
+            let text = |n: u64| format!("{} {}\n{} {}\n", names[0], 100 * n, names[1], 7 * n);
+            Story::of_seconds(2).file(0, "proc/vmstat", text(1)).file(1, "proc/vmstat", text(2)).metrics(&COLLECTOR)
+        };
+        for names in [["workingset_refault_file", "allocstall_normal"], ["workingset_refault", "allocstall"]] {
+            let metrics = story(names);
+            assert_eq!(metrics.stats("memory.refaults.per_second", "").unwrap().mean, 100.0);
+            assert_eq!(metrics.stats("memory.allocation_stalls.per_second", "").unwrap().mean, 7.0);
+        }
+    }
 
     #[test]
     fn fields_are_found_and_broken_lines_left_out() {

@@ -2,4 +2,5 @@
 
 mod cpu;
 mod kernels;
+mod memory;
 mod tasks;

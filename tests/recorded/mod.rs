@@ -2,4 +2,5 @@
 //! resource.
 
 mod cpu;
+mod memory;
 mod tasks;

@@ -1,0 +1,153 @@
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report};
+
+/// A memory cgroup with a limit that goes away with everything in it.
+struct MemoryCgroup(PathBuf);
+
+impl MemoryCgroup {
+    /// Of whichever version of control groups this host has; none if it offers no memory controller.
+    fn with_limit(name: &str, bytes: u64) -> Option<Self> {
+        let (root, limit) = if Path::new("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists() {
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        } else {
+            let _ = std::fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+            ("/sys/fs/cgroup", "memory.max")
+        };
+        let group = Self(Path::new(root).join(name));
+        std::fs::create_dir(&group.0).ok()?;
+        let swap = group.0.join("memory.swap.max");
+        if swap.exists() {
+            std::fs::write(swap, "0").ok()?;
+        }
+        std::fs::write(group.0.join(limit), bytes.to_string()).ok()?;
+        Some(group)
+    }
+
+    /// Starts a shell command in the group.
+    fn start(&self, script: &str) -> Load {
+        let script = format!("echo $$ > {}/cgroup.procs; {script}", self.0.display());
+        Load::start(1, "sh", &["-c", &script])
+    }
+}
+
+impl Drop for MemoryCgroup {
+    fn drop(&mut self) {
+        let pids = std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        for pid in pids.lines() {
+            let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
+        }
+        for _ in 0..50 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// A file of zeros without blocks that goes away with the test.
+struct SparseFile(PathBuf);
+
+impl SparseFile {
+    fn of(bytes: u64) -> Self {
+        let path = std::env::temp_dir().join(format!("rdiag-test-{}", std::process::id()));
+        std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for SparseFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Doubles a string until there is no more memory.
+const HOG: &str = "exec awk 'BEGIN { s = \"0123456789abcdef\"; while (1) s = s s }'";
+
+#[test]
+#[ignore = "needs: root, a memory cgroup"]
+fn a_kill_at_the_limit_of_a_cgroup_is_critical_and_no_shortage_of_the_host() {
+    let _alone = alone();
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let Some(group) = MemoryCgroup::with_limit("rdiag-test-oom", 32 << 20) else {
+        println!("SKIPPED: this host offers no memory cgroup");
+        return;
+    };
+    let hog = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        let load = group.start(HOG);
+        std::thread::sleep(Duration::from_secs(4));
+        drop(load);
+        drop(group);
+    });
+    let report = live_report(5);
+    hog.join().unwrap();
+    let oom = finding(&report, "memory.errors.oom", None);
+    assert_eq!(oom["status"], "critical", "{oom:#}");
+    assert!(oom["culprit"]["name"].as_str().unwrap().contains("awk (pid "), "{oom:#}");
+    assert!(oom["log"][0].as_str().unwrap().contains("limit of the memory cgroup "), "{oom:#}");
+    assert!(oom["summary"].as_str().unwrap().contains("not the host"), "{oom:#}");
+    assert_nothing_else_fired(&report, &["memory.errors.oom", "cpu.", "cgroup."]);
+}
+
+#[test]
+#[ignore = "needs: root, a memory cgroup"]
+fn a_reader_that_does_not_fit_into_its_cgroup_is_no_shortage_of_the_host() {
+    let _alone = alone();
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let file = SparseFile::of(256 << 20);
+    let Some(group) = MemoryCgroup::with_limit("rdiag-test-reader", 64 << 20) else {
+        println!("SKIPPED: this host offers no memory cgroup");
+        return;
+    };
+    let load = group.start(&format!("while :; do cat {} > /dev/null; done", file.0.display()));
+    let report = live_report(5);
+    drop(load);
+    for found in report["findings"].as_array().unwrap().iter().filter(|found| found["resource"] == "memory") {
+        assert!(!["warning", "critical"].contains(&found["status"].as_str().unwrap()), "{found:#}");
+    }
+}
+
+#[test]
+#[ignore = "needs: a quiet machine, 4 GiB of memory"]
+fn filling_the_page_cache_raises_nothing() {
+    let _alone = alone();
+    let file = SparseFile::of(2 << 30);
+    let script = format!("sleep 1; cat {} > /dev/null", file.0.display());
+    let _load = Load::start(1, "sh", &["-c", &script]);
+    let report = live_report(5);
+    for id in ["memory.utilization", "memory.saturation", "memory.saturation.direct_reclaim"] {
+        assert_eq!(finding(&report, id, None)["status"], "ok", "{id}");
+    }
+    assert_nothing_else_fired(&report, &["cpu."]);
+}
+
+#[test]
+#[ignore = "needs: root"]
+fn a_line_that_is_written_within_the_window_is_told_from_older_ones() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Path("/dev/kmsg")]) {
+        return;
+    }
+    let writer = std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(2));
+        std::fs::write("/dev/kmsg", "rdiag-test[4242]: segfault at 0 ip 0 sp 0 error 4\n").unwrap();
+    });
+    let report = live_report(4);
+    writer.join().unwrap();
+    let crash = finding(&report, "kernel.errors.crash", None);
+    assert_eq!((&crash["status"], &crash["value"]), (&"info".into(), &1.0.into()), "{crash:#}");
+    assert_eq!(crash["culprit"]["name"], "rdiag-test (pid 4242)");
+    assert!(crash["log"][0].as_str().unwrap().contains("written by a program"), "{crash:#}");
+    let again = live_report(2);
+    let crash = finding(&again, "kernel.errors.crash", None);
+    assert_eq!((&crash["status"], &crash["value"]), (&"info".into(), &0.0.into()), "by now it is old");
+}
