@@ -12,18 +12,21 @@ mod cpu_stat;
 mod cpu_topology;
 mod diskstats;
 mod file_handles;
+mod filesystem_errors;
 mod filesystems;
 mod interfaces;
 mod interrupts;
 mod kernel_log;
 mod listeners;
 mod loadavg;
+mod md;
 mod meminfo;
 mod neighbours;
 mod numa;
 mod processes;
 mod psi;
 mod schedstat;
+mod scsi_errors;
 mod sink;
 mod socket_table;
 mod sockets;
@@ -55,18 +58,21 @@ pub static ALL: &[&CollectorDef] = &[
     &cpu_topology::COLLECTOR,
     &diskstats::COLLECTOR,
     &file_handles::COLLECTOR,
+    &filesystem_errors::COLLECTOR,
     &filesystems::COLLECTOR,
     &interfaces::COLLECTOR,
     &interrupts::COLLECTOR,
     &kernel_log::COLLECTOR,
     &listeners::COLLECTOR,
     &loadavg::COLLECTOR,
+    &md::COLLECTOR,
     &meminfo::COLLECTOR,
     &neighbours::COLLECTOR,
     &numa::COLLECTOR,
     &processes::COLLECTOR,
     &psi::COLLECTOR,
     &schedstat::COLLECTOR,
+    &scsi_errors::COLLECTOR,
     &sockets::COLLECTOR,
     &softnet::COLLECTOR,
     &swaps::COLLECTOR,

@@ -92,3 +92,13 @@ fn errors_of_the_file_system_are_told_from_missing_rights() {
     assert!(!super::is_refusal(107), "transport endpoint is not connected: the FUSE daemon is gone");
     assert!(!super::is_refusal(5));
 }
+
+#[test]
+fn a_host_whose_only_mount_hangs_still_names_it() {
+    let mut story = Story::of_seconds(2).file(0, "proc/self/mountinfo", "1 0 0:40 / /mnt rw - nfs4 srv:/x rw\n");
+    let spec: HostSpec = serde_yaml::from_str("statvfs: {/mnt: {hung: true}}").unwrap();
+    story.spec.statvfs = spec.statvfs;
+    let metrics = story.metrics(&COLLECTOR);
+    assert_eq!(gap(&metrics, "filesystem.space.ratio", "/mnt").reason, Reason::Hung);
+    assert_eq!(stats(&metrics, "filesystem.hung.count", "/mnt").last, 1.0);
+}
