@@ -156,6 +156,8 @@ pub struct MetricNote {
     pub dimension: Option<String>,
     /// File and field it was read from.
     pub source: String,
+    /// Whether its figure for a window is the total change, and not the mean.
+    pub sums: bool,
     /// What it does not mean.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub caveat: String,

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::metric::ProcessField;
 use crate::model::report::{Checks, Coverage, Gap, GapGroup, MetricNote};
-use crate::model::{Finding, MetricDef, Metrics, Reading, Reason, Status, Unavailable};
+use crate::model::{Finding, MetricDef, Metrics, Per, Reading, Reason, Status, Unavailable};
 
 /// Instances of one metric that are listed as gaps of their own.
 const MAX_INSTANCES: usize = 20;
@@ -123,10 +124,21 @@ pub(super) fn notes(
                 unit: *unit,
                 dimension: dimension.clone(),
                 source: source.clone(),
+                sums: sums(def),
                 caveat: def.caveat.to_owned(),
                 manual: def.manual.to_owned(),
             });
         }
     }
     notes
+}
+
+fn sums(def: &MetricDef) -> bool {
+    match def.sources.first().map(|formula| formula.per) {
+        Some(Per::Nothing) => true,
+        Some(Per::Process(field)) => {
+            !matches!(field, ProcessField::Resident | ProcessField::Swap | ProcessField::Threads)
+        }
+        _ => false,
+    }
 }

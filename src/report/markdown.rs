@@ -27,7 +27,7 @@ pub fn markdown(report: &Report) -> Result<String, ReportError> {
     }
     let mut missing = 0;
     for (number, group) in groups.iter().enumerate() {
-        missing += usize::from(!page.fits(finding(number + 1, group)));
+        missing += usize::from(!page.fits(finding(report, number + 1, group)));
     }
     if missing > 0 {
         page.left_out.push(words::plural(missing, "finding", "findings"));
@@ -143,7 +143,7 @@ fn table(head: &[String], rows: &[Vec<String>]) -> String {
     out
 }
 
-fn finding(number: usize, group: &shown::Group<'_>) -> String {
+fn finding(report: &Report, number: usize, group: &shown::Group<'_>) -> String {
     let finding = group.lead;
     let mut out = format!(
         "### {number}. {}: {} ({})\n\n{}\n\n",
@@ -160,7 +160,7 @@ fn finding(number: usize, group: &shown::Group<'_>) -> String {
             out.push_str(&format!("- **Command:** {}\n", code(command)));
         }
     }
-    evidence(&mut out, finding);
+    evidence(report, &mut out, finding);
     if !group.others.is_empty() {
         let some = group.others.iter().take(MAX_ROWS).map(|other| {
             let instance = other.instance.as_deref().unwrap_or("this host");
@@ -185,16 +185,12 @@ fn finding(number: usize, group: &shown::Group<'_>) -> String {
     out
 }
 
-fn evidence(out: &mut String, finding: &Finding) {
-    let shown = finding.evidence.iter().take(4).map(|evidence| {
-        let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
-        format!(
-            "{} mean {}, highest {}",
-            code(&evidence.metric),
-            text(&figure(evidence.mean)),
-            text(&figure(evidence.max))
-        )
-    });
+fn evidence(report: &Report, out: &mut String, finding: &Finding) {
+    let shown = finding
+        .evidence
+        .iter()
+        .take(4)
+        .map(|evidence| format!("{} {}", code(&evidence.metric), text(&words::figures(report, evidence))));
     let shown: Vec<String> = shown.collect();
     if !shown.is_empty() {
         out.push_str(&format!("- **Evidence:** {}\n", shown.join("; ")));

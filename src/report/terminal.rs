@@ -4,7 +4,6 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::escape::visible_within;
 use super::{shown, words};
-use crate::model::quantity::with_unit;
 use crate::model::report::Cell;
 use crate::model::{Finding, Kind, Report, Status};
 
@@ -132,7 +131,7 @@ impl Page {
     fn findings(&mut self, report: &Report) {
         let groups = shown::fired(report);
         for (number, group) in groups.iter().take(MAX_FINDINGS).enumerate() {
-            self.finding(number + 1, group);
+            self.finding(report, number + 1, group);
         }
         let rest: Vec<String> = groups.iter().skip(MAX_FINDINGS).map(|group| words::full_id(group.lead)).collect();
         if !rest.is_empty() {
@@ -142,7 +141,7 @@ impl Page {
         }
     }
 
-    fn finding(&mut self, number: usize, group: &shown::Group<'_>) {
+    fn finding(&mut self, report: &Report, number: usize, group: &shown::Group<'_>) {
         let finding = group.lead;
         let badge = self.badge(finding.status);
         let title = format!("{} · {}", visible(&finding.title), words::full_id(finding));
@@ -154,7 +153,7 @@ impl Page {
             self.field("who", &format!("{}{pids}", words::culprit(culprit)));
         }
         if finding.status >= Status::Warning {
-            self.evidence(finding);
+            self.evidence(report, finding);
         }
         if !group.others.is_empty() {
             let some: Vec<String> = group.others.iter().take(5).map(|other| instance_and_value(other)).collect();
@@ -169,10 +168,11 @@ impl Page {
         self.blank();
     }
 
-    fn evidence(&mut self, finding: &Finding) {
+    fn evidence(&mut self, report: &Report, finding: &Finding) {
         for evidence in finding.evidence.iter().take(3) {
-            let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
-            let text = format!("{} mean {}, highest {}", evidence.metric, figure(evidence.mean), figure(evidence.max));
+            let instance = evidence.instance.as_ref().filter(|of| Some(*of) != finding.instance.as_ref());
+            let instance = instance.map(|of| format!(" ({})", visible(of))).unwrap_or_default();
+            let text = format!("{}{instance} {}", evidence.metric, words::figures(report, evidence));
             self.field("evidence", &text);
         }
         for line in finding.log.iter().take(3) {

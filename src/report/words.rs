@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::escape::visible_within;
 use crate::model::quantity::{percent, with_unit};
 use crate::model::report::{Cell, Report};
-use crate::model::{Confidence, Culprit, Finding, Kind, Resource, Status};
+use crate::model::{Confidence, Culprit, Evidence, Finding, Kind, Resource, Status};
 
 /// Longest name within a sentence, in characters.
 const MAX_NAME: usize = 160;
@@ -162,6 +162,15 @@ pub(super) fn deed(culprit: &Culprit) -> String {
 /// Who and what in one phrase: `stress-ng (8 processes) used 98.0% of the CPU time`.
 pub(super) fn culprit(culprit: &Culprit) -> String {
     format!("{} {}", who(culprit), deed(culprit)).trim_end().to_owned()
+}
+
+/// What a reading said: `mean 70.0%, highest 77.0%`, or `12 in total, highest 3`.
+pub(super) fn figures(report: &Report, evidence: &Evidence) -> String {
+    let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
+    if report.metrics.get(&evidence.metric).is_some_and(|note| note.sums) {
+        return format!("{} in total, at most {} in an interval", figure(evidence.total), figure(evidence.max));
+    }
+    format!("mean {}, highest {}", figure(evidence.mean), figure(evidence.max))
 }
 
 /// `2 of 12`, for intervals.

@@ -402,14 +402,15 @@ fn labels(labels: &BTreeMap<String, String>) -> Vec<Named> {
 
 fn evidence(report: &Report, finding: &Finding, limits: &Limits) -> Vec<EvidenceView> {
     let view = |evidence: &crate::model::Evidence| {
+        let note = report.metrics.get(&evidence.metric);
         let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
         EvidenceView {
             metric: evidence.metric.clone(),
             instance: evidence.instance.clone().unwrap_or_default(),
-            help: report.metrics.get(&evidence.metric).map(|note| note.help.clone()).unwrap_or_default(),
+            help: note.map(|note| note.help.clone()).unwrap_or_default(),
             mean: figure(evidence.mean),
             max: figure(evidence.max),
-            total: figure(evidence.total),
+            total: if note.is_some_and(|note| note.sums) { figure(evidence.total) } else { String::new() },
             source: evidence.source.clone(),
         }
     };
