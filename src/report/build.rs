@@ -9,6 +9,9 @@ use crate::model::{Recording, Report};
 pub fn build(parts: Parts<'_>) -> Report {
     let Parts { recording, metrics, mut findings, steps, playbook, titles } = parts;
     order::sort(&mut findings);
+    for finding in &mut findings {
+        order::judged_first(finding);
+    }
     let matrix = matrix::rows(&findings);
     let coverage = coverage::coverage(metrics, &findings);
     let verdict = verdict::verdict(&findings, &coverage, recording);

@@ -27,7 +27,8 @@ pub fn markdown(report: &Report) -> Result<String, ReportError> {
     }
     let mut missing = 0;
     for (number, group) in groups.iter().enumerate() {
-        missing += usize::from(!page.fits(finding(report, number + 1, group)));
+        let lead = shown::lead_of_cell(&groups, number);
+        missing += usize::from(!page.fits(finding(report, number + 1, group, lead)));
     }
     if missing > 0 {
         page.left_out.push(words::plural(missing, "finding", "findings"));
@@ -70,7 +71,11 @@ impl Page {
 
 fn head(report: &Report) -> String {
     let verdict = &report.verdict;
-    let mut out = format!("# {}: {}\n\n", verdict.status.word().to_uppercase(), text(&verdict.headline));
+    let (title, detail) = words::headline(report);
+    let mut out = format!("# {}: {}\n\n", verdict.status.word().to_uppercase(), text(title));
+    if !detail.is_empty() {
+        out.push_str(&format!("**{}**\n\n", text(&detail)));
+    }
     let interrupted = if report.window.interrupted { ", interrupted" } else { "" };
     out.push_str(&format!(
         "{} · {:.1} s{interrupted} · playbook {} · {} {}\n\n",
@@ -143,7 +148,7 @@ fn table(head: &[String], rows: &[Vec<String>]) -> String {
     out
 }
 
-fn finding(report: &Report, number: usize, group: &shown::Group<'_>) -> String {
+fn finding(report: &Report, number: usize, group: &shown::Group<'_>, lead: Option<&Finding>) -> String {
     let finding = group.lead;
     let mut out = format!(
         "### {number}. {}: {} ({})\n\n{}\n\n",
@@ -152,7 +157,7 @@ fn finding(report: &Report, number: usize, group: &shown::Group<'_>) -> String {
         text(&words::full_id(finding)),
         text(&finding.summary),
     );
-    if let Some(culprit) = &finding.culprit {
+    if let Some(culprit) = finding.culprit.as_ref().filter(|who| lead.is_none_or(|l| l.culprit.as_ref() != Some(who))) {
         let pids: Vec<String> = culprit.pids.iter().map(u32::to_string).collect();
         let pids = if pids.len() > 1 { format!(" (pids {})", pids.join(", ")) } else { String::new() };
         out.push_str(&format!("- **Who:** {}{pids}\n", text(&words::culprit(culprit))));

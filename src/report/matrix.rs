@@ -19,11 +19,12 @@ fn cell(findings: &[Finding], resource: Resource, kind: Kind) -> Cell {
     let of = || findings.iter().filter(move |finding| finding.resource == resource && finding.kind == kind);
     // The order of findings is by importance already, so the first is the worst.
     let worst = of().next();
+    let figure = worst.map(|worst| figure(worst, of()));
     Cell {
         kind,
         status: worst.map(|finding| finding.status),
-        value: worst.and_then(|finding| finding.value),
-        unit: worst.map(|finding| finding.unit),
+        value: figure.and_then(|finding| finding.value),
+        unit: figure.map(|finding| finding.unit),
         finding: worst.map(|finding| match &finding.instance {
             Some(instance) => format!("{}|{instance}", finding.id),
             None => finding.id.clone(),
@@ -34,4 +35,10 @@ fn cell(findings: &[Finding], resource: Resource, kind: Kind) -> Cell {
         findings: of().count(),
         unknown: of().filter(|finding| finding.status == Status::Unknown).count(),
     }
+}
+
+/// The finding whose value stands for the cell: the general rule's (`cpu.saturation`), if it is as bad as the worst.
+/// Its figure says more than that of a special one.
+fn figure<'f>(worst: &'f Finding, mut of: impl Iterator<Item = &'f Finding>) -> &'f Finding {
+    of.find(|finding| finding.status == worst.status && finding.id.matches('.').count() == 1).unwrap_or(worst)
 }

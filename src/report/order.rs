@@ -1,19 +1,38 @@
 //! What to look at first.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
 
-use crate::model::{Finding, Kind, Resource, Status};
+use crate::model::{Confidence, Evidence, Finding, Kind, Resource, Status};
 
 /// Sorts findings: the worst status first; then errors before saturation before utilization, because errors are the
 /// cheapest to interpret and utilization alone is no problem; then what can be trusted more. Among equals, memory comes
-/// first: a lack of memory keeps disks and CPUs busy, and seldom the other way round.
+/// first: a lack of memory keeps disks and CPUs busy, and seldom the other way round. Findings of one cell stay
+/// together, the general rule (`cpu.saturation`) before the special ones, unless it cannot be trusted.
 pub(super) fn sort(findings: &mut [Finding]) {
-    findings.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.id.cmp(&b.id)).then_with(|| worse_value(a, b)));
+    let mut trust: BTreeMap<Cell, Confidence> = BTreeMap::new();
+    for finding in findings.iter() {
+        let best = trust.entry(cell(finding)).or_insert(finding.confidence);
+        *best = (*best).max(finding.confidence);
+    }
+    findings.sort_by_cached_key(|finding| {
+        let confidence = trust.get(&cell(finding)).copied().unwrap_or(finding.confidence);
+        Key(rank(finding, confidence), finding.id.clone(), Badness::of(finding), finding.instance.clone())
+    });
 }
 
-type Rank = (Reverse<u8>, u8, Reverse<crate::model::Confidence>, u8);
+type Cell = (Status, Resource, Kind);
 
-fn rank(finding: &Finding) -> Rank {
+fn cell(finding: &Finding) -> Cell {
+    (finding.status, finding.resource, finding.kind)
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key(Rank, String, Badness, Option<String>);
+
+type Rank = (Reverse<u8>, u8, Reverse<Confidence>, u8, bool, Reverse<Confidence>);
+
+fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
     let importance = match finding.status {
         Status::Critical => 5,
         Status::Warning => 4,
@@ -30,21 +49,56 @@ fn rank(finding: &Finding) -> Rank {
     let row = Resource::ALL.iter().position(|resource| *resource == finding.resource).unwrap_or_default() as u8;
     let resource = if finding.resource == Resource::Memory { 0 } else { row + 1 };
     if finding.status.fired() {
-        (Reverse(importance), kind, Reverse(finding.confidence), resource)
+        let general = finding.id.matches('.').count() == 1 && finding.confidence > Confidence::Low;
+        (Reverse(importance), kind, Reverse(cell_confidence), resource, !general, Reverse(finding.confidence))
     } else {
-        (Reverse(importance), row, Reverse(crate::model::Confidence::High), kind)
+        (Reverse(importance), row, Reverse(Confidence::High), kind, false, Reverse(Confidence::High))
     }
 }
 
-/// Among the instances of one rule: the value that is further on the bad side.
-fn worse_value(a: &Finding, b: &Finding) -> Ordering {
-    let low_is_bad = a.threshold.conditions.values().any(|condition| condition.replace(' ', "").contains("value<"));
-    let by_value = match (a.value, b.value) {
-        (Some(x), Some(y)) if low_is_bad => x.total_cmp(&y),
-        (Some(x), Some(y)) => y.total_cmp(&x),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => Ordering::Equal,
-    };
-    by_value.then_with(|| a.instance.cmp(&b.instance))
+/// Among the instances of one rule: the value that is further on the bad side comes first.
+struct Badness(f64);
+
+impl Badness {
+    fn of(finding: &Finding) -> Self {
+        let low_is_bad = finding.threshold.conditions.values().any(|text| text.replace(' ', "").contains("value<"));
+        Self(match finding.value {
+            Some(value) if low_is_bad => value,
+            Some(value) => -value,
+            None => f64::INFINITY,
+        })
+    }
+}
+
+impl Ord for Badness {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Badness {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Badness {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Badness {}
+
+/// Puts the reading that a finding was judged by before those that it only mentions.
+pub(super) fn judged_first(finding: &mut Finding) {
+    let mut evidence = std::mem::take(&mut finding.evidence);
+    evidence.sort_by_key(|reading| !judged_by(finding, reading));
+    finding.evidence = evidence;
+}
+
+/// Whether a finding's value is a figure of this reading.
+pub(super) fn judged_by(finding: &Finding, evidence: &Evidence) -> bool {
+    let Some(value) = finding.value else { return false };
+    finding.unit == evidence.unit && [evidence.mean, evidence.max, evidence.total].contains(&Some(value))
 }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use super::order::judged_by;
 use crate::model::report::Plot;
 use crate::model::{Evidence, Finding, MetricDef, Metrics, Reading, Status};
 
 /// Curves in a report.
 const MAX_PLOTS: usize = 12;
-/// Curves of one finding; its first readings are those that it was judged by.
-const MAX_PER_FINDING: usize = 3;
+/// Curves of the first finding of a cell; its first readings are those that it was judged by.
+const MAX_PER_LEAD: usize = 3;
+/// Curves of every further finding of the same cell, which tells much the same.
+const MAX_PER_OTHER: usize = 1;
 /// Points of a curve; a longer one is thinned by taking the largest of neighbours, so that no peak is lost.
 const MAX_POINTS: usize = 240;
 
@@ -19,14 +22,17 @@ pub(super) fn plots(
     titles: &dyn Fn(&str) -> Option<&'static MetricDef>,
 ) -> Vec<Plot> {
     let mut seen = BTreeSet::new();
+    let mut cells = BTreeSet::new();
     let mut plots = Vec::new();
     for finding in findings.iter().filter(|finding| finding.status.fired()) {
+        let first = cells.insert((finding.resource, finding.kind));
+        let most = if first { MAX_PER_LEAD } else { MAX_PER_OTHER };
         let mut own = 0;
         for evidence in &finding.evidence {
             if plots.len() == MAX_PLOTS {
                 return plots;
             }
-            if own == MAX_PER_FINDING {
+            if own == most {
                 break;
             }
             if !seen.insert((evidence.window, evidence.metric.as_str(), evidence.instance.as_deref())) {
@@ -53,6 +59,10 @@ fn curve(metrics: &Metrics, evidence: &Evidence) -> Option<Plot> {
     if count < 3 || stats.intervals.iter().flatten().count() < 3 || metrics.seconds <= 0.0 {
         return None;
     }
+    // A line along the bottom says less than the sentence of the finding.
+    if stats.intervals.iter().flatten().all(|value| *value == 0.0) {
+        return None;
+    }
     let width = metrics.seconds / count as f64;
     let step = count.div_ceil(MAX_POINTS);
     let points = stats
@@ -73,12 +83,6 @@ fn curve(metrics: &Metrics, evidence: &Evidence) -> Option<Plot> {
         points,
         thresholds: Vec::new(),
     })
-}
-
-/// Whether a finding's value is a figure of this reading, so that its thresholds belong into the same picture.
-fn judged_by(finding: &Finding, evidence: &Evidence) -> bool {
-    let Some(value) = finding.value else { return false };
-    finding.unit == evidence.unit && [evidence.mean, evidence.max].contains(&Some(value))
 }
 
 /// The levels of conditions of the form `value > 0.2`; what depends on more than that is no level line.

@@ -23,3 +23,11 @@ pub(super) fn fired(report: &Report) -> Vec<Group<'_>> {
     }
     groups
 }
+
+/// The finding that was already told about the same cell of the matrix, if there is one: what follows it there tells
+/// much the same, and needs less room.
+pub(super) fn lead_of_cell<'r>(groups: &[Group<'r>], at: usize) -> Option<&'r Finding> {
+    let own = groups.get(at)?.lead;
+    let earlier = groups.get(..at)?.iter().map(|group| group.lead);
+    earlier.into_iter().find(|lead| lead.resource == own.resource && lead.kind == own.kind)
+}

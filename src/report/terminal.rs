@@ -131,7 +131,8 @@ impl Page {
     fn findings(&mut self, report: &Report) {
         let groups = shown::fired(report);
         for (number, group) in groups.iter().take(MAX_FINDINGS).enumerate() {
-            self.finding(report, number + 1, group);
+            let lead = shown::lead_of_cell(&groups, number);
+            self.finding(report, number + 1, group, lead);
         }
         let rest: Vec<String> = groups.iter().skip(MAX_FINDINGS).map(|group| words::full_id(group.lead)).collect();
         if !rest.is_empty() {
@@ -141,18 +142,21 @@ impl Page {
         }
     }
 
-    fn finding(&mut self, report: &Report, number: usize, group: &shown::Group<'_>) {
+    fn finding(&mut self, report: &Report, number: usize, group: &shown::Group<'_>, lead: Option<&Finding>) {
         let finding = group.lead;
         let badge = self.badge(finding.status);
         let title = format!("{} · {}", visible(&finding.title), words::full_id(finding));
         self.hanging(&format!("{number}. {badge}"), &title, 3, Paint::Status(finding.status), Paint::Bold);
         self.line(&visible(&finding.summary), 2, Paint::None);
-        if let Some(culprit) = &finding.culprit {
+        if let Some(culprit) =
+            finding.culprit.as_ref().filter(|who| lead.is_none_or(|l| l.culprit.as_ref() != Some(who)))
+        {
             let pids: Vec<String> = culprit.pids.iter().map(u32::to_string).collect();
             let pids = if pids.len() > 1 { format!(" (pids {})", pids.join(", ")) } else { String::new() };
             self.field("who", &format!("{}{pids}", words::culprit(culprit)));
         }
-        if finding.status >= Status::Warning {
+        let detailed = finding.status >= Status::Warning && lead.is_none();
+        if detailed {
             self.evidence(report, finding);
         }
         if !group.others.is_empty() {
@@ -161,19 +165,21 @@ impl Page {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             self.field("also", &format!("{}{more}", some.join(", ")));
         }
-        for step in finding.next.iter().filter(|_| finding.status >= Status::Warning) {
+        let mut before = "";
+        for step in finding.next.iter().filter(|_| detailed) {
             let name = if step.changes_host { "change" } else { "next" };
-            self.field(name, &visible(&step.action));
+            self.field(if name == before { "" } else { name }, &visible(&step.action));
+            before = name;
         }
         self.blank();
     }
 
     fn evidence(&mut self, report: &Report, finding: &Finding) {
-        for evidence in finding.evidence.iter().take(3) {
+        for (at, evidence) in finding.evidence.iter().take(3).enumerate() {
             let instance = evidence.instance.as_ref().filter(|of| Some(*of) != finding.instance.as_ref());
             let instance = instance.map(|of| format!(" ({})", visible(of))).unwrap_or_default();
             let text = format!("{}{instance} {}", evidence.metric, words::figures(report, evidence));
-            self.field("evidence", &text);
+            self.field(if at == 0 { "evidence" } else { "" }, &text);
         }
         for line in finding.log.iter().take(3) {
             self.field("log", &visible(line));

@@ -184,12 +184,7 @@ fn limits(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> V
     if !unlooked.is_empty() && !findings.is_empty() {
         limits.push(format!("This playbook does not look at {}.", listed(&unlooked, 4)));
     }
-    for finding in findings.iter().filter(|f| f.status >= Status::Warning && f.confidence < Confidence::High).take(3) {
-        let reasons = listed(&finding.confidence_reasons, 3);
-        let confidence = words::confidence(finding.confidence);
-        let because = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
-        limits.push(format!("Confidence in {} is {confidence}{because}.", words::full_id(finding)));
-    }
+    limits.extend(doubts(findings));
     for group in coverage.groups.iter().filter(|group| !group.rules.is_empty()) {
         let why = group.gap.why.trim_end_matches('.');
         let remedy = group.gap.remedy.as_ref().map(|remedy| format!(" To see it: {}.", remedy.trim_end_matches('.')));
@@ -203,6 +198,21 @@ fn limits(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> V
     limits
 }
 
+/// What speaks against trusting what fired, each reason once.
+fn doubts(findings: &[Finding]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for finding in findings.iter().filter(|f| f.status >= Status::Warning) {
+        for reason in &finding.confidence_reasons {
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, ids)) => ids.push(words::full_id(finding)),
+                None => reasons.push((reason, vec![words::full_id(finding)])),
+            }
+        }
+    }
+    let text = |(reason, ids): (&str, Vec<String>)| format!("Less confidence in {}: {reason}.", listed(&ids, 3));
+    reasons.into_iter().take(3).map(text).collect()
+}
+
 /// By resource, what the checks that did not fire saw. A rule that fired for one instance rules nothing out.
 pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
     let mut all = Vec::new();
@@ -212,7 +222,11 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
         let mut seen = BTreeSet::new();
         let mut sentences = Vec::new();
         let mut left = 0;
-        for finding in of().filter(|f| f.status == Status::Ok && !fired.contains(f.id.as_str())) {
+        let mut quiet: Vec<&Finding> =
+            of().filter(|f| f.status == Status::Ok && !fired.contains(f.id.as_str())).collect();
+        // What is asked about a bottleneck first: does work wait? General rules say more than special ones.
+        quiet.sort_by_key(|f| (f.kind == Kind::Errors, f.kind != Kind::Saturation, f.id.matches('.').count()));
+        for finding in quiet {
             if !seen.insert(finding.id.as_str()) {
                 continue;
             }

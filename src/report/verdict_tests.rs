@@ -137,3 +137,15 @@ fn the_top_table_has_the_shares_of_all_and_the_curve_its_thresholds() {
     assert_eq!(plot.points.len(), 10);
     assert_eq!(plot.thresholds, [(Status::Warning, 0.2), (Status::Critical, 0.5)]);
 }
+
+#[test]
+fn the_general_rule_leads_its_cell_unless_it_cannot_be_trusted() {
+    let first = |confidence| {
+        let mut general = finding("cpu.saturation", Status::Critical);
+        general.confidence = confidence;
+        let report = report(vec![finding("cpu.saturation.pressure", Status::Critical), general]);
+        report.findings.first().unwrap().id.clone()
+    };
+    assert_eq!(first(Confidence::Medium), "cpu.saturation");
+    assert_eq!(first(Confidence::Low), "cpu.saturation.pressure");
+}

@@ -75,6 +75,8 @@ pub(super) fn cell_word(cell: &Cell) -> &'static str {
 fn cell_value(cell: &Cell) -> String {
     match (cell.status, cell.value, cell.unit) {
         (Some(Status::Unknown | Status::Skipped) | None, _, _) => String::new(),
+        // What fired for another reason than this figure.
+        (Some(status), Some(0.0), _) if status.fired() => String::new(),
         (_, Some(value), Some(unit)) => with_unit(value, unit),
         _ => String::new(),
     }
@@ -235,4 +237,16 @@ pub(super) fn checks(report: &Report) -> String {
         plural(checks.all, "check", "checks"),
         checks.judged
     )
+}
+
+/// The headline as a title and the sentence behind it, which may be empty.
+pub(super) fn headline(report: &Report) -> (&str, String) {
+    let headline = report.verdict.headline.as_str();
+    let (title, detail) = headline.split_once(" — ").unwrap_or((headline, ""));
+    let mut chars = detail.chars();
+    let detail = chars.next().map(|first| {
+        let end = if detail.ends_with('.') { "" } else { "." };
+        first.to_uppercase().chain(chars).chain(end.chars()).collect()
+    });
+    (title, detail.unwrap_or_default())
 }

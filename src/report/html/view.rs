@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::model::quantity::{bytes, percent, seconds, with_unit};
-use crate::model::report::{Cell, GapGroup, Plot, TopTable};
+use crate::model::report::{Cell, GapGroup, Plot, TopRow, TopTable};
 use crate::model::{Finding, Kind, Report, Status};
+use crate::report::escape::visible_within as short;
 use crate::report::{ReportError, lesson, shown, svg, words};
 
 /// How much is shown. The first that keeps the page within its size is taken.
@@ -83,6 +84,8 @@ struct CellView {
 
 #[derive(Serialize)]
 struct FindingView {
+    /// The cell has been told about before: closed until somebody asks.
+    compact: bool,
     class: &'static str,
     anchor: String,
     id: String,
@@ -202,13 +205,12 @@ impl View {
     pub(super) fn of(report: &Report, limits: &Limits) -> Result<Self, ReportError> {
         let groups = shown::fired(report);
         let shown_groups = groups.get(..groups.len().min(limits.findings)).unwrap_or_default();
-        let mut plots = limits.plots;
+        let mut plots: Vec<&Plot> = report.plots.iter().take(limits.plots).collect();
         let mut findings = Vec::new();
-        for (at, group) in shown_groups.iter().enumerate() {
-            findings.push(finding(report, group, at, &mut plots, limits)?);
+        for at in 0..shown_groups.len() {
+            findings.extend(finding(report, shown_groups, at, &mut plots, limits)?);
         }
-        let headline = report.verdict.headline.as_str();
-        let (head, detail) = headline.split_once(" — ").unwrap_or((headline, ""));
+        let (headline, detail) = words::headline(report);
         let (all_checks, more_checks) = all_checks(report, limits);
         let gaps = &report.coverage.groups;
         Ok(Self {
@@ -217,8 +219,8 @@ impl View {
             playbook_title: report.playbook.title.clone(),
             started: report.window.started.clone(),
             status: report.verdict.status.word(),
-            headline: head.to_owned(),
-            detail: sentence_case(detail),
+            headline: headline.to_owned(),
+            detail,
             limits: report.verdict.limits.clone(),
             facts: facts(report),
             checks: words::checks(report),
@@ -249,18 +251,6 @@ impl View {
 
 fn more(all: usize, shown: usize, text: &str) -> String {
     if all > shown { format!("{} {text}", all - shown) } else { String::new() }
-}
-
-/// What stands alone begins with a capital and ends with a period.
-fn sentence_case(text: &str) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => {
-            let end = if text.ends_with('.') { "" } else { "." };
-            first.to_uppercase().chain(chars).chain(end.chars()).collect()
-        }
-        None => String::new(),
-    }
 }
 
 fn facts(report: &Report) -> Vec<Named> {
@@ -329,19 +319,18 @@ fn findings_lead(groups: &[shown::Group<'_>]) -> String {
 
 fn finding(
     report: &Report,
-    group: &shown::Group<'_>,
+    groups: &[shown::Group<'_>],
     at: usize,
-    plots: &mut usize,
+    plots: &mut Vec<&Plot>,
     limits: &Limits,
-) -> Result<FindingView, ReportError> {
+) -> Result<Option<FindingView>, ReportError> {
+    let Some(group) = groups.get(at) else { return Ok(None) };
     let finding = group.lead;
+    let lead = shown::lead_of_cell(groups, at);
     let culprit = finding.culprit.as_ref();
     let mut drawn = Vec::new();
-    for plot in report.plots.iter().filter(|plot| cites(finding, plot)).take(3) {
-        if *plots == 0 {
-            break;
-        }
-        *plots -= 1;
+    // A curve that several findings cite is drawn once.
+    for plot in plots.extract_if(.., |plot| cites(finding, plot)) {
         drawn.push(PlotView {
             metric: plot.metric.clone(),
             instance: plot.instance.clone().unwrap_or_default(),
@@ -349,7 +338,8 @@ fn finding(
             svg: svg::curve(plot)?,
         });
     }
-    Ok(FindingView {
+    Ok(Some(FindingView {
+        compact: lead.is_some(),
         class: finding.status.word(),
         anchor: anchor(at),
         id: words::full_id(finding),
@@ -387,7 +377,7 @@ fn finding(
         reasons: finding.confidence_reasons.iter().take(limits.rows).cloned().collect(),
         verify: finding.verify.lines().take(limits.rows).map(str::to_owned).collect(),
         evidence: evidence(report, finding, limits),
-    })
+    }))
 }
 
 fn cites(finding: &Finding, plot: &Plot) -> bool {
@@ -397,7 +387,14 @@ fn cites(finding: &Finding, plot: &Plot) -> bool {
 }
 
 fn labels(labels: &BTreeMap<String, String>) -> Vec<Named> {
-    labels.iter().take(6).map(|(name, value)| Named { name: name.clone(), value: value.clone() }).collect()
+    let named = labels.iter().take(6);
+    let shown = |name: &str| match name {
+        "command" => "Command".to_owned(),
+        "cgroup" => "Control group".to_owned(),
+        "uid" => "User id".to_owned(),
+        other => other.to_owned(),
+    };
+    named.map(|(name, value)| Named { name: shown(name), value: short(value, 300).into_owned() }).collect()
 }
 
 fn evidence(report: &Report, finding: &Finding, limits: &Limits) -> Vec<EvidenceView> {
@@ -453,12 +450,17 @@ fn not_applicable(report: &Report, limits: &Limits) -> Vec<GapView> {
 }
 
 fn top(table: &TopTable, limits: &Limits) -> Top {
-    let label = |row: &crate::model::report::TopRow, name: &str| row.labels.get(name).cloned().unwrap_or_default();
+    let label = |row: &TopRow, name: &str| row.labels.get(name).cloned().unwrap_or_default();
+    let command = |row: &TopRow| {
+        // The name alone, again, tells nothing.
+        let command = label(row, "command");
+        if command == row.name { String::new() } else { short(&command, 110).into_owned() }
+    };
     let rows = table.rows.iter().take(limits.rows).map(|row| TopRowView {
         name: row.name.clone(),
         pid: label(row, "pid"),
-        command: label(row, "command"),
-        cgroup: label(row, "cgroup"),
+        command: command(row),
+        cgroup: short(&label(row, "cgroup"), 110).into_owned(),
         value: with_unit(row.value, table.unit),
         share: percent(row.share),
         width: format!("{:.1}", (row.share * 100.0).clamp(0.0, 100.0)),
