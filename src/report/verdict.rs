@@ -12,6 +12,8 @@ const CORE: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::Disk, Re
 const SHORT_WINDOW_SECONDS: f64 = 4.5;
 /// Length of the finding's own sentence within the headline.
 const MAX_SENTENCE: usize = 180;
+/// A sentence this long is cut at its semicolon, if it has one.
+const LONG_SENTENCE: usize = 110;
 /// Limits that are listed; the coverage has all of them.
 const MAX_LIMITS: usize = 8;
 /// Sentences per resource that are listed as ruled out.
@@ -84,7 +86,13 @@ fn place(finding: &Finding) -> String {
 fn first_sentence(summary: &str) -> String {
     let summary = summary.trim();
     let end = summary.find(". ").unwrap_or(summary.len());
-    let sentence = summary.get(..end).unwrap_or(summary).trim_end_matches('.');
+    let mut sentence = summary.get(..end).unwrap_or(summary).trim_end_matches('.');
+    // Of a long sentence, the first half is the news.
+    if sentence.chars().count() > LONG_SENTENCE
+        && let Some((news, _)) = sentence.split_once("; ")
+    {
+        sentence = news;
+    }
     let mut words = String::new();
     for word in sentence.split(' ') {
         if words.chars().count() + word.chars().count() > MAX_SENTENCE {

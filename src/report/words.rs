@@ -197,19 +197,25 @@ pub(super) fn threshold(finding: &Finding) -> String {
 /// One line about where, when and how long.
 pub(super) fn occasion(report: &Report) -> String {
     let host = &report.host;
+    let memory = match host.memory_bytes {
+        0 => String::new(),
+        bytes => format!(" · {} of memory", crate::model::quantity::bytes(bytes as f64)),
+    };
     format!(
-        "{} · {} · Linux {} · {} CPUs · {} of memory",
+        "{} · {} · Linux {} · {}{memory}",
         visible(&host.hostname),
         visible(&report.window.started),
         visible(&host.kernel),
-        host.cpus,
-        crate::model::quantity::bytes(host.memory_bytes as f64),
+        plural(host.cpus as usize, "CPU", "CPUs"),
     )
 }
 
 /// What measuring cost, in a sentence.
 pub(super) fn cost(report: &Report) -> String {
     let own = &report.overhead;
+    if own.cpu_seconds <= 0.0 && own.max_resident_bytes == 0 {
+        return "What measuring cost is not known: this was read from a recorded tree.".into();
+    }
     format!(
         "rdiag used {} of CPU time ({} of one CPU) and at most {} of memory.",
         crate::model::quantity::seconds(own.cpu_seconds),

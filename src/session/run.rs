@@ -78,12 +78,15 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
     }
     let (cpu_after, peak) = own_usage();
     let elapsed = recording.windows.iter().map(|window| window.seconds).sum::<f64>().max(1e-9);
-    recording.overhead = Overhead {
-        cpu_seconds: cpu_after - cpu_before,
-        cpu_ratio: (cpu_after - cpu_before) / elapsed,
-        max_resident_bytes: peak,
-        collectors: costs,
-    };
+    // Reading a recorded tree costs something here and now, and tells nothing about the host that it came from.
+    if !host.is_recorded() {
+        recording.overhead = Overhead {
+            cpu_seconds: cpu_after - cpu_before,
+            cpu_ratio: (cpu_after - cpu_before) / elapsed,
+            max_resident_bytes: peak,
+            collectors: costs,
+        };
+    }
     let analysis = analyze(&recording, plan);
     Ok(Run { recording, analysis })
 }

@@ -274,6 +274,10 @@ fn facts(report: &Report) -> Vec<Named> {
         ("Measured as", uid),
     ]
     .into_iter()
+    // Recorded trees do not tell everything.
+    .filter(|(name, _)| {
+        !(*name == "Memory" && host.memory_bytes == 0 || *name == "Up for" && host.uptime_seconds == 0.0)
+    })
     .map(|(name, value)| Named { name: name.into(), value })
     .collect()
 }
