@@ -180,7 +180,8 @@ impl FileHandles {
         if denied > 0 {
             let why = format!("the open files of {denied} of {count} processes may be seen by their owners only");
             let remedy = "run rdiag as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH; from Linux 6.2 on neither";
-            out.gap("file_handles.open", "", Unavailable::new(Reason::Denied, why).with_remedy(remedy));
+            let instance = if found.is_empty() { "" } else { "(others)" };
+            out.gap("file_handles.open", instance, Unavailable::new(Reason::Denied, why).with_remedy(remedy));
         } else if found.is_empty() {
             let why = format!("no process has as many as {SUSPICIOUS} open files");
             out.gap("file_handles.open", "", Unavailable::new(Reason::NotApplicable, why));

@@ -27,8 +27,14 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
     }
     let mut metrics = Metrics { intervals: intervals(window), seconds: window.seconds, ..Metrics::default() };
     for (collector, def) in catalogue {
-        metrics.readings.insert(def.id.to_owned(), reading(&table, collector, def));
-        let notes = disturbances(window, collector);
+        let reading = reading(&table, collector, def);
+        let mut notes = disturbances(window, collector);
+        if let Reading::Measured { instances, .. } = &reading
+            && let Some(Err(gap)) = instances.get("(others)")
+        {
+            notes.push(format!("not all could be seen: {}", gap.why));
+        }
+        metrics.readings.insert(def.id.to_owned(), reading);
         if !notes.is_empty() {
             metrics.notes.insert(def.id.to_owned(), notes);
         }

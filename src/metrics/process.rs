@@ -6,13 +6,13 @@ use super::formula::{Outcome, Part, Quotient, describe, statistics};
 use super::{Table, intervals};
 use crate::model::metric::ProcessField;
 use crate::model::recording::{CollectorRecord, Process, ProcessPoint, Window};
-use crate::model::{Facts, Metrics, Reason, Unavailable};
+use crate::model::{Facts, Metrics, Reason, Stats, Unavailable};
 
 /// The collector whose record holds the table.
 const COLLECTOR: &str = "processes";
-/// Of a level that every process has, only this many of the largest are kept.
-const MAX_LEVELS: usize = 100;
-/// The instance that sums up those not kept.
+/// Of a field that many processes have, only this many of the largest are kept.
+const MAX_INSTANCES: usize = 500;
+/// The instance that sums up those not kept, or says why some could not be read.
 const OTHERS: &str = "(others)";
 
 /// A process's name among the instances: the pid alone is reused.
@@ -83,40 +83,52 @@ pub(super) fn field(table: &Table<'_>, field: ProcessField, per_second: bool) ->
     if !readable {
         return Err(unreadable(record, field));
     }
-    if is_level(field) {
-        keep_largest(&mut instances, intervals(table.window));
-    }
-    if instances.is_empty() {
+    keep_largest(&mut instances, intervals(table.window));
+    if let Some(gap) = told(record, field) {
+        instances.insert(OTHERS.to_owned(), Err(gap));
+    } else if instances.is_empty() {
         let none = describe(0.0, 0.0, &[0.0], vec![Some(0.0); intervals(table.window)]);
         instances.insert(OTHERS.to_owned(), Ok(none));
     }
     Ok((instances, source(field).to_owned()))
 }
 
-fn keep_largest(instances: &mut BTreeMap<String, Result<crate::model::Stats, Unavailable>>, count: usize) {
-    if instances.len() <= MAX_LEVELS {
+type Instances = BTreeMap<String, Result<Stats, Unavailable>>;
+
+fn keep_largest(instances: &mut Instances, intervals: usize) {
+    if instances.len() <= MAX_INSTANCES {
         return;
     }
-    let mut sizes: Vec<f64> = instances.values().flatten().map(|stats| stats.mean).collect();
-    sizes.sort_by(|a, b| b.total_cmp(a));
-    let least = sizes.get(MAX_LEVELS - 1).copied().unwrap_or(0.0);
-    let mut others = 0.0;
-    instances.retain(|_, stats| match stats {
-        Ok(stats) if stats.mean < least => {
-            others += stats.mean;
-            false
+    let size = |stats: &Result<Stats, Unavailable>| stats.as_ref().map_or(0.0, |stats| stats.total);
+    let mut sizes: Vec<(f64, String)> = instances.iter().map(|(name, stats)| (size(stats), name.clone())).collect();
+    sizes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut mean, mut total, mut spread) = (0.0, 0.0, vec![0.0; intervals]);
+    for (_, name) in sizes.into_iter().skip(MAX_INSTANCES) {
+        let Some(Ok(stats)) = instances.remove(&name) else { continue };
+        mean += stats.mean;
+        total += stats.total;
+        for (sum, value) in spread.iter_mut().zip(stats.intervals) {
+            *sum += value.unwrap_or(0.0);
         }
-        _ => true,
-    });
-    instances.insert(OTHERS.to_owned(), Ok(describe(others, others, &[others], vec![Some(others); count])));
+    }
+    let values = spread.clone();
+    let others = describe(mean, total, &values, spread.into_iter().map(Some).collect());
+    instances.insert(OTHERS.to_owned(), Ok(others));
+}
+
+/// Why a field is missing for some processes or all: what the collector said about its file.
+fn told(record: &CollectorRecord, field: ProcessField) -> Option<Unavailable> {
+    let file = source(field).split(',').next()?.rsplit('/').next()?;
+    // Whose stat is hidden is hidden altogether.
+    record.gaps.get(file).or_else(|| record.gaps.get("stat")).cloned()
 }
 
 /// Why a field has no value for any process.
 fn unreadable(record: &CollectorRecord, field: ProcessField) -> Unavailable {
-    let file = source(field).split(',').next().unwrap_or_default();
-    let told = record.gaps.iter().find(|(key, _)| file.ends_with(key.as_str()));
-    told.map(|(_, gap)| gap.clone())
-        .unwrap_or_else(|| Unavailable::new(Reason::Absent, format!("{file} gave nothing for any process")))
+    told(record, field).unwrap_or_else(|| {
+        let file = source(field).split(',').next().unwrap_or_default();
+        Unavailable::new(Reason::Absent, format!("{file} gave nothing for any process"))
+    })
 }
 
 fn source(field: ProcessField) -> &'static str {

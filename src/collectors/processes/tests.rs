@@ -142,6 +142,10 @@ fn files_of_other_users_leave_a_gap_with_its_remedy() {
     let record = story.record(&COLLECTOR);
     assert_eq!(record.gaps["io"].reason, Reason::Denied);
     assert!(record.gaps["io"].why.contains("1 of 2"), "{}", record.gaps["io"].why);
+    let metrics = story.metrics(&COLLECTOR);
+    assert_eq!(gap(&metrics, "process.read.bytes", "(others)").reason, Reason::Denied);
+    assert!(metrics.notes["process.read.bytes"][0].contains("1 of 2"), "who may be missing lowers the confidence");
+    assert!(!metrics.notes.contains_key("process.cpu.seconds"));
     story.spec.faults.push(Fault { path: "proc/10/io".into(), fails: Reason::Denied, from: 0 });
     let metrics = story.metrics(&COLLECTOR);
     assert_eq!(gap(&metrics, "process.read.bytes", "10:500").reason, Reason::Denied);
@@ -187,4 +191,16 @@ fn threads_of_a_user_are_compared_with_the_limit_of_the_largest_process() {
 fn users_with_few_threads_or_no_limit_are_not_judged() {
     let metrics = story(&[&[QUIET], &[QUIET]]).metrics(&COLLECTOR);
     assert_eq!(gap(&metrics, "tasks.user.ratio", "").reason, Reason::NotApplicable);
+}
+
+#[test]
+fn of_very_many_processes_the_largest_are_kept_and_the_others_are_summed_up() {
+    let all: Vec<Shown<'_>> = (10..610).map(|pid| Shown { pid, resident: u64::from(pid), ..QUIET }).collect();
+    let metrics = story(&[&all, &all]).metrics(&COLLECTOR);
+    let page = 4096.0;
+    let sum: u32 = (10..110).sum();
+    assert!((total(&metrics, "process.resident.bytes", "(others)") - f64::from(sum) * page).abs() < 1.0);
+    assert!((total(&metrics, "process.resident.bytes", "609:500") - 609.0 * page).abs() < 1.0);
+    assert!(metrics.stats("process.resident.bytes", "109:500").is_err());
+    assert!((total(&metrics, "process.threads.count", "(others)") - 100.0).abs() < 1e-9, "equal ones are no exception");
 }
