@@ -276,6 +276,13 @@ impl<'s> Judge<'s> {
         }
         let mut contexts = Vec::with_capacity(intervals);
         for at in 0..intervals {
+            // On a host that suffers, samples come late and the readings of an interval may not all be there.
+            let there =
+                |id: &String| self.stats(id, name).is_ok_and(|s| s.intervals.get(at).is_some_and(Option::is_some));
+            if !needs.required.iter().all(there) {
+                contexts.push(None);
+                continue;
+            }
             let mut context = self.context(needs, name, dimension, Some(at));
             match self.expressions.number(&rule.value, &context.value()) {
                 Ok(value) => {
@@ -284,6 +291,9 @@ impl<'s> Judge<'s> {
                 }
                 Err(_) => contexts.push(None),
             }
+        }
+        if contexts.iter().all(Option::is_none) {
+            return Err(Unavailable::new(Reason::ShortWindow, "in no interval were all readings there that it needs"));
         }
         for (status, condition) in rule.conditions() {
             let (mut run, mut longest) = (0, 0);

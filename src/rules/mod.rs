@@ -7,6 +7,8 @@ pub mod expression;
 mod filters;
 mod schema;
 mod selftest;
+#[cfg(test)]
+mod tests;
 
 pub use evaluate::{Judge, Scope};
 pub use expression::{Expressions, Reference};
