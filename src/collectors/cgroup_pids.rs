@@ -112,8 +112,11 @@ impl Collect for CgroupPids {
         Ok(())
     }
 
-    fn finish(&mut self, _: &Host, out: &Sink) {
+    fn finish(&mut self, host: &Host, out: &Sink) {
         let Ok(State { watch, .. }) = &self.state else { return };
+        for (group, names) in watch.processes(host) {
+            out.label(group, "processes", names);
+        }
         let worth = watch.worth_reporting();
         if worth.is_empty() {
             let why = format!("none of the control groups here ({}) has a limit on tasks", watch.seen);
@@ -159,4 +162,72 @@ impl State {
 /// Tasks that a group's own limit allows; none without a limit (`max` is no whole number), or when the group is gone.
 fn limit(host: &Host, hierarchy: &Hierarchy, group: &str) -> Option<u64> {
     host.read_u64(&hierarchy.file(group, "pids.max")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Story, instances, stats};
+    use super::*;
+
+    const TREE: &str = "sys/fs/cgroup/pids";
+
+    fn group(story: Story, path: &str, current: &str, max: &str, refused: &str) -> Story {
+        story
+            .file(0, &format!("{TREE}/{path}/pids.current"), current)
+            .file(0, &format!("{TREE}/{path}/pids.max"), max)
+            .file(0, &format!("{TREE}/{path}/pids.events"), format!("max {refused}\n"))
+    }
+
+    fn story() -> Story {
+        let root = Story::of_seconds(3).file(0, &format!("{TREE}/cgroup.procs"), "").file(
+            0,
+            &format!("{TREE}/release_agent"),
+            "",
+        );
+        group(group(root, "a", "18\n", "20\n", "1"), "a/b", "10\n", "max\n", "4")
+    }
+
+    #[test]
+    fn a_refused_fork_counts_for_the_nearest_limit() {
+        let metrics = story()
+            .file(1, &format!("{TREE}/a/b/pids.events"), "max 7\n")
+            .file(1, &format!("{TREE}/a/cgroup.procs"), "10\n")
+            .file(1, &format!("{TREE}/a/b/cgroup.procs"), "11\n12\n13\n")
+            .file(0, "proc/10/comm", "sh\n")
+            .file(0, "proc/11/comm", "sleep\n")
+            .file(0, "proc/12/comm", "sleep\n")
+            .metrics(&COLLECTOR);
+        assert_eq!(instances(&metrics, "cgroup.pids.used.ratio"), ["/a"]);
+        assert_eq!(stats(&metrics, "cgroup.pids.refused.count", "/a").total, 3.0);
+        assert_eq!(stats(&metrics, "cgroup.pids.used.ratio", "/a").max, 0.9);
+        assert_eq!(metrics.labels["cgroup"]["/a"]["processes"], "sleep ×2, sh");
+    }
+
+    #[test]
+    fn newer_kernels_say_whose_limit_it_was() {
+        let metrics = story()
+            .file(0, &format!("{TREE}/a/pids.events.local"), "max 0\n")
+            .file(1, &format!("{TREE}/a/pids.events"), "max 9\n")
+            .metrics(&COLLECTOR);
+        assert_eq!(stats(&metrics, "cgroup.pids.refused.count", "/a").total, 0.0);
+    }
+
+    #[test]
+    fn of_many_groups_only_the_fullest_are_reported() {
+        let mut story = story();
+        for number in 0..60 {
+            story = group(story, &format!("s{number}"), "1\n", "1000\n", "0");
+        }
+        let names = instances(&story.metrics(&COLLECTOR), "cgroup.pids.used.ratio");
+        assert_eq!(names.len(), 30);
+        assert!(names.contains(&"/a".to_owned()));
+    }
+
+    #[test]
+    fn broken_files_leave_the_group_out_and_nothing_panics() {
+        for text in ["", "x", "-1", "99999999999999999999"] {
+            let metrics = group(story(), "c", text, text, text).metrics(&COLLECTOR);
+            assert_eq!(instances(&metrics, "cgroup.pids.used.ratio"), ["/a"], "{text:?}");
+        }
+    }
 }

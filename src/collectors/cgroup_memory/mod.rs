@@ -4,6 +4,8 @@
 //! whose limit it is.
 
 mod metrics;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -85,8 +87,11 @@ impl Collect for CgroupMemory {
         Ok(())
     }
 
-    fn finish(&mut self, _: &Host, out: &Sink) {
+    fn finish(&mut self, host: &Host, out: &Sink) {
         let Ok(State { watch, .. }) = &self.state else { return };
+        for (group, names) in watch.processes(host) {
+            out.label(group, "processes", names);
+        }
         let worth = watch.worth_reporting();
         if worth.is_empty() {
             let why = format!("none of the control groups here ({}) has a memory limit", watch.seen);

@@ -93,12 +93,42 @@ impl Watch {
         chosen.map(|(_, (group, _))| *group).collect()
     }
 
-    /// Tells `label` what there is to know about a group: the version, and whether rdiag itself is in it.
+    /// Tells `label` what there is to know about a group from its name: the version, the container, and whether rdiag
+    /// itself is in it.
     pub fn label(&self, group: &str, label: &mut dyn FnMut(&str, &str)) {
         label("version", self.hierarchy.version.word());
+        if let Some(id) = container(group) {
+            label("container", id);
+        }
         if is_within(&self.own, group) {
             label("own", "yes");
         }
+    }
+
+    /// For the groups that ran into their limit, the names of the processes in them and in the groups below, the most
+    /// frequent first: `sleep ×18, bash`. At most ten groups and two hundred processes in each are looked at.
+    #[must_use]
+    pub fn processes(&self, host: &Host) -> Vec<(&str, String)> {
+        let troubled = self.weights.iter().filter(|(_, weight)| weight.is_infinite()).take(10);
+        troubled.filter_map(|(group, _)| Some((group.as_str(), self.processes_of(host, group)?))).collect()
+    }
+
+    fn processes_of(&self, host: &Host, group: &str) -> Option<String> {
+        let groups = self.members.keys().filter(|member| is_within(member, group));
+        let pids = groups.flat_map(|member| {
+            let text = host.read(&self.hierarchy.file(member, "cgroup.procs")).unwrap_or_default();
+            text.lines().filter_map(|line| line.parse::<u32>().ok()).collect::<Vec<_>>()
+        });
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for pid in pids.take(200) {
+            if let Ok(name) = host.read_line(&format!("proc/{pid}/comm")) {
+                *counts.entry(name).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+        counts.sort_by(|(_, a), (_, b)| b.cmp(a));
+        let shown = counts.into_iter().take(5).map(|(name, n)| if n > 1 { format!("{name} ×{n}") } else { name });
+        Some(shown.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
     }
 
     /// Breadth first, so that what is cut are the deepest groups, and parents are known before their children.
@@ -154,6 +184,15 @@ impl Tally {
     }
 }
 
+/// The short id of a container, if a group's last name has one: `docker-ID.scope`, `cri-containerd-ID.scope`, or `ID`.
+fn container(group: &str) -> Option<&str> {
+    let name = group.rsplit('/').next()?;
+    let name = name.strip_suffix(".scope").unwrap_or(name);
+    let id = name.rsplit('-').next()?;
+    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_id { id.get(..12) } else { None }
+}
+
 /// Whether a group is another one, or below it.
 fn is_within(group: &str, other: &str) -> bool {
     group.strip_prefix(other.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -173,6 +212,18 @@ mod tests {
         tally.add("/a/b", "/a", 1);
         assert_eq!(tally.total("/a"), 4);
         assert_eq!(tally.total("/other"), 0);
+    }
+
+    #[test]
+    fn a_container_is_known_by_its_short_id() {
+        let id = "0123456789abcdef".repeat(4);
+        for name in
+            [format!("/docker/{id}"), format!("/a.slice/docker-{id}.scope"), format!("/cri-containerd-{id}.scope")]
+        {
+            assert_eq!(container(&name), Some("0123456789ab"), "{name}");
+        }
+        assert_eq!(container("/system.slice/cron.service"), None);
+        assert_eq!(container("/"), None);
     }
 
     #[test]

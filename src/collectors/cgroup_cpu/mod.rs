@@ -3,126 +3,27 @@
 //! Only groups with a quota of their own are recorded. A group below one has no quota to run into: what stops it is
 //! the quota above, and that group is named.
 
+mod metrics;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
 use crate::host::Host;
 use crate::host::cgroups::{Hierarchy, Pressures, Version, Watch, keyed};
-use crate::model::metric::{Formula, MetricDef, SeriesDef, minus, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use crate::model::{Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cgroup_cpu",
     help: "Quota, use and throttling of the control groups that have a CPU quota, v1 and v2.",
     cadence: Cadence::Interval,
-    series: SERIES,
-    metrics: METRICS,
+    series: metrics::SERIES,
+    metrics: metrics::METRICS,
     overhead: "three small reads per interval and group with a quota; every fifth time a walk over at most 2000 groups \
                (about 20 µs each)",
     start: |host| Box::new(CgroupCpu::new(host)),
 };
-
-const SERIES: &[SeriesDef] = &[
-    SeriesDef::gauge("cgroup_cpu.quota", RawUnit::Count, "cpu.max; v1: cpu.cfs_quota_us / cpu.cfs_period_us"),
-    SeriesDef::counter("cgroup_cpu.usage", RawUnit::Nanoseconds, "cpu.stat, usage_usec × 1000; v1: cpuacct.usage"),
-    SeriesDef::counter("cgroup_cpu.periods", RawUnit::Count, "cpu.stat, nr_periods"),
-    SeriesDef::counter("cgroup_cpu.throttled_periods", RawUnit::Count, "cpu.stat, nr_throttled"),
-    SeriesDef::counter(
-        "cgroup_cpu.throttled",
-        RawUnit::Nanoseconds,
-        "cpu.stat, throttled_usec × 1000; v1: throttled_time",
-    ),
-    SeriesDef::counter(
-        "cgroup_cpu.held",
-        RawUnit::Nanoseconds,
-        "cpu.stat.local of the topmost group, throttled_usec × 1000; v1: throttled_time",
-    ),
-    SeriesDef::counter(
-        "cgroup_cpu.held_by_itself",
-        RawUnit::Nanoseconds,
-        "cpu.stat of the topmost group, throttled_usec × 1000; v1: throttled_time",
-    ),
-    SeriesDef::counter("cgroup_cpu.stalled", RawUnit::Microseconds, "cpu.pressure, full total="),
-    SeriesDef::counter("cgroup_cpu.identity", RawUnit::Count, "inode of the group's directory"),
-];
-
-const fn metric(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit, dimension: Some("cgroup"), help, sources, caveat, manual }
-}
-
-const METRICS: &[MetricDef] = &[
-    metric(
-        "cgroup.cpu.quota.count",
-        Unit::Count,
-        "CPUs that the group's quota allows.",
-        &[Formula::level(&[term("cgroup_cpu.quota")])],
-        "A group above may allow less.",
-        "cat /sys/fs/cgroup/GROUP/cpu.max",
-    ),
-    metric(
-        "cgroup.cpu.used_of_quota.ratio",
-        Unit::Ratio,
-        "Share of its CPU quota that the group used.",
-        &[Formula::of_capacity(&[term("cgroup_cpu.usage")], &[term("cgroup_cpu.quota")])],
-        "An average: a group far below its quota over a second may hit it in single periods of 100 ms.",
-        "systemd-cgtop -c",
-    ),
-    metric(
-        "cgroup.cpu.periods.count",
-        Unit::Count,
-        "Quota periods in which the group wanted to run.",
-        &[Formula::change(&[term("cgroup_cpu.periods")])],
-        "Periods in which the group was idle are not counted.",
-        "cat /sys/fs/cgroup/GROUP/cpu.stat",
-    ),
-    metric(
-        "cgroup.cpu.throttled_periods.count",
-        Unit::Count,
-        "Quota periods in which the group used up its quota and was stopped.",
-        &[Formula::change(&[term("cgroup_cpu.throttled_periods")])],
-        "Says nothing about how long the group was stopped.",
-        "cat /sys/fs/cgroup/GROUP/cpu.stat",
-    ),
-    metric(
-        "cgroup.cpu.throttled_periods.ratio",
-        Unit::Ratio,
-        "Share of the quota periods with work in which the group was stopped.",
-        &[Formula::ratio(&[term("cgroup_cpu.throttled_periods")], &[term("cgroup_cpu.periods")])],
-        "Only periods in which the group wanted to run count.",
-        "cat /sys/fs/cgroup/GROUP/cpu.stat",
-    ),
-    metric(
-        "cgroup.cpu.throttled_time.ratio",
-        Unit::Ratio,
-        "Time for which the group was stopped by its quota, per time.",
-        &[Formula::rate(&[term("cgroup_cpu.throttled")])],
-        "Summed over CPUs, so it may exceed 1; threads that wait for a CPU without being stopped are not in it.",
-        "cat /sys/fs/cgroup/GROUP/cpu.stat",
-    ),
-    metric(
-        "cgroup.cpu.held_from_above.ratio",
-        Unit::Ratio,
-        "Time for which the topmost visible group was stopped by the quota of a group that cannot be seen, per time.",
-        &[Formula::rate(&[term("cgroup_cpu.held"), minus("cgroup_cpu.held_by_itself")])],
-        "Needs cpu.stat.local (Linux 6.6); summed over CPUs.",
-        "cat /sys/fs/cgroup/cpu.stat.local",
-    ),
-    metric(
-        "cgroup.cpu.pressure.full.ratio",
-        Unit::Ratio,
-        "Share of the time in which all tasks of the group that wanted a CPU had none.",
-        &[Formula::rate(&[term("cgroup_cpu.stalled")])],
-        "Contains both throttling and waiting for busy CPUs.",
-        "cat /sys/fs/cgroup/GROUP/cpu.pressure",
-    ),
-];
 
 struct CgroupCpu {
     state: Result<State, Unavailable>,
@@ -197,8 +98,11 @@ impl Collect for CgroupCpu {
         Ok(())
     }
 
-    fn finish(&mut self, _: &Host, out: &Sink) {
+    fn finish(&mut self, host: &Host, out: &Sink) {
         let Ok(State { watch, .. }) = &self.state else { return };
+        for (group, names) in watch.processes(host) {
+            out.label(group, "processes", names);
+        }
         let worth = watch.worth_reporting();
         if worth.is_empty() {
             let why = format!("none of the control groups here ({}) has a CPU quota", watch.seen);
