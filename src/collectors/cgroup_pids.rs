@@ -103,7 +103,8 @@ impl Collect for CgroupPids {
         let state = self.state.as_mut().map_err(|gap| gap.clone())?;
         state.watch.refresh(host, |hierarchy, group| limit(host, hierarchy, group).is_some());
         for (rest, gap) in state.watch.not_seen().into_iter().chain(state.watch.hidden()) {
-            out.gap("cgroup_pids.current", rest, gap);
+            out.gap("cgroup_pids.current", rest, gap.clone());
+            out.gap("cgroup_pids.limit", rest, gap);
         }
         state.count_refusals(host);
         for group in state.watch.limited() {
