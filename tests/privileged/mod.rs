@@ -1,5 +1,6 @@
 //! Induced faults: each rule is proven on a fault that is really there. One file for each resource.
 
+mod cgroup;
 mod cpu;
 mod kernels;
 mod memory;
