@@ -163,9 +163,13 @@ fn a_file_that_does_not_fit_into_a_groups_limit_is_read_again_and_again() {
     let Some(group) = memory("rdiag-test-refaults", "67108864") else { return };
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let file = folder.path().join("file");
-    std::fs::write(&file, vec![7; 256 << 20]).unwrap();
-    let _load = group.run(&format!("while :; do dd if={} of=/dev/null bs=1M status=none; done", file.display()));
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    // Written inside the group, so that its pages are charged to it.
+    let file = file.display();
+    let _load = group.run(&format!(
+        "dd if=/dev/zero of={file} bs=1M count=256 conv=fsync status=none; \
+         while :; do dd if={file} of=/dev/null bs=1M status=none; done"
+    ));
+    std::thread::sleep(std::time::Duration::from_secs(5));
     let report = live_report(5);
     let found = finding(&report, "cgroup.saturation.refaults", Some(&group.path()));
     // Where the kernel keeps stall times for the group, they may show that the reading did not hurt.
