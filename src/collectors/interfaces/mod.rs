@@ -201,7 +201,9 @@ fn no_devices(host: &Host, out: &Sink) {
         "this network namespace has no network device, only virtual interfaces",
     );
     out.gap("interfaces.device_", "", none.clone());
-    let line = if host.facts().container.is_some() {
+    // Settings of the whole host are shown in its own network namespace only.
+    let below_host = host.exists("proc/sys/net/core/somaxconn") && !host.exists("proc/sys/net/core/netdev_max_backlog");
+    let line = if below_host || host.facts().container.is_some() {
         Unavailable::new(
             Reason::NotVisible,
             "the network device belongs to another network namespace, so its load is not seen here",
