@@ -4,4 +4,5 @@ mod cgroup;
 mod cpu;
 mod kernels;
 mod memory;
+mod network;
 mod tasks;

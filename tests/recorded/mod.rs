@@ -4,4 +4,5 @@
 mod cgroup;
 mod cpu;
 mod memory;
+mod network;
 mod tasks;

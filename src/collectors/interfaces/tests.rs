@@ -198,7 +198,11 @@ fn where_only_virtual_interfaces_are_seen_devices_do_not_apply_and_a_container_s
     assert_eq!(gap(&tree.metrics(&COLLECTOR), errors, "").reason, Reason::NotApplicable);
     assert_eq!(gap(&tree.metrics(&COLLECTOR), RECEIVE, "").reason, Reason::NotApplicable);
     tree.put("proc/sys/net/core/somaxconn", "4096\n");
-    assert_eq!(gap(&tree.metrics(&COLLECTOR), RECEIVE, "").reason, Reason::NotVisible, "a network namespace of its own");
+    assert_eq!(
+        gap(&tree.metrics(&COLLECTOR), RECEIVE, "").reason,
+        Reason::NotVisible,
+        "a network namespace of its own"
+    );
     tree.put("proc/sys/net/core/netdev_max_backlog", "1000\n");
     assert_eq!(gap(&tree.metrics(&COLLECTOR), RECEIVE, "").reason, Reason::NotApplicable);
     tree.spec.facts = Some(crate::model::Facts { container: Some("a test".into()), ..crate::model::Facts::default() });

@@ -1,6 +1,6 @@
 //! What is recorded of TCP, UDP and IP, and what follows from it.
 
-use crate::model::metric::{Formula, MetricDef, SeriesDef, Term, optional, term};
+use crate::model::metric::{Formula, MetricDef, SeriesDef, Term, minus, optional, term};
 use crate::model::{RawUnit, Unit};
 
 const fn count(name: &'static str, source: &'static str) -> SeriesDef {
@@ -57,6 +57,8 @@ pub(super) const SERIES: &[SeriesDef] = &[
     count("tcp_udp.request_drops", "/proc/net/netstat, TcpExt TCPReqQFullDrop"),
     count("tcp_udp.time_wait_overflows", "/proc/net/netstat, TcpExt TCPTimeWaitOverflow"),
     count("tcp_udp.zero_windows", "/proc/net/netstat, TcpExt TCPToZeroWindowAdv"),
+    count("tcp_udp.windows_reopened", "/proc/net/netstat, TcpExt TCPFromZeroWindowAdv"),
+    count("tcp_udp.window_probes", "/proc/net/netstat, TcpExt TCPWinProbe"),
     count("tcp_udp.syn_retransmits", "/proc/net/netstat, TcpExt TCPSynRetrans"),
 ];
 
@@ -292,6 +294,22 @@ pub(super) const METRICS: &[MetricDef] = &[
         &[Formula::rate(&[term("tcp_udp.zero_windows")])],
         "An application here reads slower than its peer sends: the network is not the limit. Bulk downloads do it too.",
         "nstat -az TcpExtTCPToZeroWindowAdv",
+    ),
+    metric(
+        "network.tcp.windows_left_closed.count",
+        Unit::Count,
+        "Sockets here that told their peer to stop sending and did not let it go on: closed less reopened windows.",
+        &[Formula::change(&[term("tcp_udp.zero_windows"), minus("tcp_udp.windows_reopened")])],
+        "Below 0 where windows from before were opened again; one or two are on their way at any time under load.",
+        "nstat -az TcpExtTCPToZeroWindowAdv TcpExtTCPFromZeroWindowAdv",
+    ),
+    metric(
+        "network.tcp.window_probes.count",
+        Unit::Count,
+        "Probes sent to peers that had told this host to stop sending.",
+        &[Formula::change(&[term("tcp_udp.window_probes")])],
+        "Their distance doubles from 0.2 s to 2 min, so few probes can mean a long wait.",
+        "nstat -az TcpExtTCPWinProbe",
     ),
     metric(
         "network.tcp.receive_errors.count",

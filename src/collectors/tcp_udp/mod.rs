@@ -4,7 +4,7 @@
 
 mod metrics;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Cadence, Collect, CollectorDef, Sink};
 use crate::host::Host;
@@ -17,12 +17,14 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     series: metrics::SERIES,
     metrics: metrics::METRICS,
     overhead: "three reads per interval, whatever the number of connections (about 100 µs)",
-    start: |_| Box::new(TcpUdp { wanted: wanted() }),
+    start: |_| Box::new(TcpUdp { wanted: wanted(), seen: HashSet::new() }),
 };
 
 struct TcpUdp {
     /// Series by group and column.
     wanted: HashMap<(&'static str, &'static str), &'static SeriesDef>,
+    /// Series of which a value was found.
+    seen: HashSet<&'static str>,
 }
 
 /// The source of each series names its group and column last: `/proc/net/netstat, TcpExt TCPTimeouts`.
@@ -57,14 +59,25 @@ impl Collect for TcpUdp {
         }
         Ok(())
     }
+
+    fn finish(&mut self, _: &Host, out: &Sink) {
+        let missing = metrics::SERIES.iter().filter(|series| !self.seen.contains(series.name));
+        // Without IPv6 nothing is missing.
+        for series in missing.filter(|series| !series.source.contains("snmp6")) {
+            let (file, column) = series.source.split_once(", ").unwrap_or((series.source, series.name));
+            let why = format!("{file} has no value for {column}: this kernel does not count it");
+            out.gap(series.name, "", Unavailable::new(Reason::Absent, why));
+        }
+    }
 }
 
 impl TcpUdp {
-    fn record<'t>(&self, values: impl Iterator<Item = (&'t str, &'t str, u64)>, out: &Sink) -> usize {
+    fn record<'t>(&mut self, values: impl Iterator<Item = (&'t str, &'t str, u64)>, out: &Sink) -> usize {
         let mut seen = 0;
         for (group, column, value) in values {
             if let Some(series) = self.wanted.get(&(group, column)) {
                 seen += 1;
+                self.seen.insert(series.name);
                 match series.kind {
                     SeriesKind::Gauge => out.level(series.name, "", value as f64),
                     _ => out.count(series.name, "", value),
