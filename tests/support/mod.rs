@@ -124,7 +124,9 @@ impl Load {
     /// Starts `count` processes of one command line.
     pub fn start(count: usize, program: &str, args: &[&str]) -> Self {
         let child = || {
-            let mut command = std::process::Command::new(program);
+            // The load dies with the test even when the test is killed: setpriv becomes the program, under its own pid.
+            let mut command = std::process::Command::new("setpriv");
+            command.args(["--pdeathsig", "KILL", program]);
             command.args(args).stdin(std::process::Stdio::null());
             command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
             command.spawn().unwrap_or_else(|error| panic!("starting {program}: {error}"))
