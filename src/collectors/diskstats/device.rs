@@ -26,26 +26,26 @@ pub(super) fn sysfs(name: &str) -> String {
 }
 
 /// Looks at a device for the first time, names it, and says so if its counters are frozen.
-pub(super) fn look(host: &Host, out: &Sink, row: &Row<'_>, is_whole: bool) -> Device {
+pub(super) fn look(host: &Host, out: &Sink, row: &Row, is_whole: bool) -> Device {
     let used = row.was_used();
     let mut device = Device { recorded: false, used, identity: 0, requests: 0, seen: out.current() };
     if !is_whole {
         return device;
     }
-    let directory = sysfs(row.name);
-    let kind = kind(row.name);
+    let directory = sysfs(row.name());
+    let kind = kind(row.name());
     if matches!(host.read_line(&format!("{directory}/queue/iostats")).as_deref(), Ok("0")) {
         // An unconfigured device (loop0 … without a file) has no size, and nothing to be said about it.
         let size = host.read_u64(&format!("{directory}/size")).unwrap_or(1);
         if used || size > 0 {
-            out.gap("diskstats.", row.name, frozen(row.name, &directory, kind));
+            out.gap("diskstats.", row.name(), frozen(row.name(), &directory, kind));
         }
         return device;
     }
     if used {
         device.recorded = true;
         device.identity = identity(host, row);
-        label(host, out, row.name, &directory, kind);
+        label(host, out, row.name(), &directory, kind);
     }
     device
 }
@@ -59,8 +59,8 @@ fn frozen(name: &str, directory: &str, kind: &str) -> Unavailable {
 }
 
 /// diskseq where the kernel has it: it is never used twice since boot.
-pub(super) fn identity(host: &Host, row: &Row<'_>) -> u64 {
-    host.read_u64(&format!("{}/diskseq", sysfs(row.name))).unwrap_or_else(|_| row.device_number())
+pub(super) fn identity(host: &Host, row: &Row) -> u64 {
+    host.read_u64(&format!("{}/diskseq", sysfs(row.name()))).unwrap_or_else(|_| row.device_number())
 }
 
 fn label(host: &Host, out: &Sink, name: &str, directory: &str, kind: &'static str) {

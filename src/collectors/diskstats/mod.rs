@@ -51,7 +51,7 @@ struct DiskStats {
 impl Collect for DiskStats {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let text = host.read("proc/diskstats")?;
-        let rows: Vec<Row<'_>> = text.lines().filter_map(Row::parse).collect();
+        let rows: Vec<Row> = text.lines().filter_map(Row::parse).collect();
         if rows.is_empty() {
             let (reason, why) = match text.trim().is_empty() {
                 true => (Reason::NotApplicable, "this host shows no block device"),
@@ -67,10 +67,10 @@ impl Collect for DiskStats {
 }
 
 impl DiskStats {
-    fn record(&mut self, host: &Host, out: &Sink, row: &Row<'_>, rows: &[Row<'_>]) {
+    fn record(&mut self, host: &Host, out: &Sink, row: &Row, rows: &[Row]) {
         let now = out.current();
         let requests = row.field(1).unwrap_or(0).saturating_add(row.field(5).unwrap_or(0));
-        let known = self.devices.get_mut(row.name).filter(|device| device.used || !row.was_used());
+        let known = self.devices.get_mut(row.name()).filter(|device| device.used || !row.was_used());
         let device = match known {
             Some(device) => {
                 // diskseq is a file of its own for each device: it is read again only where there is a suspicion.
@@ -81,8 +81,8 @@ impl DiskStats {
                 device
             }
             None => {
-                let device = device::look(host, out, row, is_whole(host, row.name, rows));
-                self.devices.entry(row.name.to_owned()).insert_entry(device).into_mut()
+                let device = device::look(host, out, row, is_whole(host, row.name(), rows));
+                self.devices.entry(row.name().to_owned()).insert_entry(device).into_mut()
             }
         };
         device.seen = now;
@@ -92,18 +92,18 @@ impl DiskStats {
         }
         for (number, series) in COUNTERS {
             if let Some(value) = row.field(number) {
-                out.count(series, row.name, value);
+                out.count(series, row.name(), value);
             }
         }
         if let Some(level) = row.field(9) {
-            out.level("diskstats.in_flight", row.name, level as f64);
+            out.level("diskstats.in_flight", row.name(), level as f64);
         }
-        out.count("diskstats.identity", row.name, device.identity);
+        out.count("diskstats.identity", row.name(), device.identity);
     }
 }
 
 /// Whole devices have a directory in /sys/block, partitions have theirs below it.
-fn is_whole(host: &Host, name: &str, rows: &[Row<'_>]) -> bool {
+fn is_whole(host: &Host, name: &str, rows: &[Row]) -> bool {
     if host.exists("sys/block") {
         return host.exists(&device::sysfs(name));
     }
