@@ -186,7 +186,7 @@ impl Pair {
         let [name, _] = &self.names;
         let program = rdiag().get_program().to_owned();
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[0]]).arg(program);
+        command.args(["netns", "exec", name]).arg(program);
         command.args(["run", "use-method", "--format", "json", "--out", "-", "--duration", &format!("{seconds}s")]);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
