@@ -7,6 +7,7 @@ mod cgroup_count;
 mod cgroup_cpu;
 mod cgroup_memory;
 mod cgroup_pids;
+mod clocksource;
 mod conntrack;
 mod cpu_stat;
 mod cpu_topology;
@@ -53,6 +54,7 @@ pub static ALL: &[&CollectorDef] = &[
     &cgroup_cpu::COLLECTOR,
     &cgroup_memory::COLLECTOR,
     &cgroup_pids::COLLECTOR,
+    &clocksource::COLLECTOR,
     &conntrack::COLLECTOR,
     &cpu_stat::COLLECTOR,
     &cpu_topology::COLLECTOR,

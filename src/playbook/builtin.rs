@@ -16,6 +16,7 @@ pub const RULES: &[(&str, &str)] = &[
     ("kernel.yaml", include_str!("../../playbooks/rules/kernel.yaml")),
     ("memory.yaml", include_str!("../../playbooks/rules/memory.yaml")),
     ("network.yaml", include_str!("../../playbooks/rules/network.yaml")),
+    ("power.yaml", include_str!("../../playbooks/rules/power.yaml")),
     ("tasks.yaml", include_str!("../../playbooks/rules/tasks.yaml")),
 ];
 

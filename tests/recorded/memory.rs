@@ -119,3 +119,11 @@ fn a_log_that_may_not_be_read_is_unknown_with_the_least_remedy() {
     assert_eq!(status(&report, "memory.errors.oom"), "ok", "kills are counted elsewhere too");
     assert_eq!(status(&report, "memory.utilization.overcommit"), "warning", "overcommitting is forbidden there");
 }
+
+#[test]
+fn a_program_that_writes_faster_than_the_disk_is_slowed_down_and_named() {
+    let report = recorded_report("disk-writers-paced");
+    assert_nothing_else_fired(&report, &["disk.saturation.writeback"]);
+    let found = finding(&report, "disk.saturation.writeback", None);
+    assert_eq!((&found["status"], &found["culprit"]["name"]), (&"warning".into(), &"copy".into()));
+}
