@@ -204,3 +204,50 @@ fn of_very_many_processes_the_largest_are_kept_and_the_others_are_summed_up() {
     assert!(metrics.stats("process.resident.bytes", "109:500").is_err());
     assert!((total(&metrics, "process.threads.count", "(others)") - 100.0).abs() < 1e-9, "equal ones are no exception");
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+
+    /// A byte of a file is replaced, the file is cut, or a number in it becomes huge: no collector of processes panics,
+    /// and neither does what follows from its record.
+    #[test]
+    fn no_content_of_any_file_disturbs_more_than_its_own_reading(
+        file in 0_usize..9,
+        at in 0_usize..160,
+        damage in 0_u8..4,
+        byte in proptest::prelude::any::<u8>(),
+    ) {
+        let line = |id: u32, ticks: u64| format!("{id} (a b) R 1 1 1 0 -1 0 7 0 3 0 {ticks} 2 0 0 20 0 2 0 50 9 5 1\n");
+        let files = [
+            ("proc/10/stat", line(10, 900)),
+            ("proc/10/schedstat", "500 600 7\n".to_owned()),
+            ("proc/10/status", "Uid:\t7\t7\nVmSwap:\t 5 kB\nvoluntary_ctxt_switches:\t3\n".to_owned()),
+            ("proc/10/io", "read_bytes: 5\nwrite_bytes: 6\n".to_owned()),
+            ("proc/10/limits", "Max processes 500 500 p\nMax open files  64  64  files\n".to_owned()),
+            ("proc/10/cgroup", "0::/a\n".to_owned()),
+            ("proc/10/task/10/stat", line(10, 900)),
+            ("proc/10/task/11/schedstat", "1 2 3\n".to_owned()),
+            ("proc/loadavg", "0 0 0 1/100 9\n".to_owned()),
+        ];
+        let mut story = Story::of_seconds(3);
+        for instant in 0..3 {
+            story = story.file(instant, "proc/10/task/11/stat", line(11, 1)).file(instant, "proc/10/stat", line(10, 1));
+            for (index, (path, text)) in files.iter().enumerate() {
+                let mut bytes = text.clone().into_bytes();
+                if index == file && instant > 0 {
+                    let place = at % bytes.len();
+                    match damage {
+                        0 => bytes[place] = byte,
+                        1 => bytes.truncate(place),
+                        2 => bytes.splice(place..place, *b" 18446744073709551615 ").for_each(drop),
+                        _ => bytes.splice(place..place, [b'9'; 40]).for_each(drop),
+                    }
+                }
+                story = story.file(instant, path, bytes);
+            }
+        }
+        for id in ["processes", "threads", "file_handles", "task_limits"] {
+            let _ = story.metrics(super::super::find(id).unwrap());
+        }
+    }
+}
