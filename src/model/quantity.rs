@@ -46,17 +46,25 @@ pub fn bytes(value: f64) -> String {
     if unit == "B" { format!("{scaled:.0} B") } else { format!("{scaled:.1} {unit}") }
 }
 
-/// 0.00123 → `1.23 ms`.
+/// 0.00123 → `1.23 ms`: three digits, in the unit that needs no leading zeros.
 #[must_use]
 pub fn seconds(value: f64) -> String {
     match value.abs() {
         0.0 => "0 s".into(),
         s if s < 1e-6 => format!("{:.0} ns", value * 1e9),
-        s if s < 1e-3 => format!("{:.1} µs", value * 1e6),
-        s if s < 1.0 => format!("{:.2} ms", value * 1e3),
-        s if s < 120.0 => format!("{value:.2} s"),
+        s if s < 1e-3 => format!("{} µs", three_digits(value * 1e6)),
+        s if s < 0.9995 => format!("{} ms", three_digits(value * 1e3)),
+        s if s < 120.0 => format!("{} s", three_digits(value)),
         s if s < 7200.0 => format!("{:.1} min", value / 60.0),
         _ => format!("{:.1} h", value / 3600.0),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value.abs() {
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
 }
 
@@ -95,6 +103,9 @@ mod tests {
         assert_eq!(bytes(1536.0), "1.5 KiB");
         assert_eq!(bytes(1024.0 * 1024.0), "1.0 MiB");
         assert_eq!(seconds(0.001_23), "1.23 ms");
+        assert_eq!(seconds(0.46), "460 ms");
+        assert_eq!(seconds(0.99999), "1.00 s");
+        assert_eq!(seconds(10.02), "10.0 s");
         assert_eq!(number(1234.0), "1234");
         assert_eq!(number(12345.0), "12.3 k");
     }

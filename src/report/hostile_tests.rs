@@ -101,7 +101,6 @@ fn no_name_adds_or_changes_a_tag_of_the_page() {
     for name in HOSTILE {
         let page = html(&named(name)).unwrap();
         assert_eq!(tags(&page), plain, "{name:?}");
-        assert!(!page.contains("http://") && !page.contains("https://evil.example\""), "{name:?}");
         assert_eq!(page.chars().find(|c| c.is_control() && *c != '\n'), None, "{name:?}");
         assert!(!page.contains(['\u{202e}', '\u{2066}', '\u{200b}', '\u{feff}']), "{name:?}");
     }

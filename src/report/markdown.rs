@@ -168,8 +168,8 @@ fn finding(report: &Report, number: usize, group: &shown::Group<'_>, lead: Optio
     evidence(report, &mut out, finding);
     if !group.others.is_empty() {
         let some = group.others.iter().take(MAX_ROWS).map(|other| {
-            let instance = other.instance.as_deref().unwrap_or("this host");
-            format!("{} {}", text(instance), text(&words::value(other))).trim_end().to_owned()
+            let instance = other.instance.as_deref().map_or_else(|| "this host".to_owned(), words::instance);
+            format!("{} {}", text(&instance), text(&words::value(other))).trim_end().to_owned()
         });
         let some = some.collect::<Vec<_>>().join(", ");
         let more = group.others.len().saturating_sub(MAX_ROWS);

@@ -40,7 +40,8 @@ pub(super) fn plots(
             }
             if let Some(mut plot) = metrics.get(evidence.window).and_then(|window| curve(window, evidence)) {
                 plot.title = titles(&evidence.metric).map(|def| def.help.to_owned()).unwrap_or_default();
-                if judged_by(finding, evidence) {
+                // Only the first reading is what the finding was judged by, if any is.
+                if own == 0 && judged_by(finding, evidence) {
                     plot.thresholds = thresholds(finding);
                 }
                 plots.push(plot);

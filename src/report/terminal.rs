@@ -181,8 +181,8 @@ impl Page {
             let text = format!("{}{instance} {}", evidence.metric, words::figures(report, evidence));
             self.field(if at == 0 { "evidence" } else { "" }, &text);
         }
-        for line in finding.log.iter().take(3) {
-            self.field("log", &visible(line));
+        for (at, line) in finding.log.iter().take(3).enumerate() {
+            self.field(if at == 0 { "log" } else { "" }, &visible(line));
         }
         let mut trust = vec![format!("confidence {}", words::confidence(finding.confidence))];
         trust.extend(words::held(finding));
@@ -331,11 +331,8 @@ fn mark(status: Status) -> &'static str {
 }
 
 fn instance_and_value(finding: &Finding) -> String {
-    let instance = finding.instance.as_deref().unwrap_or("this host");
-    match words::value(finding) {
-        value if value.is_empty() => visible(instance).into_owned(),
-        value => format!("{} {value}", visible(instance)),
-    }
+    let instance = finding.instance.as_deref().map_or_else(|| "this host".to_owned(), words::instance);
+    format!("{instance} {}", words::value(finding)).trim_end().to_owned()
 }
 
 fn wrap(text: &str, width: usize) -> Vec<String> {

@@ -32,11 +32,11 @@ pub(super) fn verdict(findings: &[Finding], coverage: &Coverage, recording: &Rec
 /// Names the first finding, who is behind it, and what else fired.
 fn bottleneck(lead: &Finding, fired: &[&Finding]) -> String {
     let mut named = BTreeSet::from([(lead.resource, lead.kind)]);
-    let doubt = if lead.confidence == Confidence::Low { "Likely " } else { "" };
-    let mut headline = if lead.kind == Kind::Errors {
-        format!("{}: {}", if doubt.is_empty() { "Errors" } else { "Likely errors" }, in_full(lead))
-    } else {
-        format!("{}: {}", if doubt.is_empty() { "Bottleneck" } else { "Likely bottleneck" }, in_full(lead))
+    let mut headline = match (lead.kind, lead.confidence) {
+        (Kind::Errors, Confidence::Low) => format!("Likely errors: {}", in_full(lead)),
+        (Kind::Errors, _) => format!("Errors: {}", in_full(lead)),
+        (_, Confidence::Low) => format!("Likely bottleneck: {}", in_full(lead)),
+        _ => format!("Bottleneck: {}", in_full(lead)),
     };
     // Errors come first because they are quickly understood; what is slow is said all the same.
     let queue = fired.iter().find(|finding| finding.kind != Kind::Errors);
@@ -62,7 +62,14 @@ fn bottleneck(lead: &Finding, fired: &[&Finding]) -> String {
 /// `CPU saturation — threads waited 71% …; stress-ng (8 processes) used 98% of the CPU time`.
 fn in_full(finding: &Finding) -> String {
     let sentence = first_sentence(&finding.summary);
-    let mut text = place(finding);
+    // After "Errors:", the resource is enough.
+    let mut text = match (finding.kind, &finding.instance) {
+        (Kind::Errors, None) => words::resource_inline(finding.resource),
+        (Kind::Errors, Some(instance)) => {
+            format!("{} ({})", words::resource_inline(finding.resource), words::instance(instance))
+        }
+        _ => place(finding),
+    };
     if !sentence.is_empty() {
         text.push_str(&format!(" — {sentence}"));
     }
@@ -78,7 +85,7 @@ fn in_full(finding: &Finding) -> String {
 fn place(finding: &Finding) -> String {
     let cell = words::cell(finding.resource, finding.kind);
     match &finding.instance {
-        Some(instance) => format!("{cell} ({instance})"),
+        Some(instance) => format!("{cell} ({})", words::instance(instance)),
         None => cell,
     }
 }
@@ -259,12 +266,14 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
 /// The sentence of the instance that comes closest to firing stands for all of them.
 fn sentence(finding: &Finding, same: usize) -> String {
     let text = finding.summary.trim().trim_end_matches('.');
-    match &finding.instance {
-        Some(instance) if !text.contains(instance.as_str()) && same > 1 => {
-            format!("{instance}: {text} (the highest of {same}).")
-        }
-        Some(_) if same > 1 => format!("{text} (the highest of {same})."),
-        Some(instance) if !text.contains(instance.as_str()) => format!("{instance}: {text}."),
-        _ => format!("{text}."),
+    let worst = if same > 1 { format!(" (the worst of {same})") } else { String::new() };
+    match finding.instance.as_deref().map(words::instance) {
+        Some(name) if !names(text, &name) => format!("{name}: {text}{worst}."),
+        _ => format!("{text}{worst}."),
     }
+}
+
+/// Whether a sentence says which instance it is about; of a process, its pid is enough.
+fn names(text: &str, instance: &str) -> bool {
+    text.contains(instance) || instance.strip_prefix("pid ").is_some_and(|pid| text.contains(pid))
 }

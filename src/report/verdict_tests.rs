@@ -58,7 +58,7 @@ fn errors_lead_and_the_bottleneck_is_named_all_the_same() {
     let mut cpu = finding("cpu.saturation", Status::Warning);
     cpu.culprit = Some(super::sample::stress());
     let (_, headline) = headline(vec![cpu, finding("disk.errors", Status::Warning)]);
-    assert!(headline.starts_with("Errors: disk errors"), "{headline}");
+    assert!(headline.starts_with("Errors: disk — "), "{headline}");
     assert!(headline.contains("Bottleneck: CPU saturation; stress-ng (8 processes)"), "{headline}");
 }
 

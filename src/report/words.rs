@@ -104,10 +104,19 @@ pub(super) fn value(finding: &Finding) -> String {
     finding.value.map(|value| with_unit(value, finding.unit)).unwrap_or_default()
 }
 
+/// An instance as people call it: `sda`; of a process (`4711:23816`, with its start) the pid.
+pub(super) fn instance(instance: &str) -> String {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match instance.split_once(':') {
+        Some((pid, start)) if digits(pid) && digits(start) => format!("pid {pid}"),
+        _ => visible(instance).into_owned(),
+    }
+}
+
 /// `disk.saturation (sda)`.
 pub(super) fn full_id(finding: &Finding) -> String {
     match &finding.instance {
-        Some(instance) => format!("{} ({})", finding.id, visible(instance)),
+        Some(name) => format!("{} ({})", finding.id, instance(name)),
         None => finding.id.clone(),
     }
 }

@@ -262,11 +262,15 @@ fn facts(report: &Report) -> Vec<Named> {
     };
     let ended = if window.interrupted { ", interrupted" } else { "" };
     let drills = if window.windows > 1 { format!(" in {} windows", window.windows) } else { String::new() };
+    let cpus = match host.cpus_present {
+        present if present > host.cpus => format!("{} online of {present}", host.cpus),
+        _ => host.cpus.to_string(),
+    };
     let uid = if host.uid == 0 { "root".to_owned() } else { format!("uid {}", host.uid) };
     [
         ("System", host.os.clone()),
         ("Kernel", format!("{} {}", host.kernel, host.arch)),
-        ("CPUs", format!("{} of {}", host.cpus, host.cpus_present.max(host.cpus))),
+        ("CPUs", cpus),
         ("Memory", bytes(host.memory_bytes as f64)),
         ("Runs on", kind),
         ("Up for", seconds(host.uptime_seconds)),
@@ -292,7 +296,10 @@ fn matrix(report: &Report, groups: &[shown::Group<'_>]) -> Vec<Row> {
         CellView {
             word: words::cell_word(cell),
             class: class(cell.status),
-            figure: words::cell_figure(cell),
+            figure: match (words::cell_figure(cell), cell.status) {
+                (figure, Some(Status::Unknown)) if !figure.is_empty() => format!("{figure} checks"),
+                (figure, _) => figure,
+            },
             note: cell.note.clone().unwrap_or_default(),
             link: link.map(anchor),
         }
@@ -365,7 +372,7 @@ fn finding(
             .iter()
             .take(limits.rows)
             .map(|other| Other {
-                instance: other.instance.clone().unwrap_or_default(),
+                instance: other.instance.as_deref().map(words::instance).unwrap_or_default(),
                 value: words::value(other),
                 summary: other.summary.clone(),
             })
