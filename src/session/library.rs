@@ -31,7 +31,12 @@ pub fn library(folders: &[PathBuf], named: &[PathBuf]) -> Result<Library, Playbo
     let mut sources = Vec::new();
     for folder in folders {
         for (place, rules) in [(folder.join("rules"), true), (folder.clone(), false)] {
-            let paths = files::list_named(&place, "yaml").map_err(|source| unreadable(&place, source))?;
+            let paths = match files::list_named(&place, "yaml") {
+                Ok(paths) => paths,
+                // HOME may still be that of the user who switched to this one (sudo -u, setpriv): not our folder then.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => continue,
+                Err(source) => return Err(unreadable(&place, source)),
+            };
             for path in paths {
                 sources.push(read(&path, rules)?);
             }
