@@ -38,6 +38,7 @@ mod tcp_udp;
 #[cfg(test)]
 mod testing;
 mod threads;
+mod transmit_queues;
 mod udp_sockets;
 mod vmstat;
 mod zoneinfo;
@@ -81,6 +82,7 @@ pub static ALL: &[&CollectorDef] = &[
     &task_limits::COLLECTOR,
     &tcp_udp::COLLECTOR,
     &threads::COLLECTOR,
+    &transmit_queues::COLLECTOR,
     &udp_sockets::COLLECTOR,
     &vmstat::COLLECTOR,
     &zoneinfo::COLLECTOR,

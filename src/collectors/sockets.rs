@@ -204,7 +204,7 @@ pub(super) fn limit_gap(error: &crate::host::SourceError) -> Unavailable {
 }
 
 /// `TCP: inuse 5 orphan 0`: the number after a key on the line of a group.
-fn value(text: &str, group: &str, key: &str) -> Option<f64> {
+pub(super) fn value(text: &str, group: &str, key: &str) -> Option<f64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(group)?.strip_prefix(':'))?;
     let mut words = rest.split_whitespace();
     while let Some(word) = words.next() {

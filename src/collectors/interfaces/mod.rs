@@ -83,7 +83,7 @@ impl Collect for Interfaces {
             .iter()
             .filter(|(_, device)| device.speed.is_none())
             .map(|(name, device)| {
-                let gap = device.no_speed(name);
+                let gap = device.no_speed(name, host.facts().virtual_machine);
                 out.gap("interfaces.link_speed", name, gap.clone());
                 gap
             })
@@ -183,13 +183,13 @@ impl Device {
     }
 
     /// Why the share of the link that is used cannot be told.
-    fn no_speed(&self, name: &str) -> Unavailable {
+    fn no_speed(&self, name: &str, virtual_machine: bool) -> Unavailable {
         if ["down", "lowerlayerdown", "notpresent"].contains(&self.state.as_str()) {
             return Unavailable::new(Reason::NotApplicable, format!("the link of {name} is down"));
         }
         let driver = if self.driver.is_empty() { String::new() } else { format!(" ({})", self.driver) };
-        let why =
-            format!("{name}{driver} reports no link speed, as is usual for the network devices of virtual machines");
+        let usual = if virtual_machine { ", as is usual in virtual machines" } else { "" };
+        let why = format!("{name}{driver} reports no link speed{usual}");
         Unavailable::new(Reason::Absent, why)
     }
 }
