@@ -5,6 +5,7 @@
 
 mod cgroup_count;
 mod cgroup_cpu;
+mod cgroup_io;
 mod cgroup_memory;
 mod cgroup_pids;
 mod clocksource;
@@ -53,6 +54,7 @@ use crate::model::{MetricDef, SeriesDef, Unavailable};
 pub static ALL: &[&CollectorDef] = &[
     &cgroup_count::COLLECTOR,
     &cgroup_cpu::COLLECTOR,
+    &cgroup_io::COLLECTOR,
     &cgroup_memory::COLLECTOR,
     &cgroup_pids::COLLECTOR,
     &clocksource::COLLECTOR,

@@ -176,3 +176,34 @@ fn a_file_that_does_not_fit_into_a_groups_limit_is_read_again_and_again() {
     assert!(found["value"].as_f64().unwrap() > 1000.0, "{found:#}");
     assert_nothing_else_fired(&report, &["cgroup.saturation.refaults", "cgroup.saturation.memory", "disk."]);
 }
+
+#[test]
+#[ignore = "needs: root, a quiet machine, the io controller, /var/tmp on a whole disk"]
+fn a_reader_at_a_groups_io_limit_is_told_from_a_slow_disk() {
+    use std::os::unix::fs::MetadataExt as _;
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("dd"), Need::Path("/sys/fs/cgroup")]) {
+        return;
+    }
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let number = folder.path().metadata().unwrap().dev();
+    let device = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+    let place = format!("/sys/dev/block/{device}");
+    if !Path::new(&place).exists() || Path::new(&place).join("partition").exists() {
+        println!("SKIPPED: /var/tmp is on no whole disk");
+        return;
+    }
+    let (v1, v2) = (format!("{device} 100"), format!("{device} riops=100"));
+    let files = [[("blkio.throttle.read_iops_device", v1.as_str()), ("io.max", v2.as_str())]];
+    let name = if Path::new("/sys/fs/cgroup/blkio").exists() { "blkio" } else { "io" };
+    let Some(group) = Group::new(name, "rdiag-test-io", &files) else { return };
+    let file = folder.path().join("file");
+    std::fs::write(&file, vec![7; 32 << 20]).unwrap();
+    let _load = group.run(&format!("exec dd if={} of=/dev/null bs=4k iflag=direct status=none", file.display()));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let report = live_report(5);
+    let found = finding(&report, "cgroup.utilization.io", Some(&format!("{} {device} riops", group.path())));
+    assert_eq!(found["status"], "warning", "{found:#}");
+    assert_eq!(found["culprit"]["name"], "dd", "{found:#}");
+    assert_nothing_else_fired(&report, &["cgroup.utilization.io"]);
+}

@@ -150,7 +150,7 @@ pub(super) fn cgroups(text: &str) -> (Option<String>, Vec<String>) {
             unified = Some(path);
         } else if path != "/"
             && !others.contains(&path)
-            && controllers.split(',').any(|name| ["cpu", "memory", "pids"].contains(&name))
+            && controllers.split(',').any(|name| ["cpu", "memory", "pids", "blkio"].contains(&name))
         {
             others.push(path);
         }
