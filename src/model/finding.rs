@@ -117,6 +117,8 @@ pub struct Culprit {
 
 /// Something to do next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+// A comma in `{do: …, changes_host: true}` ends the sentence and begins a key; that must not pass unseen.
+#[serde(deny_unknown_fields)]
 pub struct NextStep {
     /// The step, in a sentence or a command.
     #[serde(rename = "do")]

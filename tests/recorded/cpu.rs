@@ -82,3 +82,15 @@ fn stolen_time_is_blamed_on_the_hypervisor_and_on_no_process() {
     assert!(findings(&report, "cpu.saturation.steal_burst").iter().all(|found| found["status"] == "warning"));
     assert_nothing_else_fired(&report, &["cpu.saturation.steal", "cpu.saturation.steal_burst", "cpu.utilization"]);
 }
+
+#[test]
+fn a_storm_of_packets_on_one_cpu_names_that_cpu() {
+    let report = recorded_report("interrupt-storm");
+    let saturation = finding(&report, "interrupts.saturation", None);
+    assert_eq!(saturation["status"], "critical");
+    assert_eq!((&saturation["culprit"]["kind"], &saturation["culprit"]["name"]), (&"cpu".into(), &"0".into()));
+    assert_eq!(finding(&report, "interrupts.utilization", None)["status"], "info");
+    assert_eq!(finding(&report, "interrupts.utilization.rate", None)["status"], "info");
+    assert_eq!(finding(&report, "interrupts.errors", None)["status"], "warning");
+    assert_nothing_else_fired(&report, &["interrupts.", "cpu.utilization.core"]);
+}
