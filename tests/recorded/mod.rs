@@ -3,6 +3,8 @@
 
 mod cgroup;
 mod cpu;
+mod disk;
+mod filesystem;
 mod memory;
 mod network;
 mod tasks;

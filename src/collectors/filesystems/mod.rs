@@ -99,7 +99,7 @@ fn record(mount: &Mount, answer: &Answer, out: &Sink) {
             return;
         }
         Answer::Hung => {
-            for prefix in ["filesystems.space", "filesystems.inodes"] {
+            for prefix in ["filesystems.space", "filesystems.inodes", "filesystems.broken"] {
                 gap(prefix, Reason::Hung, format!("{name} did not answer within a second, twice"));
             }
         }
@@ -115,9 +115,11 @@ fn record(mount: &Mount, answer: &Answer, out: &Sink) {
         }
         Answer::Capacity(capacity) => record_capacity(&name, capacity, out),
     }
-    let broken = matches!(answer, Answer::Failed(error) if !is_refusal(*error));
-    flag("filesystems.hung", *answer == Answer::Hung);
-    flag("filesystems.broken", broken);
+    let hung = *answer == Answer::Hung;
+    flag("filesystems.hung", hung);
+    if !hung {
+        flag("filesystems.broken", matches!(answer, Answer::Failed(error) if !is_refusal(*error)));
+    }
     flag("filesystems.forced_read_only", mount.was_forced_read_only());
 }
 

@@ -43,6 +43,7 @@ fn a_hung_mount_is_a_fact_of_its_own_and_has_no_capacity() {
     let metrics = story().metrics(&COLLECTOR);
     assert_eq!(stats(&metrics, "filesystem.hung.count", "/mnt/dead server").last, 1.0);
     assert_eq!(gap(&metrics, "filesystem.space.ratio", "/mnt/dead server").reason, Reason::Hung);
+    assert_eq!(gap(&metrics, "filesystem.broken.count", "/mnt/dead server").reason, Reason::Hung);
     assert_eq!(stats(&metrics, "filesystem.hung.count", "/").last, 0.0);
 }
 
