@@ -2,6 +2,8 @@
 
 mod cgroup;
 mod cpu;
+mod disk;
+mod filesystem;
 mod kernels;
 mod memory;
 mod network;

@@ -1,0 +1,98 @@
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, wait_until};
+
+/// A file on a real disk, read by fio past the page cache, that goes away with the test.
+struct TestFile(PathBuf);
+
+impl TestFile {
+    const SIZE: &str = "--size=128M";
+
+    fn new() -> Self {
+        let file = Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rdiag-fio-{}", std::process::id())));
+        let made = file.fio(&["--rw=write", "--bs=1M", "--end_fsync=1"]).status().unwrap();
+        assert!(made.success(), "fio could not write {}", file.0.display());
+        file
+    }
+
+    fn arguments(&self) -> [String; 5] {
+        let name = format!("--filename={}", self.0.display());
+        ["--name=test".into(), name, Self::SIZE.into(), "--direct=1".into(), "--output=/dev/null".into()]
+    }
+
+    fn fio(&self, more: &[&str]) -> Command {
+        let mut command = Command::new("fio");
+        command.args(self.arguments()).args(more).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// Random reads of 4 KiB until the test ends.
+    fn read(&self, more: &[&str]) -> Load {
+        let arguments = self.arguments();
+        let mut all: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        all.extend(["--rw=randread", "--bs=4k", "--time_based", "--runtime=12"]);
+        all.extend(more);
+        let load = Load::start(1, "fio", &all);
+        let reading = || {
+            let text = std::fs::read_to_string(format!("/proc/{}/stat", load.pids()[0])).unwrap_or_default();
+            !text.is_empty()
+        };
+        assert!(wait_until(3, reading), "fio did not start");
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        load
+    }
+}
+
+impl Drop for TestFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The device that served the most reads.
+fn busiest(report: &Value) -> &Value {
+    let all = findings(report, "disk.utilization");
+    let busy = |found: &&Value| found["value"].as_f64().unwrap_or(0.0);
+    all.into_iter().max_by(|a, b| busy(a).total_cmp(&busy(b))).expect("a device was busy")
+}
+
+#[test]
+#[ignore = "needs: a quiet machine, fio, a disk below the target folder"]
+fn a_program_that_waits_for_one_read_after_the_other_is_named_and_the_disk_is_not_blamed() {
+    let _alone = alone();
+    if !has(&[Need::Tool("fio"), Need::Path("/proc/pressure/io")]) {
+        return;
+    }
+    let file = TestFile::new();
+    let load = file.read(&["--ioengine=psync"]);
+    let report = live_report(5);
+    drop(load);
+    let pressure = finding(&report, "disk.saturation.pressure", None);
+    assert_eq!(pressure["status"], "warning", "{pressure:#}");
+    assert_eq!(pressure["culprit"]["name"], "fio", "{pressure:#}");
+    assert!(pressure["culprit"]["share"].as_f64().unwrap() > 0.9, "{pressure:#}");
+    assert_nothing_else_fired(&report, &["disk.saturation.pressure"]);
+}
+
+#[test]
+#[ignore = "needs: a quiet machine, fio, a disk below the target folder"]
+fn a_fast_disk_busy_with_many_reads_at_once_is_not_saturated() {
+    let _alone = alone();
+    if !has(&[Need::Tool("fio")]) {
+        return;
+    }
+    let file = TestFile::new();
+    let load = file.read(&["--ioengine=libaio", "--iodepth=32"]);
+    let report = live_report(5);
+    drop(load);
+    let device = busiest(&report);
+    assert!(device["value"].as_f64().unwrap() > 0.5, "{device:#}");
+    assert_eq!(device["status"], "ok", "{device:#}");
+    let queue = finding(&report, "disk.saturation", device["instance"].as_str());
+    assert!(queue["value"].as_f64().unwrap() > 4.0, "{queue:#}");
+    // fio itself keeps half of a small machine's CPUs busy.
+    assert_nothing_else_fired(&report, &["cpu."]);
+}
