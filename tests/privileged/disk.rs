@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, wait_until};
+use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report};
 
 /// A file on a real disk, read by fio past the page cache, that goes away with the test.
 struct TestFile(PathBuf);
@@ -36,12 +36,8 @@ impl TestFile {
         all.extend(["--rw=randread", "--bs=4k", "--time_based", "--runtime=12"]);
         all.extend(more);
         let load = Load::start(1, "fio", &all);
-        let reading = || {
-            let text = std::fs::read_to_string(format!("/proc/{}/stat", load.pids()[0])).unwrap_or_default();
-            !text.is_empty()
-        };
-        assert!(wait_until(3, reading), "fio did not start");
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        // It begins with reading its own options, checking the file and starting its workers.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
         load
     }
 }

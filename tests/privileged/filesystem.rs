@@ -92,7 +92,10 @@ fn a_full_file_system_is_critical_and_no_other_is_blamed() {
         fired(&report, "filesystem.utilization").into_iter().filter(|point| *point != mounted.point).collect();
     let truly_full = |point: &String| {
         let output = Command::new("df").args(["--output=pcent", point]).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).split(['\n', '%']).filter_map(|word| word.trim().parse::<u32>().ok()).any(|n| n > 84)
+        String::from_utf8_lossy(&output.stdout)
+            .split(['\n', '%'])
+            .filter_map(|word| word.trim().parse::<u32>().ok())
+            .any(|n| n > 84)
     };
     assert!(others.iter().all(truly_full), "{others:?}");
 }
