@@ -219,6 +219,33 @@ fn sizes_are_bounded_whatever_the_host_does() {
 }
 
 #[test]
+fn a_report_that_no_rdiag_wrote_is_drawn_within_the_same_size() {
+    let mut report = crowded();
+    report.verdict.headline = "<".repeat(100_000);
+    report.verdict.limits = vec!["&".repeat(4_000); 1_000];
+    report.matrix = vec![report.matrix.first().unwrap().clone(); 5_000];
+    let mut step = report.steps.first().unwrap().clone();
+    step.teach = "<b> `\"` ".repeat(10_000);
+    report.steps = vec![step; 500];
+    report.top = vec![report.top.first().unwrap().clone(); 500];
+    let mut plot = report.plots.first().unwrap().clone();
+    plot.points = (0..100_000).map(|at| (f64::from(at), Some(f64::from(at)))).collect();
+    report.plots = vec![plot; 100];
+    let out = crate::model::report::RuledOut {
+        resource: crate::model::Resource::Cpu,
+        complete: true,
+        sentences: vec!["&".repeat(5_000); 100],
+    };
+    report.ruled_out = vec![out; 1_000];
+    let page = html(&report).unwrap();
+    assert!(page.len() <= 500_000, "{}", page.len());
+    let text = markdown(&report).unwrap();
+    assert!(text.chars().count() <= 30_000, "{}", text.chars().count());
+    let text = terminal(&report, &Style { width: 80, color: true, unicode: true });
+    assert!(text.len() < 300_000, "{}", text.len());
+}
+
+#[test]
 fn the_page_hardly_grows_with_the_number_of_processes() {
     let page = |processes: usize| {
         let mut metrics = metrics();

@@ -4,12 +4,11 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::escape::{self, visible};
 
-/// Longest lesson that is rendered, in bytes.
-const MAX_BYTES: usize = 8_000;
-
 /// Markdown as HTML. Playbooks come from strangers: raw HTML is shown as text, links and images lose their targets.
-pub(super) fn html(markdown: &str) -> String {
-    let end = (0..=markdown.len().min(MAX_BYTES)).rev().find(|at| markdown.is_char_boundary(*at)).unwrap_or(0);
+///
+/// What is longer than `most` bytes is cut.
+pub(super) fn html(markdown: &str, most: usize) -> String {
+    let end = (0..=markdown.len().min(most)).rev().find(|at| markdown.is_char_boundary(*at)).unwrap_or(0);
     let mut out = String::new();
     for event in Parser::new_ext(markdown.get(..end).unwrap_or_default(), Options::ENABLE_TABLES) {
         match event {
@@ -83,12 +82,13 @@ mod tests {
 
     #[test]
     fn plain_markdown_becomes_plain_elements() {
-        assert_eq!(html("A *b* `c`\n\n- d\n"), "<p>A <em>b</em> <code>c</code></p>\n<ul><li>d</li>\n</ul>\n");
+        assert_eq!(html("A *b* `c`\n\n- d\n", 99), "<p>A <em>b</em> <code>c</code></p>\n<ul><li>d</li>\n</ul>\n");
     }
 
     #[test]
     fn raw_html_links_and_images_are_inert() {
-        let shown = html("<script>alert(1)</script>\n\n[x](javascript:alert(1)) ![y](http://z/) <b onclick=x>\u{202e}");
+        let shown =
+            html("<script>alert(1)</script>\n\n[x](javascript:alert(1)) ![y](http://z/) <b onclick=x>\u{202e}", 999);
         assert!(!shown.contains("<script") && !shown.contains("href") && !shown.contains("<img"), "{shown}");
         assert!(!shown.contains("<b ") && shown.contains("&lt;script&gt;") && shown.contains("\\u{202e}"), "{shown}");
     }

@@ -20,6 +20,7 @@ const MAX_ROWS: usize = 20;
 pub fn markdown(report: &Report) -> Result<String, ReportError> {
     let mut page = Page { out: String::new(), chars: 0, left_out: Vec::new() };
     page.section("the verdict", head(report));
+    page.section("what limits the conclusion", limits(report));
     page.section("the matrix", matrix(report));
     let groups = shown::fired(report);
     if !groups.is_empty() {
@@ -85,13 +86,19 @@ fn head(report: &Report) -> String {
         text(&report.tool.name),
         text(&report.tool.version),
     ));
-    if !verdict.limits.is_empty() {
-        out.push_str("What limits this conclusion:\n\n");
-        for limit in &verdict.limits {
-            out.push_str(&format!("- {}\n", text(limit)));
-        }
-        out.push('\n');
+    out
+}
+
+fn limits(report: &Report) -> String {
+    let limits = &report.verdict.limits;
+    if limits.is_empty() {
+        return String::new();
     }
+    let mut out = "What limits this conclusion:\n\n".to_owned();
+    for limit in limits.iter().take(MAX_ROWS) {
+        out.push_str(&format!("- {}\n", text(limit)));
+    }
+    out.push('\n');
     out
 }
 
@@ -102,9 +109,10 @@ fn matrix(report: &Report) -> String {
     let cells: Vec<Vec<String>> = report
         .matrix
         .iter()
+        .take(MAX_ROWS)
         .map(|row| {
             let mut line = vec![words::resource(row.resource).to_owned()];
-            line.extend(row.cells.iter().map(|cell| {
+            line.extend(row.cells.iter().take(Kind::ALL.len()).map(|cell| {
                 let word = words::cell_word(cell);
                 let word = match cell.status {
                     Some(Status::Warning | Status::Critical) => format!("**{word}**"),

@@ -10,6 +10,8 @@ use super::ReportError;
 use crate::model::report::Plot;
 use crate::model::{Status, Unit};
 
+/// Points that are drawn at most.
+const MAX_POINTS: usize = 500;
 const SIZE: (u32, u32) = (480, 170);
 const GRID: RGBColor = RGBColor(0xE4, 0xE4, 0xDF);
 const LABEL: RGBColor = RGBColor(0x5C, 0x63, 0x70);
@@ -43,8 +45,8 @@ fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {
     let (factor, suffix) = scale(plot.unit, highest.max(-smallest));
     let top = if highest > 0.0 { highest * factor * 1.12 } else { 1.0 };
     let bottom = smallest * factor * 1.12;
-    let begin = plot.points.first().map_or(0.0, |(at, _)| at.min(0.0));
-    let end = plot.points.last().map_or(1.0, |(at, _)| *at).max(begin + 1e-3);
+    let begin = 0.0;
+    let end = segments(plot).iter().flatten().map(|(at, _)| *at).fold(1e-3, f64::max);
 
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&root)
@@ -90,7 +92,8 @@ fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {
 /// Runs of points between gaps.
 fn segments(plot: &Plot) -> Vec<Vec<(f64, f64)>> {
     let mut segments = vec![Vec::new()];
-    for (at, value) in &plot.points {
+    // A page is drawn from a file that may come from anywhere.
+    for (at, value) in plot.points.iter().take(MAX_POINTS).filter(|(at, _)| at.abs() < 1e9) {
         match (value.filter(|value| value.is_finite()), segments.last_mut()) {
             (Some(value), Some(segment)) => segment.push((*at, value)),
             (None, Some(segment)) if !segment.is_empty() => segments.push(Vec::new()),
@@ -158,6 +161,9 @@ mod tests {
     #[test]
     fn any_values_give_a_picture() {
         let odd = [f64::NAN, f64::INFINITY, -5.0, 0.0, 1e300, 1e-300].map(Some);
+        let mut wild = plot(&odd, Unit::Count);
+        wild.points.extend([(-1e308, Some(1.0)), (1e308, Some(2.0)), (5.0, Some(3.0))]);
+        curve(&wild).unwrap();
         for unit in [Unit::Ratio, Unit::Seconds, Unit::Bytes, Unit::Count, Unit::PerSecond, Unit::BytesPerSecond] {
             curve(&plot(&odd, unit)).unwrap();
             curve(&plot(&[Some(0.0); 3], unit)).unwrap();

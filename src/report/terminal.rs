@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::escape::visible_within;
 use super::{shown, words};
 use crate::model::report::Cell;
-use crate::model::{Finding, Kind, Report, Status};
+use crate::model::{Finding, Kind, Report, Resource, Status};
 
 /// Findings that are told in full; the rest is named.
 const MAX_FINDINGS: usize = 12;
@@ -89,9 +89,9 @@ impl Page {
         let column = ((self.width - LABEL) / 3).min(24);
         let head: String = Kind::ALL.iter().map(|kind| pad(words::kind(*kind), column)).collect();
         self.push(&format!("{}{}", " ".repeat(LABEL), head.trim_end()), Paint::Dim);
-        for row in &report.matrix {
+        for row in report.matrix.iter().take(Resource::ALL.len()) {
             let mut line = pad(words::resource(row.resource), LABEL);
-            for cell in &row.cells {
+            for cell in row.cells.iter().take(Kind::ALL.len()) {
                 line.push_str(&self.cell(cell, column));
             }
             self.push(line.trim_end(), Paint::None);
@@ -100,9 +100,9 @@ impl Page {
     }
 
     fn matrix_as_list(&mut self, report: &Report) {
-        for row in &report.matrix {
+        for row in report.matrix.iter().take(Resource::ALL.len()) {
             self.push(words::resource(row.resource), Paint::Bold);
-            for cell in &row.cells {
+            for cell in row.cells.iter().take(Kind::ALL.len()) {
                 let text = format!("  {}{}", pad(words::kind(cell.kind), 13), self.cell(cell, self.width - 15));
                 self.push(text.trim_end(), Paint::None);
             }
@@ -198,7 +198,7 @@ impl Page {
             return;
         }
         self.push("Ruled out", Paint::Bold);
-        for out in &report.ruled_out {
+        for out in report.ruled_out.iter().take(Resource::ALL.len()) {
             let first = out.sentences.iter().take(2).map(|text| visible(text)).collect::<Vec<_>>().join(" ");
             let more = out.sentences.len().saturating_sub(2);
             let more = if more > 0 { format!(" (+{more})") } else { String::new() };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::escape::visible_within;
 use crate::model::quantity::{percent, with_unit};
 use crate::model::report::{Cell, Report};
-use crate::model::{Confidence, Culprit, Evidence, Finding, Kind, Resource, Status};
+use crate::model::{Confidence, Culprit, Evidence, Finding, Kind, Resource, Status, Unit};
 
 /// Longest name within a sentence, in characters.
 const MAX_NAME: usize = 160;
@@ -77,6 +77,8 @@ fn cell_value(cell: &Cell) -> String {
         (Some(Status::Unknown | Status::Skipped) | None, _, _) => String::new(),
         // What fired for another reason than this figure.
         (Some(status), Some(0.0), _) if status.fired() => String::new(),
+        // A number of requests or of tasks says nothing beside "ok"; a number of errors does.
+        (Some(Status::Ok), _, Some(Unit::Count | Unit::PerSecond)) if cell.kind != Kind::Errors => String::new(),
         (_, Some(value), Some(unit)) => with_unit(value, unit),
         _ => String::new(),
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::model::quantity::{bytes, percent, seconds, with_unit};
 use crate::model::report::{Cell, GapGroup, Plot, TopRow, TopTable};
-use crate::model::{Finding, Kind, Report, Status};
+use crate::model::{Finding, Kind, Report, Resource, Status};
 use crate::report::escape::visible_within as short;
 use crate::report::{ReportError, lesson, shown, svg, words};
 
@@ -17,6 +17,9 @@ pub(super) struct Limits {
     rows: usize,
     sentences: usize,
     checks: usize,
+    steps: usize,
+    /// Longest lesson, in bytes.
+    lesson: usize,
     /// Longest text that anybody else chose.
     pub(super) characters: usize,
 }
@@ -24,9 +27,18 @@ pub(super) struct Limits {
 impl Limits {
     /// From what is usual to what always fits.
     pub(super) const ALL: [Self; 3] = [
-        Self { findings: 30, plots: 12, rows: 20, sentences: 8, checks: 200, characters: 1500 },
-        Self { findings: 15, plots: 6, rows: 8, sentences: 4, checks: 80, characters: 400 },
-        Self { findings: 8, plots: 2, rows: 3, sentences: 1, checks: 10, characters: 120 },
+        Self {
+            findings: 30,
+            plots: 12,
+            rows: 20,
+            sentences: 8,
+            checks: 200,
+            steps: 60,
+            lesson: 8_000,
+            characters: 1500,
+        },
+        Self { findings: 15, plots: 6, rows: 8, sentences: 4, checks: 80, steps: 30, lesson: 2_000, characters: 400 },
+        Self { findings: 8, plots: 2, rows: 3, sentences: 1, checks: 10, steps: 10, lesson: 500, characters: 120 },
     ];
 }
 
@@ -221,7 +233,7 @@ impl View {
             status: report.verdict.status.word(),
             headline: headline.to_owned(),
             detail,
-            limits: report.verdict.limits.clone(),
+            limits: report.verdict.limits.iter().take(limits.rows).cloned().collect(),
             facts: facts(report),
             checks: words::checks(report),
             kinds: Kind::ALL.map(words::kind).to_vec(),
@@ -232,7 +244,7 @@ impl View {
             ruled_out: ruled_out(report, limits),
             gaps: gaps.iter().take(limits.rows * 2).map(|gap| gap_view(gap, limits)).collect(),
             more_gaps: more(gaps.len(), limits.rows * 2, "more causes are in the JSON report."),
-            top: report.top.iter().map(|table| top(table, limits)).collect(),
+            top: report.top.iter().take(8).map(|table| top(table, limits)).collect(),
             steps: steps(report, limits),
             measured_count: format!(
                 "{} metrics were measured, {} readings were not available.",
@@ -306,9 +318,9 @@ fn matrix(report: &Report, groups: &[shown::Group<'_>]) -> Vec<Row> {
     };
     let row = |row: &crate::model::report::MatrixRow| Row {
         name: words::resource(row.resource),
-        cells: row.cells.iter().map(|of| cell(of, row.resource)).collect(),
+        cells: row.cells.iter().take(Kind::ALL.len()).map(|of| cell(of, row.resource)).collect(),
     };
-    report.matrix.iter().map(row).collect()
+    report.matrix.iter().take(Resource::ALL.len()).map(row).collect()
 }
 
 fn anchor(at: usize) -> String {
@@ -350,7 +362,7 @@ fn finding(
         });
     }
     Ok(Some(FindingView {
-        compact: lead.is_some(),
+        compact: lead.is_some() || finding.status == Status::Info,
         class: finding.status.word(),
         anchor: anchor(at),
         id: words::full_id(finding),
@@ -434,7 +446,7 @@ fn ruled_out(report: &Report, limits: &Limits) -> Vec<Out> {
         }
         Out { name: words::resource(cleared.resource), complete: cleared.complete, sentences }
     };
-    report.ruled_out.iter().map(out).collect()
+    report.ruled_out.iter().take(Resource::ALL.len()).map(out).collect()
 }
 
 fn gap_view(group: &GapGroup, limits: &Limits) -> GapView {
@@ -491,10 +503,10 @@ fn steps(report: &Report, limits: &Limits) -> Vec<Step> {
         word: if step.window.is_none() { "not run" } else { step.status.word() },
         answer: step.answer.clone(),
         when: step.when.clone().unwrap_or_default(),
-        teach: lesson::html(&step.teach),
+        teach: lesson::html(&step.teach, limits.lesson),
         rules: words::some(&step.rules, limits.rows),
     };
-    report.steps.iter().take(limits.checks).map(step).collect()
+    report.steps.iter().take(limits.steps).map(step).collect()
 }
 
 /// One line per rule, for its worst instance.
