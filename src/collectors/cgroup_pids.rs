@@ -85,6 +85,8 @@ struct State {
     refused: Tally,
     /// Refusals of each group when it was first seen.
     begin: BTreeMap<String, u64>,
+    /// Whether the kernel has pids.events.local; known once a group with a limit was seen.
+    local: Option<bool>,
 }
 
 impl CgroupPids {
@@ -93,6 +95,7 @@ impl CgroupPids {
             watch: Watch::new(host, hierarchy, "pids"),
             refused: Tally::default(),
             begin: BTreeMap::new(),
+            local: None,
         });
         Self { state }
     }
@@ -133,8 +136,9 @@ impl State {
     fn count_refusals(&mut self, host: &Host) {
         let hierarchy = &self.watch.hierarchy;
         for (group, limited_by) in &self.watch.members {
-            let local = host.read(&hierarchy.file(group, "pids.events.local"));
-            let text = local.or_else(|_| host.read(&hierarchy.file(group, "pids.events"))).unwrap_or_default();
+            let local = *self.local.get_or_insert_with(|| host.exists(&hierarchy.file(group, "pids.events.local")));
+            let name = if local { "pids.events.local" } else { "pids.events" };
+            let text = host.read(&hierarchy.file(group, name)).unwrap_or_default();
             if let Some(count) = keyed(&text, "max") {
                 self.refused.add(group, limited_by, count);
             }

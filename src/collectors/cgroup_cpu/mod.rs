@@ -36,6 +36,8 @@ struct State {
     pressures: Pressures,
     /// Each group when it was first seen.
     begin: BTreeMap<String, Seen>,
+    /// Why the use of a group is not known.
+    unmeasured: BTreeMap<String, Unavailable>,
 }
 
 /// What decides whether a group is worth reporting.
@@ -62,7 +64,13 @@ impl CgroupCpu {
             let is_v1 = hierarchy.version == Version::V1;
             let accounts = if is_v1 { Hierarchy::find(host, "cpuacct").ok() } else { None };
             let pressures = Pressures::find(host, &hierarchy);
-            State { watch: Watch::new(host, hierarchy, "cpu"), accounts, pressures, begin: BTreeMap::new() }
+            State {
+                watch: Watch::new(host, hierarchy, "cpu"),
+                accounts,
+                pressures,
+                begin: BTreeMap::new(),
+                unmeasured: BTreeMap::new(),
+            }
         });
         Self { state }
     }
@@ -70,13 +78,15 @@ impl CgroupCpu {
 
 impl Collect for CgroupCpu {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
-        let State { watch, accounts, pressures, begin } = self.state.as_mut().map_err(|gap| gap.clone())?;
+        let State { watch, accounts, pressures, begin, unmeasured } = self.state.as_mut().map_err(|gap| gap.clone())?;
         watch.refresh(host, |hierarchy, group| quota(host, hierarchy, group).is_some());
         if let Some((rest, gap)) = watch.not_seen() {
             out.gap("cgroup_cpu.usage", rest, gap);
         }
         for group in watch.limited() {
-            let Some(state) = record(host, &watch.hierarchy, accounts.as_ref(), &group, out) else { continue };
+            let Some(state) = record(host, &watch.hierarchy, accounts.as_ref(), &group, unmeasured, out) else {
+                continue;
+            };
             match pressures.read(host, &group, "cpu") {
                 Ok((_, full)) => out.count("cgroup_cpu.stalled", &group, full),
                 Err(gap) => out.gap("cgroup_cpu.stalled", "", gap),
@@ -99,7 +109,7 @@ impl Collect for CgroupCpu {
     }
 
     fn finish(&mut self, host: &Host, out: &Sink) {
-        let Ok(State { watch, .. }) = &self.state else { return };
+        let Ok(State { watch, unmeasured, .. }) = &self.state else { return };
         for (group, names) in watch.processes(host) {
             out.label(group, "processes", names);
         }
@@ -107,6 +117,9 @@ impl Collect for CgroupCpu {
         if worth.is_empty() {
             let why = format!("none of the control groups here ({}) has a CPU quota", watch.seen);
             out.gap("cgroup_cpu.", "", Unavailable::new(Reason::NotApplicable, why));
+        }
+        for (group, gap) in unmeasured.iter().filter(|(group, _)| worth.contains(group.as_str())) {
+            out.gap("cgroup_cpu.usage", group, gap.clone());
         }
         let top = watch.hierarchy.first_group();
         out.retain_instances(|group| worth.contains(group) || group == top);
@@ -132,7 +145,14 @@ fn quota(host: &Host, hierarchy: &Hierarchy, group: &str) -> Option<f64> {
 
 /// Records a group; nothing of it when it is gone or has lost its quota, so that a ratio never mixes what was read with
 /// what was not.
-fn record(host: &Host, hierarchy: &Hierarchy, accounts: Option<&Hierarchy>, group: &str, out: &Sink) -> Option<Seen> {
+fn record(
+    host: &Host,
+    hierarchy: &Hierarchy,
+    accounts: Option<&Hierarchy>,
+    group: &str,
+    unmeasured: &mut BTreeMap<String, Unavailable>,
+    out: &Sink,
+) -> Option<Seen> {
     let quota = quota(host, hierarchy, group)?;
     let stat = host.read(&hierarchy.file(group, "cpu.stat")).ok()?;
     let (periods, throttled) = (keyed(&stat, "nr_periods")?, keyed(&stat, "nr_throttled")?);
@@ -148,7 +168,9 @@ fn record(host: &Host, hierarchy: &Hierarchy, accounts: Option<&Hierarchy>, grou
     let seen = Seen { quota, used: used.as_ref().copied().unwrap_or(0), throttled };
     match used {
         Ok(used) => out.count("cgroup_cpu.usage", group, used),
-        Err(gap) => out.gap("cgroup_cpu.usage", group, gap),
+        Err(gap) => {
+            unmeasured.insert(group.to_owned(), gap);
+        }
     }
     Some(seen)
 }

@@ -27,6 +27,8 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
 
 /// v1 shows "no limit" as the largest number of whole pages; nothing near it is a limit.
 const NO_LIMIT: u64 = 1 << 60;
+/// memory.stat, which is long, is read at each such sample.
+const STAT_EVERY: usize = 5;
 /// Above this share of the limit, memory.stat is read each time.
 const NEAR: f64 = 0.8;
 
@@ -41,6 +43,7 @@ struct State {
     kills: Tally,
     /// Each group when it was first seen.
     begin: BTreeMap<String, Troubles>,
+    samples: usize,
 }
 
 /// Counters of a group that make it worth reporting when they grow.
@@ -65,7 +68,7 @@ impl CgroupMemory {
         let state = Hierarchy::find(host, "memory").map(|hierarchy| {
             let pressures = Pressures::find(host, &hierarchy);
             let watch = Watch::new(host, hierarchy, "memory");
-            State { watch, pressures, kills: Tally::default(), begin: BTreeMap::new() }
+            State { watch, pressures, kills: Tally::default(), begin: BTreeMap::new(), samples: 0 }
         });
         Self { state }
     }
@@ -74,15 +77,17 @@ impl CgroupMemory {
 impl Collect for CgroupMemory {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let state = self.state.as_mut().map_err(|gap| gap.clone())?;
-        let walked = state.watch.refresh(host, |hierarchy, group| limit(host, hierarchy, group).is_some());
+        state.watch.refresh(host, |hierarchy, group| limit(host, hierarchy, group).is_some());
         for (rest, gap) in state.watch.not_seen().into_iter().chain(state.watch.hidden()) {
             out.gap("cgroup_memory.used", rest, gap);
         }
         if state.watch.hierarchy.version == Version::V1 {
             state.count_kills(host);
         }
+        let thorough = state.samples.is_multiple_of(STAT_EVERY);
+        state.samples += 1;
         for group in state.watch.limited() {
-            state.record(host, &group, walked, out);
+            state.record(host, &group, thorough, out);
         }
         Ok(())
     }
@@ -115,7 +120,7 @@ impl State {
     }
 
     /// Records a group; nothing of it when it is gone or has lost its limit.
-    fn record(&mut self, host: &Host, group: &str, walked: bool, out: &Sink) {
+    fn record(&mut self, host: &Host, group: &str, thorough: bool, out: &Sink) {
         let hierarchy = &self.watch.hierarchy;
         let Some(limit) = limit(host, hierarchy, group) else { return };
         let file = match hierarchy.version {
@@ -130,7 +135,7 @@ impl State {
         }
         let mut weight = 0.0;
         let mut now = Troubles::default();
-        if (walked || charged as f64 > NEAR * limit as f64)
+        if (thorough || charged as f64 > NEAR * limit as f64)
             && let Ok(text) = host.read(&hierarchy.file(group, "memory.stat"))
         {
             let (used, refaults) = record_stat(hierarchy.version, &text, group, out);

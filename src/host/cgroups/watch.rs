@@ -11,8 +11,10 @@ use crate::model::{Reason, Unavailable};
 const MAX_GROUPS: usize = 2000;
 /// Groups deeper than this are not looked at.
 const MAX_DEPTH: usize = 24;
-/// New groups are looked for at each such sample.
+/// New groups are looked for at each such sample, and the more rarely the more groups there are.
 const WALK_EVERY: usize = 5;
+/// So many groups make the walk rarer by as much again.
+const GROUPS_PER_WALK: usize = 400;
 /// So many groups are reported; more only if all of them have something to tell.
 const MAX_REPORTED: usize = 30;
 
@@ -28,6 +30,8 @@ pub struct Watch {
     /// Whether the last walk left groups out.
     pub cut: bool,
     samples: usize,
+    /// The sample of the next walk.
+    next_walk: usize,
     /// How much each group that was recorded deserves to be reported.
     weights: BTreeMap<String, f64>,
     /// The group of rdiag itself.
@@ -40,18 +44,25 @@ impl Watch {
     pub fn new(host: &Host, hierarchy: Hierarchy, controller: &str) -> Self {
         let own = host.read("proc/self/cgroup").unwrap_or_default();
         let own = group_of(&own, controller).unwrap_or_default().to_owned();
-        Self { hierarchy, members: BTreeMap::new(), seen: 0, cut: false, samples: 0, weights: BTreeMap::new(), own }
+        Self {
+            hierarchy,
+            members: BTreeMap::new(),
+            seen: 0,
+            cut: false,
+            samples: 0,
+            next_walk: 0,
+            weights: BTreeMap::new(),
+            own,
+        }
     }
 
-    /// Begins a sample: at the first one and at every fifth, looks which groups `limited` says yes to.
-    /// Returns whether it looked.
-    pub fn refresh(&mut self, host: &Host, limited: impl Fn(&Hierarchy, &str) -> bool) -> bool {
-        let due = self.samples.is_multiple_of(WALK_EVERY);
-        self.samples += 1;
-        if due {
+    /// Begins a sample: at the first one, and at every fifth or more rarely, looks which groups `limited` says yes to.
+    pub fn refresh(&mut self, host: &Host, limited: impl Fn(&Hierarchy, &str) -> bool) {
+        if self.samples >= self.next_walk {
             self.walk(host, limited);
+            self.next_walk = self.samples + WALK_EVERY * (1 + self.seen / GROUPS_PER_WALK);
         }
-        due
+        self.samples += 1;
     }
 
     /// The groups that have a limit of their own.
