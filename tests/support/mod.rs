@@ -82,6 +82,22 @@ pub enum Need {
     Tool(&'static str),
     /// A file or directory that must exist.
     Path(&'static str),
+    /// CPUs that nobody else uses just now.
+    Quiet,
+}
+
+/// Whether the CPUs were mostly idle for the last half second, so that what is measured next is what a test causes.
+fn is_quiet() -> bool {
+    let ticks = || -> Vec<u64> {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default();
+        line.split_whitespace().skip(1).take(8).filter_map(|field| field.parse().ok()).collect()
+    };
+    let before = ticks();
+    std::thread::sleep(Duration::from_millis(500));
+    let changes: Vec<u64> = ticks().iter().zip(&before).map(|(now, then)| now.saturating_sub(*then)).collect();
+    let idle: u64 = changes.iter().skip(3).take(2).sum();
+    idle as f64 > 0.7 * changes.iter().sum::<u64>() as f64
 }
 
 /// Whether all needs are met; says loudly which one is not.
@@ -91,6 +107,7 @@ pub fn has(needs: &[Need]) -> bool {
         Need::Root => (!is_root()).then(|| "root".to_owned()),
         Need::Tool(name) => (!on_path(name)).then(|| format!("the program {name}")),
         Need::Path(path) => (!Path::new(path).exists()).then(|| (*path).to_owned()),
+        Need::Quiet => (!is_quiet()).then(|| "a quiet machine".to_owned()),
     });
     if let Some(missing) = &missing {
         let name = std::thread::current().name().unwrap_or("a test").to_owned();
