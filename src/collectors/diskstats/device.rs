@@ -34,12 +34,13 @@ pub(super) fn look(host: &Host, out: &Sink, row: &Row, is_whole: bool) -> Device
     }
     let directory = sysfs(row.name());
     let kind = kind(row.name());
+    // A device without size has nothing behind it: loop0 without a file (even if it had one once), an empty drive.
+    if host.read_u64(&format!("{directory}/size")).is_ok_and(|size| size == 0) {
+        device.used = false;
+        return device;
+    }
     if matches!(host.read_line(&format!("{directory}/queue/iostats")).as_deref(), Ok("0")) {
-        // An unconfigured device (loop0 … without a file) has no size, and nothing to be said about it.
-        let size = host.read_u64(&format!("{directory}/size")).unwrap_or(1);
-        if used || size > 0 {
-            out.gap("diskstats.", row.name(), frozen(row.name(), &directory, kind));
-        }
+        out.gap("diskstats.", row.name(), frozen(row.name(), &directory, kind));
         return device;
     }
     if used {

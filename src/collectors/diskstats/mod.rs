@@ -70,7 +70,7 @@ impl DiskStats {
     fn record(&mut self, host: &Host, out: &Sink, row: &Row, rows: &[Row]) {
         let now = out.current();
         let requests = row.field(1).unwrap_or(0).saturating_add(row.field(5).unwrap_or(0));
-        let known = self.devices.get_mut(row.name()).filter(|device| device.used || !row.was_used());
+        let known = self.devices.get_mut(row.name()).filter(|device| device.used || device.requests == requests);
         let device = match known {
             Some(device) => {
                 // diskseq is a file of its own for each device: it is read again only where there is a suspicion.

@@ -118,6 +118,23 @@ fn what_was_never_used_is_left_out_and_appears_with_its_first_request() {
 }
 
 #[test]
+fn a_device_that_was_used_once_and_has_nothing_behind_it_now_is_left_out() {
+    let lines = |reads: u64| line("loop0", 70 + reads, 0, 0, 0, 0) + &line("sda", 9, 0, 0, 0, 0);
+    let story = Story::of_seconds(4).file(0, "sys/block/loop0/size", "0\n").file(0, "sys/block/sda/size", "8\n").file(
+        0,
+        "proc/diskstats",
+        lines(0),
+    );
+    assert_eq!(instances(&story.metrics(&COLLECTOR), "disk.reads.per_second"), ["sda"]);
+    let attached = story
+        .file(2, "sys/block/loop0/size", "8\n")
+        .file(2, "sys/block/sda/size", "8\n")
+        .file(2, "proc/diskstats", lines(5))
+        .file(3, "proc/diskstats", lines(8));
+    assert_eq!(stats(&attached.metrics(&COLLECTOR), "disk.reads.per_second", "loop0").mean, 3.0);
+}
+
+#[test]
 fn a_name_with_a_slash_is_found_in_sysfs() {
     let story = Story::of_seconds(2).file(0, "sys/block/cciss!c0d0/queue/rotational", "1").file(
         0,
