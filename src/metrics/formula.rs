@@ -244,7 +244,7 @@ pub(super) fn statistics(
 }
 
 /// The intervals whose middle lies within the part, or the one nearest to the part's middle.
-fn covered_intervals(part: &Part, intervals: usize, seconds: f64) -> std::ops::Range<usize> {
+pub(super) fn covered_intervals(part: &Part, intervals: usize, seconds: f64) -> std::ops::Range<usize> {
     if seconds <= 0.0 {
         return 0..intervals;
     }

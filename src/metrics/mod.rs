@@ -34,6 +34,9 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
         {
             notes.push(format!("not all could be seen: {}", gap.why));
         }
+        if let Some(span) = span(&table, collector, def, &reading) {
+            metrics.spans.insert(def.id.to_owned(), span);
+        }
         metrics.readings.insert(def.id.to_owned(), reading);
         if !notes.is_empty() {
             metrics.notes.insert(def.id.to_owned(), notes);
@@ -56,6 +59,25 @@ fn intervals(window: &Window) -> usize {
         return 1;
     }
     ((window.seconds / window.interval_seconds).round() as usize).clamp(1, 100_000)
+}
+
+/// The intervals between the first and the last sample of a metric's source, if these are not all: on a host that
+/// suffers, the first sample comes late, and a source that fails gives no more.
+fn span(table: &Table<'_>, collector: &str, def: &MetricDef, reading: &Reading) -> Option<(usize, usize)> {
+    let Reading::Measured { rank, .. } = reading else { return None };
+    let owner = match def.sources.get(*rank)?.per {
+        Per::Level | Per::LevelOf(_) => return None,
+        Per::Process(_) | Per::ProcessRate(_) | Per::WaitOfTasks | Per::KernelThreads(..) => process::COLLECTOR,
+        _ => collector,
+    };
+    let record = table.window.collectors.get(owner)?;
+    let seen = |at: usize| record.series.iter().any(|series| series.values.get(at).is_some_and(Option::is_some));
+    let first = (0..record.times.len()).find(|at| seen(*at))?;
+    let last = (0..record.times.len()).rev().find(|at| seen(*at))?;
+    let part = formula::Part { from: *record.times.get(first)?, to: *record.times.get(last)?, over: 0.0, under: 0.0 };
+    let all = intervals(table.window);
+    let covered = formula::covered_intervals(&part, all, table.window.interval_seconds);
+    (covered != (0..all)).then_some((covered.start, covered.end))
 }
 
 /// What speaks against trusting the readings of a collector in this window.

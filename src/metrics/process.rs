@@ -9,7 +9,7 @@ use crate::model::recording::{CollectorRecord, Process, ProcessPoint, Window};
 use crate::model::{Facts, Metrics, Reason, Stats, Unavailable};
 
 /// The collector whose record holds the table.
-const COLLECTOR: &str = "processes";
+pub(super) const COLLECTOR: &str = "processes";
 /// Of a field that many processes have, only this many of the largest are kept.
 const MAX_INSTANCES: usize = 500;
 /// The instance that sums up those not kept, or says why some could not be read.

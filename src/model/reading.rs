@@ -92,6 +92,9 @@ pub struct Metrics {
     pub labels: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>,
     /// What disturbed the measurement, by metric id: reasons for less confidence.
     pub notes: BTreeMap<String, Vec<String>>,
+    /// By metric id: the first interval that samples span, and one past the last. Metrics that are not named span all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub spans: BTreeMap<String, (usize, usize)>,
     /// Intervals in the window.
     pub intervals: usize,
     /// Length of the window.

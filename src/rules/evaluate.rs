@@ -269,9 +269,10 @@ impl<'s> Judge<'s> {
         finding: &mut Finding,
     ) -> Result<Status, Unavailable> {
         let intervals = self.scope.metrics.intervals.max(1);
-        let needed = hold.clamp(1, intervals);
-        if intervals < hold {
-            let reason = format!("the window has {intervals} intervals, and the rule wants {hold} in a row");
+        let measured = self.measured_intervals(&needs.required, intervals);
+        let needed = hold.clamp(1, measured.max(1));
+        if measured < hold {
+            let reason = format!("{measured} intervals were measured, and the rule wants {hold} in a row");
             finding.confidence_reasons.push(reason);
         }
         let mut contexts = Vec::with_capacity(intervals);
@@ -311,6 +312,13 @@ impl<'s> Judge<'s> {
             }
         }
         Ok(Status::Ok)
+    }
+
+    /// How many intervals the samples of all these metrics span.
+    fn measured_intervals(&self, metrics: &BTreeSet<String>, intervals: usize) -> usize {
+        let spans = metrics.iter().filter_map(|id| self.scope.metrics.spans.get(id));
+        let (first, end) = spans.fold((0, intervals), |(first, end), (from, to)| (first.max(*from), end.min(*to)));
+        end.saturating_sub(first)
     }
 
     fn refute(&self, rule: &Rule, context: &Context, finding: &mut Finding) {

@@ -106,3 +106,17 @@ fn the_highest_of_a_metric_shows_its_reading_and_its_gap() {
     let findings = judge(&highest, missing(), reading(None, &[("", stats(&ALL))]));
     assert_eq!(findings[0].unavailable.as_ref().map(|gap| gap.reason), Some(Reason::Denied));
 }
+
+#[test]
+fn a_window_that_was_measured_in_part_is_judged_by_that_part_with_less_confidence() {
+    let late = [None, None, None, Some(0.9), Some(0.9)];
+    let readings = [("a.x.ratio", stats(&ALL)), ("b.x.ratio", stats(&late))];
+    let readings = readings.map(|(id, stats)| (id.to_owned(), reading(None, &[("", stats)])));
+    let spans = BTreeMap::from([("b.x.ratio".to_owned(), (3, 5))]);
+    let metrics = Metrics { readings: readings.into(), spans, intervals: 5, seconds: 5.0, ..Metrics::default() };
+    let facts = Facts::default();
+    let judge = Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window: 0, log: &[] });
+    let findings = judge.judge(&rule(&[]), "test");
+    assert_eq!(findings[0].status, Status::Warning);
+    assert!(findings[0].confidence_reasons[0].contains("2 intervals were measured"));
+}
