@@ -89,3 +89,21 @@ fn vm_a_kill_at_a_memory_limit_names_the_group() {
     assert_eq!(found["status"], "critical", "{found:#}");
     assert_eq!(finding(&report, "memory.errors.oom", None)["status"], "critical");
 }
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree"]
+fn vm_four_loops_for_each_cpu_are_a_critical_saturation_by_the_kernels_own_count() {
+    let _alone = alone();
+    if !has(&[Need::Root, V2, Need::Path("/proc/schedstat")]) {
+        return;
+    }
+    let loops = 4 * std::thread::available_parallelism().unwrap().get();
+    let _load = Load::start(loops, "sh", &["-c", "ulimit -t 20; while :; do :; done"]);
+    let report = live_report(5);
+    let found = finding(&report, "cpu.saturation", None);
+    assert_eq!(found["status"], "critical", "{found:#}");
+    let evidence = found["evidence"].as_array().unwrap();
+    let wait = evidence.iter().find(|evidence| evidence["metric"] == "cpu.runqueue.wait.ratio").unwrap();
+    assert_eq!(wait["source"], "schedstat.run, schedstat.wait");
+    assert_eq!(report_fired(&report, &["cpu."]), "", "false alarms");
+}
