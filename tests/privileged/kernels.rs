@@ -35,6 +35,9 @@ impl Drop for Group {
     }
 }
 
+/// An old kernel takes the emulated TSC for unstable and falls back on the HPET, and rdiag is right to say so.
+const CLOCK: &str = "kernel.utilization.clocksource";
+
 const V2: Need = Need::Path("/sys/fs/cgroup/cgroup.controllers");
 
 #[test]
@@ -53,7 +56,7 @@ fn vm_an_idle_guest_raises_nothing_and_its_sources_are_understood() {
         .collect();
     assert!(malformed.is_empty(), "{malformed:#?}");
     // rdiag itself is a load on an emulated CPU, so its own use of it is no false alarm.
-    assert_eq!(report_fired(&report, &["cpu."]), "", "false alarms");
+    assert_eq!(report_fired(&report, &["cpu.", CLOCK]), "", "false alarms");
     assert_eq!(report["host"]["cgroup"], "v2");
 }
 
@@ -70,7 +73,7 @@ fn vm_a_throttled_group_is_named() {
     let report = live_report(5);
     let found = finding(&report, "cgroup.saturation.throttling", Some("/rdiag-throttled"));
     assert_eq!(found["status"], "critical", "{found:#}");
-    assert_eq!(report_fired(&report, &["cgroup.", "cpu."]), "", "false alarms");
+    assert_eq!(report_fired(&report, &["cgroup.", "cpu.", CLOCK]), "", "false alarms");
 }
 
 #[test]
@@ -105,5 +108,5 @@ fn vm_four_loops_for_each_cpu_are_a_critical_saturation_by_the_kernels_own_count
     let evidence = found["evidence"].as_array().unwrap();
     let wait = evidence.iter().find(|evidence| evidence["metric"] == "cpu.runqueue.wait.ratio").unwrap();
     assert_eq!(wait["source"], "schedstat.run, schedstat.wait");
-    assert_eq!(report_fired(&report, &["cpu."]), "", "false alarms");
+    assert_eq!(report_fired(&report, &["cpu.", CLOCK]), "", "false alarms");
 }
