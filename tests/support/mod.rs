@@ -146,6 +146,7 @@ impl Load {
             command.args(["--pdeathsig", "KILL", program]);
             command.args(args).stdin(std::process::Stdio::null());
             command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
             command.spawn().unwrap_or_else(|error| panic!("starting {program}: {error}"))
         };
         Self((0..count).map(|_| child()).collect())
@@ -160,6 +161,10 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for child in &mut self.0 {
+            // Its children too: `timeout sh -c …` would leave an endless loop behind.
+            if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            }
             let _ = child.kill();
             let _ = child.wait();
         }
