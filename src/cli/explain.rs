@@ -134,6 +134,10 @@ fn describe(formula: &Formula) -> String {
         Per::Nothing => format!("change of {sum}"),
         Per::Level => format!("level of {sum}"),
         Per::LevelOf(of) => format!("level of {sum} per level of {}", terms(of)),
+        Per::Waiting(of) => format!(
+            "change of {sum} per change of {sum} + {}, without the waits of tasks that a CPU quota stopped",
+            terms(of)
+        ),
         Per::Capacity(of) => format!("change of {sum} per second, per level of {}", terms(of)),
         Per::Process(field) => format!("{field:?} of each process over the window"),
         Per::ProcessRate(field) => format!("{field:?} of each process per second"),

@@ -207,7 +207,7 @@ mod tests {
             assert!(!metric.sources.is_empty(), "{id} has no source");
             for formula in metric.sources {
                 let divisor = match formula.per {
-                    Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) => terms,
+                    Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) | Per::Waiting(terms) => terms,
                     _ => &[],
                 };
                 for term in formula.sum.iter().chain(divisor) {

@@ -26,7 +26,6 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::counter("schedstat.identity", RawUnit::Count, "/proc/schedstat, which CPUs have a line"),
 ];
 
-const WANTED: &[Term] = &[term("schedstat.run"), term("schedstat.wait")];
 const CORE_WANTED: &[Term] = &[term("schedstat.core_run"), term("schedstat.core_wait")];
 
 const METRICS: &[MetricDef] = &[
@@ -36,11 +35,11 @@ const METRICS: &[MetricDef] = &[
         dimension: None,
         help: "Of the time in which tasks wanted a CPU, the share that they waited for one.",
         sources: &[
-            Formula::ratio(&[term("schedstat.wait")], WANTED),
+            Formula::waiting(&[term("schedstat.wait")], &[term("schedstat.run")]),
             Formula { sum: &[], per: Per::WaitOfTasks, floor: 0.0 },
         ],
-        caveat: "High on an idle host too, where little time is wanted; it contains the time for which a quota of a \
-                 control group holds tasks back; the fallback sees main threads, or those threads that were read.",
+        caveat: "High on an idle host too, where little time is wanted; the kernel counts tasks that a CPU quota \
+                 stopped as waiting, and what is known of them is left out; the fallback sees main threads, or those threads that were read.",
         manual: "perf sched timehist -s, or two reads of /proc/schedstat",
     },
     MetricDef {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::delta::{Delta, delta};
-use super::{Table, intervals};
+use super::process::Held;
+use super::{Table, intervals, throttled};
 use crate::model::recording::{CollectorRecord, Series};
 use crate::model::{Formula, Per, Reason, Stats, Term, Unavailable};
 
@@ -31,7 +32,7 @@ pub(super) fn evaluate(table: &Table<'_>, collector: &str, formula: &Formula) ->
         };
     };
     let divisor = match formula.per {
-        Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) => terms,
+        Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) | Per::Waiting(terms) => terms,
         _ => &[],
     };
     for term in formula.sum.iter().chain(divisor) {
@@ -106,6 +107,10 @@ fn instance(
         Per::Level | Per::LevelOf(_) => levels(table, record, &over, &under, matches!(formula.per, Per::LevelOf(_))),
         Per::Second => changes(table, record, name, &over, &Under::Time, Quotient::Rate, formula.floor),
         Per::Nothing => changes(table, record, name, &over, &Under::Time, Quotient::Total, formula.floor),
+        Per::Waiting(_) => {
+            let under = Under::Waiting(under, throttled::waits(table));
+            changes(table, record, name, &over, &under, Quotient::Rate, formula.floor)
+        }
         Per::Capacity(_) => changes(table, record, name, &over, &Under::Level(under), Quotient::Rate, formula.floor),
         _ => changes(table, record, name, &over, &Under::Change(under), Quotient::Rate, formula.floor),
     }
@@ -130,13 +135,16 @@ enum Under<'s> {
     Change(Vec<(f64, &'s Series)>),
     /// A level times the time for which it held; the level at the end of a sub-window stands for all of it.
     Level(Vec<(f64, &'s Series)>),
+    /// The sum itself, which is time spent waiting, and another change, which is time spent running; the waits of tasks
+    /// that a quota stopped are left out of both.
+    Waiting(Vec<(f64, &'s Series)>, Vec<Held>),
 }
 
 impl<'s> Under<'s> {
     fn terms(&self) -> &[(f64, &'s Series)] {
         match self {
             Self::Time => &[],
-            Self::Change(terms) | Self::Level(terms) => terms,
+            Self::Change(terms) | Self::Level(terms) | Self::Waiting(terms, _) => terms,
         }
     }
 }
@@ -172,10 +180,14 @@ fn changes(
             let per = match under {
                 Under::Time => Some(to - from),
                 Under::Change(terms) => change(terms),
+                Under::Waiting(ran, _) => change(ran).zip(change(over)).map(|(ran, waited)| ran + waited),
                 Under::Level(terms) => sum_of_levels(terms, at).map(|level| level * (to - from)),
             };
             match (replaced, change(over), per) {
-                (false, Some(over), Some(under)) if to > from => parts.push(Part { from, to, over, under }),
+                (false, Some(over), Some(per)) if to > from => parts.push(match under {
+                    Under::Waiting(_, held) => throttled::less(held, Part { from, to, over, under: per }),
+                    _ => Part { from, to, over, under: per },
+                }),
                 _ => discarded += 1,
             }
         }

@@ -3,6 +3,7 @@
 mod delta;
 mod formula;
 mod process;
+mod throttled;
 
 use std::collections::BTreeMap;
 

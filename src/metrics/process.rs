@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::formula::{Outcome, Part, Quotient, describe, statistics};
-use super::{Table, intervals};
+use super::{Table, intervals, throttled};
 use crate::model::metric::ProcessField;
 use crate::model::recording::{CollectorRecord, Process, ProcessPoint, Window};
 use crate::model::{Facts, Metrics, Reason, Stats, Unavailable};
@@ -229,9 +229,14 @@ pub(super) fn wait_of_tasks(table: &Table<'_>) -> Outcome {
     let mut waited = vec![0.0; count];
     let mut ran = vec![0.0; count];
     let mut readable = false;
+    let stopped = throttled::groups(table);
     for process in &record.processes {
         readable |= process.points.iter().any(|point| point.run_ns.is_some());
         let born_within = process.first > begin;
+        // Whom a quota holds back does not wait for a CPU, although the kernel counts it as such.
+        if throttled::is_in(process, &stopped) {
+            continue;
+        }
         add(&mut waited, changes(process, |point| Some(point.wait_ns? as f64 * 1e-9), born_within));
         add(&mut ran, changes(process, |point| Some(point.run_ns? as f64 * 1e-9), born_within));
     }
@@ -246,8 +251,29 @@ pub(super) fn wait_of_tasks(table: &Table<'_>) -> Outcome {
         parts.push(Part { from, to, over: w, under: w + r });
     }
     let stats = statistics(&parts, Quotient::Rate, intervals(table.window), table.window.interval_seconds, 0.0);
-    let source = "/proc/PID/schedstat, fields 1 and 2, of the processes seen";
-    Ok((BTreeMap::from([(String::new(), stats)]), source.to_owned()))
+    let but = if stopped.is_empty() { "" } else { ", but for those that a CPU quota stopped" };
+    let source = format!("/proc/PID/schedstat, fields 1 and 2, of the processes seen{but}");
+    Ok((BTreeMap::from([(String::new(), stats)]), source))
+}
+
+/// Time that some tasks waited, between two samples.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) seconds: f64,
+}
+
+/// Time that the processes which `wanted` says yes to waited in run queues. Nothing where it cannot be read.
+pub(super) fn waits_of(table: &Table<'_>, wanted: impl Fn(&Process) -> bool) -> Vec<Held> {
+    let Ok(record) = record(table) else { return Vec::new() };
+    let (begin, _) = span(record);
+    let mut waited = vec![0.0; record.times.len()];
+    for process in record.processes.iter().filter(|process| wanted(process)) {
+        add(&mut waited, changes(process, |point| Some(point.wait_ns? as f64 * 1e-9), process.first > begin));
+    }
+    let spans = record.times.iter().zip(record.times.iter().skip(1)).zip(waited.iter().skip(1));
+    spans.map(|((from, to), seconds)| Held { from: *from, to: *to, seconds: *seconds }).collect()
 }
 
 /// Adds changes to sums per interval, named by the sample that ends it. A change at no known time is spread over the

@@ -97,6 +97,9 @@ pub enum Per {
     Change(&'static [Term]),
     /// Change per what a level, itself a rate (bytes per second of a link), allows in the same time.
     Capacity(&'static [Term]),
+    /// Change of time spent waiting per that and the change of time spent running, without the waits of tasks that a CPU
+    /// quota stopped.
+    Waiting(&'static [Term]),
     /// The change itself; the window's figure is the total.
     Nothing,
     /// The level itself: no change is taken.
@@ -177,6 +180,12 @@ impl Formula {
     #[must_use]
     pub const fn of_capacity(sum: &'static [Term], capacity: &'static [Term]) -> Self {
         Self { sum, per: Per::Capacity(capacity), floor: 0.0 }
+    }
+
+    /// Time spent waiting, per time spent waiting or running.
+    #[must_use]
+    pub const fn waiting(waited: &'static [Term], ran: &'static [Term]) -> Self {
+        Self { sum: waited, per: Per::Waiting(ran), floor: 0.0 }
     }
 
     /// A level.
