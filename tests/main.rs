@@ -13,6 +13,7 @@
 )]
 
 mod cli;
+mod examples;
 mod layering;
 mod recorded;
 mod replay;

@@ -56,7 +56,8 @@ pub fn seconds(value: f64) -> String {
         s if s < 0.9995 => format!("{} ms", three_digits(value * 1e3)),
         s if s < 120.0 => format!("{} s", three_digits(value)),
         s if s < 7200.0 => format!("{:.1} min", value / 60.0),
-        _ => format!("{:.1} h", value / 3600.0),
+        s if s < 172_800.0 => format!("{:.1} h", value / 3600.0),
+        _ => format!("{:.1} days", value / 86_400.0),
     }
 }
 
@@ -106,6 +107,7 @@ mod tests {
         assert_eq!(seconds(0.46), "460 ms");
         assert_eq!(seconds(0.99999), "1.00 s");
         assert_eq!(seconds(10.02), "10.0 s");
+        assert_eq!(seconds(864_000.0), "10.0 days");
         assert_eq!(number(1234.0), "1234");
         assert_eq!(number(12345.0), "12.3 k");
     }

@@ -13,7 +13,9 @@ const SHORT_WINDOW_SECONDS: f64 = 4.5;
 /// Length of the finding's own sentence within the headline.
 const MAX_SENTENCE: usize = 180;
 /// A sentence this long is cut at its semicolon, if it has one.
-const LONG_SENTENCE: usize = 110;
+const LONG_SENTENCE: usize = 150;
+/// What stands before the semicolon is the news if it is this long.
+const ENOUGH: usize = 80;
 /// Limits that are listed; the coverage has all of them.
 const MAX_LIMITS: usize = 8;
 /// Sentences per resource that are listed as ruled out.
@@ -43,9 +45,7 @@ fn bottleneck(lead: &Finding, fired: &[&Finding]) -> String {
     if let (Kind::Errors, Some(queue)) = (lead.kind, queue) {
         named.insert((queue.resource, queue.kind));
         headline.push_str(&format!(". Bottleneck: {}", place(queue)));
-        if let Some(culprit) = &queue.culprit {
-            headline.push_str(&format!("; {}", words::culprit(culprit)));
-        }
+        headline.push_str(&behind(queue, &place(queue)));
     }
     let mut also: Vec<String> = Vec::new();
     for finding in fired {
@@ -73,13 +73,19 @@ fn in_full(finding: &Finding) -> String {
     if !sentence.is_empty() {
         text.push_str(&format!(" — {sentence}"));
     }
-    // A device that is its own culprit has been named already.
-    if let Some(culprit) = &finding.culprit
-        && !(culprit.share.is_none() && text.contains(&culprit.name))
-    {
-        text.push_str(&format!("; {}", words::culprit(culprit)));
-    }
+    let behind = behind(finding, &text);
+    text.push_str(&behind);
     text
+}
+
+/// Who is behind it, unless that is a device that `said` names already.
+fn behind(finding: &Finding, said: &str) -> String {
+    match &finding.culprit {
+        Some(culprit) if culprit.share.is_some() || !said.contains(&culprit.name) => {
+            format!("; {}", words::culprit(culprit))
+        }
+        _ => String::new(),
+    }
 }
 
 fn place(finding: &Finding) -> String {
@@ -97,13 +103,18 @@ fn first_sentence(summary: &str) -> String {
     // Of a long sentence, the first half is the news.
     if sentence.chars().count() > LONG_SENTENCE
         && let Some((news, _)) = sentence.split_once("; ")
+        && news.chars().count() > ENOUGH
     {
         sentence = news;
     }
     let mut words = String::new();
     for word in sentence.split(' ') {
         if words.chars().count() + word.chars().count() > MAX_SENTENCE {
-            words.push_str(" …");
+            // Rather a whole clause than half of the next one.
+            match words.rfind([',', ';']).filter(|at| *at > ENOUGH) {
+                Some(at) => words.truncate(at),
+                None => words.push_str(" …"),
+            }
             break;
         }
         if !words.is_empty() {
@@ -184,6 +195,7 @@ fn limits(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> V
     } else if seconds < SHORT_WINDOW_SECONDS {
         limits.push(format!("The run was only {seconds:.1} s long: short bursts weigh much in it."));
     }
+    let short = !limits.is_empty();
     let suspended: f64 = recording.windows.iter().map(|window| window.suspended_seconds).sum();
     if suspended > 0.5 {
         limits.push(format!("The machine was suspended or paused for {suspended:.1} s during the run."));
@@ -199,7 +211,7 @@ fn limits(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> V
     if !unlooked.is_empty() && !findings.is_empty() {
         limits.push(format!("This playbook does not look at {}.", listed(&unlooked, 4)));
     }
-    limits.extend(doubts(findings));
+    limits.extend(doubts(findings, short));
     for group in coverage.groups.iter().filter(|group| !group.rules.is_empty()) {
         let why = group.gap.why.trim_end_matches('.');
         let remedy = group.gap.remedy.as_ref().map(|remedy| format!(" To see it: {}.", remedy.trim_end_matches('.')));
@@ -214,10 +226,13 @@ fn limits(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> V
 }
 
 /// What speaks against trusting what fired, each reason once.
-fn doubts(findings: &[Finding]) -> Vec<String> {
+fn doubts(findings: &[Finding], short: bool) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for finding in findings.iter().filter(|f| f.status >= Status::Warning) {
-        for reason in &finding.confidence_reasons {
+        // That the window was short has been said for all of them.
+        let reasons_here =
+            finding.confidence_reasons.iter().filter(|r| !(short && r.starts_with("the window was only")));
+        for reason in reasons_here {
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, ids)) => ids.push(words::full_id(finding)),
                 None => reasons.push((reason, vec![words::full_id(finding)])),

@@ -130,8 +130,8 @@ pub(super) fn who(culprit: &Culprit) -> String {
         ("process", 0 | 1, [pid, ..]) => format!("{name} (pid {pid})"),
         ("process", count, _) if count > 1 => format!("{name} ({count} processes)"),
         ("process" | "log", ..) => name.into_owned(),
-        (kind, count, _) if count > 1 => format!("{name} ({count} × {})", visible(kind)),
-        (kind, ..) => format!("{} {name}", visible(kind)),
+        (kind, count, _) if count > 1 => format!("{name} ({count} × {})", visible(kind).replace('_', " ")),
+        (kind, ..) => format!("{} {name}", visible(kind).replace('_', " ")),
     }
 }
 
@@ -164,12 +164,29 @@ pub(super) fn deed(culprit: &Culprit) -> String {
         "process.switches.involuntary.count" => ("made", "the involuntary context switches"),
         other => ("had", other),
     };
+    let own = thing(metric);
+    let noun = if noun == metric { own.as_str() } else { noun };
     match (culprit.share.is_some(), metric.is_empty()) {
         (true, false) => format!("{verb} {amount} {noun}"),
         (true, true) => format!("had {amount} it"),
         (false, false) => format!("{verb} {amount} ({noun})"),
         (false, true) => format!("had {amount}"),
     }
+}
+
+/// What a metric counts, from its id: `network.udp.socket_drops.count` → `the UDP socket drops`.
+fn thing(metric: &str) -> String {
+    let mut parts: Vec<&str> = metric.split('.').collect();
+    if parts.len() > 2 {
+        parts.remove(0);
+        parts.pop();
+    }
+    let words = parts.iter().flat_map(|part| part.split('_')).map(|word| match word {
+        "udp" | "tcp" | "cpu" | "ip" => word.to_uppercase(),
+        "io" => "I/O".to_owned(),
+        word => word.to_owned(),
+    });
+    format!("the {}", words.collect::<Vec<_>>().join(" "))
 }
 
 /// Who and what in one phrase: `stress-ng (8 processes) used 98.0% of the CPU time`.
@@ -259,11 +276,16 @@ pub(super) fn checks(report: &Report) -> String {
 /// The headline as a title and the sentence behind it, which may be empty.
 pub(super) fn headline(report: &Report) -> (&str, String) {
     let headline = report.verdict.headline.as_str();
-    let (title, detail) = headline.split_once(" — ").unwrap_or((headline, ""));
+    let parts = headline.split_once(" — ").or_else(|| headline.split_once("; "));
+    let (title, detail) = parts.unwrap_or((headline, ""));
+    // The name of a device stays as it is.
+    let word = detail.split([' ', ',', ';']).next().unwrap_or_default();
+    let is_word = word.chars().all(char::is_alphabetic);
     let mut chars = detail.chars();
     let detail = chars.next().map(|first| {
         let end = if detail.ends_with('.') { "" } else { "." };
-        first.to_uppercase().chain(chars).chain(end.chars()).collect()
+        let first = if is_word { first.to_uppercase().collect() } else { first.to_string() };
+        format!("{first}{}{end}", chars.as_str())
     });
     (title, detail.unwrap_or_default())
 }

@@ -1,0 +1,38 @@
+//! The reports that people are shown as examples are those of this build, drawn from recorded hosts.
+//! `RDIAG_BLESS=1 cargo test examples` writes them anew.
+
+use std::collections::BTreeSet;
+
+use crate::support::{path, rdiag};
+
+/// Hosts of `tests/fixtures/hosts` that make good examples.
+const STORIES: [&str; 3] = ["memory-thrashing-5.4", "whole-host-quiet", "whole-host-short-of-cpu"];
+const FILES: [&str; 3] = ["report.html", "report.json", "report.md"];
+
+#[test]
+fn the_examples_are_what_this_build_writes() {
+    let bless = std::env::var_os("RDIAG_BLESS").is_some();
+    let folder = tempfile::tempdir().unwrap();
+    for story in STORIES {
+        let out = folder.path().join(story);
+        let root = path("tests/fixtures/hosts").join(story);
+        rdiag().args(["run", "use-method", "--root"]).arg(root).arg("--out").arg(&out).assert().success();
+        let report = std::fs::read_to_string(out.join("report.json")).unwrap();
+        crate::schema::validate("report", &serde_json::from_str(&report).unwrap());
+        let examples = path("reports/examples").join(story);
+        if bless {
+            std::fs::create_dir_all(&examples).unwrap();
+        }
+        for name in FILES {
+            let fresh = std::fs::read_to_string(out.join(name)).unwrap();
+            if bless {
+                std::fs::write(examples.join(name), &fresh).unwrap();
+            }
+            let committed = std::fs::read_to_string(examples.join(name)).unwrap_or_default();
+            assert!(committed == fresh, "{story}/{name} is stale; run RDIAG_BLESS=1 cargo test examples");
+        }
+    }
+    let folders = std::fs::read_dir(path("reports/examples")).unwrap();
+    let names: BTreeSet<String> = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names, STORIES.map(str::to_owned).into(), "a folder without its story");
+}
