@@ -1,5 +1,6 @@
 //! The reports that people are shown as examples are those of this build, drawn from recorded hosts.
-//! `RDIAG_BLESS=1 cargo test examples` writes them anew.
+//! `RDIAG_BLESS=1 cargo test examples` writes them anew; so it does after a merge that conflicts in them, whichever side
+//! was taken.
 
 use std::collections::BTreeSet;
 

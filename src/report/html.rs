@@ -1,5 +1,7 @@
 //! The report as one HTML file: no network, no script, nothing from outside.
 
+mod finding;
+mod lists;
 mod view;
 
 use minijinja::value::Serde;

@@ -1,25 +1,27 @@
 //! What the page shows, as the templates want it: strings, and nothing to compute.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
-use crate::model::quantity::{bytes, percent, seconds, with_unit};
-use crate::model::report::{Cell, GapGroup, Plot, TopRow, TopTable};
-use crate::model::{Finding, Kind, Report, Resource, Status};
-use crate::report::escape::visible_within as short;
-use crate::report::{ReportError, lesson, shown, svg, words};
+use super::finding::{FindingView, finding};
+use super::lists::{
+    ByHand, Check, GapView, Out, Step, Top, all_checks, by_hand, collectors, gap_view, not_applicable, ruled_out,
+    steps, top,
+};
+use crate::model::quantity::{bytes, seconds};
+use crate::model::report::{Cell, Plot};
+use crate::model::{Kind, Report, Resource, Status};
+use crate::report::{ReportError, shown, words};
 
 /// How much is shown. The first that keeps the page within its size is taken.
 pub(super) struct Limits {
-    findings: usize,
-    plots: usize,
-    rows: usize,
-    sentences: usize,
-    checks: usize,
-    steps: usize,
+    pub(super) findings: usize,
+    pub(super) plots: usize,
+    pub(super) rows: usize,
+    pub(super) sentences: usize,
+    pub(super) checks: usize,
+    pub(super) steps: usize,
     /// Longest lesson, in bytes.
-    lesson: usize,
+    pub(super) lesson: usize,
     /// Longest text that anybody else chose.
     pub(super) characters: usize,
 }
@@ -74,9 +76,9 @@ pub(super) struct View {
 }
 
 #[derive(Serialize)]
-struct Named {
-    name: String,
-    value: String,
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) value: String,
 }
 
 #[derive(Serialize)]
@@ -92,125 +94,6 @@ struct CellView {
     figure: String,
     note: String,
     link: Option<String>,
-}
-
-#[derive(Serialize)]
-struct FindingView {
-    /// The cell has been told about before: closed until somebody asks.
-    compact: bool,
-    class: &'static str,
-    anchor: String,
-    id: String,
-    title: String,
-    summary: String,
-    who: String,
-    deed: String,
-    pids: String,
-    labels: Vec<Named>,
-    plots: Vec<PlotView>,
-    log: Vec<String>,
-    next: Vec<crate::model::NextStep>,
-    others_name: String,
-    others: Vec<Other>,
-    more_others: String,
-    value: String,
-    held: String,
-    window: String,
-    threshold: String,
-    origin: String,
-    why: String,
-    confidence: &'static str,
-    reasons: Vec<String>,
-    verify: Vec<String>,
-    evidence: Vec<EvidenceView>,
-}
-
-#[derive(Serialize)]
-struct PlotView {
-    metric: String,
-    instance: String,
-    title: String,
-    svg: String,
-}
-
-#[derive(Serialize)]
-struct Other {
-    instance: String,
-    value: String,
-    summary: String,
-}
-
-#[derive(Serialize)]
-struct EvidenceView {
-    metric: String,
-    instance: String,
-    help: String,
-    mean: String,
-    max: String,
-    total: String,
-    source: String,
-}
-
-#[derive(Serialize)]
-struct Out {
-    name: &'static str,
-    complete: bool,
-    sentences: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct GapView {
-    why: String,
-    rules: String,
-    metrics: String,
-    remedy: String,
-}
-
-#[derive(Serialize)]
-struct Top {
-    title: String,
-    rows: Vec<TopRowView>,
-    others: String,
-    others_name: String,
-}
-
-#[derive(Serialize)]
-struct TopRowView {
-    name: String,
-    pid: String,
-    command: String,
-    cgroup: String,
-    value: String,
-    share: String,
-    width: String,
-}
-
-#[derive(Serialize)]
-struct Step {
-    question: String,
-    class: &'static str,
-    word: &'static str,
-    answer: String,
-    when: String,
-    teach: String,
-    rules: String,
-}
-
-#[derive(Serialize)]
-struct Check {
-    id: String,
-    title: String,
-    class: &'static str,
-    word: &'static str,
-    count: String,
-    value: String,
-    threshold: String,
-}
-
-#[derive(Serialize)]
-struct ByHand {
-    manual: String,
-    metrics: String,
 }
 
 impl View {
@@ -261,7 +144,7 @@ impl View {
     }
 }
 
-fn more(all: usize, shown: usize, text: &str) -> String {
+pub(super) fn more(all: usize, shown: usize, text: &str) -> String {
     if all > shown { format!("{} {text}", all - shown) } else { String::new() }
 }
 
@@ -323,7 +206,7 @@ fn matrix(report: &Report, groups: &[shown::Group<'_>]) -> Vec<Row> {
     report.matrix.iter().take(Resource::ALL.len()).map(row).collect()
 }
 
-fn anchor(at: usize) -> String {
+pub(super) fn anchor(at: usize) -> String {
     format!("finding-{}", at + 1)
 }
 
@@ -338,212 +221,4 @@ fn findings_lead(groups: &[shown::Group<'_>]) -> String {
         return "No rule fired.".into();
     }
     format!("{}. In order of what to look at first.", named.join(", "))
-}
-
-fn finding(
-    report: &Report,
-    groups: &[shown::Group<'_>],
-    at: usize,
-    plots: &mut Vec<&Plot>,
-    limits: &Limits,
-) -> Result<Option<FindingView>, ReportError> {
-    let Some(group) = groups.get(at) else { return Ok(None) };
-    let finding = group.lead;
-    let lead = shown::lead_of_cell(groups, at);
-    let culprit = finding.culprit.as_ref();
-    let mut drawn = Vec::new();
-    // A curve that several findings cite is drawn once.
-    for plot in plots.extract_if(.., |plot| cites(finding, plot)) {
-        drawn.push(PlotView {
-            metric: plot.metric.clone(),
-            instance: plot.instance.clone().unwrap_or_default(),
-            title: plot.title.clone(),
-            svg: svg::curve(plot)?,
-        });
-    }
-    Ok(Some(FindingView {
-        compact: lead.is_some() || finding.status == Status::Info,
-        class: finding.status.word(),
-        anchor: anchor(at),
-        id: words::full_id(finding),
-        title: finding.title.clone(),
-        summary: finding.summary.clone(),
-        who: culprit.map(words::who).unwrap_or_default(),
-        deed: culprit.map(words::deed).unwrap_or_default(),
-        pids: culprit
-            .filter(|culprit| culprit.pids.len() > 1)
-            .map(|culprit| culprit.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
-            .unwrap_or_default(),
-        labels: culprit.map(|culprit| labels(&culprit.labels)).unwrap_or_default(),
-        plots: drawn,
-        log: finding.log.iter().take(limits.rows).cloned().collect(),
-        next: finding.next.iter().take(limits.rows).cloned().collect(),
-        others_name: format!("{} of the same", words::plural(group.others.len(), "more", "more")),
-        others: group
-            .others
-            .iter()
-            .take(limits.rows)
-            .map(|other| Other {
-                instance: other.instance.as_deref().map(words::instance).unwrap_or_default(),
-                value: words::value(other),
-                summary: other.summary.clone(),
-            })
-            .collect(),
-        more_others: more(group.others.len(), limits.rows, "more are in the JSON report."),
-        value: words::value(finding),
-        held: words::held(finding).unwrap_or_default(),
-        window: seconds(finding.window_seconds),
-        threshold: words::threshold(finding),
-        origin: finding.threshold.origin.clone(),
-        why: finding.why.clone(),
-        confidence: words::confidence(finding.confidence),
-        reasons: finding.confidence_reasons.iter().take(limits.rows).cloned().collect(),
-        verify: finding.verify.lines().take(limits.rows).map(str::to_owned).collect(),
-        evidence: evidence(report, finding, limits),
-    }))
-}
-
-fn cites(finding: &Finding, plot: &Plot) -> bool {
-    finding.evidence.iter().any(|evidence| {
-        evidence.metric == plot.metric && evidence.instance == plot.instance && evidence.window == plot.window
-    })
-}
-
-fn labels(labels: &BTreeMap<String, String>) -> Vec<Named> {
-    let named = labels.iter().take(6);
-    let shown = |name: &str| match name {
-        "command" => "Command".to_owned(),
-        "cgroup" => "Control group".to_owned(),
-        "uid" => "User id".to_owned(),
-        other => other.to_owned(),
-    };
-    named.map(|(name, value)| Named { name: shown(name), value: short(value, 300).into_owned() }).collect()
-}
-
-fn evidence(report: &Report, finding: &Finding, limits: &Limits) -> Vec<EvidenceView> {
-    let view = |evidence: &crate::model::Evidence| {
-        let note = report.metrics.get(&evidence.metric);
-        let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
-        EvidenceView {
-            metric: evidence.metric.clone(),
-            instance: evidence.instance.clone().unwrap_or_default(),
-            help: note.map(|note| note.help.clone()).unwrap_or_default(),
-            mean: figure(evidence.mean),
-            max: figure(evidence.max),
-            total: if note.is_some_and(|note| note.sums) { figure(evidence.total) } else { String::new() },
-            source: evidence.source.clone(),
-        }
-    };
-    finding.evidence.iter().take(limits.rows).map(view).collect()
-}
-
-fn ruled_out(report: &Report, limits: &Limits) -> Vec<Out> {
-    let out = |cleared: &crate::model::report::RuledOut| {
-        let mut sentences: Vec<String> = cleared.sentences.iter().take(limits.sentences).cloned().collect();
-        let left = cleared.sentences.len().saturating_sub(limits.sentences);
-        if left > 0 {
-            sentences.push(format!("{left} more, in the JSON report."));
-        }
-        Out { name: words::resource(cleared.resource), complete: cleared.complete, sentences }
-    };
-    report.ruled_out.iter().take(Resource::ALL.len()).map(out).collect()
-}
-
-fn gap_view(group: &GapGroup, limits: &Limits) -> GapView {
-    GapView {
-        why: group.gap.why.clone(),
-        rules: words::some(&group.rules, limits.rows),
-        metrics: words::some(&group.metrics, limits.rows),
-        remedy: group.gap.remedy.clone().unwrap_or_default(),
-    }
-}
-
-fn not_applicable(report: &Report, limits: &Limits) -> Vec<GapView> {
-    let mut by_why: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for gap in &report.coverage.not_applicable {
-        by_why.entry(&gap.gap.why).or_default().push(gap.id.clone());
-    }
-    let view = |(why, ids): (&str, Vec<String>)| GapView {
-        why: why.to_owned(),
-        rules: String::new(),
-        metrics: words::some(&ids, limits.rows),
-        remedy: String::new(),
-    };
-    by_why.into_iter().take(limits.rows * 2).map(view).collect()
-}
-
-fn top(table: &TopTable, limits: &Limits) -> Top {
-    let label = |row: &TopRow, name: &str| row.labels.get(name).cloned().unwrap_or_default();
-    let command = |row: &TopRow| {
-        // The name alone, again, tells nothing.
-        let command = label(row, "command");
-        if command == row.name { String::new() } else { short(&command, 110).into_owned() }
-    };
-    let rows = table.rows.iter().take(limits.rows).map(|row| TopRowView {
-        name: row.name.clone(),
-        pid: label(row, "pid"),
-        command: command(row),
-        cgroup: short(&label(row, "cgroup"), 110).into_owned(),
-        value: with_unit(row.value, table.unit),
-        share: percent(row.share),
-        width: format!("{:.1}", (row.share * 100.0).clamp(0.0, 100.0)),
-    });
-    Top {
-        title: table.title.clone(),
-        rows: rows.collect(),
-        others: if table.others_count > 0 { with_unit(table.others, table.unit) } else { String::new() },
-        others_name: words::plural(table.others_count, "other", "others"),
-    }
-}
-
-fn steps(report: &Report, limits: &Limits) -> Vec<Step> {
-    let step = |step: &crate::model::report::StepOutcome| Step {
-        question: step.question.clone(),
-        class: step.status.word(),
-        word: if step.window.is_none() { "not run" } else { step.status.word() },
-        answer: step.answer.clone(),
-        when: step.when.clone().unwrap_or_default(),
-        teach: lesson::html(&step.teach, limits.lesson),
-        rules: words::some(&step.rules, limits.rows),
-    };
-    report.steps.iter().take(limits.steps).map(step).collect()
-}
-
-/// One line per rule, for its worst instance.
-fn all_checks(report: &Report, limits: &Limits) -> (Vec<Check>, String) {
-    let mut counts: BTreeMap<&str, (usize, &Finding)> = BTreeMap::new();
-    for finding in &report.findings {
-        counts.entry(&finding.id).or_insert((0, finding)).0 += 1;
-    }
-    let mut rules: Vec<(usize, &Finding)> = counts.into_values().collect();
-    rules.sort_by_key(|(_, finding)| (finding.resource, finding.kind));
-    let check = |(count, finding): &(usize, &Finding)| Check {
-        id: finding.id.clone(),
-        title: finding.title.clone(),
-        class: finding.status.word(),
-        word: if finding.status == Status::Skipped { "n/a" } else { finding.status.word() },
-        count: if *count > 1 { format!("worst of {count}") } else { String::new() },
-        value: words::value(finding),
-        threshold: words::threshold(finding),
-    };
-    let checks = rules.iter().take(limits.checks).map(check).collect();
-    (checks, more(rules.len(), limits.checks, "more rules are in the JSON report."))
-}
-
-fn by_hand(report: &Report, limits: &Limits) -> Vec<ByHand> {
-    let mut commands: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (id, note) in report.metrics.iter().filter(|(_, note)| !note.manual.is_empty()) {
-        commands.entry(&note.manual).or_default().push(id.clone());
-    }
-    let view = |(manual, ids): (&str, Vec<String>)| ByHand {
-        manual: manual.to_owned(),
-        metrics: words::some(&ids, limits.rows),
-    };
-    commands.into_iter().take(limits.checks).map(view).collect()
-}
-
-fn collectors(report: &Report) -> Vec<Named> {
-    let mut times: Vec<(&String, f64)> = report.overhead.collectors.iter().map(|(id, time)| (id, *time)).collect();
-    times.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-    times.into_iter().take(12).map(|(id, time)| Named { name: id.clone(), value: seconds(time) }).collect()
 }

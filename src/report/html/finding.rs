@@ -1,0 +1,166 @@
+//! A finding as the page shows it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::view::{Limits, Named, anchor, more};
+use crate::model::quantity::{seconds, with_unit};
+use crate::model::report::Plot;
+use crate::model::{Finding, Report, Status};
+use crate::report::escape::visible_within as short;
+use crate::report::{ReportError, shown, svg, words};
+
+#[derive(Serialize)]
+pub(super) struct FindingView {
+    /// The cell has been told about before: closed until somebody asks.
+    compact: bool,
+    class: &'static str,
+    anchor: String,
+    id: String,
+    title: String,
+    summary: String,
+    who: String,
+    deed: String,
+    pids: String,
+    labels: Vec<Named>,
+    plots: Vec<PlotView>,
+    log: Vec<String>,
+    next: Vec<crate::model::NextStep>,
+    others_name: String,
+    others: Vec<Other>,
+    more_others: String,
+    value: String,
+    held: String,
+    window: String,
+    threshold: String,
+    origin: String,
+    why: String,
+    confidence: &'static str,
+    reasons: Vec<String>,
+    verify: Vec<String>,
+    evidence: Vec<EvidenceView>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PlotView {
+    metric: String,
+    instance: String,
+    title: String,
+    svg: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct Other {
+    instance: String,
+    value: String,
+    summary: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct EvidenceView {
+    metric: String,
+    instance: String,
+    help: String,
+    mean: String,
+    max: String,
+    total: String,
+    source: String,
+}
+
+pub(super) fn finding(
+    report: &Report,
+    groups: &[shown::Group<'_>],
+    at: usize,
+    plots: &mut Vec<&Plot>,
+    limits: &Limits,
+) -> Result<Option<FindingView>, ReportError> {
+    let Some(group) = groups.get(at) else { return Ok(None) };
+    let finding = group.lead;
+    let lead = shown::lead_of_cell(groups, at);
+    let culprit = finding.culprit.as_ref();
+    let mut drawn = Vec::new();
+    // A curve that several findings cite is drawn once.
+    for plot in plots.extract_if(.., |plot| cites(finding, plot)) {
+        drawn.push(PlotView {
+            metric: plot.metric.clone(),
+            instance: plot.instance.clone().unwrap_or_default(),
+            title: plot.title.clone(),
+            svg: svg::curve(plot)?,
+        });
+    }
+    Ok(Some(FindingView {
+        compact: lead.is_some() || finding.status == Status::Info,
+        class: finding.status.word(),
+        anchor: anchor(at),
+        id: words::full_id(finding),
+        title: finding.title.clone(),
+        summary: finding.summary.clone(),
+        who: culprit.map(words::who).unwrap_or_default(),
+        deed: culprit.map(words::deed).unwrap_or_default(),
+        pids: culprit
+            .filter(|culprit| culprit.pids.len() > 1)
+            .map(|culprit| culprit.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+            .unwrap_or_default(),
+        labels: culprit.map(|culprit| labels(&culprit.labels)).unwrap_or_default(),
+        plots: drawn,
+        log: finding.log.iter().take(limits.rows).cloned().collect(),
+        next: finding.next.iter().take(limits.rows).cloned().collect(),
+        others_name: format!("{} of the same", words::plural(group.others.len(), "more", "more")),
+        others: group
+            .others
+            .iter()
+            .take(limits.rows)
+            .map(|other| Other {
+                instance: other.instance.as_deref().map(words::instance).unwrap_or_default(),
+                value: words::value(other),
+                summary: other.summary.clone(),
+            })
+            .collect(),
+        more_others: more(group.others.len(), limits.rows, "more are in the JSON report."),
+        value: words::value(finding),
+        held: words::held(finding).unwrap_or_default(),
+        window: seconds(finding.window_seconds),
+        threshold: words::threshold(finding),
+        origin: finding.threshold.origin.clone(),
+        why: finding.why.clone(),
+        confidence: words::confidence(finding.confidence),
+        reasons: finding.confidence_reasons.iter().take(limits.rows).cloned().collect(),
+        verify: finding.verify.lines().take(limits.rows).map(str::to_owned).collect(),
+        evidence: evidence(report, finding, limits),
+    }))
+}
+
+fn cites(finding: &Finding, plot: &Plot) -> bool {
+    finding.evidence.iter().any(|evidence| {
+        evidence.metric == plot.metric && evidence.instance == plot.instance && evidence.window == plot.window
+    })
+}
+
+fn labels(labels: &BTreeMap<String, String>) -> Vec<Named> {
+    let named = labels.iter().take(6);
+    let shown = |name: &str| match name {
+        "command" => "Command".to_owned(),
+        "cgroup" => "Control group".to_owned(),
+        "uid" => "User id".to_owned(),
+        other => other.to_owned(),
+    };
+    named.map(|(name, value)| Named { name: shown(name), value: short(value, 300).into_owned() }).collect()
+}
+
+fn evidence(report: &Report, finding: &Finding, limits: &Limits) -> Vec<EvidenceView> {
+    let view = |evidence: &crate::model::Evidence| {
+        let note = report.metrics.get(&evidence.metric);
+        let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
+        EvidenceView {
+            metric: evidence.metric.clone(),
+            instance: evidence.instance.clone().unwrap_or_default(),
+            help: note.map(|note| note.help.clone()).unwrap_or_default(),
+            mean: figure(evidence.mean),
+            max: figure(evidence.max),
+            total: if note.is_some_and(|note| note.sums) { figure(evidence.total) } else { String::new() },
+            source: evidence.source.clone(),
+        }
+    };
+    finding.evidence.iter().take(limits.rows).map(view).collect()
+}
