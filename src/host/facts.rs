@@ -108,6 +108,18 @@ fn container(host: &Host) -> Option<String> {
     if host.exists("run/.containerenv") {
         return Some("/run/.containerenv exists".into());
     }
+    if let Ok(kind) = host.read_line("run/systemd/container") {
+        return Some(format!("/run/systemd/container says {}", kind.chars().take(40).collect::<String>()));
+    }
+    // The root of the unified tree has no type; what stands in its place here is a group below it.
+    if host.exists("sys/fs/cgroup/cgroup.type") {
+        return Some("a namespace hides the control groups above this one".into());
+    }
+    // With lxcfs, files such as /proc/meminfo and /proc/stat show the container's share and not the host's.
+    let mounts = host.read("proc/self/mountinfo").unwrap_or_default();
+    if mounts.lines().any(|line| line.contains(" - fuse.lxcfs ") && line.contains(" /proc/")) {
+        return Some("lxcfs stands in for files of /proc, which show the container".into());
+    }
     let status = host.read("proc/self/status").unwrap_or_default();
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     (ids.split_whitespace().count() > 1).then(|| "rdiag runs in a nested PID namespace".into())
@@ -115,7 +127,31 @@ fn container(host: &Host) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::count_list;
+    use super::{container, count_list};
+    use crate::host::{Host, HostSpec};
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test's own tree")]
+    fn a_container_is_known_by_any_of_its_signs() {
+        let lxcfs = "90 23 0:50 /proc/meminfo /proc/meminfo rw - fuse.lxcfs lxcfs rw\n";
+        let signs = [
+            ("run/systemd/container", "lxc\n", Some("says lxc")),
+            ("sys/fs/cgroup/cgroup.type", "domain\n", Some("a namespace hides")),
+            ("proc/self/mountinfo", lxcfs, Some("lxcfs stands in")),
+            ("proc/self/mountinfo", "90 23 0:50 / /var/lib/lxcfs rw - fuse.lxcfs lxcfs rw\n", None),
+        ];
+        for (path, text, expected) in signs {
+            let root = tempfile::tempdir().unwrap();
+            let place = root.path().join("t0").join(path);
+            std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+            std::fs::write(place, text).unwrap();
+            let found = container(&Host::recorded(root.path(), HostSpec { times: vec![0.0], ..HostSpec::default() }));
+            match expected {
+                Some(words) => assert!(found.as_ref().is_some_and(|how| how.contains(words)), "{found:?}"),
+                None => assert_eq!(found, None, "a host that offers it to its containers"),
+            }
+        }
+    }
 
     #[test]
     fn cpu_lists_are_counted_and_garbage_is_refused() {
