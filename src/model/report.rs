@@ -111,6 +111,8 @@ pub struct Cell {
     pub findings: usize,
     /// How many of them could not be measured.
     pub unknown: usize,
+    /// How many of them could be judged: ok, or fired.
+    pub judged: usize,
 }
 
 /// What became of a step.

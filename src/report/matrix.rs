@@ -34,6 +34,7 @@ fn cell(findings: &[Finding], resource: Resource, kind: Kind) -> Cell {
             .map(|finding| finding.summary.clone()),
         findings: of().count(),
         unknown: of().filter(|finding| finding.status == Status::Unknown).count(),
+        judged: of().filter(|finding| finding.status == Status::Ok || finding.status.fired()).count(),
     }
 }
 

@@ -84,10 +84,11 @@ fn cell_value(cell: &Cell) -> String {
     }
 }
 
-/// What stands beside the word of a cell: the figure, or how much of the cell is unknown.
+/// What stands beside the word of a cell: the figure; of an unknown one, how many of its checks were made. None of them
+/// fired, or the cell would not be unknown.
 pub(super) fn cell_figure(cell: &Cell) -> String {
     match cell.status {
-        Some(Status::Unknown) if cell.unknown < cell.findings => format!("{} of {}", cell.unknown, cell.findings),
+        Some(Status::Unknown) if cell.judged > 0 => format!("{} of {} ok", cell.judged, cell.judged + cell.unknown),
         _ => cell_value(cell),
     }
 }
@@ -278,9 +279,9 @@ pub(super) fn headline(report: &Report) -> (&str, String) {
     let headline = report.verdict.headline.as_str();
     let parts = headline.split_once(" — ").or_else(|| headline.split_once("; "));
     let (title, detail) = parts.unwrap_or((headline, ""));
-    // The name of a device stays as it is.
+    // The name of a device, with which a finding's own sentence begins, stays as it is.
     let word = detail.split([' ', ',', ';']).next().unwrap_or_default();
-    let is_word = word.chars().all(char::is_alphabetic);
+    let is_word = !report.findings.first().is_some_and(|finding| finding.summary.trim_start().starts_with(word));
     let mut chars = detail.chars();
     let detail = chars.next().map(|first| {
         let end = if detail.ends_with('.') { "" } else { "." };

@@ -191,10 +191,7 @@ fn matrix(report: &Report, groups: &[shown::Group<'_>]) -> Vec<Row> {
         CellView {
             word: words::cell_word(cell),
             class: class(cell.status),
-            figure: match (words::cell_figure(cell), cell.status) {
-                (figure, Some(Status::Unknown)) if !figure.is_empty() => format!("{figure} checks"),
-                (figure, _) => figure,
-            },
+            figure: words::cell_figure(cell),
             note: cell.note.clone().unwrap_or_default(),
             link: link.map(anchor),
         }
