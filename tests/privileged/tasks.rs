@@ -43,7 +43,7 @@ fn a_thread_that_fills_one_cpu_is_found_in_the_second_window() {
     if std::thread::available_parallelism().unwrap().get() < 2 {
         return;
     }
-    let load = Load::start(1, "timeout", &["30", "sh", "-c", "while :; do :; done"]);
+    let load = Load::start(1, "sh", &["-c", "while :; do :; done"]);
     let report = live_report(6);
     let all = findings(&report, "cpu.utilization.single_thread");
     let fired: Vec<_> = all.iter().filter(|finding| finding["status"] == "warning").collect();
@@ -58,7 +58,7 @@ fn a_thread_that_fills_one_cpu_is_found_in_the_second_window() {
 #[ignore = "needs: a quiet machine"]
 fn a_storm_of_forks_is_only_worth_knowing() {
     let _alone = alone();
-    let _load = Load::start(1, "timeout", &["30", "sh", "-c", "while :; do (:); done"]);
+    let _load = Load::start(1, "sh", &["-c", "while :; do (:); done"]);
     let report = live_report(4);
     let forks = finding(&report, "tasks.saturation.forks", None);
     let rate = forks["value"].as_f64().unwrap();
