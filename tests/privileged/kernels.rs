@@ -110,3 +110,28 @@ fn vm_four_loops_for_each_cpu_are_a_critical_saturation_by_the_kernels_own_count
     assert_eq!(wait["source"], "schedstat.run, schedstat.wait");
     assert_eq!(report_fired(&report, &["cpu.", CLOCK]), "", "false alarms");
 }
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree"]
+fn vm_what_happens_in_a_group_below_is_put_down_to_the_group_with_the_limit() {
+    let _alone = alone();
+    if !has(&[Need::Root, V2, Need::Tool("python3")]) {
+        return;
+    }
+    // Before Linux 6.11 a refused fork was counted in the group below, since then in the one with the limit.
+    let limits = [("pids.max", "12"), ("memory.max", "67108864"), ("cgroup.subtree_control", "+pids +memory")];
+    let above = Group::new("rdiag-above", &limits);
+    let below = Group::new("rdiag-above/below", &[]);
+    let script = "sleep 3; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do sleep 20 & done; wait";
+    let kill = "import time\ntime.sleep(4)\nx = bytearray(200 << 20)";
+    let forks = Load::start(1, "bash", &["-c", script]);
+    let victim = Load::start(1, "python3", &["-c", kill]);
+    below.add(&forks.pids());
+    below.add(&victim.pids());
+    let report = live_report(8);
+    for id in ["cgroup.errors.pids", "cgroup.errors.oom"] {
+        let found = finding(&report, id, Some("/rdiag-above"));
+        assert_eq!(found["status"], "critical", "{found:#}");
+    }
+    drop((forks, victim, below, above));
+}
