@@ -135,3 +135,27 @@ fn vm_what_happens_in_a_group_below_is_put_down_to_the_group_with_the_limit() {
     }
     drop((forks, victim, below, above));
 }
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree"]
+fn vm_a_group_that_grows_beyond_memory_high_stalls_and_nobody_is_killed() {
+    let _alone = alone();
+    if !has(&[Need::Root, V2, Need::Tool("python3")]) {
+        return;
+    }
+    let group = Group::new("rdiag-high", &[("memory.high", "33554432")]);
+    let grow = "import time\nx = []\nwhile True:\n    x.append(bytearray(1 << 18))\n    time.sleep(0.01)";
+    let load = Load::start(1, "python3", &["-c", grow]);
+    group.add(&load.pids());
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let report = live_report(6);
+    let found = finding(&report, "cgroup.saturation.memory", Some("/rdiag-high"));
+    if found["unavailable"]["reason"] == "absent" {
+        println!("SKIPPED: this kernel keeps no stall times");
+    } else {
+        assert_eq!(found["status"], "critical", "{found:#}");
+        assert!(found["summary"].as_str().unwrap().contains("memory.high slowed it down"), "{found:#}");
+    }
+    assert_eq!(finding(&report, "cgroup.errors.oom", Some("/rdiag-high"))["status"], "ok");
+    drop((load, group));
+}
