@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::worker::{Done, Job, Lost, Task, Worker};
+use super::worker::{Done, Job, Task, Worker};
 use crate::collectors::{Cadence, Collect, CollectorDef, Sink};
 use crate::host::SharedHost;
 use crate::model::{CollectorRecord, Reason, Unavailable, Window};
@@ -26,10 +26,10 @@ pub(super) struct WindowSpec {
 struct Slot {
     def: &'static CollectorDef,
     sink: Sink,
-    /// With the worker while a sample is late.
+    /// With the worker while a sample is taken; for good if the collector failed.
     state: Option<Box<dyn Collect>>,
-    late: Option<Worker>,
-    dead: bool,
+    /// Left behind on a source that hangs.
+    late: bool,
     took: f64,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn window(
         Recorder { host, worker: Worker::start(host)?, slots: Vec::new(), began: 0.0, interval: spec.interval };
     for def in &spec.collectors {
         let sink = Sink::new(def.series);
-        recorder.slots.push(Slot { def, sink, state: Some((def.start)(host)), late: None, dead: false, took: 0.0 });
+        recorder.slots.push(Slot { def, sink, state: Some((def.start)(host)), late: false, took: 0.0 });
     }
     host.wait(0.0, 0, &AtomicBool::new(false));
     let began = host.now();
@@ -85,7 +85,7 @@ pub(super) fn window(
         recorder.sample(|_| true)?;
     }
     let seconds = host.now() - began;
-    recorder.finish()?;
+    recorder.ask(Task::Finish, |_| true)?;
     let mut costs = Costs::new();
     let mut collectors = BTreeMap::new();
     for slot in recorder.slots {
@@ -123,9 +123,27 @@ struct Recorder<'h> {
 impl Recorder<'_> {
     /// One sample of every collector with such a cadence.
     fn sample(&mut self, wanted: impl Fn(Cadence) -> bool) -> std::io::Result<()> {
-        for at in 0..self.slots.len() {
-            if self.slots.get(at).is_some_and(|slot| wanted(slot.def.cadence)) {
-                self.ask(at, Task::Sample)?;
+        self.ask(Task::Sample, wanted)
+    }
+
+    /// Hands a task to every collector with such a cadence, and waits until all of them are back or given up.
+    fn ask(&mut self, task: Task, wanted: impl Fn(Cadence) -> bool) -> std::io::Result<()> {
+        let mut jobs = Vec::new();
+        for (index, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| wanted(slot.def.cadence)) {
+            match slot.state.take() {
+                Some(state) => jobs.push(Job { slot: index, state, sink: slot.sink.clone(), task }),
+                None if slot.late => slot.sink.with_record(|record| record.missed += 1),
+                None => {}
+            }
+        }
+        let mut awaited = jobs.len();
+        self.worker.submit(jobs);
+        while awaited > 0 {
+            if let Some(done) = self.worker.next(PATIENCE) {
+                awaited -= usize::from(self.settle(done));
+            } else if let Some(stuck) = self.worker.leave_behind()? {
+                self.give_up(stuck);
+                awaited -= 1;
             }
         }
         Ok(())
@@ -133,7 +151,7 @@ impl Recorder<'_> {
 
     /// The extra readings of levels between this tick and the next; `false` when the run is to stop.
     fn gauges(&mut self, tick: usize, stop: &AtomicBool) -> std::io::Result<bool> {
-        let any = self.slots.iter().any(|slot| slot.def.cadence == Cadence::Gauge && !slot.dead);
+        let any = self.slots.iter().any(|slot| slot.def.cadence == Cadence::Gauge);
         if self.host.is_recorded() || !any {
             return Ok(true);
         }
@@ -155,74 +173,39 @@ impl Recorder<'_> {
         }
     }
 
-    fn finish(&mut self) -> std::io::Result<()> {
-        for at in 0..self.slots.len() {
-            self.ask(at, Task::Finish)?;
-        }
-        Ok(())
+    /// Notes that a source did not answer; what came before stays.
+    fn give_up(&mut self, stuck: usize) {
+        let Some(slot) = self.slots.get_mut(stuck) else { return };
+        slot.late = true;
+        let why = format!("{} did not answer within {} s", slot.def.id, PATIENCE.as_secs());
+        slot.sink.with_record(|record| {
+            record.unavailable = Some(Unavailable::new(Reason::Hung, why));
+            // Each series must have one value for each time.
+            let samples = record.times.len();
+            record.series.iter_mut().for_each(|series| series.values.truncate(samples));
+        });
     }
 
-    fn ask(&mut self, at: usize, task: Task) -> std::io::Result<()> {
-        let Some(slot) = self.slots.get_mut(at) else { return Ok(()) };
-        let outcome = match (slot.late.take(), slot.state.take()) {
-            (Some(worker), _) => {
-                let outcome = worker.wait(Duration::ZERO);
-                if outcome.as_ref().err() == Some(&Lost::Late) {
-                    slot.late = Some(worker);
-                    slot.sink.with_record(|record| record.missed += 1);
-                    return Ok(());
-                }
-                outcome
-            }
-            (None, Some(state)) if !slot.dead => {
-                self.worker.run(Job { state, sink: slot.sink.clone(), task }, PATIENCE)
-            }
-            _ => return Ok(()),
-        };
-        match outcome {
-            Ok(done) => settle(slot, done, task, self.began, self.interval),
-            Err(lost) => {
-                let stuck = std::mem::replace(&mut self.worker, Worker::start(self.host)?);
-                let gap = match lost {
-                    Lost::Late => {
-                        slot.late = Some(stuck);
-                        let why = format!("{} did not answer within {} s", slot.def.id, PATIENCE.as_secs());
-                        Unavailable::new(Reason::Hung, why)
-                    }
-                    Lost::Crashed => {
-                        slot.dead = true;
-                        let why = format!("{} failed on what it read; this is a defect of rdiag", slot.def.id);
-                        Unavailable::new(Reason::Malformed, why).with_remedy("please report it with the recording")
-                    }
-                };
-                slot.sink.with_record(|record| {
-                    record.unavailable = Some(gap);
-                    // What came before stays; each series must have one value per time.
-                    let samples = record.times.len();
-                    record.series.iter_mut().for_each(|series| series.values.truncate(samples));
-                });
-            }
+    /// Takes a collector back and enters what it read; `false` if it had been given up before.
+    fn settle(&mut self, done: Done) -> bool {
+        let Some(slot) = self.slots.get_mut(done.slot) else { return true };
+        let took = (done.ended - done.began).max(0.0);
+        let was_awaited = !std::mem::take(&mut slot.late);
+        slot.took += took;
+        slot.state = done.state;
+        if done.task == Task::Finish {
+            return was_awaited;
         }
-        Ok(())
+        let middle = f64::midpoint(done.began, done.ended) - self.began;
+        slot.sink.end_sample(middle, took > 0.05 * self.interval);
+        let result = done.result;
+        slot.sink.with_record(|record: &mut CollectorRecord| match result {
+            Ok(()) if record.unavailable.as_ref().is_some_and(|gap| gap.reason == Reason::Hung) => {
+                record.unavailable = None;
+            }
+            Ok(()) => {}
+            Err(gap) => record.unavailable = Some(gap),
+        });
+        was_awaited
     }
-}
-
-/// Takes a collector back and enters what it read.
-fn settle(slot: &mut Slot, done: Done, task: Task, began: f64, interval: f64) {
-    let took = (done.ended - done.began).max(0.0);
-    slot.took += took;
-    slot.state = Some(done.state);
-    if task == Task::Finish {
-        return;
-    }
-    let middle = f64::midpoint(done.began, done.ended) - began;
-    slot.sink.end_sample(middle, took > 0.05 * interval);
-    let result = done.result;
-    slot.sink.with_record(|record: &mut CollectorRecord| match result {
-        Ok(()) if record.unavailable.as_ref().is_some_and(|gap| gap.reason == Reason::Hung) => {
-            record.unavailable = None
-        }
-        Ok(()) => {}
-        Err(gap) => record.unavailable = Some(gap),
-    });
 }

@@ -23,11 +23,11 @@ pub fn survey(host: &SharedHost) -> io::Result<Vec<Surveyed>> {
     for def in collectors::ALL {
         let sink = Sink::new(def.series);
         let worker = Worker::start(host)?;
-        let job = Job { state: (def.start)(host), sink: sink.clone(), task: Task::Sample };
+        worker.submit([Job { slot: 0, state: (def.start)(host), sink: sink.clone(), task: Task::Sample }]);
         let mut gaps = Vec::new();
-        match worker.run(job, Duration::from_secs(3)) {
-            Ok(done) => gaps.extend(done.result.err().map(|gap| (def.id.to_owned(), gap))),
-            Err(_) => gaps.push((def.id.to_owned(), Unavailable::new(Reason::Hung, "it did not answer within 3 s"))),
+        match worker.next(Duration::from_secs(3)) {
+            Some(done) => gaps.extend(done.result.err().map(|gap| (def.id.to_owned(), gap))),
+            None => gaps.push((def.id.to_owned(), Unavailable::new(Reason::Hung, "it did not answer within 3 s"))),
         }
         let told: BTreeMap<String, Unavailable> = sink.with_record(|record| record.gaps.clone());
         gaps.extend(told);
