@@ -159,7 +159,8 @@ fn work(host: &SharedHost, job: Job) -> Done {
     let (state, result) = match outcome {
         Ok(result) => (Some(state), result),
         Err(_) => {
-            let gap = Unavailable::new(Reason::Malformed, "its collector failed on what it read; this is a defect of rdiag");
+            let gap =
+                Unavailable::new(Reason::Malformed, "its collector failed on what it read; this is a defect of rdiag");
             (None, Err(gap.with_remedy("please report it with the recording")))
         }
     };
