@@ -124,7 +124,7 @@ impl Host {
         text.parse().map_err(|_| SourceError::malformed(path, format!("{:?} is not a whole number", short(&text))))
     }
 
-    /// Reads a whole file as bytes; at most [`MAX_FILE_BYTES`].
+    /// Reads a whole file as bytes; at most 16 MiB.
     pub fn read_bytes(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         use std::io::Read as _;
         let file = self.open(path)?;
