@@ -167,3 +167,18 @@ fn an_interrupted_run_reports_what_it_has() {
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("report.json")).unwrap()).unwrap();
     assert_eq!(report["window"]["interrupted"], true);
 }
+
+#[test]
+fn the_readme_shows_real_output() {
+    let root = path("tests/fixtures/hosts/whole-host-short-of-cpu");
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = rdiag();
+    run.args(["run", "use-method", "--no-guided", "--out"]).arg(folder.path().join("out")).arg("--root").arg(root);
+    let output = text(&run.env("LANG", "C.UTF-8").output().unwrap().stdout);
+    let readme = std::fs::read_to_string(path("README.md")).unwrap();
+    let example = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let shown: Vec<&str> = output.lines().map(str::trim_end).collect();
+    for line in example.lines() {
+        assert!(shown.contains(&line), "the README shows a line that rdiag does not print: {line:?}\n{output}");
+    }
+}
