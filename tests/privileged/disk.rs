@@ -33,7 +33,8 @@ impl TestFile {
     fn read(&self, more: &[&str]) -> Load {
         let arguments = self.arguments();
         let mut all: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        all.extend(["--rw=randread", "--bs=4k", "--time_based", "--runtime=12"]);
+        // As threads: job processes make sessions of their own, and would outlive the test.
+        all.extend(["--rw=randread", "--bs=4k", "--time_based", "--runtime=12", "--thread"]);
         all.extend(more);
         let load = Load::start(1, "fio", &all);
         // It begins with reading its own options, checking the file and starting its workers.
