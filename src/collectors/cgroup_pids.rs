@@ -30,50 +30,11 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::counter("cgroup_pids.identity", RawUnit::Count, "inode of the group's directory"),
 ];
 
-const fn metric(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit, dimension: Some("cgroup"), help, sources, caveat, manual }
-}
-
 const METRICS: &[MetricDef] = &[
-    metric(
-        "cgroup.pids.current.count",
-        Unit::Count,
-        "Processes and threads in the group and the groups below.",
-        &[Formula::level(&[term("cgroup_pids.current")])],
-        "Threads count like processes.",
-        "cat /sys/fs/cgroup/GROUP/pids.current",
-    ),
-    metric(
-        "cgroup.pids.limit.count",
-        Unit::Count,
-        "Processes and threads that the group may have.",
-        &[Formula::level(&[term("cgroup_pids.limit")])],
-        "A group above may allow less.",
-        "cat /sys/fs/cgroup/GROUP/pids.max",
-    ),
-    metric(
-        "cgroup.pids.used.ratio",
-        Unit::Ratio,
-        "Share of the group's limit on tasks that is in use.",
-        &[Formula::level_ratio(&[term("cgroup_pids.current")], &[term("cgroup_pids.limit")])],
-        "Sampled once per interval: short-lived tasks may be missed.",
-        "cat /sys/fs/cgroup/GROUP/pids.current /sys/fs/cgroup/GROUP/pids.max",
-    ),
-    metric(
-        "cgroup.pids.refused.count",
-        Unit::Count,
-        "Forks and new threads that failed because of the group's limit on tasks.",
-        &[Formula::change(&[term("cgroup_pids.refused")])],
-        "Before Linux 6.11, and on v1, a refusal is counted where the fork was tried, and is taken for the nearest limit.",
-        "cat /sys/fs/cgroup/GROUP/pids.events",
-    ),
+    MetricDef::new("cgroup.pids.current.count", Unit::Count, "Processes and threads in the group and the groups below.", &[Formula::level(&[term("cgroup_pids.current")])]).dimension("cgroup").caveat("Threads count like processes.").manual("cat /sys/fs/cgroup/GROUP/pids.current"),
+    MetricDef::new("cgroup.pids.limit.count", Unit::Count, "Processes and threads that the group may have.", &[Formula::level(&[term("cgroup_pids.limit")])]).dimension("cgroup").caveat("A group above may allow less.").manual("cat /sys/fs/cgroup/GROUP/pids.max"),
+    MetricDef::new("cgroup.pids.used.ratio", Unit::Ratio, "Share of the group's limit on tasks that is in use.", &[Formula::level_ratio(&[term("cgroup_pids.current")], &[term("cgroup_pids.limit")])]).dimension("cgroup").caveat("Sampled once per interval: short-lived tasks may be missed.").manual("cat /sys/fs/cgroup/GROUP/pids.current /sys/fs/cgroup/GROUP/pids.max"),
+    MetricDef::new("cgroup.pids.refused.count", Unit::Count, "Forks and new threads that failed because of the group's limit on tasks.", &[Formula::change(&[term("cgroup_pids.refused")])]).dimension("cgroup").caveat("Before Linux 6.11, and on v1, a refusal is counted where the fork was tried, and is taken for the nearest limit.").manual("cat /sys/fs/cgroup/GROUP/pids.events"),
 ];
 
 struct CgroupPids {

@@ -35,61 +35,58 @@ const EVENTS: [(&str, &str); 4] = [
     ("conntrack.event_invalid", "invalid"),
 ];
 
-const fn metric(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-) -> MetricDef {
-    let manual =
-        "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max; cat /proc/net/stat/nf_conntrack";
-    MetricDef { id, unit, dimension: None, help, sources, caveat, manual }
-}
+const MANUAL: &str =
+    "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max; cat /proc/net/stat/nf_conntrack";
 
 const METRICS: &[MetricDef] = &[
-    metric(
+    MetricDef::new(
         "network.conntrack.count",
         Unit::Count,
         "Connections that are tracked now.",
         &[Formula::level(&[term("conntrack.entries")])],
-        "Those of this network namespace.",
-    ),
-    metric(
+    )
+    .caveat("Those of this network namespace.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.conntrack.ratio",
         Unit::Ratio,
         "Tracked connections against the size of the table.",
         &[Formula::level_ratio(&[term("conntrack.entries")], &[term("conntrack.limit")])],
-        "The entries are those of this network namespace.",
-    ),
-    metric(
+    )
+    .caveat("The entries are those of this network namespace.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.conntrack.drops.count",
         Unit::Count,
         "Packets dropped because no entry could be made for their connection.",
         &[Formula::change(&[term("conntrack.event_drop")])],
-        "Mostly a full table; want of memory counts too.",
-    ),
-    metric(
+    )
+    .caveat("Mostly a full table; want of memory counts too.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.conntrack.early_drops.count",
         Unit::Count,
         "Entries thrown out before their time to make room in a full table.",
         &[Formula::change(&[term("conntrack.event_early_drop")])],
-        "The connection itself may have ended already.",
-    ),
-    metric(
+    )
+    .caveat("The connection itself may have ended already.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.conntrack.insert_failures.count",
         Unit::Count,
         "Entries that could not be inserted, mostly because two packets of one connection raced.",
         &[Formula::change(&[term("conntrack.event_insert_failed")])],
-        "Known from name lookups that send two requests from one port at once.",
-    ),
-    metric(
+    )
+    .caveat("Known from name lookups that send two requests from one port at once.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.conntrack.invalid.count",
         Unit::Count,
         "Packets that belong to no connection the table knows.",
         &[Formula::change(&[term("conntrack.event_invalid")])],
-        "Late packets of closed connections count.",
-    ),
+    )
+    .caveat("Late packets of closed connections count.")
+    .manual(MANUAL),
 ];
 
 struct Conntrack;

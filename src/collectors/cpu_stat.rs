@@ -107,85 +107,74 @@ const CORE_TOTAL: &[Term] = &[
     term("cpu_stat.core_steal"),
 ];
 
-const fn ratio(
-    id: &'static str,
-    dimension: Option<&'static str>,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit: Unit::Ratio, dimension, help, sources, caveat, manual }
-}
-
 const METRICS: &[MetricDef] = &[
-    ratio(
+    MetricDef::new(
         "cpu.busy.ratio",
-        None,
+        Unit::Ratio,
         "Share of the CPUs' time spent executing anything: user, nice, system and interrupts.",
         &[Formula::ratio(BUSY, TOTAL)],
-        "Includes stalls on memory; hyper-threads count as full CPUs; steal, idle and iowait are not in it.",
-        "mpstat 1 10",
-    ),
-    ratio(
+    )
+    .caveat("Includes stalls on memory; hyper-threads count as full CPUs; steal, idle and iowait are not in it.")
+    .manual("mpstat 1 10"),
+    MetricDef::new(
         "cpu.user.ratio",
-        None,
+        Unit::Ratio,
         "Share of the CPUs' time in user mode, niced work included.",
         &[Formula::ratio(&[term("cpu_stat.user"), term("cpu_stat.nice")], TOTAL)],
-        "The split of user and system is sampled by the tick on most kernels.",
-        "mpstat 1 10",
-    ),
-    ratio(
+    )
+    .caveat("The split of user and system is sampled by the tick on most kernels.")
+    .manual("mpstat 1 10"),
+    MetricDef::new(
         "cpu.nice.ratio",
-        None,
+        Unit::Ratio,
         "Share of the CPUs' time spent on niced work, which gives way to everything else.",
         &[Formula::ratio(&[term("cpu_stat.nice")], TOTAL)],
-        "Only nice values above 0 count.",
-        "mpstat 1 10",
-    ),
-    ratio(
+    )
+    .caveat("Only nice values above 0 count.")
+    .manual("mpstat 1 10"),
+    MetricDef::new(
         "cpu.system.ratio",
-        None,
+        Unit::Ratio,
         "Share of the CPUs' time in the kernel, interrupts excluded.",
         &[Formula::ratio(&[term("cpu_stat.system")], TOTAL)],
-        "The split of user and system is sampled by the tick on most kernels.",
-        "mpstat 1 10",
-    ),
-    ratio(
+    )
+    .caveat("The split of user and system is sampled by the tick on most kernels.")
+    .manual("mpstat 1 10"),
+    MetricDef::new(
         "cpu.system.share_of_busy.ratio",
-        None,
+        Unit::Ratio,
         "Share of the busy time that was spent in the kernel.",
         &[Formula::ratio(&[term("cpu_stat.system")], BUSY)],
-        "Says little when the CPUs are almost idle.",
-        "mpstat 1 10",
-    ),
-    ratio(
+    )
+    .caveat("Says little when the CPUs are almost idle.")
+    .manual("mpstat 1 10"),
+    MetricDef::new(
         "cpu.steal.ratio",
-        None,
+        Unit::Ratio,
         "Share of the demanded CPU time that the hypervisor gave to others.",
         &[Formula::ratio(&[term("cpu_stat.stolen")], BUSY_OR_STOLEN)],
-        "Not given where it never moved since boot: then nobody knows whether the hypervisor reports it.",
-        "mpstat 1 10",
-    ),
-    ratio(
+    )
+    .caveat("Not given where it never moved since boot: then nobody knows whether the hypervisor reports it.")
+    .manual("mpstat 1 10"),
+    MetricDef::new(
         "cpu.demand.ratio",
-        None,
+        Unit::Ratio,
         "Share of the CPUs' time that the kernel and un-niced work used, or would have used had it not been stolen.",
         &[Formula::ratio(DEMAND, TOTAL)],
-        "Kernel time of niced processes is in it: only their time in user mode is told apart.",
-        "mpstat 1 10",
-    ),
-    ratio(
+    )
+    .caveat("Kernel time of niced processes is in it: only their time in user mode is told apart.")
+    .manual("mpstat 1 10"),
+    MetricDef::new(
         "cpu.interrupt.ratio",
-        None,
+        Unit::Ratio,
         "Share of the CPUs' time in hard and soft interrupts.",
         &[Formula::ratio(&[term("cpu_stat.irq"), term("cpu_stat.softirq")], TOTAL)],
-        "Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.",
-        "mpstat 1 10",
-    ),
-    ratio(
+    )
+    .caveat("Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.")
+    .manual("mpstat 1 10"),
+    MetricDef::new(
         "cpu.core.busy.ratio",
-        Some("cpu"),
+        Unit::Ratio,
         "Share of one CPU's time spent executing anything.",
         &[Formula::ratio(
             &[
@@ -197,85 +186,88 @@ const METRICS: &[MetricDef] = &[
             ],
             CORE_TOTAL,
         )],
-        "A thread that migrates shows on no single CPU.",
-        "mpstat -P ALL 1 10",
-    ),
-    ratio(
+    )
+    .dimension("cpu")
+    .caveat("A thread that migrates shows on no single CPU.")
+    .manual("mpstat -P ALL 1 10"),
+    MetricDef::new(
         "cpu.core.interrupt.ratio",
-        Some("cpu"),
+        Unit::Ratio,
         "Share of one CPU's time in hard and soft interrupts.",
         &[Formula::ratio(&[term("cpu_stat.core_irq"), term("cpu_stat.core_softirq")], CORE_TOTAL)],
-        "Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.",
-        "mpstat -P ALL 1 10",
-    ),
-    ratio(
+    )
+    .dimension("cpu")
+    .caveat("Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.")
+    .manual("mpstat -P ALL 1 10"),
+    MetricDef::new(
         "cpu.core.softirq.ratio",
-        Some("cpu"),
+        Unit::Ratio,
         "Share of one CPU's time in soft interrupts.",
         &[Formula::ratio(&[term("cpu_stat.core_softirq")], CORE_TOTAL)],
-        "What ksoftirqd does is in the time of the kernel, not here.",
-        "mpstat -P ALL 1 10",
-    ),
-    ratio(
+    )
+    .dimension("cpu")
+    .caveat("What ksoftirqd does is in the time of the kernel, not here.")
+    .manual("mpstat -P ALL 1 10"),
+    MetricDef::new(
         "cpu.core.nice.ratio",
-        Some("cpu"),
+        Unit::Ratio,
         "Share of one CPU's time spent on niced work.",
         &[Formula::ratio(&[term("cpu_stat.core_nice")], CORE_TOTAL)],
-        "Only nice values above 0 count.",
-        "mpstat -P ALL 1 10",
-    ),
-    ratio(
+    )
+    .dimension("cpu")
+    .caveat("Only nice values above 0 count.")
+    .manual("mpstat -P ALL 1 10"),
+    MetricDef::new(
         "cpu.core.idle.ratio",
-        Some("cpu"),
+        Unit::Ratio,
         "Share of one CPU's time with nothing to run, waits for I/O included.",
         &[Formula::ratio(&[term("cpu_stat.core_idle"), term("cpu_stat.core_iowait")], CORE_TOTAL)],
-        "A CPU that is set aside from the scheduler is idle on purpose.",
-        "mpstat -P ALL 1 10",
-    ),
-    ratio(
+    )
+    .dimension("cpu")
+    .caveat("A CPU that is set aside from the scheduler is idle on purpose.")
+    .manual("mpstat -P ALL 1 10"),
+    MetricDef::new(
         "cpu.core.steal.ratio",
-        Some("cpu"),
+        Unit::Ratio,
         "Share of one virtual CPU's time in which it could run and the hypervisor ran others.",
         &[Formula::ratio(&[term("cpu_stat.core_stolen")], CORE_TOTAL)],
-        "Given only for CPUs from which time was ever stolen.",
-        "mpstat -P ALL 1 10",
-    ),
-    MetricDef {
-        id: "interrupts.hard.per_second",
-        unit: Unit::PerSecond,
-        dimension: None,
-        help: "Hardware and inter-processor interrupts per second over all CPUs.",
-        sources: &[Formula::rate(&[term("cpu_stat.interrupts")])],
-        caveat: "The timer's are in it: some hundred per second and busy CPU are normal.",
-        manual: "vmstat 1 10",
-    },
-    MetricDef {
-        id: "interrupts.soft.per_second",
-        unit: Unit::PerSecond,
-        dimension: Some("softirq"),
-        help: "Soft interrupts per second over all CPUs, by kind.",
-        sources: &[Formula::rate(&[term("cpu_stat.softirqs")])],
-        caveat: "Trivial ones count as much as long ones.",
-        manual: "watch -d cat /proc/softirqs",
-    },
-    MetricDef {
-        id: "tasks.forks.per_second",
-        unit: Unit::PerSecond,
-        dimension: None,
-        help: "Processes and threads created per second.",
-        sources: &[Formula::rate(&[term("cpu_stat.forks")])],
-        caveat: "Threads count too.",
-        manual: "sar -w 1 10",
-    },
-    MetricDef {
-        id: "cpu.switches.per_second",
-        unit: Unit::PerSecond,
-        dimension: None,
-        help: "Context switches per second over all CPUs.",
-        sources: &[Formula::rate(&[term("cpu_stat.switches")])],
-        caveat: "No threshold makes sense without knowing the work.",
-        manual: "vmstat 1 10",
-    },
+    )
+    .dimension("cpu")
+    .caveat("Given only for CPUs from which time was ever stolen.")
+    .manual("mpstat -P ALL 1 10"),
+    MetricDef::new(
+        "interrupts.hard.per_second",
+        Unit::PerSecond,
+        "Hardware and inter-processor interrupts per second over all CPUs.",
+        &[Formula::rate(&[term("cpu_stat.interrupts")])],
+    )
+    .caveat("The timer's are in it: some hundred per second and busy CPU are normal.")
+    .manual("vmstat 1 10"),
+    MetricDef::new(
+        "interrupts.soft.per_second",
+        Unit::PerSecond,
+        "Soft interrupts per second over all CPUs, by kind.",
+        &[Formula::rate(&[term("cpu_stat.softirqs")])],
+    )
+    .dimension("softirq")
+    .caveat("Trivial ones count as much as long ones.")
+    .manual("watch -d cat /proc/softirqs"),
+    MetricDef::new(
+        "tasks.forks.per_second",
+        Unit::PerSecond,
+        "Processes and threads created per second.",
+        &[Formula::rate(&[term("cpu_stat.forks")])],
+    )
+    .caveat("Threads count too.")
+    .manual("sar -w 1 10"),
+    MetricDef::new(
+        "cpu.switches.per_second",
+        Unit::PerSecond,
+        "Context switches per second over all CPUs.",
+        &[Formula::rate(&[term("cpu_stat.switches")])],
+    )
+    .caveat("No threshold makes sense without knowing the work.")
+    .manual("vmstat 1 10"),
 ];
 
 struct CpuStat;

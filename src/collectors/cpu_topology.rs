@@ -23,66 +23,56 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("cpu_topology.smt_active", RawUnit::Count, "/sys/devices/system/cpu/smt/active"),
 ];
 
-const fn count(
-    id: &'static str,
-    dimension: Option<&'static str>,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit: Unit::Count, dimension, help, sources, caveat, manual }
-}
-
 const METRICS: &[MetricDef] = &[
-    count(
+    MetricDef::new(
         "cpu.present.count",
-        None,
+        Unit::Count,
         "CPUs that the machine has.",
         &[Formula::level(&[term("cpu_topology.present")])],
-        "More may be possible: a virtual machine can be given CPUs while it runs.",
-        "cat /sys/devices/system/cpu/present",
-    ),
-    count(
+    )
+    .caveat("More may be possible: a virtual machine can be given CPUs while it runs.")
+    .manual("cat /sys/devices/system/cpu/present"),
+    MetricDef::new(
         "cpu.online.count",
-        None,
+        Unit::Count,
         "CPUs that the kernel schedules on.",
         &[Formula::level(&[term("cpu_topology.online")])],
-        "Hyper-threads count as full CPUs; isolated ones count too.",
-        "cat /sys/devices/system/cpu/online",
-    ),
-    count(
+    )
+    .caveat("Hyper-threads count as full CPUs; isolated ones count too.")
+    .manual("cat /sys/devices/system/cpu/online"),
+    MetricDef::new(
         "cpu.offline.count",
-        None,
+        Unit::Count,
         "CPUs that are present and not online.",
         &[Formula::level(&[term("cpu_topology.present"), minus("cpu_topology.online")])],
-        "Sibling threads are offline where SMT is switched off.",
-        "lscpu --extended",
-    ),
-    count(
+    )
+    .caveat("Sibling threads are offline where SMT is switched off.")
+    .manual("lscpu --extended"),
+    MetricDef::new(
         "cpu.isolated.count",
-        None,
+        Unit::Count,
         "CPUs that are kept from the scheduler's balancing (isolcpus) or run without a tick (nohz_full).",
         &[Formula::level(&[term("cpu_topology.isolated")])],
-        "Partitions made with cpusets are counted only on kernels that list them as isolated.",
-        "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full",
-    ),
-    count(
+    )
+    .caveat("Partitions made with cpusets are counted only on kernels that list them as isolated.")
+    .manual("cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full"),
+    MetricDef::new(
         "cpu.core.isolated.count",
-        Some("cpu"),
+        Unit::Count,
         "1 for a CPU that is isolated or runs without a tick, otherwise 0.",
         &[Formula::level(&[term("cpu_topology.core_isolated")])],
-        "Such a CPU is idle, or busy, on purpose.",
-        "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full",
-    ),
-    count(
+    )
+    .dimension("cpu")
+    .caveat("Such a CPU is idle, or busy, on purpose.")
+    .manual("cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full"),
+    MetricDef::new(
         "cpu.smt_active.count",
-        None,
+        Unit::Count,
         "1 if two or more hyper-threads share a core, otherwise 0.",
         &[Formula::level(&[term("cpu_topology.smt_active")])],
-        "A virtual machine sees what its hypervisor shows.",
-        "cat /sys/devices/system/cpu/smt/active",
-    ),
+    )
+    .caveat("A virtual machine sees what its hypervisor shows.")
+    .manual("cat /sys/devices/system/cpu/smt/active"),
 ];
 
 const FOLDER: &str = "sys/devices/system/cpu";

@@ -28,74 +28,62 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("file_handles.limit", RawUnit::Count, "/proc/PID/limits, Max open files, soft"),
 ];
 
-const fn level(
-    id: &'static str,
-    unit: Unit,
-    dimension: Option<&'static str>,
-    sources: &'static [Formula],
-    help: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    let caveat = match dimension {
-        Some(_) => {
-            "Only the processes with the most files and those nearest to their limit; none with fewer than 32 files."
-        }
-        None => "The limit of the host is seldom what binds: that of the process comes first.",
-    };
-    MetricDef { id, unit, dimension, help, sources, caveat, manual }
-}
-
-const OF_PROCESS: Option<&str> = Some("process");
+const CAVEAT_OF_PROCESS: &str =
+    "Only the processes with the most files and those nearest to their limit; none with fewer than 32 files.";
+const CAVEAT_OF_HOST: &str = "The limit of the host is seldom what binds: that of the process comes first.";
 
 const METRICS: &[MetricDef] = &[
-    level(
+    MetricDef::new(
         "fd.system.ratio",
         Unit::Ratio,
-        None,
-        &[Formula::level_ratio(&[term("file_handles.allocated")], &[term("file_handles.file_max")])],
         "Open files of the whole host, as a share of file-max.",
-        "cat /proc/sys/fs/file-nr",
-    ),
-    level(
+        &[Formula::level_ratio(&[term("file_handles.allocated")], &[term("file_handles.file_max")])],
+    )
+    .caveat(CAVEAT_OF_HOST)
+    .manual("cat /proc/sys/fs/file-nr"),
+    MetricDef::new(
         "fd.system.count",
         Unit::Count,
-        None,
-        &[Formula::level(&[term("file_handles.allocated")])],
         "Open files of the whole host.",
-        "cat /proc/sys/fs/file-nr",
-    ),
-    level(
+        &[Formula::level(&[term("file_handles.allocated")])],
+    )
+    .caveat(CAVEAT_OF_HOST)
+    .manual("cat /proc/sys/fs/file-nr"),
+    MetricDef::new(
         "fd.aio.ratio",
         Unit::Ratio,
-        None,
-        &[Formula::level_ratio(&[term("file_handles.aio")], &[term("file_handles.aio_max")])],
         "Slots for asynchronous I/O that are reserved, as a share of aio-max-nr.",
-        "cat /proc/sys/fs/aio-nr /proc/sys/fs/aio-max-nr",
-    ),
-    level(
+        &[Formula::level_ratio(&[term("file_handles.aio")], &[term("file_handles.aio_max")])],
+    )
+    .caveat(CAVEAT_OF_HOST)
+    .manual("cat /proc/sys/fs/aio-nr /proc/sys/fs/aio-max-nr"),
+    MetricDef::new(
         "fd.process.ratio",
         Unit::Ratio,
-        OF_PROCESS,
-        &[Formula::level_ratio(&[term("file_handles.open")], &[term("file_handles.limit")])],
         "Open files of a process, as a share of its own limit.",
-        "ls /proc/PID/fd | wc -l; grep 'open files' /proc/PID/limits",
-    ),
-    level(
+        &[Formula::level_ratio(&[term("file_handles.open")], &[term("file_handles.limit")])],
+    )
+    .dimension("process")
+    .caveat(CAVEAT_OF_PROCESS)
+    .manual("ls /proc/PID/fd | wc -l; grep 'open files' /proc/PID/limits"),
+    MetricDef::new(
         "fd.process.count",
         Unit::Count,
-        OF_PROCESS,
-        &[Formula::level(&[term("file_handles.open")])],
         "Open files of a process.",
-        "ls /proc/PID/fd | wc -l",
-    ),
-    level(
+        &[Formula::level(&[term("file_handles.open")])],
+    )
+    .dimension("process")
+    .caveat(CAVEAT_OF_PROCESS)
+    .manual("ls /proc/PID/fd | wc -l"),
+    MetricDef::new(
         "fd.process_limit.count",
         Unit::Count,
-        OF_PROCESS,
-        &[Formula::level(&[term("file_handles.limit")])],
         "How many files a process may have open (the soft limit).",
-        "grep 'open files' /proc/PID/limits",
-    ),
+        &[Formula::level(&[term("file_handles.limit")])],
+    )
+    .dimension("process")
+    .caveat(CAVEAT_OF_PROCESS)
+    .manual("grep 'open files' /proc/PID/limits"),
 ];
 
 /// Processes with fewer open files are not compared with their limit: programs that lock themselves in on purpose set

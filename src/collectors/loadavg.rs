@@ -23,55 +23,50 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("loadavg.fifteen", RawUnit::Count, "/proc/loadavg, field 3"),
 ];
 
-const fn count(
-    id: &'static str,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit: Unit::Count, dimension: None, help, sources, caveat, manual }
-}
-
 const LOAD_CAVEAT: &str =
     "No queue length: it is damped over minutes, and it counts tasks in uninterruptible sleep, which need no CPU.";
 
 const METRICS: &[MetricDef] = &[
-    count(
+    MetricDef::new(
         "cpu.runnable.count",
+        Unit::Count,
         "Tasks that run or could run, rdiag left out, at some instants.",
         &[Formula::level(&[term("loadavg.runnable")])],
-        "A handful of samples: bursts between them are not seen. Tasks held back by a quota are not in it.",
-        "vmstat 1 10 (column r)",
-    ),
-    count(
+    )
+    .caveat("A handful of samples: bursts between them are not seen. Tasks held back by a quota are not in it.")
+    .manual("vmstat 1 10 (column r)"),
+    MetricDef::new(
         "tasks.entities.count",
+        Unit::Count,
         "Processes and threads that exist, of all namespaces.",
         &[Formula::level(&[term("loadavg.entities")])],
-        "Most of them sleep.",
-        "cut -d' ' -f4 /proc/loadavg",
-    ),
-    count(
+    )
+    .caveat("Most of them sleep.")
+    .manual("cut -d' ' -f4 /proc/loadavg"),
+    MetricDef::new(
         "cpu.load.one_minute.count",
+        Unit::Count,
         "Load average over about one minute.",
         &[Formula::level(&[term("loadavg.one")])],
-        LOAD_CAVEAT,
-        "uptime",
-    ),
-    count(
+    )
+    .caveat(LOAD_CAVEAT)
+    .manual("uptime"),
+    MetricDef::new(
         "cpu.load.five_minutes.count",
+        Unit::Count,
         "Load average over about five minutes.",
         &[Formula::level(&[term("loadavg.five")])],
-        LOAD_CAVEAT,
-        "uptime",
-    ),
-    count(
+    )
+    .caveat(LOAD_CAVEAT)
+    .manual("uptime"),
+    MetricDef::new(
         "cpu.load.fifteen_minutes.count",
+        Unit::Count,
         "Load average over about fifteen minutes.",
         &[Formula::level(&[term("loadavg.fifteen")])],
-        LOAD_CAVEAT,
-        "uptime",
-    ),
+    )
+    .caveat(LOAD_CAVEAT)
+    .manual("uptime"),
 ];
 
 struct LoadAvg;

@@ -99,142 +99,176 @@ const UNACCOUNTED: &[Term] = &[
     Term { optional: true, ..minus("meminfo.huge_pages") },
 ];
 
-const fn bytes(id: &'static str, help: &'static str, sources: &'static [Formula], caveat: &'static str) -> MetricDef {
-    MetricDef { id, unit: Unit::Bytes, dimension: None, help, sources, caveat, manual: "cat /proc/meminfo" }
-}
-
-const fn ratio(id: &'static str, help: &'static str, sources: &'static [Formula], caveat: &'static str) -> MetricDef {
-    MetricDef { id, unit: Unit::Ratio, dimension: None, help, sources, caveat, manual: "cat /proc/meminfo" }
-}
+const MANUAL: &str = "cat /proc/meminfo";
 
 const METRICS: &[MetricDef] = &[
-    ratio(
+    MetricDef::new(
         "memory.used.ratio",
+        Unit::Ratio,
         "Share of the memory that could not be had by a new program without swapping: 1 − MemAvailable/MemTotal.",
         &[Formula::level_ratio(&[term("meminfo.total"), minus("meminfo.available")], &[term("meminfo.total")])],
-        "MemAvailable is the kernel's estimate; it knows nothing of the limits of control groups.",
-    ),
-    bytes(
+    )
+    .caveat("MemAvailable is the kernel's estimate; it knows nothing of the limits of control groups.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.available.bytes",
+        Unit::Bytes,
         "Memory that a new program could have without swapping: free, plus what can be reclaimed of cache and slab.",
         &[Formula::level(&[term("meminfo.available")])],
-        "An estimate: dirty or mapped cache may be slower to reclaim than it says.",
-    ),
-    bytes(
+    )
+    .caveat("An estimate: dirty or mapped cache may be slower to reclaim than it says.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.installed.bytes",
+        Unit::Bytes,
         "Memory that the kernel manages.",
         &[Formula::level(&[term("meminfo.total")])],
-        "Less than what is plugged in: firmware and the kernel's own image are not in it.",
-    ),
-    bytes(
+    )
+    .caveat("Less than what is plugged in: firmware and the kernel's own image are not in it.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.anonymous.bytes",
+        Unit::Bytes,
         "Memory of programs that no file backs: heaps, stacks.",
         &[Formula::level(&[term("meminfo.anonymous")])],
-        "Can only be freed by swapping or by ending the program.",
-    ),
-    bytes(
+    )
+    .caveat("Can only be freed by swapping or by ending the program.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.cache.bytes",
+        Unit::Bytes,
         "Page cache: contents of files, buffers of block devices; shared memory excluded.",
         &[Formula::level(&[
             term("meminfo.cached"),
             term("meminfo.buffers"),
             Term { optional: true, ..minus("meminfo.shared") },
         ])],
-        "A full cache is healthy: it is given up when programs need the memory.",
-    ),
-    bytes(
+    )
+    .caveat("A full cache is healthy: it is given up when programs need the memory.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.shared.bytes",
+        Unit::Bytes,
         "Shared memory and tmpfs files.",
         &[Formula::level(&[term("meminfo.shared")])],
-        "Counted as cache by many tools, but it can only be swapped, never dropped.",
-    ),
-    bytes(
+    )
+    .caveat("Counted as cache by many tools, but it can only be swapped, never dropped.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.locked.bytes",
+        Unit::Bytes,
         "Memory that programs locked.",
         &[Formula::level(&[term("meminfo.locked")])],
-        "Can neither be swapped nor dropped.",
-    ),
-    bytes(
+    )
+    .caveat("Can neither be swapped nor dropped.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.slab_reclaimable.bytes",
+        Unit::Bytes,
         "Kernel objects that can be given up: caches of directory entries and inodes.",
         &[Formula::level(&[term("meminfo.slab_reclaimable")])],
-        "A slab page is only freed when every object on it is.",
-    ),
-    ratio(
+    )
+    .caveat("A slab page is only freed when every object on it is.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.slab_unreclaimable.ratio",
+        Unit::Ratio,
         "Share of the memory in kernel objects that cannot be given up.",
         &[Formula::level_ratio(&[term("meminfo.slab_unreclaimable")], &[term("meminfo.total")])],
-        "Which cache it is stands in /proc/slabinfo, which only root may read.",
-    ),
-    ratio(
+    )
+    .caveat("Which cache it is stands in /proc/slabinfo, which only root may read.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.page_tables.ratio",
+        Unit::Ratio,
         "Share of the memory in page tables.",
         &[Formula::level_ratio(&[term("meminfo.page_tables")], &[term("meminfo.total")])],
-        "Grows with each process that maps the same shared memory.",
-    ),
-    ratio(
+    )
+    .caveat("Grows with each process that maps the same shared memory.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.unaccounted.ratio",
+        Unit::Ratio,
         "Share of the memory that no line of /proc/meminfo accounts for: drivers, balloon, compressed swap.",
         &[Formula::level_ratio(UNACCOUNTED, &[term("meminfo.total")])],
-        "A residual of many lines, each read at a slightly different time.",
-    ),
-    bytes(
+    )
+    .caveat("A residual of many lines, each read at a slightly different time.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.dirty.bytes",
+        Unit::Bytes,
         "Page cache that was changed and is not yet written, or just being written.",
         &[Formula::level(&[term("meminfo.dirty"), term("meminfo.writeback")])],
-        "Lost if the machine stops now.",
-    ),
-    bytes(
+    )
+    .caveat("Lost if the machine stops now.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.writeback.bytes",
+        Unit::Bytes,
         "Page cache that is just being written to its disk.",
         &[Formula::level(&[term("meminfo.writeback")])],
-        "What programs write past the page cache (direct I/O) is not in it.",
-    ),
-    ratio(
+    )
+    .caveat("What programs write past the page cache (direct I/O) is not in it.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.committed.ratio",
+        Unit::Ratio,
         "Memory promised to programs per memory that may be promised, where overcommitting is forbidden.",
         &[Formula::level_ratio(&[term("meminfo.strict_committed")], &[term("meminfo.strict_commit_limit")])],
-        "Means nothing unless vm.overcommit_memory is 2.",
-    ),
-    bytes(
+    )
+    .caveat("Means nothing unless vm.overcommit_memory is 2.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.committed.bytes",
+        Unit::Bytes,
         "Memory promised to programs, whether they use it or not.",
         &[Formula::level(&[term("meminfo.committed")])],
-        "Often far above what is used; harmless unless vm.overcommit_memory is 2.",
-    ),
-    bytes(
+    )
+    .caveat("Often far above what is used; harmless unless vm.overcommit_memory is 2.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.swap_space.bytes",
+        Unit::Bytes,
         "Size of all swap space.",
         &[Formula::level(&[term("meminfo.swap_total")])],
-        "0 without swap.",
-    ),
-    ratio(
+    )
+    .caveat("0 without swap.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.swap_used.ratio",
+        Unit::Ratio,
         "Share of the swap space in use.",
         &[Formula::level_ratio(
             &[term("meminfo.swap_total"), minus("meminfo.swap_free")],
             &[term("meminfo.swap_total")],
         )],
-        "Used swap holds cold data; it costs nothing unless pages come back.",
-    ),
-    bytes(
+    )
+    .caveat("Used swap holds cold data; it costs nothing unless pages come back.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.zswap.bytes",
+        Unit::Bytes,
         "Memory that holds compressed pages in front of the swap devices.",
         &[Formula::level(&[optional("meminfo.zswap")])],
-        "Pages that come back from there cost CPU time and no I/O.",
-    ),
-    ratio(
+    )
+    .caveat("Pages that come back from there cost CPU time and no I/O.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.huge_pages_free.ratio",
+        Unit::Ratio,
         "Share of the reserved huge pages that nobody uses.",
         &[Formula::level_ratio(&[term("meminfo.huge_pages_free")], &[term("meminfo.huge_pages_total")])],
-        "Of the default huge page size only.",
-    ),
-    ratio(
+    )
+    .caveat("Of the default huge page size only.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.huge_pages.ratio",
+        Unit::Ratio,
         "Share of the memory that is set aside as huge pages of all sizes.",
         &[Formula::level_ratio(&[term("meminfo.huge_pages")], &[term("meminfo.total")])],
-        "Set aside whether used or not; nothing else can use it.",
-    ),
+    )
+    .caveat("Set aside whether used or not; nothing else can use it.")
+    .manual(MANUAL),
 ];
 
 struct Meminfo;

@@ -194,6 +194,7 @@ mod tests {
         for (collector, metric) in metrics() {
             let id = metric.id;
             assert!(metric.help.ends_with('.') && !metric.manual.is_empty(), "{id} lacks help or manual");
+            assert!(!metric.caveat.is_empty(), "{id} lacks a caveat");
             let suffix = id.rsplit('.').next().unwrap();
             let expected = match metric.unit {
                 Unit::Ratio => "ratio",

@@ -37,33 +37,31 @@ const TABLES: [(&str, &str, &str, &str, &str); 2] = [
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef {
-        id: "network.neighbours.ratio",
-        unit: Unit::Ratio,
-        dimension: Some("neighbour_table"),
-        help: "Known neighbours (ARP, NDP) against the most that the table may hold.",
-        sources: &[Formula::level_ratio(&[term("neighbours.entries")], &[term("neighbours.limit")])],
-        caveat: "Entries set by hand count, but do not fall under the limit.",
-        manual: "ip neighbour | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3",
-    },
-    MetricDef {
-        id: "network.neighbours.overflows.count",
-        unit: Unit::Count,
-        dimension: None,
-        help: "Neighbours that could not be added because the table was full.",
-        sources: &[Formula::change(&[term("neighbours.arp_table_fulls"), optional("neighbours.ndisc_table_fulls")])],
-        caveat: "For the whole host, all network namespaces together.",
-        manual: "cat /proc/net/stat/arp_cache (table_fulls); lnstat",
-    },
-    MetricDef {
-        id: "network.neighbours.unresolved_discards.count",
-        unit: Unit::Count,
-        dimension: None,
-        help: "Packets dropped because the neighbour they were for did not answer.",
-        sources: &[Formula::change(&[term("neighbours.arp_discards"), optional("neighbours.ndisc_discards")])],
-        caveat: "Whoever tries addresses that nobody has, moves it.",
-        manual: "cat /proc/net/stat/arp_cache (unresolved_discards); lnstat",
-    },
+    MetricDef::new(
+        "network.neighbours.ratio",
+        Unit::Ratio,
+        "Known neighbours (ARP, NDP) against the most that the table may hold.",
+        &[Formula::level_ratio(&[term("neighbours.entries")], &[term("neighbours.limit")])],
+    )
+    .dimension("neighbour_table")
+    .caveat("Entries set by hand count, but do not fall under the limit.")
+    .manual("ip neighbour | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3"),
+    MetricDef::new(
+        "network.neighbours.overflows.count",
+        Unit::Count,
+        "Neighbours that could not be added because the table was full.",
+        &[Formula::change(&[term("neighbours.arp_table_fulls"), optional("neighbours.ndisc_table_fulls")])],
+    )
+    .caveat("For the whole host, all network namespaces together.")
+    .manual("cat /proc/net/stat/arp_cache (table_fulls); lnstat"),
+    MetricDef::new(
+        "network.neighbours.unresolved_discards.count",
+        Unit::Count,
+        "Packets dropped because the neighbour they were for did not answer.",
+        &[Formula::change(&[term("neighbours.arp_discards"), optional("neighbours.ndisc_discards")])],
+    )
+    .caveat("Whoever tries addresses that nobody has, moves it.")
+    .manual("cat /proc/net/stat/arp_cache (unresolved_discards); lnstat"),
 ];
 
 struct Neighbours;

@@ -38,59 +38,55 @@ const FILES: [(&str, &[(&str, &str)]); 4] = [
     ("irq", &[("full", "psi.irq_full")]),
 ];
 
-const fn pressure(
-    id: &'static str,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit: Unit::Ratio, dimension: None, help, sources, caveat, manual }
-}
-
 const METRICS: &[MetricDef] = &[
-    pressure(
+    MetricDef::new(
         "psi.cpu.some.ratio",
+        Unit::Ratio,
         "Share of time in which at least one runnable task waited for a CPU.",
         &[Formula::rate(&[term("psi.cpu_some")])],
-        "Grows with the number of tasks: one waiting task of a hundred counts as much as all of them.",
-        "cat /proc/pressure/cpu; sleep 10; cat /proc/pressure/cpu",
-    ),
-    pressure(
+    )
+    .caveat("Grows with the number of tasks: one waiting task of a hundred counts as much as all of them.")
+    .manual("cat /proc/pressure/cpu; sleep 10; cat /proc/pressure/cpu"),
+    MetricDef::new(
         "psi.memory.some.ratio",
+        Unit::Ratio,
         "Share of time in which at least one task stalled for memory: reclaim, refault, swap-in.",
         &[Formula::rate(&[term("psi.memory_some")])],
-        "Grows with the number of tasks.",
-        "cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory",
-    ),
-    pressure(
+    )
+    .caveat("Grows with the number of tasks.")
+    .manual("cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory"),
+    MetricDef::new(
         "psi.memory.full.ratio",
+        Unit::Ratio,
         "Share of time in which all tasks that were not idle stalled for memory at once.",
         &[Formula::rate(&[term("psi.memory_full")])],
-        "0 as long as any task of the host makes progress on any CPU.",
-        "cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory",
-    ),
-    pressure(
+    )
+    .caveat("0 as long as any task of the host makes progress on any CPU.")
+    .manual("cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory"),
+    MetricDef::new(
         "psi.io.some.ratio",
+        Unit::Ratio,
         "Share of time in which at least one task waited for I/O.",
         &[Formula::rate(&[term("psi.io_some")])],
-        "A single task that does nothing but read reaches 100 % on a healthy disk.",
-        "cat /proc/pressure/io; sleep 10; cat /proc/pressure/io",
-    ),
-    pressure(
+    )
+    .caveat("A single task that does nothing but read reaches 100 % on a healthy disk.")
+    .manual("cat /proc/pressure/io; sleep 10; cat /proc/pressure/io"),
+    MetricDef::new(
         "psi.io.full.ratio",
+        Unit::Ratio,
         "Share of time in which all tasks that were not idle waited for I/O at once.",
         &[Formula::rate(&[term("psi.io_full")])],
-        "0 as long as any task of the host makes progress on any CPU.",
-        "cat /proc/pressure/io; sleep 10; cat /proc/pressure/io",
-    ),
-    pressure(
+    )
+    .caveat("0 as long as any task of the host makes progress on any CPU.")
+    .manual("cat /proc/pressure/io; sleep 10; cat /proc/pressure/io"),
+    MetricDef::new(
         "psi.irq.full.ratio",
+        Unit::Ratio,
         "Share of time in which interrupts kept tasks from running.",
         &[Formula::rate(&[term("psi.irq_full")])],
-        "Needs a kernel that accounts interrupt time.",
-        "cat /proc/pressure/irq; sleep 10; cat /proc/pressure/irq",
-    ),
+    )
+    .caveat("Needs a kernel that accounts interrupt time.")
+    .manual("cat /proc/pressure/irq; sleep 10; cat /proc/pressure/irq"),
 ];
 
 struct Psi;

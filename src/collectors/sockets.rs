@@ -49,89 +49,91 @@ const LIMITS: [(&str, &str, usize); 5] = [
     ("sockets.limit_time_wait", "tcp_max_tw_buckets", 0),
 ];
 
-const fn metric(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit, dimension: None, help, sources, caveat, manual: "cat /proc/net/sockstat; ss -s" }
-}
+const MANUAL: &str = "cat /proc/net/sockstat; ss -s";
 
 const HOST_WIDE: &str = "Counted for the whole host, all network namespaces together.";
 
 const METRICS: &[MetricDef] = &[
-    metric(
+    MetricDef::new(
         "network.sockets.count",
         Unit::Count,
         "Sockets in use, of all kinds.",
         &[Formula::level(&[term("sockets.used")])],
-        "Those of this network namespace.",
-    ),
-    metric(
+    )
+    .caveat("Those of this network namespace.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.tcp.sockets.count",
         Unit::Count,
         "TCP sockets in use, listening ones included.",
         &[Formula::level(&[term("sockets.tcp"), optional("sockets.tcp6")])],
-        "Those of this network namespace; TIME_WAIT is not in it.",
-    ),
-    metric(
+    )
+    .caveat("Those of this network namespace; TIME_WAIT is not in it.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.udp.sockets.count",
         Unit::Count,
         "UDP sockets in use.",
         &[Formula::level(&[term("sockets.udp"), optional("sockets.udp6")])],
-        "Those of this network namespace.",
-    ),
-    metric(
+    )
+    .caveat("Those of this network namespace.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.tcp.memory.bytes",
         Unit::Bytes,
         "Memory that TCP has reserved for buffers.",
         &[Formula::level(&[term("sockets.tcp_memory")])],
-        HOST_WIDE,
-    ),
-    metric(
+    )
+    .caveat(HOST_WIDE)
+    .manual(MANUAL),
+    MetricDef::new(
         "network.tcp.memory.ratio",
         Unit::Ratio,
         "Memory of TCP against the most that it may take (net.ipv4.tcp_mem, third value).",
         &[Formula::level_ratio(&[term("sockets.tcp_memory")], &[term("sockets.limit_tcp_memory")])],
-        HOST_WIDE,
-    ),
-    metric(
+    )
+    .caveat(HOST_WIDE)
+    .manual(MANUAL),
+    MetricDef::new(
         "network.tcp.memory_pressure.ratio",
         Unit::Ratio,
         "Memory of TCP against the level at which it begins to save (net.ipv4.tcp_mem, second value).",
         &[Formula::level_ratio(&[term("sockets.tcp_memory")], &[term("sockets.limit_tcp_pressure")])],
-        HOST_WIDE,
-    ),
-    metric(
+    )
+    .caveat(HOST_WIDE)
+    .manual(MANUAL),
+    MetricDef::new(
         "network.udp.memory.ratio",
         Unit::Ratio,
         "Memory of UDP against the most that it may take (net.ipv4.udp_mem, third value).",
         &[Formula::level_ratio(&[term("sockets.udp_memory")], &[term("sockets.limit_udp_memory")])],
-        HOST_WIDE,
-    ),
-    metric(
+    )
+    .caveat(HOST_WIDE)
+    .manual(MANUAL),
+    MetricDef::new(
         "network.tcp.orphans.ratio",
         Unit::Ratio,
         "Connections that no process owns any more against the most that may be (net.ipv4.tcp_max_orphans).",
         &[Formula::level_ratio(&[term("sockets.orphans")], &[term("sockets.limit_orphans")])],
-        HOST_WIDE,
-    ),
-    metric(
+    )
+    .caveat(HOST_WIDE)
+    .manual(MANUAL),
+    MetricDef::new(
         "network.tcp.time_wait.count",
         Unit::Count,
         "Closed connections that are remembered in TIME_WAIT.",
         &[Formula::level(&[term("sockets.time_wait")])],
-        "Each holds its pair of addresses and ports for 60 s.",
-    ),
-    metric(
+    )
+    .caveat("Each holds its pair of addresses and ports for 60 s.")
+    .manual(MANUAL),
+    MetricDef::new(
         "network.tcp.time_wait.ratio",
         Unit::Ratio,
         "Connections in TIME_WAIT against the most that may be (net.ipv4.tcp_max_tw_buckets).",
         &[Formula::level_ratio(&[term("sockets.time_wait")], &[term("sockets.limit_time_wait")])],
-        "Reaching the limit only forgets closed connections early.",
-    ),
+    )
+    .caveat("Reaching the limit only forgets closed connections early.")
+    .manual(MANUAL),
 ];
 
 struct Sockets {

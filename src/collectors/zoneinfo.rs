@@ -23,31 +23,27 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("zoneinfo.high", RawUnit::Pages, "/proc/zoneinfo, high"),
 ];
 
-const fn metric(id: &'static str, help: &'static str, sources: &'static [Formula], caveat: &'static str) -> MetricDef {
-    MetricDef {
-        id,
-        unit: Unit::Ratio,
-        dimension: Some("zone"),
-        help,
-        sources,
-        caveat,
-        manual: "grep -E 'zone|free|min|low|high' /proc/zoneinfo",
-    }
-}
+const MANUAL: &str = "grep -E 'zone|free|min|low|high' /proc/zoneinfo";
 
 const METRICS: &[MetricDef] = &[
-    metric(
+    MetricDef::new(
         "memory.zone_free_to_low.ratio",
+        Unit::Ratio,
         "Free memory of a zone per its low mark, below which the reclaim threads run.",
         &[Formula::level_ratio(&[term("zoneinfo.free")], &[term("zoneinfo.low")])],
-        "A host that caches files sits near 1 by design.",
-    ),
-    metric(
+    )
+    .dimension("zone")
+    .caveat("A host that caches files sits near 1 by design.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.zone_free_to_min.ratio",
+        Unit::Ratio,
         "Free memory of a zone per its min mark, below which programs have to free memory themselves.",
         &[Formula::level_ratio(&[term("zoneinfo.free")], &[term("zoneinfo.min")])],
-        "Another zone may still serve the same allocation.",
-    ),
+    )
+    .dimension("zone")
+    .caveat("Another zone may still serve the same allocation.")
+    .manual(MANUAL),
 ];
 
 /// A zone of a node.

@@ -23,45 +23,45 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::counter("zram.failed_writes", RawUnit::Count, "/sys/block/zramN/io_stat, field 2"),
 ];
 
-const fn metric(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit, dimension: Some("zram device"), help, sources, caveat, manual: "zramctl" }
-}
+const MANUAL: &str = "zramctl";
 
 const METRICS: &[MetricDef] = &[
-    metric(
+    MetricDef::new(
         "memory.zram_used.bytes",
         Unit::Bytes,
         "Memory that a zram device takes for what it holds.",
         &[Formula::level(&[term("zram.used")])],
-        "Is part of what /proc/meminfo accounts for nowhere.",
-    ),
-    metric(
+    )
+    .dimension("zram device")
+    .caveat("Is part of what /proc/meminfo accounts for nowhere.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.zram_compression.ratio",
         Unit::Ratio,
         "Memory taken per memory held: below 1 compression pays.",
         &[Formula::level_ratio(&[term("zram.used")], &[term("zram.original")])],
-        "Says nothing while the device is almost empty.",
-    ),
-    metric(
+    )
+    .dimension("zram device")
+    .caveat("Says nothing while the device is almost empty.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.zram_limit.ratio",
         Unit::Ratio,
         "Memory taken per memory that the device may take.",
         &[Formula::level_ratio(&[term("zram.used")], &[term("zram.limit")])],
-        "Without a limit there is no such figure.",
-    ),
-    metric(
+    )
+    .dimension("zram device")
+    .caveat("Without a limit there is no such figure.")
+    .manual(MANUAL),
+    MetricDef::new(
         "memory.zram_failures.count",
         Unit::Count,
         "Reads and writes of a zram device that failed.",
         &[Formula::change(&[term("zram.failed_reads"), term("zram.failed_writes")])],
-        "Failed writes mean that the limit was reached or that no memory was left.",
-    ),
+    )
+    .dimension("zram device")
+    .caveat("Failed writes mean that the limit was reached or that no memory was left.")
+    .manual(MANUAL),
 ];
 
 struct Zram;

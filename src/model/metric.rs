@@ -244,3 +244,30 @@ pub struct MetricDef {
     /// The command with which a person reads the same.
     pub manual: &'static str,
 }
+
+impl MetricDef {
+    /// A metric of the whole host. Add [`caveat`](Self::caveat) and [`manual`](Self::manual), and the
+    /// [`dimension`](Self::dimension) of one that has instances.
+    #[must_use]
+    pub const fn new(id: &'static str, unit: Unit, help: &'static str, sources: &'static [Formula]) -> Self {
+        Self { id, unit, dimension: None, help, sources, caveat: "", manual: "" }
+    }
+
+    /// What one instance of it is.
+    #[must_use]
+    pub const fn dimension(self, dimension: &'static str) -> Self {
+        Self { dimension: Some(dimension), ..self }
+    }
+
+    /// What it does not mean.
+    #[must_use]
+    pub const fn caveat(self, caveat: &'static str) -> Self {
+        Self { caveat, ..self }
+    }
+
+    /// The command with which a person reads the same.
+    #[must_use]
+    pub const fn manual(self, manual: &'static str) -> Self {
+        Self { manual, ..self }
+    }
+}

@@ -37,127 +37,151 @@ pub(super) const SERIES: &[SeriesDef] = &[
 /// A mean of fewer requests than this is an accident.
 const FEWEST: f64 = 20.0;
 
-const fn of_device(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit, dimension: Some("device"), help, sources, caveat, manual: "iostat -dx 1 10" }
-}
+const MANUAL: &str = "iostat -dx 1 10";
 
 const LATENCY_CAVEAT: &str = "Includes the wait in the I/O scheduler, but not the wait for a free request or for a \
     cgroup's I/O limit; a mean hides a slow few.";
 
 pub(super) const METRICS: &[MetricDef] = &[
-    of_device(
+    MetricDef::new(
         "disk.busy.ratio",
         Unit::Ratio,
         "Share of time in which the device had at least one request outstanding.",
         &[Formula::rate(&[term("diskstats.busy_ms")])],
+    )
+    .dimension("device")
+    .caveat(
         "Not how full it is: a device that serves many requests at once may be busy all the time and take ten times \
          the work. Kernels before 6.10 sample it by the tick.",
-    ),
-    of_device(
+    )
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.reads.per_second",
         Unit::PerSecond,
         "Read requests completed per second.",
         &[Formula::rate(&[term("diskstats.reads")])],
-        "Requests as the device saw them, after merging.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Requests as the device saw them, after merging.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.writes.per_second",
         Unit::PerSecond,
         "Write requests completed per second.",
         &[Formula::rate(&[term("diskstats.writes")])],
-        "Mostly written back in the background, later than the program wrote it.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Mostly written back in the background, later than the program wrote it.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.flushes.per_second",
         Unit::PerSecond,
         "Cache flushes completed per second.",
         &[Formula::rate(&[term("diskstats.flushes")])],
-        "Devices without a write cache need none.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Devices without a write cache need none.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.read.bytes_per_second",
         Unit::BytesPerSecond,
         "Bytes read per second.",
         &[Formula::rate(&[term("diskstats.read_sectors")])],
-        "Counted when a request completes.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Counted when a request completes.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.write.bytes_per_second",
         Unit::BytesPerSecond,
         "Bytes written per second.",
         &[Formula::rate(&[term("diskstats.write_sectors")])],
-        "Counted when a request completes.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Counted when a request completes.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.discard.bytes_per_second",
         Unit::BytesPerSecond,
         "Bytes discarded (trimmed) per second.",
         &[Formula::rate(&[term("diskstats.discard_sectors")])],
-        "Nothing is transferred for them.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Nothing is transferred for them.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.queue.count",
         Unit::Count,
         "Requests outstanding on average: queued, or being served.",
         &[Formula::rate(&[term("diskstats.weighted_ms")])],
-        "Counted when requests complete: a request that never completes does not show (see disk.in_flight.count).",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Counted when requests complete: a request that never completes does not show (see disk.in_flight.count).")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.read_queue.count",
         Unit::Count,
         "Reads outstanding on average.",
         &[Formula::rate(&[term("diskstats.read_ms")])],
-        "Read-ahead is in it.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Read-ahead is in it.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.write_queue.count",
         Unit::Count,
         "Writes outstanding on average.",
         &[Formula::rate(&[term("diskstats.write_ms")])],
-        "A long queue of background writes delays nobody by itself.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("A long queue of background writes delays nobody by itself.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.in_flight.count",
         Unit::Count,
         "Requests issued to the device and not yet completed, at the instant of the reading.",
         &[Formula::level(&[term("diskstats.in_flight")])],
-        "One instant per interval; disk.queue.count is the average.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("One instant per interval; disk.queue.count is the average.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.read_await.seconds",
         Unit::Seconds,
         "Mean time of a read, from its request to its completion.",
         &[Formula::ratio(&[term("diskstats.read_ms")], &[term("diskstats.reads")]).floor(FEWEST)],
-        LATENCY_CAVEAT,
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat(LATENCY_CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.write_await.seconds",
         Unit::Seconds,
         "Mean time of a write, from its request to its completion.",
         &[Formula::ratio(&[term("diskstats.write_ms")], &[term("diskstats.writes")]).floor(FEWEST)],
-        LATENCY_CAVEAT,
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat(LATENCY_CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.discard_await.seconds",
         Unit::Seconds,
         "Mean time of a discard.",
         &[Formula::ratio(&[term("diskstats.discard_ms")], &[term("diskstats.discards")]).floor(FEWEST)],
-        LATENCY_CAVEAT,
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat(LATENCY_CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.flush_await.seconds",
         Unit::Seconds,
         "Mean time of a cache flush, which is the better part of a fsync.",
         &[Formula::ratio(&[term("diskstats.flush_ms")], &[term("diskstats.flushes")]).floor(FEWEST)],
-        LATENCY_CAVEAT,
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat(LATENCY_CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.await.seconds",
         Unit::Seconds,
         "Mean time of a read or a write, from its request to its completion.",
@@ -166,20 +190,26 @@ pub(super) const METRICS: &[MetricDef] = &[
             &[term("diskstats.reads"), term("diskstats.writes")],
         )
         .floor(FEWEST)],
-        LATENCY_CAVEAT,
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat(LATENCY_CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.read_size.bytes",
         Unit::Bytes,
         "Mean size of a read request.",
         &[Formula::ratio(&[term("diskstats.read_sectors")], &[term("diskstats.reads")]).floor(FEWEST)],
-        "Small requests suggest random access; it is no proof.",
-    ),
-    of_device(
+    )
+    .dimension("device")
+    .caveat("Small requests suggest random access; it is no proof.")
+    .manual(MANUAL),
+    MetricDef::new(
         "disk.write_size.bytes",
         Unit::Bytes,
         "Mean size of a write request.",
         &[Formula::ratio(&[term("diskstats.write_sectors")], &[term("diskstats.writes")]).floor(FEWEST)],
-        "Small requests suggest random access; it is no proof.",
-    ),
+    )
+    .dimension("device")
+    .caveat("Small requests suggest random access; it is no proof.")
+    .manual(MANUAL),
 ];

@@ -22,19 +22,8 @@ pub(super) const SERIES: &[SeriesDef] = &[
     number("filesystems.forced_read_only", "/proc/self/mountinfo, 1 if mounted rw while the superblock is ro"),
 ];
 
-const fn of_mount(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit, dimension: Some("mount"), help, sources, caveat, manual }
-}
-
 pub(super) const METRICS: &[MetricDef] = &[
-    of_mount(
+    MetricDef::new(
         "filesystem.space.ratio",
         Unit::Ratio,
         "Share of the space that is used, of what is there for everybody.",
@@ -42,27 +31,32 @@ pub(super) const METRICS: &[MetricDef] = &[
             &[term("filesystems.space_total"), minus("filesystems.space_free")],
             &[term("filesystems.space_total"), minus("filesystems.space_free"), term("filesystems.space_available")],
         )],
+    )
+    .dimension("mount")
+    .caveat(
         "At 100 % the administrator may still have reserved blocks; btrfs and ZFS give an estimate, and quotas do not \
          show.",
-        "df",
-    ),
-    of_mount(
+    )
+    .manual("df"),
+    MetricDef::new(
         "filesystem.available.bytes",
         Unit::Bytes,
         "Space left for everybody.",
         &[Formula::level(&[term("filesystems.space_available")])],
-        "Without the blocks reserved for the administrator.",
-        "df",
-    ),
-    of_mount(
+    )
+    .dimension("mount")
+    .caveat("Without the blocks reserved for the administrator.")
+    .manual("df"),
+    MetricDef::new(
         "filesystem.size.bytes",
         Unit::Bytes,
         "Size of the file system.",
         &[Formula::level(&[term("filesystems.space_total")])],
-        "Without what it keeps for its own tables.",
-        "df",
-    ),
-    of_mount(
+    )
+    .dimension("mount")
+    .caveat("Without what it keeps for its own tables.")
+    .manual("df"),
+    MetricDef::new(
         "filesystem.inodes.ratio",
         Unit::Ratio,
         "Share of the inodes that is used: each file and directory takes one.",
@@ -70,31 +64,35 @@ pub(super) const METRICS: &[MetricDef] = &[
             &[term("filesystems.inodes_total"), minus("filesystems.inodes_free")],
             &[term("filesystems.inodes_total")],
         )],
-        "XFS and ZFS make inodes from free space, so there a full disk looks like a lack of inodes.",
-        "df -i",
-    ),
-    of_mount(
+    )
+    .dimension("mount")
+    .caveat("XFS and ZFS make inodes from free space, so there a full disk looks like a lack of inodes.")
+    .manual("df -i"),
+    MetricDef::new(
         "filesystem.hung.count",
         Unit::Count,
         "Whether the file system left the question for its capacity unanswered (1) or not (0).",
         &[Formula::level(&[term("filesystems.hung")])],
-        "A dead server, a stuck FUSE daemon or a dying disk look the same.",
-        "timeout 2 stat -f MOUNT",
-    ),
-    of_mount(
+    )
+    .dimension("mount")
+    .caveat("A dead server, a stuck FUSE daemon or a dying disk look the same.")
+    .manual("timeout 2 stat -f MOUNT"),
+    MetricDef::new(
         "filesystem.broken.count",
         Unit::Count,
         "Whether the file system answered the question for its capacity with an error (1) or not (0).",
         &[Formula::level(&[term("filesystems.broken")])],
-        "Missing rights are no error here.",
-        "stat -f MOUNT",
-    ),
-    of_mount(
+    )
+    .dimension("mount")
+    .caveat("Missing rights are no error here.")
+    .manual("stat -f MOUNT"),
+    MetricDef::new(
         "filesystem.forced_read_only.count",
         Unit::Count,
         "Whether the file system is read-only although it is mounted for writing (1) or not (0).",
         &[Formula::level(&[term("filesystems.forced_read_only")])],
-        "Only types that go read-only by themselves after an error are looked at.",
-        "findmnt -o TARGET,VFS-OPTIONS,FS-OPTIONS",
-    ),
+    )
+    .dimension("mount")
+    .caveat("Only types that go read-only by themselves after an error are looked at.")
+    .manual("findmnt -o TARGET,VFS-OPTIONS,FS-OPTIONS"),
 ];

@@ -10,16 +10,6 @@ const CAVEAT_OF_BOOT: &str =
 const MANUAL: &str = "dmesg --ctime --follow-new";
 const MANUAL_OF_BOOT: &str = "dmesg --ctime";
 
-const fn metric(
-    id: &'static str,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit: Unit::Count, dimension: None, help, sources, caveat, manual }
-}
-
 /// Declares the classes: from each name follow a series, a metric for the window and one for the time since boot.
 macro_rules! classes {
     ($($name:literal: $what:literal,)*) => {
@@ -36,49 +26,13 @@ macro_rules! classes {
 
         pub(super) const METRICS: &[MetricDef] = &[
             $(
-                metric(
-                    concat!("kernel.log.", $name, ".count"),
-                    concat!("Lines of the kernel log, written within the window, about ", $what, "."),
-                    &[Formula::change(&[term(concat!("kernel_log.", $name))])],
-                    CAVEAT,
-                    MANUAL,
-                ),
-                metric(
-                    concat!("kernel.log.", $name, ".since_boot.count"),
-                    concat!("Lines of the kernel log, since boot, about ", $what, "."),
-                    &[Formula::level(&[term(concat!("kernel_log.", $name))])],
-                    CAVEAT_OF_BOOT,
-                    MANUAL_OF_BOOT,
-                ),
+                MetricDef::new(concat!("kernel.log.", $name, ".count"), Unit::Count, concat!("Lines of the kernel log, written within the window, about ", $what, "."), &[Formula::change(&[term(concat!("kernel_log.", $name))])]).caveat(CAVEAT).manual(MANUAL),
+                MetricDef::new(concat!("kernel.log.", $name, ".since_boot.count"), Unit::Count, concat!("Lines of the kernel log, since boot, about ", $what, "."), &[Formula::level(&[term(concat!("kernel_log.", $name))])]).caveat(CAVEAT_OF_BOOT).manual(MANUAL_OF_BOOT),
             )*
-            metric(
-                "kernel.log.cgroup_oom.count",
-                "Processes killed within the window because a memory cgroup reached its own limit.",
-                &[Formula::change(&[term("kernel_log.cgroup_oom")])],
-                CAVEAT,
-                MANUAL,
-            ),
-            metric(
-                "kernel.log.records.count",
-                "Records that were added to the kernel log within the window, of whatever kind.",
-                &[Formula::change(&[term("kernel_log.records")])],
-                CAVEAT,
-                MANUAL,
-            ),
-            metric(
-                "kernel.log.missed.count",
-                "Records of the window that the kernel overwrote before they could be read.",
-                &[Formula::change(&[term("kernel_log.missed")])],
-                "Their content is lost; the system's journal may have them.",
-                MANUAL,
-            ),
-            metric(
-                "kernel.log.overwritten.count",
-                "Records since boot that were no longer in the kernel's buffer when the window began.",
-                &[Formula::level(&[term("kernel_log.overwritten")])],
-                "Their content is lost; the system's journal may have them.",
-                MANUAL_OF_BOOT,
-            ),
+            MetricDef::new("kernel.log.cgroup_oom.count", Unit::Count, "Processes killed within the window because a memory cgroup reached its own limit.", &[Formula::change(&[term("kernel_log.cgroup_oom")])]).caveat(CAVEAT).manual(MANUAL),
+            MetricDef::new("kernel.log.records.count", Unit::Count, "Records that were added to the kernel log within the window, of whatever kind.", &[Formula::change(&[term("kernel_log.records")])]).caveat(CAVEAT).manual(MANUAL),
+            MetricDef::new("kernel.log.missed.count", Unit::Count, "Records of the window that the kernel overwrote before they could be read.", &[Formula::change(&[term("kernel_log.missed")])]).caveat("Their content is lost; the system's journal may have them.").manual(MANUAL),
+            MetricDef::new("kernel.log.overwritten.count", Unit::Count, "Records since boot that were no longer in the kernel's buffer when the window began.", &[Formula::level(&[term("kernel_log.overwritten")])]).caveat("Their content is lost; the system's journal may have them.").manual(MANUAL_OF_BOOT),
         ];
     };
 }

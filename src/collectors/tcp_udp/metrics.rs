@@ -71,135 +71,124 @@ const DATA_RETRANSMITS: &[Term] =
 const LEAST_SEGMENTS: f64 = 1000.0;
 const LEAST_OPENS: f64 = 100.0;
 
-const fn metric(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    sources: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit, dimension: None, help, sources, caveat, manual }
-}
-
 const ATTEMPTS: &str = "Counts attempts, retransmitted ones too, and not clients.";
 const TCP: &str = "sar -n TCP,ETCP 1 10";
 const NSTAT: &str = "nstat -az";
 
 pub(super) const METRICS: &[MetricDef] = &[
-    metric(
+    MetricDef::new(
         "network.tcp.sent.per_second",
         Unit::PerSecond,
         "TCP segments sent per second, retransmissions excluded.",
         &[Formula::rate(&[term("tcp_udp.segments_sent")])],
-        "What the device splits itself (TSO) counts once; loopback counts too.",
-        TCP,
-    ),
-    metric(
+    )
+    .caveat("What the device splits itself (TSO) counts once; loopback counts too.")
+    .manual(TCP),
+    MetricDef::new(
         "network.tcp.received.per_second",
         Unit::PerSecond,
         "TCP segments received per second.",
         &[Formula::rate(&[term("tcp_udp.segments_received")])],
-        "What was merged before TCP saw it (GRO) counts once; loopback counts too.",
-        TCP,
-    ),
-    metric(
+    )
+    .caveat("What was merged before TCP saw it (GRO) counts once; loopback counts too.")
+    .manual(TCP),
+    MetricDef::new(
         "network.tcp.active_opens.per_second",
         Unit::PerSecond,
         "Connections begun from here per second.",
         &[Formula::rate(&[term("tcp_udp.active_opens")])],
-        "Attempts that fail count too.",
-        TCP,
-    ),
-    metric(
+    )
+    .caveat("Attempts that fail count too.")
+    .manual(TCP),
+    MetricDef::new(
         "network.tcp.passive_opens.per_second",
         Unit::PerSecond,
         "Connections taken from others per second.",
         &[Formula::rate(&[term("tcp_udp.passive_opens")])],
-        "Only those whose handshake was finished.",
-        TCP,
-    ),
-    metric(
+    )
+    .caveat("Only those whose handshake was finished.")
+    .manual(TCP),
+    MetricDef::new(
         "network.tcp.established.count",
         Unit::Count,
         "Connections that are open now.",
         &[Formula::level(&[term("tcp_udp.established")])],
-        "Those that wait to be closed by the application count too.",
-        "ss -s",
-    ),
-    metric(
+    )
+    .caveat("Those that wait to be closed by the application count too.")
+    .manual("ss -s"),
+    MetricDef::new(
         "network.tcp.failed_attempts.per_second",
         Unit::PerSecond,
         "Connection attempts, in either direction, that failed per second.",
         &[Formula::rate(&[term("tcp_udp.attempt_fails")])],
-        "A port scan moves it; a refused connection is often a service that is down.",
-        TCP,
-    ),
-    metric(
+    )
+    .caveat("A port scan moves it; a refused connection is often a service that is down.")
+    .manual(TCP),
+    MetricDef::new(
         "network.tcp.resets.per_second",
         Unit::PerSecond,
         "Open connections that were reset per second, by either side.",
         &[Formula::rate(&[term("tcp_udp.established_resets")])],
-        "Some applications close this way on purpose.",
-        TCP,
-    ),
-    metric(
+    )
+    .caveat("Some applications close this way on purpose.")
+    .manual(TCP),
+    MetricDef::new(
         "network.tcp.resets_sent.per_second",
         Unit::PerSecond,
         "Resets sent per second.",
         &[Formula::rate(&[term("tcp_udp.resets_sent")])],
-        "Includes answers to connections that nobody here listens for.",
-        TCP,
-    ),
-    metric(
+    )
+    .caveat("Includes answers to connections that nobody here listens for.")
+    .manual(TCP),
+    MetricDef::new(
         "network.tcp.retransmits.per_second",
         Unit::PerSecond,
         "Segments of data sent again per second.",
         &[Formula::rate(DATA_RETRANSMITS)],
-        "Some are sent in vain, because an acknowledgement was late.",
-        TCP,
-    ),
-    metric(
+    )
+    .caveat("Some are sent in vain, because an acknowledgement was late.")
+    .manual(TCP),
+    MetricDef::new(
         "network.tcp.retransmitted.ratio",
         Unit::Ratio,
         "Segments of data sent again per segment sent.",
         &[Formula::ratio(DATA_RETRANSMITS, &[term("tcp_udp.segments_sent")]).floor(LEAST_SEGMENTS)],
-        "No peer is named, and loopback traffic dilutes it.",
-        "nstat -az TcpRetransSegs TcpOutSegs TcpExtTCPSynRetrans",
-    ),
-    metric(
+    )
+    .caveat("No peer is named, and loopback traffic dilutes it.")
+    .manual("nstat -az TcpRetransSegs TcpOutSegs TcpExtTCPSynRetrans"),
+    MetricDef::new(
         "network.tcp.timeouts.per_second",
         Unit::PerSecond,
         "Expired retransmission timers per second: each cost its connection 200 ms or more of silence.",
         &[Formula::rate(&[term("tcp_udp.timeouts")])],
-        "Unanswered connection requests count too.",
-        "nstat -az TcpExtTCPTimeouts",
-    ),
-    metric(
+    )
+    .caveat("Unanswered connection requests count too.")
+    .manual("nstat -az TcpExtTCPTimeouts"),
+    MetricDef::new(
         "network.tcp.loss_probes.per_second",
         Unit::PerSecond,
         "Tail loss probes sent per second.",
         &[Formula::rate(&[term("tcp_udp.loss_probes")])],
-        "A probe is a suspicion and no loss.",
-        "nstat -az TcpExtTCPLossProbes",
-    ),
-    metric(
+    )
+    .caveat("A probe is a suspicion and no loss.")
+    .manual("nstat -az TcpExtTCPLossProbes"),
+    MetricDef::new(
         "network.tcp.lost_retransmits.per_second",
         Unit::PerSecond,
         "Retransmissions that were lost again, per second.",
         &[Formula::rate(&[term("tcp_udp.lost_retransmits")])],
-        "An estimate of the sender.",
-        "nstat -az TcpExtTCPLostRetransmit",
-    ),
-    metric(
+    )
+    .caveat("An estimate of the sender.")
+    .manual("nstat -az TcpExtTCPLostRetransmit"),
+    MetricDef::new(
         "network.tcp.syn_retransmits.count",
         Unit::Count,
         "Connection requests, and answers to them, that were sent again.",
         &[Formula::change(&[term("tcp_udp.syn_retransmits")])],
-        "Both directions in one counter.",
-        "nstat -az TcpExtTCPSynRetrans",
-    ),
-    metric(
+    )
+    .caveat("Both directions in one counter.")
+    .manual("nstat -az TcpExtTCPSynRetrans"),
+    MetricDef::new(
         "network.tcp.syn_retransmitted.ratio",
         Unit::Ratio,
         "Handshake segments sent again per connection opened or accepted.",
@@ -208,74 +197,74 @@ pub(super) const METRICS: &[MetricDef] = &[
             &[term("tcp_udp.active_opens"), term("tcp_udp.passive_opens")],
         )
         .floor(LEAST_OPENS)],
-        "One peer that never answers is sent many.",
-        "nstat -az TcpExtTCPSynRetrans TcpActiveOpens TcpPassiveOpens",
-    ),
-    metric(
+    )
+    .caveat("One peer that never answers is sent many.")
+    .manual("nstat -az TcpExtTCPSynRetrans TcpActiveOpens TcpPassiveOpens"),
+    MetricDef::new(
         "network.tcp.listen_overflows.count",
         Unit::Count,
         "Finished handshakes that were refused because the listener's accept queue was full.",
         &[Formula::change(&[term("tcp_udp.listen_overflows")])],
-        ATTEMPTS,
-        "nstat -az TcpExtListenOverflows; ss -lnt",
-    ),
-    metric(
+    )
+    .caveat(ATTEMPTS)
+    .manual("nstat -az TcpExtListenOverflows; ss -lnt"),
+    MetricDef::new(
         "network.tcp.listen_drops.count",
         Unit::Count,
         "Connection requests dropped at a listener, for any reason, a full accept queue included.",
         &[Formula::change(&[term("tcp_udp.listen_drops")])],
-        ATTEMPTS,
-        "nstat -az TcpExtListenDrops",
-    ),
-    metric(
+    )
+    .caveat(ATTEMPTS)
+    .manual("nstat -az TcpExtListenDrops"),
+    MetricDef::new(
         "network.tcp.syn_cookies.count",
         Unit::Count,
         "Connection requests answered with a cookie because the queue of half-open connections was full.",
         &[Formula::change(&[term("tcp_udp.cookies_sent")])],
-        "With net.ipv4.tcp_syncookies=2 every request is answered so.",
-        "nstat -az TcpExtSyncookiesSent",
-    ),
-    metric(
+    )
+    .caveat("With net.ipv4.tcp_syncookies=2 every request is answered so.")
+    .manual("nstat -az TcpExtSyncookiesSent"),
+    MetricDef::new(
         "network.tcp.syn_drops.count",
         Unit::Count,
         "Connection requests dropped because the queue of half-open connections was full.",
         &[Formula::change(&[term("tcp_udp.request_drops")])],
-        ATTEMPTS,
-        "nstat -az TcpExtTCPReqQFullDrop",
-    ),
-    metric(
+    )
+    .caveat(ATTEMPTS)
+    .manual("nstat -az TcpExtTCPReqQFullDrop"),
+    MetricDef::new(
         "network.tcp.memory_pressure_entries.count",
         Unit::Count,
         "How often TCP as a whole came under memory pressure.",
         &[Formula::change(&[term("tcp_udp.memory_pressures")])],
-        "Staying under pressure does not count again.",
-        "nstat -az TcpExtTCPMemoryPressures",
-    ),
-    metric(
+    )
+    .caveat("Staying under pressure does not count again.")
+    .manual("nstat -az TcpExtTCPMemoryPressures"),
+    MetricDef::new(
         "network.tcp.aborted_on_memory.count",
         Unit::Count,
         "Connections aborted for want of socket memory.",
         &[Formula::change(&[term("tcp_udp.aborted_on_memory")])],
-        "Too many orphaned connections count too.",
-        "nstat -az TcpExtTCPAbortOnMemory",
-    ),
-    metric(
+    )
+    .caveat("Too many orphaned connections count too.")
+    .manual("nstat -az TcpExtTCPAbortOnMemory"),
+    MetricDef::new(
         "network.tcp.aborted_on_timeout.count",
         Unit::Count,
         "Connections given up because the peer did not answer any more.",
         &[Formula::change(&[term("tcp_udp.aborted_on_timeout")])],
-        "Clients that vanish are an everyday matter for servers on the internet.",
-        "nstat -az TcpExtTCPAbortOnTimeout",
-    ),
-    metric(
+    )
+    .caveat("Clients that vanish are an everyday matter for servers on the internet.")
+    .manual("nstat -az TcpExtTCPAbortOnTimeout"),
+    MetricDef::new(
         "network.tcp.time_wait_overflows.count",
         Unit::Count,
         "Closed connections that could not be remembered in TIME_WAIT.",
         &[Formula::change(&[term("tcp_udp.time_wait_overflows")])],
-        "Old segments may then meet a new connection.",
-        "nstat -az TcpExtTCPTimeWaitOverflow",
-    ),
-    metric(
+    )
+    .caveat("Old segments may then meet a new connection.")
+    .manual("nstat -az TcpExtTCPTimeWaitOverflow"),
+    MetricDef::new(
         "network.tcp.receive_queue_drops.count",
         Unit::Count,
         "Segments dropped at a socket whose receive buffer or backlog was full.",
@@ -284,58 +273,60 @@ pub(super) const METRICS: &[MetricDef] = &[
             optional("tcp_udp.pruned"),
             optional("tcp_udp.receive_queue_drops"),
         ])],
-        "They are sent again: it costs time and no data.",
-        "nstat -az TcpExtTCPRcvQDrop TcpExtTCPBacklogDrop TcpExtRcvPruned",
-    ),
-    metric(
+    )
+    .caveat("They are sent again: it costs time and no data.")
+    .manual("nstat -az TcpExtTCPRcvQDrop TcpExtTCPBacklogDrop TcpExtRcvPruned"),
+    MetricDef::new(
         "network.tcp.zero_windows.per_second",
         Unit::PerSecond,
         "How often a socket here told its peer to stop sending, per second.",
         &[Formula::rate(&[term("tcp_udp.zero_windows")])],
+    )
+    .caveat(
         "An application here reads slower than its peer sends: the network is not the limit. Bulk downloads do it too.",
-        "nstat -az TcpExtTCPToZeroWindowAdv",
-    ),
-    metric(
+    )
+    .manual("nstat -az TcpExtTCPToZeroWindowAdv"),
+    MetricDef::new(
         "network.tcp.windows_left_closed.count",
         Unit::Count,
         "Sockets here that told their peer to stop sending and did not let it go on: closed less reopened windows.",
         &[Formula::change(&[term("tcp_udp.zero_windows"), minus("tcp_udp.windows_reopened")])],
-        "Below 0 where windows from before were opened again; one or two are on their way at any time under load.",
-        "nstat -az TcpExtTCPToZeroWindowAdv TcpExtTCPFromZeroWindowAdv",
-    ),
-    metric(
+    )
+    .caveat("Below 0 where windows from before were opened again; one or two are on their way at any time under load.")
+    .manual("nstat -az TcpExtTCPToZeroWindowAdv TcpExtTCPFromZeroWindowAdv"),
+    MetricDef::new(
         "network.tcp.window_probes.count",
         Unit::Count,
         "Probes sent to peers that had told this host to stop sending.",
         &[Formula::change(&[term("tcp_udp.window_probes")])],
-        "Their distance doubles from 0.2 s to 2 min, so few probes can mean a long wait.",
-        "nstat -az TcpExtTCPWinProbe",
-    ),
-    metric(
+    )
+    .caveat("Their distance doubles from 0.2 s to 2 min, so few probes can mean a long wait.")
+    .manual("nstat -az TcpExtTCPWinProbe"),
+    MetricDef::new(
         "network.tcp.receive_errors.count",
         Unit::Count,
         "Segments that arrived broken, mostly with a wrong checksum.",
         &[Formula::change(&[term("tcp_udp.segments_broken")])],
-        "What the device drops itself is not seen.",
-        "nstat -az TcpInErrs",
-    ),
-    metric(
+    )
+    .caveat("What the device drops itself is not seen.")
+    .manual("nstat -az TcpInErrs"),
+    MetricDef::new(
         "network.udp.received.per_second",
         Unit::PerSecond,
         "Datagrams that applications received, per second.",
         &[Formula::rate(&[term("tcp_udp.datagrams_received"), optional("tcp_udp.datagrams6_received")])],
-        "Dropped ones are not in it.",
-        "sar -n UDP,UDP6 1 10",
-    ),
-    metric(
+    )
+    .caveat("Dropped ones are not in it.")
+    .manual("sar -n UDP,UDP6 1 10"),
+    MetricDef::new(
         "network.udp.sent.per_second",
         Unit::PerSecond,
         "Datagrams sent per second.",
         &[Formula::rate(&[term("tcp_udp.datagrams_sent"), optional("tcp_udp.datagrams6_sent")])],
-        "Loopback counts too.",
-        "sar -n UDP,UDP6 1 10",
-    ),
-    metric(
+    )
+    .caveat("Loopback counts too.")
+    .manual("sar -n UDP,UDP6 1 10"),
+    MetricDef::new(
         "network.udp.receive_buffer_errors.count",
         Unit::Count,
         "Datagrams dropped because the socket's receive buffer was full, or UDP had no memory left.",
@@ -345,34 +336,34 @@ pub(super) const METRICS: &[MetricDef] = &[
             optional("tcp_udp.udp6_receive_buffer"),
             optional("tcp_udp.udp6_memory"),
         ])],
-        "They are lost: UDP sends nothing again.",
-        "nstat -az UdpRcvbufErrors Udp6RcvbufErrors UdpMemErrors; ss -ulnm",
-    ),
-    metric(
+    )
+    .caveat("They are lost: UDP sends nothing again.")
+    .manual("nstat -az UdpRcvbufErrors Udp6RcvbufErrors UdpMemErrors; ss -ulnm"),
+    MetricDef::new(
         "network.udp.send_buffer_errors.count",
         Unit::Count,
         "Datagrams that could not be sent because the send buffer was full.",
         &[Formula::change(&[term("tcp_udp.udp_send_buffer"), optional("tcp_udp.udp6_send_buffer")])],
-        "The application is told and may try again.",
-        "nstat -az UdpSndbufErrors Udp6SndbufErrors",
-    ),
-    metric(
+    )
+    .caveat("The application is told and may try again.")
+    .manual("nstat -az UdpSndbufErrors Udp6SndbufErrors"),
+    MetricDef::new(
         "network.udp.checksum_errors.count",
         Unit::Count,
         "Datagrams that arrived with a wrong checksum.",
         &[Formula::change(&[term("tcp_udp.datagrams_broken"), optional("tcp_udp.datagrams6_broken")])],
-        "What the device drops itself is not seen.",
-        "nstat -az UdpInCsumErrors Udp6InCsumErrors",
-    ),
-    metric(
+    )
+    .caveat("What the device drops itself is not seen.")
+    .manual("nstat -az UdpInCsumErrors Udp6InCsumErrors"),
+    MetricDef::new(
         "network.udp.no_ports.per_second",
         Unit::PerSecond,
         "Datagrams for a port that nobody listens on, per second.",
         &[Formula::rate(&[term("tcp_udp.datagrams_without_port")])],
-        "Broadcasts and port scans count too.",
-        "nstat -az UdpNoPorts",
-    ),
-    metric(
+    )
+    .caveat("Broadcasts and port scans count too.")
+    .manual("nstat -az UdpNoPorts"),
+    MetricDef::new(
         "network.ip.discards.count",
         Unit::Count,
         "IP packets dropped although nothing was wrong with them, mostly for want of memory or a way out.",
@@ -382,18 +373,18 @@ pub(super) const METRICS: &[MetricDef] = &[
             optional("tcp_udp.ip6_receive_discards"),
             optional("tcp_udp.ip6_transmit_discards"),
         ])],
-        "Firewall drops may be in it.",
-        "nstat -az IpInDiscards IpOutDiscards Ip6InDiscards Ip6OutDiscards",
-    ),
-    metric(
+    )
+    .caveat("Firewall drops may be in it.")
+    .manual("nstat -az IpInDiscards IpOutDiscards Ip6InDiscards Ip6OutDiscards"),
+    MetricDef::new(
         "network.ip.header_errors.count",
         Unit::Count,
         "IP packets with a broken header or an expired hop limit.",
         &[Formula::change(&[term("tcp_udp.ip_header_errors"), optional("tcp_udp.ip6_header_errors")])],
-        "A traceroute through this host moves it.",
-        "nstat -az IpInHdrErrors Ip6InHdrErrors",
-    ),
-    metric(
+    )
+    .caveat("A traceroute through this host moves it.")
+    .manual("nstat -az IpInHdrErrors Ip6InHdrErrors"),
+    MetricDef::new(
         "network.ip.fragment_failures.count",
         Unit::Count,
         "Fragments that could not be put together, and packets that could not be split.",
@@ -403,7 +394,7 @@ pub(super) const METRICS: &[MetricDef] = &[
             optional("tcp_udp.ip6_reassembly_fails"),
             optional("tcp_udp.ip6_fragmentation_fails"),
         ])],
-        "A lost fragment shows here 30 s later; path MTU discovery counts a packet that was too large.",
-        NSTAT,
-    ),
+    )
+    .caveat("A lost fragment shows here 30 s later; path MTU discovery counts a packet that was too large.")
+    .manual(NSTAT),
 ];
