@@ -1,7 +1,7 @@
 //! /proc/swaps: each swap device or file, and how much of the swap space is compressed memory.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
+use crate::host::{Host, unescape_octal};
 use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
 use crate::model::{RawUnit, Reason, Unavailable, Unit};
 
@@ -92,9 +92,7 @@ fn parse(line: &str) -> Option<Swap> {
     let kind = fields.next()?.to_owned();
     let mut name: Vec<&str> = fields.collect();
     name.reverse();
-    // White space in file names is written as octal; only these four are (mangle in fs/seq_file.c).
-    let name =
-        name.join(" ").replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\");
+    let name = String::from_utf8_lossy(&unescape_octal(name.join(" ").as_bytes())).into_owned();
     (!name.is_empty()).then_some(Swap { name, kind, size, used, priority })
 }
 

@@ -3,6 +3,7 @@
 
 pub mod cgroups;
 mod clock;
+mod escapes;
 mod facts;
 pub mod files;
 mod process_dir;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub use clock::{Clock, own_usage};
+pub use escapes::unescape_octal;
 pub use process_dir::ProcessDir;
 pub use replay::{Fault, HostSpec};
 pub use source::SourceError;

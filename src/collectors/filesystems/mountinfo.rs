@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::host::unescape_octal;
+
 /// Beyond this many file systems, the rest is left out.
 pub(super) const MAX_MOUNTS: usize = 300;
 
@@ -79,12 +81,12 @@ impl Mount {
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let device = text(fields.nth(2)?);
-        let root = unescape(fields.next()?);
-        let point = unescape(fields.next()?);
+        let root = unescape_octal(fields.next()?);
+        let point = unescape_octal(fields.next()?);
         let options = fields.next()?;
         fields.find(|field| *field == b"-")?;
         let kind = text(fields.next()?);
-        let source = text(&unescape(fields.next()?));
+        let source = text(&unescape_octal(fields.next()?));
         let super_options = fields.next().unwrap_or_default();
         Some(Self {
             device,
@@ -189,23 +191,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Space, tab, newline and backslash stand as `\040` and the like.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, after)) = rest.split_first() {
-        let code = match after {
-            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] if *first == b'\\' => {
-                Some((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'))
-            }
-            _ => None,
-        };
-        plain.push(code.unwrap_or(*first));
-        rest = if code.is_some() { after.get(3..).unwrap_or_default() } else { after };
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -229,9 +214,6 @@ mod tests {
 
     #[test]
     fn escaped_names_come_back_as_they_are() {
-        assert_eq!(unescape(b"/mnt/my\\040disk\\011\\134x"), b"/mnt/my disk\t\\x");
-        assert_eq!(unescape(b"/odd\\04"), b"/odd\\04");
-        assert_eq!(unescape(b"\\777"), b"\\777", "more than a byte is no byte");
         let mount = Mount::parse(b"1 1 8:1 / /a\xff\\040b rw - ext4 /dev/sda1 rw").unwrap();
         assert_eq!(mount.point, b"/a\xff b");
     }

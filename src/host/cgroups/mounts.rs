@@ -1,7 +1,7 @@
 //! Mounted hierarchies, from /proc/self/mountinfo, or by their usual names where that file does not help.
 
 use super::Version;
-use crate::host::Host;
+use crate::host::{Host, unescape_octal};
 
 /// A mount of a hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,21 +52,8 @@ fn parse(line: &str) -> Option<Mount> {
     Some(Mount { version, directory, top, options })
 }
 
-/// `\040` and the like, as the kernel writes spaces, tabs, line feeds and backslashes.
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let code = match (first, tail) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..]) => {
-                Some((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'))
-            }
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { tail.get(3..).unwrap_or_default() } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+fn unescape(name: &str) -> String {
+    String::from_utf8_lossy(&unescape_octal(name.as_bytes())).into_owned()
 }
 
 /// Where distributions mount them.
@@ -107,16 +94,15 @@ mod tests {
     }
 
     #[test]
-    fn escaped_characters_are_restored_and_a_lone_backslash_stays() {
-        assert_eq!(unescape(r"/a\040b\134c"), r"/a b\c");
-        assert_eq!(unescape(r"/a\04"), r"/a\04");
-        assert_eq!(unescape(r"\"), r"\");
+    fn a_mount_point_with_a_space_is_found() {
+        let spaced = parse(r"41 31 0:38 / /my\040groups rw - cgroup2 cgroup2 rw").unwrap();
+        assert_eq!(spaced.directory, "my groups");
     }
 
     proptest! {
         #[test]
         fn no_line_can_stop_the_parser(line in ".{0,120}", path in r"[\\0-9a/]{0,20}") {
-            let _ = (parse(&line), unescape(&path), parse(&format!("1 1 0:1 {path} {path} rw - cgroup x {line}")));
+            let _ = (parse(&line), parse(&format!("1 1 0:1 {path} {path} rw - cgroup x {line}")));
         }
     }
 }
