@@ -3,6 +3,7 @@
 //! Columns are found by name: kernels add new ones in the middle.
 
 mod metrics;
+mod series;
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +15,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "tcp_udp",
     help: "What TCP, UDP and IP counted: retransmissions, timeouts, overflows, drops, from /proc/net/snmp, netstat, snmp6.",
     cadence: Cadence::Interval,
-    series: metrics::SERIES,
+    series: series::SERIES,
     metrics: metrics::METRICS,
     overhead: "three reads per interval, whatever the number of connections (about 100 µs)",
     start: |_| Box::new(TcpUdp { wanted: wanted(), seen: HashSet::new() }),
@@ -30,7 +31,7 @@ struct TcpUdp {
 /// The source of each series names its group and column last: `/proc/net/netstat, TcpExt TCPTimeouts`.
 fn wanted() -> HashMap<(&'static str, &'static str), &'static SeriesDef> {
     let key = |series: &'static SeriesDef| series.source.rsplit_once(", ")?.1.split_once(' ');
-    metrics::SERIES.iter().filter_map(|series| Some((key(series)?, series))).collect()
+    series::SERIES.iter().filter_map(|series| Some((key(series)?, series))).collect()
 }
 
 impl Collect for TcpUdp {
@@ -45,7 +46,7 @@ impl Collect for TcpUdp {
                 self.record(columns(&text), out);
             }
             Err(error) => {
-                for series in metrics::SERIES.iter().filter(|series| series.source.contains("netstat")) {
+                for series in series::SERIES.iter().filter(|series| series.source.contains("netstat")) {
                     out.gap(series.name, "", error.gap());
                 }
             }
@@ -61,7 +62,7 @@ impl Collect for TcpUdp {
     }
 
     fn finish(&mut self, _: &Host, out: &Sink) {
-        let missing = metrics::SERIES.iter().filter(|series| !self.seen.contains(series.name));
+        let missing = series::SERIES.iter().filter(|series| !self.seen.contains(series.name));
         // Without IPv6 nothing is missing.
         for series in missing.filter(|series| !series.source.contains("snmp6")) {
             let (file, column) = series.source.split_once(", ").unwrap_or((series.source, series.name));

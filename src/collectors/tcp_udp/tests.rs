@@ -30,7 +30,7 @@ fn names_of_ipv6_are_split_after_the_6() {
 
 #[test]
 fn every_series_can_be_found_by_its_source() {
-    assert_eq!(wanted().len(), metrics::SERIES.len());
+    assert_eq!(wanted().len(), series::SERIES.len());
 }
 
 proptest::proptest! {

@@ -1,16 +1,19 @@
 //! Judging: one rule over one window gives one finding for each instance.
 
+mod finding;
+mod needs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use minijinja::Value;
 use minijinja::value::Serde;
-use serde::Deserialize as _;
 
-use super::expression::{Context, Expressions, Reference, has_fallback, references, template_references};
+use needs::Needs;
+
+use super::expression::{Context, Expressions};
 use super::{Rule, confidence};
-use crate::model::finding::Threshold;
-use crate::model::{Culprit, Evidence, Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
+use crate::model::{Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
 
 /// What a rule may look at: the readings of one window, the host's facts, and the kernel log.
 pub struct Scope<'s> {
@@ -28,18 +31,6 @@ pub struct Scope<'s> {
 pub struct Judge<'s> {
     scope: Scope<'s>,
     expressions: Expressions,
-}
-
-/// What the expressions of a rule refer to.
-struct Needs {
-    /// Cited by `value`: their instances are the ones that are judged.
-    judged: BTreeSet<String>,
-    /// Without these there is no verdict: metric and statistic.
-    required: BTreeSet<String>,
-    /// Judged over all their instances at once: cited without a statistic, as in `highest(…)`.
-    whole: BTreeSet<String>,
-    /// Cited by sentences, `applies`, `unless` or `culprit` only.
-    optional: BTreeSet<String>,
 }
 
 impl<'s> Judge<'s> {
@@ -92,68 +83,6 @@ impl<'s> Judge<'s> {
             return vec![self.unjudged(rule, origin, "", gap)];
         }
         instances.into_iter().map(|name| self.instance(rule, origin, &needs, name, Some(&dimension))).collect()
-    }
-
-    fn resolve(&self, path: &str) -> Option<String> {
-        let mut end = path.len();
-        loop {
-            let candidate = path.get(..end)?;
-            if self.scope.metrics.readings.contains_key(candidate) {
-                return Some(candidate.to_owned());
-            }
-            end = candidate.rfind('.')?;
-        }
-    }
-
-    fn needs(&self, rule: &Rule) -> Result<Needs, String> {
-        let resolve = |path: &str| self.resolve(path);
-        let mut needs = Needs {
-            judged: BTreeSet::new(),
-            required: BTreeSet::new(),
-            whole: BTreeSet::new(),
-            optional: BTreeSet::new(),
-        };
-        for (key, expression) in rule.expressions() {
-            let found = references(expression, &resolve).map_err(|error| format!("{key} of {}: {error}", rule.id))?;
-            let judged = !matches!(key, "culprit" | "applies" | "unless");
-            for reference in found {
-                match reference {
-                    Reference::Metric(id, Some(_)) if judged => {
-                        if key == "value" {
-                            needs.judged.insert(id.clone());
-                        }
-                        needs.required.insert(id)
-                    }
-                    Reference::Metric(id, None) if judged && !has_fallback(expression, &id) => {
-                        needs.whole.insert(id.clone()) | needs.optional.insert(id)
-                    }
-                    Reference::Metric(id, _) => needs.optional.insert(id),
-                    Reference::Unknown(name) if judged => {
-                        return Err(format!("{key} of {} cites {name}, which was not collected", rule.id));
-                    }
-                    _ => false,
-                };
-            }
-        }
-        for template in [&rule.says, &rule.quiet] {
-            for reference in template_references(template, &resolve).unwrap_or_default() {
-                if let Reference::Metric(id, _) = reference {
-                    needs.optional.insert(id);
-                }
-            }
-        }
-        Ok(needs)
-    }
-
-    fn dimension(&self, needs: &Needs) -> Option<String> {
-        needs.judged.iter().chain(&needs.required).find_map(|id| self.dimension_of(id))
-    }
-
-    fn dimension_of(&self, id: &str) -> Option<String> {
-        match self.scope.metrics.readings.get(id) {
-            Some(Reading::Measured { dimension, .. }) => dimension.clone(),
-            _ => None,
-        }
     }
 
     /// A metric's figures for an instance; those of the whole host where the metric has no instances.
@@ -330,120 +259,6 @@ impl<'s> Judge<'s> {
             }
             Ok(false) => {}
             Err(_) => finding.confidence_reasons.push(format!("could not check whether {}", unless.because)),
-        }
-    }
-
-    fn culprit(&self, rule: &Rule, context: &Context, name: &str, dimension: Option<&str>) -> Option<Culprit> {
-        let value = self.expressions.eval(rule.culprit.as_deref()?, &context.value()).ok()?;
-        // `instance`, or `top(…) or instance` where nobody could be named.
-        if dimension.is_some() && value.as_str() == Some(name) {
-            let kind = dimension.unwrap_or("instance").to_owned();
-            let mut labels =
-                self.scope.metrics.labels.get(&kind).and_then(|all| all.get(name)).cloned().unwrap_or_default();
-            let shown = labels.remove("name").unwrap_or_else(|| name.to_owned());
-            return Some(Culprit {
-                kind,
-                name: shown,
-                pids: labels.remove("pid").and_then(|pid| pid.parse().ok()).into_iter().collect(),
-                count: 1,
-                share: None,
-                value: None,
-                unit: None,
-                metric: None,
-                labels,
-            });
-        }
-        Culprit::deserialize(value).ok()
-    }
-
-    fn log_lines(&self, rule: &Rule) -> Vec<String> {
-        let Some(class) = &rule.log else { return Vec::new() };
-        let lines = self.scope.log.iter().filter(|line| line.class == *class);
-        let mut newest: Vec<&LogLine> = lines.collect();
-        newest.sort_by_key(|line| !line.in_window);
-        newest.into_iter().take(10).map(|line| format!("[{:.3}] {}", line.seconds_since_boot, line.text)).collect()
-    }
-
-    fn summary(&self, rule: &Rule, context: &Context, finding: &Finding) -> String {
-        let template = if finding.status.fired() { &rule.says } else { &rule.quiet };
-        let text = self.expressions.render(template, &context.value());
-        let text = text.unwrap_or_else(|_| {
-            let value = finding
-                .value
-                .map_or_else(|| "no value".to_owned(), |v| crate::model::quantity::with_unit(v, rule.unit));
-            format!("{}: {value}.", rule.title)
-        });
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        match &finding.refuted_by {
-            Some(why) => format!("{text} ({why})"),
-            None => text,
-        }
-    }
-
-    fn evidence(&self, needs: &Needs, name: &str) -> Vec<Evidence> {
-        let cited = needs.required.iter().chain(needs.optional.difference(&needs.required));
-        cited
-            .filter_map(|id| {
-                let Some(Reading::Measured { unit, source, dimension, .. }) = self.scope.metrics.readings.get(id)
-                else {
-                    return None;
-                };
-                let (instance, stats) = match self.stats(id, name) {
-                    Ok(stats) => (name, stats),
-                    Err(_) if needs.whole.contains(id) => self.largest(id).ok()?,
-                    Err(_) => return None,
-                };
-                Some(Evidence {
-                    metric: id.clone(),
-                    instance: dimension.as_ref().map(|_| instance.to_owned()),
-                    window: self.scope.window,
-                    mean: Some(stats.mean),
-                    max: Some(stats.max),
-                    total: Some(stats.total),
-                    unit: *unit,
-                    source: source.clone(),
-                })
-            })
-            .collect()
-    }
-
-    fn unjudged(&self, rule: &Rule, origin: &str, name: &str, gap: Unavailable) -> Finding {
-        let mut finding = self.blank(rule, origin, name);
-        finding.status = if gap.reason == Reason::NotApplicable { Status::Skipped } else { Status::Unknown };
-        finding.confidence = crate::model::Confidence::Low;
-        finding.summary = gap.why.clone();
-        finding.unavailable = Some(gap);
-        finding
-    }
-
-    fn blank(&self, rule: &Rule, origin: &str, name: &str) -> Finding {
-        use crate::model::{Confidence, Kind, Resource};
-        let (resource, kind) = rule.cell().unwrap_or((Resource::Kernel, Kind::Errors));
-        let conditions =
-            rule.conditions().into_iter().map(|(status, text)| (status.word().to_owned(), text.to_owned()));
-        Finding {
-            id: rule.id.clone(),
-            title: rule.title.clone(),
-            resource,
-            kind,
-            instance: (!name.is_empty()).then(|| name.to_owned()),
-            status: Status::Unknown,
-            confidence: Confidence::High,
-            confidence_reasons: Vec::new(),
-            summary: String::new(),
-            value: None,
-            unit: rule.unit,
-            threshold: Threshold { conditions: conditions.collect(), hold: rule.hold, origin: origin.to_owned() },
-            window_seconds: self.scope.metrics.seconds,
-            held_intervals: None,
-            evidence: Vec::new(),
-            culprit: None,
-            log: Vec::new(),
-            unavailable: None,
-            refuted_by: None,
-            why: rule.why.trim().to_owned(),
-            verify: rule.verify.trim().to_owned(),
-            next: rule.next.iter().map(super::Next::step).collect(),
         }
     }
 }
