@@ -13,6 +13,7 @@ mod conntrack;
 mod cpu_stat;
 mod cpu_topology;
 mod diskstats;
+mod entropy;
 mod file_handles;
 mod filesystem_errors;
 mod filesystems;
@@ -23,6 +24,7 @@ mod listeners;
 mod loadavg;
 mod md;
 mod meminfo;
+mod memory_maps;
 mod neighbours;
 mod numa;
 mod processes;
@@ -62,6 +64,7 @@ pub static ALL: &[&CollectorDef] = &[
     &cpu_stat::COLLECTOR,
     &cpu_topology::COLLECTOR,
     &diskstats::COLLECTOR,
+    &entropy::COLLECTOR,
     &file_handles::COLLECTOR,
     &filesystem_errors::COLLECTOR,
     &filesystems::COLLECTOR,
@@ -72,6 +75,7 @@ pub static ALL: &[&CollectorDef] = &[
     &loadavg::COLLECTOR,
     &md::COLLECTOR,
     &meminfo::COLLECTOR,
+    &memory_maps::COLLECTOR,
     &neighbours::COLLECTOR,
     &numa::COLLECTOR,
     &processes::COLLECTOR,

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report};
+use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, wait_until};
 
 /// A memory cgroup with a limit that goes away with everything in it.
 struct MemoryCgroup(PathBuf);
@@ -150,4 +150,39 @@ fn a_line_that_is_written_within_the_window_is_told_from_older_ones() {
     let again = live_report(2);
     let crash = finding(&again, "kernel.errors.crash", None);
     assert_eq!((&crash["status"], &crash["value"]), (&"info".into(), &0.0.into()), "by now it is old");
+}
+
+#[test]
+#[ignore = "needs: python3"]
+fn a_process_that_used_up_its_memory_mappings_is_named_although_memory_is_free() {
+    let _alone = alone();
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse::<u64>().unwrap();
+    if !has(&[Need::Tool("python3")]) || limit > 200_000 {
+        println!("SKIPPED: {limit} mappings are too many to make");
+        return;
+    }
+    // Neighbours with the same rights would become one mapping.
+    let script = "import mmap, sys, time\n\
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS\n\
+        rights = [mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE]\n\
+        kept = [mmap.mmap(-1, 4096, flags=flags, prot=rights[i % 2]) for i in range(int(sys.argv[1]))]\n\
+        time.sleep(30)";
+    for (share, status) in [(0.5, "ok"), (0.97, "critical")] {
+        let wanted = (limit as f64 * share) as u64;
+        let load = Load::start(1, "python3", &["-c", script, &wanted.to_string()]);
+        let pid = load.pids()[0];
+        let maps = || std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let made = || maps().iter().filter(|byte| **byte == b'\n').count() as u64 >= wanted;
+        assert!(wait_until(10, made), "the mappings could not be made");
+        let report = live_report(2);
+        let all = findings(&report, "memory.utilization.maps");
+        let own = format!("{pid}:");
+        let found = all.iter().find(|found| found["instance"].as_str().is_some_and(|name| name.starts_with(&own)));
+        let found = found.unwrap_or_else(|| panic!("{all:#?}"));
+        assert_eq!(found["status"], status, "{found:#}");
+        if status == "critical" {
+            assert_eq!((&found["culprit"]["name"], &found["culprit"]["pids"][0]), (&"python3".into(), &pid.into()));
+        }
+        assert_nothing_else_fired(&report, &["memory.utilization.maps", "cpu."]);
+    }
 }

@@ -175,7 +175,7 @@ fn word(line: &[u8], index: usize) -> Option<u64> {
 }
 
 /// A decimal number and nothing else.
-fn number(digits: &[u8]) -> Option<u64> {
+pub(in crate::collectors) fn number(digits: &[u8]) -> Option<u64> {
     let digits = digits.strip_suffix(b"\n").unwrap_or(digits);
     if digits.is_empty() {
         return None;
