@@ -21,7 +21,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
 };
 
 const OVERHEAD: &str = "once, at the beginning of a window: 2 µs per process, and 0.4 µs for each mapping of at most 20 \
-    large processes; ends after half a second";
+    large processes; ends after a quarter of a second";
 
 const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("memory_maps.count", RawUnit::Count, "/proc/PID/maps, lines"),
@@ -33,39 +33,39 @@ const CAVEAT: &str = "Only of the ten processes with the most virtual and the te
 const MANUAL: &str = "wc -l /proc/PID/maps; cat /proc/sys/vm/max_map_count";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef {
-        id: "memory.maps.ratio",
-        unit: Unit::Ratio,
-        dimension: Some("process"),
-        help: "Memory mappings of a process, as a share of what vm.max_map_count allows.",
-        sources: &[Formula::level_ratio(&[term("memory_maps.count")], &[term("memory_maps.limit")])],
-        caveat: CAVEAT,
-        manual: MANUAL,
-    },
-    MetricDef {
-        id: "memory.maps.count",
-        unit: Unit::Count,
-        dimension: Some("process"),
-        help: "Memory mappings of a process: files, libraries, stacks, and pieces of its heap.",
-        sources: &[Formula::level(&[term("memory_maps.count")])],
-        caveat: CAVEAT,
-        manual: MANUAL,
-    },
-    MetricDef {
-        id: "memory.maps_limit.count",
-        unit: Unit::Count,
-        dimension: Some("process"),
-        help: "How many memory mappings a process may have: the same for all.",
-        sources: &[Formula::level(&[term("memory_maps.limit")])],
-        caveat: "A limit of the host, that containers share.",
-        manual: MANUAL,
-    },
+    MetricDef::new(
+        "memory.maps.ratio",
+        Unit::Ratio,
+        "Memory mappings of a process, as a share of what vm.max_map_count allows.",
+        &[Formula::level_ratio(&[term("memory_maps.count")], &[term("memory_maps.limit")])],
+    )
+    .dimension("process")
+    .caveat(CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
+        "memory.maps.count",
+        Unit::Count,
+        "Memory mappings of a process: files, libraries, stacks, and pieces of its heap.",
+        &[Formula::level(&[term("memory_maps.count")])],
+    )
+    .dimension("process")
+    .caveat(CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
+        "memory.maps_limit.count",
+        Unit::Count,
+        "How many memory mappings a process may have: the same for all.",
+        &[Formula::level(&[term("memory_maps.limit")])],
+    )
+    .dimension("process")
+    .caveat("A limit of the host, that containers share.")
+    .manual(MANUAL),
 ];
 
 /// So many with the most virtual memory, and so many with the most resident memory.
 const LARGEST: usize = 10;
 /// The kernel writes every line anew for each reader, and holds the process's map while it does.
-const BUDGET_SECONDS: f64 = 0.5;
+const BUDGET_SECONDS: f64 = 0.25;
 
 /// A process, with its virtual and its resident memory in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

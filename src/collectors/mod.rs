@@ -12,6 +12,7 @@ mod clocksource;
 mod conntrack;
 mod cpu_stat;
 mod cpu_topology;
+mod deleted_files;
 mod diskstats;
 mod entropy;
 mod file_handles;
@@ -63,6 +64,7 @@ pub static ALL: &[&CollectorDef] = &[
     &conntrack::COLLECTOR,
     &cpu_stat::COLLECTOR,
     &cpu_topology::COLLECTOR,
+    &deleted_files::COLLECTOR,
     &diskstats::COLLECTOR,
     &entropy::COLLECTOR,
     &file_handles::COLLECTOR,

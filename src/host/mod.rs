@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub use clock::{Clock, own_usage};
 pub use escapes::unescape_octal;
 pub use process_dir::ProcessDir;
-pub use replay::{Fault, HostSpec};
+pub use replay::{Fault, HostSpec, OpenFile};
 pub use source::SourceError;
 
 use crate::model::Facts;

@@ -5,9 +5,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, RawDir, openat};
+use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 
-use super::{HostSpec, SourceError};
+use super::{HostSpec, OpenFile, SourceError};
 
 /// An open /proc.
 #[derive(Debug)]
@@ -57,6 +57,33 @@ impl ProcessDir {
         let stat = rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty())
             .map_err(|e| SourceError::io(&format!("proc/{name}"), &io::Error::from(e)))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
+    }
+
+    /// Where a link such as `1234/fd/5` points to, unresolved. It never waits for the file itself.
+    pub fn link(&self, name: &str, buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
+        self.fault(name)?;
+        let target = readlinkat(&self.dir, name, buffer)
+            .map_err(|e| SourceError::io(&format!("proc/{name}"), &io::Error::from(e)))?;
+        Ok(target.into_bytes())
+    }
+
+    /// What stat(2) tells of the file behind a link such as `1234/fd/5`. It waits for the file's file system.
+    pub fn behind(&self, name: &str) -> Result<OpenFile, SourceError> {
+        self.fault(name)?;
+        let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
+        if let Some((spec, _)) = &self.recorded {
+            // The link of a recorded tree would lead to a file of this machine.
+            let known = spec.open_files.get(&format!("proc/{name}")).copied();
+            return known.ok_or_else(|| fail(rustix::io::Errno::NOENT));
+        }
+        let stat = rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty()).map_err(fail)?;
+        Ok(OpenFile {
+            regular: rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file(),
+            deleted: stat.st_nlink == 0,
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
+        })
     }
 
     /// Reads `1234/stat` and the like into `buffer`, which grows when the file does not fit, and returns what was read.

@@ -23,6 +23,8 @@ pub struct HostSpec {
     pub faults: Vec<Fault>,
     /// Capacity of mounted file systems, by mount point: what statvfs(2) answered.
     pub statvfs: BTreeMap<String, StatvfsSpec>,
+    /// The files behind links such as `proc/1234/fd/5`: what stat(2) answered.
+    pub open_files: BTreeMap<String, OpenFile>,
 }
 
 /// A file that fails.
@@ -36,6 +38,22 @@ pub struct Fault {
     /// From which instant on.
     #[serde(default)]
     pub from: usize,
+}
+
+/// The answer of stat(2) for an open file, in its own units.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OpenFile {
+    /// Whether it is a plain file: no directory, no device.
+    pub regular: bool,
+    /// Whether the last of its names is deleted.
+    pub deleted: bool,
+    /// Device number.
+    pub device: u64,
+    /// Inode.
+    pub inode: u64,
+    /// Space that it takes, in units of 512 bytes.
+    pub blocks: u64,
 }
 
 /// The answer of statvfs(2), in its own units.

@@ -163,6 +163,7 @@ pub(super) fn deed(culprit: &Culprit) -> String {
         "process.threads.count" => ("had", "the threads"),
         "process.switches.voluntary.count" => ("made", "the voluntary context switches"),
         "process.switches.involuntary.count" => ("made", "the involuntary context switches"),
+        "filesystem.deleted_held.bytes" => ("held", "the space of deleted files"),
         other => ("had", other),
     };
     let own = thing(metric);

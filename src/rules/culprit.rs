@@ -8,8 +8,14 @@ use crate::model::{Culprit, Metrics, Reading, Stats};
 const OTHER_GROUPS: &str = "other_cgroups";
 
 /// The instance with the most of a metric. Processes of one name are taken together: a culprit of forty workers is one
-/// culprit. `cgroup` narrows the search to processes of that group and the groups below it.
-pub(super) fn top(metrics: &Metrics, metric: &str, cgroup: Option<&str>) -> Option<Culprit> {
+/// culprit. `cgroup` narrows the search to processes of that group and the groups below it, `wanted` to instances with
+/// these labels.
+pub(super) fn top(
+    metrics: &Metrics,
+    metric: &str,
+    cgroup: Option<&str>,
+    wanted: &[(String, String)],
+) -> Option<Culprit> {
     let Some(Reading::Measured { unit, dimension, instances, .. }) = metrics.readings.get(metric) else { return None };
     let dimension = dimension.clone()?;
     let labels = metrics.labels.get(&dimension);
@@ -24,11 +30,12 @@ pub(super) fn top(metrics: &Metrics, metric: &str, cgroup: Option<&str>) -> Opti
             })
         }),
     };
+    let fits = |instance: &str| wanted.iter().all(|(key, value)| label(instance, key).as_ref() == Some(value));
     let mut groups: BTreeMap<String, Vec<(&str, f64)>> = BTreeMap::new();
     let mut whole = 0.0;
     for (instance, stats) in instances {
         let Ok(Stats { total, .. }) = stats else { continue };
-        if *total <= 0.0 || !within(instance) {
+        if *total <= 0.0 || !within(instance) || !fits(instance) {
             continue;
         }
         whole += total;

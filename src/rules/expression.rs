@@ -51,16 +51,13 @@ impl Expressions {
         let shared = Arc::clone(&metrics);
         env.add_function("top", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
             let group: Option<String> = options.get("cgroup")?;
-            options.assert_all_used()?;
-            Ok(culprit::top(&shared, &metric_id(&metric)?, group.as_deref())
+            let wanted = labels(&options, "cgroup")?;
+            Ok(culprit::top(&shared, &metric_id(&metric)?, group.as_deref(), &wanted)
                 .map_or(Value::from(()), |found| Value::from(Serde(found))))
         });
         // Undefined where nothing was measured: an error in a condition, unless `|default(0)` follows.
-        env.add_function("highest", move |metric: Value, labels: Kwargs| -> Result<Value, Error> {
-            let names: Vec<String> = labels.args().map(str::to_owned).collect();
-            let wanted: Result<Vec<_>, Error> =
-                names.into_iter().map(|name| Ok((name.clone(), labels.get::<String>(&name)?))).collect();
-            let highest = culprit::highest(&metrics, &metric_id(&metric)?, &wanted?);
+        env.add_function("highest", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
+            let highest = culprit::highest(&metrics, &metric_id(&metric)?, &labels(&options, "")?);
             Ok(highest.map_or(Value::UNDEFINED, Value::from))
         });
         env.add_function("log", move |class: &str| -> Value {
@@ -98,6 +95,12 @@ impl Expressions {
     pub fn render(&self, template: &str, context: &Value) -> Result<String, Error> {
         self.env.render_str(template, context)
     }
+}
+
+/// The labels that a call asks for, all its options but one.
+fn labels(options: &Kwargs, but: &str) -> Result<Vec<(String, String)>, Error> {
+    let names: Vec<String> = options.args().filter(|name| *name != but).map(str::to_owned).collect();
+    names.into_iter().map(|name| Ok((name.clone(), options.get(&name)?))).collect()
 }
 
 fn base() -> Environment<'static> {

@@ -43,7 +43,7 @@ pub struct Rule {
     pub quiet: String,
     /// The reason for the thresholds, and where they come from.
     pub why: String,
-    /// Who is behind it: `top(process.cpu.seconds)`, `instance`, `log("oom")`, `top(…) or instance`.
+    /// Who is behind it: `top(process.cpu.seconds)`, `top(…, label=…)`, `instance`, `log("oom")`, `top(…) or instance`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<String>,
     /// Class of kernel log lines that belong to the evidence.

@@ -119,6 +119,41 @@ fn a_file_system_without_inodes_is_critical_although_it_has_space() {
 }
 
 #[test]
+#[ignore = "needs: root, loop devices, bash"]
+fn deleted_files_that_fill_a_file_system_name_the_process_that_holds_them() {
+    let _alone = alone();
+    if !has(&TOOLS) || !has(&[Need::Tool("bash")]) {
+        return;
+    }
+    // Most of the space in a file that is held though deleted, or in one that is not, with a small one that is.
+    for (held, kept, status) in [(50, 0, "warning"), (1, 49, "ok")] {
+        let Some(mounted) = Mounted::ext4("deleted", &["-m", "0"], "defaults") else { return };
+        let point = &mounted.point;
+        let script = format!(
+            "head -c {kept}M /dev/zero >{point}/kept; exec 3>{point}/log; head -c {held}M /dev/zero >&3; \
+             rm {point}/log; exec sleep 60"
+        );
+        let load = Load::start(1, "bash", &["-c", &script]);
+        let pid = load.pids()[0];
+        let name = || std::fs::read_link(format!("/proc/{pid}/fd/3")).unwrap_or_default();
+        let ready = || std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+        assert!(wait_until(10, || ready() && name().to_string_lossy().ends_with("(deleted)")), "{:?}", name());
+        let report = live_report(2);
+        assert_ne!(finding(&report, "filesystem.utilization", Some(point))["status"], "ok");
+        let found = finding(&report, "filesystem.utilization.deleted", Some(point));
+        assert_eq!(found["status"], status, "{found:#}");
+        if status == "warning" {
+            assert_eq!((&found["culprit"]["name"], &found["culprit"]["pids"][0]), (&"sleep".into(), &pid.into()));
+            assert!(found["value"].as_f64().unwrap() > 0.7, "{found:#}");
+        }
+        let others = fired(&report, "filesystem.utilization.deleted");
+        assert!(others.iter().all(|other| other == point), "{others:?}");
+        assert_nothing_else_fired(&report, &["filesystem.utilization", "filesystem.utilization.deleted", "cpu."]);
+        drop(load);
+    }
+}
+
+#[test]
 #[ignore = "needs: root, loop devices, squashfs"]
 fn an_image_that_is_full_by_nature_stays_quiet() {
     let _alone = alone();

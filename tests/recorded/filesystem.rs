@@ -41,6 +41,18 @@ fn a_hung_mount_has_an_unknown_capacity_and_does_not_hide_the_others() {
 }
 
 #[test]
+fn space_held_by_deleted_files_is_found_in_the_second_window_with_its_holder() {
+    let report = recorded_report("filesystem-troubles");
+    let found = finding(&report, "filesystem.utilization.deleted", Some("/var"));
+    assert_eq!(found["status"], "warning", "{found:#}");
+    assert_eq!((&found["culprit"]["name"], &found["culprit"]["pids"][0]), (&"app server".into(), &700.into()));
+    assert_eq!(finding(&report, "filesystem.utilization.deleted", Some("/"))["status"], "ok");
+    assert_eq!(finding(&report, "filesystem.utilization.deleted", Some("/srv/xfs"))["status"], "ok");
+    let quiet = recorded_report("whole-host-quiet");
+    assert!(findings(&quiet, "filesystem.utilization.deleted").iter().all(|found| found["status"] != "warning"));
+}
+
+#[test]
 fn errors_from_years_ago_are_only_worth_knowing() {
     let report = recorded_report("filesystem-troubles");
     let old = finding(&report, "filesystem.errors.recorded", Some("sda3"));

@@ -1,7 +1,7 @@
 //! Mounted file systems: space, inodes, and those that hang, fail, or went read-only by themselves.
 
 mod catalogue;
-mod mountinfo;
+pub(super) mod mountinfo;
 #[cfg(test)]
 mod tests;
 
@@ -78,7 +78,7 @@ impl Filesystems {
 }
 
 /// rdiag's own mounts; those of the first process where the tree of a host is mounted somewhere below.
-fn mountinfo_path(host: &Host) -> &'static str {
+pub(super) fn mountinfo_path(host: &Host) -> &'static str {
     if host.is_seen_from_outside() { "proc/1/mountinfo" } else { "proc/self/mountinfo" }
 }
 

@@ -5,25 +5,29 @@ use std::collections::BTreeMap;
 use crate::host::unescape_octal;
 
 /// Beyond this many file systems, the rest is left out.
-pub(super) const MAX_MOUNTS: usize = 300;
+pub(in crate::collectors) const MAX_MOUNTS: usize = 300;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mount {
+pub(in crate::collectors) struct Mount {
+    /// The kernel's number for this mount, which open files name as well.
+    pub(in crate::collectors) id: u64,
     /// Major and minor number of the superblock: the same for all mounts of one file system.
-    pub(super) device: String,
+    pub(in crate::collectors) device: String,
     /// The directory within the file system that is mounted; `/` unless it is a bind mount or a subvolume.
-    pub(super) root: Vec<u8>,
+    pub(in crate::collectors) root: Vec<u8>,
     /// Mount point. It may hold any byte.
-    pub(super) point: Vec<u8>,
+    pub(in crate::collectors) point: Vec<u8>,
     /// Whether this mount is read-only.
-    pub(super) mount_read_only: bool,
+    pub(in crate::collectors) mount_read_only: bool,
     /// Whether the file system itself is, for all its mounts.
-    pub(super) super_read_only: bool,
+    pub(in crate::collectors) super_read_only: bool,
     /// File system type.
-    pub(super) kind: String,
+    pub(in crate::collectors) kind: String,
     /// What is mounted: a device, a server and its export.
-    pub(super) source: String,
+    pub(in crate::collectors) source: String,
+    /// Of an overlay, the directory that takes what is written.
+    pub(in crate::collectors) upper: Option<Vec<u8>>,
 }
 
 /// File systems that hold no data of anybody, or whose data are the kernel's.
@@ -78,9 +82,10 @@ const WRITABLE: [&str; 15] = [
 
 impl Mount {
     /// None for a line that is cut or broken.
-    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+    pub(in crate::collectors) fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
-        let device = text(fields.nth(2)?);
+        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        let device = text(fields.nth(1)?);
         let root = unescape_octal(fields.next()?);
         let point = unescape_octal(fields.next()?);
         let options = fields.next()?;
@@ -88,7 +93,9 @@ impl Mount {
         let kind = text(fields.next()?);
         let source = text(&unescape_octal(fields.next()?));
         let super_options = fields.next().unwrap_or_default();
+        let upper = super_options.split(|byte| *byte == b',').find_map(|option| option.strip_prefix(b"upperdir="));
         Some(Self {
+            id,
             device,
             root,
             point,
@@ -97,25 +104,26 @@ impl Mount {
             super_read_only: has_option(super_options, b"ro") || has_option(super_options, b"emergency_ro"),
             kind,
             source,
+            upper: upper.map(unescape_octal),
         })
     }
 
     /// The mount point for people.
-    pub(super) fn name(&self) -> String {
+    pub(in crate::collectors) fn name(&self) -> String {
         text(&self.point)
     }
 
-    pub(super) fn is_image(&self) -> bool {
+    pub(in crate::collectors) fn is_image(&self) -> bool {
         IMAGES.contains(&self.kind.as_str()) && self.is_read_only()
     }
 
-    pub(super) fn is_read_only(&self) -> bool {
+    pub(in crate::collectors) fn is_read_only(&self) -> bool {
         self.mount_read_only || self.super_read_only
     }
 
     /// Mounted for writing, and yet the file system as a whole is read-only: what errors=remount-ro leaves behind.
     /// Somebody who mounts or remounts read-only changes both.
-    pub(super) fn was_forced_read_only(&self) -> bool {
+    pub(in crate::collectors) fn was_forced_read_only(&self) -> bool {
         !self.mount_read_only && self.super_read_only && WRITABLE.contains(&self.kind.as_str())
     }
 
@@ -127,7 +135,7 @@ impl Mount {
     }
 
     /// Somebody else has to answer, who may be gone.
-    fn is_remote(&self) -> bool {
+    pub(in crate::collectors) fn is_remote(&self) -> bool {
         const REMOTE: [&str; 14] = [
             "nfs",
             "nfs4",
@@ -149,7 +157,7 @@ impl Mount {
 }
 
 /// The mounts worth asking about, each file system once, those that cannot hang first; and how many were left out.
-pub(super) fn select(mountinfo: &[u8]) -> (Vec<Mount>, usize) {
+pub(in crate::collectors) fn select(mountinfo: &[u8]) -> (Vec<Mount>, usize) {
     let all: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
     // Of several mounts on one point only the last can be reached.
     let mut reachable: BTreeMap<&[u8], usize> = BTreeMap::new();
@@ -258,6 +266,14 @@ mod tests {
         assert!(!forced("1 0 8:1 / / rw - ext4 /dev/sda1 rw,errors=remount-ro"));
         assert!(!forced("1 0 7:1 / /snap rw - squashfs /dev/loop1 ro"), "it is so by nature");
         assert!(!forced("1 0 0:9 / /x rw - overlay o ro,lowerdir=/a"));
+    }
+
+    #[test]
+    fn an_overlay_names_the_directory_that_takes_its_writes() {
+        let upper = |line: &str| Mount::parse(line.as_bytes()).unwrap().upper;
+        let line = "9 1 0:7 / /m rw - overlay overlay rw,lowerdir=/a:/b,upperdir=/srv/my\\040disk/diff,workdir=/w";
+        assert_eq!(upper(line).as_deref(), Some(&b"/srv/my disk/diff"[..]));
+        assert_eq!(upper("9 1 0:7 / /m ro - overlay overlay ro,lowerdir=/a:/b"), None);
     }
 
     #[test]

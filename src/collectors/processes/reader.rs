@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::parse;
 use super::table::{Entry, Thread};
-use crate::host::{ProcessDir, SourceError};
+use crate::host::{OpenFile, ProcessDir, SourceError};
 use crate::model::{ProcessPoint, Reason};
 
 /// Of a process with more threads than this, the others' waiting is not counted.
@@ -15,13 +15,14 @@ pub(in crate::collectors) struct Reader {
     dir: ProcessDir,
     name: String,
     buffer: Vec<u8>,
+    target: Vec<u8>,
     tids: Vec<u32>,
     threads: Vec<Thread>,
 }
 
 impl Reader {
     pub(in crate::collectors) fn new(dir: ProcessDir) -> Self {
-        Self { dir, name: String::new(), buffer: Vec::new(), tids: Vec::new(), threads: Vec::new() }
+        Self { dir, name: String::new(), buffer: Vec::new(), target: Vec::new(), tids: Vec::new(), threads: Vec::new() }
     }
 
     /// Looks at another instant of a recorded tree.
@@ -57,6 +58,28 @@ impl Reader {
         let count = numbers.len() as u64;
         self.tids = numbers;
         listed.map(|()| count)
+    }
+
+    /// The numbers of a process's open files.
+    pub(in crate::collectors) fn descriptors(&mut self, pid: u32, found: &mut Vec<u32>) -> Result<(), SourceError> {
+        self.name.clear();
+        let _ = write!(self.name, "{pid}/fd");
+        self.dir.list(&self.name, found)
+    }
+
+    /// What one of a process's open files is called: a path, or the kernel's name for something that has none.
+    pub(in crate::collectors) fn open_name(&mut self, pid: u32, descriptor: u32) -> Result<&[u8], SourceError> {
+        self.name.clear();
+        let _ = write!(self.name, "{pid}/fd/{descriptor}");
+        self.target = self.dir.link(&self.name, std::mem::take(&mut self.target))?;
+        Ok(&self.target)
+    }
+
+    /// What stat(2) tells of one of a process's open files. It waits for the file system.
+    pub(in crate::collectors) fn open_file(&mut self, pid: u32, descriptor: u32) -> Result<OpenFile, SourceError> {
+        self.name.clear();
+        let _ = write!(self.name, "{pid}/fd/{descriptor}");
+        self.dir.behind(&self.name)
     }
 
     /// A file of a process.
