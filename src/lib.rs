@@ -11,9 +11,11 @@
 pub mod cli;
 pub mod collectors;
 pub mod host;
+pub mod mechanism;
 pub mod metrics;
 pub mod model;
 pub mod playbook;
+pub mod probes;
 pub mod report;
 pub mod rules;
 pub mod session;

@@ -4,15 +4,17 @@ use crate::support::path;
 
 /// Folder of src/, and the folders that it may import.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("cli", &["session", "report", "host", "playbook", "collectors", "model"]),
+    ("cli", &["session", "report", "host", "playbook", "collectors", "probes", "model"]),
     ("collectors", &["host", "model"]),
     ("host", &["model"]),
+    ("mechanism", &["host", "model"]),
     ("metrics", &["model"]),
     ("model", &[]),
     ("playbook", &["rules", "model"]),
+    ("probes", &["mechanism", "host", "model"]),
     ("report", &["model"]),
     ("rules", &["model"]),
-    ("session", &["playbook", "collectors", "metrics", "rules", "host", "model"]),
+    ("session", &["playbook", "collectors", "probes", "mechanism", "metrics", "rules", "host", "model"]),
 ];
 
 /// Crates that have one home.
@@ -25,6 +27,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("procfs", &["collectors"]),
     ("plotters", &["report"]),
     ("flate2", &["session/store.rs"]),
+    ("aya", &["mechanism/ebpf"]),
+    ("blazesym", &["mechanism/symbols"]),
+    ("inferno", &["report"]),
 ];
 
 fn sources() -> Vec<(String, String)> {

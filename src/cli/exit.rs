@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
+use crate::model::Unavailable;
 use crate::playbook::PlaybookError;
 use crate::session::StoreError;
 
@@ -53,6 +54,14 @@ pub enum Failure {
         /// What to do instead.
         hint: Option<String>,
     },
+    /// A measurement is impossible here.
+    #[error("{what} cannot be measured: {gap}")]
+    Unavailable {
+        /// What was asked for.
+        what: String,
+        /// Why, and the least that would help.
+        gap: Unavailable,
+    },
     /// A playbook or rule is wrong.
     #[error(transparent)]
     Playbook(#[from] PlaybookError),
@@ -89,6 +98,7 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } | Self::Playbook(_) => Exit::Usage,
+            Self::Unavailable { .. } => Exit::Nothing,
             _ => Exit::Failed,
         }
     }
@@ -104,6 +114,7 @@ impl Failure {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
+            Self::Unavailable { gap, .. } => gap.remedy.clone(),
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull => Some("free some space, or choose another place with --out".into()),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

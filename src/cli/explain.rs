@@ -1,4 +1,4 @@
-//! `rdiag explain`: what a metric, rule, collector or playbook is about.
+//! `rdiag explain`: what a metric, rule, collector, probe or playbook is about.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,10 @@ use crate::model::metric::Per;
 use crate::model::{Formula, MetricDef, Term};
 use crate::playbook::suggest::did_you_mean;
 use crate::playbook::{Library, LoadedRule};
+use crate::probes;
 use crate::session;
 
-/// Explain a metric, rule, finding, collector or playbook.
+/// Explain a metric, rule, finding, collector, probe or playbook.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Its id, as reports and `rdiag list` show it.
@@ -23,10 +24,12 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let metric = session::catalogue().resolve(id);
     let text = if let Some(loaded) = library.rules.get(id) {
         rule(loaded)
-    } else if let Some((collector, metric)) = metric.as_deref().and_then(collectors::find_metric) {
-        explain_metric(collector.id, metric, &library)
+    } else if let Some((owner, metric)) = metric.as_deref().and_then(find_metric) {
+        explain_metric(owner, metric, &library)
     } else if let Some(def) = collectors::find(id) {
         collector(def)
+    } else if let Some(def) = probes::find(id) {
+        probe(def)
     } else if let Ok(loaded) = library.playbook(id) {
         playbook(&loaded.playbook)
     } else {
@@ -38,10 +41,15 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+fn find_metric(id: &str) -> Option<(&'static str, &'static MetricDef)> {
+    session::all_metrics().find(|(_, metric)| metric.id == id)
+}
+
 fn unknown(id: &str, library: &Library) -> Failure {
-    let metrics = collectors::metrics().map(|(_, metric)| metric.id);
+    let metrics = session::all_metrics().map(|(_, metric)| metric.id);
     let all = metrics
         .chain(collectors::ALL.iter().map(|def| def.id))
+        .chain(probes::ALL.iter().map(|def| def.id))
         .chain(library.rules.keys().map(String::as_str))
         .chain(library.playbooks.keys().map(String::as_str));
     let hint =
@@ -142,6 +150,7 @@ fn describe(formula: &Formula) -> String {
         Per::Process(field) => format!("{field:?} of each process over the window"),
         Per::ProcessRate(field) => format!("{field:?} of each process per second"),
         Per::KernelThreads(prefix, field) => format!("{field:?} of the kernel threads {prefix}*"),
+        Per::Probe(pick) => format!("{pick:?} of what the probe measured"),
         Per::WaitOfTasks => "run-queue delay per delay and run time, summed over the processes seen".to_owned(),
     };
     if formula.floor > 0.0 { format!("{text}, if that changed by at least {}", formula.floor) } else { text }
@@ -171,6 +180,42 @@ fn collector(def: &collectors::CollectorDef) -> String {
     out.push_str("\nSeries\n");
     for series in def.series {
         let _ = writeln!(out, "  {} — {}", series.name, series.source);
+    }
+    out.trim_end().to_owned()
+}
+
+fn probe(def: &probes::ProbeDef) -> String {
+    let mut out = format!("{} — {}\n\n", def.id, def.question);
+    for (name, text) in
+        [("Attaches to", def.attach), ("Output", def.output), ("Caveats", def.caveats), ("Overhead", def.overhead)]
+    {
+        let _ = writeln!(out, "{name}\n  {text}\n");
+    }
+    let filters: Vec<&str> = def
+        .filters
+        .iter()
+        .map(|filter| match filter {
+            probes::FilterKind::Pid => "--pid",
+            probes::FilterKind::Comm => "--comm",
+            probes::FilterKind::Cgroup => "--cgroup",
+        })
+        .collect();
+    if !filters.is_empty() {
+        let _ = writeln!(out, "Can be limited by\n  {}\n", filters.join(", "));
+    }
+    if !def.params.is_empty() {
+        out.push_str("Parameters\n");
+        for param in def.params {
+            let default = if param.default.is_empty() { "none" } else { param.default };
+            let _ = writeln!(out, "  {} = {default} — {}", param.name, param.help);
+        }
+        out.push('\n');
+    }
+    if !def.metrics.is_empty() {
+        out.push_str("Metrics\n");
+        for metric in def.metrics {
+            let _ = writeln!(out, "  {} — {}", metric.id, metric.help);
+        }
     }
     out.trim_end().to_owned()
 }

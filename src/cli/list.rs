@@ -6,10 +6,11 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{Exit, Failure, ui::Ui};
 use crate::collectors;
+use crate::probes;
 use crate::report::escape::visible;
 use crate::session;
 
-/// List playbooks, rules, metrics or collectors.
+/// List playbooks, rules, metrics, collectors or probes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// What to list.
@@ -30,6 +31,8 @@ enum ListKind {
     Metrics,
     /// Code that reads a source.
     Collectors,
+    /// Measurements inside the kernel, for `rdiag probe` and playbooks.
+    Probes,
 }
 
 /// One line of a list: the columns for people, and all of it for programs.
@@ -43,6 +46,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ListKind::Playbooks | ListKind::Rules => from_library(args.kind)?,
         ListKind::Metrics => metrics(),
         ListKind::Collectors => collector_entries(),
+        ListKind::Probes => probe_entries(),
     };
     if args.json {
         let all: Vec<&Value> = entries.iter().map(|entry| &entry.json).collect();
@@ -80,11 +84,11 @@ fn from_library(kind: ListKind) -> Result<Vec<Entry>, Failure> {
 }
 
 fn metrics() -> Vec<Entry> {
-    let mut all: Vec<_> = collectors::metrics().collect();
+    let mut all: Vec<_> = session::all_metrics().collect();
     all.sort_by_key(|(_, metric)| metric.id);
-    let entry = |(collector, metric): (&collectors::CollectorDef, &crate::model::MetricDef)| Entry {
+    let entry = |(owner, metric): (&str, &crate::model::MetricDef)| Entry {
         columns: vec![metric.id.to_owned(), metric.dimension.unwrap_or("").to_owned(), metric.help.to_owned()],
-        json: json!({"collector": collector.id, "metric": metric}),
+        json: json!({"collector": owner, "metric": metric}),
     };
     all.into_iter().map(entry).collect()
 }
@@ -98,6 +102,18 @@ fn collector_entries() -> Vec<Entry> {
         }),
     };
     collectors::ALL.iter().map(entry).collect()
+}
+
+fn probe_entries() -> Vec<Entry> {
+    let entry = |def: &&probes::ProbeDef| Entry {
+        columns: vec![def.id.to_owned(), def.question.to_owned()],
+        json: json!({
+            "id": def.id, "question": def.question, "attach": def.attach, "output": def.output, "caveats": def.caveats,
+            "overhead": def.overhead, "params": def.params, "filters": def.filters, "streams": def.streams,
+            "metrics": def.metrics.iter().map(|metric| metric.id).collect::<Vec<_>>(),
+        }),
+    };
+    probes::ALL.iter().map(entry).collect()
 }
 
 /// Columns, aligned; the last one runs free.

@@ -10,6 +10,7 @@ mod guided;
 mod list;
 mod man;
 mod output;
+mod probe;
 mod record;
 mod report;
 mod run;
@@ -38,6 +39,7 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Record(record::Args),
+    Probe(probe::Args),
     Analyze(analyze::Args),
     Report(report::Args),
     List(list::Args),
@@ -69,6 +71,7 @@ pub fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Run(args) => run::main(args, &ui),
         Command::Record(args) => record::main(args, &ui),
+        Command::Probe(args) => probe::main(args, &ui),
         Command::Analyze(args) => analyze::main(args, &ui),
         Command::Report(args) => report::main(args, &ui),
         Command::List(args) => list::main(args, &ui),

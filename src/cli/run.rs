@@ -129,14 +129,19 @@ pub(super) fn prepare(args: &MeasureArgs, ui: &Ui) -> Result<Prepared, Failure> 
         ui.warn(format!("left out: {warning}"));
     }
     let plan = Plan::new(&named.loaded, &named.library, &given_params(args)?)?;
+    let stop = stop_on_signal()?;
+    Ok(Prepared { host: Arc::new(open_host(&args.root)?), plan, stop })
+}
+
+/// A flag that SIGINT and SIGTERM set; the second signal ends the program at once, should the first not be enough.
+pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second signal ends the program at once, should the first not be enough.
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(Failure::io("installing the signal handler"))?;
     }
-    Ok(Prepared { host: Arc::new(open_host(&args.root)?), plan, stop })
+    Ok(stop)
 }
 
 fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure> {

@@ -130,6 +130,11 @@ pub struct CollectorDef {
 
 /// A collector at work in one window.
 pub trait Collect: Send {
+    /// Called once before the window begins, for what takes time to set up.
+    fn prepare(&mut self, host: &Host, out: &Sink) {
+        let _ = (host, out);
+    }
+
     /// Reads its source once and puts what it sees into `out`.
     /// An error means that this source gives nothing at this time; it becomes the gap in the report.
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable>;

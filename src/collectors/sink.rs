@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::model::{CollectorRecord, LogLine, Number, Process, RawUnit, Series, SeriesDef, SeriesKind, Unavailable};
+use crate::model::{
+    CollectorRecord, LogLine, Number, ProbeResult, Process, RawUnit, Series, SeriesDef, SeriesKind, Unavailable,
+};
 
 /// More series than this from one collector are not recorded, whatever the host shows (10 000 interfaces …).
 const MAX_SERIES: usize = 40_000;
@@ -20,12 +22,18 @@ struct Inner {
     record: CollectorRecord,
     defs: &'static [SeriesDef],
     index: HashMap<&'static str, HashMap<String, usize>>,
+    probe: Option<Result<ProbeResult, Unavailable>>,
 }
 
 impl Sink {
     /// An empty record for a collector with these series.
     pub fn new(defs: &'static [SeriesDef]) -> Self {
-        Self(Arc::new(Mutex::new(Inner { record: CollectorRecord::default(), defs, index: HashMap::new() })))
+        Self(Arc::new(Mutex::new(Inner {
+            record: CollectorRecord::default(),
+            defs,
+            index: HashMap::new(),
+            probe: None,
+        })))
     }
 
     /// A counter's value, for the whole host (`instance` "") or one instance, at the current sample.
@@ -62,6 +70,17 @@ impl Sink {
     /// The table of processes, at the end of the window.
     pub fn processes(&self, table: Vec<Process>) {
         self.lock().record.processes = table;
+    }
+
+    /// What a probe measured, or why it did not.
+    pub fn probe(&self, result: Result<ProbeResult, Unavailable>) {
+        self.lock().probe = Some(result);
+    }
+
+    /// Takes out what a probe measured.
+    #[must_use]
+    pub fn take_probe(&self) -> Option<Result<ProbeResult, Unavailable>> {
+        self.lock().probe.take()
     }
 
     /// Index of the sample that is being taken.

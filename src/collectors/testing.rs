@@ -98,6 +98,7 @@ impl Story {
             interval_seconds: 1.0,
             suspended_seconds: 0.0,
             collectors: [(collector.id.to_owned(), self.record(collector))].into(),
+            probes: [].into(),
         };
         let catalogue: Vec<_> = collector.metrics.iter().map(|metric| (collector.id, metric)).collect();
         crate::metrics::evaluate(&window, self.host().facts(), &catalogue)

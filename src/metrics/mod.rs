@@ -2,6 +2,7 @@
 
 mod delta;
 mod formula;
+mod probe;
 mod process;
 mod throttled;
 
@@ -50,6 +51,7 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
             }
         }
     }
+    probe::add_labels(window, &mut metrics);
     process::add_labels(window, &mut metrics);
     metrics
 }
@@ -67,7 +69,7 @@ fn intervals(window: &Window) -> usize {
 fn span(table: &Table<'_>, collector: &str, def: &MetricDef, reading: &Reading) -> Option<(usize, usize)> {
     let Reading::Measured { rank, .. } = reading else { return None };
     let owner = match def.sources.get(*rank)?.per {
-        Per::Level | Per::LevelOf(_) => return None,
+        Per::Level | Per::LevelOf(_) | Per::Probe(_) => return None,
         Per::Process(_) | Per::ProcessRate(_) | Per::WaitOfTasks | Per::KernelThreads(..) => process::COLLECTOR,
         _ => collector,
     };
@@ -90,6 +92,7 @@ fn disturbances(window: &Window, collector: &str) -> Vec<String> {
             window.suspended_seconds
         ));
     }
+    notes.extend(probe::disturbances(window, collector));
     let Some(record) = window.collectors.get(collector) else { return notes };
     if record.jittered > 0 {
         notes.push(format!(
@@ -118,6 +121,7 @@ fn reading(table: &Table<'_>, collector: &str, def: &MetricDef) -> Reading {
             Per::ProcessRate(field) => process::field(table, field, true),
             Per::WaitOfTasks => process::wait_of_tasks(table),
             Per::KernelThreads(prefix, field) => process::kernel_threads(table, prefix, field),
+            Per::Probe(pick) => probe::figure(table, collector, pick),
             _ => formula::evaluate(table, collector, formula),
         };
         match outcome {

@@ -114,6 +114,30 @@ pub enum Per {
     WaitOfTasks,
     /// From the kernel threads whose name begins with the prefix, per second; the instance is the rest of the name.
     KernelThreads(&'static str, ProcessField),
+    /// Taken from what a probe measured.
+    Probe(Pick),
+}
+
+/// A figure among the outputs of a probe, by the output's id.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    /// A percentile (0–1) of a histogram, for each of its rows.
+    Percentile(&'static str, f64),
+    /// The mean of a histogram, for each of its rows.
+    Mean(&'static str),
+    /// The largest value of a histogram, for each of its rows.
+    Max(&'static str),
+    /// The sum of a histogram's values, for each of its rows.
+    Sum(&'static str),
+    /// The number of values of a histogram, for each of its rows.
+    Count(&'static str),
+    /// A column of a table, for each of its rows.
+    Column(&'static str, &'static str),
+    /// The sum of a column, rows that were left out included.
+    ColumnSum(&'static str, &'static str),
+    /// The number of rows, those that were left out included.
+    Rows(&'static str),
 }
 
 /// A column of the table of processes.
@@ -217,6 +241,12 @@ impl Formula {
     #[must_use]
     pub const fn kernel_threads(prefix: &'static str, field: ProcessField) -> Self {
         Self { sum: &[], per: Per::KernelThreads(prefix, field), floor: 0.0 }
+    }
+
+    /// A figure of a probe.
+    #[must_use]
+    pub const fn probe(pick: Pick) -> Self {
+        Self { sum: &[], per: Per::Probe(pick), floor: 0.0 }
     }
 
     /// The same formula, silent while the divisor moved less than `floor` base units.

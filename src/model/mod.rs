@@ -3,6 +3,7 @@
 pub mod facts;
 pub mod finding;
 pub mod metric;
+pub mod probe;
 pub mod quantity;
 pub mod reading;
 pub mod recording;
@@ -13,6 +14,7 @@ pub mod unit;
 pub use facts::Facts;
 pub use finding::{Culprit, Evidence, Finding, NextStep};
 pub use metric::{Formula, MetricDef, Per, SeriesDef, SeriesKind, Term};
+pub use probe::ProbeResult;
 pub use reading::{Metrics, Reading, Stats};
 pub use recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Recording, Series, Window};
 pub use report::Report;

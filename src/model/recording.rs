@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Facts, RawUnit, SeriesKind, Unavailable};
+use super::{Facts, ProbeResult, RawUnit, SeriesKind, Unavailable};
 
 /// Version of the recording format; raised when an old reader could misunderstand a new file.
 pub const FORMAT_VERSION: u32 = 1;
@@ -70,6 +70,9 @@ pub struct Window {
     pub suspended_seconds: f64,
     /// By collector id.
     pub collectors: BTreeMap<String, CollectorRecord>,
+    /// What probes inside the kernel gave, by probe id; or why there is nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub probes: BTreeMap<String, Result<ProbeResult, Unavailable>>,
 }
 
 /// What one collector saw in one window.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Facts;
 
 /// The unit of a metric: always a base unit, so that no value needs a footnote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// A share between 0 and 1 (above 1 where several servers are summed); renderers make percent of it.
@@ -16,6 +16,7 @@ pub enum Unit {
     /// Bytes.
     Bytes,
     /// A number of things.
+    #[default]
     Count,
     /// Things per second.
     PerSecond,

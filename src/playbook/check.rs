@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::suggest::did_you_mean;
-use super::{Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Playbook, Problem, SourceFile, plan};
+use super::{
+    Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, SourceFile, plan,
+};
 use crate::model::status::parse_rule_id;
 use crate::model::{Kind, Resource};
 use crate::rules::expression::{FUNCTIONS, VARIABLES, references, template_references};
@@ -77,11 +79,8 @@ pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogu
         if !ids.insert(&step.id) {
             problems.push(place.problem(&step.id, format!("the step id {:?} is used twice", step.id)));
         }
-        for name in &step.collect {
-            if !catalogue.collectors.contains(&name.as_str()) {
-                let hint = did_you_mean(name, catalogue.collectors.iter().copied());
-                problems.push(place.problem(name, format!("there is no collector named {name:?}")).hint(hint));
-            }
+        for measure in &step.collect {
+            problems.extend(check_measure(&place, measure, catalogue));
         }
         for id in &step.rules {
             if !library.rules.contains_key(id) {
@@ -113,6 +112,21 @@ pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogu
     problems
 }
 
+fn check_measure(place: &Place<'_>, measure: &Measure, catalogue: &Catalogue) -> Option<Problem> {
+    let name = measure.id();
+    if let Measure::With(with) = measure
+        && with.len() != 1
+    {
+        return Some(place.problem(name, "write one collector or probe with its parameters in each item".into()));
+    }
+    if !catalogue.collectors.contains(&name) {
+        let hint = did_you_mean(name, catalogue.collectors.iter().copied());
+        return Some(place.problem(name, format!("there is no collector or probe named {name:?}")).hint(hint));
+    }
+    let wrong = catalogue.wrong_params.and_then(|wrong| wrong(name, &measure.params()));
+    wrong.map(|message| place.problem(name, message))
+}
+
 /// Whether each window collects what its rules cite, and whether the conditions can be decided one after another.
 fn check_windows(whole: &Place<'_>, playbook: &Playbook, library: &Library, catalogue: &Catalogue) -> Vec<Problem> {
     let levels = match plan::levels(playbook) {
@@ -129,7 +143,7 @@ fn check_windows(whole: &Place<'_>, playbook: &Playbook, library: &Library, cata
     let last = levels.values().copied().max().unwrap_or(0);
     for level in 0..=last {
         let steps: Vec<_> = playbook.steps.iter().filter(|step| levels.get(&step.id) == Some(&level)).collect();
-        let collected: BTreeSet<&str> = steps.iter().flat_map(|step| step.collect.iter().map(String::as_str)).collect();
+        let collected: BTreeSet<&str> = steps.iter().flat_map(|step| step.collect.iter().map(Measure::id)).collect();
         for step in &steps {
             let place = Place { file: whole.file, start: start_of(&whole.file.text, &step.id) };
             for id in &step.rules {

@@ -13,16 +13,23 @@ pub mod suggest;
 pub use builtin::{PLAYBOOKS, RULES};
 pub use error::{PlaybookError, Problem};
 pub use library::{Library, LoadedPlaybook, LoadedRule, SourceFile};
-pub use plan::{Plan, PlannedStep};
-pub use schema::{FORMAT_VERSION, Override, Param, ParamType, Playbook, RuleFile, Step};
+pub use plan::{Plan, PlannedStep, duration};
+pub use schema::{FORMAT_VERSION, Measure, Override, Param, ParamType, Playbook, RuleFile, Step};
+
+use std::collections::BTreeMap;
 
 use crate::model::Unit;
+
+/// Name and parameters of a collector or probe → what is wrong with them.
+pub type ParamCheck = fn(&str, &BTreeMap<String, String>) -> Option<String>;
 
 /// What playbooks and rules may cite: the catalogue, without the collectors themselves.
 #[derive(Debug, Clone, Default)]
 pub struct Catalogue {
-    /// Collector ids.
+    /// Ids of collectors and probes.
     pub collectors: Vec<&'static str>,
+    /// What is wrong with the parameters given to one of them, in a sentence.
+    pub wrong_params: Option<ParamCheck>,
     /// Metrics.
     pub metrics: Vec<CatalogueMetric>,
 }

@@ -124,7 +124,7 @@ fn check_value(name: &str, kind: ParamType, text: &str) -> Result<(), PlaybookEr
 }
 
 /// `500ms`, `10s`, `2m`, `1h`, or plain seconds → seconds.
-pub(super) fn duration(name: &str, text: &str) -> Result<f64, PlaybookError> {
+pub fn duration(name: &str, text: &str) -> Result<f64, PlaybookError> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));

@@ -105,10 +105,42 @@ pub struct Step {
     /// Runs in a later window, and only if this holds: `status("cpu.saturation") >= warning`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Collectors that it needs.
-    pub collect: Vec<String>,
+    /// Collectors and probes that it needs.
+    pub collect: Vec<Measure>,
     /// Rules that answer it.
     pub rules: Vec<String>,
+}
+
+/// A collector or probe: its name, or `{runqlat: {top: 5}}` with parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Measure {
+    /// With its defaults.
+    Plain(String),
+    /// One name and its parameters.
+    With(BTreeMap<String, BTreeMap<String, serde_json::Value>>),
+}
+
+impl Measure {
+    /// The name of the collector or probe.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Plain(id) => id,
+            Self::With(with) => with.keys().next().map_or("", String::as_str),
+        }
+    }
+
+    /// Its parameters as text.
+    #[must_use]
+    pub fn params(&self) -> BTreeMap<String, String> {
+        let Self::With(with) = self else { return BTreeMap::new() };
+        let text = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        with.values().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+    }
 }
 
 /// A file of rules.

@@ -18,6 +18,7 @@ mod markdown;
 mod matrix;
 mod order;
 mod plots;
+pub mod probe;
 #[cfg(test)]
 mod sample;
 mod shown;

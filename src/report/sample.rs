@@ -90,6 +90,7 @@ pub(super) fn recording() -> Recording {
             interval_seconds: 1.0,
             suspended_seconds: 0.0,
             collectors: BTreeMap::new(),
+            probes: BTreeMap::new(),
         }],
         interrupted: false,
         overhead: Overhead {

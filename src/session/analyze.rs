@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::collectors;
 use crate::metrics;
 use crate::model::report::StepOutcome;
 use crate::model::{Finding, LogLine, MetricDef, Metrics, Recording, Status, Window};
@@ -57,10 +56,11 @@ pub fn analyze(recording: &Recording, plan: &Plan) -> Analysis {
     Analysis { metrics: all_metrics, findings, steps, facts: recording.host.clone() }
 }
 
-/// The metrics that a window's collectors can give.
+/// The metrics that a window's collectors and probes can give.
 fn catalogue_of(window: &Window) -> Vec<(&'static str, &'static MetricDef)> {
-    let all = collectors::metrics().filter(|(collector, _)| window.collectors.contains_key(collector.id));
-    all.map(|(collector, metric)| (collector.id, metric)).collect()
+    super::all_metrics()
+        .filter(|(owner, _)| window.collectors.contains_key(*owner) || window.probes.contains_key(*owner))
+        .collect()
 }
 
 fn outcome(planned: &PlannedStep, window: Option<usize>, findings: &[Finding]) -> StepOutcome {

@@ -3,6 +3,8 @@
 
 mod analyze;
 mod library;
+mod probe;
+mod probing;
 mod record;
 mod run;
 mod store;
@@ -11,28 +13,47 @@ mod worker;
 
 pub use analyze::{Analysis, analyze};
 pub use library::{NamedPlaybook, default_folders, library, resolve};
+pub use probe::{DEFAULT_BUDGET, ProbeEnd, ProbeRequest, probe};
 pub use run::{Observer, Run, run};
 pub use store::{StoreError, read_recording, write_recording};
 pub use survey::{Surveyed, survey};
 
+use std::collections::BTreeMap;
+
 use crate::collectors;
 use crate::model::MetricDef;
 use crate::playbook::{Catalogue, CatalogueMetric};
+use crate::probes::{self, Params};
 
 /// What playbooks and rules may cite.
 #[must_use]
 pub fn catalogue() -> Catalogue {
-    let metrics = collectors::metrics().map(|(collector, metric)| CatalogueMetric {
+    let metrics = all_metrics().map(|(owner, metric)| CatalogueMetric {
         id: metric.id,
-        collector: collector.id,
+        collector: owner,
         unit: metric.unit,
         dimension: metric.dimension,
     });
-    Catalogue { collectors: collectors::ALL.iter().map(|def| def.id).collect(), metrics: metrics.collect() }
+    let collectors = collectors::ALL.iter().map(|def| def.id).chain(probes::ALL.iter().map(|def| def.id));
+    Catalogue { collectors: collectors.collect(), metrics: metrics.collect(), wrong_params: Some(wrong_params) }
+}
+
+/// All metrics, each with the collector or probe that yields it.
+pub fn all_metrics() -> impl Iterator<Item = (&'static str, &'static MetricDef)> {
+    let collected = collectors::metrics().map(|(collector, metric)| (collector.id, metric));
+    collected.chain(probes::metrics().map(|(probe, metric)| (probe.id, metric)))
 }
 
 /// The definition of a metric.
 #[must_use]
 pub fn metric(id: &str) -> Option<&'static MetricDef> {
-    collectors::find_metric(id).map(|(_, metric)| metric)
+    all_metrics().map(|(_, metric)| metric).find(|metric| metric.id == id)
+}
+
+fn wrong_params(id: &str, given: &BTreeMap<String, String>) -> Option<String> {
+    match probes::find(id) {
+        Some(def) => Params::new(id, def.params, given).err(),
+        None if given.is_empty() => None,
+        None => Some(format!("the collector {id} has no parameters")),
+    }
 }

@@ -1,16 +1,20 @@
 //! Recording one window: all its collectors side by side, each at its own cadence.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::probing::{self, Order, Probing, SharedKernel};
 use super::worker::{Done, Job, Task, Worker};
 use crate::collectors::{Cadence, Collect, CollectorDef, Sink};
 use crate::host::SharedHost;
-use crate::model::{CollectorRecord, Reason, Unavailable, Window};
+use crate::model::{CollectorRecord, Reason, SeriesDef, Unavailable, Window};
 
 /// A source that takes longer than this is left behind.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Attaching a probe, and naming what it saw, may take this long on a slow machine.
+const PATIENCE_WITH_PROBES: Duration = Duration::from_secs(30);
 /// Levels are read this often within an interval.
 const GAUGES_PER_INTERVAL: u32 = 4;
 
@@ -18,13 +22,16 @@ const GAUGES_PER_INTERVAL: u32 = 4;
 pub(super) struct WindowSpec {
     pub(super) steps: Vec<String>,
     pub(super) collectors: Vec<&'static CollectorDef>,
+    pub(super) probes: Vec<Order>,
     pub(super) duration: f64,
     pub(super) interval: f64,
 }
 
-/// A collector at work.
+/// A collector or probe at work.
 struct Slot {
-    def: &'static CollectorDef,
+    id: &'static str,
+    cadence: Cadence,
+    is_probe: bool,
     sink: Sink,
     /// With the worker while a sample is taken; for good if the collector failed.
     state: Option<Box<dyn Collect>>,
@@ -47,9 +54,9 @@ pub(super) fn window(
     let mut recorder =
         Recorder { host, worker: Worker::start(host)?, slots: Vec::new(), began: 0.0, interval: spec.interval };
     for def in &spec.collectors {
-        let sink = Sink::new(def.series);
-        recorder.slots.push(Slot { def, sink, state: Some((def.start)(host)), late: false, took: 0.0 });
+        recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
     }
+    recorder.attach(&spec.probes)?;
     host.wait(0.0, 0, &AtomicBool::new(false));
     let began = host.now();
     let suspended = host.suspended();
@@ -88,9 +95,15 @@ pub(super) fn window(
     recorder.ask(Task::Finish, |_| true)?;
     let mut costs = Costs::new();
     let mut collectors = BTreeMap::new();
+    let mut probes = BTreeMap::new();
     for slot in recorder.slots {
-        costs.insert(slot.def.id.to_owned(), slot.took);
-        collectors.insert(slot.def.id.to_owned(), slot.sink.into_record());
+        costs.insert(slot.id.to_owned(), slot.took);
+        if slot.is_probe {
+            let taken = slot.sink.take_probe();
+            probes.insert(slot.id.to_owned(), taken.unwrap_or_else(|| Err(unread(slot.sink.into_record()))));
+        } else {
+            collectors.insert(slot.id.to_owned(), slot.sink.into_record());
+        }
     }
     let window = Window {
         steps: spec.steps.clone(),
@@ -99,8 +112,14 @@ pub(super) fn window(
         interval_seconds: nominal_interval(host, spec.interval),
         suspended_seconds: (host.suspended() - suspended).max(0.0),
         collectors,
+        probes,
     };
     Ok((window, completed, costs))
+}
+
+/// Why there is nothing from a probe that neither finished nor failed in a regular way.
+fn unread(record: CollectorRecord) -> Unavailable {
+    record.unavailable.unwrap_or_else(|| Unavailable::new(Reason::Hung, "the probe did not come to its end"))
 }
 
 /// On a recorded tree the distance of its instants; otherwise what was asked for.
@@ -121,6 +140,34 @@ struct Recorder<'h> {
 }
 
 impl Recorder<'_> {
+    fn add(
+        &mut self,
+        id: &'static str,
+        cadence: Cadence,
+        series: &'static [SeriesDef],
+        state: Box<dyn Collect>,
+        is_probe: bool,
+    ) {
+        let sink = Sink::new(series);
+        self.slots.push(Slot { id, cadence, is_probe, sink, state: Some(state), late: false, took: 0.0 });
+    }
+
+    /// Attaches the probes, before the window begins: it takes time.
+    fn attach(&mut self, orders: &[Order]) -> std::io::Result<()> {
+        if orders.is_empty() {
+            return Ok(());
+        }
+        let shared = Arc::new(SharedKernel::default());
+        for order in orders {
+            let probing = Probing::new(order.clone(), &shared);
+            self.add(order.def.id, Cadence::Interval, &[], Box::new(probing), true);
+        }
+        let held = probing::hold(self.host, &shared);
+        self.ask_some(Task::Prepare, |slot| slot.is_probe)?;
+        drop(held);
+        Ok(())
+    }
+
     /// One sample of every collector with such a cadence.
     fn sample(&mut self, wanted: impl Fn(Cadence) -> bool) -> std::io::Result<()> {
         self.ask(Task::Sample, wanted)
@@ -128,8 +175,12 @@ impl Recorder<'_> {
 
     /// Hands a task to every collector with such a cadence, and waits until all of them are back or given up.
     fn ask(&mut self, task: Task, wanted: impl Fn(Cadence) -> bool) -> std::io::Result<()> {
+        self.ask_some(task, |slot| wanted(slot.cadence))
+    }
+
+    fn ask_some(&mut self, task: Task, wanted: impl Fn(&Slot) -> bool) -> std::io::Result<()> {
         let mut jobs = Vec::new();
-        for (index, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| wanted(slot.def.cadence)) {
+        for (index, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| wanted(slot)) {
             match slot.state.take() {
                 Some(state) => jobs.push(Job { slot: index, state, sink: slot.sink.clone(), task }),
                 None if slot.late => slot.sink.with_record(|record| record.missed += 1),
@@ -137,9 +188,12 @@ impl Recorder<'_> {
             }
         }
         let mut awaited = jobs.len();
+        let with_probes =
+            task != Task::Sample && jobs.iter().any(|job| self.slots.get(job.slot).is_some_and(|s| s.is_probe));
+        let patience = if with_probes { PATIENCE_WITH_PROBES } else { PATIENCE };
         self.worker.submit(jobs);
         while awaited > 0 {
-            if let Some(done) = self.worker.next(PATIENCE) {
+            if let Some(done) = self.worker.next(patience) {
                 awaited -= usize::from(self.settle(done));
             } else if let Some(stuck) = self.worker.leave_behind()? {
                 self.give_up(stuck);
@@ -151,7 +205,7 @@ impl Recorder<'_> {
 
     /// The extra readings of levels between this tick and the next; `false` when the run is to stop.
     fn gauges(&mut self, tick: usize, stop: &AtomicBool) -> std::io::Result<bool> {
-        let any = self.slots.iter().any(|slot| slot.def.cadence == Cadence::Gauge);
+        let any = self.slots.iter().any(|slot| slot.cadence == Cadence::Gauge);
         if self.host.is_recorded() || !any {
             return Ok(true);
         }
@@ -168,7 +222,7 @@ impl Recorder<'_> {
     }
 
     fn missed(&mut self, count: u32) {
-        for slot in self.slots.iter().filter(|slot| slot.def.cadence == Cadence::Interval) {
+        for slot in self.slots.iter().filter(|slot| slot.cadence == Cadence::Interval && !slot.is_probe) {
             slot.sink.with_record(|record| record.missed += count);
         }
     }
@@ -177,7 +231,7 @@ impl Recorder<'_> {
     fn give_up(&mut self, stuck: usize) {
         let Some(slot) = self.slots.get_mut(stuck) else { return };
         slot.late = true;
-        let why = format!("{} did not answer within {} s", slot.def.id, PATIENCE.as_secs());
+        let why = format!("{} did not answer within {} s", slot.id, PATIENCE.as_secs());
         slot.sink.with_record(|record| {
             record.unavailable = Some(Unavailable::new(Reason::Hung, why));
             // Each series must have one value for each time.
@@ -193,7 +247,10 @@ impl Recorder<'_> {
         let was_awaited = !std::mem::take(&mut slot.late);
         slot.took += took;
         slot.state = done.state;
-        if done.task == Task::Finish {
+        if done.task != Task::Sample {
+            if let Err(gap) = done.result {
+                slot.sink.with_record(|record| record.unavailable = Some(gap));
+            }
             return was_awaited;
         }
         let middle = f64::midpoint(done.began, done.ended) - self.began;

@@ -5,12 +5,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::analyze::{Analysis, analyze};
+use super::probing::{DEFAULT_BUDGET, Order};
 use super::record::{self, WindowSpec};
 use crate::collectors;
 use crate::host::{SharedHost, own_usage};
+use crate::mechanism::ebpf::Filter;
 use crate::model::Recording;
 use crate::model::recording::{FORMAT_VERSION, Overhead, Tool};
 use crate::playbook::{Plan, PlannedStep};
+use crate::probes::{self, Params};
 
 /// What a run gives.
 pub struct Run {
@@ -60,6 +63,7 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
         let spec = WindowSpec {
             steps: steps.iter().map(|planned| planned.step.id.clone()).collect(),
             collectors: collectors_for(&steps),
+            probes: probes_for(&steps),
             duration: plan.duration,
             interval: plan.interval,
         };
@@ -93,6 +97,20 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
 
 /// The collectors of some steps, each once.
 fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors::CollectorDef> {
-    let wanted = |id: &str| steps.iter().any(|planned| planned.step.collect.iter().any(|name| name == id));
+    let wanted = |id: &str| steps.iter().any(|planned| planned.step.collect.iter().any(|measure| measure.id() == id));
     collectors::ALL.iter().copied().filter(|def| wanted(def.id)).collect()
+}
+
+/// The probes of some steps, each once: the first step's parameters hold.
+fn probes_for(steps: &[&PlannedStep]) -> Vec<Order> {
+    let mut orders: Vec<Order> = Vec::new();
+    for measure in steps.iter().flat_map(|planned| &planned.step.collect) {
+        let Some(def) = probes::find(measure.id()) else { continue };
+        // The playbook was checked, so these parameters are right.
+        let Ok(params) = Params::new(def.id, def.params, &measure.params()) else { continue };
+        if orders.iter().all(|order| order.def.id != def.id) {
+            orders.push(Order { def, params, filter: Filter::default(), budget: DEFAULT_BUDGET });
+        }
+    }
+    orders
 }

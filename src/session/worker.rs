@@ -17,6 +17,8 @@ use crate::model::{Reason, Unavailable};
 /// What a worker is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
+    /// Set up what takes time, before the window begins.
+    Prepare,
     /// Take a sample.
     Sample,
     /// Add what is worth knowing after the last sample.
@@ -149,6 +151,10 @@ fn work(host: &SharedHost, job: Job) -> Done {
     let Job { slot, mut state, sink, task } = job;
     let began = host.now();
     let outcome = catch_unwind(AssertUnwindSafe(|| match task {
+        Task::Prepare => {
+            state.prepare(host, &sink);
+            Ok(())
+        }
         Task::Sample => state.sample(host, &sink),
         Task::Finish => {
             state.finish(host, &sink);

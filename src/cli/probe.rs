@@ -1,0 +1,154 @@
+//! `rdiag probe`: one measurement inside the kernel as a tool.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use clap::ValueEnum;
+
+use super::run::{open_host, stop_on_signal};
+use super::{Exit, Failure, ui::Ui};
+use crate::playbook::suggest::did_you_mean;
+use crate::probes::{self, FilterKind, Params, ProbeDef};
+use crate::report::probe::{self as text, Live};
+use crate::session::{self, ProbeEnd, ProbeRequest};
+
+/// Run one probe inside the kernel, until --duration is over or Ctrl-C.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Name of the probe (`rdiag list probes`).
+    #[arg(value_name = "PROBE")]
+    name: String,
+    /// How long: 500ms, 10s, 2m. Until Ctrl-C if not given.
+    #[arg(long, short, value_name = "TIME")]
+    duration: Option<String>,
+    /// Show what there is after each such time, and begin anew.
+    #[arg(long, short, value_name = "TIME")]
+    interval: Option<String>,
+    /// Only these processes.
+    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// Only tasks with exactly this name.
+    #[arg(long, value_name = "NAME")]
+    comm: Option<String>,
+    /// Only tasks in this control group or below.
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
+    /// How many rows tables show.
+    #[arg(long, value_name = "N")]
+    top: Option<String>,
+    /// Only what takes longer than this.
+    #[arg(long, value_name = "TIME")]
+    threshold: Option<String>,
+    /// Set a parameter of the probe (`rdiag explain PROBE` lists them).
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    params: Vec<String>,
+    /// The share of all CPUs' time that the probe's programs may take before they are stopped.
+    #[arg(long, value_name = "PERCENT", default_value = "5%")]
+    budget: String,
+    /// How results are shown; json prints one document per line and reading.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let Some(def) = probes::find(&args.name) else {
+        let hint = did_you_mean(&args.name, probes::ALL.iter().map(|def| def.id))
+            .or_else(|| Some("`rdiag list probes` shows them".into()));
+        return Err(Failure::Usage { message: format!("there is no probe named {:?}", args.name), hint });
+    };
+    let request = request(def, args)?;
+    let host = Arc::new(open_host(Path::new("/"))?);
+    for pid in &request.pids {
+        if !host.exists(&format!("proc/{pid}")) {
+            return Err(usage(format!("there is no process {pid}"), None));
+        }
+    }
+    let stop = stop_on_signal()?;
+    let style = ui.style();
+    let mut live = Live::default();
+    let mut ready = |_: f64| {
+        let until = request.duration.map_or("Ctrl-C ends it".to_owned(), |seconds| format!("for {seconds} s"));
+        ui.note(format!("{}: measuring; {until}", def.id));
+    };
+    let mut each = |result: &crate::model::ProbeResult| -> io::Result<()> {
+        let shown = match args.format {
+            Format::Json => serde_json::to_string(result).map(|line| line + "\n").map_err(io::Error::other)?,
+            Format::Text if def.streams => live.events(result, &style),
+            Format::Text => text::text(result, &style),
+        };
+        ui.print(&shown).map_err(io::Error::other)
+    };
+    match session::probe(&host, &request, &stop, &mut ready, &mut each) {
+        ProbeEnd::Done if stop.load(Ordering::Relaxed) && request.duration.is_some() => Ok(Exit::Interrupted),
+        ProbeEnd::Done => Ok(Exit::Done),
+        ProbeEnd::Output(error) => Err(Failure::io("writing results")(error)),
+        ProbeEnd::Failed(gap) => Err(Failure::Unavailable { what: def.id.to_owned(), gap }),
+    }
+}
+
+fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure> {
+    let mut given: BTreeMap<String, String> = BTreeMap::new();
+    for text in &args.params {
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(usage(format!("--param {text:?} has no value"), Some("write --param name=value")));
+        };
+        given.insert(name.to_owned(), value.to_owned());
+    }
+    for (name, value) in [("top", &args.top), ("threshold", &args.threshold)] {
+        given.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
+    }
+    let params = Params::new(def.id, def.params, &given).map_err(|message| usage(message, None))?;
+    let filters = [
+        (FilterKind::Pid, "--pid", !args.pid.is_empty()),
+        (FilterKind::Comm, "--comm", args.comm.is_some()),
+        (FilterKind::Cgroup, "--cgroup", args.cgroup.is_some()),
+    ];
+    for (kind, option, set) in filters {
+        if set && !def.filters.contains(&kind) {
+            return Err(usage(format!("{} cannot be limited by {option}", def.id), None));
+        }
+    }
+    if args.pid.len() > probes::MAX_PIDS {
+        return Err(usage(
+            format!("at most {} processes can be named", probes::MAX_PIDS),
+            Some("use --comm or --cgroup"),
+        ));
+    }
+    let time = |name: &str, text: &Option<String>| -> Result<Option<f64>, Failure> {
+        let parse = |text: &String| crate::playbook::duration(name, text);
+        Ok(text.as_ref().map(parse).transpose()?)
+    };
+    let interval = time("interval", &args.interval)?;
+    if interval.is_some_and(|seconds| seconds < 0.1) {
+        return Err(usage("--interval must be at least 100ms".into(), None));
+    }
+    let percent = args.budget.trim_end_matches('%').parse::<f64>().ok().filter(|p| (0.0..=100.0).contains(p));
+    let Some(percent) = percent else {
+        return Err(usage(format!("--budget {:?} is no share; write 5%", args.budget), None));
+    };
+    Ok(ProbeRequest {
+        def,
+        params,
+        pids: args.pid.clone(),
+        comm: args.comm.clone(),
+        cgroup: args.cgroup.clone(),
+        duration: time("duration", &args.duration)?,
+        interval,
+        budget: percent / 100.0,
+    })
+}
+
+fn usage(message: String, hint: Option<&str>) -> Failure {
+    Failure::Usage { message, hint: hint.map(str::to_owned) }
+}

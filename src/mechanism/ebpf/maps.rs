@@ -1,0 +1,89 @@
+//! Reading maps. Keys and values are arrays of words, so that no struct has to be mirrored byte by byte.
+
+use aya::Pod;
+use aya::maps::{HashMap, Map, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf, StackTraceMap};
+
+use super::hist::{self, Hist};
+use super::{Object, error};
+use crate::model::{Reason, Unavailable};
+
+fn absent(name: &str) -> Unavailable {
+    Unavailable::new(Reason::Malformed, format!("the object has no map {name}; this is a defect of rdiag"))
+}
+
+impl Object {
+    /// The sum over all CPUs of a per-CPU array's entry that holds a `struct hist`, which is set back to 0.
+    pub fn take_hist(&mut self, name: &str, index: u32) -> Result<Hist, Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut array: PerCpuArray<&mut MapData, Hist> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let copies = array.get(&index, 0).map_err(|e| error::of_map(name, &e))?;
+        let zeros =
+            PerCpuValues::try_from(vec![[0; hist::WORDS]; copies.len()]).map_err(|e| error::of_map(name, &e))?;
+        array.set(index, zeros, 0).map_err(|e| error::of_map(name, &e))?;
+        Ok(hist::sum(copies.iter()))
+    }
+
+    /// The sums over all CPUs of a per-CPU array's entries that are one word each, which are set back to 0.
+    pub fn take_counts(&mut self, name: &str) -> Result<Vec<u64>, Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut array: PerCpuArray<&mut MapData, u64> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let mut counts = Vec::new();
+        for index in 0..array.len() {
+            let copies = array.get(&index, 0).map_err(|e| error::of_map(name, &e))?;
+            let zeros = PerCpuValues::try_from(vec![0; copies.len()]).map_err(|e| error::of_map(name, &e))?;
+            array.set(index, zeros, 0).map_err(|e| error::of_map(name, &e))?;
+            counts.push(copies.iter().sum());
+        }
+        Ok(counts)
+    }
+
+    /// All entries of a hash map, which is emptied. Entries that come while it is read may be missed or kept.
+    pub fn take_hash<K: Pod + Eq, V: Pod>(&mut self, name: &str) -> Result<Vec<(K, V)>, Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut hash: HashMap<&mut MapData, K, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let mut entries = Vec::new();
+        // A key that was removed meanwhile is no error: an entry less.
+        for key in hash.keys().flatten().collect::<Vec<K>>() {
+            if let Ok(value) = hash.get(&key, 0) {
+                entries.push((key, value));
+            }
+            let _ = hash.remove(&key);
+        }
+        Ok(entries)
+    }
+
+    /// All entries of a per-CPU hash map, one value for each CPU; the map is emptied.
+    pub fn take_per_cpu_hash<K: Pod + Eq, V: Pod>(&mut self, name: &str) -> Result<Vec<(K, Vec<V>)>, Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut hash: PerCpuHashMap<&mut MapData, K, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let mut entries = Vec::new();
+        for key in hash.keys().flatten().collect::<Vec<K>>() {
+            if let Ok(values) = hash.get(&key, 0) {
+                entries.push((key, values.iter().copied().collect()));
+            }
+            let _ = hash.remove(&key);
+        }
+        Ok(entries)
+    }
+
+    /// What a ring buffer holds, record by record, at most `most` of them.
+    pub fn drain(&mut self, name: &str, most: usize, mut each: impl FnMut(&[u8])) -> Result<usize, Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut ring: RingBuf<&mut MapData> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let mut taken = 0;
+        while taken < most {
+            let Some(record) = ring.next() else { break };
+            each(&record);
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// The addresses of a stack, innermost first; none where it could not be kept.
+    pub fn stack(&self, name: &str, id: u32) -> Option<Vec<u64>> {
+        let map: &Map = self.ebpf.map(name)?;
+        let stacks: StackTraceMap<&MapData> = map.try_into().ok()?;
+        let trace = stacks.get(&id, 0).ok()?;
+        Some(trace.frames().iter().map(|frame| frame.ip).collect())
+    }
+}

@@ -1,0 +1,167 @@
+//! A loaded object: its programs are attached by the best way that the kernel allows, and its maps are read.
+
+use aya::Ebpf;
+use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
+use aya::programs::{Program, ProgramError};
+
+use super::{Kernel, error};
+use crate::model::Unavailable;
+use crate::model::probe::Attachment;
+
+/// Where a program is to be attached. Each has one or more ways, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook<'h> {
+    /// A tracepoint, through programs `EVENT_btf` and `EVENT_raw` (`BOTH_TRACEPOINTS` in rdiag.h).
+    Tracepoint(&'h str),
+    /// The same with programs of another name, for events whose arguments differ between kernels.
+    TracepointBy {
+        /// The event.
+        event: &'h str,
+        /// Names of the programs, without `_btf` and `_raw`.
+        program: &'h str,
+    },
+    /// A kernel function's entry and return: `FUNCTION_fentry` / `FUNCTION_kprobe`, `FUNCTION_fexit` / `FUNCTION_kretprobe`.
+    /// Only those that the object has are attached.
+    Function(&'h str),
+    /// A timer on every CPU: a program that runs this many times per second of CPU time that passes there.
+    Clock {
+        /// Name of the program.
+        program: &'h str,
+        /// Samples per second and CPU.
+        hz: u64,
+    },
+}
+
+/// One way to attach.
+type Way<'w> = &'w mut dyn FnMut(&mut Ebpf) -> Result<(), ProgramError>;
+
+/// An object in the kernel. Dropping it detaches and removes everything.
+pub struct Object {
+    pub(super) ebpf: Ebpf,
+    attached: Vec<Attachment>,
+}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Object").field("attached", &self.attached).finish_non_exhaustive()
+    }
+}
+
+impl Object {
+    pub(super) fn new(ebpf: Ebpf) -> Self {
+        Self { ebpf, attached: Vec::new() }
+    }
+
+    /// Where it is attached.
+    #[must_use]
+    pub fn attachments(&self) -> &[Attachment] {
+        &self.attached
+    }
+
+    /// Attaches to an event by the best way that works. The error holds what every way said.
+    pub fn attach(&mut self, kernel: &Kernel, hook: Hook<'_>) -> Result<(), Unavailable> {
+        match hook {
+            Hook::Tracepoint(event) => self.tracepoint(kernel, event, event),
+            Hook::TracepointBy { event, program } => self.tracepoint(kernel, event, program),
+            Hook::Function(function) => self.first_of(
+                function,
+                [
+                    ("fentry", &mut |ebpf: &mut Ebpf| fentry(ebpf, kernel, function)),
+                    ("kprobe", &mut |ebpf: &mut Ebpf| kprobe(ebpf, function)),
+                ],
+            ),
+            Hook::Clock { program, hz } => {
+                self.first_of("CPU clock", [("perf event", &mut |ebpf: &mut Ebpf| clock(ebpf, program, hz))])
+            }
+        }
+    }
+
+    fn tracepoint(&mut self, kernel: &Kernel, event: &str, program: &str) -> Result<(), Unavailable> {
+        self.first_of(
+            event,
+            [
+                ("BTF tracepoint", &mut |ebpf: &mut Ebpf| {
+                    let Program::BtfTracePoint(program) = by_name(ebpf, &format!("{program}_btf"))? else {
+                        return Err(ProgramError::UnexpectedProgramType);
+                    };
+                    program.load(event, kernel.btf())?;
+                    program.attach().map(drop)
+                }),
+                ("raw tracepoint", &mut |ebpf: &mut Ebpf| {
+                    let Program::RawTracePoint(program) = by_name(ebpf, &format!("{program}_raw"))? else {
+                        return Err(ProgramError::UnexpectedProgramType);
+                    };
+                    program.load()?;
+                    program.attach(event).map(drop)
+                }),
+            ],
+        )
+    }
+
+    /// Tries ways until one works.
+    fn first_of<const N: usize>(&mut self, event: &str, ways: [(&str, Way<'_>); N]) -> Result<(), Unavailable> {
+        let mut refused = Vec::new();
+        let mut denied = true;
+        for (name, way) in ways {
+            match way(&mut self.ebpf) {
+                Ok(()) => {
+                    self.attached.push(Attachment { event: event.to_owned(), back_end: name.to_owned(), refused });
+                    return Ok(());
+                }
+                Err(problem) => {
+                    denied &= error::is_denied(&problem);
+                    refused.push(format!("{name}: {}", error::refusal(&problem)));
+                }
+            }
+        }
+        Err(error::of_attempts(event, &refused, denied))
+    }
+}
+
+fn by_name<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Program, ProgramError> {
+    // An object without this program does not offer this way.
+    ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)
+}
+
+fn fentry(ebpf: &mut Ebpf, kernel: &Kernel, function: &str) -> Result<(), ProgramError> {
+    let mut any = false;
+    if let Some(Program::FEntry(program)) = ebpf.program_mut(&format!("{function}_fentry")) {
+        program.load(function, kernel.btf())?;
+        program.attach()?;
+        any = true;
+    }
+    if let Some(Program::FExit(program)) = ebpf.program_mut(&format!("{function}_fexit")) {
+        program.load(function, kernel.btf())?;
+        program.attach()?;
+        any = true;
+    }
+    if any { Ok(()) } else { Err(ProgramError::NotLoaded) }
+}
+
+fn kprobe(ebpf: &mut Ebpf, function: &str) -> Result<(), ProgramError> {
+    let mut any = false;
+    for suffix in ["kprobe", "kretprobe"] {
+        if let Some(Program::KProbe(program)) = ebpf.program_mut(&format!("{function}_{suffix}")) {
+            program.load()?;
+            program.attach(function, 0)?;
+            any = true;
+        }
+    }
+    if any { Ok(()) } else { Err(ProgramError::NotLoaded) }
+}
+
+/// A software clock on every CPU that is online.
+fn clock(ebpf: &mut Ebpf, program: &str, hz: u64) -> Result<(), ProgramError> {
+    let Program::PerfEvent(program) = by_name(ebpf, program)? else { return Err(ProgramError::UnexpectedProgramType) };
+    program.load()?;
+    let cpus = aya::util::online_cpus().map_err(|(_, error)| ProgramError::IOError(error))?;
+    for cpu in cpus {
+        program.attach(
+            PerfEventConfig::Software(SoftwareEvent::CpuClock),
+            PerfEventScope::AllProcessesOneCpu { cpu },
+            SamplePolicy::Frequency(hz),
+            false,
+        )?;
+    }
+    Ok(())
+}

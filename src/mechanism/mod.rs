@@ -1,0 +1,4 @@
+//! How the kernel is measured, beyond reading files: programs inside the kernel, and names for addresses. Nothing here
+//! knows what is measured, or judges it.
+
+pub mod ebpf;

@@ -1,0 +1,323 @@
+//! What a probe inside the kernel gives: histograms, tables, single events, stacks; how it was attached; what it cost.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Unit;
+
+/// The result of one probe over one window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeResult {
+    /// Probe id (`runqlat`).
+    pub probe: String,
+    /// Parameters and filters in force.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, String>,
+    /// Seconds from attaching to reading (CLOCK_MONOTONIC).
+    pub seconds: f64,
+    /// What was measured, in the order in which it is shown.
+    pub outputs: Vec<Output>,
+    /// Where it was attached.
+    pub attached: Vec<Attachment>,
+    /// Events that happened and are not in the outputs, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost: BTreeMap<String, u64>,
+    /// What the reader must know about this result: sampling, truncation, early ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What its programs cost the host.
+    pub cost: ProbeCost,
+}
+
+/// One program and the point it was attached to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attachment {
+    /// The event (`sched_switch`).
+    pub event: String,
+    /// Which way was taken: `BTF tracepoint`, `raw tracepoint`, `fentry`, `kprobe`, `perf event`, `uprobe`.
+    pub back_end: String,
+    /// Better ways, and why each was refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+}
+
+/// Run time of the programs as the kernel itself counted it, over a part of the window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeCost {
+    /// Seconds over which the kernel's statistics were on; 0 when it has none.
+    pub sampled_seconds: f64,
+    /// Program runs in that time.
+    pub runs: u64,
+    /// CPU seconds of these runs, the statistics' own clock reads included.
+    pub cpu_seconds: f64,
+    /// Seconds it took to load and attach.
+    pub attach_seconds: f64,
+}
+
+/// One thing that a probe measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// A distribution, for the whole or by some key.
+    Histogram(Histogram),
+    /// Sums by key, largest first.
+    Table(ProbeTable),
+    /// Single events in order of time.
+    Events(ProbeTable),
+    /// Sums by stack.
+    Stacks(Stacks),
+}
+
+/// A distribution.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Histogram {
+    /// Name within the probe.
+    pub id: String,
+    /// What is distributed.
+    pub title: String,
+    /// Base unit of sums and bounds.
+    pub unit: Unit,
+    /// What one row is (`device`, `operation`); none for a single row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dimension: Option<String>,
+    /// Largest count first.
+    pub rows: Vec<HistogramRow>,
+}
+
+/// A distribution for one key.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HistogramRow {
+    /// The key; "" for the whole.
+    pub instance: String,
+    /// Number of values.
+    pub count: u64,
+    /// Their sum, exact.
+    pub sum: f64,
+    /// The largest, exact.
+    pub max: f64,
+    /// Buckets that are not empty: upper bound (exclusive) and count, in ascending order. Eight buckets per power of two.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+impl HistogramRow {
+    /// Mean value; none without values.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+
+    /// The value below which this share (0–1) of the values lies: the upper bound of its bucket, at most the maximum,
+    /// so it may be up to 12.5 % too high and is never too low.
+    #[must_use]
+    pub fn percentile(&self, share: f64) -> Option<f64> {
+        let counted: u64 = self.buckets.iter().map(|(_, count)| count).sum();
+        let rank = (share.clamp(0.0, 1.0) * counted as f64).ceil().max(1.0);
+        let mut below = 0;
+        for (upper, count) in &self.buckets {
+            below += count;
+            if below as f64 >= rank {
+                return Some(upper.min(self.max));
+            }
+        }
+        None
+    }
+}
+
+/// Rows under typed columns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeTable {
+    /// Name within the probe.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// What a row's `instance` is (`process`, `device`, `call`); none for events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dimension: Option<String>,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Rows that were left out.
+    #[serde(default)]
+    pub others: u64,
+    /// Sums over the rows that were left out, by column id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub others_sum: BTreeMap<String, f64>,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Column {
+    /// Name within the table; text columns called `name`, `pid`, `command` name the culprit.
+    pub id: String,
+    /// Its heading.
+    pub title: String,
+    /// Base unit of numbers; none for text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
+}
+
+/// One row.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// The row's key, unique in a table that is not of events.
+    pub instance: String,
+    /// One cell per column.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Cell {
+    /// In the column's base unit.
+    Number(f64),
+    /// Text; whoever shows it escapes it.
+    Text(String),
+    /// Not known.
+    Unknown(()),
+}
+
+/// Sums by stack.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stacks {
+    /// Name within the probe.
+    pub id: String,
+    /// What is summed.
+    pub title: String,
+    /// Base unit of the values.
+    pub unit: Unit,
+    /// The distinct frames.
+    pub frames: Vec<Frame>,
+    /// The distinct stacks, largest value first.
+    pub stacks: Vec<Stack>,
+    /// Sum over stacks that were left out.
+    #[serde(default)]
+    pub others: f64,
+    /// Values of the stacks in which at least one frame has no name.
+    pub unresolved: f64,
+    /// Values of the stacks that probably do not reach their thread's start: code without frame pointers, or too deep.
+    pub truncated: f64,
+    /// Values whose stack could not be taken at all.
+    pub missing: f64,
+}
+
+/// A frame, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Frame {
+    /// Function, demangled; an address where it has no name.
+    pub name: String,
+    /// Binary, library or `[kernel]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// `file:line`, where debug information tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// Whether it ran in the kernel.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kernel: bool,
+}
+
+/// A stack and what it sums up to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stack {
+    /// Whose it is: `process` name and the like, shown below the frames.
+    pub owner: String,
+    /// Process id, where stacks are kept by process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// Indices into `frames`, outermost first.
+    pub frames: Vec<u32>,
+    /// Sum in the unit of the whole.
+    pub value: f64,
+    /// How many times it was seen.
+    pub count: u64,
+}
+
+impl Stacks {
+    /// Folded text, one line per stack as flame graph programs read it; kernel frames end with `_[k]`. Values are
+    /// multiplied by `scale` and rounded, since the format knows whole numbers only.
+    #[must_use]
+    pub fn folded(&self, scale: f64) -> String {
+        let clean = |name: &str| name.replace([';', '\n', '\r'], ":");
+        let mut text = String::new();
+        for stack in &self.stacks {
+            text.push_str(&clean(&stack.owner));
+            for frame in stack.frames.iter().filter_map(|index| self.frames.get(*index as usize)) {
+                text.push(';');
+                text.push_str(&clean(&frame.name));
+                if frame.kernel {
+                    text.push_str("_[k]");
+                }
+            }
+            text.push_str(&format!(" {:.0}\n", (stack.value * scale).round()));
+        }
+        text
+    }
+}
+
+impl Column {
+    /// A column of text.
+    #[must_use]
+    pub fn text(id: &str, title: &str) -> Self {
+        Self { id: id.into(), title: title.into(), unit: None }
+    }
+
+    /// A column of numbers.
+    #[must_use]
+    pub fn number(id: &str, title: &str, unit: Unit) -> Self {
+        Self { id: id.into(), title: title.into(), unit: Some(unit) }
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_upper_bound_of_its_bucket_and_never_above_the_maximum() {
+        let row = HistogramRow {
+            count: 100,
+            sum: 130.0,
+            max: 3.5,
+            buckets: vec![(1.0, 50), (2.0, 49), (4.0, 1)],
+            ..HistogramRow::default()
+        };
+        assert_eq!(row.percentile(0.5), Some(1.0));
+        assert_eq!(row.percentile(0.99), Some(2.0));
+        assert_eq!(row.percentile(1.0), Some(3.5));
+        assert_eq!(row.mean(), Some(1.3));
+        assert_eq!(HistogramRow::default().percentile(0.5), None);
+    }
+
+    #[test]
+    fn folded_text_has_one_line_per_stack_whatever_the_names_contain() {
+        let frame = |name: &str, kernel| Frame { name: name.into(), kernel, ..Frame::default() };
+        let stacks = Stacks {
+            frames: vec![frame("main", false), frame("a;b\nc", false), frame("schedule", true)],
+            stacks: vec![Stack { owner: "x;y".into(), frames: vec![0, 1, 2, 9], value: 0.25, ..Stack::default() }],
+            ..Stacks::default()
+        };
+        assert_eq!(stacks.folded(1000.0), "x:y;main;a:b:c;schedule_[k] 250\n");
+    }
+}

@@ -1,0 +1,142 @@
+//! Measurements inside the kernel: one folder for each probe, with the program (`ID.bpf.c`), its committed object and the
+//! Rust that reads it. A probe counts and reads; it never judges.
+//!
+//! To add one: write `ID/mod.rs` with a `pub(super) static PROBE: ProbeDef`, and add its line to [`ALL`]. Ids are those of
+//! bcc's tools where bcc has the tool.
+
+mod params;
+mod runqlat;
+
+pub use params::{ParamDef, ParamKind, Params};
+
+pub use crate::mechanism::ebpf::filter::MAX_PIDS;
+
+use crate::host::Host;
+use crate::mechanism::ebpf::{Filter, Kernel, Object};
+use crate::model::probe::Output;
+use crate::model::{MetricDef, Unavailable};
+
+/// All probes, sorted by id.
+pub static ALL: &[&ProbeDef] = &[&runqlat::PROBE];
+
+/// A probe: the question, and how it is answered.
+#[derive(Debug)]
+pub struct ProbeDef {
+    /// Name on the command line and in playbooks.
+    pub id: &'static str,
+    /// The question it answers, in one sentence.
+    pub question: &'static str,
+    /// The events it attaches to.
+    pub attach: &'static str,
+    /// What comes out.
+    pub output: &'static str,
+    /// What the figures do not mean.
+    pub caveats: &'static str,
+    /// Measured cost.
+    pub overhead: &'static str,
+    /// What can be set.
+    pub params: &'static [ParamDef],
+    /// Whom it can be limited to.
+    pub filters: &'static [FilterKind],
+    /// Whether it gives single events, which are printed as they come.
+    pub streams: bool,
+    /// Metrics derived from its outputs.
+    pub metrics: &'static [MetricDef],
+    /// Loads and attaches it.
+    pub start: fn(&Context<'_>) -> Result<Box<dyn Probe>, Unavailable>,
+}
+
+/// What a probe can be limited to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilterKind {
+    /// Process ids.
+    Pid,
+    /// Exact name of the task.
+    Comm,
+    /// Control group.
+    Cgroup,
+}
+
+/// What a probe is started with.
+#[derive(Debug)]
+pub struct Context<'c> {
+    /// The machine.
+    pub host: &'c Host,
+    /// The kernel's types and the loader.
+    pub kernel: &'c Kernel,
+    /// Parameters, checked.
+    pub params: &'c Params,
+    /// Whom to look at.
+    pub filter: &'c Filter,
+}
+
+/// A probe at work.
+pub trait Probe: Send {
+    /// Its programs: where they are attached, and what they cost.
+    fn object(&self) -> &Object;
+
+    /// Takes over what the kernel has streamed, so that its buffers do not fill up. Called about once per interval.
+    fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let _ = host;
+        Ok(())
+    }
+
+    /// What was measured since the last reading, or since the start.
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable>;
+}
+
+/// What a probe has measured.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// The measurements.
+    pub outputs: Vec<Output>,
+    /// Events that happened and are not in the outputs, by reason; reasons with 0 may stand here.
+    pub lost: Vec<(&'static str, u64)>,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+/// The probe with this id.
+#[must_use]
+pub fn find(id: &str) -> Option<&'static ProbeDef> {
+    ALL.iter().copied().find(|def| def.id == id)
+}
+
+/// All metrics of probes, each with its probe.
+pub fn metrics() -> impl Iterator<Item = (&'static ProbeDef, &'static MetricDef)> {
+    ALL.iter().copied().flat_map(|def| def.metrics.iter().map(move |metric| (def, metric)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Per;
+
+    #[test]
+    fn every_folder_is_registered_and_holds_program_and_object() {
+        let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/probes");
+        #[expect(clippy::disallowed_methods, reason = "the sources of rdiag, not the host")]
+        let entries = std::fs::read_dir(&here).unwrap();
+        for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            assert!(find(&name).is_some(), "probes/{name} is not in ALL, or its id differs from its folder's name");
+            for kind in ["c", "o"] {
+                assert!(here.join(format!("{name}/{name}.bpf.{kind}")).exists(), "{name}.bpf.{kind} is missing");
+            }
+        }
+        assert!(ALL.is_sorted_by_key(|def| def.id), "keep ALL sorted by id");
+    }
+
+    #[test]
+    fn every_probe_is_explained_and_its_metrics_come_from_its_outputs() {
+        for def in ALL {
+            for text in [def.question, def.attach, def.output, def.caveats, def.overhead] {
+                assert!(text.ends_with(['.', '?']), "{}: {text:?} is no sentence", def.id);
+            }
+            for metric in def.metrics {
+                assert!(metric.sources.iter().all(|formula| matches!(formula.per, Per::Probe(_))), "{}", metric.id);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Parameters of probes: declared, checked once, and then asked for without a failure.
+
+use std::collections::BTreeMap;
+
+/// A parameter of a probe.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+pub struct ParamDef {
+    /// Its name.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: ParamKind,
+    /// The value when nothing is given.
+    pub default: &'static str,
+    /// What it is for.
+    pub help: &'static str,
+}
+
+/// What values a parameter takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParamKind {
+    /// `10us`, `5ms`, `1s`.
+    Duration,
+    /// A whole number within bounds.
+    Count {
+        /// Least.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
+    /// `true` or `false`.
+    Flag,
+    /// Any text; "" stands for none.
+    Text,
+}
+
+/// The parameters of one probe in force: the defaults, and what was given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Params(BTreeMap<String, String>);
+
+impl Params {
+    /// Checks what was given against the definitions. The error is a sentence.
+    pub fn new(probe: &str, defs: &[ParamDef], given: &BTreeMap<String, String>) -> Result<Self, String> {
+        let mut values: BTreeMap<String, String> =
+            defs.iter().map(|def| (def.name.to_owned(), def.default.to_owned())).collect();
+        for (name, value) in given {
+            let Some(def) = defs.iter().find(|def| def.name == name) else {
+                let known: Vec<&str> = defs.iter().map(|def| def.name).collect();
+                let known =
+                    if known.is_empty() { "it has none".into() } else { format!("it has {}", known.join(", ")) };
+                return Err(format!("{probe} has no parameter {name:?}; {known}"));
+            };
+            check(def, value.trim()).map_err(|problem| format!("{name} of {probe}: {problem}"))?;
+            values.insert(name.clone(), value.trim().to_owned());
+        }
+        Ok(Self(values))
+    }
+
+    /// Name and value of all.
+    #[must_use]
+    pub fn all(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// A duration in nanoseconds.
+    #[must_use]
+    pub fn nanoseconds(&self, name: &str) -> u64 {
+        self.0.get(name).and_then(|text| duration(text)).unwrap_or(0)
+    }
+
+    /// A whole number.
+    #[must_use]
+    pub fn count(&self, name: &str) -> u64 {
+        self.0.get(name).and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether a flag is set.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|text| text == "true")
+    }
+
+    /// Text; none if it is empty.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
+    }
+}
+
+fn check(def: &ParamDef, value: &str) -> Result<(), String> {
+    match def.kind {
+        ParamKind::Duration => {
+            duration(value).map(drop).ok_or_else(|| format!("{value:?} is no duration; write 10us, 5ms or 1s"))
+        }
+        ParamKind::Count { min, max } => match value.parse::<u64>() {
+            Ok(number) if (min..=max).contains(&number) => Ok(()),
+            _ => Err(format!("{value:?} is no whole number between {min} and {max}")),
+        },
+        ParamKind::Flag if ["true", "false"].contains(&value) => Ok(()),
+        ParamKind::Flag => Err(format!("{value:?} is neither true nor false")),
+        ParamKind::Text => Ok(()),
+    }
+}
+
+/// `10us`, `5ms`, `1s`, or plain seconds → nanoseconds; at most a day.
+fn duration(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let factor = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "" | "s" => 1e9,
+        "m" => 60e9,
+        _ => return None,
+    };
+    let nanoseconds = number.parse::<f64>().ok()? * factor;
+    (0.0..=86_400e9).contains(&nanoseconds).then_some(nanoseconds as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFS: &[ParamDef] = &[
+        ParamDef { name: "threshold", kind: ParamKind::Duration, default: "10ms", help: "…" },
+        ParamDef { name: "top", kind: ParamKind::Count { min: 1, max: 100 }, default: "20", help: "…" },
+        ParamDef { name: "failed", kind: ParamKind::Flag, default: "false", help: "…" },
+    ];
+
+    fn params(given: &[(&str, &str)]) -> Result<Params, String> {
+        Params::new("p", DEFS, &given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn what_is_not_given_has_its_default() {
+        let params = params(&[("top", "5")]).unwrap();
+        assert_eq!(
+            (params.nanoseconds("threshold"), params.count("top"), params.flag("failed")),
+            (10_000_000, 5, false)
+        );
+    }
+
+    #[test]
+    fn wrong_values_and_names_are_told_with_what_would_be_right() {
+        for (name, value, says) in [
+            ("top", "0", "between 1 and 100"),
+            ("threshold", "10 parsecs", "5ms"),
+            ("threshold", "-1s", "5ms"),
+            ("failed", "yes", "true"),
+            ("topp", "1", "it has threshold, top, failed"),
+        ] {
+            let error = params(&[(name, value)]).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What probes measured, as text for a terminal.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::Style;
+use super::escape::visible_within;
+use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stacks};
+use crate::model::{Unit, quantity};
+
+/// Longest bar of a histogram, in columns.
+const BAR: usize = 40;
+/// Longest text of a cell.
+const CELL: usize = 60;
+/// Stacks shown on a terminal.
+const STACKS: usize = 10;
+
+/// A reading of a probe as text.
+#[must_use]
+pub fn text(result: &ProbeResult, style: &Style) -> String {
+    let mut out = String::new();
+    for output in &result.outputs {
+        match output {
+            Output::Histogram(histogram) => out.push_str(&histogram_text(histogram)),
+            Output::Table(table) | Output::Events(table) => {
+                let _ = writeln!(out, "{}\n", table.title);
+                out.push_str(&table_text(table, style));
+            }
+            Output::Stacks(stacks) => out.push_str(&stacks_text(stacks)),
+        }
+        out.push('\n');
+    }
+    out.push_str(&footer(result));
+    out
+}
+
+/// Events as they come: the heading once, then lines.
+#[derive(Debug, Default)]
+pub struct Live {
+    widths: Vec<usize>,
+}
+
+impl Live {
+    /// The events of a reading, with the heading if it is the first one that has any.
+    #[must_use]
+    pub fn events(&mut self, result: &ProbeResult, _: &Style) -> String {
+        let mut out = String::new();
+        for output in &result.outputs {
+            let Output::Events(table) = output else { continue };
+            let rows = cells(table);
+            let headings: Vec<String> = table.columns.iter().map(|column| column.title.clone()).collect();
+            let first = self.widths.is_empty() && !rows.is_empty();
+            self.widths.resize(headings.len(), 0);
+            for row in rows.iter().chain([&headings]) {
+                for (width, cell) in self.widths.iter_mut().zip(row) {
+                    *width = (*width).max(cell.width());
+                }
+            }
+            if first {
+                out.push_str(&line(&headings, &self.widths, table));
+            }
+            for row in &rows {
+                out.push_str(&line(row, &self.widths, table));
+            }
+        }
+        for (reason, count) in &result.lost {
+            let _ = writeln!(out, "lost {count} events: {reason}");
+        }
+        for note in &result.notes {
+            let _ = writeln!(out, "note: {note}");
+        }
+        out
+    }
+}
+
+fn footer(result: &ProbeResult) -> String {
+    let mut out = String::new();
+    for (reason, count) in &result.lost {
+        let _ = writeln!(out, "lost {count} events: {reason}");
+    }
+    for note in &result.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    let ways: Vec<String> = result.attached.iter().map(|at| format!("{} ({})", at.event, at.back_end)).collect();
+    let _ = write!(out, "{} in {}", ways.join(", "), quantity::seconds(result.seconds));
+    let cost = &result.cost;
+    if cost.sampled_seconds > 0.0 && cost.runs > 0 {
+        let _ = write!(
+            out,
+            "; cost {} of one CPU ({} runs at {}, metered over {})",
+            quantity::percent(cost.cpu_seconds / cost.sampled_seconds),
+            quantity::number(cost.runs as f64),
+            quantity::seconds(cost.cpu_seconds / cost.runs as f64),
+            quantity::seconds(cost.sampled_seconds)
+        );
+    }
+    out.push('\n');
+    out
+}
+
+fn histogram_text(histogram: &Histogram) -> String {
+    let mut out = String::new();
+    for row in &histogram.rows {
+        let name =
+            if row.instance.is_empty() { String::new() } else { format!(": {}", visible_within(&row.instance, CELL)) };
+        let _ = writeln!(out, "{}{name}", histogram.title);
+        let mean = row.mean().map_or("-".to_owned(), |mean| quantity::with_unit(mean, histogram.unit));
+        let at = |share: f64| {
+            row.percentile(share).map_or("-".to_owned(), |value| quantity::with_unit(value, histogram.unit))
+        };
+        let _ = writeln!(
+            out,
+            "{} values, mean {mean}, median {}, p95 {}, p99 {}, longest {}\n",
+            quantity::number(row.count as f64),
+            at(0.5),
+            at(0.95),
+            at(0.99),
+            quantity::with_unit(row.max, histogram.unit),
+        );
+        out.push_str(&bars(row, histogram.unit));
+    }
+    out
+}
+
+/// Powers of two from the first to the last that has any, with a bar each.
+fn bars(row: &HistogramRow, unit: Unit) -> String {
+    let mut lines: Vec<(f64, u64)> = Vec::new();
+    // The bounds are powers of two in the program's own unit (nanoseconds); `upper` is the end of an eighth.
+    let scale = if unit == Unit::Seconds { 1e9 } else { 1.0 };
+    let is_zero = |upper: f64| upper * scale < 1.5;
+    let zeros: u64 = row.buckets.iter().filter(|(upper, _)| is_zero(*upper)).map(|(_, count)| count).sum();
+    for (upper, count) in row.buckets.iter().filter(|(upper, _)| !is_zero(*upper)) {
+        let power = (upper * scale).log2().ceil().exp2() / scale;
+        match lines.last_mut() {
+            Some((last, sum)) if (*last - power).abs() < power * 1e-9 => *sum += count,
+            Some((last, _)) => {
+                let mut next = *last * 2.0;
+                while next < power * 0.75 {
+                    lines.push((next, 0));
+                    next *= 2.0;
+                }
+                lines.push((power, *count));
+            }
+            None => lines.push((power, *count)),
+        }
+    }
+    let most = lines.iter().map(|(_, count)| *count).max().unwrap_or(0).max(zeros).max(1);
+    let bar = |count: u64| "#".repeat((count as f64 / most as f64 * BAR as f64).ceil() as usize);
+    let mut out = String::new();
+    if zeros > 0 {
+        let _ = writeln!(out, "    {:>10}  {zeros:>10}  {}", "0", bar(zeros));
+    }
+    for (upper, count) in lines {
+        let _ = writeln!(out, "  < {:>10}  {count:>10}  {}", quantity::with_unit(upper, unit), bar(count));
+    }
+    out
+}
+
+fn cells(table: &ProbeTable) -> Vec<Vec<String>> {
+    let cell = |(at, cell): (usize, &Cell)| match cell {
+        Cell::Text(text) => visible_within(text, CELL).into_owned(),
+        Cell::Number(value) => {
+            let unit = table.columns.get(at).and_then(|column| column.unit).unwrap_or(Unit::Count);
+            quantity::with_unit(*value, unit)
+        }
+        Cell::Unknown(()) => "-".to_owned(),
+    };
+    table.rows.iter().map(|row| row.cells.iter().enumerate().map(cell).collect()).collect()
+}
+
+fn table_text(table: &ProbeTable, _: &Style) -> String {
+    let headings: Vec<String> = table.columns.iter().map(|column| column.title.clone()).collect();
+    let mut rows = cells(table);
+    rows.insert(0, headings);
+    let columns = table.columns.len();
+    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out: String = rows.iter().map(|row| line(row, &widths, table)).collect();
+    if table.rows.is_empty() {
+        out.push_str("  nothing\n");
+    }
+    if table.others > 0 {
+        let sums: Vec<String> = table
+            .columns
+            .iter()
+            .filter_map(|column| {
+                let sum = table.others_sum.get(&column.id)?;
+                Some(format!("{} {}", column.title, quantity::with_unit(*sum, column.unit?)))
+            })
+            .collect();
+        let of = if sums.is_empty() { String::new() } else { format!(": {}", sums.join(", ")) };
+        let _ = writeln!(out, "  and {} more{of}", table.others);
+    }
+    out
+}
+
+/// One line: numbers to the right, text to the left.
+fn line(row: &[String], widths: &[usize], table: &ProbeTable) -> String {
+    let mut out = String::new();
+    for ((cell, width), column) in row.iter().zip(widths).zip(&table.columns) {
+        let pad = " ".repeat(width.saturating_sub(cell.width()));
+        let _ = if column.unit.is_some() { write!(out, "  {pad}{cell}") } else { write!(out, "  {cell}{pad}") };
+    }
+    format!("{}\n", out.trim_end())
+}
+
+fn stacks_text(stacks: &Stacks) -> String {
+    let mut out = format!("{}\n", stacks.title);
+    let whole: f64 = stacks.stacks.iter().map(|stack| stack.value).sum::<f64>() + stacks.others;
+    for stack in stacks.stacks.iter().take(STACKS) {
+        let _ = writeln!(
+            out,
+            "\n  {} in {} times ({}): {}",
+            quantity::with_unit(stack.value, stacks.unit),
+            stack.count,
+            quantity::percent(stack.value / whole.max(f64::MIN_POSITIVE)),
+            visible_within(&stack.owner, CELL)
+        );
+        for frame in stack.frames.iter().rev().filter_map(|at| stacks.frames.get(*at as usize)) {
+            let line = frame.line.as_deref().map(|line| format!("  {line}")).unwrap_or_default();
+            let mark = if frame.kernel { "_[k]" } else { "" };
+            let _ = writeln!(out, "    {}{mark}{line}", visible_within(&frame.name, 100));
+        }
+    }
+    if stacks.stacks.len() > STACKS {
+        let _ = writeln!(out, "\n  and {} more stacks", stacks.stacks.len() - STACKS);
+    }
+    for (what, value) in [
+        ("with a frame that has no name", stacks.unresolved),
+        ("whose stack seems cut short", stacks.truncated),
+        ("whose stack could not be taken", stacks.missing),
+    ] {
+        if value > 0.0 {
+            let share = quantity::percent(value / (whole + stacks.missing).max(f64::MIN_POSITIVE));
+            let _ = writeln!(out, "  {share} {what}");
+        }
+    }
+    out
+}

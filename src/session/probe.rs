@@ -1,0 +1,102 @@
+//! One probe as a tool: live, until its time is over or somebody has seen enough.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::probing::{self, Order, Running, SharedKernel};
+use crate::host::SharedHost;
+use crate::mechanism::ebpf::Filter;
+use crate::model::{ProbeResult, Unavailable};
+use crate::probes::{Params, ProbeDef};
+
+/// Single events are shown this often, in seconds.
+const STREAM_SECONDS: f64 = 0.2;
+/// A probe is looked after this often, in seconds.
+const POLL_SECONDS: f64 = 0.5;
+
+/// What is asked of a probe.
+#[derive(Debug, Clone)]
+pub struct ProbeRequest {
+    /// The probe.
+    pub def: &'static ProbeDef,
+    /// Its parameters.
+    pub params: Params,
+    /// Processes; all if empty.
+    pub pids: Vec<u32>,
+    /// Exact name of the task.
+    pub comm: Option<String>,
+    /// Control group.
+    pub cgroup: Option<String>,
+    /// Seconds; until stopped if none.
+    pub duration: Option<f64>,
+    /// Read and begin anew after so many seconds.
+    pub interval: Option<f64>,
+    /// Share of all CPUs' time that its programs may take.
+    pub budget: f64,
+}
+
+/// How a probe ended.
+#[derive(Debug)]
+pub enum ProbeEnd {
+    /// Its time was over, or it was stopped from outside.
+    Done,
+    /// It never began, or failed.
+    Failed(Unavailable),
+    /// Its results could not be passed on.
+    Output(io::Error),
+}
+
+/// Runs one probe. Each reading goes to `each`, for probes that stream also those without any event.
+pub fn probe(
+    host: &SharedHost,
+    request: &ProbeRequest,
+    stop: &AtomicBool,
+    ready: &mut dyn FnMut(f64),
+    each: &mut dyn FnMut(&ProbeResult) -> io::Result<()>,
+) -> ProbeEnd {
+    let filter = Filter { pids: request.pids.clone(), comm: request.comm.clone(), cgroup: request.cgroup.clone() };
+    let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget };
+    let started = SharedKernel::default().get(host).and_then(|kernel| Running::start(order, host, &kernel));
+    let mut running = match started {
+        Ok(running) => running,
+        Err(gap) => return ProbeEnd::Failed(gap),
+    };
+    let began = host.now();
+    ready(began);
+    let ends = request.duration.map(|seconds| began + seconds);
+    let mut next_reading = match (request.def.streams, request.interval) {
+        (true, _) => began + STREAM_SECONDS,
+        (false, Some(interval)) => began + interval,
+        (false, None) => f64::INFINITY,
+    };
+    loop {
+        let until = next_reading.min(host.now() + POLL_SECONDS).min(ends.unwrap_or(f64::INFINITY));
+        host.wait(until, 0, stop);
+        let now = host.now();
+        let over = running.poll(host).map(|()| running.is_over_budget(host.facts().cpus));
+        let over = match over {
+            Ok(over) => over,
+            Err(gap) => return ProbeEnd::Failed(gap),
+        };
+        if over {
+            running.note_budget(host.facts().cpus);
+        }
+        let last = over || stop.load(Ordering::Relaxed) || ends.is_some_and(|ends| now >= ends);
+        if last || now >= next_reading {
+            next_reading = now + request.interval.filter(|_| !request.def.streams).unwrap_or(STREAM_SECONDS);
+            match running.read(host) {
+                Ok(result) => match each(&result) {
+                    Ok(()) => {}
+                    Err(error) => return ProbeEnd::Output(error),
+                },
+                Err(gap) => return ProbeEnd::Failed(gap),
+            }
+        }
+        if last {
+            return ProbeEnd::Done;
+        }
+    }
+}
+
+/// The share of CPU time that a probe may take unless asked otherwise.
+pub const DEFAULT_BUDGET: f64 = probing::DEFAULT_BUDGET;
