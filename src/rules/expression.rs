@@ -1,10 +1,10 @@
 //! The one expression language of rules, `when` and templates: minijinja, with the functions of this file.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Arc, LazyLock};
 
-use minijinja::value::{Kwargs, Serde, Value};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+use minijinja::value::{Kwargs, Object, Serde, Value};
+use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior};
 
 use super::{culprit, filters};
 use crate::model::{Facts, Metrics, Stats, Status};
@@ -33,14 +33,69 @@ pub struct Expressions {
     env: Environment<'static>,
 }
 
+/// An expression that was parsed once, to be evaluated in many contexts.
+pub struct Compiled<'e>(Expression<'e, 'e>);
+
+impl Compiled<'_> {
+    /// What it refers to. `resolve` finds the metric id at the start of a dotted path.
+    pub fn references(&self, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
+        all_references(self.0.undeclared_variables(true), resolve)
+    }
+
+    /// Evaluates it.
+    pub fn eval(&self, context: &Value) -> Result<Value, Error> {
+        self.0.eval(context.clone())
+    }
+
+    /// Evaluates it as a condition: anything but true and false is an error.
+    pub fn holds(&self, context: &Value) -> Result<bool, Error> {
+        let value = self.eval(context)?;
+        bool::try_from(value.clone()).map_err(|_| {
+            Error::new(ErrorKind::InvalidOperation, format!("the condition is {value}, not true or false"))
+        })
+    }
+
+    /// Evaluates it to a finite number.
+    pub fn number(&self, context: &Value) -> Result<f64, Error> {
+        let value = self.eval(context)?;
+        let number = f64::try_from(value.clone())
+            .map_err(|_| Error::new(ErrorKind::InvalidOperation, format!("the value is {value}, not a number")))?;
+        if number.is_finite() {
+            return Ok(number);
+        }
+        Err(Error::new(ErrorKind::InvalidOperation, "the value is not finite: something was divided by zero"))
+    }
+}
+
+/// A sentence with expressions in it, parsed once.
+pub struct Sentence<'e>(Template<'e, 'e>);
+
+impl Sentence<'_> {
+    /// What it refers to.
+    pub fn references(&self, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
+        all_references(self.0.undeclared_variables(true), resolve)
+    }
+
+    /// Writes it out.
+    pub fn render(&self, context: &Value) -> Result<String, Error> {
+        self.0.render(context)
+    }
+}
+
 impl Expressions {
-    /// Expressions over the metrics of one window. `log` holds, by class, who the kernel log names.
+    /// Expressions over the metrics of one window of a host. `log` holds, by class, who the kernel log names.
     pub fn new(
+        facts: &Facts,
         metrics: Arc<Metrics>,
         log: Arc<BTreeMap<String, Vec<String>>>,
         statuses: BTreeMap<String, Status>,
     ) -> Self {
-        let mut env = base();
+        let mut env = PLAIN.clone();
+        env.add_global("host", Value::from(Serde(facts)));
+        env.add_global("window", Value::from_pairs([("seconds", metrics.seconds)]));
+        for (name, status) in STATUS_NAMES {
+            env.add_global(name, rank(status));
+        }
         let by_rule = statuses;
         env.add_function("status", move |id: &str| -> Result<u32, Error> {
             let status = by_rule.get(id).copied();
@@ -67,33 +122,14 @@ impl Expressions {
         Self { env }
     }
 
-    /// Evaluates an expression.
-    pub fn eval(&self, expression: &str, context: &Value) -> Result<Value, Error> {
-        self.env.compile_expression(expression)?.eval(context.clone())
+    /// Parses an expression.
+    pub fn compile<'e>(&'e self, expression: &'e str) -> Result<Compiled<'e>, Error> {
+        self.env.compile_expression(expression).map(Compiled)
     }
 
-    /// Evaluates a condition: anything but true and false is an error.
-    pub fn holds(&self, expression: &str, context: &Value) -> Result<bool, Error> {
-        let value = self.eval(expression, context)?;
-        bool::try_from(value.clone()).map_err(|_| {
-            Error::new(ErrorKind::InvalidOperation, format!("the condition is {value}, not true or false"))
-        })
-    }
-
-    /// Evaluates an expression to a finite number.
-    pub fn number(&self, expression: &str, context: &Value) -> Result<f64, Error> {
-        let value = self.eval(expression, context)?;
-        let number = f64::try_from(value.clone())
-            .map_err(|_| Error::new(ErrorKind::InvalidOperation, format!("the value is {value}, not a number")))?;
-        if number.is_finite() {
-            return Ok(number);
-        }
-        Err(Error::new(ErrorKind::InvalidOperation, "the value is not finite: something was divided by zero"))
-    }
-
-    /// Renders a sentence.
-    pub fn render(&self, template: &str, context: &Value) -> Result<String, Error> {
-        self.env.render_str(template, context)
+    /// Parses a sentence.
+    pub fn sentence<'e>(&'e self, template: &'e str) -> Result<Sentence<'e>, Error> {
+        self.env.template_from_str(template).map(Sentence)
     }
 }
 
@@ -103,7 +139,8 @@ fn labels(options: &Kwargs, but: &str) -> Result<Vec<(String, String)>, Error> {
     names.into_iter().map(|name| Ok((name.clone(), options.get(&name)?))).collect()
 }
 
-fn base() -> Environment<'static> {
+/// The language without a window: enough to parse. Filling an environment costs more than parsing an expression.
+static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(FUEL));
@@ -113,7 +150,7 @@ fn base() -> Environment<'static> {
     env.add_function("min", |a: f64, b: f64| a.min(b));
     env.add_function("max", |a: f64, b: f64| a.max(b));
     env
-}
+});
 
 /// The utilization at which response time begins to grow faster than throughput (the minimum of R/ρ), for `servers`
 /// equal servers behind one queue with random arrivals (Erlang C).
@@ -141,9 +178,7 @@ fn metric_id(value: &Value) -> Result<String, Error> {
 
 /// Parses an expression and says what it refers to. `resolve` finds the metric id at the start of a dotted path.
 pub fn references(expression: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Result<BTreeSet<Reference>, Error> {
-    let env = base();
-    let compiled = env.compile_expression(expression)?;
-    Ok(compiled.undeclared_variables(true).into_iter().filter_map(|path| reference(&path, resolve)).collect())
+    Ok(all_references(PLAIN.compile_expression(expression)?.undeclared_variables(true), resolve))
 }
 
 /// The same for a template.
@@ -151,9 +186,11 @@ pub fn template_references(
     template: &str,
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<BTreeSet<Reference>, Error> {
-    let env = base();
-    let compiled = env.template_from_str(template)?;
-    Ok(compiled.undeclared_variables(true).into_iter().filter_map(|path| reference(&path, resolve)).collect())
+    Ok(all_references(PLAIN.template_from_str(template)?.undeclared_variables(true), resolve))
+}
+
+fn all_references(paths: HashSet<String>, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
+    paths.into_iter().filter_map(|path| reference(&path, resolve)).collect()
 }
 
 /// Whether each `highest(…)` of a metric in an expression says what holds where it was not measured:
@@ -213,25 +250,31 @@ enum Node {
     Leaf(Value),
 }
 
-impl Context {
-    /// The context that every expression has: the host's facts and the status words.
-    #[must_use]
-    pub fn new(facts: &Facts, window_seconds: f64) -> Self {
-        let mut context = Self::default();
-        context.set("host", Value::from(Serde(facts)));
-        context.set("window.seconds", Value::from(window_seconds));
-        for (name, status) in STATUS_NAMES {
-            context.set(name, Value::from(rank(status)));
-        }
-        context
-    }
+/// A metric in an expression: its statistics, and its id for `top` and `highest`.
+#[derive(Debug)]
+struct Figures {
+    id: String,
+    /// In the order of [`Stats::FIELDS`]; none where the metric was not measured.
+    values: Option<[f64; Stats::FIELDS.len()]>,
+}
 
+impl Object for Figures {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let key = key.as_str()?;
+        if key == "metric_id" {
+            return Some(Value::from(self.id.as_str()));
+        }
+        let at = Stats::FIELDS.iter().position(|field| *field == key)?;
+        self.values?.get(at).copied().map(Value::from)
+    }
+}
+
+impl Context {
     /// Sets a value at a dotted path.
     pub fn set(&mut self, path: &str, value: Value) {
-        let mut parts: Vec<&str> = path.split('.').collect();
-        let Some(last) = parts.pop() else { return };
+        let (stem, last) = path.rsplit_once('.').map_or((None, path), |(stem, last)| (Some(stem), last));
         let mut at = &mut self.tree;
-        for part in parts {
+        for part in stem.into_iter().flat_map(|stem| stem.split('.')) {
             let node = at.entry(part.to_owned()).or_insert_with(|| Node::Branch(BTreeMap::new()));
             if !matches!(node, Node::Branch(_)) {
                 *node = Node::Branch(BTreeMap::new());
@@ -242,14 +285,16 @@ impl Context {
         at.insert(last.to_owned(), Node::Leaf(value));
     }
 
-    /// Sets a metric: its statistics, and its id for `top` and `highest`.
+    /// Sets a metric to its statistics.
     pub fn set_metric(&mut self, id: &str, stats: Option<&Stats>) {
-        self.set(&format!("{id}.metric_id"), Value::from(id));
-        for field in Stats::FIELDS {
-            if let Some(value) = stats.and_then(|stats| stats.field(field)) {
-                self.set(&format!("{id}.{field}"), Value::from(value));
-            }
-        }
+        let values = stats.map(|stats| Stats::FIELDS.map(|field| stats.field(field).unwrap_or(f64::NAN)));
+        self.set(id, Value::from_object(Figures { id: id.to_owned(), values }));
+    }
+
+    /// Sets a metric to one value, which then is all of its statistics.
+    pub fn set_level(&mut self, id: &str, value: Option<f64>) {
+        let values = value.map(|value| [value; Stats::FIELDS.len()]);
+        self.set(id, Value::from_object(Figures { id: id.to_owned(), values }));
     }
 
     /// The context as minijinja wants it.
@@ -307,8 +352,8 @@ mod tests {
         metrics.labels.insert("device".into(), labels);
         let mut context = Context::default();
         context.set_metric("disk.x.seconds", None);
-        let expressions = Expressions::new(Arc::new(metrics), Arc::default(), BTreeMap::new());
-        let number = |text: &str| expressions.number(text, &context.value());
+        let expressions = Expressions::new(&Facts::default(), Arc::new(metrics), Arc::default(), BTreeMap::new());
+        let number = |text: &str| expressions.compile(text).unwrap().number(&context.value());
         assert_eq!(number("highest(disk.x.seconds)").unwrap(), 5.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='no')").unwrap(), 1.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='maybe')|default(0)").unwrap(), 0.0);
@@ -326,15 +371,15 @@ mod tests {
 
     #[test]
     fn a_division_by_zero_is_an_error_and_not_a_number() {
-        let expressions = Expressions::new(Arc::default(), Arc::default(), BTreeMap::new());
-        assert!(expressions.number("1 / 0", &Value::UNDEFINED).is_err());
-        assert!(expressions.number("0.0 / 0.0", &Value::UNDEFINED).is_err());
+        let expressions = Expressions::new(&Facts::default(), Arc::default(), Arc::default(), BTreeMap::new());
+        assert!(expressions.compile("1 / 0").unwrap().number(&Value::UNDEFINED).is_err());
+        assert!(expressions.compile("0.0 / 0.0").unwrap().number(&Value::UNDEFINED).is_err());
     }
 
     #[test]
     fn an_endless_expression_runs_out_of_fuel() {
-        let expressions = Expressions::new(Arc::default(), Arc::default(), BTreeMap::new());
+        let expressions = Expressions::new(&Facts::default(), Arc::default(), Arc::default(), BTreeMap::new());
         let template = "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}";
-        assert!(expressions.render(template, &Value::UNDEFINED).is_err());
+        assert!(expressions.sentence(template).unwrap().render(&Value::UNDEFINED).is_err());
     }
 }

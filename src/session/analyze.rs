@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::metrics;
 use crate::model::report::StepOutcome;
-use crate::model::{Finding, LogLine, MetricDef, Metrics, Recording, Status, Window};
-use crate::playbook::{Plan, PlannedStep, Step};
+use crate::model::{Facts, Finding, LogLine, MetricDef, Metrics, Recording, Status, Window};
+use crate::playbook::{Plan, PlannedStep};
 use crate::rules::expression::{Context, Expressions};
 use crate::rules::{Judge, Scope};
 
@@ -18,42 +18,86 @@ pub struct Analysis {
     pub findings: Vec<Finding>,
     /// The steps in the playbook's order.
     pub steps: Vec<StepOutcome>,
-    facts: crate::model::Facts,
 }
 
 /// Judges a recording by a plan. Nothing but the recording is looked at: the same file gives the same findings anywhere.
 #[must_use]
 pub fn analyze(recording: &Recording, plan: &Plan) -> Analysis {
-    let mut all_metrics = Vec::new();
-    let mut findings: Vec<Finding> = Vec::new();
-    let mut outcomes: BTreeMap<String, StepOutcome> = BTreeMap::new();
-    for (index, window) in recording.windows.iter().enumerate() {
-        let catalogue = catalogue_of(window);
-        let metrics = Arc::new(metrics::evaluate(window, &recording.host, &catalogue));
+    let mut analyst = Analyst::new(&recording.host, plan);
+    for window in &recording.windows {
+        analyst.add(window);
+    }
+    analyst.conclude()
+}
+
+/// Judges one window after the other: what a later window is to hold follows from those before.
+pub(super) struct Analyst<'a> {
+    facts: &'a Facts,
+    plan: &'a Plan,
+    metrics: Vec<Arc<Metrics>>,
+    findings: Vec<Finding>,
+    /// By step.
+    outcomes: BTreeMap<&'a str, StepOutcome>,
+}
+
+impl<'a> Analyst<'a> {
+    pub(super) fn new(facts: &'a Facts, plan: &'a Plan) -> Self {
+        Self { facts, plan, metrics: Vec::new(), findings: Vec::new(), outcomes: BTreeMap::new() }
+    }
+
+    /// Judges the next window by the rules of its steps.
+    pub(super) fn add(&mut self, window: &Window) {
+        let index = self.metrics.len();
+        let metrics = Arc::new(metrics::evaluate(window, self.facts, &catalogue_of(window)));
         let log: Vec<LogLine> = window.collectors.values().flat_map(|record| record.log.clone()).collect();
         let judge =
-            Judge::new(Scope { facts: &recording.host, metrics: Arc::clone(&metrics), window: index, log: &log });
+            Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: index, log: &log });
         let mut judged: BTreeSet<&str> = BTreeSet::new();
-        for planned in plan.windows.iter().flatten().filter(|planned| window.steps.contains(&planned.step.id)) {
+        for planned in self.plan.windows.iter().flatten().filter(|planned| window.steps.contains(&planned.step.id)) {
             for (rule, origin) in &planned.rules {
                 if judged.insert(&rule.id) {
-                    findings.extend(judge.judge(rule, origin));
+                    self.findings.extend(judge.judge(rule, origin));
                 }
             }
-            let outcome = outcome(planned, Some(index), &findings);
-            outcomes.insert(planned.step.id.clone(), outcome);
+            self.outcomes.insert(&planned.step.id, outcome(planned, Some(index), &self.findings));
         }
-        drop(judge);
-        all_metrics.push(Arc::unwrap_or_clone(metrics));
+        self.metrics.push(metrics);
     }
-    let step = |planned: &PlannedStep| {
-        let known = outcomes.get(&planned.step.id).cloned();
-        known.unwrap_or_else(|| outcome(planned, None, &findings))
-    };
-    let by_id: BTreeMap<&str, StepOutcome> =
-        plan.windows.iter().flatten().map(|planned| (planned.step.id.as_str(), step(planned))).collect();
-    let steps = plan.playbook.steps.iter().filter_map(|step| by_id.get(step.id.as_str()).cloned()).collect();
-    Analysis { metrics: all_metrics, findings, steps, facts: recording.host.clone() }
+
+    /// Those of some steps whose condition holds, given what is known so far. A condition that cannot be decided does
+    /// not hold.
+    pub(super) fn wanted(&self, steps: &'a [PlannedStep]) -> Vec<&'a PlannedStep> {
+        let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
+        for finding in &self.findings {
+            let status = statuses.entry(finding.id.clone()).or_insert(finding.status);
+            *status = (*status).max(finding.status);
+        }
+        let metrics = self.metrics.first().map(Arc::clone).unwrap_or_default();
+        let mut context = Context::default();
+        for id in metrics.readings.keys() {
+            context.set_metric(id, metrics.stats(id, "").ok());
+        }
+        let context = context.value();
+        let expressions = Expressions::new(self.facts, metrics, Arc::default(), statuses);
+        let holds = |when: &str| expressions.compile(when).and_then(|when| when.holds(&context)).unwrap_or(false);
+        steps.iter().filter(|planned| planned.step.when.as_deref().is_none_or(holds)).collect()
+    }
+
+    /// The whole of it.
+    pub(super) fn conclude(mut self) -> Analysis {
+        let planned = self.plan.windows.iter().flatten();
+        let by_id: BTreeMap<&str, StepOutcome> = planned
+            .map(|planned| {
+                let id = planned.step.id.as_str();
+                let known = self.outcomes.remove(id);
+                (id, known.unwrap_or_else(|| outcome(planned, None, &self.findings)))
+            })
+            .collect();
+        let steps = &self.plan.playbook.steps;
+        let steps = steps.iter().filter_map(|step| by_id.get(step.id.as_str()).cloned()).collect();
+        let metrics = self.metrics.into_iter().map(Arc::unwrap_or_clone).collect();
+        Analysis { metrics, findings: self.findings, steps }
+    }
 }
 
 /// The metrics that a window's collectors and probes can give.
@@ -103,23 +147,4 @@ fn answer(own: &[&Finding]) -> String {
         answer.push_str(&format!(" {unknown} could not be measured."));
     }
     answer
-}
-
-impl Analysis {
-    /// Whether the condition of a step holds, given what is known so far. A condition that cannot be decided does not hold.
-    #[must_use]
-    pub fn wants(&self, step: &Step) -> bool {
-        let Some(when) = &step.when else { return true };
-        let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
-        for finding in &self.findings {
-            let status = statuses.entry(finding.id.clone()).or_insert(finding.status);
-            *status = (*status).max(finding.status);
-        }
-        let metrics = Arc::new(self.metrics.first().cloned().unwrap_or_default());
-        let mut context = Context::new(&self.facts, metrics.seconds);
-        for id in metrics.readings.keys() {
-            context.set_metric(id, metrics.stats(id, "").ok());
-        }
-        Expressions::new(metrics, Arc::default(), statuses).holds(when, &context.value()).unwrap_or(false)
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::analyze::{Analysis, analyze};
+use super::analyze::{Analysis, Analyst};
 use super::probing::{DEFAULT_BUDGET, Order};
 use super::record::{self, WindowSpec};
 use crate::collectors;
@@ -48,15 +48,10 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
         interrupted: false,
         overhead: Overhead::default(),
     };
+    let mut analyst = Analyst::new(host.facts(), plan);
     let mut costs: BTreeMap<String, f64> = BTreeMap::new();
-    for level in 0..plan.windows.len() {
-        let steps: Vec<&PlannedStep> = match level {
-            0 => plan.windows.first().into_iter().flatten().collect(),
-            _ => {
-                let so_far = analyze(&recording, plan);
-                plan.windows.get(level).into_iter().flatten().filter(|planned| so_far.wants(&planned.step)).collect()
-            }
-        };
+    for (level, steps) in plan.windows.iter().enumerate() {
+        let steps = if level == 0 { steps.iter().collect() } else { analyst.wanted(steps) };
         if steps.is_empty() {
             continue;
         }
@@ -71,6 +66,7 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
         let (window, completed, took) =
             record::window(host, &spec, began, stop, &mut |share| observer.progress(share))?;
         observer.window_ended();
+        analyst.add(&window);
         recording.windows.push(window);
         for (collector, seconds) in took {
             *costs.entry(collector).or_default() += seconds;
@@ -91,8 +87,7 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
             collectors: costs,
         };
     }
-    let analysis = analyze(&recording, plan);
-    Ok(Run { recording, analysis })
+    Ok(Run { recording, analysis: analyst.conclude() })
 }
 
 /// The collectors of some steps, each once.

@@ -39,9 +39,10 @@ pub enum StoreError {
 
 /// Writes a recording.
 pub fn write_recording(recording: &Recording, to: &mut dyn Write) -> io::Result<()> {
-    let mut gzip = GzEncoder::new(to, Compression::new(4));
-    serde_json::to_writer(&mut gzip, recording)?;
-    gzip.finish()?;
+    // JSON comes in pieces of a few bytes, and each one that the encoder is handed costs it a sweep of its own buffer.
+    let mut pieces = io::BufWriter::with_capacity(32 * 1024, GzEncoder::new(to, Compression::fast()));
+    serde_json::to_writer(&mut pieces, recording)?;
+    pieces.into_inner()?.finish()?;
     Ok(())
 }
 

@@ -1,13 +1,13 @@
 //! The finding around a verdict: its sentence, evidence, culprit and log lines.
 
+use minijinja::Value;
 use serde::Deserialize as _;
 
-use super::{Judge, Needs};
+use super::{Judge, Needs, Work};
 use crate::model::finding::Threshold;
 use crate::model::{
     Confidence, Culprit, Evidence, Finding, Kind, LogLine, Reading, Reason, Resource, Status, Unavailable,
 };
-use crate::rules::expression::Context;
 use crate::rules::{Next, Rule};
 
 impl Judge<'_> {
@@ -52,12 +52,12 @@ impl Judge<'_> {
 
     pub(super) fn culprit(
         &self,
-        rule: &Rule,
-        context: &Context,
+        work: &Work<'_>,
+        context: &Value,
         name: &str,
         dimension: Option<&str>,
     ) -> Option<Culprit> {
-        let value = self.expressions.eval(rule.culprit.as_deref()?, &context.value()).ok()?;
+        let value = work.culprit.as_ref()?.eval(context).ok()?;
         // `instance`, or `top(…) or instance` where nobody could be named.
         if dimension.is_some() && value.as_str() == Some(name) {
             let kind = dimension.unwrap_or("instance").to_owned();
@@ -87,14 +87,14 @@ impl Judge<'_> {
         newest.into_iter().take(10).map(|line| format!("[{:.3}] {}", line.seconds_since_boot, line.text)).collect()
     }
 
-    pub(super) fn summary(&self, rule: &Rule, context: &Context, finding: &Finding) -> String {
-        let template = if finding.status.fired() { &rule.says } else { &rule.quiet };
-        let text = self.expressions.render(template, &context.value());
-        let text = text.unwrap_or_else(|_| {
+    pub(super) fn summary(&self, work: &Work<'_>, context: &Value, finding: &Finding) -> String {
+        let sentence = if finding.status.fired() { &work.says } else { &work.quiet };
+        let text = sentence.as_ref().and_then(|sentence| sentence.render(context).ok());
+        let text = text.unwrap_or_else(|| {
             let value = finding
                 .value
-                .map_or_else(|| "no value".to_owned(), |v| crate::model::quantity::with_unit(v, rule.unit));
-            format!("{}: {value}.", rule.title)
+                .map_or_else(|| "no value".to_owned(), |v| crate::model::quantity::with_unit(v, work.rule.unit));
+            format!("{}: {value}.", work.rule.title)
         });
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         match &finding.refuted_by {

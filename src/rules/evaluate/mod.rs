@@ -2,6 +2,7 @@
 
 mod finding;
 mod needs;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use minijinja::Value;
 use minijinja::value::Serde;
 
 use needs::Needs;
+use work::Work;
 
 use super::expression::{Context, Expressions};
 use super::{Rule, confidence};
@@ -41,30 +43,31 @@ impl<'s> Judge<'s> {
         for line in scope.log.iter().filter(|line| line.in_window) {
             named.entry(line.class.clone()).or_default().extend(line.subject.clone());
         }
-        let expressions = Expressions::new(Arc::clone(&scope.metrics), Arc::new(named), BTreeMap::new());
+        let expressions =
+            Expressions::new(scope.facts, Arc::clone(&scope.metrics), Arc::new(named), BTreeMap::new());
         Self { scope, expressions }
     }
 
     /// The findings of a rule: one, or one for each instance of the metrics that it cites.
     #[must_use]
     pub fn judge(&self, rule: &Rule, origin: &str) -> Vec<Finding> {
-        let needs = match self.needs(rule) {
-            Ok(needs) => needs,
+        let work = match self.prepare(rule, origin) {
+            Ok(work) => work,
             Err(error) => return vec![self.unjudged(rule, origin, "", Unavailable::new(Reason::Malformed, error))],
         };
+        let needs = &work.needs;
         // Without one of its metrics a rule can judge nothing: that is one gap, not one for each instance.
         let gap = needs.required.iter().find_map(|id| match self.scope.metrics.readings.get(id) {
             Some(Reading::Unavailable(gap)) => Some(gap.clone()),
             _ => None,
         });
         if let Some(gap) = gap {
-            let context = self.context(&needs, "", None, None);
-            return vec![
-                self.not_applicable(rule, origin, "", &context).unwrap_or_else(|| self.unjudged(rule, origin, "", gap)),
-            ];
+            let context = self.context(needs, "", None, None).value();
+            let skipped = self.not_applicable(&work, "", &context);
+            return vec![skipped.unwrap_or_else(|| self.unjudged(rule, origin, "", gap))];
         }
-        let Some(dimension) = self.dimension(&needs) else {
-            return vec![self.instance(rule, origin, &needs, "", None)];
+        let Some(dimension) = self.dimension(needs) else {
+            return vec![self.instance(&work, "", None)];
         };
         let mut instances = BTreeSet::new();
         // Instances are those of the judged value: what a condition cites besides may have more of them (all interfaces,
@@ -82,7 +85,7 @@ impl<'s> Judge<'s> {
             let gap = Unavailable::new(Reason::NotApplicable, format!("this host shows no {dimension}"));
             return vec![self.unjudged(rule, origin, "", gap)];
         }
-        instances.into_iter().map(|name| self.instance(rule, origin, &needs, name, Some(&dimension))).collect()
+        instances.into_iter().map(|name| self.instance(&work, name, Some(&dimension))).collect()
     }
 
     /// A metric's figures for an instance; those of the whole host where the metric has no instances.
@@ -106,14 +109,13 @@ impl<'s> Judge<'s> {
     }
 
     fn context(&self, needs: &Needs, instance: &str, dimension: Option<&str>, interval: Option<usize>) -> Context {
-        let mut context = Context::new(self.scope.facts, self.scope.metrics.seconds);
+        let mut context = Context::default();
         for id in needs.required.iter().chain(&needs.optional) {
             let stats = self.stats(id, instance).ok();
             match (interval, stats) {
                 (None, stats) => context.set_metric(id, stats),
                 (Some(at), Some(stats)) => {
-                    let then = stats.intervals.get(at).copied().flatten().map(Stats::constant);
-                    context.set_metric(id, then.as_ref());
+                    context.set_level(id, stats.intervals.get(at).copied().flatten());
                 }
                 (Some(_), None) => context.set_metric(id, None),
             }
@@ -124,10 +126,12 @@ impl<'s> Judge<'s> {
         context
     }
 
-    fn instance(&self, rule: &Rule, origin: &str, needs: &Needs, name: &str, dimension: Option<&str>) -> Finding {
+    fn instance(&self, work: &Work<'_>, name: &str, dimension: Option<&str>) -> Finding {
+        let Work { rule, origin, needs, .. } = work;
         let mut finding = self.blank(rule, origin, name);
         let mut context = self.context(needs, name, dimension, None);
-        if let Some(skipped) = self.not_applicable(rule, origin, name, &context) {
+        let plain = context.value();
+        if let Some(skipped) = self.not_applicable(work, name, &plain) {
             return skipped;
         }
         let missing = needs.required.iter().find_map(|id| self.stats(id, name).err());
@@ -135,7 +139,7 @@ impl<'s> Judge<'s> {
         if let Some(gap) = missing {
             return self.unjudged(rule, origin, name, gap);
         }
-        let value = match self.expressions.number(&rule.value, &context.value()) {
+        let value = match work.value.number(&plain) {
             Ok(value) => value,
             Err(error) => {
                 let why = format!("`{}` has no value: {}", rule.value, detail(&error));
@@ -144,9 +148,10 @@ impl<'s> Judge<'s> {
         };
         finding.value = Some(value);
         context.set("value", Value::from(value));
+        let context = context.value();
         let judged = match rule.hold {
-            None => self.judge_window(rule, &context),
-            Some(hold) => self.judge_intervals(rule, needs, name, dimension, hold, &mut finding),
+            None => judge_window(work, &context),
+            Some(hold) => self.judge_intervals(work, name, dimension, hold, &mut finding),
         };
         finding.status = match judged {
             Ok(status) => status,
@@ -156,47 +161,35 @@ impl<'s> Judge<'s> {
         let cited = finding.evidence.iter().map(|evidence| evidence.metric.clone()).collect();
         finding.confidence_reasons.extend(confidence::reasons(&self.scope.metrics, &cited, name));
         if finding.status.fired() {
-            self.refute(rule, &context, &mut finding);
+            refute(work, &context, &mut finding);
         }
         if finding.status.fired() {
-            finding.culprit = self.culprit(rule, &context, name, dimension);
+            finding.culprit = self.culprit(work, &context, name, dimension);
             finding.log = self.log_lines(rule);
         }
         finding.confidence = confidence::level(&finding.confidence_reasons);
-        finding.summary = self.summary(rule, &context, &finding);
+        finding.summary = self.summary(work, &context, &finding);
         finding
     }
 
     /// The finding of a rule that makes no sense here.
-    fn not_applicable(&self, rule: &Rule, origin: &str, name: &str, context: &Context) -> Option<Finding> {
-        let condition = rule.applies.as_ref()?;
-        let applies = self.expressions.holds(&condition.when, &context.value()).unwrap_or(true);
+    fn not_applicable(&self, work: &Work<'_>, name: &str, context: &Value) -> Option<Finding> {
+        let condition = work.rule.applies.as_ref()?;
+        let applies = work.applies.as_ref()?.holds(context).unwrap_or(true);
         let gap = || Unavailable::new(Reason::NotApplicable, condition.because.clone());
-        (!applies).then(|| self.unjudged(rule, origin, name, gap()))
-    }
-
-    fn judge_window(&self, rule: &Rule, context: &Context) -> Result<Status, Unavailable> {
-        let context = context.value();
-        for (status, condition) in rule.conditions() {
-            match self.expressions.holds(condition, &context) {
-                Ok(true) => return Ok(status),
-                Ok(false) => {}
-                Err(error) => return Err(broken(condition, &error)),
-            }
-        }
-        Ok(Status::Ok)
+        (!applies).then(|| self.unjudged(work.rule, work.origin, name, gap()))
     }
 
     /// The worst status whose condition held for `hold` intervals in a row.
     fn judge_intervals(
         &self,
-        rule: &Rule,
-        needs: &Needs,
+        work: &Work<'_>,
         name: &str,
         dimension: Option<&str>,
         hold: usize,
         finding: &mut Finding,
     ) -> Result<Status, Unavailable> {
+        let needs = &work.needs;
         let intervals = self.scope.metrics.intervals.max(1);
         let measured = self.measured_intervals(&needs.required, intervals);
         let needed = hold.clamp(1, measured.max(1));
@@ -214,7 +207,7 @@ impl<'s> Judge<'s> {
                 continue;
             }
             let mut context = self.context(needs, name, dimension, Some(at));
-            match self.expressions.number(&rule.value, &context.value()) {
+            match work.value.number(&context.value()) {
                 Ok(value) => {
                     context.set("value", Value::from(value));
                     contexts.push(Some(context.value()));
@@ -225,11 +218,11 @@ impl<'s> Judge<'s> {
         if contexts.iter().all(Option::is_none) {
             return Err(Unavailable::new(Reason::ShortWindow, "in no interval were all readings there that it needs"));
         }
-        for (status, condition) in rule.conditions() {
+        for (status, text, condition) in &work.conditions {
             let (mut run, mut longest) = (0, 0);
             for context in &contexts {
                 let holds = match context {
-                    Some(context) => self.expressions.holds(condition, context).map_err(|e| broken(condition, &e))?,
+                    Some(context) => condition.holds(context).map_err(|e| broken(text, &e))?,
                     None => false,
                 };
                 run = if holds { run + 1 } else { 0 };
@@ -237,7 +230,7 @@ impl<'s> Judge<'s> {
             }
             if longest >= needed {
                 finding.held_intervals = Some((longest, intervals));
-                return Ok(status);
+                return Ok(*status);
             }
         }
         Ok(Status::Ok)
@@ -249,17 +242,28 @@ impl<'s> Judge<'s> {
         let (first, end) = spans.fold((0, intervals), |(first, end), (from, to)| (first.max(*from), end.min(*to)));
         end.saturating_sub(first)
     }
+}
 
-    fn refute(&self, rule: &Rule, context: &Context, finding: &mut Finding) {
-        let Some(unless) = &rule.unless else { return };
-        match self.expressions.holds(&unless.when, &context.value()) {
-            Ok(true) => {
-                finding.status = Status::Ok;
-                finding.refuted_by = Some(unless.because.clone());
-            }
-            Ok(false) => {}
-            Err(_) => finding.confidence_reasons.push(format!("could not check whether {}", unless.because)),
+/// The worst status whose condition holds over the whole window.
+fn judge_window(work: &Work<'_>, context: &Value) -> Result<Status, Unavailable> {
+    for (status, text, condition) in &work.conditions {
+        if condition.holds(context).map_err(|error| broken(text, &error))? {
+            return Ok(*status);
         }
+    }
+    Ok(Status::Ok)
+}
+
+/// Takes a finding back if what speaks against it holds.
+fn refute(work: &Work<'_>, context: &Value, finding: &mut Finding) {
+    let (Some(unless), Some(condition)) = (&work.rule.unless, &work.unless) else { return };
+    match condition.holds(context) {
+        Ok(true) => {
+            finding.status = Status::Ok;
+            finding.refuted_by = Some(unless.because.clone());
+        }
+        Ok(false) => {}
+        Err(_) => finding.confidence_reasons.push(format!("could not check whether {}", unless.because)),
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::Judge;
 use crate::model::Reading;
 use crate::rules::Rule;
-use crate::rules::expression::{Reference, has_fallback, references, template_references};
+use crate::rules::expression::{Compiled, Reference, Sentence, has_fallback};
 
 /// What the expressions of a rule refer to.
+#[derive(Default)]
 pub(super) struct Needs {
     /// Cited by `value`: their instances are the ones that are judged.
     pub(super) judged: BTreeSet<String>,
@@ -31,44 +32,44 @@ impl Judge<'_> {
         }
     }
 
-    pub(super) fn needs(&self, rule: &Rule) -> Result<Needs, String> {
-        let resolve = |path: &str| self.resolve(path);
-        let mut needs = Needs {
-            judged: BTreeSet::new(),
-            required: BTreeSet::new(),
-            whole: BTreeSet::new(),
-            optional: BTreeSet::new(),
-        };
-        for (key, expression) in rule.expressions() {
-            let found = references(expression, &resolve).map_err(|error| format!("{key} of {}: {error}", rule.id))?;
-            let judged = !matches!(key, "culprit" | "applies" | "unless");
-            for reference in found {
-                match reference {
-                    Reference::Metric(id, Some(_)) if judged => {
-                        if key == "value" {
-                            needs.judged.insert(id.clone());
-                        }
-                        needs.required.insert(id)
+    /// Notes what an expression cites. An error is a sentence.
+    pub(super) fn cites(
+        &self,
+        needs: &mut Needs,
+        rule: &Rule,
+        key: &str,
+        expression: &str,
+        parsed: &Compiled<'_>,
+    ) -> Result<(), String> {
+        let judged = !matches!(key, "culprit" | "applies" | "unless");
+        for reference in parsed.references(&|path| self.resolve(path)) {
+            match reference {
+                Reference::Metric(id, Some(_)) if judged => {
+                    if key == "value" {
+                        needs.judged.insert(id.clone());
                     }
-                    Reference::Metric(id, None) if judged && !has_fallback(expression, &id) => {
-                        needs.whole.insert(id.clone()) | needs.optional.insert(id)
-                    }
-                    Reference::Metric(id, _) => needs.optional.insert(id),
-                    Reference::Unknown(name) if judged => {
-                        return Err(format!("{key} of {} cites {name}, which was not collected", rule.id));
-                    }
-                    _ => false,
-                };
-            }
-        }
-        for template in [&rule.says, &rule.quiet] {
-            for reference in template_references(template, &resolve).unwrap_or_default() {
-                if let Reference::Metric(id, _) = reference {
-                    needs.optional.insert(id);
+                    needs.required.insert(id)
                 }
+                Reference::Metric(id, None) if judged && !has_fallback(expression, &id) => {
+                    needs.whole.insert(id.clone()) | needs.optional.insert(id)
+                }
+                Reference::Metric(id, _) => needs.optional.insert(id),
+                Reference::Unknown(name) if judged => {
+                    return Err(format!("{key} of {} cites {name}, which was not collected", rule.id));
+                }
+                _ => false,
+            };
+        }
+        Ok(())
+    }
+
+    /// Notes the metrics that a sentence mentions.
+    pub(super) fn mentions(&self, needs: &mut Needs, sentence: &Sentence<'_>) {
+        for reference in sentence.references(&|path| self.resolve(path)) {
+            if let Reference::Metric(id, _) = reference {
+                needs.optional.insert(id);
             }
         }
-        Ok(needs)
     }
 
     pub(super) fn dimension(&self, needs: &Needs) -> Option<String> {
