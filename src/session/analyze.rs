@@ -50,8 +50,7 @@ impl<'a> Analyst<'a> {
         let index = self.metrics.len();
         let metrics = Arc::new(metrics::evaluate(window, self.facts, &catalogue_of(window)));
         let log: Vec<LogLine> = window.collectors.values().flat_map(|record| record.log.clone()).collect();
-        let judge =
-            Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: index, log: &log });
+        let judge = Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: index, log: &log });
         let mut judged: BTreeSet<&str> = BTreeSet::new();
         for planned in self.plan.windows.iter().flatten().filter(|planned| window.steps.contains(&planned.step.id)) {
             for (rule, origin) in &planned.rules {

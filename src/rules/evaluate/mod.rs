@@ -43,8 +43,7 @@ impl<'s> Judge<'s> {
         for line in scope.log.iter().filter(|line| line.in_window) {
             named.entry(line.class.clone()).or_default().extend(line.subject.clone());
         }
-        let expressions =
-            Expressions::new(scope.facts, Arc::clone(&scope.metrics), Arc::new(named), BTreeMap::new());
+        let expressions = Expressions::new(scope.facts, Arc::clone(&scope.metrics), Arc::new(named), BTreeMap::new());
         Self { scope, expressions }
     }
 
