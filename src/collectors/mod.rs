@@ -27,6 +27,7 @@ mod md;
 mod meminfo;
 mod memory_maps;
 mod neighbours;
+mod nfs;
 mod numa;
 mod processes;
 mod psi;
@@ -79,6 +80,7 @@ pub static ALL: &[&CollectorDef] = &[
     &meminfo::COLLECTOR,
     &memory_maps::COLLECTOR,
     &neighbours::COLLECTOR,
+    &nfs::COLLECTOR,
     &numa::COLLECTOR,
     &processes::COLLECTOR,
     &psi::COLLECTOR,

@@ -69,3 +69,33 @@ fn mounts_that_hold_no_data_of_anybody_do_not_appear() {
         assert!(!mount.ends_with("/merged"), "{mount}");
     }
 }
+
+#[test]
+fn slow_file_servers_are_told_from_requests_that_wait_on_this_host() {
+    let report = recorded_report("filesystem-nfs-slow");
+    let status = |id: &str, mount: &str| finding(&report, id, Some(mount))["status"].as_str().unwrap().to_owned();
+    assert_eq!(status("filesystem.saturation.nfs_read", "/home"), "critical");
+    assert_eq!(status("filesystem.saturation.nfs_lookup", "/home"), "ok", "6 ms is no trouble");
+    assert_eq!(status("filesystem.errors.nfs_retransmits", "/home"), "warning", "a request used up its retries");
+    assert_eq!(status("filesystem.saturation.nfs_queue", "/home"), "ok");
+    assert_eq!(status("filesystem.saturation.nfs_queue", "/srv/builds"), "warning");
+    assert_eq!(status("filesystem.saturation.nfs_write", "/srv/builds"), "ok", "the server itself answers in 6 ms");
+    assert_eq!(status("filesystem.saturation.nfs_read", "/srv/builds"), "skipped", "nothing was read");
+    for id in ["nfs_read", "nfs_lookup", "nfs_queue"] {
+        assert_eq!(status(&format!("filesystem.saturation.{id}"), "/srv/tools"), "ok");
+    }
+    let slow = finding(&report, "filesystem.saturation.nfs_read", Some("/home"));
+    assert_eq!(slow["culprit"]["labels"]["device"], "filer:/home", "{slow:#}");
+    let named =
+        ["filesystem.saturation.nfs_read", "filesystem.saturation.nfs_queue", "filesystem.errors.nfs_retransmits"];
+    assert_nothing_else_fired(&report, &named);
+}
+
+#[test]
+fn a_host_without_nfs_has_nothing_to_judge_there() {
+    let report = recorded_report("whole-host-quiet");
+    for id in ["saturation.nfs_read", "saturation.nfs_write", "saturation.nfs_lookup", "saturation.nfs_queue"] {
+        assert_eq!(finding(&report, &format!("filesystem.{id}"), None)["status"], "skipped", "{id}");
+    }
+    assert_eq!(finding(&report, "filesystem.errors.nfs_retransmits", None)["status"], "skipped");
+}

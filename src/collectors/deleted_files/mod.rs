@@ -93,7 +93,8 @@ impl Collect for DeletedFiles {
                 continue;
             }
             if let Err(error) = search.process(pid) {
-                denied += usize::from(error.reason == Reason::Denied);
+                // The kernel says the same of the open files of a process that has just ended.
+                denied += usize::from(error.reason == Reason::Denied && search.reader.file(pid, "stat").is_ok());
             }
         }
         search.record(unseen(pids.len(), denied, late).as_ref(), out);

@@ -106,6 +106,15 @@ fn what_other_users_hide_is_a_gap_and_what_was_found_is_kept() {
 }
 
 #[test]
+fn a_process_that_has_just_ended_hides_nothing() {
+    let mut story = host();
+    open(&mut story, 10, 3, "/var/log/a (deleted)", 21, (5, 2000));
+    let gone = |path: &str| Fault { path: path.into(), fails: Reason::Denied, from: 0 };
+    story.spec.faults = vec![gone("proc/10/fd"), gone("proc/10/stat")];
+    assert_eq!(stats(&story.metrics(&COLLECTOR), "filesystem.deleted.bytes", "/var").last, 0.0);
+}
+
+#[test]
 fn a_host_without_open_files_holds_nothing() {
     let metrics = host().metrics(&COLLECTOR);
     assert_eq!(stats(&metrics, "filesystem.deleted.bytes", "/").last, 0.0);
