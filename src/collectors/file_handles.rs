@@ -14,7 +14,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Ends,
     series: SERIES,
     metrics: METRICS,
-    overhead: "twice in a window: 2 µs per process, and 8 µs for each with 32 open files or more; \
+    overhead: "once in a window: 2 µs per process, and 8 µs for each with 32 open files or more; \
                before Linux 6.2 also the length of every list of open files",
     start: |_| Box::new(FileHandles::default()),
 };
@@ -122,6 +122,10 @@ impl Collect for FileHandles {
                 }
                 Err(gap) => out.gap(value, "", gap),
             }
+        }
+        // Of processes once is enough: a limit that is near at the end of a window was not far at its beginning.
+        if out.current() > 0 {
+            return Ok(());
         }
         let mut reader = Reader::new(host.processes()?);
         reader.pids(&mut self.pids)?;

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use super::HostSpec;
 
 /// No wait is longer in one piece, so that a signal is noticed soon even where it does not interrupt the sleep.
-const SLICE_SECONDS: f64 = 0.1;
+const SLICE_SECONDS: f64 = 0.25;
 
 /// The clock of a live host or of a recorded tree.
 #[derive(Debug)]

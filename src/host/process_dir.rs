@@ -17,6 +17,7 @@ pub struct ProcessDir {
     path: PathBuf,
     /// The recorded tree and its instant, if it is one.
     recorded: Option<(HostSpec, usize)>,
+    loadavg_is_its_own: bool,
 }
 
 impl ProcessDir {
@@ -24,12 +25,22 @@ impl ProcessDir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir =
             rustix::fs::open(path, flags, Mode::empty()).map_err(|e| SourceError::io("proc", &io::Error::from(e)))?;
-        Ok(Self { dir, path: path.to_owned(), recorded })
+        let own = rustix::process::getpid().as_raw_nonzero().to_string();
+        let itself = readlinkat(&dir, "self", Vec::new()).is_ok_and(|target| target.as_bytes() == own.as_bytes());
+        let device = |name| rustix::fs::statat(&dir, name, rustix::fs::AtFlags::empty()).map(|stat| stat.st_dev);
+        let loadavg_is_its_own = itself && recorded.is_none() && device(".") == device("loadavg");
+        Ok(Self { dir, path: path.to_owned(), recorded, loadavg_is_its_own })
     }
 
     /// Whether this is a recorded tree, whose directory must be opened anew at each instant.
     pub fn is_recorded(&self) -> bool {
         self.recorded.is_some()
+    }
+
+    /// Whether `loadavg` tells about the processes that are listed here: the kernel speaks of the namespace of whoever
+    /// asks, and in a container something else may stand in for the file (lxcfs).
+    pub fn loadavg_is_its_own(&self) -> bool {
+        self.loadavg_is_its_own
     }
 
     /// The ids in the directory (`""` for /proc itself, `1234/task` for threads), in the order the kernel lists them.

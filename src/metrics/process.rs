@@ -57,40 +57,78 @@ fn is_level(field: ProcessField) -> bool {
 /// One field for every process that has any of it.
 pub(super) fn field(table: &Table<'_>, field: ProcessField, per_second: bool) -> Outcome {
     let record = record(table)?;
-    let (begin, end) = span(record);
-    let mut instances = BTreeMap::new();
+    let (mut instances, readable) =
+        if is_level(field) { levels(table, record, field) } else { totals(table, record, field, per_second) };
+    if !readable {
+        return Err(unreadable(record, field));
+    }
+    if let Some(gap) = told(record, field) {
+        instances.insert(OTHERS.to_owned(), Err(gap));
+    } else if instances.is_empty() {
+        instances.insert(OTHERS.to_owned(), Ok(constant(0.0, table.window)));
+    }
+    Ok((instances, source(field).to_owned()))
+}
+
+/// The levels of those that are there at the end, and whether the field could be read of any process at all.
+fn levels(table: &Table<'_>, record: &CollectorRecord, field: ProcessField) -> (Instances, bool) {
+    let (_, end) = span(record);
     let mut readable = false;
+    let mut all: Vec<(f64, &Process)> = Vec::with_capacity(record.processes.len());
     for process in &record.processes {
-        if is_level(field) {
-            let last = process.points.iter().rev().find_map(|point| value(field, point, table.facts));
-            readable |= last.is_some();
-            // What a process held that is gone by now, nobody holds.
-            if let Some(level) = last.filter(|level| *level > 0.0 && process.last == end) {
-                let spread = vec![Some(level); intervals(table.window)];
-                instances.insert(instance(process), Ok(describe(level, level, &[level], spread)));
-            }
+        let last = process.points.iter().rev().find_map(|point| value(field, point, table.facts));
+        readable |= last.is_some();
+        // What a process held that is gone by now, nobody holds.
+        if let Some(level) = last.filter(|level| *level > 0.0 && process.last == end) {
+            all.push((level, process));
+        }
+    }
+    // There may be thousands: figures and a name are made for the largest alone.
+    all.sort_by(|(a, x), (b, y)| b.total_cmp(a).then_with(|| (x.pid, x.start_ticks).cmp(&(y.pid, y.start_ticks))));
+    let rest = all.split_off(MAX_INSTANCES.min(all.len()));
+    let level_of = |(level, process): (f64, &Process)| (instance(process), Ok(constant(level, table.window)));
+    let mut instances: Instances = all.into_iter().map(level_of).collect();
+    if !rest.is_empty() {
+        let sum = rest.iter().map(|(level, _)| level).sum();
+        instances.insert(OTHERS.to_owned(), Ok(constant(sum, table.window)));
+    }
+    (instances, readable)
+}
+
+/// What each process that did anything did, and whether the field could be read of any process at all.
+fn totals(table: &Table<'_>, record: &CollectorRecord, field: ProcessField, per_second: bool) -> (Instances, bool) {
+    let (begin, _) = span(record);
+    let quotient = if per_second { Quotient::Rate } else { Quotient::Total };
+    let mut readable = false;
+    let mut instances = BTreeMap::new();
+    for process in &record.processes {
+        let born_within = process.first > begin;
+        if !born_within && let Some(known_since) = idle(process, field, table.facts) {
+            readable |= process.last > known_since;
             continue;
         }
-        let parts = parts(record, process, field, table.facts, process.first > begin);
+        let parts = parts(record, process, field, table.facts, born_within);
         readable |= !parts.is_empty();
         if parts.iter().all(|part| part.over <= 0.0) {
             continue;
         }
-        let quotient = if per_second { Quotient::Rate } else { Quotient::Total };
         let stats = statistics(&parts, quotient, intervals(table.window), table.window.interval_seconds, 0.0);
         instances.insert(instance(process), stats);
     }
-    if !readable {
-        return Err(unreadable(record, field));
-    }
     keep_largest(&mut instances, intervals(table.window));
-    if let Some(gap) = told(record, field) {
-        instances.insert(OTHERS.to_owned(), Err(gap));
-    } else if instances.is_empty() {
-        let none = describe(0.0, 0.0, &[0.0], vec![Some(0.0); intervals(table.window)]);
-        instances.insert(OTHERS.to_owned(), Ok(none));
-    }
-    Ok((instances, source(field).to_owned()))
+    (instances, readable)
+}
+
+/// The first sample at which a field is known, of a process whose field never changed: most of them, most of the time.
+fn idle(process: &Process, field: ProcessField, facts: &Facts) -> Option<u16> {
+    let mut known = process.points.iter().filter_map(|point| Some((point.at, value(field, point, facts)?)));
+    let (since, first) = known.next()?;
+    known.all(|(_, value)| value == first).then_some(since)
+}
+
+/// Figures of a level that does not change.
+fn constant(level: f64, window: &Window) -> Stats {
+    describe(level, level, &[level], vec![Some(level); intervals(window)])
 }
 
 type Instances = BTreeMap<String, Result<Stats, Unavailable>>;

@@ -127,6 +127,25 @@ pub(super) fn io(bytes: &[u8]) -> (Option<u64>, Option<u64>) {
     (read, written)
 }
 
+/// From /proc/loadavg: how many tasks there are, and the newest process id of this namespace.
+///
+/// Ids are given out in ascending order, so that a new process or thread, of this namespace or one below, moves the second
+/// number. One that goes moves the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Generation {
+    tasks: u64,
+    newest: u64,
+}
+
+pub(super) fn generation(bytes: &[u8]) -> Option<Generation> {
+    let mut words = bytes.trim_ascii_end().split(|byte| *byte == b' ').skip(3);
+    let slash = |byte: &u8| *byte == b'/';
+    let tasks = number(words.next()?.split(slash).nth(1)?)?;
+    let newest = number(words.next()?)?;
+    // Sandboxes that only imitate the file write zeros.
+    (tasks > 0 && newest > 0).then_some(Generation { tasks, newest })
+}
+
 /// The soft limit of this name in /proc/PID/limits; `u64::MAX` where there is none.
 pub(in crate::collectors) fn soft_limit(bytes: &[u8], name: &str) -> Option<u64> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
@@ -264,6 +283,17 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_comes_or_goes_makes_another_generation() {
+        let now = generation(b"0.10 0.20 0.30 2/345 6789\n").unwrap();
+        assert_eq!(generation(b"9.99 0.20 0.30 7/345 6789\n"), Some(now), "load and runnable tasks say nothing of it");
+        assert_ne!(generation(b"0.10 0.20 0.30 2/344 6789\n"), Some(now));
+        assert_ne!(generation(b"0.10 0.20 0.30 2/345 6790\n"), Some(now));
+        assert_eq!(generation(b"0.00 0.00 0.00 0/0 0\n"), None);
+        assert_eq!(generation(b"0.10 0.20 0.30 2/345\n"), None);
+        assert_eq!(generation(b""), None);
+    }
+
+    #[test]
     fn the_soft_limit_is_the_first_of_the_two() {
         let text = b"Limit                     Soft Limit           Hard Limit           Units\n\
             Max processes             unlimited            unlimited            processes\n\
@@ -278,7 +308,7 @@ mod tests {
         #[test]
         fn no_input_makes_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = (stat(&bytes), schedstat(&bytes), status(&bytes), io(&bytes), command(&bytes, 20));
-            let _ = (cgroups(&String::from_utf8_lossy(&bytes)), soft_limit(&bytes, ""));
+            let _ = (cgroups(&String::from_utf8_lossy(&bytes)), soft_limit(&bytes, ""), generation(&bytes));
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::parse;
+use super::parse::{self, Generation};
 use super::table::{Entry, Thread};
 use crate::host::{OpenFile, ProcessDir, SourceError};
 use crate::model::{ProcessPoint, Reason};
@@ -13,6 +13,8 @@ const MAX_THREADS_OF_PROCESS: usize = 256;
 /// /proc, with the buffers that all reads share.
 pub(in crate::collectors) struct Reader {
     dir: ProcessDir,
+    /// What told the newest list of processes from an older one.
+    listed: Option<Generation>,
     name: String,
     buffer: Vec<u8>,
     target: Vec<u8>,
@@ -22,7 +24,7 @@ pub(in crate::collectors) struct Reader {
 
 impl Reader {
     pub(in crate::collectors) fn new(dir: ProcessDir) -> Self {
-        Self { dir, name: String::new(), buffer: Vec::new(), target: Vec::new(), tids: Vec::new(), threads: Vec::new() }
+        Self { dir, listed: None, name: String::new(), buffer: Vec::new(), target: Vec::new(), tids: Vec::new(), threads: Vec::new() }
     }
 
     /// Looks at another instant of a recorded tree.
@@ -34,9 +36,25 @@ impl Reader {
         self.dir.is_recorded()
     }
 
-    /// The ids of all processes.
-    pub(in crate::collectors) fn pids(&self, pids: &mut Vec<u32>) -> Result<(), SourceError> {
-        self.dir.list("", pids)
+    /// The ids of all processes. `pids` holds those of the call before: they stay if no process came or went since.
+    pub(in crate::collectors) fn pids(&mut self, pids: &mut Vec<u32>) -> Result<(), SourceError> {
+        let now = self.generation();
+        if now.is_some() && now == self.listed && !pids.is_empty() {
+            return Ok(());
+        }
+        self.listed = None;
+        self.dir.list("", pids)?;
+        self.listed = now;
+        Ok(())
+    }
+
+    /// What changes when a process comes or goes; none where that cannot be told. Asking costs as much as five entries of
+    /// the list.
+    fn generation(&mut self) -> Option<Generation> {
+        if !self.dir.loadavg_is_its_own() {
+            return None;
+        }
+        parse::generation(self.dir.read("loadavg", &mut self.buffer).ok()?)
     }
 
     /// The ids of a process's threads.
@@ -85,14 +103,20 @@ impl Reader {
     /// A file of a process.
     pub(in crate::collectors) fn file(&mut self, pid: u32, file: &str) -> Result<&[u8], SourceError> {
         self.name.clear();
-        let _ = write!(self.name, "{pid}/{file}");
+        push(&mut self.name, pid);
+        self.name.push('/');
+        self.name.push_str(file);
         self.dir.read(&self.name, &mut self.buffer)
     }
 
     /// A file of a thread.
     pub(in crate::collectors) fn thread_file(&mut self, pid: u32, tid: u32, file: &str) -> Result<&[u8], SourceError> {
         self.name.clear();
-        let _ = write!(self.name, "{pid}/task/{tid}/{file}");
+        push(&mut self.name, pid);
+        self.name.push_str("/task/");
+        push(&mut self.name, tid);
+        self.name.push('/');
+        self.name.push_str(file);
         self.dir.read(&self.name, &mut self.buffer)
     }
 
@@ -179,6 +203,36 @@ impl Reader {
         match self.file(pid, "io") {
             Ok(bytes) => (point.read_bytes, point.write_bytes) = parse::io(bytes),
             Err(error) => entry.io_denied = error.reason == Reason::Denied,
+        }
+    }
+}
+
+/// Writes a number: that happens for each file, and formatting with all its options would cost a third of parsing it.
+fn push(name: &mut String, mut number: u32) {
+    let mut digits = [0_u8; 10];
+    let mut length = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        length += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    let written = digits.get(digits.len() - length..).unwrap_or_default();
+    name.push_str(std::str::from_utf8(written).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push;
+
+    #[test]
+    fn numbers_are_written_as_anybody_would() {
+        for number in [0, 7, 10, 4_194_304, u32::MAX] {
+            let mut name = String::from("x");
+            push(&mut name, number);
+            assert_eq!(name, format!("x{number}"));
         }
     }
 }
