@@ -24,7 +24,15 @@ pub(in crate::collectors) struct Reader {
 
 impl Reader {
     pub(in crate::collectors) fn new(dir: ProcessDir) -> Self {
-        Self { dir, listed: None, name: String::new(), buffer: Vec::new(), target: Vec::new(), tids: Vec::new(), threads: Vec::new() }
+        Self {
+            dir,
+            listed: None,
+            name: String::new(),
+            buffer: Vec::new(),
+            target: Vec::new(),
+            tids: Vec::new(),
+            threads: Vec::new(),
+        }
     }
 
     /// Looks at another instant of a recorded tree.
