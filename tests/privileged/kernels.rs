@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::support::{Load, Need, alone, finding, has, live_report, report_fired};
+use crate::support::{Load, Need, alone, finding, has, live_report, report_fired, wait_until};
 
 /// A control group that is removed with its processes.
 struct Group(PathBuf);
@@ -37,6 +37,18 @@ impl Drop for Group {
 
 /// An old kernel takes the emulated TSC for unstable and falls back on the HPET, and rdiag is right to say so.
 const CLOCK: &str = "kernel.utilization.clocksource";
+
+/// Wants 200 MB in one piece, is killed for it, and begins anew: nobody knows when a measurement begins on an emulated CPU.
+const KILLED_AGAIN_AND_AGAIN: &str = "while :; do dd if=/dev/zero of=/dev/null bs=200M count=1; sleep 0.5; done";
+
+/// Fills a group with sleepers, and goes on trying when it is full.
+const FORKS_WHEREVER_IT_MAY: &str = "import os, time
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(99)
+    except OSError:
+        time.sleep(0.2)";
 
 const V2: Need = Need::Path("/sys/fs/cgroup/cgroup.controllers");
 
@@ -77,15 +89,14 @@ fn vm_a_throttled_group_is_named() {
 }
 
 #[test]
-#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree, python3"]
+#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree"]
 fn vm_a_kill_at_a_memory_limit_names_the_group() {
     let _alone = alone();
-    if !has(&[Need::Root, V2, Need::Tool("python3")]) {
+    if !has(&[Need::Root, V2]) {
         return;
     }
     let group = Group::new("rdiag-oom", &[("memory.max", "67108864"), ("memory.oom.group", "0")]);
-    let script = "import time\ntime.sleep(3)\nx = bytearray(200 << 20)\ntime.sleep(9)";
-    let load = Load::start(1, "python3", &["-c", script]);
+    let load = Load::start(1, "sh", &["-c", KILLED_AGAIN_AND_AGAIN]);
     group.add(&load.pids());
     let report = live_report(6);
     let found = finding(&report, "cgroup.errors.oom", Some("/rdiag-oom"));
@@ -112,28 +123,29 @@ fn vm_four_loops_for_each_cpu_are_a_critical_saturation_by_the_kernels_own_count
 }
 
 #[test]
-#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree"]
+#[ignore = "needs: root, a kernel of the matrix with a pure cgroup v2 tree, python3"]
 fn vm_what_happens_in_a_group_below_is_put_down_to_the_group_with_the_limit() {
     let _alone = alone();
     if !has(&[Need::Root, V2, Need::Tool("python3")]) {
         return;
     }
     // Before Linux 6.11 a refused fork was counted in the group below, since then in the one with the limit.
-    let limits = [("pids.max", "12"), ("memory.max", "67108864"), ("cgroup.subtree_control", "+pids +memory")];
-    let above = Group::new("rdiag-above", &limits);
-    let below = Group::new("rdiag-above/below", &[]);
-    let script = "sleep 3; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14; do sleep 20 & done; wait";
-    let kill = "import time\ntime.sleep(4)\nx = bytearray(200 << 20)";
-    let forks = Load::start(1, "bash", &["-c", script]);
-    let victim = Load::start(1, "python3", &["-c", kill]);
-    below.add(&forks.pids());
-    below.add(&victim.pids());
-    let report = live_report(8);
-    for id in ["cgroup.errors.pids", "cgroup.errors.oom"] {
-        let found = finding(&report, id, Some("/rdiag-above"));
+    let forks = Group::new("rdiag-forks", &[("pids.max", "12"), ("cgroup.subtree_control", "+pids")]);
+    let forks_below = Group::new("rdiag-forks/below", &[]);
+    let memory = Group::new("rdiag-memory", &[("memory.max", "67108864"), ("cgroup.subtree_control", "+memory")]);
+    let memory_below = Group::new("rdiag-memory/below", &[]);
+    let forking = Load::start(1, "python3", &["-c", FORKS_WHEREVER_IT_MAY]);
+    let killed = Load::start(1, "sh", &["-c", KILLED_AGAIN_AND_AGAIN]);
+    forks_below.add(&forking.pids());
+    memory_below.add(&killed.pids());
+    let full = || std::fs::read_to_string(forks.0.join("pids.current")).is_ok_and(|text| text.trim() == "12");
+    assert!(wait_until(60, full), "the group filled up");
+    let report = live_report(6);
+    for (id, group) in [("cgroup.errors.pids", "/rdiag-forks"), ("cgroup.errors.oom", "/rdiag-memory")] {
+        let found = finding(&report, id, Some(group));
         assert_eq!(found["status"], "critical", "{found:#}");
     }
-    drop((forks, victim, below, above));
+    drop((forking, killed, forks_below, memory_below, forks, memory));
 }
 
 #[test]
@@ -158,4 +170,45 @@ fn vm_a_group_that_grows_beyond_memory_high_stalls_and_nobody_is_killed() {
     }
     assert_eq!(finding(&report, "cgroup.errors.oom", Some("/rdiag-high"))["status"], "ok");
     drop((load, group));
+}
+
+/// A disk without a medium, whose every request takes 100 ms.
+struct SlowDisk;
+
+impl SlowDisk {
+    fn new() -> Self {
+        modprobe(&["null_blk", "nr_devices=1", "irqmode=2", "completion_nsec=100000000"]);
+        Self
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        modprobe(&["--remove", "null_blk"]);
+    }
+}
+
+fn modprobe(args: &[&str]) {
+    let output = std::process::Command::new("modprobe").args(args).output().unwrap();
+    assert!(output.status.success(), "modprobe {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with its modules"]
+fn vm_a_disk_that_is_slow_with_one_request_at_a_time_is_not_called_overloaded() {
+    let _alone = alone();
+    if !has(&[Need::Root, V2, Need::Tool("modprobe")]) {
+        return;
+    }
+    let disk = SlowDisk::new();
+    let load = Load::start(1, "dd", &["if=/dev/nullb0", "of=/dev/null", "bs=4k", "iflag=direct"]);
+    let report = live_report(5);
+    drop((load, disk));
+    let latency = finding(&report, "disk.saturation.read_latency", Some("nullb0"));
+    assert_eq!(latency["status"], "critical", "{latency:#}");
+    let took = latency["value"].as_f64().unwrap();
+    assert!((0.1..0.2).contains(&took), "{took} s");
+    assert!(latency["summary"].as_str().unwrap().contains("slow, not overloaded"), "{latency:#}");
+    assert_eq!(finding(&report, "disk.saturation", Some("nullb0"))["status"], "ok");
+    assert_eq!(report_fired(&report, &["cpu.", "disk.", CLOCK]), "", "false alarms");
 }
