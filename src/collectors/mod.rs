@@ -3,6 +3,7 @@
 //! To add one: write `name.rs` with a `pub static COLLECTOR: CollectorDef`, and add its line to [`ALL`].
 //! A test fails when a file is not registered, a series or metric id is used twice, or a metric cites an unknown series.
 
+mod blocked_tasks;
 mod cgroup_count;
 mod cgroup_cpu;
 mod cgroup_io;
@@ -56,6 +57,7 @@ use crate::model::{MetricDef, SeriesDef, Unavailable};
 
 /// All collectors, sorted by id.
 pub static ALL: &[&CollectorDef] = &[
+    &blocked_tasks::COLLECTOR,
     &cgroup_count::COLLECTOR,
     &cgroup_cpu::COLLECTOR,
     &cgroup_io::COLLECTOR,

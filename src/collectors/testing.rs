@@ -69,6 +69,10 @@ impl Story {
 
     /// What a collector records of it, one sample at each instant (or at the first and the last).
     pub(super) fn record(&self, collector: &CollectorDef) -> CollectorRecord {
+        self.sink(collector).into_record()
+    }
+
+    fn sink(&self, collector: &CollectorDef) -> Sink {
         let host = self.host();
         let out = Sink::new(collector.series);
         let mut work = (collector.start)(&host);
@@ -85,20 +89,22 @@ impl Story {
             out.end_sample(*time, false);
         }
         work.finish(&host, &out);
-        out.into_record()
+        out
     }
 
     /// The metrics of a collector over the whole tree.
     pub(super) fn metrics(&self, collector: &CollectorDef) -> Metrics {
         let seconds = self.spec.times.last().copied().unwrap_or(0.0);
+        let sink = self.sink(collector);
+        let probes = sink.take_probe().map(|result| (collector.id.to_owned(), result));
         let window = Window {
             steps: Vec::new(),
             begins: 0.0,
             seconds,
             interval_seconds: 1.0,
             suspended_seconds: 0.0,
-            collectors: [(collector.id.to_owned(), self.record(collector))].into(),
-            probes: [].into(),
+            collectors: [(collector.id.to_owned(), sink.into_record())].into(),
+            probes: probes.into_iter().collect(),
         };
         let catalogue: Vec<_> = collector.metrics.iter().map(|metric| (collector.id, metric)).collect();
         crate::metrics::evaluate(&window, self.host().facts(), &catalogue)

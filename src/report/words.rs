@@ -130,6 +130,8 @@ pub(super) fn who(culprit: &Culprit) -> String {
     match (culprit.kind.as_str(), culprit.count, culprit.pids.as_slice()) {
         ("process", 0 | 1, [pid, ..]) => format!("{name} (pid {pid})"),
         ("process", count, _) if count > 1 => format!("{name} ({count} processes)"),
+        ("task", 0 | 1, [pid, ..]) => format!("{name} (a task of pid {pid})"),
+        ("task", count, _) if count > 1 => format!("{name} ({count} tasks)"),
         ("process" | "log", ..) => name.into_owned(),
         (kind, count, _) if count > 1 => format!("{name} ({count} × {})", visible(kind).replace('_', " ")),
         (kind, ..) => format!("{} {name}", visible(kind).replace('_', " ")),
@@ -163,13 +165,16 @@ pub(super) fn deed(culprit: &Culprit) -> String {
         "process.threads.count" => ("had", "the threads"),
         "process.switches.voluntary.count" => ("made", "the voluntary context switches"),
         "process.switches.involuntary.count" => ("made", "the involuntary context switches"),
+        "runqlat.task_wait.seconds" => ("did", "the waiting for a CPU"),
+        "tasks.blocked.task.seconds" => ("spent", "the time in uninterruptible sleep"),
         "filesystem.deleted_held.bytes" => ("held", "the space of deleted files"),
         other => ("had", other),
     };
     let own = thing(metric);
     let noun = if noun == metric { own.as_str() } else { noun };
+    let place = culprit.labels.get("where").map(|place| format!(", mostly in {}", visible(place))).unwrap_or_default();
     match (culprit.share.is_some(), metric.is_empty()) {
-        (true, false) => format!("{verb} {amount} {noun}"),
+        (true, false) => format!("{verb} {amount} {noun}{place}"),
         (true, true) => format!("had {amount} it"),
         (false, false) => format!("{verb} {amount} ({noun})"),
         (false, true) => format!("had {amount}"),

@@ -47,6 +47,9 @@ fn run(rule: &Rule, test: &RuleTest, metric_ids: &[&str], lookup: Lookup<'_>) ->
     for (path, given) in &test.given {
         if let Some(fact) = path.strip_prefix("host.") {
             set_fact(&mut facts, fact, given.as_ref())?;
+        } else if path == "window.seconds" {
+            let Some(Given::Number(seconds)) = given else { return Err(format!("{path} must be a number")) };
+            metrics.seconds = *seconds;
         } else if let Some(label) = path.strip_prefix("label.") {
             let Some(Given::Text(text)) = given else { return Err(format!("{path} must be text")) };
             labels.insert(label.to_owned(), text.clone());

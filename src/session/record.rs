@@ -98,10 +98,12 @@ pub(super) fn window(
     let mut probes = BTreeMap::new();
     for slot in recorder.slots {
         costs.insert(slot.id.to_owned(), slot.took);
+        // Collectors too may give tables and stacks.
+        let taken = slot.sink.take_probe();
         if slot.is_probe {
-            let taken = slot.sink.take_probe();
             probes.insert(slot.id.to_owned(), taken.unwrap_or_else(|| Err(unread(slot.sink.into_record()))));
         } else {
+            probes.extend(taken.map(|result| (slot.id.to_owned(), result)));
             collectors.insert(slot.id.to_owned(), slot.sink.into_record());
         }
     }

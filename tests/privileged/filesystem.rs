@@ -246,3 +246,35 @@ fn a_mount_that_hangs_is_critical_and_hangs_nobody() {
     assert_eq!(broken["status"], "critical", "{broken:#}");
     assert_eq!(finding(&report, "filesystem.errors.hung", Some(&mounted.point))["status"], "ok");
 }
+
+/// A frozen file system thaws with the test, or its writers would be there for ever.
+struct Frozen<'m>(&'m Mounted);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        run("fsfreeze", &["-u", &self.0.point]);
+    }
+}
+
+#[test]
+#[ignore = "needs: root, loop devices, fsfreeze"]
+fn writers_of_a_frozen_file_system_are_blocked_tasks_named_with_their_place_in_the_kernel() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("fsfreeze"), Need::Path("/proc/self/stack")]) {
+        return;
+    }
+    let Some(mounted) = Mounted::ext4("frozen", &[], "rw") else { return };
+    assert!(run("fsfreeze", &["-f", &mounted.point]));
+    let frozen = Frozen(&mounted);
+    let target = mounted.path().join("file").display().to_string();
+    let writers = Load::start(3, "touch", &[&target]);
+    let report = live_report(5);
+    drop(frozen);
+    drop(writers);
+    let blocked = finding(&report, "tasks.saturation.blocked", None);
+    assert_eq!(blocked["status"], "warning", "{blocked:#}");
+    assert_eq!(blocked["culprit"]["name"], "touch", "{blocked:#}");
+    let place = blocked["culprit"]["labels"]["where"].as_str().unwrap();
+    assert!(place.contains("rwsem") || place.contains("freeze") || place.contains("start_write"), "{place}");
+    assert_nothing_else_fired(&report, &["tasks.saturation.blocked"]);
+}
