@@ -12,7 +12,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Ends,
     series: SERIES,
     metrics: METRICS,
-    overhead: "two short reads at the beginning and at the end (about 20 µs)",
+    overhead: "two short reads at the beginning and at the end (about 30 µs)",
     start: |_| Box::new(Entropy),
 };
 

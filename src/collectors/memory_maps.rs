@@ -20,7 +20,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     start: |_| Box::new(MemoryMaps),
 };
 
-const OVERHEAD: &str = "once, at the beginning of a window: 2 µs per process, and 0.4 µs for each mapping of at most 20 \
+const OVERHEAD: &str = "once, at the beginning of a window: 6 µs per process, and 0.2 µs for each mapping of at most 20 \
     large processes; ends after a quarter of a second";
 
 const SERIES: &[SeriesDef] = &[

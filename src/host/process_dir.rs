@@ -128,3 +128,29 @@ impl std::fmt::Display for ProcessDir {
         write!(f, "{}", self.path.display())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_deleted_but_open_is_told_from_one_that_is_there() {
+        let processes = ProcessDir::open(Path::new("/proc"), None).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        #[expect(clippy::disallowed_methods, reason = "the test's own file")]
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        let name = format!("{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let before = processes.behind(&name).unwrap();
+        assert!(before.regular && !before.deleted && before.blocks >= 195, "{before:?}");
+        std::fs::remove_file(&path).unwrap();
+        let after = processes.behind(&name).unwrap();
+        assert_eq!(after, OpenFile { deleted: true, ..before });
+        assert!(processes.link(&name, Vec::new()).unwrap().ends_with(b"file (deleted)"));
+    }
+}

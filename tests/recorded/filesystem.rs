@@ -46,6 +46,10 @@ fn space_held_by_deleted_files_is_found_in_the_second_window_with_its_holder() {
     let found = finding(&report, "filesystem.utilization.deleted", Some("/var"));
     assert_eq!(found["status"], "warning", "{found:#}");
     assert_eq!((&found["culprit"]["name"], &found["culprit"]["pids"][0]), (&"app server".into(), &700.into()));
+    // Another process holds more, elsewhere.
+    assert_eq!(found["culprit"]["share"], 1.0, "{found:#}");
+    let big = finding(&report, "filesystem.utilization.deleted", Some("/srv/big"));
+    assert_eq!((&big["status"], big["value"].as_f64().unwrap() > 0.0), (&"ok".into(), true));
     assert_eq!(finding(&report, "filesystem.utilization.deleted", Some("/"))["status"], "ok");
     assert_eq!(finding(&report, "filesystem.utilization.deleted", Some("/srv/xfs"))["status"], "ok");
     let quiet = recorded_report("whole-host-quiet");

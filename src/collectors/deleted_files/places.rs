@@ -10,6 +10,8 @@ use crate::host::{Host, SourceError};
 
 /// Lists of mounts of other namespaces that are read.
 const MAX_NAMESPACES: usize = 100;
+/// Mounts that are kept in mind; more are not learned.
+const MAX_KNOWN: usize = 50_000;
 
 /// The file systems that can fill up, and which mount belongs to which of them.
 pub(super) struct Places {
@@ -53,7 +55,7 @@ impl Places {
         let id = mount_id(reader.file(pid, &format!("fdinfo/{descriptor}")).ok()?)?;
         if !self.known.contains_key(&id) {
             // A mount of another namespace, or of the kernel's own.
-            if self.left > 0 {
+            if self.left > 0 && self.known.len() < MAX_KNOWN {
                 self.left -= 1;
                 let list = reader.file(pid, "mountinfo").map(<[u8]>::to_vec).unwrap_or_default();
                 self.learn(&list);
