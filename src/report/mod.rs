@@ -6,6 +6,7 @@
 mod build;
 mod coverage;
 pub mod escape;
+pub mod flame;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
