@@ -229,9 +229,12 @@ mod tests {
     #[test]
     fn frames_have_their_share_of_the_whole_and_kernel_frames_say_so() {
         let svg = svg(&stacks(&["main", "read", "sys_read"], &[("app", &[0, 1, 2], 3.0), ("app", &[0], 1.0)])).unwrap();
-        for part in
-            ["<title>all: 4.00 s, 100%", "<title>main: 4.00 s, 100%", "<title>read: 3.00 s, 75.0%", "sys_read [kernel]: 3.00 s"]
-        {
+        for part in [
+            "<title>all: 4.00 s, 100%",
+            "<title>main: 4.00 s, 100%",
+            "<title>read: 3.00 s, 75.0%",
+            "sys_read [kernel]: 3.00 s",
+        ] {
             assert!(svg.contains(part), "{part} is not in {:?}", titles(&svg));
         }
         assert!(!svg.contains("http") && !svg.contains("style") && !svg.contains("script"), "{svg}");
@@ -289,10 +292,6 @@ mod tests {
             frames.iter().map(|frames| ("app", frames.as_slice(), 9.0 / f64::from(frames[0] + 1))).collect();
         let svg = svg(&stacks(&names, &list)).unwrap();
         assert!(svg.len() < 2 * MAX_BYTES, "{}", svg.len());
-        assert!(
-            svg.contains("Not drawn: 200 smaller stacks") && svg.contains("beyond the first 200"),
-            "{}",
-            svg[svg.len() - 300..].to_owned()
-        );
+        assert!(svg.contains("Not drawn: 200 smaller stacks") && svg.contains("beyond the first 200"));
     }
 }
