@@ -15,6 +15,7 @@
 mod cli;
 mod examples;
 mod layering;
+mod probe;
 mod recorded;
 mod replay;
 mod schema;

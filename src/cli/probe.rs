@@ -133,10 +133,6 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
     if interval.is_some_and(|seconds| seconds < 0.1) {
         return Err(usage("--interval must be at least 100ms".into(), None));
     }
-    let percent = args.budget.trim_end_matches('%').parse::<f64>().ok().filter(|p| (0.0..=100.0).contains(p));
-    let Some(percent) = percent else {
-        return Err(usage(format!("--budget {:?} is no share; write 5%", args.budget), None));
-    };
     Ok(ProbeRequest {
         def,
         params,
@@ -145,7 +141,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
         cgroup: args.cgroup.clone(),
         duration: time("duration", &args.duration)?,
         interval,
-        budget: percent / 100.0,
+        budget: crate::playbook::budget(&args.budget)?,
     })
 }
 

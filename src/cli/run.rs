@@ -13,7 +13,7 @@ use super::{Exit, Failure, guided, ui::Ui};
 use crate::host::{Host, SharedHost};
 use crate::model::report::PlaybookInfo;
 use crate::model::{Recording, Report, Status};
-use crate::playbook::{Plan, PlannedStep, load};
+use crate::playbook::{self, Plan, PlannedStep, load};
 use crate::report::{self, Parts};
 use crate::session::{self, Analysis, Observer, Run};
 
@@ -50,6 +50,9 @@ pub(super) struct MeasureArgs {
     /// Set a parameter of the playbook.
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(super) params: Vec<String>,
+    /// The share of all CPUs' time that programs inside the kernel may take, all together; the dearest is stopped first.
+    #[arg(long, value_name = "PERCENT", default_value = "5%")]
+    pub(super) budget: String,
     /// Look at this tree instead of the machine: a recorded one (with host.yaml), or another root.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     pub(super) root: PathBuf,
@@ -129,6 +132,7 @@ pub(super) fn prepare(args: &MeasureArgs, ui: &Ui) -> Result<Prepared, Failure> 
         ui.warn(format!("left out: {warning}"));
     }
     let plan = Plan::new(&named.loaded, &named.library, &given_params(args)?)?;
+    let plan = Plan { budget: playbook::budget(&args.budget)?, ..plan };
     let stop = stop_on_signal()?;
     Ok(Prepared { host: Arc::new(open_host(&args.root)?), plan, stop })
 }

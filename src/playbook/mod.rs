@@ -13,7 +13,7 @@ pub mod suggest;
 pub use builtin::{PLAYBOOKS, RULES};
 pub use error::{PlaybookError, Problem};
 pub use library::{Library, LoadedPlaybook, LoadedRule, SourceFile};
-pub use plan::{Plan, PlannedStep, duration};
+pub use plan::{DEFAULT_BUDGET, Plan, PlannedStep, budget, duration};
 pub use schema::{FORMAT_VERSION, Measure, Override, Param, ParamType, Playbook, RuleFile, Step};
 
 use std::collections::BTreeMap;

@@ -10,6 +10,9 @@ const DURATION: (f64, f64) = (0.2, 24.0 * 3600.0);
 /// Shortest interval, in seconds: below it, rdiag would be the load.
 const SHORTEST_INTERVAL: f64 = 0.1;
 
+/// The budget when nothing is given.
+pub const DEFAULT_BUDGET: f64 = 0.05;
+
 /// What a run will do.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Plan {
@@ -21,6 +24,8 @@ pub struct Plan {
     pub duration: f64,
     /// Distance of two samples in seconds.
     pub interval: f64,
+    /// Share of all CPUs' time that programs inside the kernel may take, all together, before the dearest is stopped.
+    pub budget: f64,
     /// Steps by window: those of the first run at once, those of the others only when their conditions hold.
     pub windows: Vec<Vec<PlannedStep>>,
 }
@@ -84,7 +89,7 @@ impl Plan {
                 window.push(PlannedStep { step: step.clone(), rules });
             }
         }
-        Ok(Self { playbook, params, duration, interval, windows })
+        Ok(Self { playbook, params, duration, interval, budget: DEFAULT_BUDGET, windows })
     }
 }
 
@@ -142,6 +147,14 @@ pub fn duration(name: &str, text: &str) -> Result<f64, PlaybookError> {
     Err(PlaybookError::Param {
         name: name.to_owned(),
         problem: format!("{text:?} is no duration; write 500ms, 10s, 2m or 1h"),
+    })
+}
+
+/// `5%` or `5` → 0.05: a share of all CPUs' time.
+pub fn budget(text: &str) -> Result<f64, PlaybookError> {
+    let percent = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
+    percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent| percent / 100.0).ok_or_else(|| {
+        PlaybookError::Param { name: "budget".into(), problem: format!("{text:?} is no share of the CPUs; write 5%") }
     })
 }
 
@@ -205,6 +218,14 @@ mod tests {
         assert_eq!(duration("d", "3").unwrap(), 3.0);
         for wrong in ["", "s", "-1s", "0", "1e9", "10 parsecs", "NaN", "inf"] {
             assert!(duration("d", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_budget_is_a_share_and_nonsense_is_refused() {
+        assert_eq!((budget("5%").unwrap(), budget("0.5 %").unwrap(), budget("100").unwrap()), (0.05, 0.005, 1.0));
+        for wrong in ["", "%", "-1%", "101%", "NaN", "inf%", "five"] {
+            assert!(budget(wrong).is_err(), "{wrong}");
         }
     }
 

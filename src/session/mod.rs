@@ -13,7 +13,7 @@ mod worker;
 
 pub use analyze::{Analysis, analyze};
 pub use library::{NamedPlaybook, default_folders, library, resolve};
-pub use probe::{DEFAULT_BUDGET, ProbeEnd, ProbeRequest, probe};
+pub use probe::{ProbeEnd, ProbeRequest, probe};
 pub use run::{Observer, Run, run};
 pub use store::{StoreError, read_recording, write_recording};
 pub use survey::{Surveyed, survey};

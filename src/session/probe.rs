@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::probing::{self, Order, Running, SharedKernel};
+use super::probing::{Ledger, Order, Running, SharedKernel};
 use crate::host::SharedHost;
 use crate::mechanism::ebpf::Filter;
 use crate::model::{ProbeResult, Unavailable};
@@ -61,6 +61,7 @@ pub fn probe(
         Ok(running) => running,
         Err(gap) => return ProbeEnd::Failed(gap),
     };
+    let ledger = Ledger::default();
     let began = host.now();
     ready(began);
     let ends = request.duration.map(|seconds| began + seconds);
@@ -73,13 +74,13 @@ pub fn probe(
         let until = next_reading.min(host.now() + POLL_SECONDS).min(ends.unwrap_or(f64::INFINITY));
         host.wait(until, 0, stop);
         let now = host.now();
-        let over = running.poll(host).map(|()| running.is_over_budget(host.facts().cpus));
+        let over = running.poll(host).map(|()| running.must_stop(&ledger, host.facts().cpus));
         let over = match over {
             Ok(over) => over,
             Err(gap) => return ProbeEnd::Failed(gap),
         };
         if over {
-            running.note_budget(host.facts().cpus);
+            running.note_budget(host);
         }
         let last = over || stop.load(Ordering::Relaxed) || ends.is_some_and(|ends| now >= ends);
         if last || now >= next_reading {
@@ -97,6 +98,3 @@ pub fn probe(
         }
     }
 }
-
-/// The share of CPU time that a probe may take unless asked otherwise.
-pub const DEFAULT_BUDGET: f64 = probing::DEFAULT_BUDGET;

@@ -7,13 +7,13 @@ use crate::collectors::{Collect, Sink};
 use crate::host::{Host, SharedHost};
 use crate::mechanism::ebpf::{CostMeter, Filter, Kernel};
 use crate::model::probe::{ProbeCost, ProbeResult};
-use crate::model::{Reason, Unavailable};
+use crate::model::{Reason, Unavailable, quantity};
 use crate::probes::{Context, Params, Probe, ProbeDef, Taken};
 
-/// A probe may use this share of all CPUs' time by default; above it, it is stopped.
-pub(super) const DEFAULT_BUDGET: f64 = 0.05;
-/// The kernel's statistics are kept on for this long at first; each later look costs every program on the host.
+/// The kernel's statistics are kept on for this long at a time: they cost every program on the host.
 const METERED_SECONDS: f64 = 0.25;
+/// The cost is looked at anew after so many seconds, since what happens on the host changes.
+const METER_EVERY: f64 = 5.0;
 
 /// The kernel's types, shared by the probes that start together and dropped after that: they take memory.
 #[derive(Debug, Default)]
@@ -29,6 +29,23 @@ impl SharedKernel {
         let kernel = Arc::new(Kernel::open(host)?);
         *known = Arc::downgrade(&kernel);
         Ok(kernel)
+    }
+}
+
+/// What the probes of one window cost, each as a share of all CPUs' time: one budget holds for all of them.
+#[derive(Debug, Default)]
+pub(super) struct Ledger(Mutex<BTreeMap<&'static str, f64>>);
+
+impl Ledger {
+    /// Enters what a probe costs; whether all together cost too much and this one the most.
+    fn must_stop(&self, id: &'static str, share: f64, budget: f64) -> bool {
+        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.insert(id, share);
+        let must_stop = shares.values().sum::<f64>() > budget && shares.values().all(|other| *other <= share);
+        if must_stop {
+            shares.remove(id);
+        }
+        must_stop
     }
 }
 
@@ -48,9 +65,29 @@ pub(super) struct Running {
     probe: Box<dyn Probe>,
     began: f64,
     attach_seconds: f64,
-    meter: Option<(CostMeter, f64, (u64, f64))>,
+    meter: Option<Metering>,
+    meter_next: f64,
+    /// The latest look at the cost, and all of them together.
+    latest: ProbeCost,
     metered: ProbeCost,
     notes: Vec<String>,
+}
+
+/// A look at the cost that has begun.
+struct Metering {
+    _statistics: CostMeter,
+    since: f64,
+    runs: u64,
+    cpu_seconds: f64,
+}
+
+impl Metering {
+    /// Begins; none where the kernel keeps no such statistics, or this user may not ask for them.
+    fn start(probe: &dyn Probe, now: f64) -> Option<Self> {
+        let meter = CostMeter::start();
+        let (runs, cpu_seconds) = probe.object().run_time();
+        meter.is_on().then_some(Self { _statistics: meter, since: now, runs, cpu_seconds })
+    }
 }
 
 impl Running {
@@ -60,15 +97,15 @@ impl Running {
         let context = Context { host, kernel, params: &order.params, filter: &order.filter };
         let probe = (order.def.start)(&context)?;
         let began = host.now();
-        let meter = CostMeter::start();
-        let at_start = probe.object().run_time();
-        let meter = meter.is_on().then_some((meter, began, at_start));
+        let meter = Metering::start(probe.as_ref(), began);
         Ok(Self {
             order,
             probe,
             began,
             attach_seconds: began - before,
             meter,
+            meter_next: began + METER_EVERY,
+            latest: ProbeCost::default(),
             metered: ProbeCost::default(),
             notes: Vec::new(),
         })
@@ -81,31 +118,51 @@ impl Running {
         Ok(())
     }
 
-    /// Whether its programs take more than they may.
-    pub(super) fn is_over_budget(&self, cpus: u32) -> bool {
-        let metered = &self.metered;
-        let share = metered.cpu_seconds / (metered.sampled_seconds * f64::from(cpus.max(1))).max(1e-9);
-        metered.sampled_seconds > 0.0 && share > self.order.budget
+    /// Whether it must stop: the probes in the ledger take more than they may, and this one the most.
+    pub(super) fn must_stop(&self, ledger: &Ledger, cpus: u32) -> bool {
+        self.latest.sampled_seconds > 0.0 && ledger.must_stop(self.order.def.id, self.share(cpus), self.order.budget)
+    }
+
+    /// The share of all CPUs' time that it took lately.
+    fn share(&self, cpus: u32) -> f64 {
+        self.latest.cpu_seconds / (self.latest.sampled_seconds * f64::from(cpus.max(1))).max(1e-9)
     }
 
     /// Puts down that it is stopped for what it costs.
-    pub(super) fn note_budget(&mut self, cpus: u32) {
-        self.notes.push(over_budget(&self.metered, self.order.budget, cpus));
+    pub(super) fn note_budget(&mut self, host: &Host) {
+        let note = format!(
+            "stopped itself after {}: its programs took {} of the CPUs ({} runs per second), and the budget is {}",
+            quantity::seconds(host.now() - self.began),
+            quantity::percent(self.share(host.facts().cpus)),
+            quantity::number(self.latest.runs as f64 / self.latest.sampled_seconds.max(1e-9)),
+            quantity::percent(self.order.budget)
+        );
+        self.notes.push(note);
     }
 
     fn settle_cost(&mut self, host: &Host) {
-        let Some((_, since, (runs, seconds))) = &self.meter else { return };
-        let elapsed = host.now() - since;
+        let now = host.now();
+        let Some(metering) = &self.meter else {
+            if now >= self.meter_next {
+                self.meter = Metering::start(self.probe.as_ref(), now);
+                self.meter_next = now + METER_EVERY;
+            }
+            return;
+        };
+        let elapsed = now - metering.since;
         if elapsed < METERED_SECONDS {
             return;
         }
-        let (runs_now, seconds_now) = self.probe.object().run_time();
-        self.metered = ProbeCost {
+        let (runs, cpu_seconds) = self.probe.object().run_time();
+        self.latest = ProbeCost {
             sampled_seconds: elapsed,
-            runs: runs_now.saturating_sub(*runs),
-            cpu_seconds: (seconds_now - seconds).max(0.0),
+            runs: runs.saturating_sub(metering.runs),
+            cpu_seconds: (cpu_seconds - metering.cpu_seconds).max(0.0),
             attach_seconds: self.attach_seconds,
         };
+        self.metered.sampled_seconds += self.latest.sampled_seconds;
+        self.metered.runs += self.latest.runs;
+        self.metered.cpu_seconds += self.latest.cpu_seconds;
         self.meter = None;
     }
 
@@ -148,6 +205,7 @@ impl Running {
 pub(super) struct Probing {
     order: Order,
     kernel: Arc<SharedKernel>,
+    ledger: Arc<Ledger>,
     state: State,
 }
 
@@ -158,8 +216,8 @@ enum State {
 }
 
 impl Probing {
-    pub(super) fn new(order: Order, kernel: &Arc<SharedKernel>) -> Self {
-        Self { order, kernel: Arc::clone(kernel), state: State::Waiting }
+    pub(super) fn new(order: Order, kernel: &Arc<SharedKernel>, ledger: &Arc<Ledger>) -> Self {
+        Self { order, kernel: Arc::clone(kernel), ledger: Arc::clone(ledger), state: State::Waiting }
     }
 }
 
@@ -176,8 +234,8 @@ impl Collect for Probing {
         let State::Running(running) = &mut self.state else { return Ok(()) };
         let ended = match running.poll(host) {
             Err(gap) => Some(Err(gap)),
-            Ok(()) if running.is_over_budget(host.facts().cpus) => {
-                running.note_budget(host.facts().cpus);
+            Ok(()) if running.must_stop(&self.ledger, host.facts().cpus) => {
+                running.note_budget(host);
                 Some(running.read(host).map(Box::new))
             }
             Ok(()) => None,
@@ -198,17 +256,6 @@ impl Collect for Probing {
             }
         });
     }
-}
-
-/// Why a probe stopped itself.
-fn over_budget(cost: &ProbeCost, budget: f64, cpus: u32) -> String {
-    let share = cost.cpu_seconds / (cost.sampled_seconds * f64::from(cpus.max(1))).max(1e-9);
-    format!(
-        "stopped itself: its programs took {:.1} % of the CPUs ({:.0} runs per second), and {:.1} % is its budget",
-        share * 100.0,
-        cost.runs as f64 / cost.sampled_seconds.max(1e-9),
-        budget * 100.0
-    )
 }
 
 /// Keeps the kernel's types alive while probes start.

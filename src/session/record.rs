@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::probing::{self, Order, Probing, SharedKernel};
+use super::probing::{self, Ledger, Order, Probing, SharedKernel};
 use super::worker::{Done, Job, Task, Worker};
 use crate::collectors::{Cadence, Collect, CollectorDef, Sink};
 use crate::host::SharedHost;
@@ -159,9 +159,9 @@ impl Recorder<'_> {
         if orders.is_empty() {
             return Ok(());
         }
-        let shared = Arc::new(SharedKernel::default());
+        let (shared, ledger) = (Arc::new(SharedKernel::default()), Arc::new(Ledger::default()));
         for order in orders {
-            let probing = Probing::new(order.clone(), &shared);
+            let probing = Probing::new(order.clone(), &shared, &ledger);
             self.add(order.def.id, Cadence::Interval, &[], Box::new(probing), true);
         }
         let held = probing::hold(self.host, &shared);

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::analyze::{Analysis, Analyst};
-use super::probing::{DEFAULT_BUDGET, Order};
+use super::probing::Order;
 use super::record::{self, WindowSpec};
 use crate::collectors;
 use crate::host::{SharedHost, own_usage};
@@ -58,7 +58,7 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
         let spec = WindowSpec {
             steps: steps.iter().map(|planned| planned.step.id.clone()).collect(),
             collectors: collectors_for(&steps),
-            probes: probes_for(&steps),
+            probes: probes_for(&steps, plan.budget),
             duration: plan.duration,
             interval: plan.interval,
         };
@@ -97,14 +97,14 @@ fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors::CollectorD
 }
 
 /// The probes of some steps, each once: the first step's parameters hold.
-fn probes_for(steps: &[&PlannedStep]) -> Vec<Order> {
+fn probes_for(steps: &[&PlannedStep], budget: f64) -> Vec<Order> {
     let mut orders: Vec<Order> = Vec::new();
     for measure in steps.iter().flat_map(|planned| &planned.step.collect) {
         let Some(def) = probes::find(measure.id()) else { continue };
         // The playbook was checked, so these parameters are right.
         let Ok(params) = Params::new(def.id, def.params, &measure.params()) else { continue };
         if orders.iter().all(|order| order.def.id != def.id) {
-            orders.push(Order { def, params, filter: Filter::default(), budget: DEFAULT_BUDGET });
+            orders.push(Order { def, params, filter: Filter::default(), budget });
         }
     }
     orders

@@ -7,4 +7,5 @@ mod filesystem;
 mod kernels;
 mod memory;
 mod network;
+mod probes;
 mod tasks;

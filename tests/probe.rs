@@ -1,0 +1,60 @@
+//! `rdiag probe` as far as it goes without root: wrong usage, and hosts where programs may not enter the kernel.
+
+use crate::support::{is_root, rdiag};
+
+fn fails_with(args: &[&str], code: i32, says: &[&str]) {
+    let output = rdiag().arg("probe").args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
+    assert!(output.stdout.is_empty(), "{args:?} printed results");
+    for text in says {
+        assert!(told.contains(text), "{args:?} should say {text:?}: {told}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_told_with_what_would_be_right() {
+    fails_with(&["runqlt"], 2, &["no probe named \"runqlt\"", "did you mean `runqlat`"]);
+    fails_with(&["runqlat", "--param", "tpo=3"], 2, &["no parameter \"tpo\"", "it has top"]);
+    fails_with(&["runqlat", "--top", "0"], 2, &["between 1 and"]);
+    fails_with(&["runqlat", "--pid", "4194305"], 2, &["there is no process 4194305"]);
+    fails_with(&["runqlat", "--duration", "soon"], 2, &["no duration", "10s"]);
+    fails_with(&["runqlat", "--interval", "1ms"], 2, &["at least 100ms"]);
+    fails_with(&["runqlat", "--budget", "lots"], 2, &["no share"]);
+}
+
+#[test]
+fn every_probe_is_listed_and_explained() {
+    let listed = rdiag().args(["list", "probes", "--json"]).output().unwrap();
+    let probes: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap();
+    assert!(!probes.is_empty());
+    for probe in probes {
+        let id = probe["id"].as_str().unwrap();
+        let output = rdiag().args(["explain", id]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        for part in [probe["question"].as_str().unwrap(), "Attaches to", "Caveats", "Overhead"] {
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words(&text).contains(&words(part)), "explain {id} lacks {part:?}");
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_user_is_told_the_least_right_that_would_help() {
+    // As root the right is given up; an ordinary user has none.
+    let mut command = assert_cmd::Command::new("setpriv");
+    if is_root() {
+        command.args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--reuid=65534", "--clear-groups"]);
+    } else {
+        command = assert_cmd::Command::new("env");
+    }
+    let binary = assert_cmd::cargo::cargo_bin!("rdiag");
+    let output = command.arg(binary).args(["probe", "runqlat", "--duration", "1s"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    if told.contains("failed to execute") {
+        println!("SKIPPED: the binary is out of reach for another user");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("CAP_BPF") && told.contains("CAP_PERFMON"), "{told}");
+}
