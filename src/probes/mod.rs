@@ -4,6 +4,8 @@
 //! To add one: write `ID/mod.rs` with a `pub(super) static PROBE: ProbeDef`, and add its line to [`ALL`]. Ids are those of
 //! bcc's tools where bcc has the tool.
 
+mod biolatency;
+mod block;
 mod params;
 mod runqlat;
 
@@ -17,7 +19,7 @@ use crate::model::probe::Output;
 use crate::model::{MetricDef, Unavailable};
 
 /// All probes, sorted by id.
-pub static ALL: &[&ProbeDef] = &[&runqlat::PROBE];
+pub static ALL: &[&ProbeDef] = &[&biolatency::PROBE, &biolatency::BIOLATPCTS, &runqlat::PROBE];
 
 /// A probe: the question, and how it is answered.
 #[derive(Debug)]

@@ -1,0 +1,207 @@
+//! What the probes on block requests share: names of devices and operations, the filter by device, the hooks.
+
+use std::collections::BTreeMap;
+
+use super::{Context, ParamDef, ParamKind};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Hook, Kernel, Object};
+use crate::model::{Reason, Unavailable};
+
+pub(super) const DEVICE: ParamDef = ParamDef {
+    name: "device",
+    kind: ParamKind::Text,
+    default: "",
+    help: "only this block device or partition (vda, nvme0n1p1)",
+};
+
+/// Bits of a device number that are the minor.
+const MINOR_BITS: u32 = 20;
+/// As many devices as an error lists.
+const LISTED: usize = 12;
+
+/// Names of block devices by number as the programs have it (major << 20 | minor).
+#[derive(Debug, Default)]
+pub(super) struct Devices(BTreeMap<u32, String>);
+
+impl Devices {
+    /// From /proc/diskstats, which also has devices that were never used. Without it, numbers are shown.
+    pub(super) fn read(host: &Host) -> Self {
+        Self::parse(&host.read("proc/diskstats").unwrap_or_default())
+    }
+
+    fn parse(diskstats: &str) -> Self {
+        let device = |line: &str| {
+            let mut fields = line.split_whitespace();
+            let (major, minor) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+            Some((number(major, minor), fields.next()?.to_owned()))
+        };
+        Self(diskstats.lines().filter_map(device).collect())
+    }
+
+    /// The name, or `MAJOR:MINOR` of a device that is gone; requests to a controller itself have no device.
+    pub(super) fn name(&self, device: u32) -> String {
+        if device == 0 {
+            return "(controller)".to_owned();
+        }
+        let numbers = || format!("{}:{}", device >> MINOR_BITS, device & ((1 << MINOR_BITS) - 1));
+        self.0.get(&device).cloned().unwrap_or_else(numbers)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn listed(&self) -> String {
+        let names: Vec<&str> = self.0.values().map(String::as_str).collect();
+        let shown = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+        match names.len() {
+            0 => "none can be seen".to_owned(),
+            count if count > LISTED => format!("there are {shown} and {} more", count - LISTED),
+            _ => format!("there are {shown}"),
+        }
+    }
+}
+
+fn number(major: u32, minor: u32) -> u32 {
+    major << MINOR_BITS | minor
+}
+
+/// The constants that put filters and the parameter `device` in force.
+pub(super) fn globals(context: &Context<'_>) -> Result<Vec<Global>, Unavailable> {
+    let mut globals = context.filter.globals(context.host)?;
+    let place = context.params.text("device").map(|name| find(context.host, name)).transpose()?.unwrap_or_default();
+    globals.push(Global::u32("filter_device", place.device));
+    globals.push(Global::u64("filter_sector_first", place.first));
+    globals.push(Global::u64("filter_sector_end", place.end));
+    Ok(globals)
+}
+
+/// A device, or the sectors of it that are a partition (0 to 0: all).
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Place {
+    device: u32,
+    first: u64,
+    end: u64,
+}
+
+/// Requests name whole devices, so a partition is looked for as what it is: a stretch of its device.
+fn find(host: &Host, name: &str) -> Result<Place, Unavailable> {
+    let name = name.strip_prefix("/dev/").unwrap_or(name);
+    // Directories hold the slashes of names (cciss/c0d0) as exclamation marks; others must not lead out of here.
+    let entry = name.replace('/', "!");
+    let folder = format!("sys/class/block/{entry}");
+    if entry.starts_with('.') || entry.is_empty() || !host.exists(&folder) {
+        let why = format!("there is no block device {name:?}; {}", Devices::read(host).listed());
+        return Err(Unavailable::new(Reason::Absent, why).with_remedy("name one of /sys/class/block"));
+    }
+    if !host.exists(&format!("{folder}/partition")) {
+        return Ok(Place { device: device_number(host, &folder)?, ..Place::default() });
+    }
+    // A partition's folder lies in that of its device.
+    let target = host.link(&folder)?;
+    let parent = target.rsplit('/').nth(1).unwrap_or_default();
+    let first = host.read_u64(&format!("{folder}/start"))?;
+    let sectors = host.read_u64(&format!("{folder}/size"))?;
+    let device = device_number(host, &format!("sys/class/block/{parent}"))?;
+    Ok(Place { device, first, end: first.saturating_add(sectors) })
+}
+
+fn device_number(host: &Host, folder: &str) -> Result<u32, Unavailable> {
+    let text = host.read_line(&format!("{folder}/dev"))?;
+    let numbers = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    let (major, minor) = numbers.ok_or_else(|| {
+        Unavailable::new(Reason::Malformed, format!("/{folder}/dev holds {text:?}, which is no device number"))
+    })?;
+    Ok(number(major, minor))
+}
+
+/// Attaches to an event whose argument is a request. The queue stood before it until Linux 5.11, and not in every kernel
+/// before that, so the release does not tell. A program for both arguments is refused where there is only one; that it
+/// was, is no loss, so nothing says so.
+pub(super) fn attach_request(object: &mut Object, kernel: &Kernel, event: &str) -> Result<(), Unavailable> {
+    let program = format!("{event}_queue");
+    let with_queue = object.attach(kernel, Hook::TracepointBy { event, program: &program });
+    with_queue.or_else(|_| object.attach(kernel, Hook::Tracepoint(event)))
+}
+
+/// REQ_OP_ numbers that mean the same in every kernel, and the bits of block.h.
+pub(super) fn operation(kind: u32) -> String {
+    let operation = match kind & 0xff {
+        0 => "read".to_owned(),
+        1 => "write".to_owned(),
+        2 => "flush".to_owned(),
+        3 => "discard".to_owned(),
+        5 => "secure erase".to_owned(),
+        9 => "write zeroes".to_owned(),
+        32.. => "command".to_owned(),
+        other => format!("operation {other}"),
+    };
+    let flags = ["sync", "meta", "read-ahead", "fua"].iter().enumerate();
+    let set = flags.filter(|(bit, _)| kind >> (8 + bit) & 1 == 1).map(|(_, name)| *name);
+    std::iter::once(operation.as_str()).chain(set).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::HostSpec;
+
+    #[test]
+    fn devices_are_named_as_in_diskstats_and_by_number_once_they_are_gone() {
+        let devices = Devices::parse(" 254 0 vda 1 2 3\n 259 1048575 nvme0n1 0\ngarbage\n7 x loop0\n7 0\n");
+        assert_eq!(devices.len(), 2);
+        assert_eq!(devices.name(number(254, 0)), "vda");
+        assert_eq!(devices.name(number(259, 1_048_575)), "nvme0n1");
+        assert_eq!(devices.name(number(8, 17)), "8:17");
+        assert_eq!(devices.name(0), "(controller)");
+    }
+
+    #[test]
+    fn operations_and_flags_are_words() {
+        assert_eq!(operation(0), "read");
+        assert_eq!(operation(1 | 1 << 8 | 1 << 9 | 1 << 11), "write sync meta fua");
+        assert_eq!(operation(1 << 10), "read read-ahead");
+        assert_eq!(operation(34), "command");
+        assert_eq!(operation(13), "operation 13");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a made-up tree, not the host")]
+    fn tree() -> (tempfile::TempDir, Host) {
+        let tree = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = tree.path().join("t0").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("sys/devices/vda/dev", "254:0\n");
+        write("sys/devices/vda/vda2/dev", "254:2\n");
+        write("sys/devices/vda/vda2/partition", "2\n");
+        write("sys/devices/vda/vda2/start", "2048\n");
+        write("sys/devices/vda/vda2/size", "1000\n");
+        write("proc/diskstats", "254 0 vda 1\n254 2 vda2 1\n");
+        let class = tree.path().join("t0/sys/class/block");
+        std::fs::create_dir_all(&class).unwrap();
+        std::os::unix::fs::symlink("../../devices/vda", class.join("vda")).unwrap();
+        std::os::unix::fs::symlink("../../devices/vda/vda2", class.join("vda2")).unwrap();
+        let host = Host::recorded(tree.path(), HostSpec::default());
+        (tree, host)
+    }
+
+    #[test]
+    fn a_partition_is_a_stretch_of_its_device() {
+        let (_tree, host) = tree();
+        let device = number(254, 0);
+        assert_eq!(find(&host, "vda").unwrap(), Place { device, first: 0, end: 0 });
+        assert_eq!(find(&host, "/dev/vda2").unwrap(), Place { device, first: 2048, end: 3048 });
+    }
+
+    #[test]
+    fn a_device_that_does_not_exist_is_an_error_that_lists_those_that_do() {
+        let (_tree, host) = tree();
+        for name in ["vdb", "", "../block/vda", ".", "vda/../vda"] {
+            let gap = find(&host, name).unwrap_err();
+            assert!(gap.why.contains("there are vda, vda2"), "{name}: {}", gap.why);
+        }
+    }
+}
