@@ -8,4 +8,5 @@ mod kernels;
 mod memory;
 mod network;
 mod probes;
+mod probes_block;
 mod tasks;

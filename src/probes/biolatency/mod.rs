@@ -60,8 +60,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 
 const ATTACH: &str = "block_rq_issue and block_rq_complete; with `queued` block_rq_complete alone.";
 const CAVEATS: &str = "A request that was issued before the start has no latency. Devices without requests of their own \
-    (device mapper, md, zram) do not appear; the disks below them do. A flush that carries no data is one flush here, and a \
-    write of 0 bytes too in /proc/diskstats.";
+    (device mapper, md, zram) do not appear; the disks below them do. A request that is issued again counts from its last \
+    issue. With `queued`, a flush without data also appears as a write of 0 bytes, as in /proc/diskstats.";
 const QUEUED: ParamDef = ParamDef {
     name: "queued",
     kind: ParamKind::Flag,
@@ -232,7 +232,7 @@ mod tests {
         let devices = by_device(&all);
         let counts: Vec<_> = devices.rows.iter().map(|row| (row.instance.as_str(), row.count)).collect();
         assert_eq!(counts, [("vdb", 18), ("vda", 12)], "largest first, and none without a value");
-        assert_eq!(devices.rows[0].buckets, [(9e-9, 18)]);
+        assert_eq!(devices.rows[0].buckets, [(9.0 * 1e-9, 18)]);
         let kinds = by_kind(&all);
         assert_eq!(kinds.rows[1].instance, "vda write sync");
         let totals = totals(&all);

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(table.rows.len(), 1);
         let cells = &table.rows[0].cells;
         assert_eq!(cells.len(), table.columns.len());
-        assert_eq!((&cells[3], &cells[8]), (&Cell::Number(1006.0 * 1e-9 / 1000.0), &Cell::Number(2e-9)));
-        assert_eq!(cells[13..], [Cell::Number(2e-9), Cell::Number(7e-9)]);
+        assert_eq!((&cells[3], &cells[8]), (&Cell::Number(1006.0 * 1e-9 / 1000.0), &Cell::Number(2.0 * 1e-9)));
+        assert_eq!(cells[13..], [Cell::Number(2.0 * 1e-9), Cell::Number(7.0 * 1e-9)]);
     }
 }

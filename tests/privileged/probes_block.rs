@@ -1,0 +1,289 @@
+//! Probes of block requests, against /proc/diskstats, a disk whose latency is known, and fio's own figures. On the host the
+//! disk is a loop device over a file; on a kernel of the matrix it is null_blk with a set completion time.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{Need, alone, has, rdiag};
+
+/// A probe that is attached, until it is told to end.
+struct Running(Child);
+
+impl Running {
+    fn start(args: &[&str]) -> Self {
+        let binary = std::env::var_os("RDIAG_BINARY")
+            .map_or_else(|| assert_cmd::cargo::cargo_bin!("rdiag").to_path_buf(), PathBuf::from);
+        let mut command = Command::new(binary);
+        command.args(["probe", "--format", "json"]).args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        while !said.contains("measuring") {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "the probe did not start: {said}");
+        }
+        std::thread::spawn(move || stderr.read_to_string(&mut said));
+        Self(child)
+    }
+
+    /// Ends it as Ctrl-C does; all readings.
+    fn stop(mut self) -> Vec<Value> {
+        let pid = rustix::process::Pid::from_raw(self.0.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(self.0.wait().unwrap().success());
+        let readings: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for reading in &readings {
+            assert!(reading["lost"].is_null(), "{:#}", reading["lost"]);
+        }
+        readings
+    }
+}
+
+/// What a probe without a stream measures while something is done.
+fn measured(args: &[&str], work: impl FnOnce()) -> Value {
+    let running = Running::start(args);
+    work();
+    running.stop().pop().unwrap()
+}
+
+fn output<'r>(reading: &'r Value, id: &str) -> &'r Value {
+    let outputs = reading["outputs"].as_array().unwrap();
+    let inner = |output: &'r Value| output.as_object().unwrap().values().next().unwrap();
+    outputs.iter().map(inner).find(|output| output["id"] == id).unwrap_or_else(|| panic!("no {id} in {reading:#}"))
+}
+
+/// The cells of a table or of events, row by row, by column id.
+fn rows(table: &Value) -> Vec<Value> {
+    let columns: Vec<&str> = table["columns"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
+    let cells = |row: &Value| {
+        let cells = row["cells"].as_array().unwrap();
+        columns.iter().map(|id| (*id).to_owned()).zip(cells.iter().cloned()).collect()
+    };
+    table["rows"].as_array().unwrap().iter().map(cells).map(Value::Object).collect()
+}
+
+fn number(row: &Value, column: &str) -> f64 {
+    row[column].as_f64().unwrap_or_else(|| panic!("{column} is no number: {row:?}"))
+}
+
+fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output().unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A disk that nobody else uses, and that goes away with the test.
+enum Disk {
+    Loop { node: String, file: PathBuf },
+    Null,
+}
+
+impl Disk {
+    fn looped() -> Self {
+        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rdiag-disk-{}", std::process::id()));
+        run("dd", &["if=/dev/zero", &format!("of={}", file.display()), "bs=1M", "count=64", "conv=fsync"]);
+        let node = run("losetup", &["--find", "--show", "--partscan", "--direct-io=on", &file.display().to_string()]);
+        Self::Loop { node: node.trim().to_owned(), file }
+    }
+
+    /// Every request takes this long.
+    fn null(milliseconds: u32) -> Self {
+        let time = format!("completion_nsec={}", milliseconds * 1_000_000);
+        run("modprobe", &["null_blk", "nr_devices=1", "gb=1", "irqmode=2", &time]);
+        Self::Null
+    }
+
+    fn node(&self) -> &str {
+        match self {
+            Self::Loop { node, .. } => node,
+            Self::Null => "/dev/nullb0",
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.node().trim_start_matches("/dev/")
+    }
+
+    /// Direct reads or writes, one after the other.
+    fn transfer(&self, write: bool, size: &str, count: u32) {
+        let count = format!("count={count}");
+        let size = format!("bs={size}");
+        let node = self.node();
+        if write {
+            run("dd", &["if=/dev/zero", &format!("of={node}"), &size, &count, "oflag=direct", "conv=notrunc"]);
+        } else {
+            run("dd", &[&format!("if={node}"), "of=/dev/null", &size, &count, "iflag=direct"]);
+        }
+    }
+
+    /// The fields of its line in /proc/diskstats, the number of reads being the first.
+    fn statistics(&self) -> Vec<f64> {
+        let text = std::fs::read_to_string("/proc/diskstats").unwrap();
+        let line = text.lines().find(|line| line.split_whitespace().nth(2) == Some(self.name())).unwrap();
+        line.split_whitespace().skip(3).map(|field| field.parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        match self {
+            Self::Loop { node, file } => {
+                let _ = Command::new("losetup").args(["--detach", node]).status();
+                let _ = std::fs::remove_file(file);
+            }
+            Self::Null => {
+                let _ = Command::new("modprobe").args(["--remove", "null_blk"]).status();
+            }
+        }
+    }
+}
+
+const BTF: Need = Need::Path("/sys/kernel/btf/vmlinux");
+
+fn ready_here() -> bool {
+    has(&[Need::Root, BTF, Need::Tool("losetup"), Need::Tool("dd"), Need::Path("/dev/loop-control")])
+}
+
+fn ready_in_guest() -> bool {
+    // The host, whose control groups are not those of a guest, has no such module.
+    let guest = Need::Path("/sys/fs/cgroup/cgroup.controllers");
+    has(&[Need::Root, BTF, guest, Need::Tool("modprobe"), Need::Tool("dd")])
+}
+
+/// I/Os and bytes of one of the groups of operations of /proc/diskstats.
+fn group(reading: &Value, operations: &[&str]) -> (f64, f64) {
+    let all = rows(output(reading, "totals"));
+    let of_group = all.iter().filter(|row| operations.contains(&row["operation"].as_str().unwrap()));
+    of_group.fold((0.0, 0.0), |sum, row| (sum.0 + number(row, "ios"), sum.1 + number(row, "bytes")))
+}
+
+fn every_io_and_byte_is_counted(disk: &Disk) {
+    for queued in ["queued=false", "queued=true"] {
+        let before = disk.statistics();
+        let device = format!("device={}", disk.name());
+        let reading = measured(&["biolatency", "--param", &device, "--param", queued], || {
+            // Larger than one request may be, so that they are split; and more than one at a time.
+            disk.transfer(true, "4M", 4);
+            disk.transfer(false, "16k", 50);
+            // Without O_DIRECT, with a flush at the end: a write of nothing and a flush in the eyes of the kernel.
+            let to = format!("of={}", disk.node());
+            run("dd", &["if=/dev/zero", &to, "bs=64k", "count=10", "conv=notrunc,fsync"]);
+        });
+        let after = disk.statistics();
+        let change =
+            |field: usize| after.get(field).zip(before.get(field)).map_or(0.0, |(after, before)| after - before);
+        let kernel = [
+            (change(0), change(2) * 512.0),
+            (change(4), change(6) * 512.0),
+            (change(11), change(13) * 512.0),
+            (change(15), 0.0),
+        ];
+        let groups = [&["read"][..], &["write", "write zeroes"], &["discard"], &["flush"]];
+        let counted = groups.map(|operations| group(&reading, operations));
+        assert_eq!(counted, kernel, "{queued}: reads, writes, discards, flushes, with bytes");
+        assert_eq!(group(&reading, &["read"]), (50.0, 50.0 * 16384.0));
+        if queued == "queued=true" {
+            let all = output(&reading, "latency")["rows"].as_array().unwrap().first().unwrap();
+            let milliseconds = change(3) + change(7) + change(14) + change(16);
+            let sum = all["sum"].as_f64().unwrap() * 1e3;
+            // The kernel rounds each of the four down.
+            assert!((sum - milliseconds).abs() < 4.0 + 0.01 * sum, "{sum} ms, the kernel has {milliseconds} ms");
+            assert_eq!(all["count"].as_f64().unwrap(), kernel.iter().map(|group| group.0).sum::<f64>());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a loop device"]
+fn every_io_and_byte_of_a_disk_is_counted_and_the_time_in_queue_and_device_is_the_kernels() {
+    let _alone = alone();
+    if ready_here() {
+        every_io_and_byte_is_counted(&Disk::looped());
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a kernel of the matrix with its modules"]
+fn vm_every_io_and_byte_of_a_disk_is_counted_and_the_time_in_queue_and_device_is_the_kernels() {
+    let _alone = alone();
+    if ready_in_guest() {
+        every_io_and_byte_is_counted(&Disk::null(2));
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a kernel of the matrix with its modules"]
+fn vm_the_latency_of_a_disk_whose_requests_take_100_ms_is_100_ms() {
+    let _alone = alone();
+    if !ready_in_guest() {
+        return;
+    }
+    let disk = Disk::null(100);
+    for queued in ["queued=false", "queued=true"] {
+        let reading = measured(&["biolatency", "--param", queued, "--param", "flags=true"], || {
+            disk.transfer(false, "4k", 12);
+            disk.transfer(true, "4k", 8);
+        });
+        let all = output(&reading, "latency")["rows"].as_array().unwrap();
+        let row = all.iter().find(|row| row["instance"] == "nullb0").unwrap();
+        assert_eq!(row["count"], 20, "{row:#}");
+        let mean = row["sum"].as_f64().unwrap() / 20.0;
+        assert!((0.1..0.105).contains(&mean), "{mean} s with {queued}");
+        let kinds = output(&reading, "kinds")["rows"].as_array().unwrap();
+        let count = |kind: &str| {
+            kinds.iter().find(|row| row["instance"] == kind).map_or(0, |row| row["count"].as_u64().unwrap())
+        };
+        assert_eq!((count("nullb0 read"), count("nullb0 write sync")), (12, 8), "{kinds:#?}");
+    }
+    let reading = measured(&["biolatpcts"], || disk.transfer(false, "4k", 10));
+    let all = rows(output(&reading, "percentiles"));
+    let row = all.iter().find(|row| row["device"] == "nullb0" && row["operation"] == "read").unwrap();
+    for column in ["mean", "p1", "p50", "p99.9", "max"] {
+        assert!((0.1..0.113).contains(&number(row, column)), "{row:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a loop device"]
+fn only_the_device_or_partition_that_is_asked_for_is_measured() {
+    let _alone = alone();
+    if !ready_here() {
+        return;
+    }
+    let one = Disk::looped();
+    run("addpart", &[one.node(), "1", "2048", "4096"]);
+    run("addpart", &[one.node(), "2", "8192", "4096"]);
+    let reads = |partition: &str| {
+        let device = format!("device={}{partition}", one.name());
+        let reading = measured(&["biolatency", "--param", &device], || {
+            let node = one.node();
+            for (part, count) in [("p1", "3"), ("p2", "5")] {
+                let (from, count) = (format!("if={node}{part}"), format!("count={count}"));
+                run("dd", &[&from, "of=/dev/null", "bs=4k", &count, "iflag=direct"]);
+            }
+        });
+        group(&reading, &["read"]).0
+    };
+    let found = (reads("p1"), reads("p2"), reads(""));
+    run("delpart", &[one.node(), "1"]);
+    run("delpart", &[one.node(), "2"]);
+    assert_eq!(found, (3.0, 5.0, 8.0));
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn a_device_that_does_not_exist_is_refused_with_those_that_do() {
+    if !has(&[Need::Root, BTF]) {
+        return;
+    }
+    for probe in ["biolatency", "biolatpcts"] {
+        let output = rdiag().args(["probe", probe, "--duration", "1s", "--param", "device=../vdz"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("there is no block device") && said.contains("there are "), "{said}");
+    }
+}
