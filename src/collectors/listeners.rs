@@ -17,7 +17,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     series: SERIES,
     metrics: METRICS,
     overhead: "one look per second, four while connections wait; 50 µs each on a busy host and up to 1 ms on one with hardly \
-               any connection, where the kernel searches its empty table",
+               any connection, where the kernel searches its empty table: such a host is looked at every three seconds",
     start: |_| Box::new(Listeners::default()),
 };
 
@@ -37,13 +37,17 @@ const METRICS: &[MetricDef] = &[
 const MAX_QUIET: usize = 256;
 /// So many owners are looked for.
 const MAX_OWNERS: usize = 64;
-/// While nothing waits, a look costs more than it tells; this many seconds pass between two.
-const PAUSE_SECONDS: f64 = 0.9;
+/// While nothing waits, a look costs more than it tells: between two of them pass as many seconds as keep the cost below
+/// one in two thousand, within these limits.
+const PAUSE_SECONDS: (f64, f64) = (0.9, 2.9);
+const PAUSE_PER_LOOK: f64 = 2000.0;
 
 #[derive(Default)]
 struct Listeners {
-    /// Time of the last look.
-    looked: Option<f64>,
+    /// Time of the last look, and the CPU time that it took.
+    looked: Option<(f64, f64)>,
+    /// Time at which the overflows were last read.
+    checked: Option<f64>,
     /// Whether connections waited at the last look, or were refused within the window.
     watching: bool,
     /// ListenOverflows at the beginning.
@@ -64,13 +68,19 @@ struct Listener {
 
 impl Collect for Listeners {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let now = host.now();
+        if !self.watching && self.checked.is_some_and(|checked| now - checked < PAUSE_SECONDS.0) {
+            return Ok(());
+        }
+        self.checked = Some(now);
         let overflows = overflows(host);
         let before = *self.overflows.get_or_insert(overflows.unwrap_or(0));
         self.watching |= overflows.is_some_and(|now| now > before);
-        let now = host.now();
-        if !self.watching && self.looked.is_some_and(|looked| now - looked < PAUSE_SECONDS) {
+        let pause = |took: f64| (took * PAUSE_PER_LOOK).clamp(PAUSE_SECONDS.0, PAUSE_SECONDS.1);
+        if !self.watching && self.looked.is_some_and(|(looked, took)| now - looked < pause(took)) {
             return Ok(());
         }
+        let began = host.thread_usage();
         let mut rows = Vec::new();
         // Where no socket of the kind exists, the kernel would search its whole table to say so.
         if in_use(host, "proc/net/sockstat", "TCP") {
@@ -79,8 +89,8 @@ impl Collect for Listeners {
         if in_use(host, "proc/net/sockstat6", "TCP6") {
             rows.extend(listeners(host, "proc/net/tcp6").unwrap_or_default());
         }
-        let elapsed = self.looked.map_or(0.0, |looked| (now - looked).max(0.0));
-        self.looked = Some(now);
+        let elapsed = self.looked.map_or(0.0, |(looked, _)| (now - looked).max(0.0));
+        self.looked = Some((now, host.thread_usage() - began));
         let before: BTreeMap<String, u64> =
             self.seen.iter_mut().map(|(name, listener)| (name.clone(), std::mem::take(&mut listener.queue))).collect();
         let mut present = BTreeSet::new();

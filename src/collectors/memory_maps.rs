@@ -5,7 +5,7 @@ use std::io::Read as _;
 
 use super::processes::parse;
 use super::processes::reader::Reader;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use super::{Cadence, Collect, CollectorDef, Sink, Size};
 use crate::host::{Host, SourceError};
 use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
 use crate::model::{RawUnit, Reason, Unavailable, Unit};
@@ -17,11 +17,11 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     series: SERIES,
     metrics: METRICS,
     overhead: OVERHEAD,
-    start: |_| Box::new(MemoryMaps),
+    start: |_| Box::new(MemoryMaps::default()),
 };
 
-const OVERHEAD: &str = "once, at the beginning of a window: 6 µs per process, and 0.2 µs for each mapping of at most 20 \
-    large processes; ends after a quarter of a second";
+const OVERHEAD: &str = "once, at the end of a window: 0.2 µs for each mapping of at most 20 large processes, and 6 µs per \
+    process where the table of processes is not collected; ends after a quarter of a second";
 
 const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("memory_maps.count", RawUnit::Count, "/proc/PID/maps, lines"),
@@ -67,14 +67,6 @@ const LARGEST: usize = 10;
 /// The kernel writes every line anew for each reader, and holds the process's map while it does.
 const BUDGET_SECONDS: f64 = 0.25;
 
-/// A process, with its virtual and its resident memory in pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Size {
-    pid: u32,
-    all: u64,
-    resident: u64,
-}
-
 /// Why a process was not counted.
 enum Uncounted {
     /// The budget was used up.
@@ -82,17 +74,23 @@ enum Uncounted {
     Failed(SourceError),
 }
 
-struct MemoryMaps;
+#[derive(Default)]
+struct MemoryMaps {
+    done: bool,
+}
 
 impl Collect for MemoryMaps {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
-        // Once is enough: the number of mappings of a large program changes over hours.
-        if out.current() > 0 {
+        // Once is enough: the number of mappings of a large program changes over hours. That is at the end, when the table
+        // of processes has told their sizes; a recorded tree may have no other instant than this.
+        let limit = host.read_u64("proc/sys/vm/max_map_count")?;
+        let is_time = out.current() > 0 || host.is_recorded();
+        if !is_time || std::mem::replace(&mut self.done, true) {
             return Ok(());
         }
-        let limit = host.read_u64("proc/sys/vm/max_map_count")?;
         let mut reader = Reader::new(host.processes()?);
-        let chosen = largest(sizes(&mut reader)?, limit);
+        let sizes = out.take_sizes().map_or_else(|| sizes(&mut reader), Ok)?;
+        let chosen = largest(sizes, limit);
         if chosen.is_empty() {
             let why = "no process has enough virtual memory for half as many mappings as vm.max_map_count allows";
             return Err(Unavailable::new(Reason::NotApplicable, why));

@@ -50,7 +50,7 @@ mod vmstat;
 mod zoneinfo;
 mod zram;
 
-pub use sink::Sink;
+pub use sink::{Shared, Sink, Size};
 
 use crate::host::Host;
 use crate::model::{MetricDef, SeriesDef, Unavailable};

@@ -15,7 +15,27 @@ const MAX_LOG_LINES: usize = 200;
 
 /// A handle to one collector's record of the current window.
 #[derive(Debug, Clone)]
-pub struct Sink(Arc<Mutex<Inner>>);
+pub struct Sink {
+    inner: Arc<Mutex<Inner>>,
+    shared: Arc<Shared>,
+}
+
+/// What the collectors of one window tell each other, so that nothing is read twice.
+#[derive(Debug, Default)]
+pub struct Shared {
+    sizes: Mutex<Vec<Size>>,
+}
+
+/// A process and its memory, from /proc/PID/stat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Process id.
+    pub pid: u32,
+    /// Virtual memory in pages.
+    pub all: u64,
+    /// Resident memory in pages.
+    pub resident: u64,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -28,12 +48,25 @@ struct Inner {
 impl Sink {
     /// An empty record for a collector with these series.
     pub fn new(defs: &'static [SeriesDef]) -> Self {
-        Self(Arc::new(Mutex::new(Inner {
-            record: CollectorRecord::default(),
-            defs,
-            index: HashMap::new(),
-            probe: None,
-        })))
+        Self::beside(defs, &Arc::default())
+    }
+
+    /// The same, in a window with others.
+    pub fn beside(defs: &'static [SeriesDef], shared: &Arc<Shared>) -> Self {
+        let inner = Inner { record: CollectorRecord::default(), defs, index: HashMap::new(), probe: None };
+        Self { inner: Arc::new(Mutex::new(inner)), shared: Arc::clone(shared) }
+    }
+
+    /// Tells the sizes of all processes.
+    pub fn tell_sizes(&self, sizes: Vec<Size>) {
+        *self.shared.sizes.lock().unwrap_or_else(PoisonError::into_inner) = sizes;
+    }
+
+    /// The sizes of all processes, if another collector of the window told them; they are told once.
+    #[must_use]
+    pub fn take_sizes(&self) -> Option<Vec<Size>> {
+        let told = std::mem::take(&mut *self.shared.sizes.lock().unwrap_or_else(PoisonError::into_inner));
+        (!told.is_empty()).then_some(told)
     }
 
     /// A counter's value, for the whole host (`instance` "") or one instance, at the current sample.
@@ -158,6 +191,6 @@ impl Sink {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

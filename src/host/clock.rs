@@ -83,6 +83,11 @@ fn seconds(time: Timespec) -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
+/// CPU seconds of the thread that asks, user and system.
+pub(super) fn thread_usage() -> f64 {
+    seconds(clock_gettime(ClockId::ThreadCPUTime))
+}
+
 /// CPU seconds (user and system) and the largest resident memory in bytes that this process used so far.
 #[must_use]
 pub fn own_usage() -> (f64, u64) {

@@ -81,6 +81,11 @@ impl Host {
         &self.facts
     }
 
+    /// CPU seconds that the asking thread has used: what a source costs. Reading a recorded tree costs nothing.
+    pub fn thread_usage(&self) -> f64 {
+        if self.is_recorded() { 0.0 } else { clock::thread_usage() }
+    }
+
     /// Monotonic seconds; from the recorded times on a recorded tree.
     pub fn now(&self) -> f64 {
         self.clock.now(self.instant.load(Ordering::Relaxed))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::probing::{self, Ledger, Order, Probing, SharedKernel};
 use super::worker::{Done, Job, Task, Worker};
-use crate::collectors::{Cadence, Collect, CollectorDef, Sink};
+use crate::collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
 use crate::host::SharedHost;
 use crate::model::{CollectorRecord, Reason, SeriesDef, Unavailable, Window};
 
@@ -51,8 +51,14 @@ pub(super) fn window(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(f64),
 ) -> std::io::Result<(Window, bool, Costs)> {
-    let mut recorder =
-        Recorder { host, worker: Worker::start(host)?, slots: Vec::new(), began: 0.0, interval: spec.interval };
+    let mut recorder = Recorder {
+        host,
+        worker: Worker::start(host)?,
+        slots: Vec::new(),
+        shared: Arc::default(),
+        began: 0.0,
+        interval: spec.interval,
+    };
     for def in &spec.collectors {
         recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
     }
@@ -137,6 +143,7 @@ struct Recorder<'h> {
     host: &'h SharedHost,
     worker: Worker,
     slots: Vec<Slot>,
+    shared: Arc<Shared>,
     began: f64,
     interval: f64,
 }
@@ -150,7 +157,7 @@ impl Recorder<'_> {
         state: Box<dyn Collect>,
         is_probe: bool,
     ) {
-        let sink = Sink::new(series);
+        let sink = Sink::beside(series, &self.shared);
         self.slots.push(Slot { id, cadence, is_probe, sink, state: Some(state), late: false, took: 0.0 });
     }
 

@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,9 +47,16 @@ pub(super) struct Done {
 pub(super) struct Worker {
     host: SharedHost,
     queue: Arc<Queue>,
-    outbox: Sender<Done>,
-    done: Receiver<Done>,
+    outbox: Arc<Outbox>,
     running: Arc<Running>,
+}
+
+/// Jobs that are done. Whoever waits is woken when there is nothing more to do, not for each of forty quick jobs, which
+/// would cost more than some of them do.
+#[derive(Default)]
+struct Outbox {
+    done: Mutex<VecDeque<Done>>,
+    ready: Condvar,
 }
 
 #[derive(Default)]
@@ -69,13 +75,14 @@ struct Running {
 }
 
 const NONE: usize = usize::MAX;
+/// After so long without a notice it is worth a look what is done.
+const UNASKED: Duration = Duration::from_millis(100);
 
 impl Worker {
     pub(super) fn start(host: &SharedHost) -> std::io::Result<Self> {
-        let (outbox, done) = channel();
-        let queue = Arc::new(Queue::default());
+        let (queue, outbox) = (Arc::new(Queue::default()), Arc::new(Outbox::default()));
         let running = spawn(host, &queue, &outbox)?;
-        Ok(Self { host: SharedHost::clone(host), queue, outbox, done, running })
+        Ok(Self { host: SharedHost::clone(host), queue, outbox, running })
     }
 
     /// Hands over jobs; each comes back through [`Self::next`], in this order as long as none hangs.
@@ -86,7 +93,23 @@ impl Worker {
 
     /// The next job that is done. None when nothing came back within `patience`.
     pub(super) fn next(&self, patience: Duration) -> Option<Done> {
-        self.done.recv_timeout(patience).ok()
+        let mut left = patience;
+        let mut done = self.outbox.lock();
+        loop {
+            if let Some(done) = done.pop_front() {
+                return Some(done);
+            }
+            if left.is_zero() {
+                return None;
+            }
+            // When a job hangs, nobody tells that those before it are done.
+            let pause = left.min(UNASKED);
+            let waited = self.outbox.ready.wait_timeout(done, pause).unwrap_or_else(PoisonError::into_inner);
+            if waited.1.timed_out() {
+                left -= pause;
+            }
+            done = waited.0;
+        }
     }
 
     /// Leaves the thread behind with the job it hangs on, starts another one for the rest, and says which job that is.
@@ -132,15 +155,23 @@ impl Queue {
     }
 }
 
-fn spawn(host: &SharedHost, queue: &Arc<Queue>, outbox: &Sender<Done>) -> std::io::Result<Arc<Running>> {
+impl Outbox {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Done>> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn spawn(host: &SharedHost, queue: &Arc<Queue>, outbox: &Arc<Outbox>) -> std::io::Result<Arc<Running>> {
     let running = Arc::new(Running { slot: AtomicUsize::new(NONE), replaced: AtomicBool::new(false) });
-    let (host, queue, outbox, own) = (SharedHost::clone(host), Arc::clone(queue), outbox.clone(), Arc::clone(&running));
+    let (host, own) = (SharedHost::clone(host), Arc::clone(&running));
+    let (queue, outbox) = (Arc::clone(queue), Arc::clone(outbox));
     std::thread::Builder::new().name("rdiag-collect".into()).stack_size(512 * 1024).spawn(move || {
         while let Some(job) = queue.take(&own) {
             let done = work(&host, job);
             own.slot.store(NONE, Ordering::Release);
-            if outbox.send(done).is_err() {
-                break;
+            outbox.lock().push_back(done);
+            if own.replaced.load(Ordering::Acquire) || queue.lock().is_empty() {
+                outbox.ready.notify_all();
             }
         }
     })?;
@@ -188,7 +219,7 @@ mod tests {
         fn sample(&mut self, _: &Host, _: &Sink) -> Result<(), Unavailable> {
             self.0 += 1;
             match self.0 {
-                1 => std::thread::sleep(Duration::from_millis(400)),
+                1 => std::thread::sleep(Duration::from_millis(800)),
                 2 => panic!("a defect, on purpose"),
                 _ => {}
             }

@@ -12,6 +12,7 @@ mod users;
 
 use std::collections::HashMap;
 
+use self::parse::Stat;
 use self::reader::Reader;
 use self::table::{Table, point, push};
 use self::users::Users;
@@ -75,6 +76,9 @@ impl Collect for Processes {
         }
         self.reader = Some(reader);
         listed?;
+        if at == 0 {
+            out.tell_sizes(self.table.sizes(host.facts().page_size));
+        }
         self.zombies_seen |= !self.zombies_of.is_empty();
         out.level("processes.total", "", f64::from(total));
         out.level("processes.uninterruptible", "", f64::from(uninterruptible));
@@ -117,7 +121,9 @@ impl Processes {
         let room = self.table.has_room();
         let Some(entry) = self.table.entry(pid, name, &stat, at) else { return Some(stat.state) };
         entry.process.last = at;
-        if entry.shown.replace(stat) != Some(stat) {
+        // Address space that is only reserved is nothing that a process did.
+        let before = entry.shown.replace(stat).map(|before| Stat { virtual_bytes: stat.virtual_bytes, ..before });
+        if before != Some(stat) {
             entry.process.ppid = stat.ppid;
             if entry.process.comm.as_bytes() != name {
                 entry.process.comm = String::from_utf8_lossy(name).into_owned();

@@ -21,6 +21,8 @@ pub(in crate::collectors) struct Stat {
     pub(in crate::collectors) threads: u32,
     /// Field 22, ticks since boot.
     pub(in crate::collectors) start_ticks: u64,
+    /// Field 23, bytes.
+    pub(in crate::collectors) virtual_bytes: u64,
     /// Field 24, pages.
     pub(in crate::collectors) resident_pages: u64,
 }
@@ -45,7 +47,8 @@ pub(in crate::collectors) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
     let nice = std::str::from_utf8(fields.nth(3)?).ok()?.parse().ok()?;
     let threads = number(fields.next()?)?;
     let start_ticks = number(fields.nth(1)?)?;
-    let resident_pages = number(fields.nth(1)?)?;
+    let virtual_bytes = number(fields.next()?)?;
+    let resident_pages = number(fields.next()?)?;
     let numbers = Stat {
         state,
         ppid: u32::try_from(ppid).ok()?,
@@ -56,6 +59,7 @@ pub(in crate::collectors) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
         nice,
         threads: u32::try_from(threads).ok()?,
         start_ticks,
+        virtual_bytes,
         resident_pages,
     };
     Some((name, numbers))
@@ -222,7 +226,7 @@ mod tests {
         assert_eq!(name, b"a) b");
         assert_eq!((stat.state, stat.ppid, stat.minor_faults, stat.major_faults), ('S', 7, 100, 3));
         assert_eq!((stat.utime, stat.stime, stat.threads, stat.start_ticks), (11, 22, 4, 987));
-        assert_eq!((stat.nice, stat.resident_pages), (-5, 250));
+        assert_eq!((stat.nice, stat.virtual_bytes, stat.resident_pages), (-5, 1_000_000, 250));
         let odd = LINE.replace("(a) b)", "(x\n) R 1 1 1)");
         assert_eq!(super::stat(odd.as_bytes()).unwrap(), (&b"x\n) R 1 1 1"[..], stat));
     }

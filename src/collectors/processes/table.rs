@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::parse::Stat;
+use crate::collectors::Size;
 use crate::model::{Process, ProcessPoint};
 
 /// Threads whose waiting is followed, over all processes; beyond that a process is known by its main thread.
@@ -122,6 +123,16 @@ impl Table {
     /// A known process.
     pub(super) fn of(&self, pid: u32) -> Option<&Entry> {
         self.entries.get(*self.index.get(&pid)?)
+    }
+
+    /// The memory of each, as it was last seen.
+    pub(super) fn sizes(&self, page_size: u64) -> Vec<Size> {
+        let size = |entry: &Entry| {
+            let shown = entry.shown?;
+            let all = shown.virtual_bytes / page_size.max(1);
+            Some(Size { pid: entry.process.pid, all, resident: shown.resident_pages })
+        };
+        self.entries.iter().filter_map(size).collect()
     }
 
     /// Begins a sample.
