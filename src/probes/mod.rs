@@ -6,8 +6,10 @@
 
 mod biolatency;
 mod block;
+mod hardirqs;
 mod params;
 mod runqlat;
+mod softirqs;
 
 pub use params::{ParamDef, ParamKind, Params};
 
@@ -19,7 +21,8 @@ use crate::model::probe::Output;
 use crate::model::{MetricDef, Unavailable};
 
 /// All probes, sorted by id.
-pub static ALL: &[&ProbeDef] = &[&biolatency::PROBE, &biolatency::BIOLATPCTS, &runqlat::PROBE];
+pub static ALL: &[&ProbeDef] =
+    &[&biolatency::PROBE, &biolatency::BIOLATPCTS, &hardirqs::PROBE, &runqlat::PROBE, &softirqs::PROBE];
 
 /// A probe: the question, and how it is answered.
 #[derive(Debug)]

@@ -9,4 +9,5 @@ mod memory;
 mod network;
 mod probes;
 mod probes_block;
+mod probes_sched;
 mod tasks;

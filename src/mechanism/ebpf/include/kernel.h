@@ -62,13 +62,16 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct cfs_rq {
+	unsigned int h_nr_queued;
+	unsigned int h_nr_runnable;
+	unsigned int h_nr_delayed;
+	struct rq *rq;
+};
 struct rq {
 	unsigned int nr_running;
+	struct cfs_rq cfs;
 	u64 clock;
-};
-struct cfs_rq {
-	unsigned int nr_running;
-	struct rq *rq;
 };
 struct sched_entity {
 	u64 sum_exec_runtime;
@@ -81,7 +84,11 @@ struct sched_info {
 struct mm_struct {
 	unsigned long hiwater_rss;
 };
+struct thread_info {
+	u32 cpu;
+};
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
 	int exit_code;
@@ -100,6 +107,14 @@ struct task_struct {
 /* Before 5.14. */
 struct task_struct___old {
 	long state;
+};
+/* Before 5.16. */
+struct task_struct___cpu {
+	unsigned int cpu;
+};
+
+struct irqaction {
+	const char *name;
 };
 
 #pragma clang attribute pop

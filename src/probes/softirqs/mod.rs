@@ -1,0 +1,178 @@
+//! Deferred interrupt work: how much CPU time each kind takes.
+
+use super::{Context, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::hist::{self, Hist};
+use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
+use crate::model::metric::Pick;
+use crate::model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use crate::model::{Formula, MetricDef, Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "softirqs",
+    question: "How much CPU time does the kernel's deferred interrupt work take, and of which kind is it?",
+    attach: "softirq_entry, softirq_exit.",
+    output: "For each vector its CPU time, how often it ran and the longest run; with hist the distribution of the runs.",
+    caveats: "Hardware interrupts that come in between count too. One run of NET_RX serves up to a budget of packets, so the \
+              count is not one of packets. The time is not that of the task that it is charged to.",
+    overhead: "Two program runs per run of a vector.",
+    params: &[HIST],
+    filters: &[],
+    streams: false,
+    metrics: &[
+        MetricDef {
+            id: "softirqs.vector_time.seconds",
+            unit: Unit::Seconds,
+            dimension: Some("softirq"),
+            help: "CPU time of a vector of deferred interrupt work, summed over all CPUs.",
+            sources: &[Formula::probe(Pick::Column("vectors", "time"))],
+            caveat: "Interrupts that come in between count too.",
+            manual: "softirqs-bpfcc 10 1",
+        },
+        MetricDef {
+            id: "softirqs.vector_share.ratio",
+            unit: Unit::Ratio,
+            dimension: Some("softirq"),
+            help: "CPU time of a vector over the window's length: 1 is one CPU that does nothing else.",
+            sources: &[Formula::probe(Pick::Column("vectors", "share"))],
+            caveat: "Above 1 where several CPUs are at it.",
+            manual: "softirqs-bpfcc 10 1",
+        },
+        MetricDef {
+            id: "softirqs.runs.per_second",
+            unit: Unit::PerSecond,
+            dimension: Some("softirq"),
+            help: "Runs of a vector per second.",
+            sources: &[Formula::probe(Pick::Column("vectors", "rate"))],
+            caveat: "A run may serve many packets, timers or requests.",
+            manual: "watch -d cat /proc/softirqs",
+        },
+    ],
+    start,
+};
+
+/// Shared with `hardirqs`.
+pub(super) const HIST: ParamDef = ParamDef {
+    name: "hist",
+    kind: ParamKind::Flag,
+    default: "false",
+    help: "show the distribution of the durations too",
+};
+
+/// As in the program.
+const VECTORS: u32 = 16;
+
+struct SoftIrqs {
+    object: Object,
+    names: Vec<String>,
+    hist: bool,
+    since: f64,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/softirqs/softirqs.bpf.o"));
+    let mut object = context.kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
+    for event in ["softirq_entry", "softirq_exit"] {
+        object.attach(context.kernel, Hook::Tracepoint(event))?;
+    }
+    let names = names(&context.host.read("proc/softirqs").unwrap_or_default());
+    Ok(Box::new(SoftIrqs { object, names, hist: context.params.flag(HIST.name), since: context.host.now() }))
+}
+
+/// The vectors, in the order of their numbers: /proc/softirqs lists them so.
+fn names(softirqs: &str) -> Vec<String> {
+    let name = |line: &str| line.split_once(':').map(|(name, _)| name.trim().to_owned());
+    softirqs.lines().filter_map(name).collect()
+}
+
+impl Probe for SoftIrqs {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        let now = host.now();
+        let seconds = now - std::mem::replace(&mut self.since, now);
+        let mut vectors = Vec::new();
+        for number in 0..VECTORS {
+            let hist = self.object.take_hist("vectors", number)?;
+            let name = self.names.get(number as usize).cloned();
+            vectors.push((name.unwrap_or_else(|| format!("vector {number}")), hist));
+        }
+        Ok(Taken { outputs: outputs(vectors, seconds, self.hist), ..Taken::default() })
+    }
+}
+
+fn outputs(mut vectors: Vec<(String, Hist)>, seconds: f64, with_hist: bool) -> Vec<Output> {
+    vectors.retain(|(_, [count, ..])| *count > 0);
+    vectors.sort_by_key(|(_, [_, sum, ..])| std::cmp::Reverse(*sum));
+    let row = |(name, [count, sum, max, ..]): &(String, Hist)| {
+        let time = *sum as f64 * 1e-9;
+        Row {
+            instance: name.clone(),
+            cells: vec![
+                name.as_str().into(),
+                time.into(),
+                (time / seconds.max(1e-9)).into(),
+                (*count as f64).into(),
+                (*count as f64 / seconds.max(1e-9)).into(),
+                (*max as f64 * 1e-9).into(),
+            ],
+        }
+    };
+    let mut outputs = vec![Output::Table(ProbeTable {
+        id: "vectors".into(),
+        title: "Deferred interrupt work by vector".into(),
+        dimension: Some("softirq".into()),
+        columns: vec![
+            Column::text("name", "vector"),
+            Column::number("time", "CPU time", Unit::Seconds),
+            Column::number("share", "of one CPU", Unit::Ratio),
+            Column::number("count", "runs", Unit::Count),
+            Column::number("rate", "rate", Unit::PerSecond),
+            Column::number("max", "longest", Unit::Seconds),
+        ],
+        rows: vectors.iter().map(row).collect(),
+        ..ProbeTable::default()
+    })];
+    if with_hist {
+        outputs.push(Output::Histogram(Histogram {
+            id: "durations".into(),
+            title: "Duration of one run".into(),
+            unit: Unit::Seconds,
+            dimension: Some("softirq".into()),
+            rows: vectors.iter().map(|(name, hist)| hist::row(name, hist, 1e-9)).collect(),
+        }));
+    }
+    outputs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_are_named_in_the_order_of_the_kernels_own_list() {
+        let text = "                    CPU0       CPU1\n          HI:          1          0\n       TIMER:     131        8\n";
+        assert_eq!(names(text), ["HI", "TIMER"]);
+        assert!(names("").is_empty());
+    }
+
+    #[test]
+    fn vectors_that_never_ran_are_left_out_and_the_costliest_comes_first() {
+        let hist = |count: u64, sum: u64| {
+            let mut hist: Hist = [0; hist::WORDS];
+            hist[..4].copy_from_slice(&[count, sum, sum, count]);
+            hist
+        };
+        let vectors =
+            vec![("HI".to_owned(), hist(0, 0)), ("TIMER".into(), hist(4, 1_000)), ("RCU".into(), hist(2, 1_000_000))];
+        let found = outputs(vectors, 2.0, true);
+        let Output::Table(table) = &found[0] else { panic!("{found:?}") };
+        let names: Vec<&str> = table.rows.iter().map(|row| row.instance.as_str()).collect();
+        assert_eq!(names, ["RCU", "TIMER"]);
+        assert_eq!(table.rows[0].cells[1..5], [0.001.into(), 0.0005.into(), 2.0.into(), 1.0.into()]);
+        let Output::Histogram(histogram) = &found[1] else { panic!("{found:?}") };
+        assert_eq!(histogram.rows[1].count, 4);
+    }
+}
