@@ -6,9 +6,13 @@
 
 mod biolatency;
 mod block;
+mod cpudist;
 mod hardirqs;
+mod migrations;
 mod params;
 mod runqlat;
+mod runqlen;
+mod runqslower;
 mod softirqs;
 
 pub use params::{ParamDef, ParamKind, Params};
@@ -21,8 +25,17 @@ use crate::model::probe::Output;
 use crate::model::{MetricDef, Unavailable};
 
 /// All probes, sorted by id.
-pub static ALL: &[&ProbeDef] =
-    &[&biolatency::PROBE, &biolatency::BIOLATPCTS, &hardirqs::PROBE, &runqlat::PROBE, &softirqs::PROBE];
+pub static ALL: &[&ProbeDef] = &[
+    &biolatency::PROBE,
+    &biolatency::BIOLATPCTS,
+    &cpudist::PROBE,
+    &hardirqs::PROBE,
+    &migrations::PROBE,
+    &runqlat::PROBE,
+    &runqlen::PROBE,
+    &runqslower::PROBE,
+    &softirqs::PROBE,
+];
 
 /// A probe: the question, and how it is answered.
 #[derive(Debug)]

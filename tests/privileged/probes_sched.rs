@@ -1,5 +1,6 @@
 //! Probes of the scheduler and of interrupts, against what the kernel counts itself. Each check runs on the host and on
 //! every kernel of the matrix.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
@@ -9,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Load, Need, alone, has, rdiag, wait_until};
 
 /// One check as two tests: on this host, and on the kernels of the matrix.
 macro_rules! holds {
@@ -102,8 +103,11 @@ fn disturb() {
     assert!(Command::new("python3").args(["-c", script]).status().unwrap().success());
 }
 
+/// By line: the sum over the CPUs, and the rest of the line.
+type Counters = BTreeMap<String, (f64, String)>;
+
 /// Lines `NAME: count count … rest` of /proc/softirqs and /proc/interrupts: sum over the CPUs, and the rest.
-fn counters(path: &str) -> BTreeMap<String, (f64, String)> {
+fn counters(path: &str) -> Counters {
     let text = read_to_string(path).unwrap();
     let line = |line: &str| {
         let (name, rest) = line.split_once(':')?;
@@ -116,7 +120,7 @@ fn counters(path: &str) -> BTreeMap<String, (f64, String)> {
 }
 
 /// Runs a probe around a load; the kernel's counters at four moments: before, attached, at the end of the load, after.
-fn counted(path: &str, args: &[&str]) -> (Value, [BTreeMap<String, (f64, String)>; 4]) {
+fn counted(path: &str, args: &[&str]) -> (Value, [Counters; 4]) {
     let before = counters(path);
     let running = Running::start(args);
     let attached = counters(path);
@@ -177,6 +181,273 @@ holds!(
     hardirqs_counts_what_proc_counts,
     vm_hardirqs_counts_what_proc_counts,
     the_count_of_each_handler_is_that_of_proc_interrupts
+);
+
+/// A python program that ends with the test; it runs on one CPU, if told.
+fn python(cpu: Option<usize>, priority: Option<u32>, script: &str) -> Load {
+    let mut args = vec!["python3".to_owned(), "-c".to_owned(), script.to_owned()];
+    if let Some(priority) = priority {
+        args.splice(0..0, ["chrt".into(), "--fifo".into(), priority.to_string()]);
+    }
+    if let Some(cpu) = cpu {
+        args.splice(0..0, ["taskset".into(), "--cpu-list".into(), cpu.to_string()]);
+    }
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let load = Load::start(1, args[0], &args[1..]);
+    let ready = |pid: &u32| read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with("python3"));
+    assert!(wait_until(20, || load.pids().iter().all(ready)), "{args:?} did not start");
+    load
+}
+
+fn pid(load: &Load) -> String {
+    load.pids()[0].to_string()
+}
+
+const SPIN: &str = "while True: pass";
+
+/// Seconds on a CPU and seconds of waiting for one.
+fn schedstat(pid: &str) -> (f64, f64) {
+    let text = read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    let fields: Vec<f64> = text.split_whitespace().map(|field| field.parse::<f64>().unwrap() * 1e-9).collect();
+    (fields[0], fields[1])
+}
+
+fn assert_near(what: &str, found: f64, truth: f64, share: f64) {
+    let off = (found - truth).abs() / truth.abs().max(1e-9);
+    assert!(off <= share, "{what}: {found} is not {truth} (off by {:.1} %)", off * 100.0);
+    println!("{what}: {found:.4} against {truth:.4}");
+}
+
+/// Runs runqlat over some loads for four seconds, and compares each one's waits with the kernel's account of it.
+fn waits_agree(what: &str, loads: &[Load], more: &[&str]) {
+    let pids: Vec<String> = loads.iter().map(pid).collect();
+    let list = pids.join(",");
+    let running = Running::start(&[&["runqlat", "--duration", "4s", "--pid", &list], more].concat());
+    let before: Vec<f64> = pids.iter().map(|pid| schedstat(pid).1).collect();
+    let reading = running.reading();
+    let after: Vec<f64> = pids.iter().map(|pid| schedstat(pid).1).collect();
+    let rows = rows(output(&reading, "tasks"));
+    assert_eq!(rows.len(), pids.len(), "other tasks are not in it: {rows:?}");
+    for ((pid, before), after) in pids.iter().zip(&before).zip(&after) {
+        let row = rows.iter().find(|row| row["pid"] == pid.as_str()).unwrap_or_else(|| panic!("{pid} is missing"));
+        let (found, truth) = (number(row, "wait"), after - before);
+        // A task that hardly waited is compared in absolute terms: the readings do not fall on one instant.
+        assert!((found - truth).abs() <= (truth * 0.05).max(0.01), "{what}: {found} s, schedstat says {truth} s");
+        println!("{what}: {found:.4} s, schedstat {truth:.4} s");
+    }
+    let dist = &output(&reading, "wait")["rows"][0];
+    let sum: f64 = rows.iter().map(|row| number(row, "wait")).sum();
+    assert_near("the distribution's sum", dist["sum"].as_f64().unwrap(), sum, 0.001);
+}
+
+fn last_cpu() -> usize {
+    std::thread::available_parallelism().unwrap().get() - 1
+}
+
+fn waits_of_pinned_spinners_agree() {
+    let loads: Vec<Load> = (0..3).map(|_| python(Some(last_cpu()), None, SPIN)).collect();
+    waits_agree("pinned", &loads, &[]);
+}
+holds!(
+    runqlat_agrees_with_schedstat_for_tasks_that_share_a_cpu,
+    vm_runqlat_agrees_with_schedstat_for_tasks_that_share_a_cpu,
+    waits_of_pinned_spinners_agree
+);
+
+fn waits_of_migrating_spinners_agree() {
+    let loads: Vec<Load> = (0..2 * last_cpu() + 3).map(|_| python(None, None, SPIN)).collect();
+    waits_agree("migrating", &loads, &[]);
+}
+holds!(
+    runqlat_agrees_with_schedstat_for_tasks_that_move_between_cpus,
+    vm_runqlat_agrees_with_schedstat_for_tasks_that_move_between_cpus,
+    waits_of_migrating_spinners_agree
+);
+
+/// Runs 60 ms at a time, three times a second.
+const BURSTS: &str = "import time\nwhile True:\n    end = time.monotonic() + 0.06\n    while time.monotonic() < end: pass\n    time.sleep(0.27)";
+
+fn waits_behind_and_of_real_time_tasks_agree() {
+    let cpu = Some(last_cpu());
+    let loads = [python(cpu, Some(10), BURSTS), python(cpu, Some(10), BURSTS), python(cpu, None, SPIN)];
+    waits_agree("real time", &loads, &[]);
+}
+holds!(
+    runqlat_agrees_with_schedstat_for_real_time_tasks_and_those_they_hold_up,
+    vm_runqlat_agrees_with_schedstat_for_real_time_tasks_and_those_they_hold_up,
+    waits_behind_and_of_real_time_tasks_agree
+);
+
+fn waits_by_stamps_agree() {
+    let pinned: Vec<Load> = (0..2).map(|_| python(Some(last_cpu()), None, SPIN)).collect();
+    waits_agree("stamps, pinned", &pinned, &["--param", "stamps=true"]);
+    let free: Vec<Load> = (0..last_cpu() + 2).map(|_| python(None, None, SPIN)).collect();
+    waits_agree("stamps, migrating", &free, &["--param", "stamps=true"]);
+}
+holds!(
+    runqlat_without_the_kernels_account_agrees_with_it,
+    vm_runqlat_without_the_kernels_account_agrees_with_it,
+    waits_by_stamps_agree
+);
+
+fn the_way_of_measuring_is_told() {
+    for probe in ["runqlat", "runqslower"] {
+        let reading =
+            Running::start(&[probe, "--duration", "500ms", "--param", "stamps=true"]).readings().pop().unwrap();
+        let events: Vec<&str> =
+            reading["attached"].as_array().unwrap().iter().map(|a| a["event"].as_str().unwrap()).collect();
+        assert_eq!(events, ["sched_wakeup", "sched_wakeup_new", "sched_switch"]);
+        assert!(reading["notes"][0].as_str().unwrap().contains("time stamps"), "{:#}", reading["notes"]);
+        let reading = Running::start(&[probe, "--duration", "500ms"]).readings().pop().unwrap();
+        assert_eq!(reading["attached"].as_array().unwrap().len(), 1);
+        assert!(reading["notes"].is_null(), "{:#}", reading["notes"]);
+    }
+}
+holds!(runqlat_tells_how_it_measures, vm_runqlat_tells_how_it_measures, the_way_of_measuring_is_told);
+
+/// Runs nearly always, but leaves the CPU's other tasks enough for the kernel not to hold real-time tasks back.
+const STEADY: &str = "import time\nwhile True:\n    end = time.monotonic() + 0.1\n    while time.monotonic() < end: pass\n    time.sleep(0.01)";
+
+fn each_wait_behind_a_real_time_task_is_told() {
+    for stamps in ["stamps=false", "stamps=true"] {
+        let cpu = Some(last_cpu());
+        let (bursts, victim) = (python(cpu, Some(10), BURSTS), python(cpu, Some(1), STEADY));
+        let victim_pid = pid(&victim);
+        let running = Running::start(&[
+            "runqslower",
+            "--duration",
+            "4s",
+            "--threshold",
+            "30ms",
+            "--pid",
+            &victim_pid,
+            "--param",
+            stamps,
+        ]);
+        let readings = running.readings();
+        let waits: Vec<_> = readings.iter().flat_map(|reading| rows(output(reading, "waits"))).collect();
+        // A burst every 330 ms.
+        assert!((10..=14).contains(&waits.len()), "{waits:#?}");
+        for wait in &waits {
+            assert_eq!((&wait["pid"], &wait["tid"]), (&Value::from(&*victim_pid), &Value::from(&*victim_pid)));
+            assert_eq!(wait["cpu"].as_str(), Some(&*last_cpu().to_string()));
+            assert!(number(wait, "wait") >= 0.03, "{wait:?}");
+        }
+        let mut lengths: Vec<f64> = waits.iter().map(|wait| number(wait, "wait")).collect();
+        lengths.sort_by(f64::total_cmp);
+        assert_near("the median wait", lengths[lengths.len() / 2], 0.06, 0.05);
+        let bursts = pid(&bursts);
+        assert!(waits.iter().all(|wait| wait["prev_tid"] == bursts.as_str()), "{waits:#?}");
+        assert!(waits.windows(2).all(|pair| number(&pair[0], "time") < number(&pair[1], "time")), "{waits:#?}");
+    }
+}
+holds!(
+    runqslower_tells_each_wait_behind_a_real_time_task,
+    vm_runqslower_tells_each_wait_behind_a_real_time_task,
+    each_wait_behind_a_real_time_task_is_told
+);
+
+fn the_queue_of_pinned_spinners_is_their_number_less_one() {
+    let cpu = last_cpu().to_string();
+    let _load = Load::start(20, "taskset", &["--cpu-list", &cpu, "sh", "-c", "while :; do :; done"]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let reading = Running::start(&["runqlen", "--duration", "4s", "--param", "per_cpu=true"]).reading();
+    let cpus = rows(output(&reading, "cpus"));
+    let busy = cpus.iter().find(|row| row["cpu"] == cpu.as_str()).unwrap();
+    // 19 wait and one runs; other tasks of the machine come and go.
+    assert!(number(busy, "queued") > 0.98 && number(busy, "max") >= 19.0, "{busy:?}");
+    assert!((18.5..22.0).contains(&number(busy, "mean")), "{busy:?}");
+    let dist = output(&reading, "length_by_cpu")["rows"].as_array().unwrap();
+    let own = dist.iter().find(|row| row["instance"] == cpu.as_str()).unwrap();
+    assert_eq!(own["count"].as_f64().unwrap(), number(busy, "samples"));
+    let host = &rows(output(&reading, "host"))[0];
+    let samples: f64 = cpus.iter().map(|row| number(row, "samples")).sum();
+    assert_eq!(number(host, "samples"), samples);
+    let queued: f64 = cpus.iter().map(|row| number(row, "queued") * number(row, "samples")).sum();
+    assert_near("the host's share", number(host, "queued"), queued / samples, 1e-6);
+}
+holds!(
+    runqlen_shows_the_spinners_that_wait,
+    vm_runqlen_shows_the_spinners_that_wait,
+    the_queue_of_pinned_spinners_is_their_number_less_one
+);
+
+fn stays_on_the_cpu_add_up_to_the_cpu_time() {
+    let loads = [python(Some(last_cpu()), None, SPIN), python(Some(last_cpu()), None, BURSTS)];
+    let pids: Vec<String> = loads.iter().map(pid).collect();
+    let running = Running::start(&["cpudist", "--duration", "4s", "--param", "by_task=true", "--pid", &pids.join(",")]);
+    let before: Vec<f64> = pids.iter().map(|pid| schedstat(pid).0).collect();
+    let reading = running.reading();
+    let after: Vec<f64> = pids.iter().map(|pid| schedstat(pid).0).collect();
+    let tasks = rows(output(&reading, "tasks"));
+    assert_eq!(tasks.len(), 2, "other tasks are not in it: {tasks:?}");
+    for ((pid, before), after) in pids.iter().zip(before).zip(after) {
+        let task = tasks.iter().find(|task| task["pid"] == pid.as_str()).unwrap();
+        assert_near("time on the CPU", number(task, "time"), after - before, 0.05);
+    }
+    let dist = &output(&reading, "on_cpu")["rows"][0];
+    assert_eq!(dist["count"].as_f64().unwrap(), tasks.iter().map(|task| number(task, "count")).sum::<f64>());
+}
+holds!(
+    cpudist_adds_up_to_the_cpu_time_of_each_task,
+    vm_cpudist_adds_up_to_the_cpu_time_of_each_task,
+    stays_on_the_cpu_add_up_to_the_cpu_time
+);
+
+fn times_off_the_cpu_tell_sleep_from_preemption() {
+    let cpu = Some(last_cpu());
+    let (bursts, victim) = (python(cpu, Some(10), BURSTS), python(cpu, Some(1), STEADY));
+    let off = |pid: &str| {
+        let reading = Running::start(&["cpudist", "--duration", "4s", "--param", "off=true", "--pid", pid]).reading();
+        let rows = output(&reading, "off_cpu")["rows"].as_array().unwrap().clone();
+        let mean = |way: &str| {
+            let row = rows.iter().find(|row| row["instance"] == way).unwrap();
+            (
+                row["count"].as_u64().unwrap(),
+                row["sum"].as_f64().unwrap() / row["count"].as_f64().unwrap().max(1.0),
+                row["max"].as_f64().unwrap(),
+            )
+        };
+        (mean("slept"), mean("preempted"))
+    };
+    let ((slept, mean, _), (_, _, preempted)) = off(&pid(&bursts));
+    assert!((9..=13).contains(&slept), "{slept} sleeps");
+    assert_near("sleep", mean, 0.27, 0.05);
+    assert!(preempted < 0.05, "{preempted} s");
+    let ((slept, _, _), (preempted, _, longest)) = off(&pid(&victim));
+    assert!(slept >= 20 && preempted >= 6, "{slept} sleeps, {preempted} preemptions");
+    assert_near("the longest preemption, by a burst of 60 ms", longest, 0.06, 0.1);
+}
+holds!(
+    cpudist_off_tells_a_sleep_from_a_preemption,
+    vm_cpudist_off_tells_a_sleep_from_a_preemption,
+    times_off_the_cpu_tell_sleep_from_preemption
+);
+
+fn each_move_is_counted_between_its_cpus() {
+    const MOVES: &str =
+        "import os, time\ntime.sleep(3)\nfor at in range(200): os.sched_setaffinity(0, {1 - at % 2})\ntime.sleep(60)";
+    if last_cpu() == 0 {
+        println!("SKIPPED: a single CPU");
+        return;
+    }
+    let mover = python(Some(0), None, MOVES);
+    let reading = Running::start(&["migrations", "--duration", "6s", "--pid", &pid(&mover)]).reading();
+    let tasks = rows(output(&reading, "tasks"));
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
+    assert_eq!((&tasks[0]["pid"], number(&tasks[0], "count")), (&Value::from(pid(&mover)), 200.0));
+    assert_near("moves per second", number(&tasks[0], "rate"), 200.0 / reading["seconds"].as_f64().unwrap(), 0.02);
+    let pairs = rows(output(&reading, "pairs"));
+    let moves: Vec<(&str, &str, f64)> = pairs
+        .iter()
+        .map(|row| (row["from"].as_str().unwrap(), row["to"].as_str().unwrap(), number(row, "count")))
+        .collect();
+    assert_eq!(moves, [("0", "1", 100.0), ("1", "0", 100.0)]);
+}
+holds!(
+    migrations_counts_each_move_between_its_cpus,
+    vm_migrations_counts_each_move_between_its_cpus,
+    each_move_is_counted_between_its_cpus
 );
 
 #[test]

@@ -14,13 +14,18 @@ fn absent(name: &str) -> Unavailable {
 impl Object {
     /// The sum over all CPUs of a per-CPU array's entry that holds a `struct hist`, which is set back to 0.
     pub fn take_hist(&mut self, name: &str, index: u32) -> Result<Hist, Unavailable> {
+        Ok(hist::sum(&self.take_hists(name, index)?))
+    }
+
+    /// The same, one for each CPU that the machine may have, in order.
+    pub fn take_hists(&mut self, name: &str, index: u32) -> Result<Vec<Hist>, Unavailable> {
         let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
         let mut array: PerCpuArray<&mut MapData, Hist> = map.try_into().map_err(|e| error::of_map(name, &e))?;
         let copies = array.get(&index, 0).map_err(|e| error::of_map(name, &e))?;
         let zeros =
             PerCpuValues::try_from(vec![[0; hist::WORDS]; copies.len()]).map_err(|e| error::of_map(name, &e))?;
         array.set(index, zeros, 0).map_err(|e| error::of_map(name, &e))?;
-        Ok(hist::sum(copies.iter()))
+        Ok(copies.iter().copied().collect())
     }
 
     /// The sums over all CPUs of a per-CPU array's entries that are one word each, which are set back to 0.

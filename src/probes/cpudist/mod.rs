@@ -1,0 +1,182 @@
+//! How long tasks stay on a CPU at a time, or off it.
+
+use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::hist;
+use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use crate::model::metric::Pick;
+use crate::model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use crate::model::{Formula, MetricDef, Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "cpudist",
+    question: "How long do tasks stay on a CPU at a time before they give it up or lose it, or off it before they are back?",
+    attach: "sched_switch.",
+    output: "The distribution of the stays on a CPU; with off that of the times off it, apart for tasks that went by \
+             themselves and tasks that were preempted; with by_task both by task too.",
+    caveats: "A stay counts when it ends: a task that runs or sleeps through the whole window is not in it. Time off the CPU \
+              holds the wait for a CPU after the wake-up. Interrupts count as the stay of the task they interrupt.",
+    overhead: "One program run per context switch.",
+    params: &[
+        ParamDef { name: "off", kind: ParamKind::Flag, default: "false", help: "time off the CPU instead of on it" },
+        ParamDef { name: "by_task", kind: ParamKind::Flag, default: "false", help: "show each task too" },
+        ParamDef {
+            name: "top",
+            kind: ParamKind::Count { min: 1, max: 1000 },
+            default: "20",
+            help: "how many tasks to show",
+        },
+    ],
+    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
+    streams: false,
+    metrics: &[
+        MetricDef {
+            id: "cpudist.stay.mean",
+            unit: Unit::Seconds,
+            dimension: None,
+            help: "Mean time that a task stays on a CPU at a time.",
+            sources: &[Formula::probe(Pick::Mean("on_cpu"))],
+            caveat: "Short stays mean many context switches, not that tasks wait.",
+            manual: "cpudist-bpfcc 10 1",
+        },
+        MetricDef {
+            id: "cpudist.switches.count",
+            unit: Unit::Count,
+            dimension: None,
+            help: "Stays on a CPU that ended in the window.",
+            sources: &[Formula::probe(Pick::Count("on_cpu"))],
+            caveat: "Without those of the idle task.",
+            manual: "vmstat 10 2 (column cs)",
+        },
+    ],
+    start,
+};
+
+/// Tasks with a distribution of their own, when asked for; each takes 4 KiB.
+const TASKS: u32 = 1024;
+/// Tasks whose switch-out is remembered.
+const AWAY: u32 = 16_384;
+
+struct CpuDist {
+    object: Object,
+    off: bool,
+    by_task: bool,
+    top: usize,
+}
+
+/// `struct task_dist` of the program: the distribution, start time, process, name.
+type TaskDist = [u64; hist::WORDS + 4];
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/cpudist/cpudist.bpf.o"));
+    let (off, by_task) = (context.params.flag("off"), context.params.flag("by_task"));
+    let mut globals = context.filter.globals(context.host)?;
+    globals.extend([Global::u32("off_cpu", u32::from(off)), Global::u32("by_task", u32::from(by_task))]);
+    let entries = [("tasks", if by_task { TASKS } else { 1 }), ("away", if off { AWAY } else { 1 })];
+    let mut object = context.kernel.load(bytes, globals, &entries)?;
+    object.attach(context.kernel, Hook::Tracepoint("sched_switch"))?;
+    Ok(Box::new(CpuDist { object, off, by_task, top: context.params.count("top") as usize }))
+}
+
+impl Probe for CpuDist {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
+        let first = self.object.take_hist("all", 0)?;
+        let mut rows = if self.off {
+            vec![hist::row("slept", &self.object.take_hist("all", 1)?, 1e-9), hist::row("preempted", &first, 1e-9)]
+        } else {
+            vec![hist::row("", &first, 1e-9)]
+        };
+        rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+        let what = if self.off { "Time off the CPU" } else { "Time on a CPU" };
+        let mut outputs = vec![Output::Histogram(Histogram {
+            id: if self.off { "off_cpu" } else { "on_cpu" }.into(),
+            title: what.into(),
+            unit: Unit::Seconds,
+            dimension: self.off.then(|| "way".into()),
+            rows,
+        })];
+        let mut lost = Vec::new();
+        if self.by_task {
+            outputs.extend(of_tasks(self.object.take_hash::<u32, TaskDist>("tasks")?, what, self.top));
+            let counts = self.object.take_counts("lost")?;
+            lost.push(("no room for more tasks, in the figures by task", counts.iter().sum()));
+        }
+        Ok(Taken { outputs, lost, notes: Vec::new() })
+    }
+}
+
+/// The tasks with the longest sums: a table, and their distributions.
+fn of_tasks(mut tasks: Vec<(u32, TaskDist)>, what: &str, top: usize) -> Vec<Output> {
+    tasks.sort_by_key(|(_, [_, sum, ..])| std::cmp::Reverse(*sum));
+    let mut table = ProbeTable {
+        id: "tasks".into(),
+        title: format!("{what} by task"),
+        dimension: Some("task".into()),
+        columns: vec![
+            Column::text("name", "task"),
+            Column::text("pid", "pid"),
+            Column::text("tid", "tid"),
+            Column::number("time", "time", Unit::Seconds),
+            Column::number("count", "times", Unit::Count),
+            Column::number("mean", "mean", Unit::Seconds),
+            Column::number("max", "longest", Unit::Seconds),
+        ],
+        ..ProbeTable::default()
+    };
+    let mut histogram = Histogram {
+        id: "by_task".into(),
+        title: what.to_owned(),
+        unit: Unit::Seconds,
+        dimension: Some("task_name".into()),
+        rows: Vec::new(),
+    };
+    for (at, (tid, dist)) in tasks.iter().enumerate() {
+        let Some((own, [born, tgid, comm @ ..])) = dist.split_first_chunk::<{ hist::WORDS }>() else { continue };
+        let row = hist::row("", own, 1e-9);
+        if at >= top {
+            table.others += 1;
+            *table.others_sum.entry("time".into()).or_default() += row.sum;
+            *table.others_sum.entry("count".into()).or_default() += row.count as f64;
+            continue;
+        }
+        let name = words::text_of_words(comm);
+        table.rows.push(Row {
+            instance: format!("{tid}:{born}"),
+            cells: vec![
+                name.as_str().into(),
+                tgid.to_string().into(),
+                tid.to_string().into(),
+                row.sum.into(),
+                (row.count as f64).into(),
+                row.mean().unwrap_or(0.0).into(),
+                row.max.into(),
+            ],
+        });
+        histogram.rows.push(hist::row(&format!("{name} {tid}"), own, 1e-9));
+    }
+    vec![Output::Table(table), Output::Histogram(histogram)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tasks_with_the_longest_sums_are_shown_with_their_distributions() {
+        let task = |tid: u32, count: u64, sum: u64| {
+            let mut dist: TaskDist = [0; hist::WORDS + 4];
+            dist[..4].copy_from_slice(&[count, sum, sum, count]);
+            dist[hist::WORDS..].copy_from_slice(&[9, 1, u64::from_ne_bytes(*b"a task\0\0"), 0]);
+            (tid, dist)
+        };
+        let found = of_tasks(vec![task(5, 4, 1_000), task(6, 2, 8_000), task(7, 1, 2_000)], "Time on a CPU", 1);
+        let [Output::Table(table), Output::Histogram(histogram)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((table.rows[0].instance.as_str(), &table.rows[0].cells[5]), ("6:9", &4e-6.into()));
+        assert_eq!((table.others, table.others_sum["count"]), (2, 5.0));
+        assert_eq!((histogram.rows.len(), histogram.rows[0].instance.as_str()), (1, "a task 6"));
+    }
+}

@@ -1,0 +1,200 @@
+//! How many tasks wait for each CPU.
+
+use super::{Context, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::hist::{self, Hist};
+use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
+use crate::model::metric::Pick;
+use crate::model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
+use crate::model::{Formula, MetricDef, Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "runqlen",
+    question: "How many tasks wait for each CPU, and for what share of the time does any?",
+    attach: "A clock on each CPU.",
+    output: "The distribution of the number of waiting tasks over all samples, and for each CPU the mean, the longest queue \
+             and the share of the samples at which somebody waited.",
+    caveats: "Samples, not events: a queue that builds up and drains between two of them is not seen. The clock wakes idle \
+              CPUs. Tasks of all scheduling classes count, those that a CPU quota holds back do not.",
+    overhead: "One program run per sample and CPU.",
+    params: &[
+        ParamDef {
+            name: "hz",
+            kind: ParamKind::Count { min: 1, max: 1000 },
+            default: "99",
+            help: "samples per second and CPU",
+        },
+        ParamDef {
+            name: "per_cpu",
+            kind: ParamKind::Flag,
+            default: "false",
+            help: "show the distribution of each CPU too",
+        },
+    ],
+    filters: &[],
+    streams: false,
+    metrics: &[
+        MetricDef {
+            id: "runqlen.queued.ratio",
+            unit: Unit::Ratio,
+            dimension: None,
+            help: "Share of the samples, over all CPUs, at which at least one task waited for the CPU.",
+            sources: &[Formula::probe(Pick::Column("host", "queued"))],
+            caveat: "Samples, not events: short queues between them are not seen.",
+            manual: "runqlen-bpfcc 10 1",
+        },
+        MetricDef {
+            id: "runqlen.length.mean",
+            unit: Unit::Count,
+            dimension: None,
+            help: "Mean number of tasks that waited for a CPU, over all CPUs and samples.",
+            sources: &[Formula::probe(Pick::Column("host", "mean"))],
+            caveat: "For one CPU; times the number of CPUs it is the number of tasks that wait on the host.",
+            manual: "runqlen-bpfcc 10 1",
+        },
+        MetricDef {
+            id: "runqlen.cpu_queued.ratio",
+            unit: Unit::Ratio,
+            dimension: Some("cpu"),
+            help: "Share of the samples of a CPU at which at least one task waited for it.",
+            sources: &[Formula::probe(Pick::Column("cpus", "queued"))],
+            caveat: "Samples, not events: short queues between them are not seen.",
+            manual: "runqlen-bpfcc -C 10 1",
+        },
+    ],
+    start,
+};
+
+struct RunqLen {
+    object: Object,
+    per_cpu: bool,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/runqlen/runqlen.bpf.o"));
+    let mut object = context.kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
+    object.attach(context.kernel, Hook::Clock { program: "sample", hz: context.params.count("hz") }).map_err(
+        |gap| {
+            let lacks = gap.why.contains("lacks a field");
+            if lacks { gap.with_remedy("use a kernel built with CONFIG_FAIR_GROUP_SCHED") } else { gap }
+        },
+    )?;
+    Ok(Box::new(RunqLen { object, per_cpu: context.params.flag("per_cpu") }))
+}
+
+impl Probe for RunqLen {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
+        let cpus = self.object.take_hists("lengths", 0)?;
+        Ok(Taken { outputs: outputs(&cpus, self.per_cpu), ..Taken::default() })
+    }
+}
+
+/// Samples, share of those with a queue, mean and longest queue.
+fn cells([count, sum, max, empty, ..]: &Hist) -> Vec<Cell> {
+    let samples = (*count).max(1) as f64;
+    vec![
+        (*count as f64).into(),
+        (count.saturating_sub(*empty) as f64 / samples).into(),
+        (*sum as f64 / samples).into(),
+        (*max as f64).into(),
+    ]
+}
+
+/// One distribution for each CPU; those without a sample were offline.
+fn outputs(cpus: &[Hist], per_cpu: bool) -> Vec<Output> {
+    let all = hist::sum(cpus);
+    let [samples, ..] = all;
+    let online: Vec<(String, &Hist)> = cpus
+        .iter()
+        .enumerate()
+        .filter(|(_, [count, ..])| *count > 0)
+        .map(|(cpu, hist)| (cpu.to_string(), hist))
+        .collect();
+    let columns = || {
+        vec![
+            Column::number("samples", "samples", Unit::Count),
+            Column::number("queued", "time with a queue", Unit::Ratio),
+            Column::number("mean", "mean length", Unit::Count),
+            Column::number("max", "longest", Unit::Count),
+        ]
+    };
+    let histogram = |id: &str, title: &str, dimension: Option<&str>, rows| {
+        Output::Histogram(Histogram {
+            id: id.into(),
+            title: title.into(),
+            unit: Unit::Count,
+            dimension: dimension.map(str::to_owned),
+            rows,
+        })
+    };
+    let mut outputs = vec![histogram("length", "Tasks that wait for a CPU", None, vec![hist::row("", &all, 1.0)])];
+    if per_cpu {
+        let rows = online.iter().map(|(cpu, own)| hist::row(cpu, own, 1.0)).collect();
+        outputs.push(histogram("length_by_cpu", "Tasks that wait for one CPU", Some("cpu"), rows));
+    }
+    let whole = Row { instance: String::new(), cells: cells(&all) };
+    outputs.push(Output::Table(ProbeTable {
+        id: "host".into(),
+        title: "Queues of all CPUs".into(),
+        columns: columns(),
+        rows: if samples > 0 { vec![whole] } else { Vec::new() },
+        ..ProbeTable::default()
+    }));
+    let row = |(cpu, own): &(String, &Hist)| Row {
+        instance: cpu.clone(),
+        cells: std::iter::once(cpu.as_str().into()).chain(cells(own)).collect(),
+    };
+    outputs.push(Output::Table(ProbeTable {
+        id: "cpus".into(),
+        title: "Queue of each CPU".into(),
+        dimension: Some("cpu".into()),
+        columns: std::iter::once(Column::text("cpu", "CPU")).chain(columns()).collect(),
+        rows: online.iter().map(row).collect(),
+        ..ProbeTable::default()
+    }));
+    outputs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hist(lengths: &[usize]) -> Hist {
+        let mut hist: Hist = [0; hist::WORDS];
+        for length in lengths {
+            hist[0] += 1;
+            hist[1] += *length as u64;
+            hist[2] = hist[2].max(*length as u64);
+            hist[3 + length] += 1;
+        }
+        hist
+    }
+
+    #[test]
+    fn the_share_of_time_with_a_queue_is_that_of_the_samples_that_are_not_zero() {
+        let found = outputs(&[hist(&[0, 0, 0, 2]), hist(&[]), hist(&[1, 3, 0, 0])], true);
+        let table = |id: &str| {
+            found
+                .iter()
+                .find_map(|output| match output {
+                    Output::Table(table) if table.id == id => Some(table.rows.clone()),
+                    _ => None,
+                })
+                .unwrap()
+        };
+        assert_eq!(table("host")[0].cells, [8.0.into(), 0.375.into(), 0.75.into(), 3.0.into()]);
+        let cpus = table("cpus");
+        assert_eq!((cpus.len(), cpus[1].instance.as_str()), (2, "2"), "a CPU that is offline gave no sample");
+        assert_eq!(cpus[1].cells[2], 0.5.into());
+    }
+
+    #[test]
+    fn without_samples_there_is_no_figure() {
+        let found = outputs(&[hist(&[])], false);
+        assert!(found.iter().all(|output| !matches!(output, Output::Table(table) if !table.rows.is_empty())));
+    }
+}

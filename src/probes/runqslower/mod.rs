@@ -1,0 +1,204 @@
+//! Long waits for a CPU, one by one, and behind whom.
+
+use super::runqlat::wait;
+use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
+use crate::model::metric::Pick;
+use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
+use crate::model::{Formula, MetricDef, Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "runqslower",
+    question: "Which task waited too long for a CPU, and who had the CPU before it?",
+    attach: "sched_switch; sched_wakeup and sched_wakeup_new too where the kernel keeps no account of waits.",
+    output: "Each wait of at least the threshold: when it ended, who waited, how long, on which CPU, and the task that gave \
+             the CPU up to it.",
+    caveats: "A wait is told when it ends. The task named last is the one that ran just before; others may have run there in \
+              the time. Waits of tasks that a CPU quota holds back count too. rdiag's own waits are left out.",
+    overhead: "One program run per context switch, without a hook at wake-ups.",
+    params: &[
+        ParamDef {
+            name: "threshold",
+            kind: ParamKind::Duration,
+            default: "10ms",
+            help: "tell waits of at least this length",
+        },
+        wait::STAMPED,
+    ],
+    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
+    streams: true,
+    metrics: &[
+        MetricDef {
+            id: "runqslower.waits.count",
+            unit: Unit::Count,
+            dimension: None,
+            help: "Waits for a CPU of at least the threshold (10 ms unless set otherwise).",
+            sources: &[Formula::probe(Pick::Rows("waits"))],
+            caveat: "Waits that did not end in the window are not in it.",
+            manual: "perf sched record sleep 10; perf sched timehist",
+        },
+        MetricDef {
+            id: "runqslower.wait.seconds",
+            unit: Unit::Seconds,
+            dimension: None,
+            help: "Sum of the waits for a CPU of at least the threshold (10 ms unless set otherwise).",
+            sources: &[Formula::probe(Pick::ColumnSum("waits", "wait"))],
+            caveat: "Waits that did not end in the window are not in it.",
+            manual: "perf sched record sleep 10; perf sched timehist",
+        },
+    ],
+    start,
+};
+
+/// Rows that are kept for a reading; later ones are counted and summed up.
+const ROWS: usize = 10_000;
+
+struct RunqSlower {
+    object: Object,
+    note: Option<String>,
+    began: f64,
+    waits: Waits,
+}
+
+/// Waits since the last reading.
+#[derive(Debug, Default)]
+struct Waits {
+    rows: Vec<Row>,
+    others: u64,
+    others_seconds: f64,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/runqslower/runqslower.bpf.o"));
+    let threshold = Global::u64("threshold", context.params.nanoseconds("threshold"));
+    let (object, note) = wait::attach(context, bytes, &[threshold])?;
+    Ok(Box::new(RunqSlower { object, note, began: context.host.now(), waits: Waits::default() }))
+}
+
+impl Probe for RunqSlower {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
+        let Self { object, waits, began, .. } = self;
+        // At most what the buffer holds: what comes meanwhile waits for the next call.
+        object.drain("events", ROWS, |record| waits.add(record, *began)).map(drop)
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        self.poll(host)?;
+        let lost = self.object.take_counts("lost")?;
+        let table = std::mem::take(&mut self.waits).table();
+        Ok(Taken {
+            outputs: vec![Output::Events(table)],
+            lost: vec![("the buffer was full", lost.iter().sum())],
+            notes: self.note.iter().cloned().collect(),
+        })
+    }
+}
+
+impl Waits {
+    /// Adds a `struct slow` of the program.
+    fn add(&mut self, record: &[u8], began: f64) {
+        let word = |at: usize| words::word(record, at * 8);
+        let [at, wait, cpu, task, prev] = [0, 1, 2, 3, 4].map(word);
+        let wait = wait as f64 * 1e-9;
+        if self.rows.len() >= ROWS {
+            self.others += 1;
+            self.others_seconds += wait;
+            return;
+        }
+        // Two 32-bit numbers in a word: thread, process.
+        let ids = |pair: u64| {
+            let [a, b, c, d, e, f, g, h] = pair.to_ne_bytes();
+            [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+        };
+        let ([tid, tgid], [prev_tid, _]) = (ids(task), ids(prev));
+        self.rows.push(Row {
+            instance: String::new(),
+            cells: vec![
+                (at as f64 * 1e-9 - began).max(0.0).into(),
+                wait.into(),
+                words::text_of_words(&[word(5), word(6)]).into(),
+                tgid.to_string().into(),
+                tid.to_string().into(),
+                cpu.to_string().into(),
+                words::text_of_words(&[word(7), word(8)]).into(),
+                prev_tid.to_string().into(),
+            ],
+        });
+    }
+
+    fn table(self) -> ProbeTable {
+        let mut table = ProbeTable {
+            id: "waits".into(),
+            title: "Long waits for a CPU".into(),
+            dimension: None,
+            columns: vec![
+                Column::number("time", "time", Unit::Seconds),
+                Column::number("wait", "waited", Unit::Seconds),
+                Column::text("name", "task"),
+                Column::text("pid", "pid"),
+                Column::text("tid", "tid"),
+                Column::text("cpu", "CPU"),
+                Column::text("prev", "ran before"),
+                Column::text("prev_tid", "tid"),
+            ],
+            rows: self.rows,
+            others: self.others,
+            ..ProbeTable::default()
+        };
+        // Every CPU hands on its own events, so they come in order only nearly.
+        let time = |row: &Row| match row.cells.first() {
+            Some(Cell::Number(time)) => *time,
+            _ => 0.0,
+        };
+        table.rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        if self.others > 0 {
+            table.others_sum.insert("wait".into(), self.others_seconds);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(at: u64, wait: u64) -> Vec<u8> {
+        let mut record = Vec::new();
+        for word in [at, wait, 3] {
+            record.extend_from_slice(&word.to_ne_bytes());
+        }
+        for id in [21_u32, 20, 31, 30] {
+            record.extend_from_slice(&id.to_ne_bytes());
+        }
+        record.extend_from_slice(b"waiter\0\0\0\0\0\0\0\0\0\0");
+        record.extend_from_slice(b"hog\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        record
+    }
+
+    #[test]
+    fn a_record_tells_who_waited_how_long_where_and_who_had_the_cpu() {
+        let mut waits = Waits::default();
+        waits.add(&record(12_500_000_000, 20_000_000), 10.0);
+        waits.add(&record(12_400_000_000, 30_000_000), 10.0);
+        let table = waits.table();
+        assert_eq!(table.rows[0].cells[0..2], [2.4.into(), 0.03.into()], "in order of time");
+        let texts = ["waiter", "20", "21", "3", "hog", "31"].map(Into::into);
+        assert_eq!(table.rows[1].cells[2..], texts);
+    }
+
+    #[test]
+    fn beyond_the_most_rows_waits_are_counted_and_summed_up_and_a_short_record_is_no_panic() {
+        let mut waits = Waits::default();
+        for _ in 0..ROWS + 2 {
+            waits.add(&record(1, 2_000_000_000), 0.0);
+        }
+        let table = waits.table();
+        assert_eq!((table.rows.len(), table.others, table.others_sum["wait"]), (ROWS, 2, 4.0));
+        Waits::default().add(&[1, 2, 3], 0.0);
+    }
+}
