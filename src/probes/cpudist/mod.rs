@@ -175,7 +175,7 @@ mod tests {
         };
         let found = of_tasks(vec![task(5, 4, 1_000), task(6, 2, 8_000), task(7, 1, 2_000)], "Time on a CPU", 1);
         let [Output::Table(table), Output::Histogram(histogram)] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((table.rows[0].instance.as_str(), &table.rows[0].cells[5]), ("6:9", &4e-6.into()));
+        assert_eq!((table.rows[0].instance.as_str(), &table.rows[0].cells[4]), ("6:9", &2.0.into()));
         assert_eq!((table.others, table.others_sum["count"]), (2, 5.0));
         assert_eq!((histogram.rows.len(), histogram.rows[0].instance.as_str()), (1, "a task 6"));
     }

@@ -104,7 +104,7 @@ impl Waits {
     fn add(&mut self, record: &[u8], began: f64) {
         let word = |at: usize| words::word(record, at * 8);
         let [at, wait, cpu, task, prev] = [0, 1, 2, 3, 4].map(word);
-        let wait = wait as f64 * 1e-9;
+        let wait = wait as f64 / 1e9;
         if self.rows.len() >= ROWS {
             self.others += 1;
             self.others_seconds += wait;
@@ -119,7 +119,7 @@ impl Waits {
         self.rows.push(Row {
             instance: String::new(),
             cells: vec![
-                (at as f64 * 1e-9 - began).max(0.0).into(),
+                (at as f64 / 1e9 - began).max(0.0).into(),
                 wait.into(),
                 words::text_of_words(&[word(5), word(6)]).into(),
                 tgid.to_string().into(),
@@ -184,9 +184,9 @@ mod tests {
     fn a_record_tells_who_waited_how_long_where_and_who_had_the_cpu() {
         let mut waits = Waits::default();
         waits.add(&record(12_500_000_000, 20_000_000), 10.0);
-        waits.add(&record(12_400_000_000, 30_000_000), 10.0);
+        waits.add(&record(12_250_000_000, 30_000_000), 10.0);
         let table = waits.table();
-        assert_eq!(table.rows[0].cells[0..2], [2.4.into(), 0.03.into()], "in order of time");
+        assert_eq!(table.rows[0].cells[0..2], [2.25.into(), 0.03.into()], "in order of time");
         let texts = ["waiter", "20", "21", "3", "hog", "31"].map(Into::into);
         assert_eq!(table.rows[1].cells[2..], texts);
     }
