@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use crate::support::{Load, Need, alone, finding, has, live_report, report_fired, wait_until};
+use crate::support::{Load, Need, alone, finding, has, live_report, live_report_every, report_fired, wait_until};
 
 /// A control group that is removed with its processes.
 struct Group(PathBuf);
@@ -112,9 +112,9 @@ fn vm_four_loops_for_each_cpu_are_a_critical_saturation_by_the_kernels_own_count
         return;
     }
     let loops = 4 * std::thread::available_parallelism().unwrap().get();
-    // They give way to rdiag, whose samples would come too late on an emulated CPU, and not to each other.
-    let _load = Load::start(loops, "nice", &["sh", "-c", "ulimit -t 20; while :; do :; done"]);
-    let report = live_report(5);
+    let _load = Load::start(loops, "sh", &["-c", "ulimit -t 20; while :; do :; done"]);
+    // Samples come late where CPUs are emulated and short; with fewer of them each interval has its readings.
+    let report = live_report_every("2s", 8);
     let found = finding(&report, "cpu.saturation", None);
     assert_eq!(found["status"], "critical", "{found:#}");
     let evidence = found["evidence"].as_array().unwrap();
@@ -160,7 +160,12 @@ fn vm_a_group_that_grows_beyond_memory_high_stalls_and_nobody_is_killed() {
     let grow = "import time\nx = []\nwhile True:\n    x.append(bytearray(1 << 18))\n    time.sleep(0.01)";
     let load = Load::start(1, "python3", &["-c", grow]);
     group.add(&load.pids());
-    std::thread::sleep(std::time::Duration::from_secs(4));
+    // `low 0`, `high 17` and so on, each on its line.
+    let slowed = || {
+        let events = std::fs::read_to_string(group.0.join("memory.events")).unwrap();
+        events.lines().any(|line| line.strip_prefix("high ").is_some_and(|count| count != "0"))
+    };
+    assert!(wait_until(60, slowed), "the group grew to its limit");
     let report = live_report(6);
     let found = finding(&report, "cgroup.saturation.memory", Some("/rdiag-high"));
     if found["unavailable"]["reason"] == "absent" {

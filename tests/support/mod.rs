@@ -24,8 +24,14 @@ pub fn path(below: &str) -> PathBuf {
 
 /// The report of use-method on this machine.
 pub fn live_report(seconds: u32) -> Value {
+    live_report_every("1s", seconds)
+}
+
+/// The same, with samples further apart.
+pub fn live_report_every(interval: &str, seconds: u32) -> Value {
     let duration = format!("{seconds}s");
-    report_of(&["run", "use-method", "--duration", &duration, "--format", "json", "--out", "-"])
+    let times = ["--duration", &duration, "--interval", interval];
+    report_of(&[&["run", "use-method", "--format", "json", "--out", "-"], &times[..]].concat())
 }
 
 /// The report of use-method on a recorded host tree.
