@@ -2,3 +2,4 @@
 //! knows what is measured, or judges it.
 
 pub mod ebpf;
+pub mod symbols;

@@ -9,6 +9,7 @@ mod block;
 mod cpudist;
 mod hardirqs;
 mod migrations;
+mod offcputime;
 mod params;
 mod runqlat;
 mod runqlen;
@@ -31,10 +32,13 @@ pub static ALL: &[&ProbeDef] = &[
     &cpudist::PROBE,
     &hardirqs::PROBE,
     &migrations::PROBE,
+    &offcputime::PROBE,
+    &offcputime::OFFWAKETIME,
     &runqlat::PROBE,
     &runqlen::PROBE,
     &runqslower::PROBE,
     &softirqs::PROBE,
+    &offcputime::WAKEUPTIME,
 ];
 
 /// A probe: the question, and how it is answered.

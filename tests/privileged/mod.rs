@@ -10,4 +10,5 @@ mod network;
 mod probes;
 mod probes_block;
 mod probes_sched;
+mod probes_stacks;
 mod tasks;

@@ -42,6 +42,20 @@ impl Object {
         Ok(counts)
     }
 
+    /// The sums over all CPUs of a per-CPU array's entries that are one word each, since it was loaded.
+    pub fn counts(&mut self, name: &str) -> Result<Vec<u64>, Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let array: PerCpuArray<&mut MapData, u64> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let sum = |index| array.get(&index, 0).map(|copies| copies.iter().sum());
+        (0..array.len()).map(|index| sum(index).map_err(|e| error::of_map(name, &e))).collect()
+    }
+
+    /// The value of one key of a hash map; none if it is not there.
+    pub fn hash_value<K: Pod, V: Pod>(&self, name: &str, key: &K) -> Option<V> {
+        let hash: HashMap<&MapData, K, V> = self.ebpf.map(name)?.try_into().ok()?;
+        hash.get(key, 0).ok()
+    }
+
     /// All entries of a hash map, which is emptied. Entries that come while it is read may be missed or kept.
     pub fn take_hash<K: Pod + Eq, V: Pod>(&mut self, name: &str) -> Result<Vec<(K, V)>, Unavailable> {
         let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;

@@ -1,0 +1,137 @@
+//! What of a process's memory holds code, and from which file.
+
+use super::Process;
+use crate::host::{Host, unescape_octal};
+
+/// Mappings that hold code, in order of their addresses.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Maps(Vec<Mapping>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    /// Where in the file it begins.
+    offset: u64,
+    /// Name of the file without its directories, `[vdso]`, or "" for memory without a file.
+    object: String,
+    kind: Kind,
+}
+
+/// What code comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A file, or the kernel's own library.
+    File,
+    /// A file in memory only: a program, or code that was compiled at run time.
+    MemoryFile,
+    /// No file: compiled at run time.
+    Memory,
+}
+
+impl Maps {
+    /// From /proc/PID/maps; none if the process has ended, or may not be looked at.
+    pub(super) fn read(host: &Host, pid: u32) -> Option<Self> {
+        host.read(&format!("proc/{pid}/maps")).ok().map(|text| Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Self {
+        Self(text.lines().filter_map(mapping).collect())
+    }
+
+    fn find(&self, address: u64) -> Option<&Mapping> {
+        let after = self.0.partition_point(|mapping| mapping.end <= address);
+        self.0.get(after).filter(|mapping| mapping.start <= address)
+    }
+
+    /// What the code at an address comes from; none if there is no code.
+    pub(super) fn kind(&self, address: u64) -> Option<Kind> {
+        self.find(address).map(|mapping| mapping.kind)
+    }
+
+    /// What stands for an address without a name: its place in the file, which is the same in every process.
+    pub(super) fn place(&self, address: u64) -> Option<String> {
+        let mapping = self.find(address).filter(|mapping| mapping.kind != Kind::Memory)?;
+        let offset = (address - mapping.start).wrapping_add(mapping.offset);
+        Some(format!("{}+{offset:#x}", mapping.object))
+    }
+
+    /// Name of the file that holds the code at an address; "" for memory without a file.
+    pub(super) fn object(&self, address: u64) -> Option<&str> {
+        self.find(address).map(|mapping| mapping.object.as_str())
+    }
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    if !fields.next()?.contains('x') {
+        return None;
+    }
+    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let path = fields.nth(2).unwrap_or_default().trim_start();
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    // Memory without a file may have a label, a name in brackets, or one of the kernel's made-up files.
+    let kind = match path {
+        "[vdso]" => Kind::File,
+        path if path.starts_with("/memfd:") => Kind::MemoryFile,
+        path if path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/dev/zero") => Kind::File,
+        _ => Kind::Memory,
+    };
+    let object = if kind == Kind::Memory { "" } else { path.rsplit('/').next().unwrap_or_default() };
+    let object = String::from_utf8_lossy(&unescape_octal(object.as_bytes())).into_owned();
+    Some(Mapping { start, end, offset, object, kind })
+}
+
+/// Whether the process of this id is still the one that was seen.
+pub(super) fn is_same(host: &Host, process: Process) -> bool {
+    let stat = host.read(&format!("proc/{}/stat", process.pid));
+    let ticks = stat.ok().as_deref().and_then(start_ticks);
+    let tick = 1_000_000_000 / host.facts().ticks_per_second.max(1);
+    ticks.is_some_and(|ticks| ticks.abs_diff(process.born / tick) <= 1)
+}
+
+/// Field 22 of /proc/PID/stat. The name before it may hold anything.
+fn start_ticks(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+55d0c0a00000-55d0c0a02000 r--p 00000000 fe:00 123                        /usr/bin/app
+55d0c0a02000-55d0c0a09000 r-xp 00002000 fe:00 123                        /usr/bin/app
+7f1200000000-7f1200010000 rwxp 00000000 00:00 0 
+7f1300000000-7f1300010000 r-xp 00000000 fe:00 9                          /opt/a b/lib\\012x.so (deleted)
+7f1400000000-7f1400010000 r-xs 00000000 00:01 9                          /memfd:jit (deleted)
+7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
+garbage
+ffffffffffffffffff-0 r-xp";
+
+    #[test]
+    fn code_is_found_with_its_file_and_code_made_at_run_time_has_none() {
+        let maps = Maps::parse(TEXT);
+        let of = |address| (maps.kind(address), maps.object(address));
+        assert_eq!(of(0x55d0_c0a0_0010), (None, None), "data");
+        assert_eq!(of(0x55d0_c0a0_2010), (Some(Kind::File), Some("app")));
+        assert_eq!(maps.place(0x55d0_c0a0_2010).as_deref(), Some("app+0x2010"));
+        assert_eq!(of(0x7f12_0000_0000), (Some(Kind::Memory), Some("")));
+        assert_eq!(maps.place(0x7f12_0000_0000), None);
+        assert_eq!(of(0x7f13_0000_ffff), (Some(Kind::File), Some("lib\nx.so")));
+        assert_eq!(of(0x7f14_0000_0000), (Some(Kind::MemoryFile), Some("memfd:jit")));
+        assert_eq!(of(0x7ffd_0000_0000), (Some(Kind::File), Some("[vdso]")));
+        assert_eq!(of(0), (None, None));
+        assert_eq!(of(u64::MAX), (None, None));
+    }
+
+    #[test]
+    fn the_start_of_a_process_is_found_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 1 2";
+        assert_eq!(start_ticks(stat), Some(4711));
+        assert_eq!(start_ticks("7 (a"), None);
+        assert_eq!(start_ticks(""), None);
+    }
+}

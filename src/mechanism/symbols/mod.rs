@@ -1,0 +1,252 @@
+//! Names for addresses: functions of the kernel, of programs and libraries, and of code that was compiled at run time.
+//!
+//! Each distinct address of a process is looked up once, on a thread of its own: reading a binary's symbols can take long,
+//! and a file on a dead network mount does not answer at all. A process must be looked up while it lives, so whoever
+//! collects stacks calls [`Symbols::learn`] as soon as it sees them; what came too late stays an address.
+//!
+//! Files are opened as the process has them mapped (/proc/PID/map_files), so containers and deleted files work; that takes
+//! CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE. Without it, the path is used, if the process sees the same mounts as rdiag.
+
+mod kernel;
+mod maps;
+mod perf_map;
+mod stacks;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+pub use stacks::{Part, Piece, Sample, Summary, calls, summarize};
+
+use crate::host::Host;
+use crate::model::probe::Frame;
+use maps::{Kind, Maps};
+use worker::{Of, Worker};
+
+/// Addresses that are remembered at most; each takes some 50 bytes, and its name once.
+const MAX_KNOWN: usize = 100_000;
+/// How long a reading waits for names that were asked for, in seconds. A collector that takes three is given up.
+const PATIENCE: f64 = 2.0;
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_CHECKPOINT_RESTORE: u64 = 1 << 40;
+
+/// A process. Ids are used again, so its start belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Process {
+    /// Its id in the first process namespace.
+    pub pid: u32,
+    /// Nanoseconds from boot to its start, suspended time included (`start_boottime` of its first thread).
+    pub born: u64,
+}
+
+/// What is known of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Known {
+    /// The answer is outstanding.
+    Asked,
+    /// Frames at this address, outermost first: functions that were inlined stand behind the one that holds them.
+    Named(Vec<u32>),
+    /// No name; its frame is the address.
+    Unnamed(u32),
+}
+
+/// Addresses and their names. `None` as process is the kernel.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    worker: Option<Worker>,
+    given_up: bool,
+    known: HashMap<(Option<Process>, u64), Known>,
+    frames: Vec<Frame>,
+    index: BTreeMap<Frame, u32>,
+    notes: BTreeSet<String>,
+}
+
+impl Symbols {
+    /// Begins to read the kernel's own symbols, so that they are there when they are needed.
+    #[must_use]
+    pub fn new(host: &Host) -> Self {
+        let mut symbols = Self::default();
+        match kernel::hidden(host) {
+            Some(why) => drop(symbols.notes.insert(why)),
+            None => symbols.ask(Of::Kernel, None, Vec::new(), Maps::default()),
+        }
+        symbols
+    }
+
+    /// Looks up those addresses of a process, or of the kernel, that are new. Names come later.
+    pub fn learn(&mut self, host: &Host, process: Option<Process>, addresses: impl IntoIterator<Item = u64>) {
+        self.take_answers(0.0);
+        let mut fresh: Vec<u64> =
+            addresses.into_iter().filter(|at| !self.known.contains_key(&(process, *at))).collect();
+        fresh.sort_unstable();
+        fresh.dedup();
+        if self.known.len().saturating_add(fresh.len()) > MAX_KNOWN {
+            self.notes.insert(format!("only the first {MAX_KNOWN} distinct addresses were looked up"));
+            fresh.truncate(MAX_KNOWN.saturating_sub(self.known.len()));
+        }
+        if fresh.is_empty() {
+            return;
+        }
+        let Some(process) = process else {
+            if kernel::hidden(host).is_some() {
+                fresh.iter().for_each(|at| self.unnamed(None, *at, None));
+            } else {
+                self.ask(Of::Kernel, None, fresh, Maps::default());
+            }
+            return;
+        };
+        let maps = if maps::is_same(host, process) { Maps::read(host, process.pid) } else { None };
+        let Some(maps) = maps else {
+            fresh.iter().for_each(|at| self.unnamed(Some(process), *at, None));
+            return;
+        };
+        let (in_memory, mut in_files): (Vec<u64>, Vec<u64>) =
+            fresh.into_iter().partition(|at| matches!(maps.kind(*at), Some(Kind::Memory | Kind::MemoryFile)));
+        if !in_memory.is_empty() {
+            in_files.extend(self.compiled_at_run_time(host, process, &in_memory));
+        }
+        let through_map_files = host.facts().capabilities & (CAP_SYS_ADMIN | CAP_CHECKPOINT_RESTORE) != 0;
+        let same_mounts = || {
+            let of = |who: &str| host.link(&format!("proc/{who}/ns/mnt")).ok();
+            of("self").is_some() && of("self") == of(&process.pid.to_string())
+        };
+        if through_map_files || same_mounts() {
+            self.ask(Of::Process { pid: process.pid, through_map_files }, Some(process), in_files, maps);
+        } else {
+            self.notes.insert("processes in another mount namespace have no names without CAP_SYS_ADMIN".into());
+            in_files.iter().for_each(|at| self.unnamed(Some(process), *at, Some(&maps)));
+        }
+    }
+
+    /// Waits for the names that were asked for, but not for ever.
+    pub fn settle(&mut self) {
+        self.take_answers(PATIENCE);
+    }
+
+    /// The frames at an address, outermost first, as indices into [`Self::frames`], and whether they have names.
+    pub fn at(&mut self, process: Option<Process>, address: u64) -> (Vec<u32>, bool) {
+        match self.known.get(&(process, address)) {
+            Some(Known::Named(frames)) => (frames.clone(), true),
+            Some(Known::Unnamed(frame)) => (vec![*frame], false),
+            Some(Known::Asked) | None => {
+                let frame = address_frame(address, process.is_none(), None);
+                (vec![self.intern(frame)], false)
+            }
+        }
+    }
+
+    /// The distinct frames.
+    #[must_use]
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// The index of a frame that stands for no address.
+    pub fn intern(&mut self, frame: Frame) -> u32 {
+        if let Some(index) = self.index.get(&frame) {
+            return *index;
+        }
+        let index = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
+        self.frames.push(frame.clone());
+        self.index.insert(frame, index);
+        index
+    }
+
+    /// What stood in the way of names.
+    pub fn notes(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().map(String::as_str)
+    }
+
+    /// Code without a file: the process itself may have written down what is where. Gives back what has no name.
+    fn compiled_at_run_time(&mut self, host: &Host, process: Process, addresses: &[u64]) -> Vec<u64> {
+        let map = perf_map::PerfMap::read(host, process.pid);
+        let mut nameless = Vec::new();
+        for address in addresses {
+            let Some(name) = map.as_ref().and_then(|map| map.name(*address)) else {
+                nameless.push(*address);
+                continue;
+            };
+            let frame = Frame { name: name.to_owned(), object: Some(perf_map::OBJECT.into()), ..Frame::default() };
+            let frame = self.intern(frame);
+            self.known.insert((Some(process), *address), Known::Named(vec![frame]));
+        }
+        nameless
+    }
+
+    fn unnamed(&mut self, process: Option<Process>, address: u64, maps: Option<&Maps>) {
+        let frame = self.intern(address_frame(address, process.is_none(), maps));
+        self.known.insert((process, address), Known::Unnamed(frame));
+    }
+
+    fn ask(&mut self, of: Of, process: Option<Process>, addresses: Vec<u64>, maps: Maps) {
+        if self.worker.is_none() && !self.given_up {
+            self.worker = Worker::start();
+        }
+        for address in &addresses {
+            self.known.insert((process, *address), Known::Asked);
+        }
+        let asked = self.worker.as_mut().is_some_and(|worker| worker.ask(of, process, addresses, maps));
+        if !asked {
+            self.give_up();
+        }
+    }
+
+    fn take_answers(&mut self, seconds: f64) {
+        let Some(mut worker) = self.worker.take() else { return };
+        let mut end = worker::End::Empty;
+        while worker.outstanding > 0 {
+            match worker.answer(seconds) {
+                Ok(answer) => self.take(answer),
+                Err(reason) => {
+                    end = reason;
+                    break;
+                }
+            }
+        }
+        if end == worker::End::Gone || (seconds > 0.0 && worker.outstanding > 0) {
+            self.give_up();
+        } else {
+            self.worker = Some(worker);
+        }
+    }
+
+    fn take(&mut self, answer: worker::Answer) {
+        for (address, names) in answer.addresses.into_iter().zip(answer.names) {
+            let kernel = answer.process.is_none();
+            let object = if kernel { Some(kernel::OBJECT) } else { answer.maps.object(address) };
+            if names.is_empty() {
+                self.unnamed(answer.process, address, Some(&answer.maps));
+                continue;
+            }
+            let frame = |named: worker::Named| Frame {
+                name: named.name,
+                object: named.module.or_else(|| object.map(str::to_owned)),
+                line: named.line,
+                kernel,
+            };
+            let frames = names.into_iter().map(|named| self.intern(frame(named))).collect();
+            self.known.insert((answer.process, address), Known::Named(frames));
+        }
+    }
+
+    /// The thread that looks names up hangs, or is gone: what it has not answered has no name.
+    fn give_up(&mut self) {
+        self.worker = None;
+        self.given_up = true;
+        self.notes.insert("looking up names took too long and was given up".into());
+    }
+}
+
+/// What stands for an address without a name.
+fn address_frame(address: u64, kernel: bool, maps: Option<&Maps>) -> Frame {
+    let object = if kernel { Some(kernel::OBJECT) } else { maps.and_then(|maps| maps.object(address)) };
+    let place = maps.and_then(|maps| maps.place(address));
+    Frame {
+        name: place.unwrap_or_else(|| format!("{address:#x}")),
+        object: object.filter(|object| !object.is_empty()).map(str::to_owned),
+        line: None,
+        kernel,
+    }
+}
+
+#[cfg(test)]
+mod tests;

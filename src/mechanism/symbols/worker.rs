@@ -1,0 +1,173 @@
+//! The thread that reads symbols.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+
+use blazesym::symbolize::source::{Kernel, Process as UserProcess, Source};
+use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
+use blazesym::{MaybeDefault, Pid};
+
+use super::Process;
+use super::maps::Maps;
+
+/// Questions that may wait.
+const QUEUE: usize = 4096;
+/// After so many processes what was read of their files is dropped: each file keeps a descriptor and memory.
+const PROCESSES: usize = 128;
+/// Longest name that is kept, in characters; templates of C++ can be longer than any page.
+const MAX_NAME: usize = 500;
+
+/// Whose addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    Kernel,
+    Process { pid: u32, through_map_files: bool },
+}
+
+struct Question {
+    of: Of,
+    process: Option<Process>,
+    addresses: Vec<u64>,
+    maps: Maps,
+}
+
+/// The answer to a question, for each of its addresses: the functions there, outermost first; none if it has no name.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) process: Option<Process>,
+    pub(super) addresses: Vec<u64>,
+    pub(super) names: Vec<Vec<Named>>,
+    pub(super) maps: Maps,
+}
+
+/// A function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) name: String,
+    /// Module of the kernel that it belongs to.
+    pub(super) module: Option<String>,
+    pub(super) line: Option<String>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Not yet.
+    Empty,
+    /// Never more.
+    Gone,
+}
+
+/// A thread that answers questions in order. It ends when it is dropped and has answered what it has begun.
+#[derive(Debug)]
+pub(super) struct Worker {
+    questions: SyncSender<Question>,
+    answers: Receiver<Answer>,
+    pub(super) outstanding: usize,
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} addresses of {:?}", self.addresses.len(), self.of)
+    }
+}
+
+impl Worker {
+    pub(super) fn start() -> Option<Self> {
+        let (questions, asked) = mpsc::sync_channel::<Question>(QUEUE);
+        let (answer, answers) = mpsc::channel();
+        let run = move || {
+            let mut symbolizer = Symbolizer::new();
+            let mut processes = 0;
+            for question in asked {
+                processes += usize::from(question.process.is_some());
+                if processes > PROCESSES {
+                    processes = 0;
+                    symbolizer = Symbolizer::new();
+                }
+                let names = names(&symbolizer, question.of, &question.addresses);
+                let Question { process, addresses, maps, .. } = question;
+                if answer.send(Answer { process, addresses, names, maps }).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("symbols".into()).spawn(run).ok()?;
+        Some(Self { questions, answers, outstanding: 0 })
+    }
+
+    /// Whether the question was taken.
+    pub(super) fn ask(&mut self, of: Of, process: Option<Process>, addresses: Vec<u64>, maps: Maps) -> bool {
+        let asked = self.questions.try_send(Question { of, process, addresses, maps }).is_ok();
+        self.outstanding += usize::from(asked);
+        asked
+    }
+
+    /// The next answer, within so many seconds.
+    pub(super) fn answer(&mut self, seconds: f64) -> Result<Answer, End> {
+        match self.answers.recv_timeout(Duration::from_secs_f64(seconds)) {
+            Ok(answer) => {
+                self.outstanding = self.outstanding.saturating_sub(1);
+                Ok(answer)
+            }
+            Err(RecvTimeoutError::Timeout) => Err(End::Empty),
+            Err(RecvTimeoutError::Disconnected) => Err(End::Gone),
+        }
+    }
+}
+
+/// Looks addresses up. One file that cannot be read must cost its own addresses only.
+fn names(symbolizer: &Symbolizer, of: Of, addresses: &[u64]) -> Vec<Vec<Named>> {
+    let source = |debug| match of {
+        Of::Kernel => {
+            // The list of the running kernel alone: an image on disk may be another kernel's, and takes long.
+            Source::Kernel(Kernel { vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() })
+        }
+        Of::Process { pid, through_map_files } => {
+            let mut process = UserProcess::new(Pid::from(pid));
+            process.debug_syms = debug;
+            process.perf_map = false;
+            process.map_files = through_map_files;
+            Source::Process(process)
+        }
+    };
+    let kernel = of == Of::Kernel;
+    // An empty question makes the kernel's list be read ahead.
+    let first = if kernel && addresses.is_empty() { &[u64::MAX] } else { addresses };
+    match symbolizer.symbolize(&source(true), Input::AbsAddr(first)) {
+        Ok(found) => found.iter().zip(addresses).map(|(found, _)| functions(found, kernel)).collect(),
+        Err(_) => addresses
+            .iter()
+            .map(|address| {
+                let single = |debug| symbolizer.symbolize_single(&source(debug), Input::AbsAddr(*address));
+                // Debug information that cannot be read does not take the name away.
+                single(true).or_else(|_| single(false)).map_or_else(|_| Vec::new(), |found| functions(&found, kernel))
+            })
+            .collect(),
+    }
+}
+
+fn functions(found: &Symbolized<'_>, kernel: bool) -> Vec<Named> {
+    let Symbolized::Sym(symbol) = found else { return Vec::new() };
+    let line = |info: Option<&CodeInfo<'_>>| {
+        info.and_then(|info| Some(format!("{}:{}", info.to_path().display(), info.line?)))
+    };
+    let short = |name: &str| name.chars().take(MAX_NAME).collect::<String>();
+    let module = symbol.module.as_ref().filter(|_| kernel).and_then(|module| module_name(&module.to_string_lossy()));
+    // The place of the function that holds the others is where it calls the first of them.
+    let Sym { name, code_info, inlined, .. } = symbol;
+    let mut functions = vec![Named { name: short(name), module: module.clone(), line: line(code_info.as_deref()) }];
+    // Aliases of one function come as if one were inlined into the other.
+    functions.extend(inlined.iter().filter(|inner| inner.name != *name).map(|inner| Named {
+        name: short(&inner.name),
+        module: module.clone(),
+        line: line(inner.code_info.as_ref()),
+    }));
+    functions
+}
+
+/// `[ext4]` for a module; none for the kernel itself.
+fn module_name(module: &str) -> Option<String> {
+    let name = module.trim_matches(['[', ']']).rsplit('/').next().unwrap_or_default();
+    (!name.is_empty() && name != "kallsyms" && name != "vmlinux").then(|| format!("[{name}]"))
+}

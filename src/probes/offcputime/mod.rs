@@ -1,0 +1,334 @@
+//! Blocked time: how long tasks slept, on which stacks, and who woke them. Three probes share one program, which takes what
+//! each of them shows.
+
+mod wakers;
+
+use std::collections::HashMap;
+
+use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use crate::mechanism::symbols::{Part, Piece, Process, Sample, Summary, Symbols, calls, summarize};
+use crate::model::metric::Pick;
+use crate::model::probe::{Column, Output, ProbeTable, Row};
+use crate::model::{Formula, MetricDef, Unavailable, Unit, quantity};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "offcputime",
+    question: "In which code, of which tasks, is time spent blocked?",
+    attach: "sched_switch.",
+    output: "Blocked time by process, task name, user and kernel stack; the sum of all waits; processes by blocked time.",
+    caveats: "From falling asleep to running again, so the wait for a CPU after the wake-up is in it. A wait counts when it \
+              ends, with the whole of its time; one that lasts through the window is not in it. Tasks that were preempted \
+              did not sleep. Threads of the kernel count only while uninterruptible. Waits below the threshold are summed, \
+              without stacks. User stacks need frame pointers.",
+    overhead: "One program run per context switch; a user stack per sleep, a kernel stack per sleep above the threshold.",
+    params: PARAMS,
+    filters: FILTERS,
+    streams: false,
+    metrics: &[MetricDef {
+        id: "offcputime.process_blocked.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("process"),
+        help: "Time that a process's tasks spent blocked.",
+        sources: &[Formula::probe(Pick::Column("processes", "blocked"))],
+        caveat: "Summed over its threads; most of it is idle waiting for work in most programs.",
+        manual: "bpftrace -e 'tracepoint:sched:sched_switch { @[args->prev_comm, args->prev_state] = count(); }'",
+    }],
+    start: |context| start(context, Kind::Blocked),
+};
+
+pub(super) use wakers::{OFFWAKETIME, WAKEUPTIME};
+
+const FILTERS: &[FilterKind] = &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup];
+const PARAMS: &[ParamDef] = &[
+    ParamDef {
+        name: "threshold",
+        kind: ParamKind::Duration,
+        default: "1ms",
+        help: "take the stacks of waits of at least this length; shorter ones are only summed",
+    },
+    ParamDef {
+        name: "top",
+        kind: ParamKind::Count { min: 1, max: 5000 },
+        default: "200",
+        help: "how many stacks to keep",
+    },
+    ParamDef { name: "user", kind: ParamKind::Flag, default: "false", help: "user stacks only" },
+    ParamDef {
+        name: "kernel",
+        kind: ParamKind::Flag,
+        default: "false",
+        help: "kernel stacks only; a sleep costs less",
+    },
+    ParamDef {
+        name: "uninterruptible",
+        kind: ParamKind::Flag,
+        default: "false",
+        help: "only sleeps that no signal ends (state D): mostly disks, NFS and locks of the kernel",
+    },
+];
+
+/// Frames that the program takes at most.
+const DEPTH: usize = 127;
+/// What stands in place of a stack's name when it could not be taken.
+const MISSING: u64 = 1;
+/// Distinct sums of one reading; more are summed without their stacks.
+const MAX_SUMS: usize = 20_000;
+/// Stacks in the kernel's table and in ours, which is emptied when it is half full.
+const STACKS_KEPT: usize = 4096;
+/// Processes in the table.
+const TOP_PROCESSES: usize = 20;
+
+/// Which of the three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Blocked,
+    Wakers,
+    Both,
+}
+
+/// `struct key` of the program.
+type Key = [u64; 10];
+
+/// `struct sum` of the program.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Sum {
+    ns: u64,
+    count: u64,
+    born: u64,
+    waker_born: u64,
+}
+
+/// The totals of the program, in its order: since it was loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Totals {
+    long_ns: u64,
+    long: u64,
+    short_ns: u64,
+    short: u64,
+    unsummed_ns: u64,
+    unsummed: u64,
+    unkept: u64,
+}
+
+struct OffCpu {
+    object: Object,
+    kind: Kind,
+    threshold: u64,
+    top: usize,
+    symbols: Symbols,
+    stacks: HashMap<u64, Vec<u64>>,
+    sums: HashMap<Key, Sum>,
+    /// Of sums that were too many to be kept apart.
+    crowded: Sum,
+    /// As they were at the last reading.
+    totals: Totals,
+    /// What the sums were behind the totals at the last reading: sleeps that ended in between.
+    behind: u64,
+}
+
+fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailable> {
+    let params = context.params;
+    let threshold = params.nanoseconds("threshold");
+    let (user, kernel) = (params.flag("user"), params.flag("kernel"));
+    let mut globals = context.filter.globals(context.host)?;
+    globals.extend([
+        Global::u64("threshold_ns", threshold),
+        Global::u32("only_uninterruptible", u32::from(params.flag("uninterruptible"))),
+        Global::u32("want_user", u32::from(!kernel || user)),
+        Global::u32("want_kernel", u32::from(!user || kernel)),
+        Global::u32("want_blocked", u32::from(kind != Kind::Wakers)),
+        Global::u32("want_waker", u32::from(kind != Kind::Blocked)),
+    ]);
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/offcputime/offcputime.bpf.o"));
+    let mut object = context.kernel.load(bytes, globals, &[])?;
+    if kind != Kind::Blocked {
+        object.attach(context.kernel, Hook::Tracepoint("sched_waking"))?;
+    }
+    object.attach(context.kernel, Hook::Tracepoint("sched_switch"))?;
+    Ok(Box::new(OffCpu {
+        object,
+        kind,
+        threshold,
+        top: params.count("top") as usize,
+        symbols: Symbols::new(context.host),
+        stacks: HashMap::new(),
+        sums: HashMap::new(),
+        crowded: Sum::default(),
+        totals: Totals::default(),
+        behind: 0,
+    }))
+}
+
+impl OffCpu {
+    /// Takes over the sums, and has new addresses looked up while their processes live.
+    fn gather(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let taken = self.object.take_hash::<Key, [u64; 4]>("offcpu_sums")?;
+        let mut addresses: HashMap<Option<Process>, Vec<u64>> = HashMap::new();
+        for (key, [ns, count, born, waker_born]) in taken {
+            let crowded = self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key);
+            let sum = if crowded { &mut self.crowded } else { self.sums.entry(key).or_default() };
+            *sum = Sum { ns: sum.ns + ns, count: sum.count + count, born, waker_born };
+            if crowded {
+                continue;
+            }
+            let [tgid, kernel, user, _, _, waker_tgid, waker_kernel, waker_user, ..] = key;
+            let blocked = Process { pid: tgid as u32, born };
+            let waker = Process { pid: waker_tgid as u32, born: waker_born };
+            for (process, id) in
+                [(None, kernel), (Some(blocked), user), (None, waker_kernel), (Some(waker), waker_user)]
+            {
+                if let Some(stack) = self.stack(id) {
+                    addresses.entry(process).or_default().extend(calls(process, stack));
+                }
+            }
+        }
+        for (process, addresses) in addresses {
+            self.symbols.learn(host, process, addresses);
+        }
+        Ok(())
+    }
+
+    /// The addresses of a stack, innermost first.
+    fn stack(&mut self, id: u64) -> Option<&[u64]> {
+        if id <= MISSING {
+            return None;
+        }
+        if !self.stacks.contains_key(&id) {
+            let mut stack = self.object.hash_value::<u64, [u64; DEPTH]>("offcpu_stacks", &id)?.to_vec();
+            stack.truncate(stack.iter().position(|address| *address == 0).unwrap_or(DEPTH));
+            self.stacks.insert(id, stack);
+        }
+        self.stacks.get(&id).map(Vec::as_slice)
+    }
+
+    fn part(&self, id: u64) -> Part<'_> {
+        match (id, self.stacks.get(&id)) {
+            (0, _) => Part::None,
+            (_, Some(stack)) => Part::Taken(stack),
+            (_, None) => Part::Missing,
+        }
+    }
+
+    /// The totals since the last reading.
+    fn new_totals(&mut self) -> Result<Totals, Unavailable> {
+        let counts = self.object.counts("totals")?;
+        let [long_ns, long, short_ns, short, unsummed_ns, unsummed, unkept] = counts.try_into().unwrap_or_default();
+        let now = Totals { long_ns, long, short_ns, short, unsummed_ns, unsummed, unkept };
+        let before = std::mem::replace(&mut self.totals, now);
+        Ok(Totals {
+            long_ns: long_ns - before.long_ns,
+            long: long - before.long,
+            short_ns: short_ns - before.short_ns,
+            short: short - before.short,
+            unsummed_ns: unsummed_ns - before.unsummed_ns,
+            unsummed: unsummed - before.unsummed,
+            unkept: unkept - before.unkept,
+        })
+    }
+}
+
+impl Probe for OffCpu {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
+        self.gather(host)
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        self.gather(host)?;
+        let totals = self.new_totals()?;
+        self.symbols.settle();
+        let sums = std::mem::take(&mut self.sums);
+        let crowded = std::mem::take(&mut self.crowded);
+        let mut symbols = std::mem::take(&mut self.symbols);
+        let (id, title) = match self.kind {
+            Kind::Blocked => ("stacks", "Blocked time by stack"),
+            Kind::Wakers => ("wakers", "Blocked time by the stack that ended it"),
+            Kind::Both => ("stacks", "Blocked time by stack, and the stack that ended it"),
+        };
+        let of = Summary { id, title, unit: Unit::Seconds, top: self.top, depth: DEPTH };
+        let samples: Vec<Sample<'_>> = sums.iter().map(|(key, sum)| self.sample(&mut symbols, key, sum)).collect();
+        let mut stacks = summarize(&mut symbols, &samples, of);
+        drop(samples);
+        let told: u64 = sums.values().map(|sum| sum.ns).sum();
+        // Sleeps that end while the sums are read are in the totals now, and in the sums or nowhere later.
+        let expected = totals.long_ns + self.behind;
+        self.behind = expected.saturating_sub(told + crowded.ns + totals.unsummed_ns);
+        stacks.others += (totals.short_ns + crowded.ns + totals.unsummed_ns) as f64 * 1e-9;
+        let mut outputs = vec![Output::Stacks(stacks)];
+        if self.kind == Kind::Blocked {
+            outputs.push(Output::Table(processes(&sums, totals.short_ns + crowded.ns + totals.unsummed_ns)));
+        }
+        let mut notes = vec![sampling(self.threshold, &totals)];
+        notes.extend(symbols.notes().map(str::to_owned));
+        self.symbols = symbols;
+        if self.stacks.len() > STACKS_KEPT {
+            self.stacks.clear();
+            self.object.take_hash::<u64, [u64; DEPTH]>("offcpu_stacks")?;
+        }
+        let lost = vec![
+            ("waits without a stack, too many kinds at once", totals.unsummed + crowded.count),
+            ("stacks that found no room", totals.unkept),
+        ];
+        Ok(Taken { outputs, lost, notes })
+    }
+}
+
+/// What the reader must know about waits that have no stack.
+fn sampling(threshold: u64, totals: &Totals) -> String {
+    let whole = (totals.long_ns + totals.short_ns) as f64 * 1e-9;
+    let short = totals.short_ns as f64 * 1e-9;
+    format!(
+        "{} blocked in {} waits; {} of it in {} waits below {}, whose stacks were not taken",
+        quantity::seconds(whole),
+        quantity::number((totals.long + totals.short) as f64),
+        quantity::seconds(short),
+        quantity::number(totals.short as f64),
+        quantity::seconds(threshold as f64 * 1e-9),
+    )
+}
+
+/// Blocked time by process.
+fn processes(sums: &HashMap<Key, Sum>, others_ns: u64) -> ProbeTable {
+    let mut table = ProbeTable {
+        id: "processes".into(),
+        title: "Processes by blocked time".into(),
+        dimension: Some("process".into()),
+        columns: vec![
+            Column::text("name", "task"),
+            Column::text("pid", "pid"),
+            Column::number("blocked", "blocked", Unit::Seconds),
+            Column::number("count", "times", Unit::Count),
+        ],
+        ..ProbeTable::default()
+    };
+    let mut by_process: HashMap<(u64, u64), (u64, u64, u64, String)> = HashMap::new();
+    for ([tgid, _, _, comm @ ..], sum) in sums {
+        let (ns, count, most, name) = by_process.entry((*tgid, sum.born)).or_default();
+        *ns += sum.ns;
+        *count += sum.count;
+        // Threads may have names of their own: the one that was blocked most.
+        if sum.ns > *most {
+            *most = sum.ns;
+            *name = words::text_of_words(comm.get(..2).unwrap_or_default());
+        }
+    }
+    let mut rows: Vec<_> = by_process.into_iter().collect();
+    rows.sort_by_key(|(process, (ns, ..))| (std::cmp::Reverse(*ns), *process));
+    for (at, ((tgid, born), (ns, count, _, name))) in rows.into_iter().enumerate() {
+        let blocked = ns as f64 * 1e-9;
+        if at >= TOP_PROCESSES {
+            table.others += 1;
+            *table.others_sum.entry("blocked".into()).or_default() += blocked;
+            continue;
+        }
+        let cells = vec![name.into(), tgid.to_string().into(), blocked.into(), (count as f64).into()];
+        table.rows.push(Row { instance: format!("{tgid}:{born}"), cells });
+    }
+    *table.others_sum.entry("blocked".into()).or_default() += others_ns as f64 * 1e-9;
+    table
+}
