@@ -14,6 +14,7 @@ use crate::host::{Host, SharedHost};
 use crate::model::report::PlaybookInfo;
 use crate::model::{Recording, Report, Status};
 use crate::playbook::{self, Plan, PlannedStep, load};
+use crate::probes;
 use crate::report::{self, Parts};
 use crate::session::{self, Analysis, Observer, Run};
 
@@ -204,7 +205,13 @@ pub(super) fn build(recording: &Recording, analysis: &Analysis, plan: &Plan) -> 
             params: plan.params.clone(),
         },
         titles: &session::metric,
+        probes: &probe_texts,
     })
+}
+
+fn probe_texts(id: &str) -> Option<report::ProbeTexts> {
+    let def = probes::find(id)?;
+    Some(report::ProbeTexts { question: def.question, caveats: def.caveats, metrics: def.metrics })
 }
 
 struct Progress<'u> {

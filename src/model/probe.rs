@@ -112,11 +112,11 @@ impl HistogramRow {
     /// so it may be up to 12.5 % too high and is never too low.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<f64> {
-        let counted: u64 = self.buckets.iter().map(|(_, count)| count).sum();
+        let counted = self.buckets.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
         let rank = (share.clamp(0.0, 1.0) * counted as f64).ceil().max(1.0);
-        let mut below = 0;
+        let mut below = 0_u64;
         for (upper, count) in &self.buckets {
-            below += count;
+            below = below.saturating_add(*count);
             if below as f64 >= rank {
                 return Some(upper.min(self.max));
             }
@@ -255,6 +255,26 @@ impl Stacks {
             text.push_str(&format!(" {:.0}\n", (stack.value * scale).round()));
         }
         text
+    }
+}
+
+impl Cell {
+    /// The number, if it is one.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is one.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::recording::{Overhead, Tool};
-use super::{Facts, Finding, Kind, Resource, Status, Unavailable, Unit};
+use super::{Facts, Finding, Kind, Probed, Resource, Status, Unavailable, Unit};
 
 /// Version of the report format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -36,6 +36,9 @@ pub struct Report {
     pub ruled_out: Vec<RuledOut>,
     /// What was measured and what not.
     pub coverage: Coverage,
+    /// What the probes inside the kernel measured, by window.
+    #[serde(default)]
+    pub probes: Vec<Probed>,
     /// The busiest processes.
     pub top: Vec<TopTable>,
     /// Curves of what the findings cite.
@@ -132,6 +135,9 @@ pub struct StepOutcome {
     pub when: Option<String>,
     /// Rules it evaluated.
     pub rules: Vec<String>,
+    /// Probes it asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<String>,
     /// The answer in a sentence.
     pub answer: String,
 }
@@ -177,6 +183,9 @@ pub struct Coverage {
     pub unavailable: Vec<Gap>,
     /// Does not apply here: id and why.
     pub not_applicable: Vec<Gap>,
+    /// Probes that gave nothing: id and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<Gap>,
     /// The gaps again, those with the same cause taken together, the largest group first.
     pub groups: Vec<GapGroup>,
     /// How many checks were made, and how many could not be.
@@ -193,6 +202,9 @@ pub struct GapGroup {
     pub metrics: Vec<String>,
     /// Rules that could not be judged because of it.
     pub rules: Vec<String>,
+    /// Probes that gave nothing because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<String>,
 }
 
 /// Number of checks (a rule for an instance) by outcome.
@@ -211,7 +223,7 @@ pub struct Checks {
 /// A gap in the coverage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
-    /// Metric id.
+    /// Metric or probe id.
     pub id: String,
     /// Instance, if only one is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,19 +1,19 @@
 //! The one place that decides what a report says.
 
-use super::{Parts, coverage, matrix, order, plots, top, verdict};
+use super::{Parts, coverage, matrix, order, plots, probed, top, verdict};
 use crate::model::report::{FORMAT_VERSION, WindowInfo};
 use crate::model::{Recording, Report};
 
 /// Builds the document of a run from what was recorded and what the rules concluded.
 #[must_use]
 pub fn build(parts: Parts<'_>) -> Report {
-    let Parts { recording, metrics, mut findings, steps, playbook, titles } = parts;
+    let Parts { recording, metrics, mut findings, steps, playbook, titles, probes } = parts;
     order::sort(&mut findings);
     for finding in &mut findings {
         order::judged_first(finding);
     }
     let matrix = matrix::rows(&findings);
-    let coverage = coverage::coverage(metrics, &findings);
+    let coverage = coverage::coverage(recording, metrics, &findings);
     let verdict = verdict::verdict(&findings, &coverage, recording);
     Report {
         format_version: FORMAT_VERSION,
@@ -23,6 +23,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         window: window(recording),
         verdict,
         matrix,
+        probes: probed::probed(recording, metrics, &steps, probes),
         steps,
         ruled_out: verdict::ruled_out(&findings),
         coverage,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::metric::ProcessField;
 use crate::model::report::{Checks, Coverage, Gap, GapGroup, MetricNote};
-use crate::model::{Finding, MetricDef, Metrics, Per, Reading, Reason, Status, Unavailable};
+use crate::model::{Finding, MetricDef, Metrics, Per, Reading, Reason, Recording, Status, Unavailable};
 
 /// Instances of one metric that are listed as gaps of their own.
 const MAX_INSTANCES: usize = 20;
@@ -18,7 +18,7 @@ struct Outcome {
 }
 
 /// The coverage of a run; a metric that any window measured is measured.
-pub(super) fn coverage(metrics: &[Metrics], findings: &[Finding]) -> Coverage {
+pub(super) fn coverage(recording: &Recording, metrics: &[Metrics], findings: &[Finding]) -> Coverage {
     let mut outcomes: BTreeMap<&str, Outcome> = BTreeMap::new();
     for (id, reading) in metrics.iter().flat_map(|window| &window.readings) {
         let outcome = outcomes.entry(id).or_default();
@@ -42,13 +42,19 @@ pub(super) fn coverage(metrics: &[Metrics], findings: &[Finding]) -> Coverage {
         measured: Vec::new(),
         unavailable: Vec::new(),
         not_applicable: Vec::new(),
+        probes: Vec::new(),
         groups: Vec::new(),
         checks: checks(findings),
     };
+    for (id, gap) in silent_probes(recording) {
+        let list =
+            if gap.reason == Reason::NotApplicable { &mut coverage.not_applicable } else { &mut coverage.probes };
+        list.push(Gap::new(id, gap));
+    }
     for (id, outcome) in outcomes {
         sort_in(&mut coverage, id, outcome);
     }
-    coverage.groups = groups(&coverage.unavailable, findings);
+    coverage.groups = groups(&coverage.unavailable, &coverage.probes, findings);
     coverage
 }
 
@@ -78,25 +84,76 @@ fn checks(findings: &[Finding]) -> Checks {
     }
 }
 
+/// The probes that gave something in no window, each with its first reason.
+fn silent_probes(recording: &Recording) -> BTreeMap<&str, &Unavailable> {
+    let ran = |id: &str| recording.windows.iter().any(|window| matches!(window.probes.get(id), Some(Ok(_))));
+    let mut silent = BTreeMap::new();
+    for (id, result) in recording.windows.iter().flat_map(|window| &window.probes) {
+        if let (Err(gap), false) = (result, ran(id)) {
+            silent.entry(id.as_str()).or_insert(gap);
+        }
+    }
+    silent
+}
+
+/// What the kernel says to each probe that it refuses names the probe's own event; with one remedy it is one cause.
+fn refusals(probes: &[Gap]) -> BTreeMap<Cause, Unavailable> {
+    let mut by_remedy: BTreeMap<&String, Vec<&Unavailable>> = BTreeMap::new();
+    for gap in probes.iter().map(|gap| &gap.gap).filter(|gap| gap.reason == Reason::Denied) {
+        let Some(remedy) = &gap.remedy else { continue };
+        let known = by_remedy.entry(remedy).or_default();
+        if !known.contains(&gap) {
+            known.push(gap);
+        }
+    }
+    let mut merged = BTreeMap::new();
+    for refused in by_remedy.into_values().filter(|refused| refused.len() > 1) {
+        let Some((first, others)) = refused.split_first() else { continue };
+        let why = format!("{}; and {} more of the kind", first.why, others.len());
+        for gap in refused {
+            merged.insert(cause(gap), Unavailable { why: why.clone(), ..gap.clone() });
+        }
+    }
+    merged
+}
+
+type Cause = (Reason, String, Option<String>);
+
+fn cause(gap: &Unavailable) -> Cause {
+    (gap.reason, gap.why.clone(), gap.remedy.clone())
+}
+
+/// What is missing for one cause.
+#[derive(Default)]
+struct Members<'g> {
+    metrics: BTreeMap<&'g str, usize>,
+    rules: BTreeSet<&'g str>,
+    probes: Vec<String>,
+}
+
 /// Gaps by cause. Those that cost a verdict come first.
-fn groups(gaps: &[Gap], findings: &[Finding]) -> Vec<GapGroup> {
-    type Members<'g> = (BTreeMap<&'g str, usize>, BTreeSet<&'g str>);
-    let key = |gap: &Unavailable| (gap.reason, gap.why.clone(), gap.remedy.clone());
-    let mut found: BTreeMap<_, Members<'_>> = BTreeMap::new();
+fn groups(gaps: &[Gap], probes: &[Gap], findings: &[Finding]) -> Vec<GapGroup> {
+    let merged = refusals(probes);
+    let key = |gap: &Unavailable| merged.get(&cause(gap)).map_or_else(|| cause(gap), cause);
+    let mut found: BTreeMap<Cause, Members<'_>> = BTreeMap::new();
     for gap in gaps {
-        let instances = found.entry(key(&gap.gap)).or_default().0.entry(&gap.id).or_default();
+        let instances = found.entry(key(&gap.gap)).or_default().metrics.entry(&gap.id).or_default();
         *instances += usize::from(gap.instance.is_some());
+    }
+    for gap in probes {
+        found.entry(key(&gap.gap)).or_default().probes.push(gap.id.clone());
     }
     for finding in findings.iter().filter(|finding| finding.status == Status::Unknown) {
         if let Some(gap) = &finding.unavailable {
-            found.entry(key(gap)).or_default().1.insert(&finding.id);
+            found.entry(key(gap)).or_default().rules.insert(&finding.id);
         }
     }
     let mut groups: Vec<GapGroup> = found
         .into_iter()
-        .map(|((reason, why, remedy), (metrics, rules))| GapGroup {
+        .map(|((reason, why, remedy), members)| GapGroup {
             gap: Unavailable { reason, why, remedy },
-            metrics: metrics
+            metrics: members
+                .metrics
                 .into_iter()
                 .map(|(id, instances)| match instances {
                     0 => id.to_owned(),
@@ -104,10 +161,11 @@ fn groups(gaps: &[Gap], findings: &[Finding]) -> Vec<GapGroup> {
                     many => format!("{id} ({many} instances)"),
                 })
                 .collect(),
-            rules: rules.into_iter().map(str::to_owned).collect(),
+            rules: members.rules.into_iter().map(str::to_owned).collect(),
+            probes: members.probes,
         })
         .collect();
-    groups.sort_by_key(|group| std::cmp::Reverse((group.rules.len(), group.metrics.len())));
+    groups.sort_by_key(|group| std::cmp::Reverse((group.rules.len(), group.metrics.len() + group.probes.len())));
     groups
 }
 

@@ -266,6 +266,7 @@ fn the_page_hardly_grows_with_the_number_of_processes() {
                 params: BTreeMap::new(),
             },
             titles: &|_| None,
+            probes: &|_| None,
         };
         html(&super::build(parts)).unwrap().len()
     };

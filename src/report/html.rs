@@ -2,6 +2,7 @@
 
 mod finding;
 mod lists;
+mod probes;
 mod view;
 
 use minijinja::value::Serde;
@@ -14,10 +15,12 @@ use view::{Limits, View};
 
 pub(super) const STYLE: &str = include_str!("../../reports/templates/style.css");
 /// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
-pub(super) const STYLE_HASH: &str = "sha256-IC+ZSpAjjAN91oBqZttcuAnCV92PmVJysi1FNoSNkWw=";
-const TEMPLATES: [(&str, &str); 2] = [
+pub(super) const STYLE_HASH: &str = "sha256-q4XXu2oCFqEgcirc5iw9aYQV7qIjWc7Z9MihjKXORm4=";
+const TEMPLATES: [(&str, &str); 4] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
+    ("probe.html", include_str!("../../reports/templates/probe.html")),
+    ("table.html", include_str!("../../reports/templates/table.html")),
 ];
 /// No report is larger, whatever the host did.
 const MAX_BYTES: usize = 500_000;

@@ -1,5 +1,7 @@
 //! The report as a ticket comment: CommonMark that also reads well as plain text.
 
+mod probes;
+
 use super::escape::{markdown as text, markdown_code as code, visible};
 use super::{ReportError, shown, words};
 use crate::model::quantity::with_unit;
@@ -33,6 +35,15 @@ pub fn markdown(report: &Report) -> Result<String, ReportError> {
     }
     if missing > 0 {
         page.left_out.push(words::plural(missing, "finding", "findings"));
+    }
+    let mut missing = 0;
+    for (at, probed) in report.probes.iter().enumerate() {
+        let heading = if at == 0 { "## Inside the kernel\n\n" } else { "" };
+        let fits = at < MAX_ROWS && page.fits(format!("{heading}{}", probes::probe(probed)));
+        missing += usize::from(!fits);
+    }
+    if missing > 0 {
+        page.left_out.push(words::plural(missing, "probe", "probes"));
     }
     page.section("what was ruled out", ruled_out(report));
     page.section("what could not be measured", gaps(report));
@@ -244,8 +255,7 @@ fn gaps(report: &Report) -> String {
     }
     let mut out = "## Not measured\n\n".to_owned();
     for group in groups.iter().take(MAX_ROWS) {
-        let what = if group.rules.is_empty() { &group.metrics } else { &group.rules };
-        let named = text(&words::some(what, 4));
+        let named = text(&words::some(&words::missing(group), 4));
         let remedy = group.gap.remedy.as_ref().map(|remedy| format!(" *To see it:* {}", text(remedy)));
         out.push_str(&format!("- {}: {named}.{}\n", text(&group.gap.why), remedy.unwrap_or_default()));
     }

@@ -3,6 +3,7 @@
 //! [`build()`] decides everything that needs deciding: the verdict, the order, what was ruled out, which curves to draw.
 //! The renderers only lay it out. Names in a report were chosen by strangers; [`escape`] makes them harmless.
 
+mod bars;
 mod build;
 mod coverage;
 pub mod escape;
@@ -21,7 +22,13 @@ mod order;
 mod plots;
 pub mod probe;
 #[cfg(test)]
+mod probe_tests;
+mod probe_words;
+mod probed;
+#[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod sample_probes;
 mod shown;
 mod svg;
 mod terminal;
@@ -53,6 +60,19 @@ pub struct Parts<'p> {
     pub playbook: PlaybookInfo,
     /// The definition of a metric, by its id.
     pub titles: &'p dyn Fn(&str) -> Option<&'static MetricDef>,
+    /// What a probe is about, by its id.
+    pub probes: &'p dyn Fn(&str) -> Option<ProbeTexts>,
+}
+
+/// What a probe is about.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeTexts {
+    /// The question it answers.
+    pub question: &'static str,
+    /// What its figures do not mean.
+    pub caveats: &'static str,
+    /// Metrics derived from it.
+    pub metrics: &'static [MetricDef],
 }
 
 /// A report could not be written down.

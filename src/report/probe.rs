@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::Style;
+use super::bars::bars;
 use super::escape::visible_within;
 use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stacks};
 use crate::model::{Unit, quantity};
@@ -118,41 +119,22 @@ fn histogram_text(histogram: &Histogram) -> String {
             at(0.99),
             quantity::with_unit(row.max, histogram.unit),
         );
-        out.push_str(&bars(row, histogram.unit));
+        out.push_str(&bars_text(row, histogram.unit));
     }
     out
 }
 
 /// Powers of two from the first to the last that has any, with a bar each.
-fn bars(row: &HistogramRow, unit: Unit) -> String {
-    let mut lines: Vec<(f64, u64)> = Vec::new();
-    // The bounds are powers of two in the program's own unit (nanoseconds); `upper` is the end of an eighth.
-    let scale = if unit == Unit::Seconds { 1e9 } else { 1.0 };
-    let is_zero = |upper: f64| upper * scale < 1.5;
-    let zeros: u64 = row.buckets.iter().filter(|(upper, _)| is_zero(*upper)).map(|(_, count)| count).sum();
-    for (upper, count) in row.buckets.iter().filter(|(upper, _)| !is_zero(*upper)) {
-        let power = (upper * scale).log2().ceil().exp2() / scale;
-        match lines.last_mut() {
-            Some((last, sum)) if (*last - power).abs() < power * 1e-9 => *sum += count,
-            Some((last, _)) => {
-                let mut next = *last * 2.0;
-                while next < power * 0.75 {
-                    lines.push((next, 0));
-                    next *= 2.0;
-                }
-                lines.push((power, *count));
-            }
-            None => lines.push((power, *count)),
-        }
-    }
-    let most = lines.iter().map(|(_, count)| *count).max().unwrap_or(0).max(zeros).max(1);
-    let bar = |count: u64| "#".repeat((count as f64 / most as f64 * BAR as f64).ceil() as usize);
+fn bars_text(row: &HistogramRow, unit: Unit) -> String {
     let mut out = String::new();
-    if zeros > 0 {
-        let _ = writeln!(out, "    {:>10}  {zeros:>10}  {}", "0", bar(zeros));
-    }
-    for (upper, count) in lines {
-        let _ = writeln!(out, "  < {:>10}  {count:>10}  {}", quantity::with_unit(upper, unit), bar(count));
+    for bar in bars(row, unit) {
+        let drawn = "#".repeat((bar.length * BAR as f64).ceil() as usize);
+        let bound = if bar.below > 0.0 {
+            format!("< {:>10}", quantity::with_unit(bar.below, unit))
+        } else {
+            format!("{:>12}", "0")
+        };
+        let _ = writeln!(out, "  {bound}  {:>10}  {drawn}", bar.count);
     }
     out
 }

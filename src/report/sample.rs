@@ -189,6 +189,7 @@ pub(super) fn report(findings: Vec<Finding>) -> Report {
         window: Some(0),
         when: None,
         rules: vec!["cpu.saturation".into(), "cpu.utilization".into()],
+        probes: Vec::new(),
         answer: "Threads waited 70.0% of the time they wanted to run.".into(),
     };
     super::build(super::Parts {
@@ -202,5 +203,6 @@ pub(super) fn report(findings: Vec<Finding>) -> Report {
             params: BTreeMap::from([("duration".into(), "10s".into())]),
         },
         titles: &|_| None,
+        probes: &|_| None,
     })
 }

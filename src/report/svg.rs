@@ -7,11 +7,15 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::ReportError;
+use crate::model::probed::Bar;
+use crate::model::quantity::with_unit;
 use crate::model::report::Plot;
 use crate::model::{Status, Unit};
 
 /// Points that are drawn at most.
 const MAX_POINTS: usize = 500;
+/// Bars that are drawn at most.
+const MAX_BARS: usize = 80;
 const SIZE: (u32, u32) = (480, 170);
 const GRID: RGBColor = RGBColor(0xE4, 0xE4, 0xDF);
 const LABEL: RGBColor = RGBColor(0x5C, 0x63, 0x70);
@@ -23,6 +27,18 @@ const CRITICAL: RGBColor = RGBColor(0xB4, 0x23, 0x18);
 pub(super) fn curve(plot: &Plot) -> Result<String, ReportError> {
     let mut svg = String::new();
     draw(plot, &mut svg).map_err(|error| ReportError::Plot(error.to_string()))?;
+    Ok(small(&svg))
+}
+
+/// Draws how many values fall between powers of two.
+pub(super) fn bars(bars: &[Bar], unit: Unit) -> Result<String, ReportError> {
+    let mut svg = String::new();
+    draw_bars(bars, unit, &mut svg).map_err(|error| ReportError::Plot(error.to_string()))?;
+    Ok(small(&svg))
+}
+
+/// Without what a page of our own need not be told.
+fn small(svg: &str) -> String {
     // It scales with the page, and stands in a page that names no address at all.
     let own = format!("<svg width=\"{}\" height=\"{}\"", SIZE.0, SIZE.1);
     let svg = svg.replacen(&own, "<svg class=\"plot\" aria-hidden=\"true\"", 1);
@@ -30,7 +46,7 @@ pub(super) fn curve(plot: &Plot) -> Result<String, ReportError> {
     for default in [" opacity=\"1\"", " stroke-width=\"1\"", " font-family=\"sans-serif\"", "\n"] {
         small = small.replace(default, "");
     }
-    Ok(small)
+    small
 }
 
 type Failed = Box<dyn std::error::Error>;
@@ -85,6 +101,41 @@ fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {
         let text = ("sans-serif", 14).into_font().color(&color).pos(anchor);
         chart.draw_series([Text::new(status.word(), (end, level), text)])?;
     }
+    root.present()?;
+    Ok(())
+}
+
+fn draw_bars(bars: &[Bar], unit: Unit, svg: &mut String) -> Result<(), Failed> {
+    let bars = bars.get(..bars.len().min(MAX_BARS)).unwrap_or_default();
+    let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1) as f64;
+    let (factor, suffix) = scale(Unit::Count, most);
+    // Few bars would be as wide as a wall.
+    let slots = bars.len().max(8) as f64;
+    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let mut chart = ChartBuilder::on(&root)
+        .margin(4)
+        .margin_right(24)
+        .x_label_area_size(20)
+        .y_label_area_size(60)
+        .build_cartesian_2d(0.0..slots, 0.0..most * factor * 1.08)?;
+    let bound = |at: &f64| bars.get(at.round() as usize).map_or(String::new(), |bar| with_unit(bar.from, unit));
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(GRID)
+        .x_labels(6)
+        .y_labels(4)
+        .label_style(("sans-serif", 14).into_font().color(&LABEL))
+        .x_label_formatter(&bound)
+        .y_label_formatter(&|value| format!("{}{suffix}", tick(*value)))
+        .draw()?;
+    let drawn = bars.iter().enumerate().filter(|(_, bar)| bar.count > 0).map(|(at, bar)| {
+        let left = at as f64;
+        Rectangle::new([(left + 0.06, 0.0), (left + 0.94, bar.count as f64 * factor)], CURVE.filled())
+    });
+    chart.draw_series(drawn)?;
     root.present()?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The report as terminal text: the answer first, for somebody who has thirty seconds.
 
+mod probes;
+
 use unicode_width::UnicodeWidthStr as _;
 
 use super::escape::visible_within;
@@ -39,6 +41,7 @@ pub fn terminal(report: &Report, style: &Style) -> String {
     page.verdict(report);
     page.matrix(report);
     page.findings(report);
+    page.probes(report);
     page.ruled_out(report);
     page.gaps(report);
     page.line(&words::cost(report), 0, Paint::Dim);
@@ -223,10 +226,9 @@ impl Page {
         );
         self.line(&title, 0, Paint::Bold);
         for group in groups.iter().take(MAX_GAPS) {
-            let what = if group.rules.is_empty() { &group.metrics } else { &group.rules };
             self.item(
                 "  -",
-                &format!("{}: {}", visible(&group.gap.why), words::some(what, 3)),
+                &format!("{}: {}", visible(&group.gap.why), words::some(&words::missing(group), 3)),
                 Paint::None,
                 Paint::None,
             );

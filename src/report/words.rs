@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::escape::visible_within;
 use crate::model::quantity::{percent, with_unit};
-use crate::model::report::{Cell, Report};
+use crate::model::report::{Cell, GapGroup, Report};
 use crate::model::{Confidence, Culprit, Evidence, Finding, Kind, Resource, Status, Unit};
 
 /// Longest name within a sentence, in characters.
@@ -100,6 +100,13 @@ pub(super) fn some(ids: &[String], most: usize) -> String {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
+}
+
+/// What is missing for one cause: the checks and the probes, or else the readings.
+pub(super) fn missing(group: &GapGroup) -> Vec<String> {
+    let mut what = group.rules.clone();
+    what.extend(group.probes.iter().map(|id| format!("probe {id}")));
+    if what.is_empty() { group.metrics.clone() } else { what }
 }
 
 /// The judged value of a finding.

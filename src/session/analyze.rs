@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::metrics;
 use crate::model::report::StepOutcome;
 use crate::model::{Facts, Finding, LogLine, MetricDef, Metrics, Recording, Status, Window};
-use crate::playbook::{Plan, PlannedStep};
+use crate::playbook::{Measure, Plan, PlannedStep};
+use crate::probes;
 use crate::rules::expression::{Context, Expressions};
 use crate::rules::{Judge, Scope};
 
@@ -126,6 +127,13 @@ fn outcome(planned: &PlannedStep, window: Option<usize>, findings: &[Finding]) -
         window,
         when: step.when.clone(),
         rules: step.rules.clone(),
+        probes: step
+            .collect
+            .iter()
+            .map(Measure::id)
+            .filter(|id| probes::find(id).is_some())
+            .map(str::to_owned)
+            .collect(),
         answer,
     }
 }

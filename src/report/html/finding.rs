@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::probes::{Cited, cited};
 use super::view::{Limits, Named, anchor, more};
 use crate::model::quantity::{seconds, with_unit};
 use crate::model::report::Plot;
@@ -25,6 +26,7 @@ pub(super) struct FindingView {
     pids: String,
     labels: Vec<Named>,
     plots: Vec<PlotView>,
+    probes: Vec<Cited>,
     log: Vec<String>,
     next: Vec<crate::model::NextStep>,
     others_name: String,
@@ -104,6 +106,7 @@ pub(super) fn finding(
             .unwrap_or_default(),
         labels: culprit.map(|culprit| labels(&culprit.labels)).unwrap_or_default(),
         plots: drawn,
+        probes: cited(report, finding, limits),
         log: finding.log.iter().take(limits.rows).cloned().collect(),
         next: finding.next.iter().take(limits.rows).cloned().collect(),
         others_name: format!("{} of the same", words::plural(group.others.len(), "more", "more")),

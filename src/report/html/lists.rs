@@ -62,6 +62,7 @@ pub(super) struct ByHand {
 pub(super) struct GapView {
     why: String,
     rules: String,
+    probes: String,
     metrics: String,
     remedy: String,
 }
@@ -89,6 +90,7 @@ pub(super) fn gap_view(group: &GapGroup, limits: &Limits) -> GapView {
     GapView {
         why: group.gap.why.clone(),
         rules: words::some(&group.rules, limits.rows),
+        probes: words::some(&group.probes, limits.rows),
         metrics: words::some(&group.metrics, limits.rows),
         remedy: group.gap.remedy.clone().unwrap_or_default(),
     }
@@ -102,6 +104,7 @@ pub(super) fn not_applicable(report: &Report, limits: &Limits) -> Vec<GapView> {
     let view = |(why, ids): (&str, Vec<String>)| GapView {
         why: why.to_owned(),
         rules: String::new(),
+        probes: String::new(),
         metrics: words::some(&ids, limits.rows),
         remedy: String::new(),
     };

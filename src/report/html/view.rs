@@ -7,6 +7,7 @@ use super::lists::{
     ByHand, Check, GapView, Out, Step, Top, all_checks, by_hand, collectors, gap_view, not_applicable, ruled_out,
     steps, top,
 };
+use super::probes::{ProbeView, probes};
 use crate::model::quantity::{bytes, seconds};
 use crate::model::report::{Cell, Plot};
 use crate::model::{Kind, Report, Resource, Status};
@@ -16,6 +17,7 @@ use crate::report::{ReportError, shown, words};
 pub(super) struct Limits {
     pub(super) findings: usize,
     pub(super) plots: usize,
+    pub(super) probes: usize,
     pub(super) rows: usize,
     pub(super) sentences: usize,
     pub(super) checks: usize,
@@ -32,6 +34,7 @@ impl Limits {
         Self {
             findings: 30,
             plots: 12,
+            probes: 24,
             rows: 20,
             sentences: 8,
             checks: 200,
@@ -39,8 +42,28 @@ impl Limits {
             lesson: 8_000,
             characters: 1500,
         },
-        Self { findings: 15, plots: 6, rows: 8, sentences: 4, checks: 80, steps: 30, lesson: 2_000, characters: 400 },
-        Self { findings: 8, plots: 2, rows: 3, sentences: 1, checks: 10, steps: 10, lesson: 500, characters: 120 },
+        Self {
+            findings: 15,
+            plots: 6,
+            probes: 12,
+            rows: 8,
+            sentences: 4,
+            checks: 80,
+            steps: 30,
+            lesson: 2_000,
+            characters: 400,
+        },
+        Self {
+            findings: 8,
+            plots: 2,
+            probes: 6,
+            rows: 3,
+            sentences: 1,
+            checks: 10,
+            steps: 10,
+            lesson: 500,
+            characters: 120,
+        },
     ];
 }
 
@@ -61,6 +84,8 @@ pub(super) struct View {
     findings_lead: String,
     findings: Vec<FindingView>,
     more_findings: String,
+    probes: Vec<ProbeView>,
+    more_probes: String,
     ruled_out: Vec<Out>,
     gaps: Vec<GapView>,
     more_gaps: String,
@@ -107,6 +132,7 @@ impl View {
         }
         let (headline, detail) = words::headline(report);
         let (all_checks, more_checks) = all_checks(report, limits);
+        let (probes, more_probes) = probes(report, limits)?;
         let gaps = &report.coverage.groups;
         Ok(Self {
             tool: format!("{} {}", report.tool.name, report.tool.version),
@@ -124,6 +150,8 @@ impl View {
             findings_lead: findings_lead(&groups),
             findings,
             more_findings: more(groups.len(), shown_groups.len(), "more findings are in the JSON report."),
+            probes,
+            more_probes,
             ruled_out: ruled_out(report, limits),
             gaps: gaps.iter().take(limits.rows * 2).map(|gap| gap_view(gap, limits)).collect(),
             more_gaps: more(gaps.len(), limits.rows * 2, "more causes are in the JSON report."),

@@ -1,0 +1,243 @@
+//! What the probes inside the kernel measured, as the page shows it.
+
+use serde::Serialize;
+
+use super::view::{Limits, Named, more};
+use crate::model::probe::ProbeTable;
+use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
+use crate::model::quantity::{number, seconds, with_unit};
+use crate::model::{Finding, Report};
+use crate::report::escape::visible_within as short;
+use crate::report::{ReportError, probe_words as words, svg};
+
+/// Rows of a table that stand as evidence beside a finding.
+const EVIDENCE_ROWS: usize = 5;
+/// Columns of a table.
+const MAX_COLUMNS: usize = 16;
+/// Longest text of a cell, in characters.
+const MAX_CELL: usize = 100;
+/// Outputs of one probe.
+const MAX_OUTPUTS: usize = 8;
+/// Frames of a stack that is shown as text.
+const MAX_FRAMES: usize = 24;
+
+#[derive(Serialize)]
+pub(super) struct ProbeView {
+    anchor: String,
+    probe: String,
+    question: String,
+    caveats: String,
+    /// Of the whole: nothing happened.
+    empty: bool,
+    outputs: Vec<OutputView>,
+    limits: Vec<String>,
+    steps: Vec<String>,
+    params: Vec<Named>,
+    window: String,
+    attached: Vec<String>,
+    cost: String,
+}
+
+/// One output; of the parts, only those of its kind are filled.
+#[derive(Serialize, Default)]
+struct OutputView {
+    title: String,
+    charts: Vec<Chart>,
+    table: Option<TableView>,
+    /// Single events: closed until somebody asks.
+    folded: bool,
+    stacks: Vec<StackView>,
+}
+
+#[derive(Serialize)]
+struct Chart {
+    caption: String,
+    figures: String,
+    svg: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct TableView {
+    title: String,
+    head: Vec<Head>,
+    rows: Vec<Vec<CellView>>,
+    others: String,
+}
+
+#[derive(Serialize)]
+struct Head {
+    title: String,
+    number: bool,
+}
+
+#[derive(Serialize)]
+struct CellView {
+    text: String,
+    number: bool,
+}
+
+#[derive(Serialize)]
+struct StackView {
+    who: String,
+    frames: String,
+}
+
+/// A probe that a finding cites.
+#[derive(Serialize)]
+pub(super) struct Cited {
+    link: Option<String>,
+    probe: String,
+    question: String,
+    table: Option<TableView>,
+}
+
+/// The cards, and how many more there are.
+pub(super) fn probes(report: &Report, limits: &Limits) -> Result<(Vec<ProbeView>, String), ReportError> {
+    let mut cards = Vec::new();
+    for (at, probed) in report.probes.iter().take(limits.probes).enumerate() {
+        cards.push(card(probed, at, limits)?);
+    }
+    let hidden = more(report.probes.len(), limits.probes, "more probes are in the JSON report.");
+    Ok((cards, hidden))
+}
+
+fn anchor(at: usize) -> String {
+    format!("probe-{}", at + 1)
+}
+
+fn card(probed: &Probed, at: usize, limits: &Limits) -> Result<ProbeView, ReportError> {
+    let mut outputs = Vec::new();
+    for output in probed.outputs.iter().take(MAX_OUTPUTS) {
+        outputs.push(match output {
+            ProbedOutput::Histogram(all) => distributions(all, limits)?,
+            ProbedOutput::Table(rows) => {
+                OutputView { title: rows.title.clone(), table: Some(table(rows, limits.rows)), ..OutputView::default() }
+            }
+            ProbedOutput::Events(rows) => OutputView {
+                title: rows.title.clone(),
+                table: Some(table(rows, limits.rows * 2)),
+                folded: true,
+                ..OutputView::default()
+            },
+            ProbedOutput::Stacks(sums) => stacks(sums, limits),
+        });
+    }
+    let params = probed.params.iter().take(limits.rows);
+    Ok(ProbeView {
+        anchor: anchor(at),
+        probe: probed.probe.clone(),
+        question: probed.question.clone(),
+        caveats: probed.caveats.clone(),
+        empty: words::is_empty(probed),
+        outputs,
+        limits: words::limits(probed).into_iter().take(limits.rows).collect(),
+        steps: probed.steps.iter().take(limits.rows).cloned().collect(),
+        params: params.map(|(name, value)| Named { name: name.clone(), value: value.clone() }).collect(),
+        window: format!("{} of window {}", seconds(probed.seconds), probed.window.saturating_add(1)),
+        attached: words::attached(probed).into_iter().take(limits.rows).collect(),
+        cost: words::cost(probed),
+    })
+}
+
+fn distributions(all: &Distributions, limits: &Limits) -> Result<OutputView, ReportError> {
+    let mut charts = Vec::new();
+    for row in all.rows.iter().filter(|row| row.count > 0).take(limits.plots.min(4)) {
+        charts.push(Chart {
+            caption: short(&row.instance, MAX_CELL).into_owned(),
+            figures: words::key_figures(row, all.unit),
+            svg: svg::bars(&row.bars, all.unit)?,
+        });
+    }
+    let table = (all.rows.len() > 1).then(|| figures(all, limits));
+    Ok(OutputView { title: all.title.clone(), charts, table, ..OutputView::default() })
+}
+
+/// The distributions side by side, as figures.
+fn figures(all: &Distributions, limits: &Limits) -> TableView {
+    let key = all.dimension.clone().unwrap_or_default();
+    let mut head = vec![Head { title: key, number: false }];
+    let names = ["values", "mean", "median", "p95", "p99", words::largest(all.unit)];
+    head.extend(names.map(|name| Head { title: name.to_owned(), number: true }));
+    let figure = |value: Option<f64>| value.map_or("–".to_owned(), |value| with_unit(value, all.unit));
+    let row = |row: &crate::model::probed::Distribution| {
+        let mut cells = vec![CellView { text: short(&row.instance, MAX_CELL).into_owned(), number: false }];
+        let values = [row.mean, row.p50, row.p95, row.p99, row.max].map(figure);
+        let values = [number(row.count as f64)].into_iter().chain(values);
+        cells.extend(values.map(|text| CellView { text, number: true }));
+        cells
+    };
+    let hidden = all.others + all.rows.len().saturating_sub(limits.rows);
+    TableView {
+        title: all.title.clone(),
+        head,
+        rows: all.rows.iter().take(limits.rows).map(row).collect(),
+        others: if hidden > 0 { format!("and {hidden} more") } else { String::new() },
+    }
+}
+
+fn table(rows: &ProbeTable, most: usize) -> TableView {
+    let columns: Vec<_> = rows.columns.iter().take(MAX_COLUMNS).collect();
+    let cells = |row: &crate::model::probe::Row| {
+        let cells = columns.iter().zip(&row.cells);
+        cells
+            .map(|(column, cell)| CellView {
+                text: short(&words::cell(column, cell), MAX_CELL).into_owned(),
+                number: column.unit.is_some(),
+            })
+            .collect()
+    };
+    TableView {
+        title: rows.title.clone(),
+        head: columns
+            .iter()
+            .map(|column| Head { title: column.title.clone(), number: column.unit.is_some() })
+            .collect(),
+        rows: rows.rows.iter().take(most).map(cells).collect(),
+        others: words::others(rows, rows.rows.len().saturating_sub(most)),
+    }
+}
+
+fn stacks(sums: &StackSums, limits: &Limits) -> OutputView {
+    let mut view = OutputView { title: sums.stacks.title.clone(), ..OutputView::default() };
+    let shown = (0..limits.rows.min(5)).filter_map(|at| words::stack(sums, at, MAX_FRAMES));
+    view.stacks = shown
+        .map(|(who, frames)| StackView {
+            who: short(&who, MAX_CELL).into_owned(),
+            frames: short(&frames, 600).into_owned(),
+        })
+        .collect();
+    view
+}
+
+/// The probes behind the readings that a finding cites, each with the table that names somebody.
+pub(super) fn cited(report: &Report, finding: &Finding, limits: &Limits) -> Vec<Cited> {
+    let mut all = Vec::new();
+    for (at, probed) in report.probes.iter().enumerate() {
+        let output = finding
+            .evidence
+            .iter()
+            .filter(|evidence| evidence.window == probed.window)
+            .find_map(|evidence| probed.metrics.get(&evidence.metric));
+        if let Some(output) = output {
+            all.push(Cited {
+                link: (at < limits.probes).then(|| anchor(at)),
+                probe: probed.probe.clone(),
+                question: probed.question.clone(),
+                table: telling(probed, output).map(|rows| table(rows, EVIDENCE_ROWS.min(limits.rows))),
+            });
+        }
+    }
+    all.truncate(limits.rows);
+    all
+}
+
+/// The table that the reading came from; of a distribution, the first table of the probe, which names who.
+fn telling<'p>(probed: &'p Probed, output: &str) -> Option<&'p ProbeTable> {
+    let tables = || {
+        probed.outputs.iter().filter_map(|output| match output {
+            ProbedOutput::Table(table) => Some(table),
+            _ => None,
+        })
+    };
+    tables().find(|table| table.id == output).or_else(|| tables().next()).filter(|table| !table.rows.is_empty())
+}

@@ -1,0 +1,105 @@
+//! What the probes inside the kernel measured, as Markdown.
+
+use super::super::{probe_words as words, words::plural};
+use super::{code, table, text};
+use crate::model::probe::ProbeTable;
+use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
+use crate::model::quantity;
+use crate::model::quantity::with_unit;
+
+/// Rows of a table, distributions by key, stacks.
+const MAX_ROWS: usize = 5;
+/// Columns of a table; what a ticket cannot show side by side is in the other formats.
+const MAX_COLUMNS: usize = 8;
+/// Outputs of one probe.
+const MAX_OUTPUTS: usize = 4;
+/// Frames of a stack.
+const MAX_FRAMES: usize = 6;
+/// Longest text of a cell, in characters.
+const MAX_CELL: usize = 60;
+
+/// One probe.
+pub(super) fn probe(probed: &Probed) -> String {
+    let mut out = format!("### {}: {}\n\n", text(&probed.probe), text(&probed.question));
+    if words::is_empty(probed) {
+        out.push_str("Nothing of the kind happened.\n\n");
+    } else {
+        for output in probed.outputs.iter().take(MAX_OUTPUTS) {
+            out.push_str(&match output {
+                ProbedOutput::Histogram(all) => distributions(all),
+                ProbedOutput::Table(rows) | ProbedOutput::Events(rows) => rows_of(rows),
+                ProbedOutput::Stacks(sums) => stacks(sums),
+            });
+        }
+        if let Some(more) = probed.outputs.len().checked_sub(MAX_OUTPUTS).filter(|more| *more > 0) {
+            out.push_str(&format!(
+                "{} in the HTML and JSON reports.\n\n",
+                plural(more, "more output is", "more outputs are")
+            ));
+        }
+    }
+    let limits = words::limits(probed);
+    for limit in limits.iter().take(MAX_ROWS) {
+        out.push_str(&format!("- **Limit:** {}\n", text(limit)));
+    }
+    if !limits.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
+fn distributions(all: &Distributions) -> String {
+    let key = all.dimension.as_deref().unwrap_or("Distribution");
+    let head = [key, "Values", "Mean", "Median", "p95", "p99", words::largest(all.unit)];
+    let figure = |value: Option<f64>| value.map_or("–".to_owned(), |value| with_unit(value, all.unit));
+    let rows: Vec<Vec<String>> = all
+        .rows
+        .iter()
+        .take(MAX_ROWS)
+        .map(|row| {
+            let key = if row.instance.is_empty() { all.title.as_str() } else { row.instance.as_str() };
+            let figures = [row.mean, row.p50, row.p95, row.p99, row.max].map(figure);
+            let mut cells = vec![short(key), quantity::number(row.count as f64)];
+            cells.extend(figures.map(|figure| text(&figure)));
+            cells
+        })
+        .collect();
+    let title = if all.dimension.is_some() { format!("{}:\n\n", text(&all.title)) } else { String::new() };
+    format!("{title}{}", table(&head.map(text), &rows))
+}
+
+fn rows_of(rows: &ProbeTable) -> String {
+    let head: Vec<String> = rows.columns.iter().take(MAX_COLUMNS).map(|column| text(&column.title)).collect();
+    let shown: Vec<Vec<String>> = rows
+        .rows
+        .iter()
+        .take(MAX_ROWS)
+        .map(|row| {
+            let cells = rows.columns.iter().zip(&row.cells).take(MAX_COLUMNS);
+            cells.map(|(column, cell)| short(&words::cell(column, cell))).collect()
+        })
+        .collect();
+    if shown.is_empty() || head.is_empty() {
+        return format!("{}: nothing.\n\n", text(&rows.title));
+    }
+    let others = words::others(rows, rows.rows.len().saturating_sub(MAX_ROWS));
+    let others = if others.is_empty() { others } else { format!("{}\n\n", text(&others)) };
+    format!("{}:\n\n{}{others}", text(&rows.title), table(&head, &shown))
+}
+
+fn stacks(sums: &StackSums) -> String {
+    let mut out = format!("{}:\n\n", text(&sums.stacks.title));
+    let shown: Vec<_> = (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)).collect();
+    if shown.is_empty() {
+        return format!("{}: nothing.\n\n", text(&sums.stacks.title));
+    }
+    for (who, frames) in shown {
+        out.push_str(&format!("- {}: {}\n", text(&who), code(&frames)));
+    }
+    out.push('\n');
+    out
+}
+
+fn short(name: &str) -> String {
+    text(&super::super::escape::visible_within(name, MAX_CELL))
+}

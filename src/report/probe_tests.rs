@@ -1,0 +1,123 @@
+//! What probes measured, in every format.
+
+use super::sample_probes::{events, histogram, probed, report, report_of, result, stacks, table};
+use super::{Style, html, json, markdown, terminal};
+use crate::model::Report;
+use crate::model::probe::{Output, Stack};
+use crate::model::probed::ProbedOutput;
+
+const WIDE: Style = Style { width: 100, color: false, unicode: true };
+
+#[test]
+fn probes_on_a_terminal() {
+    insta::assert_snapshot!(terminal(&report("nginx"), &WIDE));
+}
+
+#[test]
+fn probes_on_a_narrow_terminal_without_unicode() {
+    let text = terminal(&report("nginx"), &Style { width: 44, color: false, unicode: false });
+    assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 44), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn probes_as_markdown() {
+    insta::assert_snapshot!(markdown(&report("nginx")).unwrap());
+}
+
+#[test]
+fn probes_as_json() {
+    let report = report("nginx");
+    let text = json(&report).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap().probes, report.probes);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&report.probes).unwrap());
+}
+
+#[test]
+fn probes_as_html() {
+    let page = html(&report("nginx")).unwrap();
+    let (_, section) = page.split_once("<section aria-labelledby=\"probes\">").unwrap();
+    insta::assert_snapshot!(section.split_once("</section>").unwrap().0);
+}
+
+#[test]
+fn a_finding_that_cites_a_probe_links_to_its_card_and_shows_who() {
+    let page = html(&report("nginx")).unwrap();
+    let (_, finding) = page.split_once("id=\"finding-1\"").unwrap();
+    let finding = finding.split_once("</article>").unwrap().0;
+    let card = page.split_once("<article class=\"probe\" id=\"probe-5\"").unwrap().1;
+    assert!(finding.contains("<a href=\"#probe-5\">runqlat</a>"), "{finding}");
+    assert!(card.split_once("</header>").unwrap().0.contains("runqlat"), "{card}");
+    assert_eq!(finding.matches("<td>nginx</td>").count(), 5, "{finding}");
+}
+
+#[test]
+fn probes_that_could_not_run_are_one_gap_for_one_cause() {
+    let coverage = report("nginx").coverage;
+    let silent: Vec<&str> = coverage.probes.iter().map(|gap| gap.id.as_str()).collect();
+    assert_eq!(silent, ["execsnoop", "tcpretrans", "vfsstat"]);
+    let groups: Vec<_> = coverage.groups.iter().filter(|group| !group.probes.is_empty()).collect();
+    let [only] = groups.as_slice() else { panic!("{groups:#?}") };
+    assert_eq!(only.probes, ["execsnoop", "tcpretrans", "vfsstat"]);
+    assert_eq!(only.gap.remedy.as_deref(), Some("run rdiag as root"));
+}
+
+#[test]
+fn a_probe_that_ran_in_a_later_window_is_no_gap() {
+    let mut recording = probed("nginx");
+    let ran = recording.windows[1].probes["runqlat"].clone();
+    let mut third = recording.windows[1].clone();
+    third.probes = [("execsnoop".to_owned(), ran)].into();
+    recording.windows.push(third);
+    let silent: Vec<String> = report_of(&recording).coverage.probes.into_iter().map(|gap| gap.id).collect();
+    assert_eq!(silent, ["tcpretrans", "vfsstat"]);
+}
+
+#[test]
+fn huge_results_are_bounded_and_say_what_is_missing() {
+    let mut recording = probed("nginx");
+    let long = "<&>\"|`".repeat(2_000);
+    let mut many = stacks(&long);
+    many.stacks = (0..20_000)
+        .map(|at| Stack { owner: long.clone(), frames: vec![0, 1, 2, 3], value: 1.0, count: at, pid: None })
+        .collect();
+    let outputs = vec![
+        Output::Table(table(&long, 5_000)),
+        Output::Events(events(&long, 5_000)),
+        Output::Stacks(many),
+        Output::Histogram(histogram(&[long.as_str(); 500])),
+    ];
+    let window = &mut recording.windows[1];
+    for at in 0..40 {
+        window.probes.insert(format!("probe{at}"), Ok(result("x", outputs.clone())));
+    }
+    let report = report_of(&recording);
+    let probe = report.probes.iter().find(|probe| probe.probe == "probe1").unwrap();
+    let ProbedOutput::Table(rows) = &probe.outputs[0] else { panic!() };
+    assert_eq!((rows.rows.len(), rows.others), (50, 5_000 - 50 + 12));
+    let cut: f64 = (50..5_000).map(|at| 4.72 / f64::from(at + 1)).sum();
+    assert!((rows.others_sum["wait"] - 1.5 - cut).abs() < 1e-6, "{:?}", rows.others_sum);
+    let ProbedOutput::Stacks(sums) = &probe.outputs[2] else { panic!() };
+    assert_eq!((sums.stacks.stacks.len(), sums.stacks.others, sums.whole), (1_000, 19_000.4, 20_000.4));
+    let page = html(&report).unwrap();
+    assert!(page.len() <= 500_000, "{}", page.len());
+    let text = markdown(&report).unwrap();
+    assert!(text.chars().count() <= 30_000 && text.contains("probes. The HTML and JSON"), "{text}");
+    assert!(terminal(&report, &WIDE).len() < 100_000);
+}
+
+#[test]
+fn empty_outputs_are_said_to_be_empty() {
+    let mut recording = probed("nginx");
+    let nothing = vec![
+        Output::Table(Default::default()),
+        Output::Stacks(Default::default()),
+        Output::Histogram(Default::default()),
+    ];
+    recording.windows[1].probes =
+        [("none".to_owned(), Ok(result("none", nothing))), ("bare".to_owned(), Ok(result("bare", Vec::new())))].into();
+    let report = report_of(&recording);
+    assert_eq!(terminal(&report, &WIDE).matches("nothing of the kind happened").count(), 2);
+    assert_eq!(markdown(&report).unwrap().matches("Nothing of the kind happened.").count(), 2);
+    assert_eq!(html(&report).unwrap().matches("Nothing of the kind happened").count(), 2);
+}

@@ -1,0 +1,161 @@
+//! The words about probes that all renderers share. Names within are as they were found: renderers escape what they show.
+
+use crate::model::Unit;
+use crate::model::probe::{Cell, Column, ProbeTable, Row};
+use crate::model::probed::{Distribution, Probed, ProbedOutput, StackSums};
+use crate::model::quantity::{number, percent, seconds, with_unit};
+
+/// `4321 values, median 12.0 µs, p99 4.10 ms, longest 24.0 ms`.
+pub(super) fn key_figures(row: &Distribution, unit: Unit) -> String {
+    let count = match row.count {
+        0 => return "no value in this window".into(),
+        1 => "1 value".to_owned(),
+        many => format!("{} values", number(many as f64)),
+    };
+    let mut parts = vec![count];
+    for (name, value) in [("median", row.p50), ("p99", row.p99), (largest(unit), row.max)] {
+        parts.extend(value.map(|value| format!("{name} {}", with_unit(value, unit))));
+    }
+    parts.join(", ")
+}
+
+/// The largest of times is the longest.
+pub(super) fn largest(unit: Unit) -> &'static str {
+    if unit == Unit::Seconds { "longest" } else { "largest" }
+}
+
+/// A cell as text; an empty one is a dash.
+pub(super) fn cell(column: &Column, cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) if text.is_empty() => "–".into(),
+        Cell::Text(text) => text.clone(),
+        Cell::Number(value) => with_unit(*value, column.unit.unwrap_or(Unit::Count)),
+        Cell::Unknown(()) => "–".into(),
+    }
+}
+
+/// Whom a row is about and what was measured: (`stress-ng (pid 4711)`, `waited 1.20 s, times 345, longest 24.0 ms`).
+pub(super) fn row(table: &ProbeTable, row: &Row) -> (String, String) {
+    let cells = || table.columns.iter().zip(&row.cells);
+    let text_of = |wanted: &str| cells().find(|(column, _)| column.id == wanted).and_then(|(_, cell)| cell.text());
+    let (mut names, mut figures) = (Vec::new(), Vec::new());
+    for (column, value) in cells() {
+        match (column.id.as_str(), value) {
+            ("pid" | "tid", Cell::Text(_)) | (_, Cell::Unknown(())) => {}
+            (_, Cell::Text(text)) if !text.is_empty() => names.push(text.clone()),
+            (_, Cell::Text(_)) => {}
+            _ => figures.push(format!("{} {}", column.title, cell(column, value))),
+        }
+    }
+    let (pid, tid) = (text_of("pid"), text_of("tid"));
+    // The first thread of a process has its number.
+    let tid = tid.filter(|tid| pid != Some(tid));
+    let ids: Vec<String> =
+        [("pid", pid), ("tid", tid)].into_iter().filter_map(|(name, id)| Some(format!("{name} {}", id?))).collect();
+    if names.is_empty() && ids.is_empty() {
+        names.push(row.instance.clone());
+    }
+    let ids = if ids.is_empty() { String::new() } else { format!(" ({})", ids.join(", ")) };
+    (format!("{}{ids}", names.join(" · ")).trim().to_owned(), figures.join(", "))
+}
+
+/// `and 12 more: waited 3.20 s`; empty when the table is whole.
+pub(super) fn others(table: &ProbeTable, hidden: usize) -> String {
+    let count = table.others.saturating_add(hidden as u64);
+    if count == 0 {
+        return String::new();
+    }
+    // Sums are known for what the table left out, and not for what is only not shown here.
+    let sums: Vec<String> = table
+        .columns
+        .iter()
+        .filter(|_| hidden == 0)
+        .filter_map(|column| {
+            let sum = table.others_sum.get(&column.id)?;
+            Some(format!("{} {}", column.title, with_unit(*sum, column.unit?)))
+        })
+        .collect();
+    let of = if sums.is_empty() { String::new() } else { format!(": {}", sums.join(", ")) };
+    format!("and {} more{of}", number(count as f64))
+}
+
+/// `sched_switch (BTF tracepoint)` with what was refused: `raw tracepoint instead of BTF tracepoint: …`.
+pub(super) fn attached(probed: &Probed) -> Vec<String> {
+    let way = |at: &crate::model::probe::Attachment| {
+        let refused = at.refused.join("; ");
+        let why = if refused.is_empty() { String::new() } else { format!(", because of {refused}") };
+        format!("{} ({}{why})", at.event, at.back_end)
+    };
+    probed.attached.iter().map(way).collect()
+}
+
+/// What its programs cost.
+pub(super) fn cost(probed: &Probed) -> String {
+    let cost = &probed.cost;
+    let Some(share) = probed.cost_ratio else {
+        return "The kernel did not count what its programs cost.".into();
+    };
+    if cost.runs == 0 {
+        return format!("Its programs did not run while the kernel counted, for {}.", seconds(cost.sampled_seconds));
+    }
+    format!(
+        "Its programs took {} of one CPU: {} runs at {}, counted over {}.",
+        percent(share),
+        number(cost.runs as f64),
+        seconds(cost.cpu_seconds / cost.runs as f64),
+        seconds(cost.sampled_seconds)
+    )
+}
+
+/// What was lost and what else limits the result, a sentence each.
+pub(super) fn limits(probed: &Probed) -> Vec<String> {
+    let lost = probed.lost.iter().filter(|(_, count)| **count > 0);
+    let mut limits: Vec<String> =
+        lost.map(|(reason, count)| format!("{} events were lost: {reason}", number(*count as f64))).collect();
+    limits.extend(probed.notes.iter().cloned());
+    for output in &probed.outputs {
+        if let ProbedOutput::Stacks(sums) = output {
+            limits.extend(stack_limits(sums));
+        }
+    }
+    limits
+}
+
+/// How far stacks can be trusted.
+fn stack_limits(sums: &StackSums) -> Vec<String> {
+    [
+        (sums.unresolved_ratio, "of it is in stacks with a frame that has no name"),
+        (sums.truncated_ratio, "of it is in stacks that seem cut short"),
+        (sums.missing_ratio, "of it has no stack at all"),
+    ]
+    .into_iter()
+    .filter(|(share, _)| *share > 0.0)
+    .map(|(share, what)| format!("{}: {} {what}", sums.stacks.title, percent(share)))
+    .collect()
+}
+
+/// A stack in one line, innermost frame first: `2.10 s in 30 times (41.0%): nginx: futex_wait < do_futex < …`.
+pub(super) fn stack(sums: &StackSums, at: usize, most: usize) -> Option<(String, String)> {
+    let stack = sums.stacks.stacks.get(at)?;
+    let share = if sums.whole > 0.0 { percent(stack.value / sums.whole) } else { String::new() };
+    let frames: Vec<&str> = stack
+        .frames
+        .iter()
+        .rev()
+        .filter_map(|at| sums.stacks.frames.get(*at as usize))
+        .map(|frame| frame.name.as_str())
+        .collect();
+    let cut = if frames.len() > most { " < …" } else { "" };
+    let shown = frames.iter().take(most).copied().collect::<Vec<_>>().join(" < ");
+    let figure = format!("{} ({share})", with_unit(stack.value, sums.stacks.unit));
+    Some((format!("{} {figure}", stack.owner).trim().to_owned(), format!("{shown}{cut}")))
+}
+
+/// Whether it saw anything at all.
+pub(super) fn is_empty(probed: &Probed) -> bool {
+    probed.outputs.iter().all(|output| match output {
+        ProbedOutput::Histogram(all) => all.rows.iter().all(|row| row.count == 0),
+        ProbedOutput::Table(table) | ProbedOutput::Events(table) => table.rows.is_empty() && table.others == 0,
+        ProbedOutput::Stacks(sums) => sums.stacks.stacks.is_empty(),
+    })
+}

@@ -1,0 +1,181 @@
+//! What the probes measured, as the report holds it: the largest rows, and the figures that people ask for.
+
+use std::collections::BTreeMap;
+
+use super::ProbeTexts;
+use super::bars::bars;
+use crate::model::metric::Pick;
+use crate::model::probe::{Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stack, Stacks};
+use crate::model::probed::{Distribution, Distributions, Probed, ProbedOutput, StackSums};
+use crate::model::report::StepOutcome;
+use crate::model::{Metrics, Per, Reading, Recording};
+
+/// Rows of a table; the recording has all of them.
+const MAX_ROWS: usize = 50;
+/// Single events.
+const MAX_EVENTS: usize = 200;
+/// Distributions of one kind.
+const MAX_DISTRIBUTIONS: usize = 20;
+/// Stacks, enough for a flame graph.
+const MAX_STACKS: usize = 1_000;
+/// Frames of one stack.
+const MAX_DEPTH: usize = 256;
+/// Outputs of one probe, and its attachments, losses and notes.
+const MAX_ITEMS: usize = 40;
+
+/// The probes that gave something, window by window.
+pub(super) fn probed(
+    recording: &Recording,
+    metrics: &[Metrics],
+    steps: &[StepOutcome],
+    texts: &dyn Fn(&str) -> Option<ProbeTexts>,
+) -> Vec<Probed> {
+    let mut all = Vec::new();
+    for (at, window) in recording.windows.iter().enumerate() {
+        for (id, result) in &window.probes {
+            let Ok(result) = result else { continue };
+            let asked = steps.iter().filter(|step| step.window == Some(at) && step.probes.contains(id));
+            let asked = asked.map(|step| step.id.clone()).collect();
+            all.push(one(id, result, at, asked, metrics.get(at), texts(id)));
+        }
+    }
+    all
+}
+
+fn one(
+    id: &str,
+    result: &ProbeResult,
+    window: usize,
+    steps: Vec<String>,
+    metrics: Option<&Metrics>,
+    texts: Option<ProbeTexts>,
+) -> Probed {
+    let cost = result.cost.clone();
+    Probed {
+        probe: id.to_owned(),
+        question: texts.map_or("", |texts| texts.question).to_owned(),
+        caveats: texts.map_or("", |texts| texts.caveats).to_owned(),
+        window,
+        steps,
+        params: result.params.clone(),
+        seconds: result.seconds,
+        outputs: result.outputs.iter().take(MAX_ITEMS).map(output).collect(),
+        attached: result.attached.iter().take(MAX_ITEMS).cloned().collect(),
+        lost: result.lost.iter().take(MAX_ITEMS).map(|(reason, count)| (reason.clone(), *count)).collect(),
+        notes: result.notes.iter().take(MAX_ITEMS).cloned().collect(),
+        cost_ratio: (cost.sampled_seconds > 0.0).then(|| cost.cpu_seconds / cost.sampled_seconds),
+        cost,
+        metrics: texts.map(|texts| derived(&texts, metrics)).unwrap_or_default(),
+    }
+}
+
+/// The metrics that this window has from the probe, and the outputs behind them.
+fn derived(texts: &ProbeTexts, metrics: Option<&Metrics>) -> BTreeMap<String, String> {
+    let measured = |id: &str| matches!(metrics.and_then(|all| all.readings.get(id)), Some(Reading::Measured { .. }));
+    let output = |per: &Per| match per {
+        Per::Probe(pick) => Some(output_of(*pick).to_owned()),
+        _ => None,
+    };
+    texts
+        .metrics
+        .iter()
+        .filter(|metric| measured(metric.id))
+        .filter_map(|metric| Some((metric.id.to_owned(), output(&metric.sources.first()?.per)?)))
+        .collect()
+}
+
+/// Which output a figure comes from.
+fn output_of(pick: Pick) -> &'static str {
+    match pick {
+        Pick::Percentile(id, _)
+        | Pick::Mean(id)
+        | Pick::Max(id)
+        | Pick::Sum(id)
+        | Pick::Count(id)
+        | Pick::Column(id, _)
+        | Pick::ColumnSum(id, _)
+        | Pick::Rows(id) => id,
+    }
+}
+
+fn output(output: &Output) -> ProbedOutput {
+    match output {
+        Output::Histogram(histogram) => ProbedOutput::Histogram(distributions(histogram)),
+        Output::Table(table) => ProbedOutput::Table(first_rows(table, MAX_ROWS)),
+        Output::Events(table) => ProbedOutput::Events(first_rows(table, MAX_EVENTS)),
+        Output::Stacks(stacks) => ProbedOutput::Stacks(stack_sums(stacks)),
+    }
+}
+
+fn distributions(histogram: &Histogram) -> Distributions {
+    let row = |row: &HistogramRow| Distribution {
+        instance: row.instance.clone(),
+        count: row.count,
+        sum: row.sum,
+        mean: row.mean(),
+        p50: row.percentile(0.5),
+        p95: row.percentile(0.95),
+        p99: row.percentile(0.99),
+        max: (row.count > 0).then_some(row.max),
+        bars: bars(row, histogram.unit),
+    };
+    Distributions {
+        id: histogram.id.clone(),
+        title: histogram.title.clone(),
+        unit: histogram.unit,
+        dimension: histogram.dimension.clone(),
+        rows: histogram.rows.iter().take(MAX_DISTRIBUTIONS).map(row).collect(),
+        others: histogram.rows.len().saturating_sub(MAX_DISTRIBUTIONS),
+    }
+}
+
+/// The table with its first rows; sums over the rest are kept where the table has such sums.
+fn first_rows(table: &ProbeTable, most: usize) -> ProbeTable {
+    let mut kept = table.clone();
+    let cut = kept.rows.split_off(most.min(kept.rows.len()));
+    kept.others = kept.others.saturating_add(cut.len() as u64);
+    for (at, column) in table.columns.iter().enumerate() {
+        // Only the probe knows which columns may be summed: a longest time may not.
+        let Some(sum) = kept.others_sum.get_mut(&column.id) else { continue };
+        *sum += cut.iter().filter_map(|row| row.cells.get(at)?.number()).sum::<f64>();
+    }
+    kept
+}
+
+/// The largest stacks, with the frames that they need.
+fn stack_sums(all: &Stacks) -> StackSums {
+    let whole: f64 = all.stacks.iter().map(|stack| stack.value).sum::<f64>() + all.others;
+    let left_out: f64 = all.stacks.iter().skip(MAX_STACKS).map(|stack| stack.value).sum();
+    let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut frames = Vec::new();
+    let mut kept = Vec::new();
+    for stack in all.stacks.iter().take(MAX_STACKS) {
+        let mut own = Vec::new();
+        for at in stack.frames.iter().take(MAX_DEPTH) {
+            let Some(frame) = all.frames.get(*at as usize) else { continue };
+            let next = frames.len() as u32;
+            let place = *places.entry(*at).or_insert(next);
+            if place == next {
+                frames.push(frame.clone());
+            }
+            own.push(place);
+        }
+        kept.push(Stack { frames: own, ..stack.clone() });
+    }
+    let share = |part: f64, of: f64| if of > 0.0 { (part / of).clamp(0.0, 1.0) } else { 0.0 };
+    StackSums {
+        whole,
+        unresolved_ratio: share(all.unresolved, whole),
+        truncated_ratio: share(all.truncated, whole),
+        missing_ratio: share(all.missing, whole + all.missing),
+        stacks: Stacks {
+            id: all.id.clone(),
+            title: all.title.clone(),
+            unit: all.unit,
+            frames,
+            stacks: kept,
+            others: all.others + left_out,
+            ..*all
+        },
+    }
+}

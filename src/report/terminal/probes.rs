@@ -1,0 +1,78 @@
+//! Who and why: what the probes inside the kernel measured, in a few lines each.
+
+use super::super::probe_words as words;
+use super::{Page, Paint, visible};
+use crate::model::Report;
+use crate::model::probed::{Probed, ProbedOutput};
+
+/// Probes that are told about; the files have all of them.
+const MAX_PROBES: usize = 12;
+/// Outputs of one probe.
+const MAX_OUTPUTS: usize = 3;
+/// Rows of a table, distributions by key, stacks.
+const MAX_ROWS: usize = 3;
+/// Frames of a stack.
+const MAX_FRAMES: usize = 4;
+/// Losses and notes.
+const MAX_LIMITS: usize = 3;
+
+impl Page {
+    /// One part for all probes.
+    pub(super) fn probes(&mut self, report: &Report) {
+        if report.probes.is_empty() {
+            return;
+        }
+        self.push("Inside the kernel: who and why", Paint::Bold);
+        for probed in report.probes.iter().take(MAX_PROBES) {
+            self.probe(probed);
+        }
+        if let Some(more) = report.probes.len().checked_sub(MAX_PROBES).filter(|more| *more > 0) {
+            self.line(&format!("and {more} more probes, in the report's files"), 2, Paint::Dim);
+        }
+        self.blank();
+    }
+
+    fn probe(&mut self, probed: &Probed) {
+        let question = visible(&probed.question).into_owned();
+        let said = if question.is_empty() { String::new() } else { format!("· {question}") };
+        self.item(&format!("  {}", visible(&probed.probe)), &said, Paint::Bold, Paint::Dim);
+        if words::is_empty(probed) {
+            self.line("nothing of the kind happened", 4, Paint::None);
+        } else {
+            for output in probed.outputs.iter().take(MAX_OUTPUTS) {
+                self.output(output);
+            }
+        }
+        for limit in words::limits(probed).iter().take(MAX_LIMITS) {
+            self.item("    !", &visible(limit), Paint::None, Paint::None);
+        }
+    }
+
+    fn output(&mut self, output: &ProbedOutput) {
+        match output {
+            ProbedOutput::Histogram(all) => {
+                for row in all.rows.iter().take(MAX_ROWS) {
+                    let key = if row.instance.is_empty() { &all.title } else { &row.instance };
+                    self.line(&format!("{}: {}", visible(key), words::key_figures(row, all.unit)), 4, Paint::None);
+                }
+            }
+            ProbedOutput::Table(table) | ProbedOutput::Events(table) => {
+                for row in table.rows.iter().take(MAX_ROWS) {
+                    let (who, figures) = words::row(table, row);
+                    let between = if who.is_empty() || figures.is_empty() { "" } else { ": " };
+                    self.item(
+                        "    -",
+                        &format!("{}{between}{}", visible(&who), visible(&figures)),
+                        Paint::None,
+                        Paint::None,
+                    );
+                }
+            }
+            ProbedOutput::Stacks(sums) => {
+                for (who, frames) in (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)) {
+                    self.item("    -", &format!("{}: {}", visible(&who), visible(&frames)), Paint::None, Paint::None);
+                }
+            }
+        }
+    }
+}
