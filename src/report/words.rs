@@ -211,6 +211,10 @@ pub(super) fn culprit(culprit: &Culprit) -> String {
 /// What a reading said: `mean 70.0%, highest 77.0%`, or `12 in total, highest 3`.
 pub(super) fn figures(report: &Report, evidence: &Evidence) -> String {
     let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
+    // A probe gives one figure for the whole window.
+    if report.probes.iter().any(|probed| probed.metrics.contains_key(&evidence.metric)) {
+        return figure(evidence.mean);
+    }
     if report.metrics.get(&evidence.metric).is_some_and(|note| note.sums) {
         return format!("{} in total, at most {} in an interval", figure(evidence.total), figure(evidence.max));
     }

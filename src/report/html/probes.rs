@@ -1,5 +1,7 @@
 //! What the probes inside the kernel measured, as the page shows it.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::view::{Limits, Named, more};
@@ -8,7 +10,7 @@ use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
 use crate::model::quantity::{number, seconds, with_unit};
 use crate::model::{Finding, Report};
 use crate::report::escape::visible_within as short;
-use crate::report::{ReportError, probe_words as words, svg};
+use crate::report::{ReportError, flame, probe_words as words, svg};
 
 /// Rows of a table that stand as evidence beside a finding.
 const EVIDENCE_ROWS: usize = 5;
@@ -42,6 +44,7 @@ pub(super) struct ProbeView {
 #[derive(Serialize, Default)]
 struct OutputView {
     title: String,
+    flame: String,
     charts: Vec<Chart>,
     table: Option<TableView>,
     /// Single events: closed until somebody asks.
@@ -82,6 +85,13 @@ struct StackView {
     frames: String,
 }
 
+impl ProbeView {
+    /// Bytes of its flame graphs.
+    pub(super) fn flames(&self) -> usize {
+        self.outputs.iter().map(|output| output.flame.len()).sum()
+    }
+}
+
 /// A probe that a finding cites.
 #[derive(Serialize)]
 pub(super) struct Cited {
@@ -91,11 +101,42 @@ pub(super) struct Cited {
     table: Option<TableView>,
 }
 
+/// All flame graphs of a page together, in bytes; they come on top of what the page may hold without them.
+const MAX_FLAMES: usize = 1_000_000;
+/// With less room than this, another one is not begun.
+const MAX_FLAME: usize = 100_000;
+
+/// The flame graphs of a report, by probe and output. They take time, so each is drawn once.
+pub(super) type Flames = BTreeMap<(usize, usize), String>;
+
+/// Draws them, as many as there is room for.
+pub(super) fn flames(report: &Report) -> Flames {
+    let mut room = MAX_FLAMES;
+    let mut drawn = Flames::new();
+    for (at, probed) in report.probes.iter().enumerate() {
+        for (output_at, output) in probed.outputs.iter().take(MAX_OUTPUTS).enumerate() {
+            let ProbedOutput::Stacks(sums) = output else { continue };
+            if room < MAX_FLAME {
+                return drawn;
+            }
+            if let Some(svg) = flame::svg(&sums.stacks).filter(|svg| svg.len() <= room) {
+                room -= svg.len();
+                drawn.insert((at, output_at), svg);
+            }
+        }
+    }
+    drawn
+}
+
 /// The cards, and how many more there are.
-pub(super) fn probes(report: &Report, limits: &Limits) -> Result<(Vec<ProbeView>, String), ReportError> {
+pub(super) fn probes(
+    report: &Report,
+    flames: &Flames,
+    limits: &Limits,
+) -> Result<(Vec<ProbeView>, String), ReportError> {
     let mut cards = Vec::new();
     for (at, probed) in report.probes.iter().take(limits.probes).enumerate() {
-        cards.push(card(probed, at, limits)?);
+        cards.push(card(probed, at, flames, limits)?);
     }
     let hidden = more(report.probes.len(), limits.probes, "more probes are in the JSON report.");
     Ok((cards, hidden))
@@ -105,9 +146,9 @@ fn anchor(at: usize) -> String {
     format!("probe-{}", at + 1)
 }
 
-fn card(probed: &Probed, at: usize, limits: &Limits) -> Result<ProbeView, ReportError> {
+fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> Result<ProbeView, ReportError> {
     let mut outputs = Vec::new();
-    for output in probed.outputs.iter().take(MAX_OUTPUTS) {
+    for (output_at, output) in probed.outputs.iter().take(MAX_OUTPUTS).enumerate() {
         outputs.push(match output {
             ProbedOutput::Histogram(all) => distributions(all, limits)?,
             ProbedOutput::Table(rows) => {
@@ -119,7 +160,10 @@ fn card(probed: &Probed, at: usize, limits: &Limits) -> Result<ProbeView, Report
                 folded: true,
                 ..OutputView::default()
             },
-            ProbedOutput::Stacks(sums) => stacks(sums, limits),
+            ProbedOutput::Stacks(sums) => {
+                let flame = flames.get(&(at, output_at)).cloned().unwrap_or_default();
+                OutputView { flame, ..stacks(sums, limits) }
+            }
         });
     }
     let params = probed.params.iter().take(limits.rows);

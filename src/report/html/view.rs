@@ -7,7 +7,7 @@ use super::lists::{
     ByHand, Check, GapView, Out, Step, Top, all_checks, by_hand, collectors, gap_view, not_applicable, ruled_out,
     steps, top,
 };
-use super::probes::{ProbeView, probes};
+use super::probes::{Flames, ProbeView, probes};
 use crate::model::quantity::{bytes, seconds};
 use crate::model::report::{Cell, Plot};
 use crate::model::{Kind, Report, Resource, Status};
@@ -122,7 +122,12 @@ struct CellView {
 }
 
 impl View {
-    pub(super) fn of(report: &Report, limits: &Limits) -> Result<Self, ReportError> {
+    /// Bytes of all flame graphs, which do not count against the size of the page.
+    pub(super) fn flames(&self) -> usize {
+        self.probes.iter().map(ProbeView::flames).sum()
+    }
+
+    pub(super) fn of(report: &Report, flames: &Flames, limits: &Limits) -> Result<Self, ReportError> {
         let groups = shown::fired(report);
         let shown_groups = groups.get(..groups.len().min(limits.findings)).unwrap_or_default();
         let mut plots: Vec<&Plot> = report.plots.iter().take(limits.plots).collect();
@@ -132,7 +137,7 @@ impl View {
         }
         let (headline, detail) = words::headline(report);
         let (all_checks, more_checks) = all_checks(report, limits);
-        let (probes, more_probes) = probes(report, limits)?;
+        let (probes, more_probes) = probes(report, flames, limits)?;
         let gaps = &report.coverage.groups;
         Ok(Self {
             tool: format!("{} {}", report.tool.name, report.tool.version),

@@ -1,11 +1,14 @@
 //! What the probes inside the kernel measured, as Markdown.
 
-use super::super::{probe_words as words, words::plural};
+use super::super::{
+    probe_words as words,
+    words::{plural, some},
+};
 use super::{code, table, text};
 use crate::model::probe::ProbeTable;
 use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
-use crate::model::quantity;
 use crate::model::quantity::with_unit;
+use crate::model::{Report, quantity};
 
 /// Rows of a table, distributions by key, stacks.
 const MAX_ROWS: usize = 5;
@@ -17,6 +20,21 @@ const MAX_OUTPUTS: usize = 4;
 const MAX_FRAMES: usize = 6;
 /// Longest text of a cell, in characters.
 const MAX_CELL: usize = 60;
+
+/// The probes that saw nothing, which need no more than a line, and the others.
+pub(super) fn by_silence(report: &Report) -> (Vec<&Probed>, Vec<&Probed>) {
+    report.probes.iter().partition(|probed| words::is_empty(probed) && words::limits(probed).is_empty())
+}
+
+/// One line for all of them.
+pub(super) fn silent(probes: &[&Probed]) -> String {
+    let named: Vec<String> = probes.iter().map(|probed| probed.probe.clone()).collect();
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!("Probes that saw nothing of their kind: {}.\n\n", text(&some(&named, 12)))
+    }
+}
 
 /// One probe.
 pub(super) fn probe(probed: &Probed) -> String {

@@ -1,6 +1,7 @@
 //! Who and why: what the probes inside the kernel measured, in a few lines each.
 
 use super::super::probe_words as words;
+use super::super::words::some;
 use super::{Page, Paint, visible};
 use crate::model::Report;
 use crate::model::probed::{Probed, ProbedOutput};
@@ -23,10 +24,16 @@ impl Page {
             return;
         }
         self.push("Inside the kernel: who and why", Paint::Bold);
-        for probed in report.probes.iter().take(MAX_PROBES) {
+        let (silent, telling): (Vec<&Probed>, Vec<&Probed>) =
+            report.probes.iter().partition(|probed| words::is_empty(probed) && words::limits(probed).is_empty());
+        for probed in telling.iter().take(MAX_PROBES) {
             self.probe(probed);
         }
-        if let Some(more) = report.probes.len().checked_sub(MAX_PROBES).filter(|more| *more > 0) {
+        if !silent.is_empty() {
+            let named: Vec<String> = silent.iter().map(|probed| probed.probe.clone()).collect();
+            self.line(&format!("Saw nothing of their kind: {}", some(&named, MAX_PROBES)), 2, Paint::None);
+        }
+        if let Some(more) = telling.len().checked_sub(MAX_PROBES).filter(|more| *more > 0) {
             self.line(&format!("and {more} more probes, in the report's files"), 2, Paint::Dim);
         }
         self.blank();
@@ -51,9 +58,14 @@ impl Page {
     fn output(&mut self, output: &ProbedOutput) {
         match output {
             ProbedOutput::Histogram(all) => {
+                if let [only] = all.rows.as_slice() {
+                    let figures = words::key_figures(only, all.unit);
+                    return self.line(&format!("{}: {figures}", visible(&all.title)), 4, Paint::None);
+                }
+                self.line(&format!("{}:", visible(&all.title)), 4, Paint::None);
                 for row in all.rows.iter().take(MAX_ROWS) {
-                    let key = if row.instance.is_empty() { &all.title } else { &row.instance };
-                    self.line(&format!("{}: {}", visible(key), words::key_figures(row, all.unit)), 4, Paint::None);
+                    let text = format!("{}: {}", visible(&row.instance), words::key_figures(row, all.unit));
+                    self.item("    -", &text, Paint::None, Paint::None);
                 }
             }
             ProbedOutput::Table(table) | ProbedOutput::Events(table) => {
