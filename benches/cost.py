@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """What a whole run costs, beside the floor and pidstat, at several numbers of idle processes.
 
-    benches/cost.py [--rdiag target/release/rdiag] [--processes 50,3000] [--seconds 10] [--repeat 3]
+    benches/cost.py [--rdiag target/release/rdiag] [--processes 50,3000] [--seconds 10] [--repeat 3] [--one-window]
 
 Needs a C compiler for the floor, sysstat for pidstat, and a quiet machine: a busy one makes rdiag drill down in a second
-window. Runs alternate; CPU time is user and system of the program alone, the median of the repeats. Prints Markdown.
+window. With --one-window it runs a copy of the playbook whose drill-downs never happen, which an idle machine would not
+need either. Runs alternate; CPU time is user and system of the program alone, the median of the repeats. Prints Markdown.
 """
 import argparse
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -32,18 +34,25 @@ def main():
     arguments.add_argument("--processes", default="50,3000")
     arguments.add_argument("--seconds", type=int, default=10)
     arguments.add_argument("--repeat", type=int, default=3)
+    arguments.add_argument("--one-window", action="store_true")
     args = arguments.parse_args()
     here = os.path.dirname(os.path.abspath(__file__))
     folder = tempfile.mkdtemp(prefix="rdiag-cost-")
     seconds, samples = str(args.seconds), str(args.seconds + 1)
+    playbook = "use-method"
     try:
+        if args.one_window:
+            text = open(f"{here}/../playbooks/use-method.yaml").read()
+            playbook = f"{folder}/use-method.yaml"
+            with open(playbook, "w") as copy:
+                copy.write(re.sub(r"(?m)^    when: .*$", '    when: status("cpu.utilization") > critical', text))
         floor = f"{folder}/floor"
         subprocess.run(["cc", "-O2", "-o", floor, f"{here}/floor.c"], check=True)
         entries = {
             "floor: four files of each process, every sample": [floor, "all", samples],
             "floor: `stat` every sample, the others at both ends": [floor, "gate", samples],
             "pidstat -u -r -d -w": ["pidstat", "-u", "-r", "-d", "-w", "1", seconds],
-            "rdiag run use-method": [os.path.abspath(args.rdiag), "run", "use-method", "--duration", f"{seconds}s", "--no-guided",
+            "rdiag run use-method": [os.path.abspath(args.rdiag), "run", playbook, "--duration", f"{seconds}s", "--no-guided",
                                      "--out", f"{folder}/out"],
         }
         table = {}

@@ -102,6 +102,13 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// The figures of one instance, where it does not matter why there are none.
+    #[must_use]
+    pub fn measured(&self, metric: &str, instance: &str) -> Option<&Stats> {
+        let Some(Reading::Measured { instances, .. }) = self.readings.get(metric) else { return None };
+        instances.get(instance)?.as_ref().ok()
+    }
+
     /// The figures of one instance.
     pub fn stats(&self, metric: &str, instance: &str) -> Result<&Stats, Unavailable> {
         match self.readings.get(metric) {

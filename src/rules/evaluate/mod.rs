@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use minijinja::Value;
-use minijinja::value::Serde;
+use minijinja::value::{Serde, merge_maps};
 
 use needs::Needs;
 use work::Work;
@@ -61,7 +61,7 @@ impl<'s> Judge<'s> {
             _ => None,
         });
         if let Some(gap) = gap {
-            let context = self.context(needs, "", None, None).value();
+            let context = self.context(needs, "", &self.labels("", None), None);
             let skipped = self.not_applicable(&work, "", &context);
             return vec![skipped.unwrap_or_else(|| self.unjudged(rule, origin, "", gap))];
         }
@@ -89,8 +89,17 @@ impl<'s> Judge<'s> {
 
     /// A metric's figures for an instance; those of the whole host where the metric has no instances.
     fn stats(&self, id: &str, instance: &str) -> Result<&Stats, Unavailable> {
+        self.scope.metrics.stats(id, self.instance_of(id, instance))
+    }
+
+    /// The same, where it does not matter why there are none.
+    fn measured(&self, id: &str, instance: &str) -> Option<&Stats> {
+        self.scope.metrics.measured(id, self.instance_of(id, instance))
+    }
+
+    fn instance_of<'n>(&self, id: &str, instance: &'n str) -> &'n str {
         let whole_host = matches!(self.scope.metrics.readings.get(id), Some(Reading::Measured { dimension: None, .. }));
-        self.scope.metrics.stats(id, if whole_host { "" } else { instance })
+        if whole_host { "" } else { instance }
     }
 
     /// The instance with the largest mean of a metric, which `highest(…)` is about.
@@ -107,29 +116,32 @@ impl<'s> Judge<'s> {
         largest.ok_or_else(|| gap().unwrap_or_else(none))
     }
 
-    fn context(&self, needs: &Needs, instance: &str, dimension: Option<&str>, interval: Option<usize>) -> Context {
+    /// What the expressions of a rule see of an instance: over the whole window, or in one interval.
+    fn context(&self, needs: &Needs, instance: &str, labels: &Value, interval: Option<usize>) -> Value {
         let mut context = Context::default();
         for id in needs.required.iter().chain(&needs.optional) {
-            let stats = self.stats(id, instance).ok();
-            match (interval, stats) {
-                (None, stats) => context.set_metric(id, stats),
-                (Some(at), Some(stats)) => {
-                    context.set_level(id, stats.intervals.get(at).copied().flatten());
-                }
-                (Some(_), None) => context.set_metric(id, None),
+            let stats = self.measured(id, instance);
+            match interval {
+                None => context.set_metric(id, stats),
+                Some(at) => context.set_level(id, stats.and_then(|stats| stats.intervals.get(at).copied().flatten())),
             }
         }
         context.set("instance", Value::from(instance));
+        context.set("label", labels.clone());
+        context.value()
+    }
+
+    /// The labels of an instance, as expressions see them.
+    fn labels(&self, instance: &str, dimension: Option<&str>) -> Value {
         let labels = dimension.and_then(|of| self.scope.metrics.labels.get(of)?.get(instance));
-        context.set("label", Value::from(Serde(labels.cloned().unwrap_or_default())));
-        context
+        Value::from(Serde(labels.cloned().unwrap_or_default()))
     }
 
     fn instance(&self, work: &Work<'_>, name: &str, dimension: Option<&str>) -> Finding {
         let Work { rule, origin, needs, .. } = work;
         let mut finding = self.blank(rule, origin, name);
-        let mut context = self.context(needs, name, dimension, None);
-        let plain = context.value();
+        let labels = self.labels(name, dimension);
+        let plain = self.context(needs, name, &labels, None);
         if let Some(skipped) = self.not_applicable(work, name, &plain) {
             return skipped;
         }
@@ -146,11 +158,10 @@ impl<'s> Judge<'s> {
             }
         };
         finding.value = Some(value);
-        context.set("value", Value::from(value));
-        let context = context.value();
+        let context = with_value(value, plain);
         let judged = match rule.hold {
             None => judge_window(work, &context),
-            Some(hold) => self.judge_intervals(work, name, dimension, hold, &mut finding),
+            Some(hold) => self.judge_intervals(work, name, &labels, hold, &mut finding),
         };
         finding.status = match judged {
             Ok(status) => status,
@@ -184,7 +195,7 @@ impl<'s> Judge<'s> {
         &self,
         work: &Work<'_>,
         name: &str,
-        dimension: Option<&str>,
+        labels: &Value,
         hold: usize,
         finding: &mut Finding,
     ) -> Result<Status, Unavailable> {
@@ -200,19 +211,14 @@ impl<'s> Judge<'s> {
         for at in 0..intervals {
             // On a host that suffers, samples come late and the readings of an interval may not all be there.
             let there =
-                |id: &String| self.stats(id, name).is_ok_and(|s| s.intervals.get(at).is_some_and(Option::is_some));
+                |id: &String| self.measured(id, name).is_some_and(|s| s.intervals.get(at).is_some_and(Option::is_some));
             if !needs.required.iter().all(there) {
                 contexts.push(None);
                 continue;
             }
-            let mut context = self.context(needs, name, dimension, Some(at));
-            match work.value.number(&context.value()) {
-                Ok(value) => {
-                    context.set("value", Value::from(value));
-                    contexts.push(Some(context.value()));
-                }
-                Err(_) => contexts.push(None),
-            }
+            let context = self.context(needs, name, labels, Some(at));
+            let value = work.value.number(&context).ok();
+            contexts.push(value.map(|value| with_value(value, context)));
         }
         if contexts.iter().all(Option::is_none) {
             return Err(Unavailable::new(Reason::ShortWindow, "in no interval were all readings there that it needs"));
@@ -241,6 +247,11 @@ impl<'s> Judge<'s> {
         let (first, end) = spans.fold((0, intervals), |(first, end), (from, to)| (first.max(*from), end.min(*to)));
         end.saturating_sub(first)
     }
+}
+
+/// A context in which the judged value is known.
+fn with_value(value: f64, context: Value) -> Value {
+    merge_maps([Value::from_pairs([("value", value)]), context])
 }
 
 /// The worst status whose condition holds over the whole window.
