@@ -187,3 +187,16 @@ fn the_readme_shows_real_output() {
         assert!(shown.contains(&plain(line)), "the README shows a line that rdiag does not print: {line:?}\n{output}");
     }
 }
+
+#[test]
+fn a_probe_without_stacks_has_no_flame_graph_and_says_which_have() {
+    let output = rdiag().args(["probe", "runqlat", "--format", "folded"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("runqlat has no stacks") && stderr.contains("offcputime"), "{stderr}");
+    let output = rdiag().args(["probe", "offcputime", "--format", "svg", "--interval", "1s"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let output = rdiag().args(["probe", "offcputime", "--param", "usr=true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("threshold, top, user"));
+}

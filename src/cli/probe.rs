@@ -10,8 +10,12 @@ use clap::ValueEnum;
 
 use super::run::{open_host, stop_on_signal};
 use super::{Exit, Failure, ui::Ui};
+use crate::model::Unit;
+use crate::model::probe::Output;
 use crate::playbook::suggest::did_you_mean;
 use crate::probes::{self, FilterKind, Params, ProbeDef};
+use crate::report::escape::visible_within;
+use crate::report::flame;
 use crate::report::probe::{self as text, Live};
 use crate::session::{self, ProbeEnd, ProbeRequest};
 
@@ -59,7 +63,14 @@ enum Format {
     Text,
     /// For programs.
     Json,
+    /// One line per stack, for programs that draw flame graphs; times in microseconds. Only for probes with stacks.
+    Folded,
+    /// A flame graph. Only for probes with stacks.
+    Svg,
 }
+
+/// Microseconds in a second: folded text knows whole numbers only.
+const FOLDED_PER_SECOND: f64 = 1e6;
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let Some(def) = probes::find(&args.name) else {
@@ -86,6 +97,11 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             Format::Json => serde_json::to_string(result).map(|line| line + "\n").map_err(io::Error::other)?,
             Format::Text if def.streams => live.events(result, &style),
             Format::Text => text::text(result, &style),
+            Format::Folded | Format::Svg => {
+                let lost = result.lost.iter().map(|(reason, count)| format!("lost {count} events: {reason}"));
+                lost.chain(result.notes.iter().cloned()).for_each(|note| ui.note(note));
+                stacks(result, args.format)
+            }
         };
         ui.print(&shown).map_err(io::Error::other)
     };
@@ -95,6 +111,21 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ProbeEnd::Output(error) => Err(Failure::io("writing results")(error)),
         ProbeEnd::Failed(gap) => Err(Failure::Unavailable { what: def.id.to_owned(), gap }),
     }
+}
+
+/// The stacks of a reading in the form that flame graphs are made of, or as one.
+fn stacks(result: &crate::model::ProbeResult, format: Format) -> String {
+    let stacks = result.outputs.iter().find_map(|output| match output {
+        Output::Stacks(stacks) => Some(stacks),
+        _ => None,
+    });
+    let Some(stacks) = stacks else { return String::new() };
+    if format == Format::Svg {
+        return flame::file(stacks).unwrap_or_default();
+    }
+    let scale = if stacks.unit == Unit::Seconds { FOLDED_PER_SECOND } else { 1.0 };
+    // The file may be looked at on a terminal, and names were chosen by strangers.
+    stacks.folded(scale).lines().map(|line| visible_within(line, usize::MAX).into_owned() + "\n").collect()
 }
 
 fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure> {
@@ -124,6 +155,13 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
             format!("at most {} processes can be named", probes::MAX_PIDS),
             Some("use --comm or --cgroup"),
         ));
+    }
+    if matches!(args.format, Format::Folded | Format::Svg) && !probes::WITH_STACKS.contains(&def.id) {
+        let hint = format!("probes with stacks are {}", probes::WITH_STACKS.join(", "));
+        return Err(usage(format!("{} has no stacks", def.id), Some(&hint)));
+    }
+    if args.format == Format::Svg && args.interval.is_some() {
+        return Err(usage("--format svg gives one picture".into(), Some("leave --interval out")));
     }
     let time = |name: &str, text: &Option<String>| -> Result<Option<f64>, Failure> {
         let parse = |text: &String| crate::playbook::duration(name, text);

@@ -41,6 +41,9 @@ pub static ALL: &[&ProbeDef] = &[
     &offcputime::WAKEUPTIME,
 ];
 
+/// Ids of the probes that give stacks, sorted.
+pub static WITH_STACKS: &[&str] = &["offcputime", "offwaketime", "wakeuptime"];
+
 /// A probe: the question, and how it is answered.
 #[derive(Debug)]
 pub struct ProbeDef {

@@ -11,8 +11,8 @@ use crate::probes::{Params, ProbeDef};
 
 /// Single events are shown this often, in seconds.
 const STREAM_SECONDS: f64 = 0.2;
-/// A probe is looked after this often, in seconds.
-const POLL_SECONDS: f64 = 0.5;
+/// A probe is looked after this often, in seconds: names of a process are looked up while it lives.
+const POLL_SECONDS: f64 = 0.25;
 
 /// What is asked of a probe.
 #[derive(Debug, Clone)]

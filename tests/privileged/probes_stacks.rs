@@ -58,7 +58,7 @@ static long vforks(void)
 
 int main(int argc, char **argv)
 {
-	for (int i = 0; i < (argc > 2 ? 20 : 400); i++) {
+	for (int i = 0; i < (argc > 2 ? 40 : 400); i++) {
 		if (!strcmp(argv[1], "calls"))
 			calls_it();
 		else if (!strcmp(argv[1], "compiled"))
@@ -153,14 +153,41 @@ fn code_compiled_at_run_time_has_its_name_and_a_process_that_has_ended_keeps_its
         return;
     }
     let (_folder, binary) = program();
-    // It ends after 20 sleeps, long before the window does.
+    // It ends after 40 sleeps, 2 seconds, before the window does.
     let load = Load::start(1, &path_of(&binary), &["compiled", "short"]);
     let pid = load.pids()[0];
     let result = probe("offcputime", &["--pid", &pid.to_string()]);
     let _ = std::fs::remove_file(format!("/tmp/perf-{pid}.map"));
     let stack = first(&result);
     assert!(names(&result, stack).contains(&"jit::sleeps_there"), "{:?}", names(&result, stack));
-    assert!(stack["count"].as_u64().unwrap() < 21, "{stack}");
+    assert!(stack["count"].as_u64().unwrap() < 41, "{stack}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn stacks_come_as_folded_text_in_microseconds_and_as_a_picture_without_script() {
+    let _alone = alone();
+    if !has(&CC) {
+        return;
+    }
+    let (_folder, binary) = program();
+    let load = Load::start(1, &path_of(&binary), &["calls"]);
+    let pid = load.pids()[0].to_string();
+    let of = |format: &str| {
+        let args = ["probe", "offcputime", "--pid", &pid, "--duration", "2s", "--format", format];
+        let output = rdiag().args(args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let folded = of("folded");
+    let line =
+        folded.lines().find(|line| line.contains(";main;calls_it;sleeps_here;")).unwrap_or_else(|| panic!("{folded}"));
+    assert!(line.starts_with("sleeper;"), "{line}");
+    let microseconds: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!((1_500_000.0..2_300_000.0).contains(&microseconds), "{line}");
+    let svg = of("svg");
+    assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    assert!(svg.contains("<title>calls_it: ") && !svg.contains("<script") && !svg.contains("href"), "{svg}");
 }
 
 #[test]

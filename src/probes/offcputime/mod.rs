@@ -3,7 +3,7 @@
 
 mod wakers;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
@@ -75,8 +75,10 @@ const DEPTH: usize = 127;
 const MISSING: u64 = 1;
 /// Distinct sums of one reading; more are summed without their stacks.
 const MAX_SUMS: usize = 20_000;
-/// Stacks in the kernel's table and in ours, which is emptied when it is half full.
+/// The kernel's table of stacks has room for twice as many; it is emptied in time.
 const STACKS_KEPT: usize = 4096;
+/// Tasks that the kernel's table of sleepers has room for, at least and at most; each takes a kilobyte.
+const SLEEPERS: (u32, u32) = (8192, 65_536);
 /// Processes in the table.
 const TOP_PROCESSES: usize = 20;
 
@@ -124,8 +126,8 @@ struct OffCpu {
     crowded: Sum,
     /// As they were at the last reading.
     totals: Totals,
-    /// What the sums were behind the totals at the last reading: sleeps that ended in between.
-    behind: u64,
+    /// Stacks that the kernel's table holds, as far as we have seen them.
+    kept: HashSet<u64>,
 }
 
 fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailable> {
@@ -142,7 +144,8 @@ fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailabl
         Global::u32("want_waker", u32::from(kind != Kind::Blocked)),
     ]);
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/offcputime/offcputime.bpf.o"));
-    let mut object = context.kernel.load(bytes, globals, &[])?;
+    let sleepers = tasks(context.host).saturating_mul(2).clamp(SLEEPERS.0, SLEEPERS.1);
+    let mut object = context.kernel.load(bytes, globals, &[("offcpu_sleepers", sleepers)])?;
     if kind != Kind::Blocked {
         object.attach(context.kernel, Hook::Tracepoint("sched_waking"))?;
     }
@@ -157,8 +160,15 @@ fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailabl
         sums: HashMap::new(),
         crowded: Sum::default(),
         totals: Totals::default(),
-        behind: 0,
+        kept: HashSet::new(),
     }))
+}
+
+/// How many tasks there are: the fourth field of /proc/loadavg.
+fn tasks(host: &Host) -> u32 {
+    let text = host.read_line("proc/loadavg").unwrap_or_default();
+    let field = text.split_whitespace().nth(3).and_then(|field| field.split_once('/'));
+    field.and_then(|(_, tasks)| tasks.parse().ok()).unwrap_or(0)
 }
 
 impl OffCpu {
@@ -187,6 +197,10 @@ impl OffCpu {
         for (process, addresses) in addresses {
             self.symbols.learn(host, process, addresses);
         }
+        if self.kept.len() > STACKS_KEPT {
+            self.kept.clear();
+            self.object.take_hash::<u64, [u64; DEPTH]>("offcpu_stacks")?;
+        }
         Ok(())
     }
 
@@ -195,6 +209,7 @@ impl OffCpu {
         if id <= MISSING {
             return None;
         }
+        self.kept.insert(id);
         if !self.stacks.contains_key(&id) {
             let mut stack = self.object.hash_value::<u64, [u64; DEPTH]>("offcpu_stacks", &id)?.to_vec();
             stack.truncate(stack.iter().position(|address| *address == 0).unwrap_or(DEPTH));
@@ -218,13 +233,13 @@ impl OffCpu {
         let now = Totals { long_ns, long, short_ns, short, unsummed_ns, unsummed, unkept };
         let before = std::mem::replace(&mut self.totals, now);
         Ok(Totals {
-            long_ns: long_ns - before.long_ns,
-            long: long - before.long,
-            short_ns: short_ns - before.short_ns,
-            short: short - before.short,
-            unsummed_ns: unsummed_ns - before.unsummed_ns,
-            unsummed: unsummed - before.unsummed,
-            unkept: unkept - before.unkept,
+            long_ns: long_ns.saturating_sub(before.long_ns),
+            long: long.saturating_sub(before.long),
+            short_ns: short_ns.saturating_sub(before.short_ns),
+            short: short.saturating_sub(before.short),
+            unsummed_ns: unsummed_ns.saturating_sub(before.unsummed_ns),
+            unsummed: unsummed.saturating_sub(before.unsummed),
+            unkept: unkept.saturating_sub(before.unkept),
         })
     }
 }
@@ -254,21 +269,19 @@ impl Probe for OffCpu {
         let samples: Vec<Sample<'_>> = sums.iter().map(|(key, sum)| self.sample(&mut symbols, key, sum)).collect();
         let mut stacks = summarize(&mut symbols, &samples, of);
         drop(samples);
+        // Whatever has no stack of its own, sleeps that ended while the sums were read among it: the whole is exact.
         let told: u64 = sums.values().map(|sum| sum.ns).sum();
-        // Sleeps that end while the sums are read are in the totals now, and in the sums or nowhere later.
-        let expected = totals.long_ns + self.behind;
-        self.behind = expected.saturating_sub(told + crowded.ns + totals.unsummed_ns);
-        stacks.others += (totals.short_ns + crowded.ns + totals.unsummed_ns) as f64 * 1e-9;
+        let rest = (totals.long_ns + totals.short_ns).saturating_sub(told);
+        stacks.others += rest as f64 * 1e-9;
         let mut outputs = vec![Output::Stacks(stacks)];
         if self.kind == Kind::Blocked {
-            outputs.push(Output::Table(processes(&sums, totals.short_ns + crowded.ns + totals.unsummed_ns)));
+            outputs.push(Output::Table(processes(&sums, rest)));
         }
         let mut notes = vec![sampling(self.threshold, &totals)];
         notes.extend(symbols.notes().map(str::to_owned));
         self.symbols = symbols;
         if self.stacks.len() > STACKS_KEPT {
             self.stacks.clear();
-            self.object.take_hash::<u64, [u64; DEPTH]>("offcpu_stacks")?;
         }
         let lost = vec![
             ("waits without a stack, too many kinds at once", totals.unsummed + crowded.count),
