@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Context, ParamDef, ParamKind};
 use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Kernel, Object};
+use crate::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
+use crate::model::probe::Cell;
 use crate::model::{Reason, Unavailable};
 
 pub(super) const DEVICE: ParamDef = ParamDef {
@@ -123,6 +124,54 @@ pub(super) fn attach_request(object: &mut Object, kernel: &Kernel, event: &str) 
     let program = format!("{event}_queue");
     let with_queue = object.attach(kernel, Hook::TracepointBy { event, program: &program });
     with_queue.or_else(|_| object.attach(kernel, Hook::Tracepoint(event)))
+}
+
+/// For probes that tell I/Os by task.
+pub(super) const OWNER_ATTACH: &str =
+    "block_io_start (block_rq_insert where the kernel lacks it, before 6.5), block_rq_issue and block_rq_complete.";
+pub(super) const OWNER_CAVEATS: &str = "The task is the one that began the request: for background writes a kernel thread \
+    (kworker), for merged requests that of the first. Where block_io_start is missing, it may be a kernel thread that only \
+    passed the request on. A write of 0 bytes is a flush that the task waits for; the device's own flush is an I/O of the \
+    kernel. Devices without requests of their own (device mapper, md, zram) do not appear; the disks below them do.";
+
+/// Stands in records for a time that is not known.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// Loads a program that notes the owners of requests (owner.h), with one constant of its own, and attaches it.
+pub(super) fn load_with_owners(
+    context: &Context<'_>,
+    bytes: &[u8],
+    own: Global,
+    entries: &[(&'static str, u32)],
+) -> Result<Object, Unavailable> {
+    let kernel = context.kernel;
+    let has_start = kernel.has_tracepoint("block_io_start");
+    let mut globals = globals(context)?;
+    globals.extend([own, Global::u32("issuer_is_owner", (!has_start).into())]);
+    let mut object = kernel.load(bytes, globals, entries)?;
+    // Ends first: a beginning whose end is not seen would stay in the map.
+    object.attach(kernel, Hook::Tracepoint("block_rq_complete"))?;
+    attach_request(&mut object, kernel, "block_rq_issue")?;
+    if has_start {
+        object.attach(kernel, Hook::Tracepoint("block_io_start"))?;
+    } else {
+        attach_request(&mut object, kernel, "block_rq_insert")?;
+    }
+    Ok(object)
+}
+
+/// Name, process id and thread id; a request that was begun before the probe has none.
+pub(super) fn owner(ids: u64, comm: &[u64]) -> [Cell; 3] {
+    if ids == 0 {
+        return ["(begun earlier)".into(), Cell::Unknown(()), Cell::Unknown(())];
+    }
+    let (process, thread) = (ids >> 32, ids & 0xffff_ffff);
+    [words::text_of_words(comm).into(), process.to_string().into(), thread.to_string().into()]
+}
+
+/// Nanoseconds as a cell.
+pub(super) fn time(nanoseconds: u64) -> Cell {
+    if nanoseconds == UNKNOWN { Cell::Unknown(()) } else { (nanoseconds as f64 * 1e-9).into() }
 }
 
 /// REQ_OP_ numbers that mean the same in every kernel, and the bits of block.h.

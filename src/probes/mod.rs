@@ -5,6 +5,8 @@
 //! bcc's tools where bcc has the tool.
 
 mod biolatency;
+mod biosnoop;
+mod biotop;
 mod block;
 mod cpudist;
 mod hardirqs;
@@ -29,6 +31,8 @@ use crate::model::{MetricDef, Unavailable};
 pub static ALL: &[&ProbeDef] = &[
     &biolatency::PROBE,
     &biolatency::BIOLATPCTS,
+    &biosnoop::PROBE,
+    &biotop::PROBE,
     &cpudist::PROBE,
     &hardirqs::PROBE,
     &migrations::PROBE,

@@ -34,9 +34,8 @@ enum rqf_flags {
 };
 #pragma clang attribute pop
 
-#define OP_WRITE 1
 #define OP_FLUSH 2
-#define SECTOR_SHIFT 9
+#define OP_DISCARD 3
 #define DEVICE(major, minor) ((u32)(major) << 20 | (u32)(minor))
 
 /* A whole device, or a stretch of it, which is what a partition is. */
@@ -81,6 +80,10 @@ static __always_inline bool request_wanted(struct request *rq, u32 device, const
 static __always_inline u32 request_operation(u32 cmd_flags)
 {
 	return cmd_flags & 0xff;
+}
+static __always_inline bool request_writes(u32 kind)
+{
+	return (kind & 1) && request_operation(kind) != OP_DISCARD;
 }
 static __always_inline u32 request_kind(u32 cmd_flags)
 {

@@ -1,0 +1,179 @@
+//! Each block I/O: who wanted it, where and how much, how long it was queued and in the device.
+
+use super::block::{self, Devices};
+use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
+use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
+use crate::model::{Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "biosnoop",
+    question: "Which block I/Os are there: whose, on which device, where, how large, and how long did each take?",
+    attach: block::OWNER_ATTACH,
+    output: "A line for each I/O when it ends: seconds since the start, task, device, operation with its flags, first \
+             sector (of 512 bytes), bytes, time queued in the kernel before its issue, and latency of the device.",
+    caveats: block::OWNER_CAVEATS,
+    overhead: "Three program runs per I/O, and a record of 80 bytes.",
+    params: &[
+        block::DEVICE,
+        ParamDef {
+            name: "threshold",
+            kind: ParamKind::Duration,
+            default: "0s",
+            help: "only I/Os for which the device took at least so long",
+        },
+    ],
+    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
+    streams: true,
+    metrics: &[],
+    start,
+};
+
+/// I/Os that are kept for a reading; later ones are counted and summed up.
+const ROWS: usize = 10_000;
+/// As many records are taken from the buffer at once, which holds some 26 000.
+const MOST: usize = 100_000;
+
+struct BioSnoop {
+    object: Object,
+    began: f64,
+    devices: Devices,
+    ios: Ios,
+}
+
+/// I/Os since the last reading.
+#[derive(Debug, Default)]
+struct Ios {
+    rows: Vec<Row>,
+    others: u64,
+    others_bytes: f64,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/biosnoop/biosnoop.bpf.o"));
+    let threshold = Global::u64("threshold", context.params.nanoseconds("threshold"));
+    let object = block::load_with_owners(context, bytes, threshold, &[])?;
+    let devices = Devices::read(context.host);
+    Ok(Box::new(BioSnoop { object, began: context.host.now(), devices, ios: Ios::default() }))
+}
+
+impl Probe for BioSnoop {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
+        let Self { object, began, devices, ios } = self;
+        object.drain("events", MOST, |record| ios.add(record, *began, devices)).map(drop)
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        self.poll(host)?;
+        let lost = self.object.take_counts("lost")?;
+        // A device may have come meanwhile.
+        self.devices = Devices::read(host);
+        let table = std::mem::take(&mut self.ios).table();
+        Ok(Taken {
+            outputs: vec![Output::Events(table)],
+            lost: vec![("the buffer was full", lost.iter().sum())],
+            ..Taken::default()
+        })
+    }
+}
+
+impl Ios {
+    /// Adds a `struct ended` of the program.
+    fn add(&mut self, record: &[u8], began: f64, devices: &Devices) {
+        let word = |at: usize| words::word(record, at * 8);
+        let [at, ids, latency, queued, bytes, sector, kind_and_device] = [0, 1, 2, 3, 4, 5, 6].map(word);
+        if self.rows.len() >= ROWS {
+            self.others += 1;
+            self.others_bytes += bytes as f64;
+            return;
+        }
+        let mut cells = vec![(at as f64 * 1e-9 - began).max(0.0).into()];
+        cells.extend(block::owner(ids, &[word(7), word(8)]));
+        cells.extend([
+            devices.name((kind_and_device >> 32) as u32).into(),
+            block::operation(kind_and_device as u32).into(),
+            sector.to_string().into(),
+            (bytes as f64).into(),
+            block::time(queued),
+            block::time(latency),
+        ]);
+        self.rows.push(Row { instance: String::new(), cells });
+    }
+
+    fn table(self) -> ProbeTable {
+        let mut table = ProbeTable {
+            id: "ios".into(),
+            title: "Block I/Os".into(),
+            dimension: None,
+            columns: vec![
+                Column::number("time", "time", Unit::Seconds),
+                Column::text("name", "task"),
+                Column::text("pid", "pid"),
+                Column::text("tid", "tid"),
+                Column::text("device", "device"),
+                Column::text("operation", "operation"),
+                Column::text("sector", "sector"),
+                Column::number("bytes", "bytes", Unit::Bytes),
+                Column::number("queued", "queued", Unit::Seconds),
+                Column::number("latency", "latency", Unit::Seconds),
+            ],
+            rows: self.rows,
+            others: self.others,
+            ..ProbeTable::default()
+        };
+        // Every CPU hands on its own events, so they come in order only nearly.
+        let time = |row: &Row| match row.cells.first() {
+            Some(Cell::Number(time)) => *time,
+            _ => 0.0,
+        };
+        table.rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        if self.others > 0 {
+            table.others_sum.insert("bytes".into(), self.others_bytes);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(at: u64, ids: u64, latency: u64) -> Vec<u8> {
+        let comm = u64::from_ne_bytes(*b"fio\0\0\0\0\0");
+        // A synchronous write.
+        let kind_and_device = 1 | 1 << 8 | 254 << 52;
+        let words = [at, ids, latency, 1_000, 4096, 2048, kind_and_device, comm, 0];
+        words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn ios_are_lines_in_order_of_time_and_what_is_not_known_is_not_zero() {
+        let mut ios = Ios::default();
+        ios.add(&record(7_000_000_000, 4711 << 32 | 4712, 2_000_000), 5.0, &Devices::default());
+        ios.add(&record(6_000_000_000, 0, u64::MAX), 5.0, &Devices::default());
+        let table = ios.table();
+        let [first, second] = &table.rows[..] else { panic!("two rows") };
+        assert_eq!(first.cells.len(), table.columns.len());
+        assert_eq!(first.cells[1..4], ["(begun earlier)".into(), Cell::Unknown(()), Cell::Unknown(())]);
+        assert_eq!(first.cells[9], Cell::Unknown(()));
+        let text = ["fio", "4711", "4712", "254:0", "write sync", "2048"].map(Cell::from);
+        assert_eq!((&second.cells[0], &second.cells[1..7]), (&Cell::Number(2.0), &text[..]));
+        assert_eq!(second.cells[7..], [4096.0.into(), (1e3 * 1e-9).into(), (2e6 * 1e-9).into()]);
+    }
+
+    #[test]
+    fn more_ios_than_a_reading_holds_are_counted_and_short_records_harm_nobody() {
+        let mut ios = Ios::default();
+        for at in 0..ROWS as u64 + 3 {
+            ios.add(&record(at, 1 << 32, 1), 0.0, &Devices::default());
+        }
+        ios.add(&[1, 2, 3], 0.0, &Devices::default());
+        let table = ios.table();
+        assert_eq!((table.rows.len(), table.others, table.others_sum["bytes"]), (ROWS, 4, 3.0 * 4096.0));
+    }
+}
