@@ -20,9 +20,12 @@ const MINOR_BITS: u32 = 20;
 /// As many devices as an error lists.
 const LISTED: usize = 12;
 
-/// Names of block devices by number as the programs have it (major << 20 | minor).
+/// Block devices by number as the programs have it (major << 20 | minor), with the I/Os that have ended there so far.
 #[derive(Debug, Default)]
-pub(super) struct Devices(BTreeMap<u32, String>);
+pub(super) struct Devices(BTreeMap<u32, (String, u64)>);
+
+/// Fields of /proc/diskstats that count I/Os, after number and name: reads, writes, discards, flushes.
+const ENDED: [usize; 4] = [0, 4, 11, 15];
 
 impl Devices {
     /// From /proc/diskstats, which also has devices that were never used. Without it, numbers are shown.
@@ -34,9 +37,25 @@ impl Devices {
         let device = |line: &str| {
             let mut fields = line.split_whitespace();
             let (major, minor) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-            Some((number(major, minor), fields.next()?.to_owned()))
+            let name = fields.next()?.to_owned();
+            let counts = fields.enumerate().filter(|(at, _)| ENDED.contains(at));
+            let ended = counts.filter_map(|(_, field)| field.parse::<u64>().ok()).fold(0, u64::saturating_add);
+            Some((number(major, minor), (name, ended)))
         };
         Self(diskstats.lines().filter_map(device).collect())
+    }
+
+    /// I/Os that ended since an earlier look and are not among those that a program has seen, by device. Only devices
+    /// with requests of their own count: no partitions, and none that hand on what they get.
+    pub(super) fn unseen(&self, host: &Host, before: &Self, filter: u32, seen: impl Fn(u32) -> u64) -> u64 {
+        let wanted = self.0.iter().filter(|(device, _)| filter == 0 || filter == **device);
+        let with_requests =
+            wanted.filter(|(_, (name, _))| host.exists(&format!("sys/block/{}/mq", name.replace('/', "!"))));
+        let missing = |(device, (_, now)): (&u32, &(String, u64))| {
+            let (_, then) = before.0.get(device)?;
+            Some(now.saturating_sub(*then).saturating_sub(seen(*device)))
+        };
+        with_requests.filter_map(missing).sum()
     }
 
     /// The name, or `MAJOR:MINOR` of a device that is gone; requests to a controller itself have no device.
@@ -45,7 +64,7 @@ impl Devices {
             return "(controller)".to_owned();
         }
         let numbers = || format!("{}:{}", device >> MINOR_BITS, device & ((1 << MINOR_BITS) - 1));
-        self.0.get(&device).cloned().unwrap_or_else(numbers)
+        self.0.get(&device).map_or_else(numbers, |(name, _)| name.clone())
     }
 
     /// How many there are.
@@ -54,7 +73,7 @@ impl Devices {
     }
 
     fn listed(&self) -> String {
-        let names: Vec<&str> = self.0.values().map(String::as_str).collect();
+        let names: Vec<&str> = self.0.values().map(|(name, _)| name.as_str()).collect();
         let shown = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
         match names.len() {
             0 => "none can be seen".to_owned(),
@@ -76,6 +95,13 @@ pub(super) fn globals(context: &Context<'_>) -> Result<Vec<Global>, Unavailable>
     globals.push(Global::u64("filter_sector_first", place.first));
     globals.push(Global::u64("filter_sector_end", place.end));
     Ok(globals)
+}
+
+/// The device whose I/Os /proc/diskstats counts as the program does: 0 for all, none if only a partition is looked at.
+pub(super) fn counted_device(context: &Context<'_>) -> Option<u32> {
+    let place =
+        context.params.text("device").map(|name| find(context.host, name)).transpose().ok()?.unwrap_or_default();
+    (place.end == 0).then_some(place.device)
 }
 
 /// A device, or the sectors of it that are a partition (0 to 0: all).
@@ -200,6 +226,7 @@ mod tests {
     fn devices_are_named_as_in_diskstats_and_by_number_once_they_are_gone() {
         let devices = Devices::parse(" 254 0 vda 1 2 3\n 259 1048575 nvme0n1 0\ngarbage\n7 x loop0\n7 0\n");
         assert_eq!(devices.len(), 2);
+        assert_eq!(devices.0[&number(254, 0)].1, 1, "fields that are missing count for nothing");
         assert_eq!(devices.name(number(254, 0)), "vda");
         assert_eq!(devices.name(number(259, 1_048_575)), "nvme0n1");
         assert_eq!(devices.name(number(8, 17)), "8:17");
@@ -228,7 +255,8 @@ mod tests {
         write("sys/devices/vda/vda2/partition", "2\n");
         write("sys/devices/vda/vda2/start", "2048\n");
         write("sys/devices/vda/vda2/size", "1000\n");
-        write("proc/diskstats", "254 0 vda 1\n254 2 vda2 1\n");
+        write("proc/diskstats", "254 0 vda 10 0 0 0 5 0 0 0 0 0 0 2 0 0 0 1 0\n254 2 vda2 10\n");
+        write("sys/block/vda/mq/0/nr_tags", "128\n");
         let class = tree.path().join("t0/sys/class/block");
         std::fs::create_dir_all(&class).unwrap();
         std::os::unix::fs::symlink("../../devices/vda", class.join("vda")).unwrap();
@@ -243,6 +271,17 @@ mod tests {
         let device = number(254, 0);
         assert_eq!(find(&host, "vda").unwrap(), Place { device, first: 0, end: 0 });
         assert_eq!(find(&host, "/dev/vda2").unwrap(), Place { device, first: 2048, end: 3048 });
+    }
+
+    #[test]
+    fn what_the_kernel_counted_and_no_program_saw_is_told_for_devices_that_have_requests() {
+        let (_tree, host) = tree();
+        let before = Devices::parse("254 0 vda 4 0 0 0 5\n254 2 vda2 1");
+        let now = Devices::read(&host);
+        assert_eq!(now.unseen(&host, &before, 0, |_| 6), 3, "18 less 9 less 6, and no partition");
+        assert_eq!(now.unseen(&host, &before, 0, |_| 99), 0);
+        assert_eq!(now.unseen(&host, &before, number(8, 0), |_| 0), 0);
+        assert_eq!(now.unseen(&host, &Devices::default(), 0, |_| 0), 0, "a device that came meanwhile");
     }
 
     #[test]

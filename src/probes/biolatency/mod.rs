@@ -75,6 +75,9 @@ const MOST_BYTES: usize = 64 << 20;
 /// The program at work, for both probes.
 pub(super) struct Latencies {
     object: Object,
+    /// The device whose I/Os are compared with the kernel's count, and that count at the last look.
+    counted: Option<u32>,
+    before: Devices,
 }
 
 /// `struct latency` of the program: I/Os, bytes, and the distribution.
@@ -105,25 +108,35 @@ impl Latencies {
         if !queued {
             block::attach_request(&mut object, context.kernel, "block_rq_issue")?;
         }
-        Ok(Self { object })
+        let before = Devices::read(context.host);
+        Ok(Self { object, counted: block::counted_device(context), before })
     }
 
     /// What there was since the last time, sorted by device and kind; and what was lost.
     fn take(&mut self, host: &Host) -> Result<(Vec<Latency>, Taken), Unavailable> {
+        // Before the program's own counts: what ends in between must not look lost.
         let devices = Devices::read(host);
         let entries = self.object.take_per_cpu_hash::<u64, [u64; WORDS]>("latencies")?;
+        let of_device = |device: u32, (key, copies): &(u64, Vec<[u64; WORDS]>)| -> u64 {
+            if (key >> 32) as u32 == device { copies.iter().map(|[ios, ..]| ios).sum() } else { 0 }
+        };
+        let seen = |device: u32| entries.iter().map(|entry| of_device(device, entry)).sum();
+        let unseen = self.counted.map_or(0, |counted| devices.unseen(host, &self.before, counted, seen));
         let mut all: Vec<Latency> = entries
             .iter()
             .map(|(key, copies)| latency(devices.name((key >> 32) as u32), *key as u32, copies))
             .collect();
         all.sort_by(|a, b| (&a.device, a.kind).cmp(&(&b.device, b.kind)));
         let counts = self.object.take_counts("lost")?;
+        self.before = Devices::read(host);
         let reasons = [
             "more requests under way than the probe can note",
             "more devices and operations than the probe can note",
             "requests of devices that keep no start times (queue/iostats is 0)",
+            "I/Os that /proc/diskstats counts and the kernel did not show to the program",
         ];
-        Ok((all, Taken { lost: reasons.into_iter().zip(counts).collect(), ..Taken::default() }))
+        let lost = reasons.into_iter().zip(counts.into_iter().chain([unseen])).collect();
+        Ok((all, Taken { lost, ..Taken::default() }))
     }
 }
 
