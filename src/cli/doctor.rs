@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::run::open_host;
 use super::{Exit, Failure, ui::Ui};
+use crate::host::Host;
 use crate::model::{Facts, Reason, Unavailable};
+use crate::probes::ProbeDef;
 use crate::report::escape::visible;
 use crate::session;
 
@@ -23,6 +25,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let host = Arc::new(open_host(&args.root)?);
     let survey = session::survey(&host).map_err(Failure::io("asking the sources"))?;
     let mut out = describe(host.facts());
+    out.push_str(&kernel(&host));
     let works = survey.iter().filter(|source| source.gaps.is_empty()).count();
     let _ = writeln!(out, "\n{works} of {} sources answer in full.\n", survey.len());
     let mut by_gap: BTreeMap<(Reason, &str), (&Unavailable, Vec<&str>)> = BTreeMap::new();
@@ -36,6 +39,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     section(&mut out, "Cannot be measured", by_gap.values().filter(|(gap, _)| gap.reason != Reason::NotApplicable));
     section(&mut out, "Does not apply here", by_gap.values().filter(|(gap, _)| gap.reason == Reason::NotApplicable));
+    probes(&mut out, &session::survey_probes(&host));
     ui.print(&out)?;
     Ok(if works == 0 { Exit::Nothing } else { Exit::Done })
 }
@@ -71,11 +75,79 @@ fn describe(facts: &Facts) -> String {
     let _ = writeln!(out, "Runs in:    {place}; {container}; cgroup {}", facts.cgroup);
     let _ = writeln!(out, "CPUs:       {} online of {}", facts.cpus, facts.cpus_present);
     let user = if facts.uid == 0 { "root".to_owned() } else { format!("user id {}", facts.uid) };
-    let rights = if facts.capabilities == 0 {
-        "no capabilities".to_owned()
-    } else {
-        format!("capabilities {:#x}", facts.capabilities)
-    };
+    let rights = if facts.capabilities == 0 { "no capabilities".to_owned() } else { capabilities(facts.capabilities) };
     let _ = writeln!(out, "Running as: {user}, {rights}");
     out
+}
+
+/// Capabilities that let rdiag see more, by their bit.
+const CAPABILITIES: [(u32, &str); 6] = [
+    (2, "CAP_DAC_READ_SEARCH"),
+    (19, "CAP_SYS_PTRACE"),
+    (21, "CAP_SYS_ADMIN"),
+    (34, "CAP_SYSLOG"),
+    (38, "CAP_PERFMON"),
+    (39, "CAP_BPF"),
+];
+
+fn capabilities(held: u64) -> String {
+    let named = |wanted: bool| -> Vec<&str> {
+        CAPABILITIES.iter().filter(|(bit, _)| (held >> bit & 1 == 1) == wanted).map(|(_, name)| *name).collect()
+    };
+    match (named(true).as_slice(), named(false).as_slice()) {
+        (_, []) => "every capability that rdiag can use".to_owned(),
+        ([], _) => format!("capabilities {held:#x}, none of which rdiag can use"),
+        (held, missing) => format!("with {}, without {}", held.join(", "), missing.join(", ")),
+    }
+}
+
+/// What decides whether programs may be loaded into the kernel, and what they can see.
+fn kernel(host: &Host) -> String {
+    let mut out = String::new();
+    let btf = if host.exists("sys/kernel/btf/vmlinux") {
+        "described (BTF in /sys/kernel/btf/vmlinux)"
+    } else {
+        "not described (no /sys/kernel/btf/vmlinux)"
+    };
+    let lockdown = match host.read_line("sys/kernel/security/lockdown") {
+        Ok(modes) => modes.split(['[', ']']).nth(1).map_or(modes.clone(), str::to_owned),
+        Err(_) => "not shown (no securityfs, or no lockdown)".to_owned(),
+    };
+    let paranoid = host.read_line("proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid.unwrap_or_else(|_| "not shown".to_owned());
+    let tracefs = tracefs(host);
+    let _ = writeln!(out, "Kernel:     its types are {btf}; lockdown: {}", visible(&lockdown));
+    let _ = writeln!(out, "            perf_event_paranoid: {}; tracefs: {tracefs}", visible(&paranoid));
+    out
+}
+
+/// Where the kernel's events are described: where tracefs is mounted, its folder is not empty.
+fn tracefs(host: &Host) -> String {
+    let mut denied = false;
+    for path in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
+        match host.list(path) {
+            Ok(names) if !names.is_empty() => return format!("/{path}"),
+            Ok(_) => {}
+            Err(problem) => denied |= problem.reason == Reason::Denied,
+        }
+    }
+    if denied { "may not be read by this user".to_owned() } else { "not mounted".to_owned() }
+}
+
+/// Which probes can run here: each was attached for a moment.
+fn probes(out: &mut String, tried: &[(&'static ProbeDef, Option<Unavailable>)]) {
+    let can: Vec<&str> = tried.iter().filter(|(_, gap)| gap.is_none()).map(|(def, _)| def.id).collect();
+    let _ = writeln!(out, "{} of {} probes inside the kernel can run here.", can.len(), tried.len());
+    if !can.is_empty() {
+        let options = textwrap::Options::new(100).initial_indent("  ").subsequent_indent("  ");
+        let _ = writeln!(out, "{}", textwrap::fill(&can.join(", "), options));
+    }
+    out.push('\n');
+    let mut by_gap: BTreeMap<(Reason, &str), (&Unavailable, Vec<&str>)> = BTreeMap::new();
+    for (def, gap) in tried {
+        if let Some(gap) = gap {
+            by_gap.entry((gap.reason, &gap.why)).or_insert((gap, Vec::new())).1.push(def.id);
+        }
+    }
+    section(out, "Probes that cannot run", by_gap.values());
 }

@@ -101,7 +101,12 @@ fn explain_metric(collector: &str, metric: &MetricDef, library: &Library) -> Str
     let unit = serde_json::to_value(metric.unit).ok();
     let unit = unit.as_ref().and_then(serde_json::Value::as_str).unwrap_or("").replace('_', " ");
     let each = metric.dimension.map_or("the whole host".to_owned(), |of| format!("each {of}"));
-    let _ = writeln!(out, "Unit:       {unit}, for {each}\nCollector:  {collector}");
+    let probe = probes::find(collector);
+    let owner = if probe.is_some() { "Probe:" } else { "Collector:" };
+    let _ = writeln!(out, "Unit:       {unit}, for {each}\n{owner:<11} {collector}");
+    if let Some(probe) = probe {
+        let _ = writeln!(out, "Attached to {}", probe.attach);
+    }
     for (rank, formula) in metric.sources.iter().enumerate() {
         let name = if rank == 0 { "Formula:" } else { "or else:" };
         let _ = writeln!(out, "{name:<11} {}", describe(formula));
@@ -150,7 +155,7 @@ fn describe(formula: &Formula) -> String {
         Per::Process(field) => format!("{field:?} of each process over the window"),
         Per::ProcessRate(field) => format!("{field:?} of each process per second"),
         Per::KernelThreads(prefix, field) => format!("{field:?} of the kernel threads {prefix}*"),
-        Per::Probe(pick) => format!("{pick:?} of what the probe measured"),
+        Per::Probe(pick) => pick.words(),
         Per::WaitOfTasks => "run-queue delay per delay and run time, summed over the processes seen".to_owned(),
     };
     if formula.floor > 0.0 { format!("{text}, if that changed by at least {}", formula.floor) } else { text }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::Table;
 use super::formula::Outcome;
 use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable};
+use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stacks};
+use crate::model::quantity::percent;
 use crate::model::recording::Window;
 use crate::model::{Metrics, Reason, Stats, Unavailable};
 
@@ -16,25 +17,25 @@ pub(super) fn figure(table: &Table<'_>, probe: &str, pick: Pick) -> Outcome {
         Some(Err(gap)) => return Err(gap.clone()),
         None => return Err(Unavailable::new(Reason::Absent, format!("{probe} did not run in this window"))),
     };
-    let (instances, output) = match pick {
-        Pick::Percentile(id, share) => (rows(result, id, |row| row.percentile(share))?, id),
-        Pick::Mean(id) => (rows(result, id, HistogramRow::mean)?, id),
-        Pick::Max(id) => (rows(result, id, |row| (row.count > 0).then_some(row.max))?, id),
-        Pick::Sum(id) => (rows(result, id, |row| Some(row.sum))?, id),
-        Pick::Count(id) => (rows(result, id, |row| Some(row.count as f64))?, id),
-        Pick::Column(id, column) => (cells(of_table(result, id)?, column), id),
+    let instances = match pick {
+        Pick::Percentile(id, share) => rows(result, id, |row| row.percentile(share))?,
+        Pick::Mean(id) => rows(result, id, HistogramRow::mean)?,
+        Pick::Max(id) => rows(result, id, |row| (row.count > 0).then_some(row.max))?,
+        Pick::Sum(id) => rows(result, id, |row| Some(row.sum))?,
+        Pick::Count(id) => rows(result, id, |row| Some(row.count as f64))?,
+        Pick::Column(id, column) => cells(of_table(result, id)?, column),
         Pick::ColumnSum(id, column) => {
             let table = of_table(result, id)?;
             let rest = table.others_sum.get(column).copied().unwrap_or(0.0);
             let sum: f64 = cells(table, column).values().flatten().map(|stats| stats.total).sum();
-            (single(sum + rest), id)
+            single(sum + rest)
         }
         Pick::Rows(id) => {
             let table = of_table(result, id)?;
-            (single(table.rows.len() as f64 + table.others as f64), id)
+            single(table.rows.len() as f64 + table.others as f64)
         }
     };
-    Ok((instances, format!("{probe}.{output}")))
+    Ok((instances, format!("the probe {probe}, {}", pick.words())))
 }
 
 type Instances = BTreeMap<String, Result<Stats, Unavailable>>;
@@ -106,5 +107,31 @@ pub(super) fn add_labels(window: &Window, metrics: &mut Metrics) {
 pub(super) fn disturbances(window: &Window, probe: &str) -> Vec<String> {
     let Some(Ok(result)) = window.probes.get(probe) else { return Vec::new() };
     let lost = result.lost.iter().filter(|(_, count)| **count > 0);
-    lost.map(|(reason, count)| format!("{count} events were lost: {reason}")).collect()
+    let mut notes: Vec<String> = lost.map(|(reason, count)| format!("{count} events were lost: {reason}")).collect();
+    for output in &result.outputs {
+        if let Output::Stacks(stacks) = output {
+            notes.extend(weak_stacks(stacks));
+        }
+    }
+    notes
+}
+
+/// Above this share, what stacks leave open may be as large as what they show.
+const WEAK_SHARE: f64 = 0.25;
+
+/// How much of what was summed by stack has no stack that can be read to its end.
+fn weak_stacks(stacks: &Stacks) -> Vec<String> {
+    let whole: f64 = stacks.stacks.iter().map(|stack| stack.value).sum::<f64>() + stacks.others;
+    let weak = |part: f64, of: f64, what: &str| {
+        let share = part / of;
+        (of > 0.0 && share > WEAK_SHARE).then(|| format!("{} of {} {what}", percent(share.min(1.0)), stacks.title))
+    };
+    [
+        weak(stacks.unresolved, whole, "is in stacks with a frame that has no name"),
+        weak(stacks.truncated, whole, "is in stacks that seem cut short"),
+        weak(stacks.missing, whole + stacks.missing, "has no stack"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -140,6 +140,25 @@ pub enum Pick {
     Rows(&'static str),
 }
 
+impl Pick {
+    /// Where the figure comes from: `99th percentile of its distribution “wait”`.
+    #[must_use]
+    pub fn words(self) -> String {
+        let distribution = |figure: &str, id: &str| format!("{figure} of its distribution “{id}”");
+        match self {
+            Self::Percentile(id, 0.5) => distribution("median", id),
+            Self::Percentile(id, share) => distribution(&format!("{}th percentile", (share * 1e4).round() / 1e2), id),
+            Self::Mean(id) => distribution("mean", id),
+            Self::Max(id) => distribution("largest value", id),
+            Self::Sum(id) => distribution("sum", id),
+            Self::Count(id) => distribution("number of values", id),
+            Self::Column(id, column) => format!("column “{column}” of its table “{id}”, for each row"),
+            Self::ColumnSum(id, column) => format!("sum of the column “{column}” of its table “{id}”"),
+            Self::Rows(id) => format!("number of rows of its table “{id}”"),
+        }
+    }
+}
+
 /// A column of the table of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

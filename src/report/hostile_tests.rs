@@ -8,7 +8,7 @@ use super::sample::{finding, metrics, recording, report, stress, unknown};
 use super::{Style, escape, html, json, markdown, terminal};
 use crate::model::{NextStep, Report, Status};
 
-const HOSTILE: &[&str] = &[
+pub(super) const HOSTILE: &[&str] = &[
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
     "'onmouseover='alert(1)",
@@ -87,7 +87,7 @@ fn named(name: &str) -> Report {
 }
 
 /// The tags of a page, without its texts.
-fn tags(page: &str) -> Vec<String> {
+pub(super) fn tags(page: &str) -> Vec<String> {
     let attributes = |tag: &str| {
         // What stands in quotes is a value; a name that got out of it would show up as an attribute.
         tag.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
@@ -107,7 +107,7 @@ fn no_name_adds_or_changes_a_tag_of_the_page() {
 }
 
 /// The structure of a Markdown document, without its texts.
-fn structure(text: &str) -> Vec<String> {
+pub(super) fn structure(text: &str) -> Vec<String> {
     let mut options = Options::all();
     options.remove(Options::ENABLE_SMART_PUNCTUATION);
     let mut events = Vec::new();

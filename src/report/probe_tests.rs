@@ -1,5 +1,6 @@
 //! What probes measured, in every format.
 
+use super::hostile_tests::{HOSTILE, structure, tags};
 use super::sample_probes::{events, histogram, probed, report, report_of, result, stacks, table};
 use super::{Style, html, json, markdown, terminal};
 use crate::model::Report;
@@ -122,4 +123,27 @@ fn empty_outputs_are_said_to_be_empty() {
     assert!(terminal(&report, &WIDE).contains("Saw nothing of their kind: bare, none\n"));
     assert!(markdown(&report).unwrap().contains("Probes that saw nothing of their kind: bare, none.\n"));
     assert_eq!(html(&report).unwrap().matches("Nothing of the kind happened").count(), 2);
+}
+
+#[test]
+fn no_name_in_a_result_acts_on_any_format() {
+    let plain = report("plain");
+    let (tags_of_plain, structure_of_plain) = (tags(&html(&plain).unwrap()), structure(&markdown(&plain).unwrap()));
+    let hidden =
+        |text: &str| text.chars().any(|c| c.is_control() && c != '\n') || text.contains(['\u{202e}', '\u{2066}']);
+    for name in HOSTILE {
+        let report = report(name);
+        let page = html(&report).unwrap();
+        // Flame graphs leave out names that do not fit, so their texts differ in number; each is a plain text all the same.
+        let kept =
+            |tags: Vec<String>| -> Vec<String> { tags.into_iter().filter(|tag| !tag.contains("text")).collect() };
+        assert_eq!(kept(tags(&page)), kept(tags_of_plain.clone()), "{name:?}");
+        let comment = markdown(&report).unwrap();
+        assert_eq!(structure(&comment), structure_of_plain, "{name:?}\n{comment}");
+        let narrow = terminal(&report, &Style { width: 44, color: false, unicode: true });
+        for text in [page, comment, narrow, json(&report).unwrap()] {
+            assert!(!hidden(&text), "{name:?}\n{text}");
+        }
+        assert_eq!(serde_json::from_str::<Report>(&json(&report).unwrap()).unwrap().probes, report.probes, "{name:?}");
+    }
 }

@@ -16,7 +16,7 @@ pub use library::{NamedPlaybook, default_folders, library, resolve};
 pub use probe::{ProbeEnd, ProbeRequest, probe};
 pub use run::{Observer, Run, run};
 pub use store::{StoreError, read_recording, write_recording};
-pub use survey::{Surveyed, survey};
+pub use survey::{Surveyed, survey, survey_probes};
 
 use std::collections::BTreeMap;
 

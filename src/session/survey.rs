@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::probing::SharedKernel;
 use super::worker::{Job, Task, Worker};
 use crate::collectors::{self, Sink};
 use crate::host::SharedHost;
+use crate::mechanism::ebpf::{Filter, Kernel};
 use crate::model::{Reason, Unavailable};
+use crate::probes::{self, Context, Params, ProbeDef};
 
 /// What one collector found.
 pub struct Surveyed {
@@ -34,4 +38,38 @@ pub fn survey(host: &SharedHost) -> io::Result<Vec<Surveyed>> {
         found.push(Surveyed { collector: def.id, gaps });
     }
     Ok(found)
+}
+
+/// Probes that are tried at the same time: most of the time goes into waiting for the kernel to let go of a program.
+const SIDE_BY_SIDE: usize = 4;
+
+/// Attaches every probe for a moment. Each comes with the reason why it cannot run here, if it cannot.
+pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavailable>)> {
+    let kernel = match SharedKernel::default().get(host) {
+        Ok(kernel) => kernel,
+        Err(gap) => return probes::ALL.iter().map(|def| (*def, Some(gap.clone()))).collect(),
+    };
+    let waiting = Mutex::new(probes::ALL.iter());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
+    let tried = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..SIDE_BY_SIDE {
+            scope.spawn(|| {
+                while let Some(def) = next() {
+                    let outcome = attach(host, &kernel, def);
+                    tried.lock().unwrap_or_else(PoisonError::into_inner).push((def, outcome.err()));
+                }
+            });
+        }
+    });
+    let mut tried = tried.into_inner().unwrap_or_else(PoisonError::into_inner);
+    tried.sort_by_key(|(def, _)| def.id);
+    tried
+}
+
+/// Attaches a probe as it is without parameters, and detaches it at once.
+fn attach(host: &SharedHost, kernel: &Kernel, def: &'static ProbeDef) -> Result<(), Unavailable> {
+    let params = Params::new(def.id, def.params, &BTreeMap::new())
+        .map_err(|what| Unavailable::new(Reason::NotApplicable, format!("it needs to be told more: {what}")))?;
+    (def.start)(&Context { host, kernel, params: &params, filter: &Filter::default() }).map(drop)
 }

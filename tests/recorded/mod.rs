@@ -7,4 +7,5 @@ mod disk;
 mod filesystem;
 mod memory;
 mod network;
+mod probes;
 mod tasks;
