@@ -42,8 +42,8 @@ pub(super) fn row(table: &ProbeTable, row: &Row) -> (String, String) {
     for (column, value) in cells() {
         match (column.id.as_str(), value) {
             ("pid" | "tid", Cell::Text(_)) | (_, Cell::Unknown(())) => {}
-            (_, Cell::Text(text)) if !text.is_empty() => names.push(text.clone()),
-            (_, Cell::Text(_)) => {}
+            (_, Cell::Text(text)) if text.is_empty() => {}
+            (_, Cell::Text(text)) if names.is_empty() => names.push(text.clone()),
             _ => figures.push(format!("{} {}", column.title, cell(column, value))),
         }
     }
@@ -56,7 +56,7 @@ pub(super) fn row(table: &ProbeTable, row: &Row) -> (String, String) {
         names.push(row.instance.clone());
     }
     let ids = if ids.is_empty() { String::new() } else { format!(" ({})", ids.join(", ")) };
-    (format!("{}{ids}", names.join(" · ")).trim().to_owned(), figures.join(", "))
+    (format!("{}{ids}", names.join(" ")).trim().to_owned(), figures.join(", "))
 }
 
 /// `and 12 more: waited 3.20 s`; empty when the table is whole.
