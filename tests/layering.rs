@@ -30,6 +30,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("aya", &["mechanism/ebpf"]),
     ("blazesym", &["mechanism/symbols"]),
     ("inferno", &["report"]),
+    ("syscall_numbers", &["probes/calls.rs"]),
 ];
 
 fn sources() -> Vec<(String, String)> {

@@ -8,6 +8,7 @@ mod biolatency;
 mod biosnoop;
 mod biotop;
 mod block;
+mod calls;
 mod cpudist;
 mod hardirqs;
 mod migrations;
@@ -17,6 +18,7 @@ mod runqlat;
 mod runqlen;
 mod runqslower;
 mod softirqs;
+mod syscount;
 
 pub use params::{ParamDef, ParamKind, Params};
 
@@ -28,22 +30,7 @@ use crate::model::probe::Output;
 use crate::model::{MetricDef, Unavailable};
 
 /// All probes, sorted by id.
-pub static ALL: &[&ProbeDef] = &[
-    &biolatency::PROBE,
-    &biolatency::BIOLATPCTS,
-    &biosnoop::PROBE,
-    &biotop::PROBE,
-    &cpudist::PROBE,
-    &hardirqs::PROBE,
-    &migrations::PROBE,
-    &offcputime::PROBE,
-    &offcputime::OFFWAKETIME,
-    &runqlat::PROBE,
-    &runqlen::PROBE,
-    &runqslower::PROBE,
-    &softirqs::PROBE,
-    &offcputime::WAKEUPTIME,
-];
+pub static ALL: &[&ProbeDef] = &[&biolatency::PROBE, &biolatency::BIOLATPCTS, &biosnoop::PROBE, &biotop::PROBE, &cpudist::PROBE, &hardirqs::PROBE, &migrations::PROBE, &offcputime::PROBE, &offcputime::OFFWAKETIME, &runqlat::PROBE, &runqlen::PROBE, &runqslower::PROBE, &softirqs::PROBE, &syscount::PROBE, &offcputime::WAKEUPTIME];
 
 /// Ids of the probes that give stacks, sorted.
 pub static WITH_STACKS: &[&str] = &["offcputime", "offwaketime", "wakeuptime"];

@@ -1,7 +1,7 @@
 //! Reading maps. Keys and values are arrays of words, so that no struct has to be mirrored byte by byte.
 
 use aya::Pod;
-use aya::maps::{HashMap, Map, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf, StackTraceMap};
+use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf, StackTraceMap};
 
 use super::hist::{self, Hist};
 use super::{Object, error};
@@ -83,6 +83,34 @@ impl Object {
             let _ = hash.remove(&key);
         }
         Ok(entries)
+    }
+
+    /// One value of an array.
+    pub fn element<V: Pod>(&self, name: &str, index: u32) -> Result<V, Unavailable> {
+        let map = self.ebpf.map(name).ok_or_else(|| absent(name))?;
+        let array: Array<&MapData, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        array.get(&index, 0).map_err(|e| error::of_map(name, &e))
+    }
+
+    /// One value of a per-CPU array, for each CPU. Nothing is changed: for counters that only grow.
+    pub fn per_cpu_element<V: Pod>(&self, name: &str, index: u32) -> Result<Vec<V>, Unavailable> {
+        let map = self.ebpf.map(name).ok_or_else(|| absent(name))?;
+        let array: PerCpuArray<&MapData, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        Ok(array.get(&index, 0).map_err(|e| error::of_map(name, &e))?.iter().copied().collect())
+    }
+
+    /// All entries of a hash map, which keeps them.
+    pub fn hash<K: Pod, V: Pod>(&self, name: &str) -> Result<Vec<(K, V)>, Unavailable> {
+        let map = self.ebpf.map(name).ok_or_else(|| absent(name))?;
+        let hash: HashMap<&MapData, K, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        Ok(hash.iter().flatten().collect())
+    }
+
+    /// All entries of a per-CPU hash map, one value for each CPU; the map keeps them.
+    pub fn per_cpu_hash<K: Pod, V: Pod>(&self, name: &str) -> Result<Vec<(K, Vec<V>)>, Unavailable> {
+        let map = self.ebpf.map(name).ok_or_else(|| absent(name))?;
+        let hash: PerCpuHashMap<&MapData, K, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        Ok(hash.iter().flatten().map(|(key, values)| (key, values.iter().copied().collect())).collect())
     }
 
     /// What a ring buffer holds, record by record, at most `most` of them.
