@@ -9,6 +9,8 @@ mod memory;
 mod network;
 mod probes;
 mod probes_block;
+mod probes_calls;
+mod probes_sched;
 mod probes_sched;
 mod probes_stacks;
 mod tasks;

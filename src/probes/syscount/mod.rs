@@ -22,7 +22,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               long read may be an idle one. Calls of 32-bit programs are one row, since their numbers mean other calls. \
               rt_sigreturn has no number when it returns.",
     overhead: "Every system call on the host takes the kernel's slow path while it runs, whomever it is limited to: an empty \
-               call was 1.3 times slower with an empty program.",
+               call was 1.3 times slower with an empty program. Counting takes 45 ns for each call, and two runs of 77 ns \
+               each with latency.",
     params: &[
         ParamDef {
             name: "latency",
