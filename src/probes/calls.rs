@@ -32,6 +32,14 @@ pub(super) fn numbers(global: &'static str, names: &[&str]) -> Global {
     Global::bytes(global, bytes.collect())
 }
 
+/// The result of a call as text: a number, or the name of an error.
+pub(super) fn result(result: u64) -> String {
+    match result.cast_signed() {
+        failed @ -4095..0 => error(failed.unsigned_abs()),
+        number => number.to_string(),
+    }
+}
+
 /// Name of an error, from its positive number. The numbers are those of asm-generic/errno.h, which x86-64 and arm64 share.
 pub(super) fn error(number: u64) -> String {
     let name = usize::try_from(number).ok().and_then(|number| ERRORS.get(number)).filter(|name| !name.is_empty());
@@ -181,6 +189,19 @@ const ERRORS: &[&str] = &[
     "HWPOISON",
 ];
 
+/// Name of a signal. The numbers are those of x86-64 and arm64, which share them.
+pub(super) fn signal(number: u64) -> String {
+    let name = usize::try_from(number).ok().and_then(|number| SIGNALS.get(number)).filter(|name| !name.is_empty());
+    name.map_or_else(|| format!("signal {number}"), |name| format!("SIG{name}"))
+}
+
+/// Names of signals without their SIG, by number.
+const SIGNALS: &[&str] = &[
+    "", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
+    "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH",
+    "IO", "PWR", "SYS",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +214,22 @@ mod tests {
         }
         assert_eq!(number("no such call"), None);
         assert_eq!(name(509), "call 509");
+    }
+
+    #[test]
+    fn signals_have_the_numbers_that_the_c_library_knows() {
+        use rustix::process::Signal;
+        for (signal, name) in [
+            (Signal::KILL, "SIGKILL"),
+            (Signal::SEGV, "SIGSEGV"),
+            (Signal::CHILD, "SIGCHLD"),
+            (Signal::WINCH, "SIGWINCH"),
+            (Signal::SYS, "SIGSYS"),
+        ] {
+            assert_eq!(super::signal(u64::from(signal.as_raw().unsigned_abs())), name);
+        }
+        assert_eq!(super::signal(0), "signal 0");
+        assert_eq!(super::signal(34), "signal 34");
     }
 
     #[test]
@@ -210,6 +247,7 @@ mod tests {
         ] {
             assert_eq!(error(errno.raw_os_error().unsigned_abs().into()), name);
         }
+        assert_eq!((result(3), result((-2_i64).cast_unsigned())), ("3".to_owned(), "ENOENT".to_owned()));
         assert_eq!(error(512), "interrupted");
         assert_eq!(error(u64::MAX), format!("error {}", u64::MAX));
         assert_eq!(error(41), "error 41");

@@ -10,14 +10,19 @@ mod biotop;
 mod block;
 mod calls;
 mod cpudist;
+mod execsnoop;
 mod hardirqs;
+mod killsnoop;
 mod migrations;
 mod offcputime;
+mod opensnoop;
 mod params;
 mod runqlat;
 mod runqlen;
 mod runqslower;
 mod softirqs;
+mod stream;
+mod syncsnoop;
 mod syscount;
 
 pub use params::{ParamDef, ParamKind, Params};
@@ -30,7 +35,7 @@ use crate::model::probe::Output;
 use crate::model::{MetricDef, Unavailable};
 
 /// All probes, sorted by id.
-pub static ALL: &[&ProbeDef] = &[&biolatency::PROBE, &biolatency::BIOLATPCTS, &biosnoop::PROBE, &biotop::PROBE, &cpudist::PROBE, &hardirqs::PROBE, &migrations::PROBE, &offcputime::PROBE, &offcputime::OFFWAKETIME, &runqlat::PROBE, &runqlen::PROBE, &runqslower::PROBE, &softirqs::PROBE, &syscount::PROBE, &offcputime::WAKEUPTIME];
+pub static ALL: &[&ProbeDef] = &[&biolatency::PROBE, &biolatency::BIOLATPCTS, &biosnoop::PROBE, &biotop::PROBE, &cpudist::PROBE, &execsnoop::PROBE, &hardirqs::PROBE, &killsnoop::PROBE, &migrations::PROBE, &offcputime::PROBE, &offcputime::OFFWAKETIME, &opensnoop::PROBE, &runqlat::PROBE, &runqlen::PROBE, &runqslower::PROBE, &softirqs::PROBE, &syncsnoop::PROBE, &syscount::PROBE, &offcputime::WAKEUPTIME];
 
 /// Ids of the probes that give stacks, sorted.
 pub static WITH_STACKS: &[&str] = &["offcputime", "offwaketime", "wakeuptime"];

@@ -40,6 +40,7 @@ pub fn text(result: &ProbeResult, style: &Style) -> String {
 #[derive(Debug, Default)]
 pub struct Live {
     widths: Vec<usize>,
+    has_heading: bool,
 }
 
 impl Live {
@@ -51,14 +52,14 @@ impl Live {
             let Output::Events(table) = output else { continue };
             let rows = cells(table);
             let headings: Vec<String> = table.columns.iter().map(|column| column.title.clone()).collect();
-            let first = self.widths.is_empty() && !rows.is_empty();
             self.widths.resize(headings.len(), 0);
             for row in rows.iter().chain([&headings]) {
                 for (width, cell) in self.widths.iter_mut().zip(row) {
                     *width = (*width).max(cell.width());
                 }
             }
-            if first {
+            // The first readings may well be empty.
+            if !rows.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
                 out.push_str(&line(&headings, &self.widths, table));
             }
             for row in &rows {

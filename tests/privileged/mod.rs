@@ -11,6 +11,5 @@ mod probes;
 mod probes_block;
 mod probes_calls;
 mod probes_sched;
-mod probes_sched;
 mod probes_stacks;
 mod tasks;

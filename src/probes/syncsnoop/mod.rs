@@ -1,0 +1,121 @@
+//! Calls that wait until data are on the disk.
+
+use super::stream::Events;
+use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use crate::model::probe::{Cell, Column};
+use crate::model::{Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "syncsnoop",
+    question: "Who waits until data are on the disk (sync, fsync and the like), for which file, and how long?",
+    attach: "sys_enter, sys_exit.",
+    output: "A line for each fsync, fdatasync, syncfs, sync_file_range, sync and msync when it returns: seconds since the start, \
+             task, file name, time it took, and the error if it failed.",
+    caveats: "Of a file's path the last part is shown; sync and msync have no file. Calls of 32-bit programs, and what io_uring \
+              or O_SYNC write, are not seen.",
+    overhead: "Every system call on the host takes the kernel's slow path twice while it runs, whomever it is limited to.",
+    params: &[ParamDef {
+        name: "threshold",
+        kind: ParamKind::Duration,
+        default: "0s",
+        help: "only calls that took at least so long",
+    }],
+    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
+    streams: true,
+    metrics: &[],
+    start,
+};
+
+/// The calls, in the order in which the program knows them: those with a file descriptor first.
+const CALLS: [&str; 6] = ["fsync", "fdatasync", "syncfs", "sync_file_range", "sync", "msync"];
+
+struct SyncSnoop {
+    object: Object,
+    events: Events,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/syncsnoop/syncsnoop.bpf.o"));
+    let mut globals = context.filter.globals(context.host)?;
+    globals.push(calls::numbers("sync_calls", &CALLS));
+    globals.push(Global::u64("threshold", context.params.nanoseconds("threshold")));
+    let mut object = context.kernel.load(bytes, globals, &[])?;
+    object.attach(context.kernel, Hook::Tracepoint("sys_enter"))?;
+    object.attach(context.kernel, Hook::Tracepoint("sys_exit"))?;
+    Ok(Box::new(SyncSnoop { object, events: Events::new(context.host.now()) }))
+}
+
+impl Probe for SyncSnoop {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
+        self.events.drain(&mut self.object, |record| Some(line(record)))
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        self.poll(host)?;
+        self.events.taken(&mut self.object, "syncs", "Calls that wait for the disk", &columns())
+    }
+}
+
+fn columns() -> [Column; 7] {
+    [
+        Column::text("name", "task"),
+        Column::text("pid", "pid"),
+        Column::text("tid", "tid"),
+        Column::text("call", "call"),
+        Column::number("latency", "took", Unit::Seconds),
+        Column::text("result", "result"),
+        Column::text("file", "file"),
+    ]
+}
+
+fn line(record: &[u8]) -> Vec<Cell> {
+    let word = |at: usize| words::word(record, at * 8);
+    let [ids, kind, took, result] = [1, 2, 3, 4].map(word);
+    let call = usize::try_from(kind).ok().and_then(|at| CALLS.get(at)).copied().unwrap_or("sync");
+    let name = words::text(record.get(56..).unwrap_or_default());
+    let (pid, tid) = (ids >> 32, ids & 0xffff_ffff);
+    vec![
+        words::text_of_words(&[word(5), word(6)]).into(),
+        pid.to_string().into(),
+        tid.to_string().into(),
+        call.into(),
+        // It began before the probe.
+        if took == u64::MAX { Cell::Unknown(()) } else { (took as f64 * 1e-9).into() },
+        calls::result(result).into(),
+        if name.is_empty() { Cell::Unknown(()) } else { name.into() },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u64, took: u64, result: i64, name: &[u8]) -> Vec<u8> {
+        let comm = u64::from_ne_bytes(*b"postgres");
+        let words = [9, 7 << 32 | 8, kind, took, result.cast_unsigned(), comm, 0];
+        let mut record: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        record.extend(name);
+        record
+    }
+
+    #[test]
+    fn a_sync_is_shown_with_its_file_and_the_time_it_took() {
+        let cells = line(&record(1, 2_000_000, 0, b"wal\0junk"));
+        assert_eq!(cells[..4], ["postgres", "7", "8", "fdatasync"].map(Cell::from));
+        assert_eq!(cells[4..], [(2e6 * 1e-9).into(), "0".into(), "wal".into()]);
+        assert_eq!(cells.len(), columns().len());
+    }
+
+    #[test]
+    fn a_sync_that_began_before_the_probe_has_no_time_and_one_without_a_file_no_name() {
+        let cells = line(&record(4, u64::MAX, -5, b"\0"));
+        assert_eq!(cells[3..], ["sync".into(), Cell::Unknown(()), "EIO".into(), Cell::Unknown(())]);
+        assert_eq!(line(&[]).len(), columns().len());
+    }
+}
