@@ -66,6 +66,13 @@ impl Live {
                 out.push_str(&line(row, &self.widths, table));
             }
         }
+        for output in &result.outputs {
+            if let Output::Stacks(stacks) = output
+                && !stacks.stacks.is_empty()
+            {
+                out.push_str(&stacks_text(stacks));
+            }
+        }
         for (reason, count) in &result.lost {
             let _ = writeln!(out, "lost {count} events: {reason}");
         }

@@ -226,7 +226,8 @@ fn opens_are_seen() {
     let below = format!("{file}/x");
     let bad: Vec<_> = opens.iter().filter(|row| row["file"] == below.as_str()).collect();
     assert!(bad.len() == 70 && bad.iter().all(|row| row["result"] == "ENOTDIR"), "{bad:#?}");
-    let long: Vec<_> = opens.iter().filter(|row| row["result"] == "ENAMETOOLONG" || row["result"] == "ENOENT").collect();
+    let long: Vec<_> =
+        opens.iter().filter(|row| row["result"] == "ENAMETOOLONG" || row["result"] == "ENOENT").collect();
     assert!(long.iter().filter(|row| row["file"].as_str().unwrap().len() == 255).count() == 5, "{long:#?}");
     let times: Vec<f64> = opens.iter().map(|row| row["time"].as_f64().unwrap()).collect();
     assert!(times.is_sorted(), "in order of time");
@@ -318,11 +319,7 @@ for i in range(20):
     assert!(ends.iter().all(|row| row["result"] == "exit 5"), "{ends:#?}");
 }
 
-holds!(
-    a_process_of_many_threads_ends_once,
-    vm_a_process_of_many_threads_ends_once,
-    threads_end_once
-);
+holds!(a_process_of_many_threads_ends_once, vm_a_process_of_many_threads_ends_once, threads_end_once);
 
 fn cpu_time_is_final() {
     // A process that burns 200 ms of CPU time, by its own account, and ends.
@@ -349,7 +346,7 @@ holds!(
 );
 
 const SYNCS: &str = "
-path = f'/dev/shm/rdiag-syncs-{os.getpid()}'
+path = f'/tmp/rdiag-syncs-{os.getpid()}'
 fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 for i in range(30): os.fsync(fd)
 for i in range(20): os.fdatasync(fd)
@@ -422,6 +419,34 @@ fn signals_are_seen() {
     let timer = signals.iter().find(|row| row["signal"] == "SIGALRM").unwrap();
     assert_eq!((&timer["name"], timer["pid"].is_null()), (&"(kernel)".into(), true));
 }
+
+fn senders_have_stacks() {
+    let mut script = Script::start("for i in range(30): os.kill(os.getpid(), 0), os.kill(os.getpid(), signal.SIGCONT)");
+    let pid = script.pid().to_string();
+    let args = ["killsnoop", "--pid", &pid, "--param", "stack=true", "--param", "signal=18"];
+    let readings = probed(&args, || drop(script.work()));
+    assert_eq!(rows(&readings, "events", "signals").len(), 30);
+    let outputs = readings.iter().flat_map(|reading| reading["outputs"].as_array().unwrap());
+    let mut count = 0;
+    for stacks in outputs.filter_map(|output| output.get("stacks")) {
+        assert_eq!((&stacks["unresolved"], &stacks["missing"]), (&0.0.into(), &0.0.into()), "{stacks:#}");
+        for stack in stacks["stacks"].as_array().unwrap() {
+            assert_eq!(stack["owner"], "python3 SIGCONT");
+            count += stack["count"].as_u64().unwrap();
+            let frames = stack["frames"].as_array().unwrap().iter();
+            let names: Vec<&str> =
+                frames.map(|at| stacks["frames"][at.as_u64().unwrap() as usize]["name"].as_str().unwrap()).collect();
+            assert!(names.iter().any(|name| name.contains("sys_kill")), "{names:?}");
+        }
+    }
+    assert_eq!(count, 30);
+}
+
+holds!(
+    the_stack_of_a_sender_leads_to_the_system_call_that_it_made,
+    vm_the_stack_of_a_sender_leads_to_the_system_call_that_it_made,
+    senders_have_stacks
+);
 
 holds!(
     every_signal_is_a_line_with_sender_and_what_became_of_it,

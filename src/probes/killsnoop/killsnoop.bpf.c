@@ -9,6 +9,9 @@ struct kernel_siginfo {
 #pragma clang attribute pop
 
 const volatile u32 only_signal = 0;
+const volatile u32 with_stack = 0;
+
+#define DEPTH 48
 
 /* In the place of a siginfo stand, without one: */
 #define FROM_USER 0
@@ -25,7 +28,20 @@ struct sent {
 	u64 result;
 	char from_comm[16];
 	char to_comm[16];
+	u64 depth; /* addresses that follow; with_stack only */
+	u64 stack[DEPTH]; /* innermost first */
 };
+
+/* Without a stack a record ends here. */
+#define WITHOUT_STACK __builtin_offsetof(struct sent, stack)
+
+/* Room to put a record together in. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sent);
+} scratch SEC(".maps");
 
 BOTH_TRACEPOINTS(signal_generate)
 {
@@ -38,7 +54,8 @@ BOTH_TRACEPOINTS(signal_generate)
 		return 0;
 	if (bpf_get_current_pid_tgid() >> 32 == own_tgid || (!current_wanted() && !task_wanted(to, direct)))
 		return 0;
-	struct sent *sent = reserve_event(sizeof(*sent));
+	u32 zero = 0;
+	struct sent *sent = bpf_map_lookup_elem(&scratch, &zero);
 	if (!sent)
 		return 0;
 	sent->at = bpf_ktime_get_ns();
@@ -58,6 +75,15 @@ BOTH_TRACEPOINTS(signal_generate)
 	sent->result = (u32)result;
 	bpf_get_current_comm(sent->from_comm, sizeof(sent->from_comm));
 	bpf_probe_read_kernel(sent->to_comm, sizeof(sent->to_comm), &to->comm);
-	bpf_ringbuf_submit(sent, 0);
+	sent->depth = 0;
+	if (!with_stack) {
+		send_event(sent, WITHOUT_STACK);
+		return 0;
+	}
+	/* The frames of this program and of the tracepoint come first; the names tell. */
+	long bytes = bpf_get_stack(ctx, sent->stack, sizeof(sent->stack), 0);
+	if (bytes > 0)
+		sent->depth = bytes / sizeof(u64);
+	send_event(sent, sizeof(*sent));
 	return 0;
 }

@@ -1,11 +1,14 @@
 //! Signals: who sent which one to whom, and what became of it.
 
-use super::stream::Events;
+use std::collections::BTreeMap;
+
+use super::stream::{self, Events};
 use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
-use crate::model::Unavailable;
-use crate::model::probe::{Cell, Column};
+use crate::mechanism::symbols::{Part, Piece, Sample, Summary, Symbols, calls as calling, summarize};
+use crate::model::probe::{Cell, Column, Output};
+use crate::model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "killsnoop",
@@ -15,13 +18,21 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              thread, and whether it was delivered, ignored, or merged with one that was pending.",
     caveats: "A process is limited to as sender or as receiver. A signal that the kernel sends for its own reasons (a fault, a \
               timer, the OOM killer) has no sender; of SIGCHLD it is the child. Delivered means queued, not yet handled.",
-    overhead: "One program run for each signal, none otherwise.",
-    params: &[ParamDef {
-        name: "signal",
-        kind: ParamKind::Count { min: 0, max: 64 },
-        default: "0",
-        help: "only the signal of this number; 0 stands for all",
-    }],
+    overhead: "One program run for each signal, none otherwise; with stack it takes a kernel stack too.",
+    params: &[
+        ParamDef {
+            name: "signal",
+            kind: ParamKind::Count { min: 0, max: 64 },
+            default: "0",
+            help: "only the signal of this number; 0 stands for all",
+        },
+        ParamDef {
+            name: "stack",
+            kind: ParamKind::Flag,
+            default: "false",
+            help: "also where in the kernel signals are sent from, summed up by sender and signal",
+        },
+    ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: true,
     metrics: &[],
@@ -30,18 +41,38 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 
 const SIGCHLD: u64 = 17;
 
+/// Addresses of a stack that the program takes, and where they begin in a record, in words.
+const DEPTH: usize = 48;
+const STACK_AT: usize = 12;
+/// Distinct senders with their stacks in one reading, and as many are shown.
+const STACKS: usize = 2000;
+const SHOWN: usize = 20;
+
 struct KillSnoop {
     object: Object,
     events: Events,
+    stacks: Option<SenderStacks>,
+}
+
+/// Where signals were sent from.
+struct SenderStacks {
+    symbols: Symbols,
+    counts: BTreeMap<(String, Vec<u64>), u64>,
+    /// Signals that found no room.
+    rest: u64,
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/killsnoop/killsnoop.bpf.o"));
+    let with_stack = context.params.flag("stack");
     let mut globals = context.filter.globals(context.host)?;
     globals.push(Global::u32("only_signal", u32::try_from(context.params.count("signal")).unwrap_or(0)));
+    globals.push(Global::u32("with_stack", u32::from(with_stack)));
     let mut object = context.kernel.load(bytes, globals, &[])?;
     object.attach(context.kernel, Hook::Tracepoint("signal_generate"))?;
-    Ok(Box::new(KillSnoop { object, events: Events::new(context.host.now()) }))
+    let stacks =
+        with_stack.then(|| SenderStacks { symbols: Symbols::new(context.host), counts: BTreeMap::new(), rest: 0 });
+    Ok(Box::new(KillSnoop { object, events: Events::new(context.host.now()), stacks }))
 }
 
 impl Probe for KillSnoop {
@@ -49,13 +80,70 @@ impl Probe for KillSnoop {
         &self.object
     }
 
-    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        self.events.drain(&mut self.object, |record| Some(line(record)))
+    fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let Self { object, events, stacks } = self;
+        events.drain(object, |record| {
+            if let Some(stacks) = stacks {
+                stacks.add(host, record);
+            }
+            Some(line(record))
+        })
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        self.events.taken(&mut self.object, "signals", "Signals sent", &columns())
+        let table = self.events.table("signals", "Signals sent", &columns());
+        let mut taken = Taken { lost: stream::lost(&mut self.object, &table)?, ..Taken::default() };
+        taken.outputs.push(Output::Events(table));
+        if let Some(stacks) = &mut self.stacks {
+            taken.outputs.push(stacks.take());
+            taken.notes.extend(stacks.symbols.notes().map(str::to_owned));
+        }
+        Ok(taken)
+    }
+}
+
+impl SenderStacks {
+    fn add(&mut self, host: &Host, record: &[u8]) {
+        let stack = stack(record);
+        self.symbols.learn(host, None, calling(None, &stack));
+        let key = (owner(&line(record)), stack);
+        if self.counts.len() < STACKS || self.counts.contains_key(&key) {
+            *self.counts.entry(key).or_default() += 1;
+        } else {
+            self.rest += 1;
+        }
+    }
+
+    fn take(&mut self) -> Output {
+        let counts = std::mem::take(&mut self.counts);
+        let samples: Vec<Sample<'_>> = counts
+            .iter()
+            .map(|((owner, stack), count)| {
+                let part = if stack.is_empty() { Part::Missing } else { Part::Taken(stack) };
+                let pieces = vec![Piece::Frames { process: None, part, reversed: false }];
+                Sample { owner: owner.clone(), pid: None, pieces, value: *count as f64, count: *count }
+            })
+            .collect();
+        let title = "Signals by sender and where in the kernel they were sent";
+        let of = Summary { id: "stacks", title, unit: Unit::Count, top: SHOWN, depth: DEPTH };
+        let mut stacks = summarize(&mut self.symbols, &samples, of);
+        stacks.others += std::mem::take(&mut self.rest) as f64;
+        Output::Stacks(stacks)
+    }
+}
+
+/// The addresses of a record's stack.
+fn stack(record: &[u8]) -> Vec<u64> {
+    let depth = usize::try_from(words::word(record, (STACK_AT - 1) * 8)).unwrap_or(0).min(DEPTH);
+    (0..depth).map(|at| words::word(record, (STACK_AT + at) * 8)).collect()
+}
+
+/// Whose stack it is: `bash SIGTERM`.
+fn owner(line: &[Cell]) -> String {
+    match line {
+        [Cell::Text(sender), _, Cell::Text(signal), ..] => format!("{sender} {signal}"),
+        _ => String::new(),
     }
 }
 
@@ -120,6 +208,18 @@ mod tests {
         assert_eq!(cells.len(), columns().len());
         let cells = line(&record(10, -6, 0, 2));
         assert_eq!(cells[3..], ["sleep", "12", "thread", "already pending"].map(Cell::from));
+    }
+
+    #[test]
+    fn a_stack_has_as_many_addresses_as_the_record_says_and_no_more_than_there_is_room_for() {
+        let mut with = record(15, 0, 1, 0);
+        with.extend([2_u64, 77, 78, 79].iter().flat_map(|word| word.to_ne_bytes()));
+        assert_eq!(stack(&with), [77, 78]);
+        assert_eq!(owner(&line(&with)), "bash SIGTERM");
+        let mut wrong = record(15, 0, 1, 0);
+        wrong.extend(u64::MAX.to_ne_bytes());
+        assert_eq!(stack(&wrong).len(), DEPTH);
+        assert!(stack(&[]).is_empty());
     }
 
     #[test]

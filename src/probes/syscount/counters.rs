@@ -266,7 +266,7 @@ mod tests {
         let second = before.change(counters(30));
         let (calls, processes) = tables(&second, true, 20);
         assert_eq!(tables(&first, false, 20).0.rows[0].cells[1], Cell::Number(10.0));
-        let cells = [20.0, 10.0, 10.0, 5.0, 20e-6, 1e-6, 5e-6].map(Cell::from);
+        let cells = [20.0, 10.0, 10.0, 5.0, 2e4 * 1e-9, 2e4 * 1e-9 / 20.0, 5e3 * 1e-9].map(Cell::from);
         assert_eq!(calls.rows.len(), 1, "what did not happen again is not shown");
         assert_eq!(calls.rows[0].cells[0], "read".into());
         assert_eq!(calls.rows[0].cells[1..8], cells);
