@@ -35,7 +35,27 @@ use crate::model::probe::Output;
 use crate::model::{MetricDef, Unavailable};
 
 /// All probes, sorted by id.
-pub static ALL: &[&ProbeDef] = &[&biolatency::PROBE, &biolatency::BIOLATPCTS, &biosnoop::PROBE, &biotop::PROBE, &cpudist::PROBE, &execsnoop::PROBE, &hardirqs::PROBE, &killsnoop::PROBE, &migrations::PROBE, &offcputime::PROBE, &offcputime::OFFWAKETIME, &opensnoop::PROBE, &runqlat::PROBE, &runqlen::PROBE, &runqslower::PROBE, &softirqs::PROBE, &syncsnoop::PROBE, &syscount::PROBE, &offcputime::WAKEUPTIME];
+pub static ALL: &[&ProbeDef] = &[
+    &biolatency::PROBE,
+    &biolatency::BIOLATPCTS,
+    &biosnoop::PROBE,
+    &biotop::PROBE,
+    &cpudist::PROBE,
+    &execsnoop::PROBE,
+    &hardirqs::PROBE,
+    &killsnoop::PROBE,
+    &migrations::PROBE,
+    &offcputime::PROBE,
+    &offcputime::OFFWAKETIME,
+    &opensnoop::PROBE,
+    &runqlat::PROBE,
+    &runqlen::PROBE,
+    &runqslower::PROBE,
+    &softirqs::PROBE,
+    &syncsnoop::PROBE,
+    &syscount::PROBE,
+    &offcputime::WAKEUPTIME,
+];
 
 /// Ids of the probes that give stacks, sorted.
 pub static WITH_STACKS: &[&str] = &["offcputime", "offwaketime", "wakeuptime"];
