@@ -58,6 +58,11 @@ static long vforks(void)
 
 int main(int argc, char **argv)
 {
+	if (!strcmp(argv[1], "stuck") && !vfork()) {
+		nap.tv_sec = 60;
+		nanosleep(&nap, 0);
+		_exit(0);
+	}
 	for (int i = 0; i < (argc > 2 ? 40 : 400); i++) {
 		if (!strcmp(argv[1], "calls"))
 			calls_it();
@@ -209,6 +214,27 @@ fn only_uninterruptible_waits_are_told_when_asked_for() {
 }
 
 #[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn a_task_that_waits_uninterruptibly_through_the_whole_window_is_listed_with_its_kernel_stack() {
+    let _alone = alone();
+    if !has(&CC) {
+        return;
+    }
+    let (_folder, binary) = program();
+    let load = Load::start(1, &path_of(&binary), &["stuck"]);
+    let pid = load.pids()[0];
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let result = probe("offcputime", &["--pid", &pid.to_string(), "--param", "uninterruptible=true"]);
+    let table = result.pointer("/outputs/2/table").unwrap();
+    assert_eq!(table["id"], "stuck");
+    let cells = &table["rows"][0]["cells"];
+    assert_eq!((cells[0].as_str(), cells[1].as_str()), (Some("sleeper"), Some(pid.to_string().as_str())), "{table:#}");
+    assert!(cells[3].is_null(), "it fell asleep before the probe began: {cells}");
+    assert!(cells[4].as_str().unwrap().contains("vfork") || cells[4].as_str().unwrap().contains("clone"), "{cells}");
+    assert_eq!(stacks(&result)["stacks"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 #[ignore = "needs: root, eBPF, python3"]
 fn waits_below_the_threshold_are_summed_without_a_stack() {
     let _alone = alone();
@@ -228,11 +254,11 @@ const PIPE: &str = "
 import os, time
 r, w = os.pipe()
 if os.fork():
-    open('/proc/self/comm', 'w').write('giver')
+    open('/proc/self/comm', 'w').write('the_giver')
     while True:
         time.sleep(0.05)
         os.write(w, b'x')
-open('/proc/self/comm', 'w').write('taker')
+open('/proc/self/comm', 'w').write('the_taker')
 while True:
     os.read(r, 1)
 ";
@@ -246,19 +272,19 @@ fn vm_a_wait_has_the_stack_of_whoever_ended_it_and_a_timer_is_nobody() {
     }
     let _load = Load::start(1, "python3", &["-c", PIPE]);
     std::thread::sleep(std::time::Duration::from_secs(2));
-    let result = probe("wakeuptime", &["--comm", "taker"]);
+    let result = probe("wakeuptime", &["--comm", "the_taker"]);
     let stack = first(&result);
-    assert_eq!(stack["owner"], "giver", "{stack}");
+    assert_eq!(stack["owner"], "the_giver", "{stack}");
     let of = names(&result, stack);
-    assert_eq!(*of.last().unwrap(), "wakes taker");
+    assert_eq!(*of.last().unwrap(), "wakes the_taker");
     assert!(of.iter().any(|name| name.contains("pipe_write")), "{of:?}");
     assert!(!of.iter().any(|name| name.starts_with("bpf_")), "{of:?}");
-    let result = probe("wakeuptime", &["--comm", "giver"]);
+    let result = probe("wakeuptime", &["--comm", "the_giver"]);
     assert_eq!(first(&result)["owner"], "interrupt", "{:?}", names(&result, first(&result)));
-    let result = probe("offwaketime", &["--comm", "taker"]);
+    let result = probe("offwaketime", &["--comm", "the_taker"]);
     let of = names(&result, first(&result));
     let at = |part: &str| of.iter().position(|name| name.contains(part)).unwrap_or_else(|| panic!("{part}: {of:?}"));
-    assert!(at("pipe_read") < at("woken by giver") && at("woken by giver") < at("pipe_write"), "{of:?}");
+    assert!(at("pipe_read") < at("woken by the_giver") && at("woken by the_giver") < at("pipe_write"), "{of:?}");
 }
 
 #[test]

@@ -24,8 +24,8 @@ use worker::{Of, Worker};
 
 /// Addresses that are remembered at most; each takes some 50 bytes, and its name once.
 const MAX_KNOWN: usize = 100_000;
-/// How long a reading waits for names that were asked for, in seconds. A collector that takes three is given up.
-const PATIENCE: f64 = 2.0;
+/// How long a reading waits for names that were asked for, in seconds: a large binary, or a slow machine.
+const PATIENCE: f64 = 10.0;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 const CAP_CHECKPOINT_RESTORE: u64 = 1 << 40;
 
@@ -47,6 +47,17 @@ enum Known {
     Named(Vec<u32>),
     /// No name; its frame is the address.
     Unnamed(u32),
+    /// Nothing is executed there.
+    NoCode,
+}
+
+/// What stands at an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum At {
+    /// Frames, outermost first, and whether they have names.
+    Frames(Vec<u32>, bool),
+    /// The process has no code there: no function was called from it.
+    NoCode,
 }
 
 /// Addresses and their names. `None` as process is the kernel.
@@ -74,7 +85,7 @@ impl Symbols {
 
     /// Looks up those addresses of a process, or of the kernel, that are new. Names come later.
     pub fn learn(&mut self, host: &Host, process: Option<Process>, addresses: impl IntoIterator<Item = u64>) {
-        self.take_answers(0.0);
+        self.take_answers(host, 0.0);
         let mut fresh: Vec<u64> =
             addresses.into_iter().filter(|at| !self.known.contains_key(&(process, *at))).collect();
         fresh.sort_unstable();
@@ -99,6 +110,8 @@ impl Symbols {
             fresh.iter().for_each(|at| self.unnamed(Some(process), *at, None));
             return;
         };
+        let (fresh, elsewhere): (Vec<u64>, Vec<u64>) = fresh.into_iter().partition(|at| maps.kind(*at).is_some());
+        self.known.extend(elsewhere.into_iter().map(|at| ((Some(process), at), Known::NoCode)));
         let (in_memory, mut in_files): (Vec<u64>, Vec<u64>) =
             fresh.into_iter().partition(|at| matches!(maps.kind(*at), Some(Kind::Memory | Kind::MemoryFile)));
         if !in_memory.is_empty() {
@@ -118,20 +131,28 @@ impl Symbols {
     }
 
     /// Waits for the names that were asked for, but not for ever.
-    pub fn settle(&mut self) {
-        self.take_answers(PATIENCE);
+    pub fn settle(&mut self, host: &Host) {
+        self.take_answers(host, PATIENCE);
     }
 
-    /// The frames at an address, outermost first, as indices into [`Self::frames`], and whether they have names.
-    pub fn at(&mut self, process: Option<Process>, address: u64) -> (Vec<u32>, bool) {
+    /// The frames at an address, as indices into [`Self::frames`].
+    fn at(&mut self, process: Option<Process>, address: u64) -> At {
         match self.known.get(&(process, address)) {
-            Some(Known::Named(frames)) => (frames.clone(), true),
-            Some(Known::Unnamed(frame)) => (vec![*frame], false),
+            Some(Known::Named(frames)) => At::Frames(frames.clone(), true),
+            Some(Known::Unnamed(frame)) => At::Frames(vec![*frame], false),
+            Some(Known::NoCode) => At::NoCode,
             Some(Known::Asked) | None => {
                 let frame = address_frame(address, process.is_none(), None);
-                (vec![self.intern(frame)], false)
+                At::Frames(vec![self.intern(frame)], false)
             }
         }
+    }
+
+    /// The name of the outermost function at an address of the kernel.
+    #[must_use]
+    pub fn kernel_name(&self, address: u64) -> Option<&str> {
+        let Some(Known::Named(frames)) = self.known.get(&(None, address)) else { return None };
+        frames.first().and_then(|frame| self.frames.get(*frame as usize)).map(|frame| frame.name.as_str())
     }
 
     /// The distinct frames.
@@ -190,11 +211,12 @@ impl Symbols {
         }
     }
 
-    fn take_answers(&mut self, seconds: f64) {
+    fn take_answers(&mut self, host: &Host, seconds: f64) {
         let Some(mut worker) = self.worker.take() else { return };
+        let until = host.now() + seconds;
         let mut end = worker::End::Empty;
         while worker.outstanding > 0 {
-            match worker.answer(seconds) {
+            match worker.answer((until - host.now()).max(0.0)) {
                 Ok(answer) => self.take(answer),
                 Err(reason) => {
                     end = reason;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Process, Symbols};
+use super::{At, Process, Symbols};
 use crate::model::Unit;
 use crate::model::probe::{Frame, Stack, Stacks};
 
@@ -91,11 +91,10 @@ pub struct Summary<'s> {
 /// What is added up: owner, its process, frames.
 type Kind<'k> = (&'k str, Option<u32>, Vec<u32>);
 
-/// Names all addresses and adds up what has the same owner and names. Nothing fails: an address without a name stands for
+/// Names all addresses, of which `symbols` has been told and which are settled, and adds up what has the same owner and names. Nothing fails: an address without a name stands for
 /// itself, and the shares tell how much of the whole that concerns.
 #[must_use]
 pub fn summarize(symbols: &mut Symbols, samples: &[Sample<'_>], of: Summary<'_>) -> Stacks {
-    symbols.settle();
     let mut whole = Stacks { id: of.id.into(), title: of.title.into(), unit: of.unit, ..Stacks::default() };
     let mut sums: BTreeMap<Kind<'_>, (f64, u64)> = BTreeMap::new();
     for sample in samples {
@@ -157,10 +156,16 @@ fn put_together(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> Wh
             }
         };
         let mut frames: Vec<u32> = Vec::with_capacity(addresses.len());
-        for address in calls(process, addresses).rev() {
-            let (at, named) = symbols.at(process, address);
-            whole.unresolved |= !named;
-            frames.extend(at);
+        // Where code has no frame pointers, what is taken for the next caller may be anything: from there on outwards
+        // nothing can be believed.
+        let looked_up: Vec<At> = calls(process, addresses).map(|address| symbols.at(process, address)).collect();
+        let believed = looked_up.iter().position(|at| *at == At::NoCode).unwrap_or(looked_up.len());
+        whole.truncated |= believed < looked_up.len();
+        for at in looked_up.into_iter().take(believed).rev() {
+            if let At::Frames(at, named) = at {
+                whole.unresolved |= !named;
+                frames.extend(at);
+            }
         }
         let outermost = frames.first().and_then(|frame| symbols.frames().get(*frame as usize));
         let begins = process.is_none() || outermost.is_some_and(|frame| STARTS.contains(&frame.name.as_str()));

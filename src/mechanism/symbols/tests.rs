@@ -21,7 +21,7 @@ fn a_function_with_a_name_of_its_own() -> u64 {
 const SUMMARY: Summary<'_> = Summary { id: "s", title: "t", unit: Unit::Seconds, top: 2, depth: 127 };
 
 fn name_of(symbols: &mut Symbols, process: Process, address: u64) -> String {
-    let (frames, _) = symbols.at(Some(process), address);
+    let At::Frames(frames, _) = symbols.at(Some(process), address) else { return "no code".into() };
     frames.iter().map(|frame| symbols.frames()[*frame as usize].name.clone()).collect::<Vec<_>>().join(";")
 }
 
@@ -32,9 +32,9 @@ fn a_function_of_a_running_process_has_its_demangled_name_and_binary() {
     let address = a_function_with_a_name_of_its_own as fn() -> u64 as usize as u64;
     let mut symbols = Symbols::default();
     symbols.learn(&host, Some(process), [address, address]);
-    symbols.settle();
+    symbols.settle(&host);
     assert!(name_of(&mut symbols, process, address).contains("symbols::tests::a_function_with_a_name_of_its_own"));
-    let (frames, named) = symbols.at(Some(process), address);
+    let At::Frames(frames, named) = symbols.at(Some(process), address) else { panic!("no code") };
     let frame = &symbols.frames()[frames[0] as usize];
     assert!(
         named && !frame.kernel && frame.object.as_deref().is_some_and(|object| object.starts_with("rdiag")),
@@ -53,10 +53,14 @@ fn what_has_no_name_stays_an_address_and_nothing_fails() {
     symbols.learn(&host, Some(process), [0, 1, u64::MAX]);
     symbols.learn(&host, Some(ended), [0x1000]);
     symbols.learn(&host, Some(reused), [a_function_with_a_name_of_its_own as fn() -> u64 as usize as u64]);
-    symbols.settle();
-    assert_eq!(name_of(&mut symbols, process, u64::MAX), "0xffffffffffffffff");
+    symbols.settle(&host);
+    assert_eq!(name_of(&mut symbols, process, u64::MAX), "no code");
     assert_eq!(name_of(&mut symbols, ended, 0x1000), "0x1000");
-    assert!(symbols.known.values().all(|known| matches!(known, Known::Unnamed(_))), "{:?}", symbols.known);
+    assert!(
+        symbols.known.values().all(|known| matches!(known, Known::Unnamed(_) | Known::NoCode)),
+        "{:?}",
+        symbols.known
+    );
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test plays the process that compiles")]
@@ -154,4 +158,16 @@ fn a_stack_of_the_greatest_depth_counts_as_cut() {
     };
     assert_eq!((stacks(3).truncated, stacks(2).truncated), (0.0, 1.0));
     assert_eq!(summarize(&mut symbols, &[], SUMMARY).stacks, []);
+}
+
+#[test]
+fn what_lies_beyond_an_address_without_code_is_not_believed() {
+    let user = Some(Process { pid: 7, born: 1 });
+    let mut symbols = fixed(&[(user, 10, "f"), (user, 29, "_start")]);
+    symbols.known.insert((user, 19), Known::NoCode);
+    let pieces = vec![Piece::Frames { process: user, part: Part::Taken(&[10, 20, 30]), reversed: false }];
+    let sample = Sample { owner: "app".into(), pid: None, pieces, value: 1.0, count: 1 };
+    let stacks = summarize(&mut symbols, &[sample], SUMMARY);
+    assert_eq!((stacks.frames.len(), stacks.frames[0].name.as_str()), (1, "f"));
+    assert_eq!((stacks.truncated, stacks.unresolved), (1.0, 0.0));
 }

@@ -1,13 +1,14 @@
 //! Blocked time: how long tasks slept, on which stacks, and who woke them. Three probes share one program, which takes what
 //! each of them shows.
 
+mod stuck;
 mod wakers;
 
 use std::collections::{HashMap, HashSet};
 
 use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use crate::mechanism::ebpf::{Filter, Global, Hook, Object, include_bytes_aligned, words};
 use crate::mechanism::symbols::{Part, Piece, Process, Sample, Summary, Symbols, calls, summarize};
 use crate::model::metric::Pick;
 use crate::model::probe::{Column, Output, ProbeTable, Row};
@@ -19,10 +20,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "sched_switch.",
     output: "Blocked time by process, task name, user and kernel stack; the sum of all waits; processes by blocked time.",
     caveats: "From falling asleep to running again, so the wait for a CPU after the wake-up is in it. A wait counts when it \
-              ends, with the whole of its time; one that lasts through the window is not in it. Tasks that were preempted \
+              ends, with the whole of its time; one that lasts through the window is not in it (but see `uninterruptible`). Tasks that were preempted \
               did not sleep. Threads of the kernel count only while uninterruptible. Waits below the threshold are summed, \
               without stacks. User stacks need frame pointers.",
-    overhead: "One program run per context switch; a user stack per sleep, a kernel stack per sleep above the threshold.",
+    overhead: "One program run per context switch: 0.5 µs with a user stack per sleep, 0.12 µs with kernel stacks only (perf \
+               bench sched pipe); a kernel stack only per sleep above the threshold.",
     params: PARAMS,
     filters: FILTERS,
     streams: false,
@@ -65,7 +67,8 @@ const PARAMS: &[ParamDef] = &[
         name: "uninterruptible",
         kind: ParamKind::Flag,
         default: "false",
-        help: "only sleeps that no signal ends (state D): mostly disks, NFS and locks of the kernel",
+        help: "only sleeps that no signal ends (state D): mostly disks, NFS and locks of the kernel; tasks that are still in \
+               one at the end are listed",
     },
 ];
 
@@ -118,6 +121,8 @@ struct OffCpu {
     object: Object,
     kind: Kind,
     threshold: u64,
+    /// Tasks in state D that have not come back are told too.
+    stuck: Option<Filter>,
     top: usize,
     symbols: Symbols,
     stacks: HashMap<u64, Vec<u64>>,
@@ -154,6 +159,7 @@ fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailabl
         object,
         kind,
         threshold,
+        stuck: (kind == Kind::Blocked && params.flag("uninterruptible")).then(|| context.filter.clone()),
         top: params.count("top") as usize,
         symbols: Symbols::new(context.host),
         stacks: HashMap::new(),
@@ -256,7 +262,7 @@ impl Probe for OffCpu {
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.gather(host)?;
         let totals = self.new_totals()?;
-        self.symbols.settle();
+        self.symbols.settle(host);
         let sums = std::mem::take(&mut self.sums);
         let crowded = std::mem::take(&mut self.crowded);
         let mut symbols = std::mem::take(&mut self.symbols);
@@ -266,7 +272,7 @@ impl Probe for OffCpu {
             Kind::Both => ("stacks", "Blocked time by stack, and the stack that ended it"),
         };
         let of = Summary { id, title, unit: Unit::Seconds, top: self.top, depth: DEPTH };
-        let samples: Vec<Sample<'_>> = sums.iter().map(|(key, sum)| self.sample(&mut symbols, key, sum)).collect();
+        let samples: Vec<Sample<'_>> = sums.iter().map(|(key, sum)| self.sample(&symbols, key, sum)).collect();
         let mut stacks = summarize(&mut symbols, &samples, of);
         drop(samples);
         // Whatever has no stack of its own, sleeps that ended while the sums were read among it: the whole is exact.
@@ -276,6 +282,9 @@ impl Probe for OffCpu {
         let mut outputs = vec![Output::Stacks(stacks)];
         if self.kind == Kind::Blocked {
             outputs.push(Output::Table(processes(&sums, rest)));
+        }
+        if let Some(filter) = &self.stuck {
+            outputs.extend(stuck::table(host, &self.object, filter, self.threshold).map(Output::Table));
         }
         let mut notes = vec![sampling(self.threshold, &totals)];
         notes.extend(symbols.notes().map(str::to_owned));

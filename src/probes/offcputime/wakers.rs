@@ -61,7 +61,7 @@ struct Waker<'a> {
 }
 
 impl OffCpu {
-    pub(super) fn sample<'s>(&'s self, symbols: &mut Symbols, key: &Key, sum: &Sum) -> Sample<'s> {
+    pub(super) fn sample<'s>(&'s self, symbols: &Symbols, key: &Key, sum: &Sum) -> Sample<'s> {
         let [tgid, kernel, user, comm @ ..] = key;
         let name = words::text_of_words(comm.get(..2).unwrap_or_default());
         let blocked = Process { pid: *tgid as u32, born: sum.born };
@@ -97,7 +97,7 @@ impl OffCpu {
         Sample { owner, pid, pieces, value: sum.ns as f64 * 1e-9, count: sum.count }
     }
 
-    fn waker<'s>(&'s self, symbols: &mut Symbols, key: &Key, sum: &Sum) -> Waker<'s> {
+    fn waker<'s>(&'s self, symbols: &Symbols, key: &Key, sum: &Sum) -> Waker<'s> {
         let [_, _, _, _, _, tgid, kernel, user, comm @ ..] = key;
         let process = Process { pid: *tgid as u32, born: sum.waker_born };
         let mut waker = Waker {
@@ -124,19 +124,18 @@ impl OffCpu {
 }
 
 /// Where in a stack the kernel entered an interrupt, if it did: what lies further out was running when it came.
-fn interrupt(symbols: &mut Symbols, stack: &[u64]) -> Option<usize> {
+fn interrupt(symbols: &Symbols, stack: &[u64]) -> Option<usize> {
     calls(None, stack).position(|address| is_one_of(symbols, address, INTERRUPTS))
 }
 
 /// The stack without the frames of the probe itself.
-fn without_probe<'s>(symbols: &mut Symbols, stack: &'s [u64]) -> &'s [u64] {
+fn without_probe<'s>(symbols: &Symbols, stack: &'s [u64]) -> &'s [u64] {
     let inner = calls(None, stack).take(8).collect::<Vec<_>>();
     let last = inner.into_iter().rposition(|address| is_one_of(symbols, address, PROBE_FRAMES));
     stack.get(last.map_or(0, |at| at + 1)..).unwrap_or_default()
 }
 
-fn is_one_of(symbols: &mut Symbols, address: u64, beginnings: &[&str]) -> bool {
-    let (frames, _) = symbols.at(None, address);
-    let frame = frames.first().and_then(|frame| symbols.frames().get(*frame as usize));
-    frame.is_some_and(|frame| beginnings.iter().any(|beginning| frame.name.starts_with(beginning)))
+fn is_one_of(symbols: &Symbols, address: u64, beginnings: &[&str]) -> bool {
+    let name = symbols.kernel_name(address);
+    name.is_some_and(|name| beginnings.iter().any(|beginning| name.starts_with(beginning)))
 }
