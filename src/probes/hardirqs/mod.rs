@@ -20,7 +20,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "Only handlers of devices: the local timer and interrupts between CPUs have none where they do not pass through \
               the generic code (x86). Work that a handler puts off is not in it: see softirqs and the irq/ threads. Handlers \
               of one name count as one.",
-    overhead: "Two program runs per interrupt and handler.",
+    overhead: "About 0.5 µs per interrupt and handler, in two program runs.",
     params: &[HIST],
     filters: &[],
     streams: false,

@@ -17,7 +17,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "A wait counts when it ends: a task that waits through the whole window is not in it. Waits of tasks that a \
               CPU quota holds back count too. A wait of 0 means that the kernel settled it without reading its clock again: \
               a wake-up that takes the CPU at once.",
-    overhead: "One program run per context switch, without a hook at wake-ups.",
+    overhead: "0.05 to 0.1 µs per context switch and nothing per wake-up; by time stamps 0.15 to 0.2 µs, wake-ups included.",
     params: &[
         ParamDef {
             name: "top",

@@ -16,7 +16,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              and the share of the samples at which somebody waited.",
     caveats: "Samples, not events: a queue that builds up and drains between two of them is not seen. The clock wakes idle \
               CPUs. Tasks of all scheduling classes count, those that a CPU quota holds back do not.",
-    overhead: "One program run per sample and CPU.",
+    overhead: "About 1 µs per sample and CPU: 0.01 % of a CPU at 99 Hz.",
     params: &[
         ParamDef {
             name: "hz",

