@@ -18,11 +18,11 @@ pub(super) fn figure(table: &Table<'_>, probe: &str, pick: Pick) -> Outcome {
         None => return Err(Unavailable::new(Reason::Absent, format!("{probe} did not run in this window"))),
     };
     let instances = match pick {
-        Pick::Percentile(id, share) => rows(result, id, |row| row.percentile(share))?,
-        Pick::Mean(id) => rows(result, id, HistogramRow::mean)?,
-        Pick::Max(id) => rows(result, id, |row| (row.count > 0).then_some(row.max))?,
-        Pick::Sum(id) => rows(result, id, |row| Some(row.sum))?,
-        Pick::Count(id) => rows(result, id, |row| Some(row.count as f64))?,
+        Pick::Percentile(id, share) => rows(result, id, |histogram, row| histogram.percentile(row, share))?,
+        Pick::Mean(id) => rows(result, id, |_, row| row.mean())?,
+        Pick::Max(id) => rows(result, id, |_, row| (row.count > 0).then_some(row.max))?,
+        Pick::Sum(id) => rows(result, id, |_, row| Some(row.sum))?,
+        Pick::Count(id) => rows(result, id, |_, row| Some(row.count as f64))?,
         Pick::Column(id, column) => cells(of_table(result, id)?, column),
         Pick::ColumnSum(id, column) => {
             let table = of_table(result, id)?;
@@ -44,7 +44,11 @@ fn single(value: f64) -> Instances {
     [(String::new(), Ok(Stats::constant(value)))].into()
 }
 
-fn rows(result: &ProbeResult, id: &str, of: impl Fn(&HistogramRow) -> Option<f64>) -> Result<Instances, Unavailable> {
+fn rows(
+    result: &ProbeResult,
+    id: &str,
+    of: impl Fn(&Histogram, &HistogramRow) -> Option<f64>,
+) -> Result<Instances, Unavailable> {
     let histogram: &Histogram = result
         .outputs
         .iter()
@@ -54,7 +58,7 @@ fn rows(result: &ProbeResult, id: &str, of: impl Fn(&HistogramRow) -> Option<f64
         })
         .ok_or_else(|| missing(result, id))?;
     let nothing = || Unavailable::new(Reason::NotApplicable, "nothing of the kind happened in the window");
-    let value = |row: &HistogramRow| of(row).map(Stats::constant).ok_or_else(nothing);
+    let value = |row: &HistogramRow| of(histogram, row).map(Stats::constant).ok_or_else(nothing);
     Ok(histogram.rows.iter().map(|row| (row.instance.clone(), value(row))).collect())
 }
 

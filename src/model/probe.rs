@@ -112,16 +112,31 @@ impl HistogramRow {
     /// so it may be up to 12.5 % too high and is never too low.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<f64> {
+        Some(self.bound(share)?.min(self.max))
+    }
+
+    /// Upper bound, exclusive, of the bucket that this share of the values reaches into.
+    fn bound(&self, share: f64) -> Option<f64> {
         let counted = self.buckets.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
         let rank = (share.clamp(0.0, 1.0) * counted as f64).ceil().max(1.0);
         let mut below = 0_u64;
         for (upper, count) in &self.buckets {
             below = below.saturating_add(*count);
             if below as f64 >= rank {
-                return Some(upper.min(self.max));
+                return Some(*upper);
             }
         }
         None
+    }
+}
+
+impl Histogram {
+    /// As [`HistogramRow::percentile`], for a row of this histogram. Counts are whole numbers: the largest in a bucket is
+    /// one less than its bound, and so exact below 16.
+    #[must_use]
+    pub fn percentile(&self, row: &HistogramRow, share: f64) -> Option<f64> {
+        let whole = if self.unit == Unit::Count { 1.0 } else { 0.0 };
+        Some((row.bound(share)? - whole).min(row.max))
     }
 }
 
@@ -328,6 +343,15 @@ mod tests {
         assert_eq!(row.percentile(1.0), Some(3.5));
         assert_eq!(row.mean(), Some(1.3));
         assert_eq!(HistogramRow::default().percentile(0.5), None);
+    }
+
+    #[test]
+    fn a_percentile_of_whole_numbers_is_one_of_them() {
+        let idle = HistogramRow { count: 4, max: 3.0, buckets: vec![(1.0, 3), (4.0, 1)], ..HistogramRow::default() };
+        let counts = Histogram { unit: Unit::Count, ..Histogram::default() };
+        assert_eq!((counts.percentile(&idle, 0.5), counts.percentile(&idle, 1.0)), (Some(0.0), Some(3.0)));
+        let seconds = Histogram { unit: Unit::Seconds, ..Histogram::default() };
+        assert_eq!(seconds.percentile(&idle, 0.5), idle.percentile(0.5));
     }
 
     #[test]

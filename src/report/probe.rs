@@ -116,7 +116,7 @@ fn histogram_text(histogram: &Histogram) -> String {
         let _ = writeln!(out, "{}{name}", histogram.title);
         let mean = row.mean().map_or("-".to_owned(), |mean| quantity::with_unit(mean, histogram.unit));
         let at = |share: f64| {
-            row.percentile(share).map_or("-".to_owned(), |value| quantity::with_unit(value, histogram.unit))
+            histogram.percentile(row, share).map_or("-".to_owned(), |value| quantity::with_unit(value, histogram.unit))
         };
         let _ = writeln!(
             out,

@@ -124,9 +124,9 @@ fn distributions(histogram: &Histogram) -> Distributions {
         count: row.count,
         sum: row.sum,
         mean: row.mean(),
-        p50: row.percentile(0.5),
-        p95: row.percentile(0.95),
-        p99: row.percentile(0.99),
+        p50: histogram.percentile(row, 0.5),
+        p95: histogram.percentile(row, 0.95),
+        p99: histogram.percentile(row, 0.99),
         max: (row.count > 0).then_some(row.max),
         bars: bars(row, histogram.unit),
     };
