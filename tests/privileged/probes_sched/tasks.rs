@@ -1,0 +1,116 @@
+//! Queues, stays on a CPU and moves between CPUs, with loads of known length and number.
+
+use serde_json::Value;
+
+use super::{
+    BURSTS, Running, SPIN, STEADY, Truth, assert_lasts, assert_near, is_guest, last_cpu, number, output, pid, python,
+    ready, rows, schedstat,
+};
+use crate::support::{Load, alone};
+
+fn the_queue_of_pinned_spinners_is_their_number_less_one() {
+    let cpu = last_cpu().to_string();
+    let _load = Load::start(20, "taskset", &["--cpu-list", &cpu, "sh", "-c", "while :; do :; done"]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let reading = Running::start(&["runqlen", "--duration", "4s", "--param", "per_cpu=true"]).reading();
+    let cpus = rows(output(&reading, "cpus"));
+    let busy = cpus.iter().find(|row| row["cpu"] == cpu.as_str()).unwrap();
+    // 19 wait and one runs; other tasks of the machine come and go.
+    assert!(number(busy, "queued") > 0.98 && number(busy, "max") >= 19.0, "{busy:?}");
+    assert!((18.5..30.0).contains(&number(busy, "mean")), "{busy:?}");
+    let dist = output(&reading, "length_by_cpu")["rows"].as_array().unwrap();
+    let own = dist.iter().find(|row| row["instance"] == cpu.as_str()).unwrap();
+    assert_eq!(own["count"].as_f64().unwrap(), number(busy, "samples"));
+    let host = &rows(output(&reading, "host"))[0];
+    let samples: f64 = cpus.iter().map(|row| number(row, "samples")).sum();
+    assert_eq!(number(host, "samples"), samples);
+    let queued: f64 = cpus.iter().map(|row| number(row, "queued") * number(row, "samples")).sum();
+    assert_near("the host's share", number(host, "queued"), queued / samples, 1e-6);
+}
+holds!(
+    runqlen_shows_the_spinners_that_wait,
+    vm_runqlen_shows_the_spinners_that_wait,
+    the_queue_of_pinned_spinners_is_their_number_less_one
+);
+
+fn stays_on_the_cpu_add_up_to_the_cpu_time() {
+    let loads = [python(Some(last_cpu()), None, SPIN), python(Some(last_cpu()), None, BURSTS)];
+    let pids: Vec<String> = loads.iter().map(pid).collect();
+    let mut running =
+        Running::start(&["cpudist", "--duration", "4s", "--param", "by_task=true", "--pid", &pids.join(",")]);
+    let truth = Truth::begin(&pids, |pid| schedstat(pid).0);
+    let reading = running.reading();
+    let (after, elapsed) = (Truth::begin(&pids, |pid| schedstat(pid).0).counts, truth.began.elapsed().as_secs_f64());
+    let seconds = reading["seconds"].as_f64().unwrap();
+    let tasks = rows(output(&reading, "tasks"));
+    assert_eq!(tasks.len(), 2, "other tasks are not in it: {tasks:?}");
+    for (at, (pid, after)) in pids.iter().zip(after).enumerate() {
+        let task = tasks.iter().find(|task| task["pid"] == pid.as_str()).unwrap();
+        truth.compare("CPU", at, after, elapsed, (number(task, "time"), number(task, "max")), seconds);
+    }
+    let dist = &output(&reading, "on_cpu")["rows"][0];
+    let counts: f64 = tasks.iter().map(|task| number(task, "count")).sum();
+    // Stays end between the readings of the two maps, which take a guest long.
+    assert_near("stays", dist["count"].as_f64().unwrap(), counts, if is_guest() { 0.5 } else { 0.05 });
+}
+holds!(
+    cpudist_adds_up_to_the_cpu_time_of_each_task,
+    vm_cpudist_adds_up_to_the_cpu_time_of_each_task,
+    stays_on_the_cpu_add_up_to_the_cpu_time
+);
+
+fn times_off_the_cpu_tell_sleep_from_preemption() {
+    let cpu = Some(last_cpu());
+    let (bursts, victim) = (python(cpu, Some(10), BURSTS), python(cpu, Some(1), STEADY));
+    let off = |pid: &str| {
+        let reading = Running::start(&["cpudist", "--duration", "4s", "--param", "off=true", "--pid", pid]).reading();
+        let rows = output(&reading, "off_cpu")["rows"].as_array().unwrap().clone();
+        let mean = |way: &str| {
+            let row = rows.iter().find(|row| row["instance"] == way).unwrap();
+            (
+                row["count"].as_u64().unwrap(),
+                row["sum"].as_f64().unwrap() / row["count"].as_f64().unwrap().max(1.0),
+                row["max"].as_f64().unwrap(),
+            )
+        };
+        (mean("slept"), mean("preempted"))
+    };
+    let ((slept, mean, _), (_, _, preempted)) = off(&pid(&bursts));
+    assert!((9..=13).contains(&slept), "{slept} sleeps");
+    assert_lasts("sleep", mean, 0.27);
+    assert!(preempted < 0.05, "{preempted} s");
+    let ((slept, _, _), (preempted, _, longest)) = off(&pid(&victim));
+    assert!(slept >= 20 && preempted >= 6, "{slept} sleeps, {preempted} preemptions");
+    assert_lasts("the longest preemption", longest, 0.06);
+}
+holds!(
+    cpudist_off_tells_a_sleep_from_a_preemption,
+    vm_cpudist_off_tells_a_sleep_from_a_preemption,
+    times_off_the_cpu_tell_sleep_from_preemption
+);
+
+fn each_move_is_counted_between_its_cpus() {
+    const MOVES: &str =
+        "import os, time\ntime.sleep(3)\nfor at in range(200): os.sched_setaffinity(0, {1 - at % 2})\ntime.sleep(60)";
+    if last_cpu() == 0 {
+        println!("SKIPPED: a single CPU");
+        return;
+    }
+    let mover = python(Some(0), None, MOVES);
+    let reading = Running::start(&["migrations", "--duration", "6s", "--pid", &pid(&mover)]).reading();
+    let tasks = rows(output(&reading, "tasks"));
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
+    assert_eq!((&tasks[0]["pid"], number(&tasks[0], "count")), (&Value::from(pid(&mover)), 200.0));
+    assert_near("moves per second", number(&tasks[0], "rate"), 200.0 / reading["seconds"].as_f64().unwrap(), 0.1);
+    let pairs = rows(output(&reading, "pairs"));
+    let moves: Vec<(&str, &str, f64)> = pairs
+        .iter()
+        .map(|row| (row["from"].as_str().unwrap(), row["to"].as_str().unwrap(), number(row, "count")))
+        .collect();
+    assert_eq!(moves, [("0", "1", 100.0), ("1", "0", 100.0)]);
+}
+holds!(
+    migrations_counts_each_move_between_its_cpus,
+    vm_migrations_counts_each_move_between_its_cpus,
+    each_move_is_counted_between_its_cpus
+);
