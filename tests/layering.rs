@@ -5,7 +5,7 @@ use crate::support::path;
 /// Folder of src/, and the folders that it may import.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("cli", &["session", "report", "host", "playbook", "collectors", "probes", "model"]),
-    ("collectors", &["host", "model"]),
+    ("collectors", &["mechanism", "host", "model"]),
     ("host", &["model"]),
     ("mechanism", &["host", "model"]),
     ("metrics", &["model"]),

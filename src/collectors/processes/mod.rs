@@ -1,6 +1,7 @@
 //! /proc/PID: what every process used. The file stat is read for each at each sample; schedstat, status and io, which
 //! cost three times as much, only when stat shows that the process did something since, and once at the end.
 
+mod kernel;
 mod metrics;
 mod names;
 pub(in crate::collectors) mod parse;

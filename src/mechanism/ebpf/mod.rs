@@ -8,6 +8,7 @@ mod cost;
 mod error;
 pub mod filter;
 pub mod hist;
+mod iterator;
 mod maps;
 mod object;
 pub mod words;
@@ -20,6 +21,7 @@ use aya_obj::btf::BtfKind;
 pub use aya::include_bytes_aligned;
 pub use cost::CostMeter;
 pub use filter::Filter;
+pub use iterator::TaskIterator;
 pub use object::{Hook, Object};
 
 use crate::host::Host;
