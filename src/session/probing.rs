@@ -1,10 +1,10 @@
 //! Probes at work beside the collectors of a window: attached before it begins, polled with the samples, read at its end.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::collectors::{Collect, Sink};
-use crate::host::{Host, SharedHost};
+use crate::host::Host;
 use crate::mechanism::ebpf::{CostMeter, Filter, Kernel};
 use crate::model::probe::{ProbeCost, ProbeResult};
 use crate::model::{Reason, Unavailable, quantity};
@@ -14,23 +14,6 @@ use crate::probes::{Context, Params, Probe, ProbeDef, Taken};
 const METERED_SECONDS: f64 = 0.25;
 /// The cost is looked at anew after so many seconds, since what happens on the host changes.
 const METER_EVERY: f64 = 5.0;
-
-/// The kernel's types, shared by the probes that start together and dropped after that: they take memory.
-#[derive(Debug, Default)]
-pub(super) struct SharedKernel(Mutex<Weak<Kernel>>);
-
-impl SharedKernel {
-    /// The one that others use at this moment, or a new one.
-    pub(super) fn get(&self, host: &Host) -> Result<Arc<Kernel>, Unavailable> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = known.upgrade() {
-            return Ok(kernel);
-        }
-        let kernel = Arc::new(Kernel::open(host)?);
-        *known = Arc::downgrade(&kernel);
-        Ok(kernel)
-    }
-}
 
 /// What the probes of one window cost, each as a share of all CPUs' time: one budget holds for all of them.
 #[derive(Debug, Default)]
@@ -204,7 +187,6 @@ impl Running {
 /// A probe in the place of a collector.
 pub(super) struct Probing {
     order: Order,
-    kernel: Arc<SharedKernel>,
     ledger: Arc<Ledger>,
     state: State,
 }
@@ -216,14 +198,14 @@ enum State {
 }
 
 impl Probing {
-    pub(super) fn new(order: Order, kernel: &Arc<SharedKernel>, ledger: &Arc<Ledger>) -> Self {
-        Self { order, kernel: Arc::clone(kernel), ledger: Arc::clone(ledger), state: State::Waiting }
+    pub(super) fn new(order: Order, ledger: &Arc<Ledger>) -> Self {
+        Self { order, ledger: Arc::clone(ledger), state: State::Waiting }
     }
 }
 
 impl Collect for Probing {
     fn prepare(&mut self, host: &Host, _: &Sink) {
-        let started = self.kernel.get(host).and_then(|kernel| Running::start(self.order.clone(), host, &kernel));
+        let started = Kernel::shared(host).and_then(|kernel| Running::start(self.order.clone(), host, &kernel));
         self.state = match started {
             Ok(running) => State::Running(Box::new(running)),
             Err(gap) => State::Ended(Err(gap)),
@@ -258,7 +240,3 @@ impl Collect for Probing {
     }
 }
 
-/// Keeps the kernel's types alive while probes start.
-pub(super) fn hold(host: &SharedHost, kernel: &Arc<SharedKernel>) -> Option<Arc<Kernel>> {
-    kernel.get(host).ok()
-}

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::probing::{self, Ledger, Order, Probing, SharedKernel};
+use super::probing::{Ledger, Order, Probing};
 use super::worker::{Done, Job, Task, Worker};
 use crate::collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
 use crate::host::SharedHost;
+use crate::mechanism::ebpf::Kernel;
 use crate::model::{CollectorRecord, Reason, SeriesDef, Unavailable, Window};
 
 /// A source that takes longer than this is left behind.
@@ -62,7 +63,7 @@ pub(super) fn window(
     for def in &spec.collectors {
         recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
     }
-    recorder.attach(&spec.probes)?;
+    recorder.prepare(&spec.probes)?;
     host.wait(0.0, 0, &AtomicBool::new(false));
     let began = host.now();
     let suspended = host.suspended();
@@ -161,18 +162,16 @@ impl Recorder<'_> {
         self.slots.push(Slot { id, cadence, is_probe, sink, state: Some(state), late: false, took: 0.0 });
     }
 
-    /// Attaches the probes, before the window begins: it takes time.
-    fn attach(&mut self, orders: &[Order]) -> std::io::Result<()> {
-        if orders.is_empty() {
-            return Ok(());
-        }
-        let (shared, ledger) = (Arc::new(SharedKernel::default()), Arc::new(Ledger::default()));
+    /// Attaches the probes, and lets collectors set up what takes time, before the window begins.
+    fn prepare(&mut self, orders: &[Order]) -> std::io::Result<()> {
+        let ledger = Arc::new(Ledger::default());
         for order in orders {
-            let probing = Probing::new(order.clone(), &shared, &ledger);
+            let probing = Probing::new(order.clone(), &ledger);
             self.add(order.def.id, Cadence::Interval, &[], Box::new(probing), true);
         }
-        let held = probing::hold(self.host, &shared);
-        self.ask_some(Task::Prepare, |slot| slot.is_probe)?;
+        // Whoever needs the kernel's types finds them here; afterwards they would only take memory.
+        let held = (!orders.is_empty()).then(|| Kernel::shared(self.host));
+        self.ask_some(Task::Prepare, |_| true)?;
         drop(held);
         Ok(())
     }

@@ -18,8 +18,9 @@ use self::reader::Reader;
 use self::table::{Table, point, push};
 use self::users::Users;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
+use crate::host::{Host, ProcessDir};
 use crate::model::{Process, ProcessPoint, Reason, Unavailable};
+use kernel::{Group, Tasks};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "processes",
@@ -44,9 +45,18 @@ struct Processes {
     users: Users,
     hidden: bool,
     denied: usize,
+    /// The way past /proc, where there are many processes and the kernel allows it.
+    kernel: Option<Tasks>,
 }
 
 impl Collect for Processes {
+    fn prepare(&mut self, host: &Host, _: &Sink) {
+        let many = |dir: ProcessDir| dir.list("", &mut self.pids).is_ok() && self.pids.len() >= kernel::WORTH_FROM;
+        if !host.is_recorded() && !host.is_seen_from_outside() && host.processes().is_ok_and(many) {
+            self.kernel = Tasks::open(host).ok();
+        }
+    }
+
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let too_long = |_| Unavailable::new(Reason::NotApplicable, "the window has more samples than can be numbered");
         let at = u16::try_from(out.current()).map_err(too_long)?;
@@ -66,10 +76,23 @@ impl Collect for Processes {
         self.zombies_of.clear();
         self.table.rewind();
         let (mut total, mut uninterruptible) = (0_u32, 0_u32);
-        for pid in pids.iter().copied() {
-            let Some(state) = self.see(pid, at, &mut reader) else { continue };
+        let mut count = |state: char| {
             total += 1;
             uninterruptible += u32::from(state == 'D');
+        };
+        // Should the kernel refuse now what it allowed at first, /proc has it too.
+        let groups = self.kernel.as_mut().and_then(|tasks| tasks.read().ok());
+        if let Some(groups) = groups {
+            for group in groups {
+                count(self.take(group, at, host.facts().page_size));
+            }
+        } else {
+            self.kernel = None;
+            for pid in pids.iter().copied() {
+                if let Some(state) = self.see(pid, at, &mut reader) {
+                    count(state);
+                }
+            }
         }
         self.pids = pids;
         if listed.is_ok() {
@@ -91,7 +114,9 @@ impl Collect for Processes {
     fn finish(&mut self, host: &Host, out: &Sink) {
         let Some(mut reader) = self.reader.take() else { return };
         let Some(at) = out.current().checked_sub(1).and_then(|at| u16::try_from(at).ok()) else { return };
-        self.last_look(at, &mut reader);
+        if self.kernel.is_none() {
+            self.last_look(at, &mut reader);
+        }
         self.explain_gaps(out);
         self.users.name(host, out);
         let wanted = names::that_matter(&self.table.entries, at);
@@ -135,6 +160,30 @@ impl Processes {
             self.table.count_point();
         }
         Some(stat.state)
+    }
+
+    /// Takes over one process as the kernel gave it; its state.
+    fn take(&mut self, group: Group, at: u16, page_size: u64) -> char {
+        let stat = group.stat(page_size);
+        if stat.state == 'Z' {
+            *self.zombies_of.entry(stat.ppid).or_default() += 1;
+        }
+        let room = self.table.has_room();
+        let Some(entry) = self.table.entry(group.pid, group.comm.as_bytes(), &stat, at) else { return stat.state };
+        entry.process.last = at;
+        entry.shown = Some(stat);
+        entry.process.ppid = stat.ppid;
+        if entry.process.comm != group.comm {
+            entry.process.comm.clone_from(&group.comm);
+        }
+        let mut now = point(&stat, at);
+        group.details(entry, &mut now, page_size);
+        let moved = entry.process.points.last().is_none_or(|last| ProcessPoint { at, ..last.clone() } != now);
+        if moved {
+            push(&mut entry.process.points, now, room);
+            self.table.count_point();
+        }
+        stat.state
     }
 
     fn name_parents_of_zombies(&self, out: &Sink) {

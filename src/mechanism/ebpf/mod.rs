@@ -13,7 +13,7 @@ mod maps;
 mod object;
 pub mod words;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use aya::{Btf, EbpfLoader};
 use aya_obj::btf::BtfKind;
@@ -67,10 +67,24 @@ impl Global {
     }
 }
 
+/// The one in use at this moment, if any.
+static CURRENT: Mutex<Weak<Kernel>> = Mutex::new(Weak::new());
+
 impl Kernel {
+    /// The one that somebody holds at this moment, or a new one. Errors as of [`Self::open`].
+    pub fn shared(host: &Host) -> Result<Arc<Self>, Unavailable> {
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = current.upgrade() {
+            return Ok(kernel);
+        }
+        let kernel = Arc::new(Self::open(host)?);
+        *current = Arc::downgrade(&kernel);
+        Ok(kernel)
+    }
+
     /// Reads the kernel's types. The error says what stands in the way of programs in the kernel here, and the least
     /// that would remove it.
-    pub fn open(host: &Host) -> Result<Self, Unavailable> {
+    fn open(host: &Host) -> Result<Self, Unavailable> {
         error::obstacle(host)?;
         let btf = Btf::from_sys_fs().map_err(|error| {
             Unavailable::new(Reason::Absent, format!("/sys/kernel/btf/vmlinux cannot be used: {error}"))

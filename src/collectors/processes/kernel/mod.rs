@@ -2,11 +2,13 @@
 
 mod record;
 
+pub(super) use record::Group;
+
+use super::parse::Stat;
+use super::table::{Entry, Thread};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Kernel, TaskIterator, include_bytes_aligned};
-use crate::model::Unavailable;
-
-pub(super) use record::Group;
+use crate::model::{ProcessPoint, Unavailable};
 
 /// Below this many processes, reading /proc is cheaper than loading the kernel's types: some 40 ms and 40 MB.
 pub(super) const WORTH_FROM: usize = 1000;
@@ -22,7 +24,7 @@ pub(super) struct Tasks {
 impl Tasks {
     /// Loads the program. The error says why /proc has to do.
     pub(super) fn open(host: &Host) -> Result<Self, Unavailable> {
-        let kernel = Kernel::open(host)?;
+        let kernel = Kernel::shared(host)?;
         let object =
             include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/collectors/processes/kernel/tasks.bpf.o"));
         let iterator = TaskIterator::open(&kernel, object, "tasks")?;
@@ -33,5 +35,43 @@ impl Tasks {
     pub(super) fn read(&mut self) -> std::io::Result<Vec<Group>> {
         self.iterator.read(&mut self.bytes)?;
         Ok(record::groups(&self.bytes, self.ticks_per_second))
+    }
+}
+
+impl Group {
+    /// What /proc/PID/stat would show.
+    pub(super) fn stat(&self, page_size: u64) -> Stat {
+        Stat {
+            state: self.state,
+            ppid: self.ppid,
+            minor_faults: self.minor_faults,
+            major_faults: self.major_faults,
+            utime: self.utime,
+            stime: self.stime,
+            nice: self.nice,
+            threads: self.threads,
+            start_ticks: self.start_ticks,
+            virtual_bytes: self.virtual_pages.saturating_mul(page_size),
+            resident_pages: self.resident_pages.unwrap_or(0),
+        }
+    }
+
+    /// Adds what schedstat, status and io would tell, and follows the threads.
+    pub(super) fn details(self, entry: &mut Entry, point: &mut ProcessPoint, page_size: u64) {
+        for now in std::iter::once(&self.leader).chain(&self.others) {
+            let known = if now.tid == self.pid { Some(entry.leader) } else { entry.other(now.tid) };
+            entry.add(known.unwrap_or(Thread { tid: now.tid, ..Thread::default() }), *now);
+        }
+        entry.leader = self.leader;
+        entry.others = self.others;
+        entry.process.uid = Some(self.euid);
+        entry.real_uid = Some(self.uid);
+        point.run_ns = Some(entry.run_ns);
+        point.wait_ns = Some(entry.wait_ns);
+        point.voluntary_switches = Some(self.voluntary);
+        point.involuntary_switches = Some(self.involuntary);
+        point.swap_kb = self.swap_pages.map(|pages| pages.saturating_mul(page_size) / 1024);
+        point.read_bytes = Some(self.read_bytes);
+        point.write_bytes = Some(self.write_bytes);
     }
 }

@@ -1,11 +1,12 @@
-//! The records of tasks.bpf.c: a thread is 14 words, the leader of a group 28. Summed here by group.
+//! The records of tasks.bpf.c: a thread is 14 words, the leader of a group 29. Summed here by group.
 
 use std::collections::HashMap;
 
+use super::super::table::Thread;
 use crate::mechanism::ebpf::words::{text_of_words, word};
 
 const THREAD: usize = 14 * 8;
-const LEADER: usize = 28 * 8;
+const LEADER: usize = 29 * 8;
 
 /// A process: its threads, those that ended included, as one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,6 +34,13 @@ pub(in super::super) struct Group {
     /// None where the kernel keeps it in a way that is not known.
     pub(in super::super) resident_pages: Option<u64>,
     pub(in super::super) swap_pages: Option<u64>,
+    pub(in super::super) virtual_pages: u64,
+    /// Real and effective owner.
+    pub(in super::super) uid: u32,
+    pub(in super::super) euid: u32,
+    pub(in super::super) leader: Thread,
+    /// The other threads, by id.
+    pub(in super::super) others: Vec<Thread>,
     utime_ns: u64,
     stime_ns: u64,
 }
@@ -54,14 +62,19 @@ pub(super) fn groups(bytes: &[u8], ticks_per_second: u64) -> Vec<Group> {
         });
         let Some(group) = groups.get_mut(at) else { break };
         add_thread(group, record);
+        let thread = Thread { tid, run: word(record, 40), wait: word(record, 48), slices: 0 };
         if tid == tgid {
+            group.leader = thread;
             add_leader(group, record, tgid, ticks_per_second);
+        } else {
+            group.others.push(thread);
         }
     }
     // The leader of a group that is just ending may be gone before its threads were reached.
     groups.retain(|group| group.pid != 0);
     let tick = 1_000_000_000 / ticks_per_second;
     for group in &mut groups {
+        group.others.sort_unstable_by_key(|thread| thread.tid);
         (group.utime, group.stime) = divided(group.utime_ns, group.stime_ns, group.run_ns, tick);
     }
     groups.sort_unstable_by_key(|group| group.pid);
@@ -93,21 +106,23 @@ fn add_leader(group: &mut Group, record: &[u8], tgid: u32, ticks_per_second: u64
     group.pid = tgid;
     group.state = state(at(1) as u32);
     group.nice = ((at(1) >> 32) as u32).cast_signed();
+    (group.uid, group.euid) = (at(13) as u32, (at(13) >> 32) as u32);
     group.start_ticks = at(2) / (1_000_000_000 / ticks_per_second);
     group.ppid = at(14) as u32;
     group.threads = (at(14) >> 32) as u32;
     group.resident_pages = pages(15);
     group.swap_pages = pages(16);
-    add(&mut group.utime_ns, at(17));
-    add(&mut group.stime_ns, at(18));
-    add(&mut group.run_ns, at(19));
-    add(&mut group.voluntary, at(20));
-    add(&mut group.involuntary, at(21));
-    add(&mut group.minor_faults, at(22));
-    add(&mut group.major_faults, at(23));
-    add(&mut group.read_bytes, at(24));
-    add(&mut group.write_bytes, at(25));
-    group.comm = text_of_words(&[at(26), at(27)]);
+    group.virtual_pages = at(17);
+    add(&mut group.utime_ns, at(18));
+    add(&mut group.stime_ns, at(19));
+    add(&mut group.run_ns, at(20));
+    add(&mut group.voluntary, at(21));
+    add(&mut group.involuntary, at(22));
+    add(&mut group.minor_faults, at(23));
+    add(&mut group.major_faults, at(24));
+    add(&mut group.read_bytes, at(25));
+    add(&mut group.write_bytes, at(26));
+    group.comm = text_of_words(&[at(27), at(28)]);
 }
 
 /// The letter of /proc/PID/stat: the highest of the reported bits, in the order of the kernel's task_state_array.
@@ -152,12 +167,12 @@ mod tests {
     }
 
     fn leader(pid: u64) -> Vec<u64> {
-        let mut words = vec![0; 28];
+        let mut words = vec![0; 29];
         words[0] = pid << 32 | pid;
         words[1] = 5 << 32 | 1;
         words[2] = 12_340_000_000;
         words[14] = 3 << 32 | 1;
-        words[26] = u64::from_ne_bytes(*b"my proc\0");
+        words[27] = u64::from_ne_bytes(*b"my proc\0");
         words
     }
 
@@ -165,8 +180,8 @@ mod tests {
     fn threads_dead_and_alive_add_up_to_their_process() {
         let mut first = leader(10);
         (first[3], first[4], first[5], first[6]) = (20_000_000, 20_000_000, 60_000_000, 7);
-        (first[17], first[18], first[19]) = (10_000_000, 0, 20_000_000);
-        (first[15], first[16], first[7], first[20]) = (100, u64::MAX, 3, 4);
+        (first[18], first[19], first[20]) = (10_000_000, 0, 20_000_000);
+        (first[15], first[16], first[7], first[21]) = (100, u64::MAX, 3, 4);
         let mut thread = vec![0; 14];
         thread[0] = 10 << 32 | 11;
         (thread[3], thread[4], thread[5], thread[6]) = (10_000_000, 0, 20_000_000, 5);
@@ -179,6 +194,7 @@ mod tests {
         assert_eq!((group.run_ns, group.wait_ns, group.voluntary), (100_000_000, 12, 7));
         // 40 ms user and 20 ms system of samples, scaled to 100 ms of run time.
         assert_eq!((group.utime, group.stime), (6, 3));
+        assert_eq!((group.leader.tid, group.others[0].tid), (10, 11));
         assert_eq!((group.resident_pages, group.swap_pages), (Some(100), None));
     }
 

@@ -27,6 +27,9 @@ struct signal_struct {
 struct percpu_counter {
 	s64 count;
 };
+struct mm_struct___size {
+	unsigned long total_vm;
+};
 /* Since 6.2. */
 struct mm_struct___counters {
 	struct percpu_counter rss_stat[4];
@@ -61,6 +64,14 @@ struct task_struct___whole {
 	struct task_struct *real_parent;
 	struct signal_struct *signal;
 	struct mm_struct *mm;
+	const struct cred *real_cred;
+};
+typedef struct {
+	u32 val;
+} kuid_t;
+struct cred {
+	kuid_t uid;
+	kuid_t euid;
 };
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
@@ -77,13 +88,14 @@ struct thread {
 	u64 voluntary, involuntary;
 	u64 minor_faults, major_faults;
 	u64 read_bytes, write_bytes;
-	u64 reserved;
+	u32 uid, euid;
 };
 
 struct leader {
 	struct thread thread;
 	u32 ppid, threads;
 	s64 resident, swapped; /* pages; -1 if the kernel keeps them elsewhere */
+	u64 virtual; /* pages */
 	/* of threads that ended */
 	u64 utime, stime, runtime;
 	u64 voluntary, involuntary;
@@ -150,6 +162,8 @@ int tasks(struct bpf_iter__task *ctx)
 	struct mm_struct *mm = task->mm;
 
 	fill(&leader.thread, (void *)task);
+	leader.thread.uid = task->real_cred->uid.val;
+	leader.thread.euid = task->real_cred->euid.val;
 	leader.ppid = task->real_parent->tgid;
 	leader.threads = signal->nr_threads;
 	leader.utime = signal->utime;
@@ -165,6 +179,7 @@ int tasks(struct bpf_iter__task *ctx)
 	}
 	if (mm) {
 		s64 file = pages(mm, 0), anonymous = pages(mm, 1), shared = pages(mm, 3);
+		leader.virtual = ((struct mm_struct___size *)mm)->total_vm;
 		leader.swapped = pages(mm, 2);
 		leader.resident = file < 0 && anonymous < 0 ? -1 : 0;
 		leader.resident += file > 0 ? file : 0;
