@@ -239,4 +239,3 @@ impl Collect for Probing {
         });
     }
 }
-

@@ -12,4 +12,5 @@ mod probes_block;
 mod probes_calls;
 mod probes_sched;
 mod probes_stacks;
+mod process_table;
 mod tasks;

@@ -50,10 +50,13 @@ struct Processes {
 }
 
 impl Collect for Processes {
-    fn prepare(&mut self, host: &Host, _: &Sink) {
+    fn prepare(&mut self, host: &Host, out: &Sink) {
         let many = |dir: ProcessDir| dir.list("", &mut self.pids).is_ok() && self.pids.len() >= kernel::WORTH_FROM;
         if !host.is_recorded() && !host.is_seen_from_outside() && host.processes().is_ok_and(many) {
             self.kernel = Tasks::open(host).ok();
+        }
+        if self.kernel.is_some() {
+            out.label("", "back_end", "task iterator");
         }
     }
 

@@ -104,19 +104,20 @@ struct leader {
 	u64 comm[2];
 };
 
-static __always_inline s64 pages(struct mm_struct *mm, u32 kind)
-{
-	s64 count = -1;
-
-	if (bpf_core_type_exists(struct mm_rss_stat)) {
-		struct mm_struct___stat *old = (void *)mm;
-		bpf_core_read(&count, sizeof(count), &old->rss_stat.count[kind].counter);
-	} else if (bpf_core_field_exists(((struct mm_struct___counters *)0)->rss_stat)) {
-		struct mm_struct___counters *now = (void *)mm;
-		bpf_core_read(&count, sizeof(count), &now->rss_stat[kind].count);
-	}
-	return count;
-}
+/* A macro, not a function: an index that is no constant when the access is compiled is computed with the sizes here, not
+ * with those of the kernel. */
+#define PAGES(mm, kind)                                                                                                \
+	({                                                                                                             \
+		s64 count_ = -1;                                                                                       \
+		struct mm_struct___stat *old_ = (void *)(mm);                                                          \
+		struct mm_struct___counters *now_ = (void *)(mm);                                                      \
+		if (bpf_core_type_exists(struct mm_rss_stat))                                                          \
+			bpf_core_read(&count_, sizeof(count_), &old_->rss_stat.count[kind].counter);                   \
+		else if (bpf_core_field_exists(now_->rss_stat))                                                        \
+			bpf_core_read(&count_, sizeof(count_), &now_->rss_stat[kind].count);                           \
+		count_;                                                                                                \
+	})
+enum { FILE_PAGES = 0, ANONYMOUS_PAGES = 1, SWAPPED_PAGES = 2, SHARED_PAGES = 3 };
 
 static __always_inline void fill(struct thread *out, struct task_struct *any)
 {
@@ -178,9 +179,10 @@ int tasks(struct bpf_iter__task *ctx)
 		leader.write_bytes = signal->ioac.write_bytes;
 	}
 	if (mm) {
-		s64 file = pages(mm, 0), anonymous = pages(mm, 1), shared = pages(mm, 3);
+		s64 file = PAGES(mm, FILE_PAGES), anonymous = PAGES(mm, ANONYMOUS_PAGES);
+		s64 shared = PAGES(mm, SHARED_PAGES);
 		leader.virtual = ((struct mm_struct___size *)mm)->total_vm;
-		leader.swapped = pages(mm, 2);
+		leader.swapped = PAGES(mm, SWAPPED_PAGES);
 		leader.resident = file < 0 && anonymous < 0 ? -1 : 0;
 		leader.resident += file > 0 ? file : 0;
 		leader.resident += anonymous > 0 ? anonymous : 0;
