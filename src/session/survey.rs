@@ -5,7 +5,6 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::probing::SharedKernel;
 use super::worker::{Job, Task, Worker};
 use crate::collectors::{self, Sink};
 use crate::host::SharedHost;
@@ -45,7 +44,7 @@ const SIDE_BY_SIDE: usize = 4;
 
 /// Attaches every probe for a moment. Each comes with the reason why it cannot run here, if it cannot.
 pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavailable>)> {
-    let kernel = match SharedKernel::default().get(host) {
+    let kernel = match Kernel::shared(host) {
         Ok(kernel) => kernel,
         Err(gap) => return probes::ALL.iter().map(|def| (*def, Some(gap.clone()))).collect(),
     };
