@@ -151,6 +151,25 @@ fn blocked_time_is_that_of_the_sleeps_and_its_stack_names_every_function() {
 }
 
 #[test]
+#[ignore = "needs: root, eBPF, cc, unshare"]
+fn a_program_that_only_its_own_mount_namespace_has_is_named_and_no_other_process_appears() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("unshare")]) {
+        return;
+    }
+    let (_folder, binary) = program();
+    let script = format!("mount -t tmpfs none /mnt && cp {} /mnt/inner && exec /mnt/inner calls", path_of(&binary));
+    let load = Load::start(1, "unshare", &["-m", "sh", "-c", &script]);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let pid = load.pids()[0];
+    let result = probe("offcputime", &["--pid", &pid.to_string()]);
+    let names = names(&result, first(&result));
+    assert!(names.contains(&"main") && names.contains(&"calls_it") && names.contains(&"sleeps_here"), "{names:?}");
+    let all = stacks(&result)["stacks"].as_array().unwrap();
+    assert!(all.iter().all(|stack| stack["pid"] == pid && stack["owner"] == "inner"), "{all:#?}");
+}
+
+#[test]
 #[ignore = "needs: root, eBPF, cc"]
 fn code_compiled_at_run_time_has_its_name_and_a_process_that_has_ended_keeps_its_names() {
     let _alone = alone();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{At, Process, Symbols};
+use crate::host::Host;
 use crate::model::Unit;
 use crate::model::probe::{Frame, Stack, Stacks};
 
@@ -91,10 +92,11 @@ pub struct Summary<'s> {
 /// What is added up: owner, its process, frames.
 type Kind<'k> = (&'k str, Option<u32>, Vec<u32>);
 
-/// Names all addresses, of which `symbols` has been told and which are settled, and adds up what has the same owner and names. Nothing fails: an address without a name stands for
+/// Names all addresses, of which `symbols` has been told, and adds up what has the same owner and names. Nothing fails: an address without a name stands for
 /// itself, and the shares tell how much of the whole that concerns.
 #[must_use]
-pub fn summarize(symbols: &mut Symbols, samples: &[Sample<'_>], of: Summary<'_>) -> Stacks {
+pub fn summarize(host: &Host, symbols: &mut Symbols, samples: &[Sample<'_>], of: Summary<'_>) -> Stacks {
+    symbols.settle(host);
     let mut whole = Stacks { id: of.id.into(), title: of.title.into(), unit: of.unit, ..Stacks::default() };
     let mut sums: BTreeMap<Kind<'_>, (f64, u64)> = BTreeMap::new();
     for sample in samples {

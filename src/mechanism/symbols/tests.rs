@@ -123,6 +123,7 @@ fn sums_of_the_same_names_are_added_and_the_shares_tell_what_is_wrong() {
     };
     let kernel = Part::Taken(&[100, 200]);
     let stacks = summarize(
+        &host(),
         &mut symbols,
         &[
             sample(Part::Taken(&[10, 20, 30]), kernel, 4.0),
@@ -151,13 +152,14 @@ fn a_stack_of_the_greatest_depth_counts_as_cut() {
     let sample = Sample { owner: "app".into(), pid: None, pieces, value: 1.0, count: 1 };
     let stacks = |depth| {
         summarize(
+            &host(),
             &mut fixed(&[(user, 10, "f"), (user, 9, "_start")]),
             std::slice::from_ref(&sample),
             Summary { depth, ..SUMMARY },
         )
     };
     assert_eq!((stacks(3).truncated, stacks(2).truncated), (0.0, 1.0));
-    assert_eq!(summarize(&mut symbols, &[], SUMMARY).stacks, []);
+    assert_eq!(summarize(&host(), &mut symbols, &[], SUMMARY).stacks, []);
 }
 
 #[test]
@@ -167,7 +169,7 @@ fn what_lies_beyond_an_address_without_code_is_not_believed() {
     symbols.known.insert((user, 19), Known::NoCode);
     let pieces = vec![Piece::Frames { process: user, part: Part::Taken(&[10, 20, 30]), reversed: false }];
     let sample = Sample { owner: "app".into(), pid: None, pieces, value: 1.0, count: 1 };
-    let stacks = summarize(&mut symbols, &[sample], SUMMARY);
+    let stacks = summarize(&host(), &mut symbols, &[sample], SUMMARY);
     assert_eq!((stacks.frames.len(), stacks.frames[0].name.as_str()), (1, "f"));
     assert_eq!((stacks.truncated, stacks.unresolved), (1.0, 0.0));
 }

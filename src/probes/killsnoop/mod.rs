@@ -96,7 +96,7 @@ impl Probe for KillSnoop {
         let mut taken = Taken { lost: stream::lost(&mut self.object, &table)?, ..Taken::default() };
         taken.outputs.push(Output::Events(table));
         if let Some(stacks) = &mut self.stacks {
-            taken.outputs.push(stacks.take());
+            taken.outputs.push(stacks.take(host));
             taken.notes.extend(stacks.symbols.notes().map(str::to_owned));
         }
         Ok(taken)
@@ -115,7 +115,7 @@ impl SenderStacks {
         }
     }
 
-    fn take(&mut self) -> Output {
+    fn take(&mut self, host: &Host) -> Output {
         let counts = std::mem::take(&mut self.counts);
         let samples: Vec<Sample<'_>> = counts
             .iter()
@@ -127,7 +127,7 @@ impl SenderStacks {
             .collect();
         let title = "Signals by sender and where in the kernel they were sent";
         let of = Summary { id: "stacks", title, unit: Unit::Count, top: SHOWN, depth: DEPTH };
-        let mut stacks = summarize(&mut self.symbols, &samples, of);
+        let mut stacks = summarize(host, &mut self.symbols, &samples, of);
         stacks.others += std::mem::take(&mut self.rest) as f64;
         Output::Stacks(stacks)
     }

@@ -273,7 +273,7 @@ impl Probe for OffCpu {
         };
         let of = Summary { id, title, unit: Unit::Seconds, top: self.top, depth: DEPTH };
         let samples: Vec<Sample<'_>> = sums.iter().map(|(key, sum)| self.sample(&symbols, key, sum)).collect();
-        let mut stacks = summarize(&mut symbols, &samples, of);
+        let mut stacks = summarize(host, &mut symbols, &samples, of);
         drop(samples);
         // Whatever has no stack of its own, sleeps that ended while the sums were read among it: the whole is exact.
         let told: u64 = sums.values().map(|sum| sum.ns).sum();
@@ -304,10 +304,16 @@ impl Probe for OffCpu {
 fn sampling(threshold: u64, totals: &Totals) -> String {
     let whole = (totals.long_ns + totals.short_ns) as f64 * 1e-9;
     let short = totals.short_ns as f64 * 1e-9;
-    format!(
-        "{} blocked in {} waits; {} of it in {} waits below {}, whose stacks were not taken",
+    let all = format!(
+        "{} blocked in {} waits",
         quantity::seconds(whole),
-        quantity::number((totals.long + totals.short) as f64),
+        quantity::number((totals.long + totals.short) as f64)
+    );
+    if totals.short == 0 {
+        return all;
+    }
+    format!(
+        "{all}; {} of it in {} waits below {}, whose stacks were not taken",
         quantity::seconds(short),
         quantity::number(totals.short as f64),
         quantity::seconds(threshold as f64 * 1e-9),
