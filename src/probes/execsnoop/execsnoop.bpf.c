@@ -208,9 +208,7 @@ BOTH_TRACEPOINTS(sys_exit)
 	exec->length = -result;
 	put_parent(leader, &exec->ppid, exec->parent);
 	u64 path = number == exec_calls[0] ? call_argument(regs, 0, direct) : call_argument(regs, 1, direct);
-	long length = bpf_probe_read_user_str(exec->args, ARGS, (void *)path);
-	if (length < 0 || length > ARGS)
-		length = 0;
+	u64 length = length_up_to(bpf_probe_read_user_str(exec->args, ARGS, (void *)path), ARGS);
 	send_event(exec, ARGS_AT + length);
 	return 0;
 }

@@ -67,9 +67,7 @@ BOTH_TRACEPOINTS(sys_exit)
 	opened->flags = flags;
 	opened->result = result;
 	bpf_get_current_comm(opened->comm, sizeof(opened->comm));
-	long length = bpf_probe_read_user_str(opened->name, NAME, (void *)name);
-	if (length < 0 || length > NAME)
-		length = 0;
+	u64 length = length_up_to(bpf_probe_read_user_str(opened->name, NAME, (void *)name), NAME);
 	send_event(opened, NAME_AT + length);
 	return 0;
 }

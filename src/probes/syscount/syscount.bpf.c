@@ -65,6 +65,15 @@ struct {
 	__type(value, u64);
 } used SEC(".maps");
 
+/* Slots that are taken. Before 5.12 an atomic addition does not tell what was there, so a slot belongs to whoever enters
+ * it here first. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROCESSES);
+	__type(key, u32);
+	__type(value, u32);
+} taken SEC(".maps");
+
 /* By call and error: (number << 16 | error). */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -101,6 +110,24 @@ static __always_inline void miss(u32 which)
 		(*count)++;
 }
 
+/* A slot that nobody else has; 0 when there is none. As many CPUs as it tries may want one at the same moment. */
+static __always_inline u64 new_slot(void)
+{
+	u32 zero = 0, one = 1;
+	u64 *count = bpf_map_lookup_elem(&used, &zero);
+
+	for (u32 i = 1; count && i <= 16; i++) {
+		u32 slot = *count + i;
+		if (slot >= PROCESSES)
+			return 0;
+		if (!bpf_map_update_elem(&taken, &slot, &one, BPF_NOEXIST)) {
+			__sync_fetch_and_add(count, 1);
+			return slot;
+		}
+	}
+	return 0;
+}
+
 /* Where this process is counted. Out of line: it runs when a CPU comes to another process, or one to another program. */
 static __noinline u64 slot_of(u64 tgid)
 {
@@ -108,14 +135,10 @@ static __noinline u64 slot_of(u64 tgid)
 	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
 	struct process_key key = { .tgid = tgid, .born = BPF_CORE_READ(leader, start_time) };
 	struct process *known = bpf_map_lookup_elem(&processes, &key);
-	u32 zero = 0;
 
 	if (!known) {
-		u64 *next = bpf_map_lookup_elem(&used, &zero);
-		if (!next || *next >= PROCESSES - 1)
-			return 0;
-		struct process fresh = { .slot = __sync_fetch_and_add(next, 1) + 1 };
-		if (fresh.slot >= PROCESSES)
+		struct process fresh = { .slot = new_slot() };
+		if (!fresh.slot)
 			return 0;
 		/* Another thread may have been quicker; then its slot counts. */
 		bpf_map_update_elem(&processes, &key, &fresh, BPF_NOEXIST);

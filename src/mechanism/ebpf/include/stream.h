@@ -41,3 +41,13 @@ static __always_inline void send_event(void *record, u64 size)
 	if (bpf_ringbuf_output(&events, record, size, 0))
 		drop_event();
 }
+
+/* A length that is at most this; longer ones and errors, which are huge without a sign, become 0. The barrier keeps the
+ * compiler from adding before it has compared: older verifiers would not know the bounds of the sum. */
+static __always_inline u64 length_up_to(u64 length, u64 most)
+{
+	if (length > most)
+		length = 0;
+	asm volatile("" : "+r"(length));
+	return length;
+}
