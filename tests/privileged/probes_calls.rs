@@ -334,9 +334,10 @@ says = os.wait4(pid, 0)[2].ru_utime
     let parent = script.pid().to_string();
     let readings = probed(&["execsnoop", "--threshold", "1m"], || drop(script.work()));
     let short = rows(&readings, "table", "short_lived");
-    let row = short.iter().find(|row| row["pid"] == parent.as_str()).unwrap();
-    let cpu = row["cpu"].as_f64().unwrap();
-    assert!((0.2..0.25).contains(&cpu), "{row:?}");
+    // The time may come in a later reading than the end.
+    let ours = short.iter().filter(|row| row["pid"] == parent.as_str());
+    let cpu: f64 = ours.map(|row| row["cpu"].as_f64().unwrap()).sum();
+    assert!((0.2..0.25).contains(&cpu), "{short:?}");
 }
 
 holds!(
@@ -478,6 +479,8 @@ fn a_flood_of_calls_stops_the_count_at_its_budget_and_it_says_so() {
         return;
     }
     let _load = Load::start(1, "python3", &["-c", "import os\nwhile True: os.getppid()"]);
+    // On a busy machine the interpreter needs a while to begin.
+    std::thread::sleep(Duration::from_secs(2));
     let args = ["probe", "syscount", "--duration", "20s", "--budget", "0.1%", "--format", "json"];
     let output = rdiag().args(args).output().unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
