@@ -32,6 +32,39 @@ fn four_loops_for_each_cpu_are_a_critical_saturation_and_the_loops_are_named() {
     assert_eq!(status(&report, "cpu.saturation.runnable"), "critical");
     assert_eq!(status(&report, "cpu.utilization"), "warning");
     assert_nothing_else_fired(&report, &["cpu."]);
+    if has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
+        let waits = finding(&report, "cpu.saturation.run_queue_latency", None);
+        assert!(waits["value"].as_f64().unwrap() > 0.002, "four take turns on each CPU: {waits:#}");
+        assert_eq!(waits["culprit"]["name"], "sh", "{waits:#}");
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a quiet machine"]
+fn programs_that_live_in_the_kernel_are_named_with_their_system_calls() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
+        return;
+    }
+    let _load = Load::start(cpus(), "dd", &["if=/dev/zero", "of=/dev/null", "bs=1"]);
+    let report = live_report(5);
+    assert_eq!(status(&report, "cpu.utilization.system"), "info");
+    let calls = finding(&report, "cpu.utilization.system_calls", None);
+    assert_eq!((&calls["status"], &calls["culprit"]["name"]), (&"info".into(), &"dd".into()), "{calls:#}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a quiet machine"]
+fn processes_that_live_for_milliseconds_are_counted_and_put_down_to_who_starts_them() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
+        return;
+    }
+    let _loops = spin(2 * cpus(), "0");
+    let _load = Load::start(2, "sh", &["-c", "ulimit -t 20; while :; do /bin/true; done"]);
+    let report = live_report(5);
+    let short = finding(&report, "cpu.utilization.short_lived", None);
+    assert_eq!((&short["status"], &short["culprit"]["name"]), (&"info".into(), &"sh".into()), "{short:#}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl TestFile {
         let arguments = self.arguments();
         let mut all: Vec<&str> = arguments.iter().map(String::as_str).collect();
         // As threads: job processes make sessions of their own, and would outlive the test.
-        all.extend(["--rw=randread", "--bs=4k", "--time_based", "--runtime=12", "--thread"]);
+        all.extend(["--rw=randread", "--bs=4k", "--time_based", "--runtime=20", "--thread"]);
         all.extend(more);
         let load = Load::start(1, "fio", &all);
         // It begins with reading its own options, checking the file and starting its workers.
@@ -92,4 +92,21 @@ fn a_fast_disk_busy_with_many_reads_at_once_is_not_saturated() {
     assert!(queue["value"].as_f64().unwrap() > 4.0, "{queue:#}");
     // fio itself keeps half of a small machine's CPUs busy.
     assert_nothing_else_fired(&report, &["cpu."]);
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a quiet machine, fio, a disk below the target folder"]
+fn whose_requests_a_disk_serves_is_measured_inside_the_kernel() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("fio"), Need::Path("/sys/kernel/btf/vmlinux")]) {
+        return;
+    }
+    let file = TestFile::new();
+    let _load = file.read(&["--iodepth=1"]);
+    let report = live_report(5);
+    let all = findings(&report, "disk.saturation.io_latency");
+    let judged = |found: &&&Value| ["ok", "info", "warning"].contains(&found["status"].as_str().unwrap());
+    assert!(all.iter().any(|found| judged(&found)), "no device was timed: {all:#?}");
+    let probe = &report["probes"].as_array().unwrap().iter().find(|probe| probe["probe"] == "biotop");
+    assert!(probe.expect("biotop ran").to_string().contains("fio"), "{probe:#?}");
 }
