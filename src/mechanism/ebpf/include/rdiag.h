@@ -46,6 +46,24 @@ static __always_inline bool tgid_wanted(u32 tgid)
 	return false;
 }
 
+/* Whether a name is the one that is wanted. Old kernels (5.10) leave the rest of a former, longer name behind its NUL. */
+static __always_inline bool comm_wanted(const u64 *comm)
+{
+	u64 have, want;
+
+	for (int i = 0; i < 2; i++) {
+		have = comm[i];
+		want = filter_comm[i];
+		/* 0x80 in the first byte that is 0; what is set above it by a borrow does no harm, only the lowest counts. */
+		u64 ends = (want - 0x0101010101010101ULL) & ~want & 0x8080808080808080ULL;
+		if (ends) /* All bits up to the end of that byte. */
+			return !((have ^ want) & (ends ^ (ends - 1)));
+		if (have != want)
+			return false;
+	}
+	return true;
+}
+
 static __always_inline bool cgroup_wanted(struct task_struct *task, const bool direct)
 {
 	struct css_set *set = READ(task, cgroups);
@@ -73,7 +91,7 @@ static __always_inline bool task_wanted(struct task_struct *task, const bool dir
 	if (filter_comm_on) {
 		u64 comm[2];
 		bpf_probe_read_kernel(comm, sizeof(comm), &task->comm);
-		if (comm[0] != filter_comm[0] || comm[1] != filter_comm[1])
+		if (!comm_wanted(comm))
 			return false;
 	}
 	return !filter_cgroup || cgroup_wanted(task, direct);
@@ -89,7 +107,7 @@ static __always_inline bool current_wanted(void)
 	if (filter_comm_on) {
 		u64 comm[2] = {};
 		bpf_get_current_comm(comm, sizeof(comm));
-		if (comm[0] != filter_comm[0] || comm[1] != filter_comm[1])
+		if (!comm_wanted(comm))
 			return false;
 	}
 	return !filter_cgroup || cgroup_wanted((struct task_struct *)bpf_get_current_task(), false);
