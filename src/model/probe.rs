@@ -131,16 +131,17 @@ impl HistogramRow {
 }
 
 impl Histogram {
-    /// As [`HistogramRow::percentile`], for a row of this histogram. Programs count in whole numbers (of things, or of
-    /// nanoseconds): the largest in a bucket is one less than its bound, and so exact below 16.
+    /// As [`HistogramRow::percentile`], for a row of this histogram. Counts are whole numbers: the largest in a bucket is
+    /// one less than its bound, and so exact below 16. Times are whole nanoseconds: the first bucket holds nothing but 0.
     #[must_use]
     pub fn percentile(&self, row: &HistogramRow, share: f64) -> Option<f64> {
+        let bound = row.bound(share)?;
         let whole = match self.unit {
             Unit::Count => 1.0,
-            Unit::Seconds => 1e-9,
+            Unit::Seconds if bound < 1.5e-9 => bound,
             _ => 0.0,
         };
-        Some((row.bound(share)? - whole).clamp(0.0, row.max.max(0.0)))
+        Some((bound - whole).min(row.max))
     }
 }
 

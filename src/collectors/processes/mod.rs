@@ -51,7 +51,7 @@ struct Processes {
 
 impl Collect for Processes {
     fn prepare(&mut self, host: &Host, out: &Sink) {
-        let many = |dir: ProcessDir| dir.list("", &mut self.pids).is_ok() && self.pids.len() >= kernel::WORTH_FROM;
+        let many = |dir: ProcessDir| dir.list("", &mut self.pids).is_ok() && self.pids.len() >= kernel::worth_from();
         if !host.is_recorded() && !host.is_seen_from_outside() && host.processes().is_ok_and(many) {
             self.kernel = Tasks::open(host).ok();
         }
