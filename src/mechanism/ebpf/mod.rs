@@ -71,7 +71,8 @@ impl Global {
 static CURRENT: Mutex<Weak<Kernel>> = Mutex::new(Weak::new());
 
 impl Kernel {
-    /// The one that somebody holds at this moment, or a new one. Errors as of [`Self::open`].
+    /// The one that somebody holds at this moment, or a new one. The error says what stands in the way of programs in the
+    /// kernel here, and the least that would remove it.
     pub fn shared(host: &Host) -> Result<Arc<Self>, Unavailable> {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = current.upgrade() {
@@ -82,8 +83,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Reads the kernel's types. The error says what stands in the way of programs in the kernel here, and the least
-    /// that would remove it.
+    /// Reads the kernel's types.
     fn open(host: &Host) -> Result<Self, Unavailable> {
         error::obstacle(host)?;
         let btf = Btf::from_sys_fs().map_err(|error| {
