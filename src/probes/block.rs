@@ -170,7 +170,7 @@ pub(super) fn load_with_owners(
     own: Global,
     entries: &[(&'static str, u32)],
 ) -> Result<Object, Unavailable> {
-    let kernel = context.kernel;
+    let kernel = context.kernel()?;
     let has_start = kernel.has_tracepoint("block_io_start");
     let mut globals = globals(context)?;
     globals.extend([own, Global::u32("issuer_is_owner", (!has_start).into())]);

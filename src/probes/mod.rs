@@ -29,9 +29,12 @@ pub use params::{ParamDef, ParamKind, Params};
 
 pub use crate::mechanism::ebpf::filter::MAX_PIDS;
 
+use std::cell::OnceCell;
+use std::sync::Arc;
+
 use crate::host::Host;
 use crate::mechanism::ebpf::{Filter, Kernel, Object};
-use crate::model::probe::Output;
+use crate::model::probe::{Attachment, Output};
 use crate::model::{MetricDef, Unavailable};
 
 /// All probes, sorted by id.
@@ -104,18 +107,41 @@ pub enum FilterKind {
 pub struct Context<'c> {
     /// The machine.
     pub host: &'c Host,
-    /// The kernel's types and the loader.
-    pub kernel: &'c Kernel,
     /// Parameters, checked.
     pub params: &'c Params,
     /// Whom to look at.
     pub filter: &'c Filter,
+    kernel: OnceCell<Arc<Kernel>>,
+}
+
+impl<'c> Context<'c> {
+    /// What a probe is started with on this machine.
+    #[must_use]
+    pub fn new(host: &'c Host, params: &'c Params, filter: &'c Filter) -> Self {
+        Self { host, params, filter, kernel: OnceCell::new() }
+    }
+
+    /// The kernel's types and the loader, for probes with programs in the kernel: others do not pay for them.
+    pub fn kernel(&self) -> Result<&Kernel, Unavailable> {
+        if let Some(kernel) = self.kernel.get() {
+            return Ok(kernel);
+        }
+        let kernel = Kernel::shared(self.host)?;
+        Ok(self.kernel.get_or_init(|| kernel))
+    }
 }
 
 /// A probe at work.
 pub trait Probe: Send {
-    /// Its programs: where they are attached, and what they cost.
-    fn object(&self) -> &Object;
+    /// Its programs in the kernel; none for a probe that only asks for counters or samples.
+    fn object(&self) -> Option<&Object> {
+        None
+    }
+
+    /// The events that it is attached to.
+    fn attachments(&self) -> Vec<Attachment> {
+        self.object().map(|object| object.attachments().to_vec()).unwrap_or_default()
+    }
 
     /// Takes over what the kernel has streamed, so that its buffers do not fill up. Called about once per interval.
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {

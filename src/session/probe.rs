@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::probing::{Ledger, Order, Running};
 use crate::host::SharedHost;
-use crate::mechanism::ebpf::{Filter, Kernel};
+use crate::mechanism::ebpf::Filter;
 use crate::model::{ProbeResult, Unavailable};
 use crate::probes::{Params, ProbeDef};
 
@@ -56,8 +56,7 @@ pub fn probe(
 ) -> ProbeEnd {
     let filter = Filter { pids: request.pids.clone(), comm: request.comm.clone(), cgroup: request.cgroup.clone() };
     let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget };
-    let started = Kernel::shared(host).and_then(|kernel| Running::start(order, host, &kernel));
-    let mut running = match started {
+    let mut running = match Running::start(order, host) {
         Ok(running) => running,
         Err(gap) => return ProbeEnd::Failed(gap),
     };

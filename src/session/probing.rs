@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::collectors::{Collect, Sink};
 use crate::host::Host;
-use crate::mechanism::ebpf::{CostMeter, Filter, Kernel};
+use crate::mechanism::ebpf::{CostMeter, Filter, Object};
 use crate::model::probe::{ProbeCost, ProbeResult};
 use crate::model::{Reason, Unavailable, quantity};
 use crate::probes::{Context, Params, Probe, ProbeDef, Taken};
@@ -65,19 +65,20 @@ struct Metering {
 }
 
 impl Metering {
-    /// Begins; none where the kernel keeps no such statistics, or this user may not ask for them.
+    /// Begins; none where there are no programs, the kernel keeps no such statistics, or this user may not ask for them.
     fn start(probe: &dyn Probe, now: f64) -> Option<Self> {
+        let object = probe.object()?;
         let meter = CostMeter::start();
-        let (runs, cpu_seconds) = probe.object().run_time();
+        let (runs, cpu_seconds) = object.run_time();
         meter.is_on().then_some(Self { _statistics: meter, since: now, runs, cpu_seconds })
     }
 }
 
 impl Running {
     /// Loads and attaches.
-    pub(super) fn start(order: Order, host: &Host, kernel: &Kernel) -> Result<Self, Unavailable> {
+    pub(super) fn start(order: Order, host: &Host) -> Result<Self, Unavailable> {
         let before = host.now();
-        let context = Context { host, kernel, params: &order.params, filter: &order.filter };
+        let context = Context::new(host, &order.params, &order.filter);
         let probe = (order.def.start)(&context)?;
         let began = host.now();
         let meter = Metering::start(probe.as_ref(), began);
@@ -136,7 +137,7 @@ impl Running {
         if elapsed < METERED_SECONDS {
             return;
         }
-        let (runs, cpu_seconds) = self.probe.object().run_time();
+        let (runs, cpu_seconds) = self.probe.object().map_or((0, 0.0), Object::run_time);
         self.latest = ProbeCost {
             sampled_seconds: elapsed,
             runs: runs.saturating_sub(metering.runs),
@@ -164,7 +165,7 @@ impl Running {
             params: self.described_params(),
             seconds,
             outputs,
-            attached: self.probe.object().attachments().to_vec(),
+            attached: self.probe.attachments(),
             lost: counted,
             notes: self.notes.iter().cloned().chain(notes).collect(),
             cost: ProbeCost { attach_seconds: self.attach_seconds, ..self.metered.clone() },
@@ -205,8 +206,7 @@ impl Probing {
 
 impl Collect for Probing {
     fn prepare(&mut self, host: &Host, _: &Sink) {
-        let started = Kernel::shared(host).and_then(|kernel| Running::start(self.order.clone(), host, &kernel));
-        self.state = match started {
+        self.state = match Running::start(self.order.clone(), host) {
             Ok(running) => State::Running(Box::new(running)),
             Err(gap) => State::Ended(Err(gap)),
         };

@@ -44,10 +44,8 @@ const SIDE_BY_SIDE: usize = 4;
 
 /// Attaches every probe for a moment. Each comes with the reason why it cannot run here, if it cannot.
 pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavailable>)> {
-    let kernel = match Kernel::shared(host) {
-        Ok(kernel) => kernel,
-        Err(gap) => return probes::ALL.iter().map(|def| (*def, Some(gap.clone()))).collect(),
-    };
+    // Kept for all of them, so that the kernel's types are read once.
+    let _kernel = Kernel::shared(host);
     let waiting = Mutex::new(probes::ALL.iter());
     let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
     let tried = Mutex::new(Vec::new());
@@ -55,7 +53,7 @@ pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavai
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 while let Some(def) = next() {
-                    let outcome = attach(host, &kernel, def);
+                    let outcome = attach(host, def);
                     tried.lock().unwrap_or_else(PoisonError::into_inner).push((def, outcome.err()));
                 }
             });
@@ -67,8 +65,8 @@ pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavai
 }
 
 /// Attaches a probe as it is without parameters, and detaches it at once.
-fn attach(host: &SharedHost, kernel: &Kernel, def: &'static ProbeDef) -> Result<(), Unavailable> {
+fn attach(host: &SharedHost, def: &'static ProbeDef) -> Result<(), Unavailable> {
     let params = Params::new(def.id, def.params, &BTreeMap::new())
         .map_err(|what| Unavailable::new(Reason::NotApplicable, format!("it needs to be told more: {what}")))?;
-    (def.start)(&Context { host, kernel, params: &params, filter: &Filter::default() }).map(drop)
+    (def.start)(&Context::new(host, &params, &Filter::default())).map(drop)
 }

@@ -102,11 +102,11 @@ impl Latencies {
         let mut globals = block::globals(context)?;
         globals.extend([Global::u32("queued", queued.into()), Global::u32("by_flags", by_flags.into())]);
         let kinds = kinds(Devices::read(context.host).len(), by_flags, context.host.facts().cpus as usize);
-        let mut object = context.kernel.load(bytes, globals, &[("latencies", kinds)])?;
+        let mut object = context.kernel()?.load(bytes, globals, &[("latencies", kinds)])?;
         // Ends first: an issue whose end is not seen would stay in the map.
-        object.attach(context.kernel, Hook::Tracepoint("block_rq_complete"))?;
+        object.attach(context.kernel()?, Hook::Tracepoint("block_rq_complete"))?;
         if !queued {
-            block::attach_request(&mut object, context.kernel, "block_rq_issue")?;
+            block::attach_request(&mut object, context.kernel()?, "block_rq_issue")?;
         }
         let before = Devices::read(context.host);
         Ok(Self { object, counted: block::counted_device(context), before })
@@ -161,8 +161,8 @@ fn latency(device: String, kind: u32, copies: &[[u64; WORDS]]) -> Latency {
 struct BioLatency(Latencies);
 
 impl Probe for BioLatency {
-    fn object(&self) -> &Object {
-        &self.0.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.0.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {

@@ -37,8 +37,8 @@ const SHARES: [(&str, f64); 10] = [
 struct BioLatPcts(Latencies);
 
 impl Probe for BioLatPcts {
-    fn object(&self) -> &Object {
-        &self.0.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.0.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {

@@ -59,8 +59,8 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 }
 
 impl Probe for BioSnoop {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {

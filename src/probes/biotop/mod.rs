@@ -70,8 +70,8 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 }
 
 impl Probe for BioTop {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {

@@ -73,14 +73,14 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let mut globals = context.filter.globals(context.host)?;
     globals.extend([Global::u32("off_cpu", u32::from(off)), Global::u32("by_task", u32::from(by_task))]);
     let entries = [("tasks", if by_task { TASKS } else { 1 }), ("away", if off { AWAY } else { 1 })];
-    let mut object = context.kernel.load(bytes, globals, &entries)?;
-    object.attach(context.kernel, Hook::Tracepoint("sched_switch"))?;
+    let mut object = context.kernel()?.load(bytes, globals, &entries)?;
+    object.attach(context.kernel()?, Hook::Tracepoint("sched_switch"))?;
     Ok(Box::new(CpuDist { object, off, by_task, top: context.params.count("top") as usize }))
 }
 
 impl Probe for CpuDist {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {

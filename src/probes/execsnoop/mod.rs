@@ -96,12 +96,12 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/execsnoop/execsnoop.bpf.o"));
     let mut globals = context.filter.globals(context.host)?;
     globals.push(calls::numbers("exec_calls", &["execve", "execveat"]));
-    let mut object = context.kernel.load(bytes, globals, &[])?;
+    let mut object = context.kernel()?.load(bytes, globals, &[])?;
     for event in ["sched_process_free", "sched_process_exit", "sched_process_exec"] {
-        object.attach(context.kernel, Hook::Tracepoint(event))?;
+        object.attach(context.kernel()?, Hook::Tracepoint(event))?;
     }
     if context.params.flag("failed") {
-        object.attach(context.kernel, Hook::Tracepoint("sys_exit"))?;
+        object.attach(context.kernel()?, Hook::Tracepoint("sys_exit"))?;
     }
     let began = context.host.now();
     Ok(Box::new(ExecSnoop {
@@ -114,8 +114,8 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 }
 
 impl Probe for ExecSnoop {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {

@@ -77,16 +77,16 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let hist = context.params.flag(HIST.name);
     let mut globals = context.filter.globals(context.host)?;
     globals.push(Global::u32("with_hist", u32::from(hist)));
-    let mut object = context.kernel.load(bytes, globals, &[("dists", if hist { DISTRIBUTIONS } else { 1 })])?;
+    let mut object = context.kernel()?.load(bytes, globals, &[("dists", if hist { DISTRIBUTIONS } else { 1 })])?;
     for event in ["irq_handler_entry", "irq_handler_exit"] {
-        object.attach(context.kernel, Hook::Tracepoint(event))?;
+        object.attach(context.kernel()?, Hook::Tracepoint(event))?;
     }
     Ok(Box::new(HardIrqs { object, hist, since: context.host.now() }))
 }
 
 impl Probe for HardIrqs {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {

@@ -68,16 +68,16 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let mut globals = context.filter.globals(context.host)?;
     globals.push(Global::u32("only_signal", u32::try_from(context.params.count("signal")).unwrap_or(0)));
     globals.push(Global::u32("with_stack", u32::from(with_stack)));
-    let mut object = context.kernel.load(bytes, globals, &[])?;
-    object.attach(context.kernel, Hook::Tracepoint("signal_generate"))?;
+    let mut object = context.kernel()?.load(bytes, globals, &[])?;
+    object.attach(context.kernel()?, Hook::Tracepoint("signal_generate"))?;
     let stacks =
         with_stack.then(|| SenderStacks { symbols: Symbols::new(context.host), counts: BTreeMap::new(), rest: 0 });
     Ok(Box::new(KillSnoop { object, events: Events::new(context.host.now()), stacks }))
 }
 
 impl Probe for KillSnoop {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {

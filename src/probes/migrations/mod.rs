@@ -58,14 +58,14 @@ type Mover = [u64; 6];
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/migrations/migrations.bpf.o"));
-    let mut object = context.kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
-    object.attach(context.kernel, Hook::Tracepoint("sched_migrate_task"))?;
+    let mut object = context.kernel()?.load(bytes, context.filter.globals(context.host)?, &[])?;
+    object.attach(context.kernel()?, Hook::Tracepoint("sched_migrate_task"))?;
     Ok(Box::new(Migrations { object, top: context.params.count("top") as usize, since: context.host.now() }))
 }
 
 impl Probe for Migrations {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {

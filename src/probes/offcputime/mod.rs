@@ -150,11 +150,11 @@ fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailabl
     ]);
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/offcputime/offcputime.bpf.o"));
     let sleepers = tasks(context.host).saturating_mul(2).clamp(SLEEPERS.0, SLEEPERS.1);
-    let mut object = context.kernel.load(bytes, globals, &[("offcpu_sleepers", sleepers)])?;
+    let mut object = context.kernel()?.load(bytes, globals, &[("offcpu_sleepers", sleepers)])?;
     if kind != Kind::Blocked {
-        object.attach(context.kernel, Hook::Tracepoint("sched_waking"))?;
+        object.attach(context.kernel()?, Hook::Tracepoint("sched_waking"))?;
     }
-    object.attach(context.kernel, Hook::Tracepoint("sched_switch"))?;
+    object.attach(context.kernel()?, Hook::Tracepoint("sched_switch"))?;
     Ok(Box::new(OffCpu {
         object,
         kind,
@@ -251,8 +251,8 @@ impl OffCpu {
 }
 
 impl Probe for OffCpu {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {

@@ -45,14 +45,14 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let mut globals = context.filter.globals(context.host)?;
     globals.push(calls::numbers("open_calls", &CALLS));
     globals.push(Global::u32("failed", u32::from(context.params.flag("failed"))));
-    let mut object = context.kernel.load(bytes, globals, &[])?;
-    object.attach(context.kernel, Hook::Tracepoint("sys_exit"))?;
+    let mut object = context.kernel()?.load(bytes, globals, &[])?;
+    object.attach(context.kernel()?, Hook::Tracepoint("sys_exit"))?;
     Ok(Box::new(OpenSnoop { object, events: Events::new(context.host.now()) }))
 }
 
 impl Probe for OpenSnoop {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {

@@ -68,8 +68,8 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 }
 
 impl Probe for RunqLat {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {

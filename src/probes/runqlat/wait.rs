@@ -26,7 +26,7 @@ pub(in crate::probes) fn attach(
     let load = |stamps: u32| -> Result<Object, Unavailable> {
         let mut all = context.filter.globals(context.host)?;
         all.extend_from_slice(globals);
-        context.kernel.load(bytes, all, &[("stamps", stamps)])
+        context.kernel()?.load(bytes, all, &[("stamps", stamps)])
     };
     let why = if context.params.flag(STAMPED.name) {
         "asked for".to_owned()
@@ -34,16 +34,16 @@ pub(in crate::probes) fn attach(
         "this kernel keeps no account of waits (/proc/self/schedstat)".to_owned()
     } else {
         let mut object = load(1)?;
-        match object.attach(context.kernel, Hook::Tracepoint("sched_switch")) {
+        match object.attach(context.kernel()?, Hook::Tracepoint("sched_switch")) {
             Ok(()) => return Ok((object, None)),
             Err(gap) => gap.why,
         }
     };
     let mut object = load(STAMPS)?;
     for event in ["sched_wakeup", "sched_wakeup_new"] {
-        object.attach(context.kernel, Hook::Tracepoint(event))?;
+        object.attach(context.kernel()?, Hook::Tracepoint(event))?;
     }
-    object.attach(context.kernel, Hook::TracepointBy { event: "sched_switch", program: "switch_by_stamps" })?;
+    object.attach(context.kernel()?, Hook::TracepointBy { event: "sched_switch", program: "switch_by_stamps" })?;
     Ok((object, Some(format!("measured by time stamps at wake-ups: {why}"))))
 }
 

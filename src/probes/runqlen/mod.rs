@@ -72,8 +72,8 @@ struct RunqLen {
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/runqlen/runqlen.bpf.o"));
-    let mut object = context.kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
-    object.attach(context.kernel, Hook::Clock { program: "sample", hz: context.params.count("hz") }).map_err(
+    let mut object = context.kernel()?.load(bytes, context.filter.globals(context.host)?, &[])?;
+    object.attach(context.kernel()?, Hook::Clock { program: "sample", hz: context.params.count("hz") }).map_err(
         |gap| {
             let lacks = gap.why.contains("lacks a field");
             if lacks { gap.with_remedy("use a kernel built with CONFIG_FAIR_GROUP_SCHED") } else { gap }
@@ -83,8 +83,8 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 }
 
 impl Probe for RunqLen {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {

@@ -71,9 +71,9 @@ struct SoftIrqs {
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/softirqs/softirqs.bpf.o"));
-    let mut object = context.kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
+    let mut object = context.kernel()?.load(bytes, context.filter.globals(context.host)?, &[])?;
     for event in ["softirq_entry", "softirq_exit"] {
-        object.attach(context.kernel, Hook::Tracepoint(event))?;
+        object.attach(context.kernel()?, Hook::Tracepoint(event))?;
     }
     let names = names(&context.host.read("proc/softirqs").unwrap_or_default());
     Ok(Box::new(SoftIrqs { object, names, hist: context.params.flag(HIST.name), since: context.host.now() }))
@@ -86,8 +86,8 @@ fn names(softirqs: &str) -> Vec<String> {
 }
 
 impl Probe for SoftIrqs {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {

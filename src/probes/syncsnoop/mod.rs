@@ -41,15 +41,15 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let mut globals = context.filter.globals(context.host)?;
     globals.push(calls::numbers("sync_calls", &CALLS));
     globals.push(Global::u64("threshold", context.params.nanoseconds("threshold")));
-    let mut object = context.kernel.load(bytes, globals, &[])?;
-    object.attach(context.kernel, Hook::Tracepoint("sys_enter"))?;
-    object.attach(context.kernel, Hook::Tracepoint("sys_exit"))?;
+    let mut object = context.kernel()?.load(bytes, globals, &[])?;
+    object.attach(context.kernel()?, Hook::Tracepoint("sys_enter"))?;
+    object.attach(context.kernel()?, Hook::Tracepoint("sys_exit"))?;
     Ok(Box::new(SyncSnoop { object, events: Events::new(context.host.now()) }))
 }
 
 impl Probe for SyncSnoop {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {

@@ -106,18 +106,18 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     globals.push(calls::numbers("no_return", &["exit", "exit_group"]));
     globals.push(calls::numbers("new_program", &["execve", "execveat"]));
     let threads = if latency { THREADS } else { 1 };
-    let mut object = context.kernel.load(bytes, globals, &[("begins", threads)])?;
+    let mut object = context.kernel()?.load(bytes, globals, &[("begins", threads)])?;
     if latency {
-        object.attach(context.kernel, Hook::Tracepoint("sys_enter"))?;
+        object.attach(context.kernel()?, Hook::Tracepoint("sys_enter"))?;
     }
-    object.attach(context.kernel, Hook::Tracepoint("sys_exit"))?;
+    object.attach(context.kernel()?, Hook::Tracepoint("sys_exit"))?;
     let top = context.params.count("top") as usize;
     Ok(Box::new(SysCount { object, latency, top, since: context.host.now(), before: Before::default() }))
 }
 
 impl Probe for SysCount {
-    fn object(&self) -> &Object {
-        &self.object
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
