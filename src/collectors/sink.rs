@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::{
-    CollectorRecord, LogLine, Number, ProbeResult, Process, RawUnit, Series, SeriesDef, SeriesKind, Unavailable,
+    CollectorRecord, Ledger, LogLine, Number, ProbeResult, Process, RawUnit, Series, SeriesDef, SeriesKind, Unavailable,
 };
 
 /// More series than this from one collector are not recorded, whatever the host shows (10 000 interfaces …).
@@ -43,6 +43,7 @@ struct Inner {
     defs: &'static [SeriesDef],
     index: HashMap<&'static str, HashMap<String, usize>>,
     probe: Option<Result<ProbeResult, Unavailable>>,
+    ledger: Option<Result<Ledger, Unavailable>>,
 }
 
 impl Sink {
@@ -53,7 +54,7 @@ impl Sink {
 
     /// The same, in a window with others.
     pub fn beside(defs: &'static [SeriesDef], shared: &Arc<Shared>) -> Self {
-        let inner = Inner { record: CollectorRecord::default(), defs, index: HashMap::new(), probe: None };
+        let inner = Inner { record: CollectorRecord::default(), defs, index: HashMap::new(), probe: None, ledger: None };
         Self { inner: Arc::new(Mutex::new(inner)), shared: Arc::clone(shared) }
     }
 
@@ -114,6 +115,17 @@ impl Sink {
     #[must_use]
     pub fn take_probe(&self) -> Option<Result<ProbeResult, Unavailable>> {
         self.lock().probe.take()
+    }
+
+    /// The account of the observed task's time, or why there is none.
+    pub fn ledger(&self, ledger: Result<Ledger, Unavailable>) {
+        self.lock().ledger = Some(ledger);
+    }
+
+    /// Takes out the account of the observed task's time.
+    #[must_use]
+    pub fn take_ledger(&self) -> Option<Result<Ledger, Unavailable>> {
+        self.lock().ledger.take()
     }
 
     /// Index of the sample that is being taken.

@@ -97,6 +97,7 @@ impl Story {
         let seconds = self.spec.times.last().copied().unwrap_or(0.0);
         let sink = self.sink(collector);
         let probes = sink.take_probe().map(|result| (collector.id.to_owned(), result));
+        let ledgers = sink.take_ledger().map(|ledger| (collector.id.to_owned(), ledger));
         let window = Window {
             steps: Vec::new(),
             begins: 0.0,
@@ -105,6 +106,7 @@ impl Story {
             suspended_seconds: 0.0,
             collectors: [(collector.id.to_owned(), sink.into_record())].into(),
             probes: probes.into_iter().collect(),
+            ledgers: ledgers.into_iter().collect(),
         };
         let catalogue: Vec<_> = collector.metrics.iter().map(|metric| (collector.id, metric)).collect();
         crate::metrics::evaluate(&window, self.host().facts(), &catalogue)

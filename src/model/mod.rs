@@ -1,7 +1,9 @@
 //! The words of rdiag as plain data. Nothing here reads the machine, judges or prints.
 
+pub mod component;
 pub mod facts;
 pub mod finding;
+pub mod ledger;
 pub mod metric;
 pub mod probe;
 pub mod probed;
@@ -12,8 +14,10 @@ pub mod report;
 pub mod status;
 pub mod unit;
 
+pub use component::Component;
 pub use facts::Facts;
 pub use finding::{Culprit, Evidence, Finding, NextStep};
+pub use ledger::Ledger;
 pub use metric::{Formula, MetricDef, Per, SeriesDef, SeriesKind, Term};
 pub use probe::ProbeResult;
 pub use probed::Probed;

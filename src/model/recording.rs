@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Facts, ProbeResult, RawUnit, SeriesKind, Unavailable};
+use super::{Facts, Ledger, ProbeResult, RawUnit, SeriesKind, Unavailable};
 
 /// Version of the recording format; raised when an old reader could misunderstand a new file.
 pub const FORMAT_VERSION: u32 = 1;
@@ -73,6 +73,9 @@ pub struct Window {
     /// What probes inside the kernel gave, by probe id; or why there is nothing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub probes: BTreeMap<String, Result<ProbeResult, Unavailable>>,
+    /// Accounts of the observed task's time, by the id of the probe or collector that made them; or why there is none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ledgers: BTreeMap<String, Result<Ledger, Unavailable>>,
 }
 
 /// What one collector saw in one window.

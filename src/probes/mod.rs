@@ -35,7 +35,7 @@ use std::sync::Arc;
 use crate::host::Host;
 use crate::mechanism::ebpf::{Filter, Kernel, Object};
 use crate::model::probe::{Attachment, Output};
-use crate::model::{MetricDef, Unavailable};
+use crate::model::{Ledger, MetricDef, Unavailable};
 
 /// All probes, sorted by id.
 pub static ALL: &[&ProbeDef] = &[
@@ -151,6 +151,11 @@ pub trait Probe: Send {
 
     /// What was measured since the last reading, or since the start.
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable>;
+
+    /// The account of the observed task's time, for probes that make one; asked for once, after the last `read`.
+    fn ledger(&mut self) -> Option<Ledger> {
+        None
+    }
 }
 
 /// What a probe has measured.

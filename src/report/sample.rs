@@ -91,6 +91,7 @@ pub(super) fn recording() -> Recording {
             suspended_seconds: 0.0,
             collectors: BTreeMap::new(),
             probes: BTreeMap::new(),
+            ledgers: BTreeMap::new(),
         }],
         interrupted: false,
         overhead: Overhead {

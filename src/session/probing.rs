@@ -172,6 +172,15 @@ impl Running {
         })
     }
 
+    /// Reads for the last time, and passes on the account of the observed task's time, if the probe makes one.
+    fn end(&mut self, host: &Host, out: &Sink) -> Result<ProbeResult, Unavailable> {
+        let result = self.read(host)?;
+        if let Some(ledger) = self.probe.ledger() {
+            out.ledger(Ok(ledger));
+        }
+        Ok(result)
+    }
+
     fn described_params(&self) -> BTreeMap<String, String> {
         let mut params = self.order.params.all().clone();
         params.retain(|_, value| !value.is_empty());
@@ -212,13 +221,13 @@ impl Collect for Probing {
         };
     }
 
-    fn sample(&mut self, host: &Host, _: &Sink) -> Result<(), Unavailable> {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let State::Running(running) = &mut self.state else { return Ok(()) };
         let ended = match running.poll(host) {
             Err(gap) => Some(Err(gap)),
             Ok(()) if running.must_stop(&self.ledger, host.facts().cpus) => {
                 running.note_budget(host);
-                Some(running.read(host).map(Box::new))
+                Some(running.end(host, out).map(Box::new))
             }
             Ok(()) => None,
         };
@@ -231,7 +240,7 @@ impl Collect for Probing {
     fn finish(&mut self, host: &Host, out: &Sink) {
         let state = std::mem::replace(&mut self.state, State::Waiting);
         out.probe(match state {
-            State::Running(mut running) => running.read(host),
+            State::Running(mut running) => running.end(host, out),
             State::Ended(ended) => ended.map(|result| *result),
             State::Waiting => {
                 Err(Unavailable::new(Reason::ShortWindow, "the window ended before the probe was attached"))

@@ -103,8 +103,10 @@ pub(super) fn window(
     let mut costs = Costs::new();
     let mut collectors = BTreeMap::new();
     let mut probes = BTreeMap::new();
+    let mut ledgers = BTreeMap::new();
     for slot in recorder.slots {
         costs.insert(slot.id.to_owned(), slot.took);
+        ledgers.extend(slot.sink.take_ledger().map(|ledger| (slot.id.to_owned(), ledger)));
         // Collectors too may give tables and stacks.
         let taken = slot.sink.take_probe();
         if slot.is_probe {
@@ -122,6 +124,7 @@ pub(super) fn window(
         suspended_seconds: (host.suspended() - suspended).max(0.0),
         collectors,
         probes,
+        ledgers,
     };
     Ok((window, completed, costs))
 }
