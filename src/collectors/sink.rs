@@ -54,7 +54,8 @@ impl Sink {
 
     /// The same, in a window with others.
     pub fn beside(defs: &'static [SeriesDef], shared: &Arc<Shared>) -> Self {
-        let inner = Inner { record: CollectorRecord::default(), defs, index: HashMap::new(), probe: None, ledger: None };
+        let inner =
+            Inner { record: CollectorRecord::default(), defs, index: HashMap::new(), probe: None, ledger: None };
         Self { inner: Arc::new(Mutex::new(inner)), shared: Arc::clone(shared) }
     }
 

@@ -23,8 +23,7 @@ pub enum ThreadState {
 
 impl ThreadState {
     /// All of them, in the order in which they are looked at.
-    pub const ALL: [Self; 6] =
-        [Self::Executing, Self::Runnable, Self::Paging, Self::Sleeping, Self::Lock, Self::Idle];
+    pub const ALL: [Self; 6] = [Self::Executing, Self::Runnable, Self::Paging, Self::Sleeping, Self::Lock, Self::Idle];
 
     /// The lower-case word in JSON and on screen.
     #[must_use]

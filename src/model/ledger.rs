@@ -406,8 +406,10 @@ mod tests {
     use super::*;
 
     fn durations(of: &[(f64, u64, f64)]) -> Durations {
-        let buckets: Vec<Bucket> =
-            of.iter().map(|(below, count, seconds)| Bucket { below: *below, count: *count, seconds: *seconds }).collect();
+        let buckets: Vec<Bucket> = of
+            .iter()
+            .map(|(below, count, seconds)| Bucket { below: *below, count: *count, seconds: *seconds })
+            .collect();
         Durations {
             count: of.iter().map(|bucket| bucket.1).sum(),
             seconds: of.iter().map(|bucket| bucket.2).sum(),
@@ -423,11 +425,10 @@ mod tests {
         all.add(&durations(&[(2.0, 1, 1.5), (4.0, 3, 9.0)]));
         all.add(&Durations::default());
         assert_eq!((all.count, all.min), (7, 0.1));
-        assert_eq!(all.buckets.iter().map(|bucket| (bucket.below, bucket.count)).collect::<Vec<_>>(), [
-            (1.0, 2),
-            (2.0, 1),
-            (4.0, 4)
-        ]);
+        assert_eq!(
+            all.buckets.iter().map(|bucket| (bucket.below, bucket.count)).collect::<Vec<_>>(),
+            [(1.0, 2), (2.0, 1), (4.0, 4)]
+        );
         assert!((all.seconds - 15.0).abs() < 1e-9);
         assert_eq!(all.percentile(0.5), Some(3.6));
         assert_eq!(all.percentile(0.2), Some(1.0));
