@@ -24,6 +24,13 @@ fn wrong_usage_is_told_with_what_would_be_right() {
 }
 
 #[test]
+fn a_command_that_cannot_be_started_is_told_before_anything_is_measured() {
+    fails_with(&["runqlat", "--", "no-such-program"], 2, &["there is no program \"no-such-program\"", "after --"]);
+    fails_with(&["runqlat", "--", "/proc/version"], 2, &["\"/proc/version\" cannot be executed"]);
+    fails_with(&["runqlat", "--pid", "1", "--", "true"], 2, &["cannot be used with"]);
+}
+
+#[test]
 fn every_probe_is_listed_and_explained() {
     let listed = rdiag().args(["list", "probes", "--json"]).output().unwrap();
     let probes: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap();

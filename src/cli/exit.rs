@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
+use crate::host::launch::LaunchError;
 use crate::model::Unavailable;
 use crate::playbook::PlaybookError;
 use crate::session::StoreError;
@@ -76,6 +77,9 @@ pub enum Failure {
     /// A report cannot be rendered.
     #[error("rendering the report: {0}")]
     Report(#[from] crate::report::ReportError),
+    /// A command could not be started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     /// Output or input failed.
     #[error("{attempt}: {source}")]
     Io {
@@ -98,6 +102,7 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } | Self::Playbook(_) => Exit::Usage,
+            Self::Launch(LaunchError::NotFound(_) | LaunchError::NotExecutable(..)) => Exit::Usage,
             Self::Unavailable { .. } => Exit::Nothing,
             _ => Exit::Failed,
         }
@@ -115,6 +120,9 @@ impl Failure {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
             Self::Unavailable { gap, .. } => gap.remedy.clone(),
+            Self::Launch(LaunchError::NotFound(_)) => {
+                Some("write the program and its arguments as words of their own after --; `sh -c '…'` runs a line".into())
+            }
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull => Some("free some space, or choose another place with --out".into()),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod check;
+mod command;
 mod completions;
 mod doctor;
 mod exit;
@@ -22,7 +23,7 @@ use clap::{Parser, Subcommand};
 
 pub use exit::{Exit, Failure};
 
-use crate::host::statvfs;
+use crate::host::{launch, statvfs};
 
 /// Guided performance diagnosis for Linux: what is saturated, who is behind it, what was ruled out.
 #[derive(Debug, Parser)]
@@ -57,6 +58,9 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == statvfs::HELPER_ARGUMENT) {
         let outcome = statvfs::helper_main(std::io::stdin().lock(), std::io::stdout().lock());
         return if outcome.is_ok() { Exit::Done.into() } else { Exit::Failed.into() };
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == launch::HELPER_ARGUMENT) {
+        return launch::helper_main(std::env::args_os().skip(2));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

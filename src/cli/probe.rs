@@ -1,6 +1,7 @@
 //! `rdiag probe`: one measurement inside the kernel as a tool.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use clap::ValueEnum;
 
+use super::command::Command;
 use super::run::{open_host, stop_on_signal};
 use super::{Exit, Failure, ui::Ui};
 use crate::model::Unit;
@@ -19,7 +21,7 @@ use crate::report::flame;
 use crate::report::probe::{self as text, Live};
 use crate::session::{self, ProbeEnd, ProbeRequest};
 
-/// Run one probe inside the kernel, until --duration is over or Ctrl-C.
+/// Run one probe inside the kernel, until --duration is over, the command ends, or Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Name of the probe (`rdiag list probes`).
@@ -55,6 +57,9 @@ pub(super) struct Args {
     /// How results are shown; json prints one document per line and reading.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Start this command, measure it from its first instruction to its end, and nothing else.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "pid")]
+    command: Vec<OsString>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -78,7 +83,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             .or_else(|| Some("`rdiag list probes` shows them".into()));
         return Err(Failure::Usage { message: format!("there is no probe named {:?}", args.name), hint });
     };
-    let request = request(def, args)?;
+    let mut request = request(def, args)?;
     let host = Arc::new(open_host(Path::new("/"))?);
     for pid in &request.pids {
         if !host.exists(&format!("proc/{pid}")) {
@@ -86,11 +91,26 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         }
     }
     let stop = stop_on_signal()?;
+    let mut command = match args.command.as_slice() {
+        [] => None,
+        words => Some(Command::start(words, &stop)?),
+    };
+    if let Some(command) = &command {
+        request.pids = vec![command.pid()];
+        request.command = Some(command.words().to_owned());
+    }
     let style = ui.style();
     let mut live = Live::default();
     let mut ready = |_: f64| {
-        let until = request.duration.map_or("Ctrl-C ends it".to_owned(), |seconds| format!("for {seconds} s"));
+        let until = match (request.duration, &mut command) {
+            (None, None) => "Ctrl-C ends it".to_owned(),
+            (None, Some(_)) => "until the command ends".to_owned(),
+            (Some(seconds), _) => format!("for {seconds} s"),
+        };
         ui.note(format!("{}: measuring; {until}", def.id));
+        if let Some(command) = &mut command {
+            command.let_go();
+        }
     };
     let mut each = |result: &crate::model::ProbeResult| -> io::Result<()> {
         let shown = match args.format {
@@ -106,8 +126,11 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ui.print(&shown).map_err(io::Error::other)
     };
     match session::probe(&host, &request, &stop, &mut ready, &mut each) {
-        ProbeEnd::Done if stop.load(Ordering::Relaxed) && request.duration.is_some() => Ok(Exit::Interrupted),
-        ProbeEnd::Done => Ok(Exit::Done),
+        ProbeEnd::Done => {
+            let ended = command.map(|command| command.settle(ui)).transpose()?.flatten();
+            let is_interrupted = ended.is_none() && stop.load(Ordering::Relaxed) && request.duration.is_some();
+            Ok(if is_interrupted { Exit::Interrupted } else { Exit::Done })
+        }
         ProbeEnd::Output(error) => Err(Failure::io("writing results")(error)),
         ProbeEnd::Failed(gap) => Err(Failure::Unavailable { what: def.id.to_owned(), gap }),
     }
@@ -141,6 +164,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
     }
     let params = Params::new(def.id, def.params, &given).map_err(|message| usage(message, None))?;
     let filters = [
+        (FilterKind::Pid, "a command", !args.command.is_empty()),
         (FilterKind::Pid, "--pid", !args.pid.is_empty()),
         (FilterKind::Comm, "--comm", args.comm.is_some()),
         (FilterKind::Cgroup, "--cgroup", args.cgroup.is_some()),
@@ -177,6 +201,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
         pids: args.pid.clone(),
         comm: args.comm.clone(),
         cgroup: args.cgroup.clone(),
+        command: None,
         duration: time("duration", &args.duration)?,
         interval,
         budget: crate::playbook::budget(&args.budget)?,

@@ -7,8 +7,8 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::HostSpec;
 
-/// No wait is longer in one piece, so that a signal is noticed soon even where it does not interrupt the sleep.
-const SLICE_SECONDS: f64 = 0.25;
+/// No wait is longer in one piece, so that a signal, or the end of a command that is measured, is noticed soon.
+const SLICE_SECONDS: f64 = 0.05;
 
 /// The clock of a live host or of a recorded tree.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Clock {
     /// Monotonic seconds.
     pub fn now(&self, instant: usize) -> f64 {
         match self {
-            Self::Live => seconds(clock_gettime(ClockId::Monotonic)),
+            Self::Live => monotonic(),
             Self::Replay { times, .. } => times.get(instant).or(times.last()).copied().unwrap_or(0.0),
         }
     }
@@ -77,6 +77,11 @@ impl Clock {
             let _ = rustix::thread::nanosleep(&request);
         }
     }
+}
+
+/// CLOCK_MONOTONIC in seconds.
+pub(super) fn monotonic() -> f64 {
+    seconds(clock_gettime(ClockId::Monotonic))
 }
 
 fn seconds(time: Timespec) -> f64 {

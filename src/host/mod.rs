@@ -6,6 +6,7 @@ mod clock;
 mod escapes;
 mod facts;
 pub mod files;
+pub mod launch;
 mod process_dir;
 mod replay;
 mod source;

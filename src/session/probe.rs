@@ -27,6 +27,8 @@ pub struct ProbeRequest {
     pub comm: Option<String>,
     /// Control group.
     pub cgroup: Option<String>,
+    /// The words of a command that rdiag has started and that stands still until `ready` is called: the one in `pids`.
+    pub command: Option<String>,
     /// Seconds; until stopped if none.
     pub duration: Option<f64>,
     /// Read and begin anew after so many seconds.
@@ -54,7 +56,12 @@ pub fn probe(
     ready: &mut dyn FnMut(f64),
     each: &mut dyn FnMut(&ProbeResult) -> io::Result<()>,
 ) -> ProbeEnd {
-    let filter = Filter { pids: request.pids.clone(), comm: request.comm.clone(), cgroup: request.cgroup.clone() };
+    let filter = Filter {
+        pids: request.pids.clone(),
+        comm: request.comm.clone(),
+        cgroup: request.cgroup.clone(),
+        command: request.command.clone(),
+    };
     let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget };
     let mut running = match Running::start(order, host) {
         Ok(running) => running,

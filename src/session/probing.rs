@@ -188,6 +188,7 @@ impl Running {
         if !filter.pids.is_empty() {
             params.insert("pid".into(), filter.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
         }
+        params.extend(filter.command.iter().map(|words| ("command".to_owned(), words.clone())));
         params.extend(filter.comm.iter().map(|comm| ("comm".to_owned(), comm.clone())));
         params.extend(filter.cgroup.iter().map(|path| ("cgroup".to_owned(), path.clone())));
         params

@@ -10,6 +10,7 @@ mod network;
 mod probes;
 mod probes_block;
 mod probes_calls;
+mod probes_command;
 mod probes_sched;
 mod probes_stacks;
 mod process_table;

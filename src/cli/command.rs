@@ -1,0 +1,75 @@
+//! A command after `--`: started for a measurement, and what became of it.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Failure, ui::Ui};
+use crate::host::launch::{Ended, How, Launched};
+use crate::model::quantity;
+use crate::report::escape::visible_within;
+
+/// How long a command that got the same Ctrl-C may take to end, in seconds, before rdiag goes without it.
+const GRACE_SECONDS: f64 = 1.0;
+/// Longest command line that is shown.
+const SHOWN: usize = 200;
+
+/// A command that stands still until everything is attached.
+pub(super) struct Command {
+    launched: Launched,
+    words: String,
+    stop: Arc<AtomicBool>,
+    terminated: Arc<AtomicBool>,
+}
+
+impl Command {
+    /// Starts it. `stop` is what a Ctrl-C sets; the end of the command sets it too.
+    pub(super) fn start(words: &[OsString], stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
+        let terminated = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
+            .map_err(Failure::io("installing the signal handler"))?;
+        let launched = Launched::start(words, Arc::clone(stop))?;
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        Ok(Self { launched, words: words.join(" "), stop: Arc::clone(stop), terminated })
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.launched.pid()
+    }
+
+    /// What the user wrote.
+    pub(super) fn words(&self) -> &str {
+        &self.words
+    }
+
+    /// Lets it begin.
+    pub(super) fn let_go(&mut self) {
+        self.launched.let_go();
+    }
+
+    /// Tells how it ended, or that it goes on; an error if it never began. A Ctrl-C at the terminal has reached the command
+    /// without rdiag; a SIGTERM has not, and is passed on.
+    pub(super) fn settle(&self, ui: &Ui) -> Result<Option<Ended>, Failure> {
+        if self.terminated.load(Ordering::Relaxed) {
+            self.launched.terminate();
+        }
+        let patience = if self.stop.load(Ordering::Relaxed) { GRACE_SECONDS } else { 0.0 };
+        let ended = self.launched.wait(patience);
+        let words = visible_within(&self.words, SHOWN);
+        match &ended {
+            Some(Ended { how: how @ How::NotStarted(_), .. }) => {
+                return Err(Failure::Usage { message: format!("{words:?} {how}"), hint: None });
+            }
+            Some(ended) => ui.note(format!(
+                "{words:?} {} after {}; CPU time {} user, {} system",
+                ended.how,
+                quantity::seconds(ended.elapsed),
+                quantity::seconds(ended.user),
+                quantity::seconds(ended.system)
+            )),
+            None => ui.note(format!("{words:?} goes on as process {}", self.pid())),
+        }
+        Ok(ended)
+    }
+}
