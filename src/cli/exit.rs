@@ -120,9 +120,9 @@ impl Failure {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
             Self::Unavailable { gap, .. } => gap.remedy.clone(),
-            Self::Launch(LaunchError::NotFound(_)) => {
-                Some("write the program and its arguments as words of their own after --; `sh -c '…'` runs a line".into())
-            }
+            Self::Launch(LaunchError::NotFound(_)) => Some(
+                "write the program and its arguments as words of their own after --; `sh -c '…'` runs a line".into(),
+            ),
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull => Some("free some space, or choose another place with --out".into()),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

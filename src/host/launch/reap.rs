@@ -1,5 +1,8 @@
 //! The end of a command: how, and what it used.
-#![expect(unsafe_code, reason = "wait4(2) tells what a process used to the microsecond; the safe wrappers leave that out")]
+#![expect(
+    unsafe_code,
+    reason = "wait4(2) tells what a process used to the microsecond; the safe wrappers leave that out"
+)]
 
 use std::io;
 
