@@ -25,7 +25,7 @@ mod stream;
 mod syncsnoop;
 mod syscount;
 
-pub use params::{ParamDef, ParamKind, Params};
+pub use params::{FOR, ParamDef, ParamKind, Params};
 
 pub use crate::mechanism::ebpf::filter::MAX_PIDS;
 

@@ -34,6 +34,9 @@ pub enum ParamKind {
     Text,
 }
 
+/// The parameter of probes that may end before the window does.
+pub const FOR: &str = "for";
+
 /// The parameters of one probe in force: the defaults, and what was given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Params(BTreeMap<String, String>);

@@ -88,7 +88,8 @@ pub fn probe(
         if over {
             running.note_budget(host);
         }
-        let last = over || stop.load(Ordering::Relaxed) || ends.is_some_and(|ends| now >= ends);
+        let last =
+            over || running.is_done(host) || stop.load(Ordering::Relaxed) || ends.is_some_and(|ends| now >= ends);
         if last || now >= next_reading {
             next_reading = now + request.interval.filter(|_| !request.def.streams).unwrap_or(STREAM_SECONDS);
             match running.read(host) {

@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::mechanism::ebpf::{CostMeter, Filter, Object};
 use crate::model::probe::{ProbeCost, ProbeResult};
 use crate::model::{Reason, Unavailable, quantity};
-use crate::probes::{Context, Params, Probe, ProbeDef, Taken};
+use crate::probes::{Context, FOR, Params, Probe, ProbeDef, Taken};
 
 /// The kernel's statistics are kept on for this long at a time: they cost every program on the host.
 const METERED_SECONDS: f64 = 0.25;
@@ -100,6 +100,12 @@ impl Running {
         self.probe.poll(host)?;
         self.settle_cost(host);
         Ok(())
+    }
+
+    /// Whether it was to end before the window does, and that time is over.
+    pub(super) fn is_done(&self, host: &Host) -> bool {
+        let ends = self.order.params.nanoseconds(FOR) as f64 / 1e9;
+        ends > 0.0 && host.now() - self.began >= ends
     }
 
     /// Whether it must stop: the probes in the ledger take more than they may, and this one the most.
@@ -230,6 +236,7 @@ impl Collect for Probing {
                 running.note_budget(host);
                 Some(running.end(host, out).map(Box::new))
             }
+            Ok(()) if running.is_done(host) => Some(running.read(host).map(Box::new)),
             Ok(()) => None,
         };
         if let Some(ended) = ended {

@@ -226,6 +226,33 @@ fn vm_every_io_and_byte_of_a_disk_is_counted_and_the_time_in_queue_and_device_is
 }
 
 #[test]
+#[ignore = "needs: root, eBPF, fio, a kernel of the matrix with its modules"]
+fn vm_fio_and_biolatency_agree_on_how_long_reads_take() {
+    let _alone = alone();
+    if !ready_in_guest() || !has(&[Need::Tool("fio")]) {
+        return;
+    }
+    let disk = Disk::null(30);
+    let mut told = String::new();
+    let reading = measured(&["biolatency", "--param", "device=nullb0"], || {
+        // One request at a time: fio's own work between two of them is not part of either figure.
+        let job = ["--name=job", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=psync", "--number_ios=60"];
+        let file = format!("--filename={}", disk.node());
+        told = run("fio", &[&job[..], &[&file, "--size=64M", "--output-format=json"]].concat());
+    });
+    let fio: Value = serde_json::from_str(&told[told.find('{').unwrap()..]).unwrap();
+    let latency = &fio["jobs"][0]["read"]["clat_ns"];
+    let row = &output(&reading, "latency")["rows"][0];
+    // fio opens the device and may read its size; what it counts are the requests of the job.
+    assert_eq!(latency["N"], 60, "{latency:#}");
+    assert!(row["count"].as_u64().unwrap() >= 60, "{row:#}");
+    let mean = row["sum"].as_f64().unwrap() / row["count"].as_f64().unwrap();
+    let fio = latency["mean"].as_f64().unwrap() / 1e9;
+    println!("mean latency {mean:.5} s, fio says {fio:.5} s");
+    assert!((mean / fio - 1.0).abs() < 0.05, "{mean} s, fio says {fio} s");
+}
+
+#[test]
 #[ignore = "needs: root, eBPF, a kernel of the matrix with its modules"]
 fn vm_the_latency_of_a_disk_whose_requests_take_100_ms_is_100_ms() {
     let _alone = alone();
