@@ -11,6 +11,7 @@ mod probes;
 mod probes_block;
 mod probes_calls;
 mod probes_command;
+mod probes_filters;
 mod probes_sched;
 mod probes_stacks;
 mod process_table;
