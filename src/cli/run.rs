@@ -12,7 +12,7 @@ use super::output::OutputArgs;
 use super::{Exit, Failure, guided, ui::Ui};
 use crate::host::{Host, SharedHost};
 use crate::model::report::PlaybookInfo;
-use crate::model::{Recording, Report, Status};
+use crate::model::{Recording, Report, Status, Target};
 use crate::playbook::{self, Plan, PlannedStep, load};
 use crate::probes;
 use crate::report::{self, Parts};
@@ -54,6 +54,15 @@ pub(super) struct MeasureArgs {
     /// The share of all CPUs' time that programs inside the kernel may take, all together; the dearest is stopped first.
     #[arg(long, value_name = "PERCENT", default_value = "5%")]
     pub(super) budget: String,
+    /// Only these processes, for what can be limited to some: probes, and the time of a task.
+    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
+    pub(super) pid: Vec<u32>,
+    /// Only tasks with exactly this name.
+    #[arg(long, value_name = "NAME")]
+    pub(super) comm: Option<String>,
+    /// Only tasks in this control group or below.
+    #[arg(long, value_name = "PATH")]
+    pub(super) cgroup: Option<String>,
     /// Look at this tree instead of the machine: a recorded one (with host.yaml), or another root.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     pub(super) root: PathBuf,
@@ -123,6 +132,7 @@ pub(super) fn exit(report: &Report, fail_on: Option<FailOn>, interrupted: bool) 
 pub(super) struct Prepared {
     pub(super) host: SharedHost,
     pub(super) plan: Plan,
+    target: Target,
     stop: Arc<AtomicBool>,
 }
 
@@ -135,7 +145,19 @@ pub(super) fn prepare(args: &MeasureArgs, ui: &Ui) -> Result<Prepared, Failure> 
     let plan = Plan::new(&named.loaded, &named.library, &given_params(args)?)?;
     let plan = Plan { budget: playbook::budget(&args.budget)?, ..plan };
     let stop = stop_on_signal()?;
-    Ok(Prepared { host: Arc::new(open_host(&args.root)?), plan, stop })
+    let host = Arc::new(open_host(&args.root)?);
+    let target = target(args, &host)?;
+    Ok(Prepared { host, plan, target, stop })
+}
+
+/// Whom to look at; what is not there is an error before time is spent.
+fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure> {
+    for pid in &args.pid {
+        if !host.exists(&format!("proc/{pid}")) {
+            return Err(Failure::Usage { message: format!("there is no process {pid}"), hint: None });
+        }
+    }
+    Ok(Target { pids: args.pid.clone(), comm: args.comm.clone(), cgroup: args.cgroup.clone(), ..Target::default() })
 }
 
 /// A flag that SIGINT and SIGTERM set; the second signal ends the program at once, should the first not be enough.
@@ -189,7 +211,8 @@ pub(super) fn open_host(root: &Path) -> Result<Host, Failure> {
 /// Measures, with a progress bar on stderr.
 pub(super) fn measure(prepared: &Prepared, ui: &Ui) -> Result<Run, Failure> {
     let mut progress = Progress { ui, bar: None };
-    session::run(&prepared.host, &prepared.plan, &prepared.stop, &mut progress).map_err(Failure::io("measuring"))
+    session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
+        .map_err(Failure::io("measuring"))
 }
 
 /// The document of a recording.
@@ -228,6 +251,8 @@ impl Observer for Progress<'_> {
         };
         self.bar = Some(self.ui.bar(what));
     }
+
+    fn begun(&mut self) {}
 
     fn progress(&mut self, share: f64) {
         if let Some(bar) = &self.bar {

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::model::ledger::Level;
 use crate::model::{
-    CollectorRecord, Ledger, LogLine, Number, ProbeResult, Process, RawUnit, Series, SeriesDef, SeriesKind, Unavailable,
+    CollectorRecord, Ledger, LogLine, Number, ProbeResult, Process, RawUnit, Series, SeriesDef, SeriesKind, Target,
+    Unavailable,
 };
 
 /// More series than this from one collector are not recorded, whatever the host shows (10 000 interfaces …).
@@ -23,7 +25,18 @@ pub struct Sink {
 /// What the collectors of one window tell each other, so that nothing is read twice.
 #[derive(Debug, Default)]
 pub struct Shared {
+    target: Target,
     sizes: Mutex<Vec<Size>>,
+    /// The best level at which the observed task's time is being accounted for.
+    level: Mutex<Option<Level>>,
+}
+
+impl Shared {
+    /// For a window that observes these tasks.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        Self { target, ..Self::default() }
+    }
 }
 
 /// A process and its memory, from /proc/PID/stat.
@@ -57,6 +70,25 @@ impl Sink {
         let inner =
             Inner { record: CollectorRecord::default(), defs, index: HashMap::new(), probe: None, ledger: None };
         Self { inner: Arc::new(Mutex::new(inner)), shared: Arc::clone(shared) }
+    }
+
+    /// The tasks that the window observes.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.shared.target
+    }
+
+    /// Tells that the observed task's time is being accounted for at this level. Probes do so before collectors are
+    /// prepared, so that a collector of a lower level can leave it at that.
+    pub fn claim(&self, level: Level) {
+        let mut claimed = self.shared.level.lock().unwrap_or_else(PoisonError::into_inner);
+        *claimed = (*claimed).max(Some(level));
+    }
+
+    /// The best level at which it is being accounted for; none so far.
+    #[must_use]
+    pub fn claimed(&self) -> Option<Level> {
+        *self.shared.level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the sizes of all processes.

@@ -40,6 +40,34 @@ pub enum Level {
     L3,
 }
 
+/// Which tasks are observed. Conditions that are set must all hold; none at all means the whole host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Target {
+    /// Processes, with all of their threads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
+    /// Exact name of the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm: Option<String>,
+    /// Path of a control group below its mount point; groups below it count too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// The command that was started to be observed, as the user wrote it; its process is in `pids`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Descendants of `pids` that are born within the window are observed too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub children: bool,
+}
+
+impl Target {
+    /// Whether nothing narrows it down.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.pids.is_empty() && self.comm.is_none() && self.cgroup.is_none()
+    }
+}
+
 /// The account of one window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {

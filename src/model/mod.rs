@@ -17,7 +17,7 @@ pub mod unit;
 pub use component::Component;
 pub use facts::Facts;
 pub use finding::{Culprit, Evidence, Finding, NextStep};
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Target};
 pub use metric::{Formula, MetricDef, Per, SeriesDef, SeriesKind, Term};
 pub use probe::ProbeResult;
 pub use probed::Probed;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Facts, Ledger, ProbeResult, RawUnit, SeriesKind, Unavailable};
+use super::{Facts, Ledger, ProbeResult, RawUnit, SeriesKind, Target, Unavailable};
 
 /// Version of the recording format; raised when an old reader could misunderstand a new file.
 pub const FORMAT_VERSION: u32 = 1;
@@ -21,6 +21,9 @@ pub struct Recording {
     pub playbook: String,
     /// The playbook's parameters as they were in force.
     pub params: BTreeMap<String, String>,
+    /// Which tasks were observed, if not the whole host.
+    #[serde(default, skip_serializing_if = "Target::is_everything")]
+    pub target: Target,
     /// The host it was made on.
     pub host: Facts,
     /// Wall-clock start, RFC 3339, UTC.

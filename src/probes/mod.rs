@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use crate::host::Host;
 use crate::mechanism::ebpf::{Filter, Kernel, Object};
+use crate::model::ledger::Level;
 use crate::model::probe::{Attachment, Output};
 use crate::model::{Ledger, MetricDef, Unavailable};
 
@@ -151,6 +152,11 @@ pub trait Probe: Send {
 
     /// What was measured since the last reading, or since the start.
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable>;
+
+    /// The level of the account of the observed task's time that this probe makes, if it makes one.
+    fn level(&self) -> Option<Level> {
+        None
+    }
 
     /// The account of the observed task's time, for probes that make one; asked for once, after the last `read`.
     fn ledger(&mut self) -> Option<Ledger> {

@@ -73,6 +73,7 @@ pub(super) fn recording() -> Recording {
         tool: Tool { name: "rdiag".into(), version: "0.1.0".into() },
         playbook: "use-method".into(),
         params: BTreeMap::new(),
+        target: Target::default(),
         host: Facts {
             hostname: "web-03".into(),
             kernel: "6.18.0".into(),

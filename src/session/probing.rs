@@ -221,9 +221,14 @@ impl Probing {
 }
 
 impl Collect for Probing {
-    fn prepare(&mut self, host: &Host, _: &Sink) {
+    fn prepare(&mut self, host: &Host, out: &Sink) {
         self.state = match Running::start(self.order.clone(), host) {
-            Ok(running) => State::Running(Box::new(running)),
+            Ok(running) => {
+                if let Some(level) = running.probe.level() {
+                    out.claim(level);
+                }
+                State::Running(Box::new(running))
+            }
             Err(gap) => State::Ended(Err(gap)),
         };
     }

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::probing::{Ledger, Order, Probing};
+use super::run::Observer;
 use super::worker::{Done, Job, Task, Worker};
 use crate::collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
 use crate::host::SharedHost;
 use crate::mechanism::ebpf::Kernel;
-use crate::model::{CollectorRecord, Reason, SeriesDef, Unavailable, Window};
+use crate::model::{CollectorRecord, Reason, SeriesDef, Target, Unavailable, Window};
 
 /// A source that takes longer than this is left behind.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -24,6 +25,7 @@ pub(super) struct WindowSpec {
     pub(super) steps: Vec<String>,
     pub(super) collectors: Vec<&'static CollectorDef>,
     pub(super) probes: Vec<Order>,
+    pub(super) target: Target,
     pub(super) duration: f64,
     pub(super) interval: f64,
 }
@@ -50,13 +52,13 @@ pub(super) fn window(
     spec: &WindowSpec,
     run_began: f64,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(f64),
+    observer: &mut dyn Observer,
 ) -> std::io::Result<(Window, bool, Costs)> {
     let mut recorder = Recorder {
         host,
         worker: Worker::start(host)?,
         slots: Vec::new(),
-        shared: Arc::default(),
+        shared: Arc::new(Shared::new(spec.target.clone())),
         began: 0.0,
         interval: spec.interval,
     };
@@ -75,6 +77,7 @@ pub(super) fn window(
     let mut completed = true;
     let mut tick = 0;
     recorder.sample(|_| true)?;
+    observer.begun();
     while tick < ticks {
         if !recorder.gauges(tick, stop)? {
             completed = false;
@@ -91,7 +94,7 @@ pub(super) fn window(
             recorder.missed((overdue.min(ticks) - tick) as u32);
             tick = overdue.min(ticks);
         }
-        progress(tick as f64 / ticks.max(1) as f64);
+        observer.progress(tick as f64 / ticks.max(1) as f64);
         let last = tick == ticks;
         recorder.sample(|cadence| last || cadence != Cadence::Ends)?;
     }
@@ -174,7 +177,9 @@ impl Recorder<'_> {
         }
         // Whoever needs the kernel's types finds them here; afterwards they would only take memory.
         let held = (!orders.is_empty()).then(|| Kernel::shared(self.host));
-        self.ask_some(Task::Prepare, |_| true)?;
+        // A collector may leave to a probe what that does better.
+        self.ask_some(Task::Prepare, |slot| slot.is_probe)?;
+        self.ask_some(Task::Prepare, |slot| !slot.is_probe)?;
         drop(held);
         Ok(())
     }

@@ -10,10 +10,10 @@ use super::record::{self, WindowSpec};
 use crate::collectors;
 use crate::host::{SharedHost, own_usage};
 use crate::mechanism::ebpf::Filter;
-use crate::model::Recording;
 use crate::model::recording::{FORMAT_VERSION, Overhead, Tool};
+use crate::model::{Recording, Target};
 use crate::playbook::{Plan, PlannedStep};
-use crate::probes::{self, Params};
+use crate::probes::{self, FilterKind, Params, ProbeDef};
 
 /// What a run gives.
 pub struct Run {
@@ -27,14 +27,22 @@ pub struct Run {
 pub trait Observer {
     /// A window begins: which steps it serves, how long it takes, and whether it is a drill-down.
     fn window(&mut self, steps: &[&PlannedStep], seconds: f64, drill_down: bool);
+    /// Everything is attached and has been read once: what was to wait for that may begin.
+    fn begun(&mut self);
     /// This share of the window has passed.
     fn progress(&mut self, share: f64);
     /// The window has ended.
     fn window_ended(&mut self);
 }
 
-/// Runs a plan on a host. `stop` ends the current window early; what was read until then is kept.
-pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn Observer) -> io::Result<Run> {
+/// Runs a plan on a host; probes and whatever observes single tasks look at `target`. `stop` ends the current window early; what was read until then is kept.
+pub fn run(
+    host: &SharedHost,
+    plan: &Plan,
+    target: &Target,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> io::Result<Run> {
     let (cpu_before, _) = own_usage();
     let began = host.now();
     let mut recording = Recording {
@@ -42,6 +50,7 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
         tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
         playbook: plan.playbook.name.clone(),
         params: plan.params.clone(),
+        target: target.clone(),
         host: host.facts().clone(),
         started: host.wall_clock(),
         windows: Vec::new(),
@@ -58,13 +67,13 @@ pub fn run(host: &SharedHost, plan: &Plan, stop: &AtomicBool, observer: &mut dyn
         let spec = WindowSpec {
             steps: steps.iter().map(|planned| planned.step.id.clone()).collect(),
             collectors: collectors_for(&steps),
-            probes: probes_for(&steps, plan.budget),
+            probes: probes_for(&steps, target, plan.budget),
+            target: target.clone(),
             duration: plan.duration,
             interval: plan.interval,
         };
         observer.window(&steps, plan.duration, level > 0);
-        let (window, completed, took) =
-            record::window(host, &spec, began, stop, &mut |share| observer.progress(share))?;
+        let (window, completed, took) = record::window(host, &spec, began, stop, observer)?;
         observer.window_ended();
         analyst.add(&window);
         recording.windows.push(window);
@@ -97,15 +106,25 @@ fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors::CollectorD
 }
 
 /// The probes of some steps, each once: the first step's parameters hold.
-fn probes_for(steps: &[&PlannedStep], budget: f64) -> Vec<Order> {
+fn probes_for(steps: &[&PlannedStep], target: &Target, budget: f64) -> Vec<Order> {
     let mut orders: Vec<Order> = Vec::new();
     for measure in steps.iter().flat_map(|planned| &planned.step.collect) {
         let Some(def) = probes::find(measure.id()) else { continue };
         // The playbook was checked, so these parameters are right.
         let Ok(params) = Params::new(def.id, def.params, &measure.params()) else { continue };
         if orders.iter().all(|order| order.def.id != def.id) {
-            orders.push(Order { def, params, filter: Filter::default(), budget });
+            orders.push(Order { def, params, filter: filter_for(def, target), budget });
         }
     }
     orders
+}
+
+/// As much of the target as a probe can be limited to.
+fn filter_for(def: &ProbeDef, target: &Target) -> Filter {
+    let can = |kind| def.filters.contains(&kind);
+    Filter {
+        pids: if can(FilterKind::Pid) { target.pids.clone() } else { Vec::new() },
+        comm: target.comm.clone().filter(|_| can(FilterKind::Comm)),
+        cgroup: target.cgroup.clone().filter(|_| can(FilterKind::Cgroup)),
+    }
 }
