@@ -8,6 +8,7 @@
 //! Each arrow is a function and each word a type. Rules never see the machine; collectors never judge;
 //! renderers never compute. `ARCHITECTURE.md` says who may import whom.
 
+pub mod classify;
 pub mod cli;
 pub mod collectors;
 pub mod host;

@@ -4,14 +4,15 @@ use crate::support::path;
 
 /// Folder of src/, and the folders that it may import.
 const ALLOWED: &[(&str, &[&str])] = &[
+    ("classify", &["model"]),
     ("cli", &["session", "report", "host", "playbook", "collectors", "probes", "model"]),
-    ("collectors", &["mechanism", "host", "model"]),
+    ("collectors", &["classify", "mechanism", "host", "model"]),
     ("host", &["model"]),
     ("mechanism", &["host", "model"]),
     ("metrics", &["model"]),
     ("model", &[]),
     ("playbook", &["rules", "model"]),
-    ("probes", &["mechanism", "host", "model"]),
+    ("probes", &["classify", "mechanism", "host", "model"]),
     ("report", &["model"]),
     ("rules", &["model"]),
     ("session", &["playbook", "collectors", "probes", "mechanism", "metrics", "rules", "host", "model"]),
@@ -30,7 +31,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("aya", &["mechanism/ebpf"]),
     ("blazesym", &["mechanism/symbols"]),
     ("inferno", &["report"]),
-    ("syscall_numbers", &["probes/calls.rs"]),
+    ("syscall_numbers", &["classify", "probes/calls.rs"]),
 ];
 
 fn sources() -> Vec<(String, String)> {
