@@ -15,7 +15,7 @@ use super::{Exit, Failure, ui::Ui};
 use crate::model::Unit;
 use crate::model::probe::Output;
 use crate::playbook::suggest::did_you_mean;
-use crate::probes::{self, FilterKind, Params, ProbeDef};
+use crate::probes::{self, FilterKind, GivesStacks, Params, ProbeDef};
 use crate::report::escape::visible_within;
 use crate::report::flame;
 use crate::report::probe::{self as text, Live};
@@ -162,6 +162,9 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
     for (name, value) in [("top", &args.top), ("threshold", &args.threshold)] {
         given.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
     }
+    if let (true, GivesStacks::IfAsked(name)) = (matches!(args.format, Format::Folded | Format::Svg), def.stacks) {
+        given.entry(name.to_owned()).or_insert_with(|| "true".to_owned());
+    }
     let params = Params::new(def.id, def.params, &given).map_err(|message| usage(message, None))?;
     let filters = [
         (FilterKind::Pid, "a command", !args.command.is_empty()),
@@ -180,9 +183,13 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
             Some("use --comm or --cgroup"),
         ));
     }
-    if matches!(args.format, Format::Folded | Format::Svg) && !probes::WITH_STACKS.contains(&def.id) {
-        let hint = format!("probes with stacks are {}", probes::WITH_STACKS.join(", "));
-        return Err(usage(format!("{} has no stacks", def.id), Some(&hint)));
+    let draws_stacks = matches!(args.format, Format::Folded | Format::Svg);
+    if draws_stacks && def.stacks == GivesStacks::Never {
+        let with: Vec<&str> = probes::with_stacks().collect();
+        return Err(usage(
+            format!("{} has no stacks", def.id),
+            Some(&format!("probes with stacks are {}", with.join(", "))),
+        ));
     }
     if args.format == Format::Svg && args.interval.is_some() {
         return Err(usage("--format svg gives one picture".into(), Some("leave --interval out")));

@@ -4,6 +4,7 @@ pub mod component;
 pub mod facts;
 pub mod finding;
 pub mod ledger;
+pub mod hot;
 pub mod metric;
 pub mod probe;
 pub mod probed;

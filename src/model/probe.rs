@@ -209,6 +209,9 @@ pub struct Stacks {
     pub title: String,
     /// Base unit of the values.
     pub unit: Unit,
+    /// What the tasks were doing there.
+    #[serde(default)]
+    pub activity: Activity,
     /// The distinct frames.
     pub frames: Vec<Frame>,
     /// The distinct stacks, largest value first.
@@ -222,6 +225,19 @@ pub struct Stacks {
     pub truncated: f64,
     /// Values whose stack could not be taken at all.
     pub missing: f64,
+}
+
+/// What tasks were doing where a stack was taken, which says what "self" and "total" mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// Something happened there.
+    #[default]
+    Event,
+    /// They ran on a CPU.
+    Running,
+    /// They slept.
+    Waiting,
 }
 
 /// A frame, by name.

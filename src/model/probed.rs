@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Unit;
+use super::hot::Hot;
 use super::probe::{Attachment, ProbeCost, ProbeTable, Stacks};
 
 /// One probe in one window.
@@ -124,6 +125,9 @@ pub struct StackSums {
     pub stacks: Stacks,
     /// Sum over all stacks, those left out included.
     pub whole: f64,
+    /// Where it comes from.
+    #[serde(default)]
+    pub hot: Box<Hot>,
     /// Share of it in stacks with a frame that has no name, 0–1.
     pub unresolved_ratio: f64,
     /// Share of it in stacks that seem cut short.

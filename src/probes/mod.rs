@@ -61,9 +61,6 @@ pub static ALL: &[&ProbeDef] = &[
     &offcputime::WAKEUPTIME,
 ];
 
-/// Ids of the probes that give stacks, sorted.
-pub static WITH_STACKS: &[&str] = &["offcputime", "offwaketime", "wakeuptime"];
-
 /// A probe: the question, and how it is answered.
 #[derive(Debug)]
 pub struct ProbeDef {
@@ -85,10 +82,23 @@ pub struct ProbeDef {
     pub filters: &'static [FilterKind],
     /// Whether it gives single events, which are printed as they come.
     pub streams: bool,
+    /// Whether it gives stacks, which can be drawn as flame graphs.
+    pub stacks: GivesStacks,
     /// Metrics derived from its outputs.
     pub metrics: &'static [MetricDef],
     /// Loads and attaches it.
     pub start: fn(&Context<'_>) -> Result<Box<dyn Probe>, Unavailable>,
+}
+
+/// Whether a probe gives stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivesStacks {
+    /// It has none.
+    Never,
+    /// Always.
+    Always,
+    /// When this parameter, a flag, is set.
+    IfAsked(&'static str),
 }
 
 /// What a probe can be limited to.
@@ -181,6 +191,11 @@ pub fn find(id: &str) -> Option<&'static ProbeDef> {
     ALL.iter().copied().find(|def| def.id == id)
 }
 
+/// Ids of the probes that give stacks, sorted.
+pub fn with_stacks() -> impl Iterator<Item = &'static str> {
+    ALL.iter().filter(|def| def.stacks != GivesStacks::Never).map(|def| def.id)
+}
+
 /// All metrics of probes, each with its probe.
 pub fn metrics() -> impl Iterator<Item = (&'static ProbeDef, &'static MetricDef)> {
     ALL.iter().copied().flat_map(|def| def.metrics.iter().map(move |metric| (def, metric)))
@@ -211,6 +226,10 @@ mod tests {
         for def in ALL {
             for text in [def.question, def.attach, def.output, def.caveats, def.overhead] {
                 assert!(text.ends_with(['.', '?']), "{}: {text:?} is no sentence", def.id);
+            }
+            if let GivesStacks::IfAsked(name) = def.stacks {
+                let flag = |param: &&ParamDef| param.name == name && param.kind == ParamKind::Flag;
+                assert_eq!(def.params.iter().filter(flag).count(), 1, "{}: {name}", def.id);
             }
             for metric in def.metrics {
                 assert!(metric.sources.iter().all(|formula| matches!(formula.per, Per::Probe(_))), "{}", metric.id);

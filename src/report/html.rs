@@ -1,6 +1,7 @@
 //! The report as one HTML file: no network, no script, nothing from outside.
 
 mod finding;
+mod hot;
 mod lists;
 mod probes;
 mod view;
@@ -15,11 +16,12 @@ use view::{Limits, View};
 
 pub(super) const STYLE: &str = include_str!("../../reports/templates/style.css");
 /// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
-pub(super) const STYLE_HASH: &str = "sha256-q4XXu2oCFqEgcirc5iw9aYQV7qIjWc7Z9MihjKXORm4=";
-const TEMPLATES: [(&str, &str); 4] = [
+pub(super) const STYLE_HASH: &str = "sha256-Yi6U2FA6gUP+sDQHfoGJg4m0+L8OjeR91I2ozQjHdzM=";
+const TEMPLATES: [(&str, &str); 5] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
     ("probe.html", include_str!("../../reports/templates/probe.html")),
+    ("hot.html", include_str!("../../reports/templates/hot.html")),
     ("table.html", include_str!("../../reports/templates/table.html")),
 ];
 /// No report is larger, whatever the host did; flame graphs come on top, and have a bound of their own.

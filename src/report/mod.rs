@@ -5,6 +5,7 @@
 
 mod bars;
 mod build;
+mod calls;
 mod coverage;
 pub mod escape;
 pub mod flame;
@@ -12,6 +13,8 @@ pub mod flame;
 mod golden_tests;
 #[cfg(test)]
 mod hostile_tests;
+pub mod hot;
+mod hot_words;
 mod html;
 #[cfg(test)]
 mod html_tests;

@@ -7,6 +7,8 @@ use unicode_width::UnicodeWidthStr as _;
 use super::Style;
 use super::bars::bars;
 use super::escape::visible_within;
+use super::hot::hot;
+use super::hot_words as words;
 use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stacks};
 use crate::model::{Unit, quantity};
 
@@ -16,6 +18,10 @@ const BAR: usize = 40;
 const CELL: usize = 60;
 /// Stacks shown on a terminal.
 const STACKS: usize = 10;
+/// Functions.
+const FUNCTIONS: usize = 15;
+/// Functions of the path with most.
+const PATH: usize = 12;
 
 /// A reading of a probe as text.
 #[must_use]
@@ -195,6 +201,30 @@ fn line(row: &[String], widths: &[usize], table: &ProbeTable) -> String {
     format!("{}\n", out.trim_end())
 }
 
+/// The functions with most of their own, and the path with most.
+fn hot_text(stacks: &Stacks) -> String {
+    let hot = hot(stacks);
+    if hot.functions.rows.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("\n    self   total  function\n");
+    for row in hot.functions.rows.iter().take(FUNCTIONS) {
+        let (own, total) = (words::share(&hot, row.own), words::share(&hot, row.total));
+        let object = row.object.as_deref().map(|object| format!("  {}", visible_within(object, CELL)));
+        let name = visible_within(&row.name, 100);
+        let _ = writeln!(out, "  {own:>6}  {total:>6}  {name}{}", object.unwrap_or_default());
+    }
+    let hidden = hot.functions.others + hot.functions.rows.len().saturating_sub(FUNCTIONS);
+    if hidden > 0 {
+        let _ = writeln!(out, "  and {hidden} more functions");
+    }
+    let _ = writeln!(out, "  {}", words::meaning(stacks.activity));
+    if let Some(path) = words::path(&hot, PATH) {
+        let _ = writeln!(out, "  Most often: {}", visible_within(&path, 600));
+    }
+    out
+}
+
 fn stacks_text(stacks: &Stacks) -> String {
     let mut out = format!("{}\n", stacks.title);
     let whole: f64 = stacks.stacks.iter().map(|stack| stack.value).sum::<f64>() + stacks.others;
@@ -216,6 +246,7 @@ fn stacks_text(stacks: &Stacks) -> String {
     if stacks.stacks.len() > STACKS {
         let _ = writeln!(out, "\n  and {} more stacks", stacks.stacks.len() - STACKS);
     }
+    out.push_str(&hot_text(stacks));
     for (what, value) in [
         ("with a frame that has no name", stacks.unresolved),
         ("whose stack seems cut short", stacks.truncated),

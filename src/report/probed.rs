@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::ProbeTexts;
 use super::bars::bars;
+use super::hot::hot;
 use super::probe_words::is_empty;
 use crate::model::metric::Pick;
 use crate::model::probe::{Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stack, Stacks};
@@ -176,6 +177,7 @@ fn stack_sums(all: &Stacks) -> StackSums {
     let share = |part: f64, of: f64| if of > 0.0 { (part / of).clamp(0.0, 1.0) } else { 0.0 };
     StackSums {
         whole,
+        hot: Box::new(hot(all)),
         unresolved_ratio: share(all.unresolved, whole),
         truncated_ratio: share(all.truncated, whole),
         missing_ratio: share(all.missing, whole + all.missing),
@@ -183,6 +185,7 @@ fn stack_sums(all: &Stacks) -> StackSums {
             id: all.id.clone(),
             title: all.title.clone(),
             unit: all.unit,
+            activity: all.activity,
             frames,
             stacks: kept,
             others: all.others + left_out,

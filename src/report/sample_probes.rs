@@ -110,6 +110,7 @@ pub(super) fn stacks(name: &str) -> Stacks {
     Stacks {
         id: "off_cpu".into(),
         title: "Time off CPU by stack".into(),
+        activity: Activity::Waiting,
         unit: Unit::Seconds,
         frames: vec![frame("main", false), frame(name, false), frame("do_sys_poll", true), frame("schedule", true)],
         stacks: vec![stack(&[0, 1, 2, 3], 2.1), stack(&[0, 1, 99], 0.9), stack(&[], 0.1)],

@@ -5,7 +5,7 @@ mod percentiles;
 use std::collections::BTreeMap;
 
 use super::block::{self, Devices};
-use super::{Context, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::hist::Hist;
 use crate::mechanism::ebpf::{Global, Hook, Object, hist, include_bytes_aligned};
@@ -35,6 +35,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "biolatency.p99.seconds",

@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::mechanism::ebpf::{Object, hist};
 use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
 use crate::model::{Unavailable, Unit};
-use crate::probes::{Probe, ProbeDef, Taken, block};
+use crate::probes::{GivesStacks, Probe, ProbeDef, Taken, block};
 
 pub(in crate::probes) static PROBE: ProbeDef = ProbeDef {
     id: "biolatpcts",
@@ -17,6 +17,7 @@ pub(in crate::probes) static PROBE: ProbeDef = ProbeDef {
     params: &[block::DEVICE, QUEUED],
     filters: &[],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[],
     start: |context| Ok(Box::new(BioLatPcts(Latencies::start(context, false)?))),
 };

@@ -1,7 +1,7 @@
 //! Each block I/O: who wanted it, where and how much, how long it was queued and in the device.
 
 use super::block::{self, Devices};
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
@@ -26,6 +26,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: true,
+    stacks: GivesStacks::Never,
     metrics: &[],
     start,
 };

@@ -1,7 +1,7 @@
 //! Block I/O by process and device: how much, and how long it took.
 
 use super::block::{self, Devices};
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned};
 use crate::model::metric::Pick;
@@ -27,6 +27,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "biotop.io_time.seconds",

@@ -1,6 +1,6 @@
 //! How long tasks stay on a CPU at a time, or off it.
 
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::hist;
 use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
@@ -29,6 +29,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "cpudist.stay.mean",

@@ -3,7 +3,7 @@
 mod short;
 
 use super::stream::{self, Events};
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use crate::model::metric::Pick;
@@ -43,6 +43,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: true,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "execsnoop.short_lived.per_second",

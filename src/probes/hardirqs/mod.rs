@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::softirqs::HIST;
-use super::{Context, Probe, ProbeDef, Taken};
+use super::{Context, GivesStacks, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::hist::{self, Hist};
 use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
@@ -24,6 +24,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     params: &[HIST],
     filters: &[],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "hardirqs.handler_time.seconds",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::stream::{self, Events};
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use crate::mechanism::symbols::{Part, Piece, Sample, Summary, Symbols, calls as calling, summarize};
@@ -35,6 +35,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: true,
+    stacks: GivesStacks::IfAsked("stack"),
     metrics: &[],
     start,
 };

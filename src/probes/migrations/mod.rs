@@ -1,6 +1,6 @@
 //! Moves of tasks between CPUs.
 
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use crate::model::metric::Pick;
@@ -24,6 +24,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     }],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "migrations.all.per_second",

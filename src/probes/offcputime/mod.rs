@@ -6,12 +6,12 @@ mod wakers;
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Filter, Global, Hook, Object, include_bytes_aligned, words};
 use crate::mechanism::symbols::{Part, Piece, Process, Sample, Summary, Symbols, calls, summarize};
 use crate::model::metric::Pick;
-use crate::model::probe::{Column, Output, ProbeTable, Row};
+use crate::model::probe::{Activity, Column, Output, ProbeTable, Row};
 use crate::model::{Formula, MetricDef, Unavailable, Unit, quantity};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -28,6 +28,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     params: PARAMS,
     filters: FILTERS,
     streams: false,
+    stacks: GivesStacks::Always,
     metrics: &[MetricDef {
         id: "offcputime.process_blocked.seconds",
         unit: Unit::Seconds,
@@ -275,6 +276,9 @@ impl Probe for OffCpu {
         let samples: Vec<Sample<'_>> = sums.iter().map(|(key, sum)| self.sample(&symbols, key, sum)).collect();
         let mut stacks = summarize(host, &mut symbols, &samples, of);
         drop(samples);
+        if self.kind == Kind::Blocked {
+            stacks.activity = Activity::Waiting;
+        }
         // Whatever has no stack of its own, sleeps that ended while the sums were read among it: the whole is exact.
         let told: u64 = sums.values().map(|sum| sum.ns).sum();
         let rest = (totals.long_ns + totals.short_ns).saturating_sub(told);

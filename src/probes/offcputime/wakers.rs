@@ -15,6 +15,7 @@ pub(in crate::probes) static WAKEUPTIME: ProbeDef = ProbeDef {
     params: PARAMS,
     filters: FILTERS,
     streams: false,
+    stacks: GivesStacks::Always,
     metrics: &[],
     start: |context| start(context, Kind::Wakers),
 };
@@ -30,6 +31,7 @@ pub(in crate::probes) static OFFWAKETIME: ProbeDef = ProbeDef {
     params: PARAMS,
     filters: FILTERS,
     streams: false,
+    stacks: GivesStacks::Always,
     metrics: &[],
     start: |context| start(context, Kind::Both),
 };

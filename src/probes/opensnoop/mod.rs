@@ -1,7 +1,7 @@
 //! Files that are opened: by whom, how, and with what result.
 
 use super::stream::Events;
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use crate::model::Unavailable;
@@ -26,6 +26,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     }],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: true,
+    stacks: GivesStacks::Never,
     metrics: &[],
     start,
 };

@@ -2,7 +2,7 @@
 
 pub(super) mod wait;
 
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Object, hist, include_bytes_aligned, words};
 use crate::model::metric::Pick;
@@ -29,6 +29,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "runqlat.p99.seconds",

@@ -1,6 +1,6 @@
 //! How many tasks wait for each CPU.
 
-use super::{Context, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::hist::{self, Hist};
 use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
@@ -33,6 +33,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "runqlen.queued.ratio",

@@ -1,7 +1,7 @@
 //! Long waits for a CPU, one by one, and behind whom.
 
 use super::runqlat::wait;
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use crate::model::metric::Pick;
@@ -28,6 +28,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: true,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "runqslower.waits.count",

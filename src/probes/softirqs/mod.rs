@@ -1,6 +1,6 @@
 //! Deferred interrupt work: how much CPU time each kind takes.
 
-use super::{Context, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::hist::{self, Hist};
 use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
@@ -19,6 +19,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     params: &[HIST],
     filters: &[],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "softirqs.vector_time.seconds",

@@ -2,7 +2,7 @@
 
 mod counters;
 
-use super::{Context, FOR, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use super::{Context, FOR, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned};
 use crate::model::metric::Pick;
@@ -46,6 +46,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: &[
         MetricDef {
             id: "syscount.calls.per_second",

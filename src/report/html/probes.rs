@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::hot::HotView;
 use super::view::{Limits, Named, more};
 use crate::model::probe::ProbeTable;
 use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
@@ -50,6 +51,7 @@ struct OutputView {
     /// Single events: closed until somebody asks.
     folded: bool,
     stacks: Vec<StackView>,
+    hot: Option<HotView>,
 }
 
 #[derive(Serialize)]
@@ -61,22 +63,22 @@ struct Chart {
 
 #[derive(Serialize)]
 pub(super) struct TableView {
-    title: String,
-    head: Vec<Head>,
-    rows: Vec<Vec<CellView>>,
-    others: String,
+    pub(super) title: String,
+    pub(super) head: Vec<Head>,
+    pub(super) rows: Vec<Vec<CellView>>,
+    pub(super) others: String,
 }
 
 #[derive(Serialize)]
-struct Head {
-    title: String,
-    number: bool,
+pub(super) struct Head {
+    pub(super) title: String,
+    pub(super) number: bool,
 }
 
 #[derive(Serialize)]
-struct CellView {
-    text: String,
-    number: bool,
+pub(super) struct CellView {
+    pub(super) text: String,
+    pub(super) number: bool,
 }
 
 #[derive(Serialize)]
@@ -244,6 +246,7 @@ fn table(rows: &ProbeTable, most: usize) -> TableView {
 fn stacks(sums: &StackSums, limits: &Limits) -> OutputView {
     let mut view = OutputView { title: sums.stacks.title.clone(), ..OutputView::default() };
     let shown = (0..limits.rows.min(5)).filter_map(|at| words::stack(sums, at, MAX_FRAMES));
+    view.hot = (!sums.hot.functions.rows.is_empty()).then(|| HotView::of(sums, limits.rows));
     view.stacks = shown
         .map(|(who, frames)| StackView {
             who: short(&who, MAX_CELL).into_owned(),

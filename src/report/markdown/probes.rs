@@ -1,7 +1,7 @@
 //! What the probes inside the kernel measured, as Markdown.
 
 use super::super::{
-    probe_words as words,
+    hot_words, probe_words as words,
     words::{plural, some},
 };
 use super::{code, table, text};
@@ -110,6 +110,22 @@ fn stacks(sums: &StackSums) -> String {
     let shown: Vec<_> = (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)).collect();
     if shown.is_empty() {
         return format!("{}: nothing.\n\n", text(&sums.stacks.title));
+    }
+    let rows: Vec<Vec<String>> = sums
+        .hot
+        .functions
+        .rows
+        .iter()
+        .take(MAX_ROWS)
+        .map(|row| {
+            let shares = [row.own, row.total].map(|value| hot_words::share(&sums.hot, value));
+            let names = [row.name.as_str(), row.object.as_deref().unwrap_or("–")].map(short);
+            shares.into_iter().chain(names).collect()
+        })
+        .collect();
+    if !rows.is_empty() {
+        out.push_str(&table(&["Self", "Total", "Function", "Object"].map(str::to_owned), &rows));
+        out.push_str(&format!("{}\n\n", text(hot_words::meaning(sums.stacks.activity))));
     }
     for (who, frames) in shown {
         out.push_str(&format!("- {}: {}\n", text(&who), code(&frames)));

@@ -1,7 +1,7 @@
 //! Who and why: what the probes inside the kernel measured, in a few lines each.
 
-use super::super::probe_words as words;
 use super::super::words::some;
+use super::super::{hot_words, probe_words as words};
 use super::{Page, Paint, visible};
 use crate::model::Report;
 use crate::model::probed::{Probed, ProbedOutput};
@@ -81,6 +81,9 @@ impl Page {
                 }
             }
             ProbedOutput::Stacks(sums) => {
+                if let Some(functions) = hot_words::functions(&sums.hot, MAX_ROWS) {
+                    self.line(&format!("most in: {}", visible(&functions)), 4, Paint::None);
+                }
                 for (who, frames) in (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)) {
                     self.item("    -", &format!("{}: {}", visible(&who), visible(&frames)), Paint::None, Paint::None);
                 }

@@ -1,0 +1,122 @@
+//! Where the values of stacks come from, as the page shows it: tables, and trees that open without a script.
+
+use serde::Serialize;
+
+use super::probes::{CellView, Head, TableView};
+use crate::model::Unit;
+use crate::model::hot::{CallTree, Hot, HotRow, HotTable};
+use crate::model::probed::StackSums;
+use crate::report::escape::visible_within as short;
+use crate::report::hot_words as words;
+
+/// Longest name, in characters.
+const MAX_NAME: usize = 100;
+/// Functions in one line of a tree; more are named by their number.
+const MAX_NAMES: usize = 8;
+/// Lines of a tree for each row of a table.
+const LINES: usize = 4;
+/// Branches that stand open: so many levels.
+const OPEN: usize = 2;
+
+#[derive(Serialize)]
+pub(super) struct HotView {
+    meaning: &'static str,
+    path: String,
+    functions: TableView,
+    objects: TableView,
+    commands: TableView,
+    trees: Vec<TreeView>,
+}
+
+#[derive(Serialize)]
+struct TreeView {
+    title: &'static str,
+    lines: Vec<LineView>,
+    cut: String,
+}
+
+#[derive(Serialize)]
+struct LineView {
+    share: String,
+    own: String,
+    name: String,
+    /// Whether lines below it follow, and whether they are seen at once.
+    has_more: bool,
+    open: bool,
+    /// How many lines above end with this one.
+    ends: usize,
+}
+
+impl HotView {
+    pub(super) fn of(sums: &StackSums, rows: usize) -> Self {
+        let hot = &sums.hot;
+        let unit = sums.stacks.unit;
+        let trees = [
+            ("What is called, from the outermost function", &hot.callees),
+            ("Who calls the hottest functions", &hot.callers),
+        ];
+        Self {
+            meaning: words::meaning(sums.stacks.activity),
+            path: words::path(hot, 16).map(|path| short(&path, 800).into_owned()).unwrap_or_default(),
+            functions: table("Functions", "Function", &hot.functions, hot, rows, true),
+            objects: table("Objects", "Object", &hot.objects, hot, rows, false),
+            commands: table("Commands", "Command", &hot.commands, hot, rows, false),
+            trees: trees.into_iter().map(|(title, tree)| TreeView::of(title, tree, hot, unit, rows * LINES)).collect(),
+        }
+    }
+}
+
+fn table(title: &str, what: &str, table: &HotTable, hot: &Hot, most: usize, objects: bool) -> TableView {
+    let head = |title: &str, number| Head { title: title.to_owned(), number };
+    let mut heads = vec![head("Self", true), head("Total", true), head(what, false)];
+    heads.extend(objects.then(|| head("Object", false)));
+    let text = |text: &str| CellView { text: short(text, MAX_NAME).into_owned(), number: false };
+    let row = |row: &HotRow| {
+        let share = |value| CellView { text: words::share(hot, value), number: true };
+        let mut cells = vec![share(row.own), share(row.total), text(&row.name)];
+        cells.extend(objects.then(|| text(row.object.as_deref().unwrap_or("–"))));
+        cells
+    };
+    let hidden = table.rows.iter().skip(most);
+    let (count, own) = (table.others + hidden.clone().count(), hidden.map(|row| row.own).sum::<f64>());
+    let others = format!("and {count} more, {} self", words::share(hot, table.others_self + own));
+    TableView {
+        title: title.to_owned(),
+        head: heads,
+        rows: table.rows.iter().take(most).map(row).collect(),
+        others: if count > 0 { others } else { String::new() },
+    }
+}
+
+impl TreeView {
+    fn of(title: &'static str, tree: &CallTree, hot: &Hot, unit: Unit, most: usize) -> Self {
+        let all = words::lines(tree);
+        let lines = all.get(..all.len().min(most)).unwrap_or_default();
+        let next = lines.iter().skip(1).map(|line| line.depth).chain([0]);
+        let view = |(line, next): (&words::Line, usize)| {
+            let named =
+                |names: &[String]| names.iter().map(|name| short(name, MAX_NAME)).collect::<Vec<_>>().join(" › ");
+            let name = match line.names.len().checked_sub(MAX_NAMES).filter(|more| *more > 0) {
+                None => named(&line.names),
+                Some(more) => {
+                    let (first, last) = line.names.split_at(MAX_NAMES / 2);
+                    let last = last.get(more..).unwrap_or_default();
+                    format!("{} › … {more} more … › {}", named(first), named(last))
+                }
+            };
+            LineView {
+                share: words::share(hot, line.value),
+                own: if line.own > 0.0 { words::share(hot, line.own) } else { String::new() },
+                name,
+                has_more: next > line.depth,
+                open: line.depth < OPEN,
+                ends: line.depth.saturating_sub(next),
+            }
+        };
+        Self {
+            title,
+            lines: lines.iter().zip(next).map(view).collect(),
+            cut: words::cut(hot, tree, unit, all.len() - lines.len()),
+        }
+    }
+}
