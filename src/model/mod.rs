@@ -3,8 +3,8 @@
 pub mod component;
 pub mod facts;
 pub mod finding;
-pub mod ledger;
 pub mod hot;
+pub mod ledger;
 pub mod metric;
 pub mod probe;
 pub mod probed;
