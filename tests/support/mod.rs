@@ -1,5 +1,7 @@
 //! What tests share: running the shipped binary, reading its report, and saying what a test needs.
 
+pub mod ledger;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
