@@ -30,7 +30,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("flate2", &["session/store.rs"]),
     ("aya", &["mechanism/ebpf"]),
     ("blazesym", &["mechanism/symbols"]),
-    ("inferno", &["report"]),
     ("syscall_numbers", &["classify", "probes/calls.rs"]),
 ];
 

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use super::output::OutputArgs;
 use super::run::{FailOn, build, exit};
-use super::{Exit, Failure, ui::Ui};
+use super::{Exit, Failure, stacks, ui::Ui};
 use crate::host::files;
 use crate::model::Recording;
 use crate::playbook::Plan;
@@ -76,10 +76,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     let report = build(&recording, &analysis, &plan);
     let target = args.output.prepare(None)?;
-    target.write(&report, None, ui)?;
+    let written = target.write(&report, &stacks::of_recording(&recording), ui)?;
     if !target.owns_stdout() {
         ui.print(&report::terminal(&report, &ui.style()))?;
-        if let Some(told) = target.told(false) {
+        if let Some(told) = target.told(&written) {
             ui.note(told);
         }
     }

@@ -15,6 +15,7 @@ mod probe;
 mod record;
 mod report;
 mod run;
+mod stacks;
 mod ui;
 
 use std::process::ExitCode;

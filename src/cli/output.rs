@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use super::stacks::Named;
 use super::{Failure, ui::Ui};
 use crate::host::files;
 use crate::model::{Recording, Report};
@@ -19,22 +20,39 @@ pub(super) enum Format {
     Md,
     /// For programs; the schema is reports/schema/report.schema.json.
     Json,
+    /// One line per stack, for programs that draw flame graphs; times in microseconds.
+    Folded,
+    /// A flame graph for each probe with stacks.
+    Svg,
+    /// A profile for speedscope.
+    Speedscope,
 }
 
 impl Format {
-    fn file(self) -> &'static str {
+    /// The name of the file; of formats that are made of stacks, of which there is a file for each probe, how it ends.
+    pub(super) fn file(self) -> &'static str {
         match self {
             Self::Html => "report.html",
             Self::Md => "report.md",
             Self::Json => "report.json",
+            Self::Folded => "folded",
+            Self::Svg => "svg",
+            Self::Speedscope => "speedscope.json",
         }
     }
 
-    fn render(self, report: &Report) -> Result<String, ReportError> {
+    /// Whether it holds stacks and nothing else.
+    pub(super) fn is_of_stacks(self) -> bool {
+        matches!(self, Self::Folded | Self::Svg | Self::Speedscope)
+    }
+
+    /// The report in this format; none for those that are made of stacks.
+    fn render(self, report: &Report) -> Result<Option<String>, ReportError> {
         match self {
-            Self::Html => report::html(report),
-            Self::Md => report::markdown(report),
-            Self::Json => report::json(report),
+            Self::Html => report::html(report).map(Some),
+            Self::Md => report::markdown(report).map(Some),
+            Self::Json => report::json(report).map(Some),
+            Self::Folded | Self::Svg | Self::Speedscope => Ok(None),
         }
     }
 }
@@ -92,35 +110,55 @@ impl Target {
         matches!(self, Self::Stdout(_))
     }
 
-    /// Writes the files, or the one format to stdout. The recording goes first: it is what cannot be made again.
-    pub(super) fn write(&self, report: &Report, recording: Option<&Recording>, ui: &Ui) -> Result<(), Failure> {
+    /// Whether nothing but stacks is asked for.
+    pub(super) fn is_of_stacks(&self) -> bool {
         match self {
-            Self::Stdout(format) => ui.print(&format.render(report)?),
-            Self::Terminal => Ok(()),
-            Self::Folder(folder, formats) => {
-                if let Some(recording) = recording {
-                    save_recording(&folder.join("recording.json.gz"), recording)?;
-                }
-                for format in formats {
-                    let text = format.render(report)?;
-                    let path = folder.join(format.file());
-                    files::write_atomically(&path, |file| file.write_all(text.as_bytes()))
-                        .map_err(Failure::io(format!("writing {}", path.display())))?;
-                }
-                Ok(())
-            }
+            Self::Stdout(format) => format.is_of_stacks(),
+            Self::Folder(_, formats) => formats.iter().all(|format| format.is_of_stacks()),
+            Self::Terminal => false,
         }
     }
 
-    /// Where the files are, for the last line on the terminal.
-    pub(super) fn told(&self, with_recording: bool) -> Option<String> {
-        let Self::Folder(folder, formats) = self else { return None };
-        let mut names: Vec<&str> = formats.iter().map(|format| format.file()).collect();
-        if with_recording {
-            names.push("recording.json.gz");
+    /// Writes the report's files, or the one format to stdout. Gives back the names of the files.
+    pub(super) fn write(&self, report: &Report, stacks: &[Named], ui: &Ui) -> Result<Vec<String>, Failure> {
+        let mut written = Vec::new();
+        match self {
+            Self::Stdout(format) => {
+                if let Some(text) = format.render(report)? {
+                    ui.print(&text)?;
+                    return Ok(written);
+                }
+            }
+            Self::Terminal => {}
+            Self::Folder(folder, formats) => {
+                for format in formats {
+                    let Some(text) = format.render(report)? else { continue };
+                    save(&folder.join(format.file()), &text)?;
+                    written.push(format.file().to_owned());
+                }
+            }
         }
+        written.extend(super::stacks::write(stacks, self, ui)?);
+        Ok(written)
+    }
+
+    /// Writes the recording into the folder. It goes first: it is what cannot be made again.
+    pub(super) fn keep(&self, recording: &Recording) -> Result<(), Failure> {
+        let Self::Folder(folder, _) = self else { return Ok(()) };
+        save_recording(&folder.join("recording.json.gz"), recording)
+    }
+
+    /// Where the files are, for the last line on the terminal.
+    pub(super) fn told(&self, names: &[String]) -> Option<String> {
+        let Self::Folder(folder, _) = self else { return None };
         Some(format!("Written to {}/: {}", folder.display().to_string().trim_end_matches('/'), names.join(", ")))
     }
+}
+
+/// Writes a text.
+pub(super) fn save(path: &Path, text: &str) -> Result<(), Failure> {
+    files::write_atomically(path, |file| file.write_all(text.as_bytes()))
+        .map_err(Failure::io(format!("writing {}", path.display())))
 }
 
 /// Writes a recording.

@@ -11,13 +11,9 @@ use clap::ValueEnum;
 
 use super::command::Command;
 use super::run::{open_host, stop_on_signal};
-use super::{Exit, Failure, ui::Ui};
-use crate::model::Unit;
-use crate::model::probe::Output;
+use super::{Exit, Failure, output, stacks, ui::Ui};
 use crate::playbook::suggest::did_you_mean;
 use crate::probes::{self, FilterKind, GivesStacks, Params, ProbeDef};
-use crate::report::escape::visible_within;
-use crate::report::flame;
 use crate::report::probe::{self as text, Live};
 use crate::session::{self, ProbeEnd, ProbeRequest};
 
@@ -72,10 +68,21 @@ enum Format {
     Folded,
     /// A flame graph. Only for probes with stacks.
     Svg,
+    /// A profile for speedscope. Only for probes with stacks.
+    Speedscope,
 }
 
-/// Microseconds in a second: folded text knows whole numbers only.
-const FOLDED_PER_SECOND: f64 = 1e6;
+impl Format {
+    /// The format of files that are made of stacks; none for the others.
+    fn of_stacks(self) -> Option<output::Format> {
+        match self {
+            Self::Text | Self::Json => None,
+            Self::Folded => Some(output::Format::Folded),
+            Self::Svg => Some(output::Format::Svg),
+            Self::Speedscope => Some(output::Format::Speedscope),
+        }
+    }
+}
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let Some(def) = probes::find(&args.name) else {
@@ -117,10 +124,13 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             Format::Json => serde_json::to_string(result).map(|line| line + "\n").map_err(io::Error::other)?,
             Format::Text if def.streams => live.events(result, &style),
             Format::Text => text::text(result, &style),
-            Format::Folded | Format::Svg => {
+            Format::Folded | Format::Svg | Format::Speedscope => {
                 let lost = result.lost.iter().map(|(reason, count)| format!("lost {count} events: {reason}"));
                 lost.chain(result.notes.iter().cloned()).for_each(|note| ui.note(note));
-                stacks(result, args.format)
+                let format = args.format.of_stacks().unwrap_or(output::Format::Folded);
+                let named = stacks::of_result(result);
+                let text = named.first().map(|named| stacks::render(&named.stacks, format));
+                text.transpose().map_err(io::Error::other)?.unwrap_or_default()
             }
         };
         ui.print(&shown).map_err(io::Error::other)
@@ -136,21 +146,6 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
 }
 
-/// The stacks of a reading in the form that flame graphs are made of, or as one.
-fn stacks(result: &crate::model::ProbeResult, format: Format) -> String {
-    let stacks = result.outputs.iter().find_map(|output| match output {
-        Output::Stacks(stacks) => Some(stacks),
-        _ => None,
-    });
-    let Some(stacks) = stacks else { return String::new() };
-    if format == Format::Svg {
-        return flame::file(stacks).unwrap_or_default();
-    }
-    let scale = if stacks.unit == Unit::Seconds { FOLDED_PER_SECOND } else { 1.0 };
-    // The file may be looked at on a terminal, and names were chosen by strangers.
-    stacks.folded(scale).lines().map(|line| visible_within(line, usize::MAX).into_owned() + "\n").collect()
-}
-
 fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure> {
     let mut given: BTreeMap<String, String> = BTreeMap::new();
     for text in &args.params {
@@ -162,7 +157,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
     for (name, value) in [("top", &args.top), ("threshold", &args.threshold)] {
         given.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
     }
-    if let (true, GivesStacks::IfAsked(name)) = (matches!(args.format, Format::Folded | Format::Svg), def.stacks) {
+    if let (true, GivesStacks::IfAsked(name)) = (args.format.of_stacks().is_some(), def.stacks) {
         given.entry(name.to_owned()).or_insert_with(|| "true".to_owned());
     }
     let params = Params::new(def.id, def.params, &given).map_err(|message| usage(message, None))?;
@@ -183,7 +178,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
             Some("use --comm or --cgroup"),
         ));
     }
-    let draws_stacks = matches!(args.format, Format::Folded | Format::Svg);
+    let draws_stacks = args.format.of_stacks().is_some();
     if draws_stacks && def.stacks == GivesStacks::Never {
         let with: Vec<&str> = probes::with_stacks().collect();
         return Err(usage(
@@ -191,8 +186,8 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
             Some(&format!("probes with stacks are {}", with.join(", "))),
         ));
     }
-    if args.format == Format::Svg && args.interval.is_some() {
-        return Err(usage("--format svg gives one picture".into(), Some("leave --interval out")));
+    if matches!(args.format, Format::Svg | Format::Speedscope) && args.interval.is_some() {
+        return Err(usage("--format svg and speedscope give one file".into(), Some("leave --interval out")));
     }
     let time = |name: &str, text: &Option<String>| -> Result<Option<f64>, Failure> {
         let parse = |text: &String| crate::playbook::duration(name, text);

@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use super::output::OutputArgs;
 use super::run::FailOn;
-use super::{Exit, Failure, ui::Ui};
+use super::{Exit, Failure, stacks, ui::Ui};
 use crate::host::files;
 use crate::model::Report;
 use crate::model::report::FORMAT_VERSION;
 use crate::report;
-use crate::session::StoreError;
+use crate::session::{self, StoreError};
 
 /// Files larger than this are no reports.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Draw a report.json again: on the terminal, or as HTML or Markdown.
+/// Draw a report.json again: on the terminal, or as HTML or Markdown; or the stacks of a recording.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The report (report.json).
+    /// The report (report.json); for folded, svg and speedscope also a recording (recording.json.gz).
     #[arg(value_name = "REPORT")]
     report: PathBuf,
     #[command(flatten)]
@@ -30,6 +30,15 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let path = args.report.display().to_string();
     let bytes = files::read_named(&args.report, MAX_FILE).map_err(Failure::io(format!("reading {path}")))?;
+    let target = args.output.prepare(None)?;
+    // Stacks need no judgement, so a recording will do, which has all of them.
+    if target.is_of_stacks()
+        && let Ok(recording) = session::read_recording(&bytes)
+    {
+        let written = stacks::write(&stacks::of_recording(&recording), &target, ui)?;
+        target.told(&written).into_iter().for_each(|told| ui.note(told));
+        return Ok(Exit::Done);
+    }
     let report: Report = serde_json::from_slice(&bytes).map_err(|error| {
         let source = if error.is_eof() {
             StoreError::Truncated
@@ -42,11 +51,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         let source = StoreError::Version { found: u64::from(report.format_version) };
         return Err(Failure::Recording { path, source });
     }
-    let target = args.output.prepare(None)?;
-    target.write(&report, None, ui)?;
+    let written = target.write(&report, &stacks::of_report(&report), ui)?;
     if !target.owns_stdout() {
         ui.print(&report::terminal(&report, &ui.style()))?;
-        if let Some(told) = target.told(false) {
+        if let Some(told) = target.told(&written) {
             ui.note(told);
         }
     }

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 
 use super::output::OutputArgs;
-use super::{Exit, Failure, guided, ui::Ui};
+use super::{Exit, Failure, guided, stacks, ui::Ui};
 use crate::host::{Host, SharedHost};
 use crate::model::report::PlaybookInfo;
 use crate::model::{Recording, Report, Status, Target};
@@ -100,14 +100,16 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let run = measure(&prepared, ui)?;
     let interrupted = run.recording.interrupted;
     let report = build(&run.recording, &run.analysis, &prepared.plan);
-    target.write(&report, Some(&run.recording), ui)?;
+    target.keep(&run.recording)?;
+    let mut written = target.write(&report, &stacks::of_recording(&run.recording), ui)?;
     if !target.owns_stdout() {
         if guided {
             guided::walk(&report, ui)?;
         } else {
             ui.print(&report::terminal(&report, &ui.style()))?;
         }
-        if let Some(told) = target.told(true) {
+        written.push("recording.json.gz".to_owned());
+        if let Some(told) = target.told(&written) {
             ui.note(told);
         }
     }

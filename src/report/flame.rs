@@ -1,297 +1,182 @@
-//! Stacks as a flame graph: one SVG that loads nothing, runs nothing and can be read without a pointer.
+//! Stacks as a flame graph: one SVG that loads nothing and can be read without a pointer and without a script.
 //!
-//! The layout is inferno's. Its picture brings scripts, addresses and colours at random, which a report must not have, so
-//! only the rectangles and names are taken from it and written anew. Colours fit dark text, on a light page and on a dark one.
+//! The picture holds the widest frames, as many as it has room for, and says what it leaves out. Where scripts run, a small one
+//! adds zoom and search to what is drawn.
 
 use std::fmt::Write as _;
 
-use inferno::flamegraph::{self, Options};
-
+use super::calls::{Calls, Cut, Family, Function, MAX_DEPTH, is_real};
 use super::escape::{html, visible_within};
-use crate::model::probe::{Frame, Stack, Stacks};
+use crate::model::Unit;
+use crate::model::probe::Stacks;
 use crate::model::quantity;
 
-/// Stacks that are drawn at most, the largest.
-const MAX_STACKS: usize = 1000;
-/// Frames of a stack that are drawn at most, from its root.
-const MAX_DEPTH: usize = 200;
+/// How frames look, on a page and in a file.
+pub(super) const STYLE: &str = include_str!("../../reports/templates/flame.css");
+/// Zoom and search.
+pub(super) const SCRIPT: &str = include_str!("../../reports/templates/flame.js");
+/// Frames of a picture in a report.
+const ON_PAGE: usize = 900;
+/// Frames of a picture in a file of its own.
+const IN_FILE: usize = 5000;
+/// Narrowest frame, as a share of the width.
+const NARROWEST: f64 = 0.0001;
 /// Longest name in a picture.
 const MAX_NAME: usize = 160;
-/// A picture in a report is no larger; frames that are too narrow to matter give way.
-const MAX_BYTES: usize = 90_000;
-/// Narrowest frames that are drawn, in percent of the width, until the picture is small enough.
-const NARROWEST: [f64; 6] = [0.1, 0.3, 1.0, 2.0, 4.0, 8.0];
-/// The whole in inferno's whole numbers: shares are exact enough, and no sum overflows whatever a file says.
-const WHOLE: f64 = 1e9;
+/// Pictures are so many units wide, and rows so high.
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 17.0;
-/// Stands for a space, at which inferno would look for numbers.
-const SPACE: char = '\u{e000}';
-/// What the names of kernel frames end with.
-const KERNEL: &str = " [kernel]";
+/// Width of a letter.
+const LETTER: f64 = 7.3;
+/// Shades for the objects in user space.
+const SHADES: usize = 6;
+
+const LEGEND: &str = "Dark: kernel. Dashed edge: compiled at run time. Each program and library has its shade.";
 
 /// The flame graph for a page; none if there is nothing to draw.
 #[must_use]
 pub fn svg(stacks: &Stacks) -> Option<String> {
-    picture(stacks, "")
+    Picture::of(stacks).on_page()
 }
 
 /// The flame graph as a file of its own.
 #[must_use]
 pub fn file(stacks: &Stacks) -> Option<String> {
-    let drawn = picture(stacks, " xmlns=\"http://www.w3.org/2000/svg\" style=\"background:#fff;color:#1d2126\"")?;
-    Some(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{drawn}\n"))
+    Picture::of(stacks).in_file()
 }
 
-fn picture(stacks: &Stacks, attributes: &str) -> Option<String> {
-    let drawn: Vec<&Stack> = stacks.stacks.iter().filter(|stack| is_real(stack.value)).take(MAX_STACKS).collect();
-    let whole: f64 = drawn.iter().map(|stack| stack.value).sum();
-    if drawn.is_empty() {
-        return None;
-    }
-    let names: Vec<String> = stacks.frames.iter().map(frame_name).collect();
-    let lines: Vec<String> = drawn.iter().map(|stack| line(&names, stack, whole)).collect();
-    let mut svg = String::new();
-    for narrowest in NARROWEST {
-        let frames = layout(&lines, narrowest)?;
-        svg = write(stacks, &frames, whole, &left_out(stacks, &drawn, narrowest), attributes);
-        if svg.len() <= MAX_BYTES {
-            break;
+/// What is drawn, and how.
+pub(super) struct Picture {
+    pub(super) calls: Calls,
+    pub(super) title: String,
+    /// What 100 % is.
+    pub(super) whole: f64,
+    pub(super) unit: Unit,
+    /// What is left out beside frames that are too narrow.
+    pub(super) left_out: Vec<String>,
+}
+
+impl Picture {
+    fn of(stacks: &Stacks) -> Self {
+        let calls = Calls::of(stacks);
+        let mut left_out = Vec::new();
+        for (value, what) in [(stacks.others, "other stacks"), (stacks.missing, "stacks that could not be taken")] {
+            if is_real(value) {
+                left_out.push(format!("{what} ({})", quantity::with_unit(value, stacks.unit)));
+            }
         }
+        let whole = calls.whole() + if is_real(stacks.others) { stacks.others } else { 0.0 };
+        Self { calls, title: stacks.title.clone(), whole, unit: stacks.unit, left_out }
     }
-    Some(svg)
-}
 
-/// A value that a measurement can give; a file may say anything.
-fn is_real(value: f64) -> bool {
-    value > 0.0 && value < 1e18
-}
-
-fn frame_name(frame: &Frame) -> String {
-    clean(&frame.name) + &if frame.kernel { KERNEL.replace(' ', &SPACE.to_string()) } else { String::new() }
-}
-
-/// A stack as inferno reads it.
-fn line(names: &[String], stack: &Stack, whole: f64) -> String {
-    let mut line = clean(&stack.owner);
-    for name in stack.frames.iter().take(MAX_DEPTH).filter_map(|at| names.get(*at as usize)) {
-        line.push(';');
-        line.push_str(name);
+    pub(super) fn on_page(&self) -> Option<String> {
+        Some(self.draw(ON_PAGE, "")? + "</svg>")
     }
-    let _ = write!(line, " {:.0}", (stack.value / whole * WHOLE).round());
-    line
-}
 
-/// A name in which nothing separates frames, starts a number, or cannot stand in XML.
-fn clean(name: &str) -> String {
-    let of = |c: char| match c {
-        ';' => ':',
-        SPACE | '\u{fffe}' | '\u{ffff}' => '?',
-        c if c.is_whitespace() => SPACE,
-        c => c,
-    };
-    let name: String = visible_within(name, MAX_NAME).chars().map(of).collect();
-    if name.is_empty() { "?".to_owned() } else { name }
-}
-
-/// A rectangle; shares and rows as numbers, texts already escaped.
-struct Rect {
-    left: f64,
-    width: f64,
-    bottom: f64,
-    title: String,
-    label: String,
-}
-
-fn layout(lines: &[String], narrowest: f64) -> Option<Vec<Rect>> {
-    let mut options = Options::default();
-    options.min_width = narrowest;
-    options.image_width = Some(WIDTH as usize);
-    options.frame_height = ROW as usize;
-    options.deterministic = true;
-    options.no_javascript = true;
-    let mut drawn = Vec::new();
-    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut drawn).ok()?;
-    let drawn = String::from_utf8(drawn).ok()?;
-    // Names are escaped in there, so none of them can look like a tag.
-    Some(drawn.split("<g>").skip(1).filter_map(rect).collect())
-}
-
-fn rect(text: &str) -> Option<Rect> {
-    let between = |start: &str, end: &str| text.split_once(start)?.1.split_once(end).map(|(inner, _)| inner);
-    let percent = |name: &str| between(name, "%\"")?.parse::<f64>().ok();
-    let label = text.split_once("<text ")?.1.split_once('>')?.1.split_once("</text>")?.0;
-    Some(Rect {
-        left: percent("<rect x=\"")? / 100.0,
-        width: percent(" width=\"")? / 100.0,
-        bottom: between(" y=\"", "\"")?.parse().ok()?,
-        // inferno adds its own figures in brackets.
-        title: between("<title>", "</title>")?.rsplit_once(" (")?.0.replace(SPACE, " "),
-        label: label.replace(SPACE, " "),
-    })
-}
-
-/// What the picture does not show, as a sentence.
-fn left_out(stacks: &Stacks, drawn: &[&Stack], narrowest: f64) -> String {
-    let mut parts = Vec::new();
-    let beyond: Vec<f64> =
-        stacks.stacks.iter().map(|stack| stack.value).filter(|value| is_real(*value)).skip(drawn.len()).collect();
-    if !beyond.is_empty() {
-        let sum = quantity::with_unit(beyond.iter().sum(), stacks.unit);
-        parts.push(format!("{} smaller stacks ({sum})", beyond.len()));
+    pub(super) fn in_file(&self) -> Option<String> {
+        let drawn = self.draw(IN_FILE, " xmlns=\"http://www.w3.org/2000/svg\"")?;
+        Some(format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{drawn}<style>svg {{ background: #fff; color: #1d2126 }}\n{STYLE}</style>\
+             <script><![CDATA[\n{SCRIPT}]]></script></svg>\n"
+        ))
     }
-    for (value, what) in [(stacks.others, "other stacks"), (stacks.missing, "stacks that could not be taken")] {
-        if is_real(value) {
-            parts.push(format!("{what} ({})", quantity::with_unit(value, stacks.unit)));
+
+    /// The picture without its end.
+    fn draw(&self, most: usize, attributes: &str) -> Option<String> {
+        let drawn = self.calls.whole();
+        if !is_real(drawn) {
+            return None;
         }
-    }
-    if drawn.iter().any(|stack| stack.frames.len() > MAX_DEPTH) {
-        parts.push(format!("frames beyond the first {MAX_DEPTH}"));
-    }
-    parts.push(format!("frames below {narrowest}% of the width"));
-    format!("Not drawn: {}.", parts.join(", "))
-}
-
-fn write(stacks: &Stacks, frames: &[Rect], whole: f64, left_out: &str, attributes: &str) -> String {
-    let top = frames.iter().map(|rect| rect.bottom).fold(f64::INFINITY, f64::min);
-    let root = frames.iter().map(|rect| rect.bottom).fold(0.0, f64::max);
-    let height = root - top + 3.0 * ROW;
-    let title = html(&visible_within(&stacks.title, MAX_NAME));
-    let mut svg = format!(
-        "<svg class=\"flame\"{attributes} viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Flame graph: {title}\" \
-         font-family=\"monospace\" font-size=\"12\">"
-    );
-    for rect in frames {
-        let value = quantity::with_unit(whole * rect.width, stacks.unit);
-        let share = quantity::percent(rect.width);
-        let (x, y) = (rect.left * WIDTH, rect.bottom - top);
-        // The root is the whole; the row above it tells whose the stacks are.
-        let (name, fill) = match root - rect.bottom {
-            above if above < ROW / 2.0 => ("all", "#d9dce0"),
-            above if above < ROW * 1.5 => (rect.title.as_str(), "#c3ccd6"),
-            _ => (rect.title.as_str(), colour(&rect.title)),
-        };
-        let label = if name == "all" { name } else { rect.label.as_str() };
-        let _ = write!(
-            svg,
-            "<g><title>{name}: {value}, {share}</title><rect x=\"{x:.2}\" y=\"{y:.0}\" width=\"{:.2}\" height=\"{}\" \
-             fill=\"{fill}\"/>",
-            (rect.width * WIDTH - 0.5).max(0.1),
-            ROW - 1.0
+        let (nodes, cut) = self.calls.nodes(NARROWEST * drawn, most);
+        let rows = nodes.iter().map(|node| node.depth).max().unwrap_or(0) + 2;
+        let root = (rows - 1) as f64 * ROW;
+        let height = root + 3.6 * ROW;
+        let title = escaped(&self.title);
+        let mut svg = format!(
+            "<svg class=\"flame\"{attributes} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"Flame graph: {title}\" \
+             font-family=\"monospace\" font-size=\"12\">"
         );
-        if !label.is_empty() {
-            let _ = write!(svg, "<text x=\"{:.2}\" y=\"{:.0}\" fill=\"#1d2126\">{label}</text>", x + 3.0, y + 12.0);
+        frame(&mut svg, "a", "all", &self.figures("all", drawn), (0.0, WIDTH, root));
+        for node in &nodes {
+            let Some(function) = self.calls.function(node.function) else { continue };
+            let name = name(function);
+            let width = node.values.iter().sum::<f64>() / drawn * WIDTH;
+            let place = (node.left / drawn * WIDTH, width, root - (node.depth + 1) as f64 * ROW);
+            let value = node.values.iter().sum();
+            frame(&mut svg, &look(function), &name, &self.figures(&name, value), place);
         }
-        svg.push_str("</g>");
+        for (line, text) in [LEGEND.to_owned(), self.not_drawn(&cut, drawn)].iter().enumerate() {
+            let y = root + ROW * (line as f64 + 2.2);
+            let text = html(&visible_within(text, 300));
+            let _ = write!(svg, "<text x=\"3\" y=\"{y:.0}\" fill=\"currentColor\">{text}</text>");
+        }
+        Some(svg)
     }
-    let note = html(&visible_within(left_out, 300));
-    let _ = write!(svg, "<text x=\"3\" y=\"{:.0}\" fill=\"currentColor\">{note}</text></svg>", height - 6.0);
-    svg
+
+    /// What stands in a frame's title.
+    fn figures(&self, name: &str, value: f64) -> String {
+        format!("{name}: {}, {}", quantity::with_unit(value, self.unit), quantity::percent(value / self.whole))
+    }
+
+    fn not_drawn(&self, cut: &Cut, drawn: f64) -> String {
+        let mut parts = self.left_out.clone();
+        if self.calls.has_deeper {
+            parts.push(format!("frames beyond the first {MAX_DEPTH}"));
+        }
+        if cut.branches > 0 {
+            let many = quantity::number(cut.branches as f64);
+            let (sum, widest) = (quantity::percent(cut.value / drawn), quantity::percent(cut.largest / drawn));
+            parts.push(format!("{many} narrower branches ({sum} of the width together, none above {widest})"));
+        }
+        if parts.is_empty() { String::new() } else { format!("Not drawn: {}.", parts.join(", ")) }
+    }
 }
 
-/// Kernel frames are blue, all others sand; neighbours differ a little, and one name looks the same everywhere.
-fn colour(name: &str) -> &'static str {
-    let shades =
-        if name.ends_with(KERNEL) { ["#a9c8e8", "#b7d2ee", "#9dbfe2"] } else { ["#f2c38b", "#f6d0a0", "#eeb676"] };
-    let sum = name.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-    shades.get(sum % shades.len()).copied().unwrap_or("#f2c38b")
+/// One frame: its class, the text it shows if there is room, its title, and where it stands.
+fn frame(svg: &mut String, class: &str, name: &str, title: &str, (x, width, y): (f64, f64, f64)) {
+    let _ = write!(
+        svg,
+        "<g class=\"{class}\"><title>{}</title><rect x=\"{x:.2}\" y=\"{y:.0}\" width=\"{:.2}\" height=\"16\"/>",
+        html(title),
+        (width - 0.4).max(0.1)
+    );
+    let room = ((width - 6.0) / LETTER).max(0.0) as usize;
+    if room >= 3 {
+        let shown: String = if name.chars().count() <= room {
+            name.to_owned()
+        } else {
+            name.chars().take(room - 2).chain("..".chars()).collect()
+        };
+        let _ = write!(svg, "<text x=\"{:.2}\" y=\"{:.0}\">{}</text>", x + 3.0, y + 12.0, html(&shown));
+    }
+    svg.push_str("</g>");
+}
+
+/// A name in which nothing acts on its surroundings, or cannot stand in XML; the kernel is told by more than a colour.
+fn name(function: &Function) -> String {
+    let mark = if function.family == Family::Kernel { " [kernel]" } else { "" };
+    let name = visible_within(&function.name, MAX_NAME).replace(['\u{fffe}', '\u{ffff}'], "?");
+    if name.trim().is_empty() { format!("?{mark}") } else { format!("{name}{mark}") }
+}
+
+fn escaped(text: &str) -> String {
+    html(&visible_within(text, MAX_NAME).replace(['\u{fffe}', '\u{ffff}'], "?"))
+}
+
+/// The class of a kind of code; programs and libraries differ by shade, and one looks the same everywhere.
+fn look(function: &Function) -> String {
+    match function.family {
+        Family::Owner => "o".into(),
+        Family::Kernel => "k".into(),
+        Family::RunTime => "j".into(),
+        Family::User => {
+            let object = function.object.as_deref().unwrap_or_default();
+            let sum = object.bytes().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+            format!("u{}", sum % SHADES)
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Unit;
-
-    fn stacks(names: &[&str], list: &[(&str, &[u32], f64)]) -> Stacks {
-        let stack = |(owner, frames, value): &(&str, &[u32], f64)| Stack {
-            owner: (*owner).into(),
-            frames: frames.to_vec(),
-            value: *value,
-            count: 1,
-            ..Stack::default()
-        };
-        Stacks {
-            title: "Blocked time".into(),
-            unit: Unit::Seconds,
-            frames: names
-                .iter()
-                .map(|name| Frame { name: (*name).into(), kernel: name.starts_with("sys"), ..Frame::default() })
-                .collect(),
-            stacks: list.iter().map(stack).collect(),
-            ..Stacks::default()
-        }
-    }
-
-    fn titles(svg: &str) -> Vec<&str> {
-        svg.split("<title>").skip(1).filter_map(|text| text.split('<').next()).take(20).collect()
-    }
-
-    #[test]
-    fn frames_have_their_share_of_the_whole_and_kernel_frames_say_so() {
-        let svg = svg(&stacks(&["main", "read", "sys_read"], &[("app", &[0, 1, 2], 3.0), ("app", &[0], 1.0)])).unwrap();
-        for part in [
-            "<title>all: 4.00 s, 100%",
-            "<title>main: 4.00 s, 100%",
-            "<title>read: 3.00 s, 75.0%",
-            "sys_read [kernel]: 3.00 s",
-        ] {
-            assert!(svg.contains(part), "{part} is not in {:?}", titles(&svg));
-        }
-        assert!(!svg.contains("http") && !svg.contains("style") && !svg.contains("script"), "{svg}");
-    }
-
-    #[test]
-    fn without_a_value_there_is_no_picture() {
-        assert_eq!(svg(&Stacks::default()), None);
-        for value in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
-            assert_eq!(svg(&stacks(&["main"], &[("app", &[0], value)])), None);
-        }
-    }
-
-    #[test]
-    fn names_are_escaped_and_their_numbers_spaces_and_semicolons_change_no_figure() {
-        let names = [
-            "<script>alert(1)</script>",
-            "a;b",
-            "worker 7",
-            "# x",
-            " ",
-            "",
-            "\u{202e}\x1b]0;",
-            "f (x, 3%)",
-            "\u{a0}",
-            "\u{ffff}",
-        ];
-        let list: Vec<(&str, &[u32], f64)> = vec![
-            ("# 1 2", &[0, 1, 2], 1.0),
-            ("", &[3, 4, 5, 6, 7, 8, 9], 1.0),
-            ("x 9", &[], 1.0),
-            ("x\u{a0}", &[1], 1.0),
-        ];
-        let svg = file(&stacks(&names, &list)).unwrap();
-        for part in [
-            "&lt;script&gt;",
-            "a:b: 1.00 s, 25.0%",
-            "worker 7: 1.00 s, 25.0%",
-            "x 9: 1.00 s, 25.0%",
-            "f (x, 3%): 1.00 s",
-            "# 1 2: 1.00 s",
-        ] {
-            assert!(svg.contains(part), "{part} is not in {:?}", titles(&svg));
-        }
-        assert!(!svg.contains("<script") && !svg.contains('\u{202e}') && !svg.contains('\u{ffff}'), "{svg}");
-    }
-
-    #[test]
-    fn a_picture_stays_small_and_says_what_it_leaves_out() {
-        let names: Vec<String> = (0..5000).map(|at| format!("function_{at:0>100}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let frames: Vec<Vec<u32>> =
-            (0..1200_u32).map(|at| (0..210).map(|depth| (at + depth) % 5000).collect()).collect();
-        let list: Vec<(&str, &[u32], f64)> =
-            frames.iter().map(|frames| ("app", frames.as_slice(), 9.0 / f64::from(frames[0] + 1))).collect();
-        let svg = svg(&stacks(&names, &list)).unwrap();
-        assert!(svg.len() < 2 * MAX_BYTES, "{}", svg.len());
-        assert!(svg.contains("Not drawn: 200 smaller stacks") && svg.contains("beyond the first 200"));
-    }
-}
+#[path = "flame_tests.rs"]
+mod tests;

@@ -1,4 +1,5 @@
-//! The report as one HTML file: no network, no script, nothing from outside.
+//! The report as one HTML file: no network, nothing from outside, and nothing that needs a script; flame graphs have one, for
+//! search and zoom.
 
 mod finding;
 mod hot;
@@ -11,12 +12,16 @@ use minijinja::{AutoEscape, Environment, Output, State, Value, context, escape_f
 
 use super::ReportError;
 use super::escape::{self, visible_within};
+use super::flame;
 use crate::model::Report;
 use view::{Limits, View};
 
-pub(super) const STYLE: &str = include_str!("../../reports/templates/style.css");
+pub(super) const STYLE: &str =
+    concat!(include_str!("../../reports/templates/style.css"), include_str!("../../reports/templates/flame.css"));
 /// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
-pub(super) const STYLE_HASH: &str = "sha256-Yi6U2FA6gUP+sDQHfoGJg4m0+L8OjeR91I2ozQjHdzM=";
+pub(super) const STYLE_HASH: &str = "sha256-sSlUT7fSk8aGVHBBLXjM5BOsdqFO23vAUvwrUp1C7pM=";
+/// SHA-256 of the script for flame graphs, likewise.
+pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
 const TEMPLATES: [(&str, &str); 5] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
@@ -47,6 +52,8 @@ pub fn html(report: &Report) -> Result<String, ReportError> {
         page = env.get_template("report.html")?.render(context! {
             style => STYLE,
             style_hash => STYLE_HASH,
+            script => (flames > 0).then_some(flame::SCRIPT),
+            script_hash => SCRIPT_HASH,
             ..Value::from(Serde(view))
         })?;
         if page.len() <= MAX_BYTES + flames {

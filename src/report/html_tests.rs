@@ -1,7 +1,8 @@
 use sha2::Digest as _;
 
+use super::flame::SCRIPT;
 use super::html;
-use super::html::{STYLE, STYLE_HASH};
+use super::html::{SCRIPT_HASH, STYLE, STYLE_HASH};
 use super::sample::{report, saturated};
 
 #[test]
@@ -38,6 +39,20 @@ fn base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+#[test]
+fn a_page_with_a_flame_graph_runs_the_script_for_it_and_no_other() {
+    let page = html(&super::sample_probes::report("nginx")).unwrap();
+    assert_eq!(page.matches("<script>").count(), 1);
+    assert!(page.contains(&format!("script-src '{SCRIPT_HASH}'")) && page.contains(SCRIPT.trim()));
+    assert_eq!(
+        SCRIPT_HASH,
+        format!("sha256-{}", base64(&sha2::Sha256::digest(SCRIPT))),
+        "set SCRIPT_HASH to the right side"
+    );
+    // It may stand in HTML and in the CDATA of a picture.
+    assert!(!SCRIPT.contains("</") && !SCRIPT.contains("]]>") && !SCRIPT.contains("innerHTML"));
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod sample;
 #[cfg(test)]
 mod sample_probes;
 mod shown;
+pub mod speedscope;
 mod svg;
 mod terminal;
 mod top;

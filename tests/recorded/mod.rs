@@ -8,4 +8,5 @@ mod filesystem;
 mod memory;
 mod network;
 mod probes;
+mod stacks;
 mod tasks;
