@@ -1,5 +1,7 @@
-//! How the kernel is measured, beyond reading files: programs inside the kernel, and names for addresses. Nothing here
+//! How the kernel is measured, beyond reading files: programs inside the kernel, performance events, and names for
+//! addresses. Nothing here
 //! knows what is measured, or judges it.
 
 pub mod ebpf;
+pub mod perf;
 pub mod symbols;

@@ -17,6 +17,7 @@ mod migrations;
 mod offcputime;
 mod opensnoop;
 mod params;
+mod profile;
 mod runqlat;
 mod runqlen;
 mod runqslower;
@@ -52,6 +53,7 @@ pub static ALL: &[&ProbeDef] = &[
     &offcputime::PROBE,
     &offcputime::OFFWAKETIME,
     &opensnoop::PROBE,
+    &profile::PROBE,
     &runqlat::PROBE,
     &runqlen::PROBE,
     &runqslower::PROBE,

@@ -87,6 +87,11 @@ pub(super) fn is_denied(error: &(dyn Error + 'static)) -> bool {
     io_error(error).is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
 }
 
+/// The error's number, where it came from the kernel.
+pub(super) fn errno(error: &(dyn Error + 'static)) -> Option<i32> {
+    io_error(error).and_then(io::Error::raw_os_error)
+}
+
 fn classify(error: &(dyn Error + 'static), what: &str) -> Unavailable {
     if is_denied(error) {
         let why = format!("{what} was refused: {}", short(&chain(error)));

@@ -5,6 +5,7 @@ use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, S
 use aya::programs::{Program, ProgramError};
 
 use super::{Kernel, error};
+use crate::mechanism::perf::event::{Event, Every};
 use crate::model::Unavailable;
 use crate::model::probe::Attachment;
 
@@ -74,6 +75,45 @@ impl Object {
                 self.first_of("CPU clock", [("perf event", &mut |ebpf: &mut Ebpf| clock(ebpf, program, hz))])
             }
         }
+    }
+
+    /// Has a program run at samples of an event, of whatever runs on these CPUs. It may be called again for others. A CPU that
+    /// has gone meanwhile is left out.
+    pub fn sample(&mut self, program: &str, event: &Event, every: Every, cpus: &[u32]) -> Result<(), Unavailable> {
+        let result = self.sample_on(program, event, every, cpus);
+        result.map_err(|problem| {
+            let no_event = error::errno(&problem).and_then(|errno| event.refused(errno));
+            no_event.unwrap_or_else(|| {
+                let refused = format!("perf event: {}", error::refusal(&problem));
+                error::of_attempts(&event.name, &[refused], error::is_denied(&problem))
+            })
+        })?;
+        if self.attached.iter().all(|known| known.event != event.name) {
+            let back_end = "perf event".to_owned();
+            self.attached.push(Attachment { event: event.name.clone(), back_end, refused: Vec::new() });
+        }
+        Ok(())
+    }
+
+    fn sample_on(&mut self, program: &str, event: &Event, every: Every, cpus: &[u32]) -> Result<(), ProgramError> {
+        let Program::PerfEvent(program) = by_name(&mut self.ebpf, program)? else {
+            return Err(ProgramError::UnexpectedProgramType);
+        };
+        if program.fd().is_err() {
+            program.load()?;
+        }
+        let policy = match every {
+            Every::Hertz(hz) => SamplePolicy::Frequency(hz),
+            Every::Events(events) => SamplePolicy::Period(events),
+        };
+        for cpu in cpus {
+            let config = PerfEventConfig::Pmu { pmu_type: event.kind, config: event.config };
+            match program.attach(config, PerfEventScope::AllProcessesOneCpu { cpu: *cpu }, policy, false) {
+                Err(problem) if error::errno(&problem) == Some(rustix::io::Errno::NODEV.raw_os_error()) && event.is_clock() => {}
+                result => drop(result?),
+            }
+        }
+        Ok(())
     }
 
     fn tracepoint(&mut self, kernel: &Kernel, event: &str, program: &str) -> Result<(), Unavailable> {

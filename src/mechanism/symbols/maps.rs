@@ -16,6 +16,8 @@ struct Mapping {
     /// Name of the file without its directories, `[vdso]`, or "" for memory without a file.
     object: String,
     kind: Kind,
+    /// Its file has no name any more: it was removed, or replaced by another.
+    deleted: bool,
 }
 
 /// What code comes from.
@@ -49,6 +51,11 @@ impl Maps {
         self.find(address).map(|mapping| mapping.kind)
     }
 
+    /// Whether the file that holds the code at an address was removed or replaced.
+    pub(super) fn is_deleted(&self, address: u64) -> bool {
+        self.find(address).is_some_and(|mapping| mapping.deleted)
+    }
+
     /// What stands for an address without a name: its place in the file, which is the same in every process.
     pub(super) fn place(&self, address: u64) -> Option<String> {
         let mapping = self.find(address).filter(|mapping| mapping.kind != Kind::Memory)?;
@@ -71,7 +78,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     }
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
     let path = fields.nth(2).unwrap_or_default().trim_start();
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    let (path, deleted) = path.strip_suffix(" (deleted)").map_or((path, false), |path| (path, true));
     // Memory without a file may have a label, a name in brackets, or one of the kernel's made-up files.
     let kind = match path {
         "[vdso]" => Kind::File,
@@ -81,19 +88,26 @@ fn mapping(line: &str) -> Option<Mapping> {
     };
     let object = if kind == Kind::Memory { "" } else { path.rsplit('/').next().unwrap_or_default() };
     let object = String::from_utf8_lossy(&unescape_octal(object.as_bytes())).into_owned();
-    Some(Mapping { start, end, offset, object, kind })
+    Some(Mapping { start, end, offset, object, kind, deleted })
 }
 
 /// Whether the process of this id is still the one that was seen.
 pub(super) fn is_same(host: &Host, process: Process) -> bool {
-    let stat = host.read(&format!("proc/{}/stat", process.pid));
-    let ticks = stat.ok().as_deref().and_then(start_ticks);
-    let tick = 1_000_000_000 / host.facts().ticks_per_second.max(1);
-    ticks.is_some_and(|ticks| ticks.abs_diff(process.born / tick) <= 1)
+    start_ticks(host, process.pid).is_some_and(|ticks| ticks.abs_diff(process.born / tick(host)) <= 1)
+}
+
+/// Nanoseconds of a tick, in which /proc counts.
+pub(super) fn tick(host: &Host) -> u64 {
+    1_000_000_000 / host.facts().ticks_per_second.max(1)
+}
+
+/// Ticks from boot to the start of a process.
+pub(super) fn start_ticks(host: &Host, pid: u32) -> Option<u64> {
+    host.read(&format!("proc/{pid}/stat")).ok().as_deref().and_then(start_field)
 }
 
 /// Field 22 of /proc/PID/stat. The name before it may hold anything.
-fn start_ticks(stat: &str) -> Option<u64> {
+fn start_field(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
@@ -121,6 +135,7 @@ ffffffffffffffffff-0 r-xp";
         assert_eq!(of(0x7f12_0000_0000), (Some(Kind::Memory), Some("")));
         assert_eq!(maps.place(0x7f12_0000_0000), None);
         assert_eq!(of(0x7f13_0000_ffff), (Some(Kind::File), Some("lib\nx.so")));
+        assert!(maps.is_deleted(0x7f13_0000_0000) && !maps.is_deleted(0x55d0_c0a0_2010));
         assert_eq!(of(0x7f14_0000_0000), (Some(Kind::MemoryFile), Some("memfd:jit")));
         assert_eq!(of(0x7ffd_0000_0000), (Some(Kind::File), Some("[vdso]")));
         assert_eq!(of(0), (None, None));
@@ -130,8 +145,8 @@ ffffffffffffffffff-0 r-xp";
     #[test]
     fn the_start_of_a_process_is_found_behind_any_name() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 1 2";
-        assert_eq!(start_ticks(stat), Some(4711));
-        assert_eq!(start_ticks("7 (a"), None);
-        assert_eq!(start_ticks(""), None);
+        assert_eq!(start_field(stat), Some(4711));
+        assert_eq!(start_field("7 (a"), None);
+        assert_eq!(start_field(""), None);
     }
 }

@@ -15,6 +15,7 @@ mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+pub use perf_map::OBJECT as COMPILED;
 pub use stacks::{Part, Piece, Sample, Summary, calls, summarize};
 
 use crate::host::Host;
@@ -38,6 +39,14 @@ pub struct Process {
     pub born: u64,
 }
 
+impl Process {
+    /// The process that has this id now; none if there is none.
+    #[must_use]
+    pub fn of(host: &Host, pid: u32) -> Option<Self> {
+        maps::start_ticks(host, pid).map(|ticks| Self { pid, born: ticks.saturating_mul(maps::tick(host)) })
+    }
+}
+
 /// What is known of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Known {
@@ -58,6 +67,17 @@ enum At {
     Frames(Vec<u32>, bool),
     /// The process has no code there: no function was called from it.
     NoCode,
+}
+
+/// Where an address lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'s> {
+    /// The function whose code it is.
+    pub function: &'s Frame,
+    /// The innermost of the functions that were inlined there, or the same. Its line is the one that was executed.
+    pub inner: &'s Frame,
+    /// Whether they have names.
+    pub named: bool,
 }
 
 /// Addresses and their names. `None` as process is the kernel.
@@ -123,11 +143,21 @@ impl Symbols {
             of("self").is_some() && of("self") == of(&process.pid.to_string())
         };
         if through_map_files || same_mounts() {
+            if !through_map_files {
+                // Where its path leads now is another file.
+                let (gone, there) = in_files.into_iter().partition(|at| maps.is_deleted(*at));
+                in_files = there;
+                self.unnamed_all(process, gone, &maps);
+            }
             self.ask(Of::Process { pid: process.pid, through_map_files }, Some(process), in_files, maps);
         } else {
             self.notes.insert("processes in another mount namespace have no names without CAP_SYS_ADMIN".into());
-            in_files.iter().for_each(|at| self.unnamed(Some(process), *at, Some(&maps)));
+            self.unnamed_all(process, in_files, &maps);
         }
+    }
+
+    fn unnamed_all(&mut self, process: Process, addresses: Vec<u64>, maps: &Maps) {
+        addresses.iter().for_each(|at| self.unnamed(Some(process), *at, Some(maps)));
     }
 
     /// Waits for the names that were asked for, but not for ever.
@@ -146,6 +176,14 @@ impl Symbols {
                 At::Frames(vec![self.intern(frame)], false)
             }
         }
+    }
+
+    /// The function that was compiled to the code at an address, and the place in its source; none if the process has no code
+    /// there. Functions that were inlined are part of the one that holds them.
+    pub fn place(&mut self, process: Option<Process>, address: u64) -> Option<Place<'_>> {
+        let At::Frames(frames, named) = self.at(process, address) else { return None };
+        let frame = |index: Option<&u32>| index.and_then(|index| self.frames.get(*index as usize));
+        Some(Place { function: frame(frames.first())?, inner: frame(frames.last())?, named })
     }
 
     /// The name of the outermost function at an address of the kernel.
@@ -261,10 +299,11 @@ impl Symbols {
 /// What stands for an address without a name.
 fn address_frame(address: u64, kernel: bool, maps: Option<&Maps>) -> Frame {
     let object = if kernel { Some(kernel::OBJECT) } else { maps.and_then(|maps| maps.object(address)) };
+    let compiled = maps.is_some_and(|maps| maps.kind(address) == Some(Kind::Memory));
     let place = maps.and_then(|maps| maps.place(address));
     Frame {
         name: place.unwrap_or_else(|| format!("{address:#x}")),
-        object: object.filter(|object| !object.is_empty()).map(str::to_owned),
+        object: if compiled { Some(COMPILED.to_owned()) } else { object.map(str::to_owned) },
         line: None,
         kernel,
     }

@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 
 use crate::host::Host;
 
-/// What stands for the binary of such functions.
-pub(super) const OBJECT: &str = "[compiled at run time]";
+/// What stands for the binary of code that no file holds.
+pub const OBJECT: &str = "[compiled at run time]";
 /// Larger maps are read up to here.
 const MAX_BYTES: u64 = 32 << 20;
 

@@ -5,14 +5,11 @@
  * its own context can walk. Whether the sleep was long is known when it comes back, and a sleeping task's kernel stack can be
  * walked from outside: so only those that slept at least `threshold_ns` pay for a kernel stack and for an entry of the
  * tables. The waker's stack is taken while it wakes, under the same condition. Sums of time are those of all sleeps. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "../../mechanism/ebpf/include/stacks.h"
 
-#define DEPTH 127
 #define NOLOAD 0x400
 #define UNINTERRUPTIBLE 2
 #define DEAD 0x80
-/* What stands where a stack's name would: it could not be taken. 0 is: there is none, or it was not asked for. */
-#define MISSING 1
 
 const volatile u64 threshold_ns = 0;
 const volatile u32 only_uninterruptible = 0;
@@ -20,15 +17,6 @@ const volatile u32 want_user = 1;
 const volatile u32 want_kernel = 1;
 const volatile u32 want_waker = 0;
 const volatile u32 want_blocked = 1;
-
-/* One more field than all programs share. */
-struct task_struct___born {
-	u64 start_boottime;
-} __attribute__((preserve_access_index));
-
-struct stack {
-	u64 ips[DEPTH];
-};
 
 struct waker {
 	u64 tgid;
@@ -86,14 +74,6 @@ struct {
 	__type(value, struct stack);
 } offcpu_stacks SEC(".maps");
 
-/* The stack at hand. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct stack);
-} scratch SEC(".maps");
-
 /* What a sleeper begins as; nobody writes here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -118,25 +98,11 @@ static __always_inline void add(u32 which, u64 value)
 		*total += value;
 }
 
-/* When its process began, as /proc/PID/stat has it. */
-static __always_inline u64 born(struct task_struct *task)
-{
-	struct task_struct___born *leader = (void *)BPF_CORE_READ(task, group_leader);
-
-	return BPF_CORE_READ(leader, start_boottime);
-}
-
-/* Puts a stack into the table, unless it is there, and returns its name: a hash over all of its words, those behind its end
- * are 0. */
+/* Puts a stack into the table, unless it is there, and returns its name. */
 static __always_inline u64 keep(struct stack *stack)
 {
-	u64 hash = 0x9e3779b97f4a7c15ULL;
+	u64 hash = stack_name(stack);
 
-	for (int i = 0; i < DEPTH; i++) {
-		hash = (hash ^ stack->ips[i]) * 0xff51afd7ed558ccdULL;
-		hash ^= hash >> 32;
-	}
-	hash |= 2;
 	if (!bpf_map_lookup_elem(&offcpu_stacks, &hash) && bpf_map_update_elem(&offcpu_stacks, &hash, stack, BPF_ANY)) {
 		add(UNKEPT, 1);
 		return MISSING;

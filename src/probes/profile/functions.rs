@@ -1,0 +1,392 @@
+//! The functions, lines and processes that take the most: what is shown before any stack.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::mechanism::symbols::COMPILED;
+use crate::model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
+use crate::model::Unit;
+
+/// Rows of the tables.
+const FUNCTIONS: usize = 50;
+const PROCESSES: usize = 20;
+/// Functions whose lines are told, and lines of each.
+const WITH_LINES: usize = 10;
+const LINES: usize = 5;
+/// What stands for all functions of a file without symbols.
+pub(super) const NO_SYMBOLS: &str = "[no symbols]";
+/// What stands where the place could not be taken.
+const NO_STACK: &str = "[no stack]";
+
+/// What was executed at a place, and by whom.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Executed {
+    pub(super) pid: u32,
+    /// Name of the task.
+    pub(super) task: String,
+    pub(super) in_kernel: bool,
+    /// The function; none where the place could not be taken.
+    pub(super) function: Option<Frame>,
+    /// Whether it has a name.
+    pub(super) named: bool,
+    /// The function that was inlined there, if any.
+    pub(super) inlined: Option<String>,
+    /// `file:line`.
+    pub(super) line: Option<String>,
+    pub(super) value: f64,
+}
+
+/// A function: its name, its file, and whether it is the kernel's.
+type Function = (String, String, bool);
+
+/// Sums by some key, and their largest.
+#[derive(Debug)]
+struct Sums<K>(HashMap<K, f64>);
+
+impl<K: std::hash::Hash + Eq + Ord + Clone> Sums<K> {
+    fn add(&mut self, key: K, value: f64) {
+        *self.0.entry(key).or_default() += value;
+    }
+
+    /// Largest first.
+    fn sorted(&self) -> Vec<(&K, f64)> {
+        let mut all: Vec<(&K, f64)> = self.0.iter().map(|(key, value)| (key, *value)).collect();
+        all.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.cmp(b)));
+        all
+    }
+
+    fn largest(&self) -> Option<(&K, f64)> {
+        self.sorted().into_iter().next()
+    }
+}
+
+impl<K> Default for Sums<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+#[derive(Debug, Default)]
+struct OfFunction {
+    value: f64,
+    processes: Sums<(u32, String)>,
+    lines: Sums<(Option<String>, Option<String>)>,
+}
+
+#[derive(Debug, Default)]
+struct OfProcess {
+    value: f64,
+    in_kernel: f64,
+    tasks: Sums<String>,
+    functions: Sums<Function>,
+}
+
+/// What was executed, summed up in all the ways in which it is shown.
+#[derive(Debug, Default)]
+pub(super) struct Hottest {
+    whole: f64,
+    in_kernel: f64,
+    nameless: Sums<String>,
+    functions: BTreeMap<Function, OfFunction>,
+    processes: BTreeMap<u32, OfProcess>,
+}
+
+impl Hottest {
+    pub(super) fn add(&mut self, executed: Executed) {
+        let Executed { pid, task, in_kernel, function: frame, named, inlined, line, value } = executed;
+        self.whole += value;
+        self.in_kernel += if in_kernel { value } else { 0.0 };
+        let function: Function = match frame {
+            None => (NO_STACK.into(), String::new(), in_kernel),
+            Some(frame) if named => (frame.name, frame.object.unwrap_or_default(), frame.kernel),
+            // Addresses are no functions: what is known is the file.
+            Some(frame) => {
+                let object = frame.object.unwrap_or_else(|| "[unknown]".into());
+                self.nameless.add(object.clone(), value);
+                (NO_SYMBOLS.into(), object, frame.kernel)
+            }
+        };
+        let process = self.processes.entry(pid).or_default();
+        process.value += value;
+        process.in_kernel += if in_kernel { value } else { 0.0 };
+        process.tasks.add(task.clone(), value);
+        process.functions.add(function.clone(), value);
+        let of = self.functions.entry(function).or_default();
+        of.value += value;
+        of.processes.add((pid, task), value);
+        of.lines.add((line, inlined), value);
+    }
+
+    /// The sum of all.
+    pub(super) fn whole(&self) -> f64 {
+        self.whole
+    }
+
+    /// The share of the kernel.
+    pub(super) fn in_kernel(&self) -> f64 {
+        self.share(self.in_kernel)
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        value / self.whole.max(f64::MIN_POSITIVE)
+    }
+
+    /// The share of what was executed in code without names: all of it, and by file, largest first. Code that was compiled
+    /// at run time is told apart.
+    pub(super) fn nameless(&self) -> (Vec<(String, f64)>, f64) {
+        let all = self.nameless.sorted().into_iter().map(|(object, value)| (object.clone(), self.share(value)));
+        let (compiled, in_files): (Vec<_>, Vec<_>) = all.partition(|(object, _)| object == COMPILED);
+        (in_files, compiled.iter().map(|(_, share)| share).sum())
+    }
+
+    /// The share that was executed in functions with such names.
+    pub(super) fn in_functions(&self, fits: impl Fn(&str) -> bool) -> f64 {
+        let fitting = self.functions.iter().filter(|((name, _, kernel), _)| *kernel && fits(name));
+        self.share(fitting.map(|(_, of)| of.value).sum())
+    }
+
+    /// All tables, in the order in which they are shown. `unit` is that of values.
+    pub(super) fn tables(&self, unit: Unit, value: &str) -> Vec<Output> {
+        let mut functions: Vec<(&Function, &OfFunction)> = self.functions.iter().collect();
+        functions.sort_by(|(a, x), (b, y)| y.value.total_cmp(&x.value).then_with(|| a.cmp(b)));
+        let lines = self.lines(&functions);
+        let mut outputs = vec![self.function_table(&functions, unit, value), self.process_table(unit, value)];
+        outputs.extend((!lines.rows.is_empty()).then_some(lines));
+        outputs.into_iter().map(Output::Table).collect()
+    }
+
+    fn function_table(&self, functions: &[(&Function, &OfFunction)], unit: Unit, value: &str) -> ProbeTable {
+        let columns = vec![
+            Column::number("share", "share", Unit::Ratio),
+            Column::number("value", value, unit),
+            Column::text("name", "function"),
+            Column::text("object", "in"),
+            Column::text("where", "mode"),
+            Column::text("process", "mostly of"),
+            Column::text("line", "mostly at"),
+        ];
+        let row = |((name, object, kernel), of): &(&Function, &OfFunction)| {
+            let process = of.processes.largest().map(|((pid, task), _)| format!("{task} ({pid})"));
+            let line = of.lines.largest().and_then(|((line, _), _)| line.as_deref());
+            let cells = vec![
+                self.share(of.value).into(),
+                of.value.into(),
+                name.as_str().into(),
+                object.as_str().into(),
+                mode(*kernel).into(),
+                process.unwrap_or_default().into(),
+                line.map_or(Cell::Unknown(()), |line| short(line).into()),
+            ];
+            (function_instance(name, object), of.value, cells)
+        };
+        let rows = functions.iter().map(row).collect();
+        self.table("functions", "Hottest functions", "function", columns, rows, FUNCTIONS)
+    }
+
+    fn process_table(&self, unit: Unit, value: &str) -> ProbeTable {
+        let columns = vec![
+            Column::number("share", "share", Unit::Ratio),
+            Column::number("value", value, unit),
+            Column::text("name", "task"),
+            Column::text("pid", "pid"),
+            Column::number("kernel", "in the kernel", Unit::Ratio),
+            Column::text("function", "hottest function"),
+            Column::number("function_share", "its share", Unit::Ratio),
+            Column::text("object", "in"),
+            Column::text("line", "mostly at"),
+        ];
+        let mut processes: Vec<(&u32, &OfProcess)> = self.processes.iter().collect();
+        processes.sort_by(|(a, x), (b, y)| y.value.total_cmp(&x.value).then_with(|| a.cmp(b)));
+        let row = |(pid, of): &(&u32, &OfProcess)| {
+            let part = |value: f64| value / of.value.max(f64::MIN_POSITIVE);
+            let task = of.tasks.largest().map(|(task, _)| task.as_str()).unwrap_or_default();
+            let hottest = of.functions.largest();
+            let (name, object, _) = hottest.map(|(function, _)| function.clone()).unwrap_or_default();
+            let line = hottest.and_then(|(function, _)| self.functions.get(function)?.lines.largest());
+            let line = line.and_then(|((line, _), _)| line.as_deref());
+            let cells = vec![
+                self.share(of.value).into(),
+                of.value.into(),
+                task.into(),
+                pid.to_string().into(),
+                part(of.in_kernel).into(),
+                name.into(),
+                hottest.map_or(0.0, |(_, value)| part(value)).into(),
+                object.into(),
+                line.map_or(Cell::Unknown(()), |line| short(line).into()),
+            ];
+            (pid.to_string(), of.value, cells)
+        };
+        let rows = processes.iter().map(row).collect();
+        // Not the table of all processes, whose rows have other names.
+        self.table("processes", "Processes by CPU time", "profiled process", columns, rows, PROCESSES)
+    }
+
+    fn lines(&self, functions: &[(&Function, &OfFunction)]) -> ProbeTable {
+        let columns = vec![
+            Column::text("function", "function"),
+            Column::number("of_function", "of its share", Unit::Ratio),
+            Column::number("share", "share", Unit::Ratio),
+            Column::text("line", "line"),
+            Column::text("inlined", "inlined function"),
+        ];
+        let mut rows = Vec::new();
+        let with_lines = functions.iter().filter(|(_, of)| of.lines.0.keys().any(|(line, _)| line.is_some()));
+        for ((name, object, _), of) in with_lines.take(WITH_LINES) {
+            for ((line, inlined), value) in of.lines.sorted().into_iter().take(LINES) {
+                let text = |text: &Option<String>| text.as_deref().map_or(Cell::Unknown(()), Cell::from);
+                let cells = vec![
+                    name.as_str().into(),
+                    (value / of.value.max(f64::MIN_POSITIVE)).into(),
+                    self.share(value).into(),
+                    text(line),
+                    text(inlined),
+                ];
+                let place = line.as_deref().unwrap_or_default();
+                let inlined = inlined.as_deref().unwrap_or_default();
+                let instance = format!("{} {place} {inlined}", function_instance(name, object));
+                rows.push((instance, value, cells));
+            }
+        }
+        self.table("lines", "Hottest lines of the hottest functions", "line", columns, rows, WITH_LINES * LINES)
+    }
+
+    fn table(
+        &self,
+        id: &str,
+        title: &str,
+        dimension: &str,
+        columns: Vec<Column>,
+        rows: Vec<(String, f64, Vec<Cell>)>,
+        most: usize,
+    ) -> ProbeTable {
+        let mut table = ProbeTable {
+            id: id.into(),
+            title: title.into(),
+            dimension: Some(dimension.into()),
+            columns,
+            ..ProbeTable::default()
+        };
+        for (at, (instance, value, cells)) in rows.into_iter().enumerate() {
+            if at < most {
+                table.rows.push(Row { instance, cells });
+                continue;
+            }
+            table.others += 1;
+            *table.others_sum.entry("value".into()).or_default() += value;
+            *table.others_sum.entry("share".into()).or_default() += self.share(value);
+        }
+        table
+    }
+}
+
+fn mode(kernel: bool) -> &'static str {
+    if kernel { "kernel" } else { "user" }
+}
+
+fn function_instance(name: &str, object: &str) -> String {
+    format!("{name} in {object}")
+}
+
+/// The file without its directories: `hot.c:12`.
+fn short(line: &str) -> &str {
+    line.rsplit('/').next().unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executed(pid: u32, name: &str, line: Option<&str>, value: f64) -> Executed {
+        let kernel = name.starts_with("sys_");
+        let object = if kernel { "[kernel]" } else { "app" };
+        Executed {
+            pid,
+            task: format!("task{pid}"),
+            in_kernel: kernel,
+            function: Some(Frame { name: name.into(), object: Some(object.into()), kernel, ..Frame::default() }),
+            named: true,
+            inlined: None,
+            line: line.map(str::to_owned),
+            value,
+        }
+    }
+
+    fn table(hottest: &Hottest, id: &str) -> ProbeTable {
+        let of = |output: Output| match output {
+            Output::Table(table) if table.id == id => Some(table),
+            _ => None,
+        };
+        hottest.tables(Unit::Seconds, "CPU time").into_iter().find_map(of).unwrap()
+    }
+
+    fn hottest(all: Vec<Executed>) -> Hottest {
+        let mut hottest = Hottest::default();
+        all.into_iter().for_each(|executed| hottest.add(executed));
+        hottest
+    }
+
+    #[test]
+    fn a_function_has_its_share_of_the_whole_and_the_line_and_process_that_take_most_of_it() {
+        let hottest = hottest(vec![
+            executed(1, "hot", Some("/src/hot.c:12"), 5.0),
+            executed(2, "hot", Some("/src/hot.c:13"), 2.0),
+            executed(1, "cold", None, 1.0),
+            executed(1, "sys_read", None, 2.0),
+        ]);
+        let rows = table(&hottest, "functions").rows;
+        let expected: Vec<Cell> = vec![
+            0.7.into(),
+            7.0.into(),
+            "hot".into(),
+            "app".into(),
+            "user".into(),
+            "task1 (1)".into(),
+            "hot.c:12".into(),
+        ];
+        assert_eq!((rows.len(), &rows[0].cells), (3, &expected));
+        assert_eq!(rows[1].cells[4], "kernel".into());
+        assert!((hottest.in_kernel() - 0.2).abs() < 1e-9);
+        let lines = table(&hottest, "lines").rows;
+        assert_eq!(lines.len(), 2, "functions without lines are left out");
+        assert_eq!(lines[0].cells[3], "/src/hot.c:12".into());
+        assert!((lines[0].cells[1].number().unwrap() - 5.0 / 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_process_names_its_own_hottest_function_and_its_share_in_the_kernel() {
+        let hottest = hottest(vec![
+            executed(1, "hot", Some("a.c:3"), 9.0),
+            executed(2, "sys_read", None, 0.6),
+            executed(2, "cold", None, 0.4),
+        ]);
+        let rows = table(&hottest, "processes").rows;
+        assert_eq!((rows[0].instance.as_str(), rows[1].instance.as_str()), ("1", "2"));
+        assert_eq!((&rows[1].cells[4], &rows[1].cells[5]), (&0.6.into(), &"sys_read".into()));
+        assert_eq!((&rows[0].cells[5], &rows[0].cells[8]), (&"hot".into(), &"a.c:3".into()));
+    }
+
+    #[test]
+    fn addresses_without_names_are_summed_by_file_and_compiled_code_is_told_apart() {
+        let nameless = |name: &str, object: &str| {
+            let function = Some(Frame { name: name.into(), object: Some(object.into()), ..Frame::default() });
+            Executed { function, named: false, value: 1.0, ..executed(1, "x", None, 1.0) }
+        };
+        let hottest = hottest(vec![
+            nameless("app+0x10", "app"),
+            nameless("app+0x20", "app"),
+            nameless("0x7f00", COMPILED),
+            Executed { function: None, ..executed(1, "x", None, 1.0) },
+        ]);
+        let rows = table(&hottest, "functions").rows;
+        assert_eq!((&rows[0].cells[0], &rows[0].cells[2], &rows[0].cells[3]), (&0.5.into(), &NO_SYMBOLS.into(), &"app".into()));
+        assert_eq!(rows.len(), 3);
+        assert_eq!(hottest.nameless(), (vec![("app".to_owned(), 0.5)], 0.25));
+    }
+
+    #[test]
+    fn a_long_tail_is_cut_and_summed() {
+        let all = (0..80).map(|at| executed(at, &format!("f{at}"), None, 1.0)).collect();
+        let table = table(&hottest(all), "functions");
+        assert_eq!((table.rows.len(), table.others, table.others_sum["value"]), (FUNCTIONS, 30, 30.0));
+    }
+}

@@ -1,0 +1,111 @@
+//! Samples that a program in the kernel sums up.
+
+use std::collections::BTreeSet;
+
+use super::cpus::Cpus;
+use super::tally::{DEPTH, Key, Sum, Tally};
+use super::{Source, Wanted};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned};
+use crate::mechanism::symbols::Process;
+use crate::model::Unavailable;
+use crate::model::probe::Attachment;
+use crate::probes::Context;
+
+/// Stacks that the kernel's table has room for, at least and at most; each takes a kilobyte.
+const STACKS: (u64, u64) = (4096, 65_536);
+/// Seconds between two emptyings that the table must have room for, twice over: two stacks for each sample.
+const SECONDS: u64 = 4;
+
+pub(super) struct InKernel {
+    object: Object,
+    wanted: Wanted,
+    cpus: Cpus,
+    /// The totals at the last look.
+    totals: [u64; 4],
+    /// Names of stacks that the kernel's table holds, as far as we have seen them.
+    kept: BTreeSet<u64>,
+    room: usize,
+}
+
+impl InKernel {
+    pub(super) fn start(context: &Context<'_>, wanted: &Wanted) -> Result<Self, Unavailable> {
+        let host = context.host;
+        let kernel = context.kernel()?;
+        let mut globals = context.filter.globals(host)?;
+        globals.push(Global::u32("want_user", u32::from(wanted.user)));
+        globals.push(Global::u32("want_kernel", u32::from(wanted.kernel)));
+        let cpus = Cpus::read(host)?;
+        let samples = wanted.per_second().saturating_mul(u64::from(host.facts().cpus.max(1)));
+        let room = samples.saturating_mul(SECONDS).clamp(STACKS.0, STACKS.1) as u32;
+        let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/profile/profile.bpf.o"));
+        let mut object = kernel.load(bytes, globals, &[("profile_stacks", room), ("profile_sums", room)])?;
+        object.sample("sample", &wanted.event, wanted.every, &cpus.online())?;
+        Ok(Self { object, wanted: wanted.clone(), cpus, totals: [0; 4], kept: BTreeSet::new(), room: room as usize })
+    }
+
+    fn stack(&mut self, name: u64, kernel: bool, tally: &mut Tally) {
+        if tally.has_stack(name) {
+            return;
+        }
+        self.kept.insert(name);
+        if let Some(stack) = self.object.hash_value::<u64, [u64; DEPTH]>("profile_stacks", &name) {
+            tally.keep(name, kernel, until_end(stack));
+        }
+    }
+
+    /// What the kernel could not keep, and the samples that are nobody's.
+    fn count(&mut self, tally: &mut Tally) -> Result<(), Unavailable> {
+        let now: [u64; 4] = self.object.counts("profile_totals")?.try_into().unwrap_or_default();
+        let before = std::mem::replace(&mut self.totals, now);
+        let new: Vec<u64> = now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
+        let [idle, _own, unsummed, unkept] = new.try_into().unwrap_or_default();
+        tally.idle += idle;
+        tally.lose("samples, too many kinds at once", unsummed);
+        tally.lose("stacks that found no room", unkept);
+        Ok(())
+    }
+}
+
+fn until_end(stack: [u64; DEPTH]) -> Vec<u64> {
+    stack.into_iter().take_while(|address| *address != 0).collect()
+}
+
+impl Source for InKernel {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn attachments(&self) -> Vec<Attachment> {
+        self.object.attachments().to_vec()
+    }
+
+    fn gather(&mut self, host: &Host, tally: &mut Tally) -> Result<(), Unavailable> {
+        let (came, note) = self.cpus.changed(host);
+        tally.notes.extend(note);
+        if !came.is_empty()
+            && let Err(gap) = self.object.sample("sample", &self.wanted.event, self.wanted.every, &came)
+        {
+            tally.notes.push(format!("CPUs that came online are not sampled: {gap}"));
+        }
+        for ([tgid, kernel, user, in_kernel, comm @ ..], [count, weight, born]) in
+            self.object.take_hash::<[u64; 6], [u64; 3]>("profile_sums")?
+        {
+            self.stack(kernel, true, tally);
+            self.stack(user, false, tally);
+            let process = Process { pid: tgid as u32, born };
+            tally.add(Key { process, comm, kernel, user, in_kernel: in_kernel != 0 }, Sum { count, weight });
+        }
+        if self.kept.len() > self.room / 2 {
+            self.kept.clear();
+            // Samples that came since the sums were read need theirs at the next look. The kernel's half of the addresses
+            // begins with a 1.
+            for (name, stack) in self.object.take_hash::<u64, [u64; DEPTH]>("profile_stacks")? {
+                if !tally.has_stack(name) {
+                    tally.keep(name, stack.first().is_some_and(|address| address >> 63 == 1), until_end(stack));
+                }
+            }
+        }
+        self.count(tally)
+    }
+}

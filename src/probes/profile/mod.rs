@@ -1,0 +1,321 @@
+//! Where CPU time goes: samples of what runs, by function, line and stack.
+//!
+//! Samples are summed up by a program in the kernel; where none can be there, they come through the rings of
+//! perf_event_open(2), which an ordinary user may have for processes of their own.
+
+mod cpus;
+mod functions;
+mod kernel;
+mod limits;
+mod rings;
+mod stacks;
+mod tally;
+
+use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::Object;
+use crate::mechanism::perf::event::{Event, Every};
+use crate::mechanism::symbols::{Sample, Summary, Symbols, summarize};
+use crate::model::metric::Pick;
+use crate::model::probe::{Attachment, Cell, Column, Output, ProbeTable, Row};
+use crate::model::{Formula, MetricDef, Reason, Unavailable, Unit, quantity};
+use functions::{Executed, Hottest};
+use tally::{DEPTH, Tally};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "profile",
+    question: "Which processes, which functions and which lines use the CPUs?",
+    attach: "A clock on each CPU, or another event that can be sampled.",
+    output: "Functions by the CPU time of their own code, processes with the hottest function of each, the hottest lines where \
+             debug information exists, and CPU time by stack.",
+    caveats: "Samples: of n samples, a share is known within about 1/√n. The CPU clock is an interrupt: code that keeps \
+              interrupts out is seen at the place that lets them in again. User stacks need frame pointers; without them \
+              the functions are right, and callers are missing. Waiting tasks are not seen at all (offcputime sees them). \
+              rdiag's own samples are left out.",
+    overhead: "One run of a program for each sample: about 4 µs with both stacks, 0.04 % of a CPU at 99 Hz. The clock wakes idle \
+               CPUs. Through rings: about a kilobyte for each sample.",
+    params: &[
+        ParamDef {
+            name: "hz",
+            kind: ParamKind::Count { min: 1, max: 10_000 },
+            default: "99",
+            help: "samples per second and CPU",
+        },
+        ParamDef {
+            name: "event",
+            kind: ParamKind::Text,
+            default: "cpu-clock",
+            help: "what is sampled: cpu-clock, cycles (needs hardware counters), page-faults, GROUP:TRACEPOINT …",
+        },
+        ParamDef {
+            name: "period",
+            kind: ParamKind::Count { min: 0, max: 1_000_000_000_000 },
+            default: "0",
+            help: "one sample for so many events, in place of hz; nanoseconds for clocks; 0: by hz",
+        },
+        ParamDef { name: "stacks", kind: ParamKind::Text, default: "both", help: "user, kernel or both" },
+        ParamDef {
+            name: "top",
+            kind: ParamKind::Count { min: 1, max: 20_000 },
+            default: "1000",
+            help: "how many stacks to keep",
+        },
+    ],
+    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
+    streams: false,
+    metrics: &[
+        MetricDef {
+            id: "profile.function.ratio",
+            unit: Unit::Ratio,
+            dimension: Some("function"),
+            help: "Share of the sampled CPU time that was spent in a function's own code.",
+            sources: &[Formula::probe(Pick::Column("functions", "share"))],
+            caveat: "Of the time in which CPUs worked, not of their capacity. Functions that were inlined count as part of the one \
+                     that holds them.",
+            manual: "perf record -a -F 99 -- sleep 10; perf report --no-children",
+        },
+        MetricDef {
+            id: "profile.process_cpu.seconds",
+            unit: Unit::Seconds,
+            dimension: Some("profiled process"),
+            help: "CPU time of a process, by samples.",
+            sources: &[Formula::probe(Pick::Column("processes", "value"))],
+            caveat: "An estimate: a sample stands for 1/hz seconds. With another event than a clock it is a number of events.",
+            manual: "perf record -a -F 99 -- sleep 10; perf report --sort pid,comm",
+        },
+        MetricDef {
+            id: "profile.process_kernel.ratio",
+            unit: Unit::Ratio,
+            dimension: Some("profiled process"),
+            help: "Share of a process's sampled CPU time that was spent in the kernel.",
+            sources: &[Formula::probe(Pick::Column("processes", "kernel"))],
+            caveat: "Interrupts that hit the process are among it.",
+            manual: "pidstat -u 1 10",
+        },
+        MetricDef {
+            id: "profile.kernel.ratio",
+            unit: Unit::Ratio,
+            dimension: None,
+            help: "Share of the sampled CPU time that was spent in the kernel.",
+            sources: &[Formula::probe(Pick::Column("host", "kernel"))],
+            caveat: "Not known where this user may not sample the kernel.",
+            manual: "perf record -a -F 99 -- sleep 10; perf report --sort sym",
+        },
+        MetricDef {
+            id: "profile.samples.count",
+            unit: Unit::Count,
+            dimension: None,
+            help: "Samples that the profile consists of.",
+            sources: &[Formula::probe(Pick::Column("host", "samples"))],
+            caveat: "A share of 10 % of 1000 samples is known within a percentage point, of 100 samples within three.",
+            manual: "perf report --header-only",
+        },
+    ],
+    start,
+};
+
+/// What is to be sampled.
+#[derive(Debug, Clone)]
+struct Wanted {
+    event: Event,
+    every: Every,
+    user: bool,
+    kernel: bool,
+}
+
+impl Wanted {
+    /// Samples per second and CPU to expect; a guess where the event itself sets the pace.
+    fn per_second(&self) -> u64 {
+        match self.every {
+            Every::Hertz(hz) => hz,
+            Every::Events(period) if self.event.is_clock() => 1_000_000_000 / period.max(1),
+            Every::Events(_) => 1000,
+        }
+    }
+}
+
+/// Where samples come from.
+trait Source: Send {
+    /// The program in the kernel, if there is one.
+    fn object(&self) -> Option<&Object> {
+        None
+    }
+
+    fn attachments(&self) -> Vec<Attachment>;
+
+    /// Takes over the samples so far.
+    fn gather(&mut self, host: &Host, tally: &mut Tally) -> Result<(), Unavailable>;
+}
+
+struct Profile {
+    source: Box<dyn Source>,
+    wanted: Wanted,
+    /// Whether everything that runs is sampled, so that the idle share has a meaning.
+    whole_host: bool,
+    top: usize,
+    tally: Tally,
+    symbols: Symbols,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let (host, params, filter) = (context.host, context.params, context.filter);
+    let (user, kernel) = match params.text("stacks") {
+        Some("both") | None => (true, true),
+        Some("user") => (true, false),
+        Some("kernel") => (false, true),
+        Some(other) => {
+            let why = format!("stacks = {other:?} is none of user, kernel, both");
+            return Err(Unavailable::new(Reason::Malformed, why));
+        }
+    };
+    let event = Event::find(host, params.text("event").unwrap_or("cpu-clock"))?;
+    let every = match params.count("period") {
+        0 => Every::Hertz(params.count("hz")),
+        events => Every::Events(events),
+    };
+    let mut wanted = Wanted { event, every, user, kernel };
+    let source: Box<dyn Source> = match kernel::InKernel::start(context, &wanted) {
+        Ok(source) => Box::new(source),
+        Err(gap) => {
+            let rings = rings::InRings::start(context, &wanted, &gap)?;
+            wanted.kernel = rings.sees_kernel();
+            Box::new(rings)
+        }
+    };
+    Ok(Box::new(Profile {
+        source,
+        wanted,
+        whole_host: filter.pids.is_empty() && filter.comm.is_none() && filter.cgroup.is_none(),
+        top: params.count("top") as usize,
+        tally: Tally::default(),
+        symbols: Symbols::new(host),
+    }))
+}
+
+impl Profile {
+    fn unit(&self) -> Unit {
+        if self.wanted.event.is_clock() { Unit::Seconds } else { Unit::Count }
+    }
+
+    /// Values are weights times this: clocks count nanoseconds.
+    fn scale(&self) -> f64 {
+        if self.wanted.event.is_clock() { 1e-9 } else { 1.0 }
+    }
+
+    /// The places that were executed.
+    fn hottest(&mut self) -> Hottest {
+        let mut hottest = Hottest::default();
+        let scale = self.scale();
+        for (key, sum) in &self.tally.sums {
+            let mut executed = Executed {
+                pid: key.process.pid,
+                task: key.name(),
+                in_kernel: key.in_kernel,
+                value: sum.weight as f64 * scale,
+                ..Executed::default()
+            };
+            let leaf = self.tally.leaf(key);
+            if let Some(place) = leaf.and_then(|(process, address)| self.symbols.place(process, address)) {
+                executed.function = Some(place.function.clone());
+                executed.named = place.named;
+                executed.inlined = (place.inner.name != place.function.name).then(|| place.inner.name.clone());
+                executed.line.clone_from(&place.inner.line);
+            }
+            hottest.add(executed);
+        }
+        hottest
+    }
+
+    /// How much there was, as a sentence and as a table of one row.
+    fn host_table(&self, hottest: &Hottest) -> (String, ProbeTable) {
+        let samples: u64 = self.tally.sums.values().map(|sum| sum.count).sum::<u64>() + self.tally.crowded.count;
+        let all = samples + self.tally.idle;
+        let idle = (self.whole_host && self.wanted.event.is_clock() && all > 0).then(|| self.tally.idle as f64 / all as f64);
+        let kernel = (self.wanted.kernel && samples > 0).then(|| hottest.in_kernel());
+        let mut text = format!("{} samples", quantity::number(samples as f64));
+        if self.unit() == Unit::Seconds {
+            text = format!("{text}, {} of CPU time", quantity::seconds(hottest.whole()));
+        } else {
+            text = format!("{text} of {}", self.wanted.event.name);
+        }
+        text.push_str(&match kernel {
+            Some(share) => format!(", {} of it in the kernel", quantity::percent(share)),
+            None if self.wanted.kernel => String::new(),
+            None => "; what the kernel did was not sampled".to_owned(),
+        });
+        text.extend(idle.map(|share| format!("; the CPUs were idle for {} of the time", quantity::percent(share))));
+        let cell = |value: Option<f64>| value.map_or(Cell::Unknown(()), Cell::from);
+        let table = ProbeTable {
+            id: "host".into(),
+            title: "All samples".into(),
+            columns: vec![
+                Column::number("samples", "samples", Unit::Count),
+                Column::number("value", self.value_title(), self.unit()),
+                Column::number("kernel", "in the kernel", Unit::Ratio),
+                Column::number("idle", "CPUs idle", Unit::Ratio),
+            ],
+            rows: vec![Row {
+                instance: String::new(),
+                cells: vec![(samples as f64).into(), hottest.whole().into(), cell(kernel), cell(idle)],
+            }],
+            ..ProbeTable::default()
+        };
+        (text, table)
+    }
+
+    fn value_title(&self) -> &'static str {
+        if self.unit() == Unit::Seconds { "CPU time" } else { "events" }
+    }
+}
+
+impl Probe for Profile {
+    fn object(&self) -> Option<&Object> {
+        self.source.object()
+    }
+
+    fn attachments(&self) -> Vec<Attachment> {
+        self.source.attachments()
+    }
+
+    fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
+        self.source.gather(host, &mut self.tally)?;
+        self.tally.learn(host, &mut self.symbols);
+        Ok(())
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        self.poll(host)?;
+        self.symbols.settle(host);
+        let scale = self.scale();
+        let title = match self.unit() {
+            Unit::Seconds => "CPU time by stack".to_owned(),
+            _ => format!("{} by stack", self.wanted.event.name),
+        };
+        let of = Summary { id: "stacks", title: &title, unit: self.unit(), top: usize::MAX, depth: DEPTH };
+        let samples: Vec<Sample<'_>> =
+            self.tally.sums.iter().map(|(key, sum)| self.tally.sample(key, sum, scale)).collect();
+        let mut whole = stacks::by_name(summarize(host, &mut self.symbols, &samples, of), self.top);
+        drop(samples);
+        whole.others += self.tally.crowded.weight as f64 * scale;
+        let hottest = self.hottest();
+        let (said, table) = self.host_table(&hottest);
+        let mut outputs = hottest.tables(self.unit(), self.value_title());
+        outputs.extend([Output::Stacks(whole.clone()), Output::Table(table)]);
+        let mut notes = vec![said];
+        notes.extend(limits::notes(
+            &hottest,
+            limits::Of {
+                cpu_clock: self.wanted.event.name == "cpu-clock",
+                kernel: self.wanted.kernel,
+                truncated: if self.wanted.user { whole.truncated / hottest.whole().max(f64::MIN_POSITIVE) } else { 0.0 },
+            },
+        ));
+        notes.append(&mut self.tally.notes);
+        notes.extend(self.symbols.notes().map(str::to_owned));
+        self.tally.lose("samples without a stack, too many kinds at once", self.tally.crowded.count);
+        let mut lost: Vec<(&'static str, u64)> = self.tally.lost.drain().collect();
+        lost.sort_unstable();
+        self.tally.clear();
+        Ok(Taken { outputs, lost, notes })
+    }
+}

@@ -1,0 +1,174 @@
+//! Samples as they are kept until they are read: by process, name and stacks.
+
+use std::collections::HashMap;
+
+use crate::host::Host;
+use crate::mechanism::symbols::{Part, Piece, Process, Sample, Symbols, calls};
+
+/// Addresses of a stack at most.
+pub(super) const DEPTH: usize = 127;
+/// What stands in place of a stack's name when it could not be taken.
+pub(super) const MISSING: u64 = 1;
+/// Distinct sums of one reading; more are summed without their stacks.
+const MAX_SUMS: usize = 50_000;
+/// Stacks that are remembered from one reading to the next.
+const MAX_STACKS: usize = 20_000;
+
+/// What is summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) process: Process,
+    /// Name of the task.
+    pub(super) comm: [u64; 2],
+    /// Names of stacks; 0 is none.
+    pub(super) kernel: u64,
+    pub(super) user: u64,
+    /// Whether the kernel ran.
+    pub(super) in_kernel: bool,
+}
+
+/// A sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    /// Samples.
+    pub(super) count: u64,
+    /// What they stand for: events, or nanoseconds of a clock.
+    pub(super) weight: u64,
+}
+
+/// All samples since the last reading.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) sums: HashMap<Key, Sum>,
+    stacks: HashMap<u64, Vec<u64>>,
+    /// Samples of the idle task.
+    pub(super) idle: u64,
+    /// Of sums that were too many to be kept apart.
+    pub(super) crowded: Sum,
+    /// Samples and stacks that are missing, by reason.
+    pub(super) lost: HashMap<&'static str, u64>,
+    /// What happened meanwhile that the reader must know.
+    pub(super) notes: Vec<String>,
+}
+
+impl Tally {
+    /// Adds samples.
+    pub(super) fn add(&mut self, key: Key, sum: Sum) {
+        let crowded = self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key);
+        let known = if crowded { &mut self.crowded } else { self.sums.entry(key).or_default() };
+        known.count = known.count.saturating_add(sum.count);
+        known.weight = known.weight.saturating_add(sum.weight);
+    }
+
+    /// Counts what is missing.
+    pub(super) fn lose(&mut self, reason: &'static str, count: u64) {
+        *self.lost.entry(reason).or_default() += count;
+    }
+
+    pub(super) fn has_stack(&self, name: u64) -> bool {
+        name <= MISSING || self.stacks.contains_key(&name)
+    }
+
+    /// Remembers a stack, innermost address first.
+    pub(super) fn keep(&mut self, name: u64, kernel: bool, mut addresses: Vec<u64>) {
+        addresses.truncate(DEPTH);
+        // In the kernel a stack mostly begins with an address to return to, and `calls` goes back to the call before it. Here
+        // it begins with the very place.
+        if let Some(first) = addresses.first_mut().filter(|_| kernel) {
+            *first = first.saturating_add(1);
+        }
+        self.stacks.insert(name, addresses);
+    }
+
+    /// Has the addresses of all stacks looked up, while their processes live.
+    pub(super) fn learn(&self, host: &Host, symbols: &mut Symbols) {
+        let mut addresses: HashMap<Option<Process>, Vec<u64>> = HashMap::new();
+        for key in self.sums.keys() {
+            for (process, name) in [(None, key.kernel), (Some(key.process), key.user)] {
+                if let Part::Taken(stack) = self.part(name) {
+                    addresses.entry(process).or_default().extend(calls(process, stack));
+                }
+            }
+        }
+        for (process, addresses) in addresses {
+            symbols.learn(host, process, addresses);
+        }
+    }
+
+    fn part(&self, name: u64) -> Part<'_> {
+        match (name, self.stacks.get(&name)) {
+            (0, _) => Part::None,
+            (_, Some(stack)) => Part::Taken(stack),
+            (_, None) => Part::Missing,
+        }
+    }
+
+    /// The sum as a stack to be named; `scale` makes values of weights.
+    pub(super) fn sample(&self, key: &Key, sum: &Sum, scale: f64) -> Sample<'_> {
+        let frames = |process, name| Piece::Frames { process, part: self.part(name), reversed: false };
+        Sample {
+            owner: key.name(),
+            pid: Some(key.process.pid),
+            pieces: vec![frames(Some(key.process), key.user), frames(None, key.kernel)],
+            value: sum.weight as f64 * scale,
+            count: sum.count,
+        }
+    }
+
+    /// The place that was executed: whose, and where.
+    pub(super) fn leaf(&self, key: &Key) -> Option<(Option<Process>, u64)> {
+        for (process, name) in [(None, key.kernel), (Some(key.process), key.user)] {
+            match self.part(name) {
+                Part::Taken(stack) => return calls(process, stack).next().map(|address| (process, address)),
+                Part::Missing => return None,
+                Part::None => {}
+            }
+        }
+        None
+    }
+
+    /// Begins anew. Stacks are remembered.
+    pub(super) fn clear(&mut self) {
+        let stacks = std::mem::take(&mut self.stacks);
+        *self = Self { stacks: if stacks.len() > MAX_STACKS { HashMap::new() } else { stacks }, ..Self::default() };
+    }
+}
+
+impl Key {
+    /// The name of the task.
+    pub(super) fn name(&self) -> String {
+        crate::mechanism::ebpf::words::text_of_words(&self.comm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(kernel: u64, user: u64) -> Key {
+        Key { process: Process { pid: 7, born: 9 }, comm: [0x61, 0], kernel, user, in_kernel: kernel != 0 }
+    }
+
+    #[test]
+    fn the_innermost_place_is_that_of_the_kernel_where_it_ran_and_stands_as_it_was_sampled() {
+        let mut tally = Tally::default();
+        tally.keep(10, true, vec![0xffff_0000, 0xffff_1000]);
+        tally.keep(20, false, vec![0x4000, 0x5000]);
+        let process = Some(Process { pid: 7, born: 9 });
+        assert_eq!(tally.leaf(&key(10, 20)), Some((None, 0xffff_0000)));
+        assert_eq!(tally.leaf(&key(0, 20)), Some((process, 0x4000)));
+        assert_eq!(tally.leaf(&key(MISSING, 20)), None, "the kernel's part is unknown");
+        assert_eq!(tally.leaf(&key(0, 0)), None);
+    }
+
+    #[test]
+    fn samples_add_up_and_a_reading_begins_anew() {
+        let mut tally = Tally::default();
+        tally.add(key(0, 20), Sum { count: 1, weight: 10 });
+        tally.add(key(0, 20), Sum { count: 2, weight: u64::MAX });
+        tally.lose("x", 3);
+        assert_eq!(tally.sums[&key(0, 20)], Sum { count: 3, weight: u64::MAX });
+        tally.clear();
+        assert!(tally.sums.is_empty() && tally.lost.is_empty());
+    }
+}
