@@ -123,6 +123,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         let shown = match args.format {
             Format::Json => serde_json::to_string(result).map(|line| line + "\n").map_err(io::Error::other)?,
             Format::Text if def.streams => live.events(result, &style),
+            Format::Text if request.interval.is_some() => text::interval_text(result, &style),
             Format::Text => text::text(result, &style),
             Format::Folded | Format::Svg | Format::Speedscope => {
                 let lost = result.lost.iter().map(|(reason, count)| format!("lost {count} events: {reason}"));

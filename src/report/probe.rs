@@ -16,6 +16,8 @@ use crate::model::{Unit, quantity};
 const BAR: usize = 40;
 /// Longest text of a cell.
 const CELL: usize = 60;
+/// Functions of one reading among many.
+const LIVE_ROWS: usize = 15;
 /// Stacks shown on a terminal.
 const STACKS: usize = 10;
 /// Functions.
@@ -39,6 +41,35 @@ pub fn text(result: &ProbeResult, style: &Style) -> String {
         out.push('\n');
     }
     out.push_str(&footer(result));
+    out
+}
+
+/// A reading as one of many, one after the other. Where a probe sums up by function, those stand for the stacks, and for
+/// all that would run off the screen.
+#[must_use]
+pub fn interval_text(result: &ProbeResult, style: &Style) -> String {
+    let functions = result.outputs.iter().find_map(|output| match output {
+        Output::Table(table) if table.dimension.as_deref() == Some("function") => Some(table),
+        _ => None,
+    });
+    let Some(functions) = functions else { return text(result, style) };
+    let (mut table, mut out) = (functions.clone(), String::new());
+    let cut: Vec<_> = table.rows.drain(table.rows.len().min(LIVE_ROWS)..).collect();
+    table.others += cut.len() as u64;
+    for (at, column) in functions.columns.iter().enumerate() {
+        if let Some(sum) = table.others_sum.get_mut(&column.id) {
+            *sum += cut.iter().filter_map(|row| row.cells.get(at)?.number()).sum::<f64>();
+        }
+    }
+    // The first note says how much there was; the others hold from one reading to the next.
+    if let Some(note) = result.notes.first() {
+        let _ = writeln!(out, "{note}");
+    }
+    for (reason, count) in &result.lost {
+        let _ = writeln!(out, "lost {count} events: {reason}");
+    }
+    out.push_str(&table_text(&table, style));
+    out.push('\n');
     out
 }
 

@@ -3,9 +3,9 @@
 use super::hostile_tests::{HOSTILE, structure, tags};
 use super::sample_probes::{events, histogram, probed, report, report_of, result, stacks, table};
 use super::{Style, html, json, markdown, terminal};
-use crate::model::Report;
-use crate::model::probe::{Output, Stack};
+use crate::model::probe::{Column, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
 use crate::model::probed::ProbedOutput;
+use crate::model::{Report, Unit};
 
 const WIDE: Style = Style { width: 100, color: false, unicode: true };
 
@@ -146,4 +146,32 @@ fn no_name_in_a_result_acts_on_any_format() {
         }
         assert_eq!(serde_json::from_str::<Report>(&json(&report).unwrap()).unwrap().probes, report.probes, "{name:?}");
     }
+}
+
+#[test]
+fn one_of_many_readings_shows_its_functions_and_nothing_that_runs_off_the_screen() {
+    let row = |at: usize| Row {
+        instance: at.to_string(),
+        cells: vec![0.04.into(), format!("function_{at}").as_str().into()],
+    };
+    let table = ProbeTable {
+        id: "functions".into(),
+        title: "Hottest functions".into(),
+        dimension: Some("function".into()),
+        columns: vec![Column::number("share", "share", Unit::Ratio), Column::text("name", "function")],
+        rows: (0..25).map(row).collect(),
+        others_sum: [("share".to_owned(), 0.0)].into(),
+        ..ProbeTable::default()
+    };
+    let stacks = Stacks { title: "CPU time by stack".into(), ..Stacks::default() };
+    let result = ProbeResult {
+        outputs: vec![Output::Table(table), Output::Stacks(stacks)],
+        notes: vec!["99 samples".into(), "and so on".into()],
+        lost: [("the ring was full".to_owned(), 2)].into(),
+        ..ProbeResult::default()
+    };
+    let text = super::probe::interval_text(&result, &WIDE);
+    assert!(text.starts_with("99 samples\nlost 2 events: the ring was full\n"), "{text}");
+    assert!(text.contains("function_14") && text.contains("and 10 more: share 40.0%"), "{text}");
+    assert!(!text.contains("function_15") && !text.contains("by stack") && !text.contains("and so on"), "{text}");
 }

@@ -108,9 +108,13 @@ impl Object {
         };
         for cpu in cpus {
             let config = PerfEventConfig::Pmu { pmu_type: event.kind, config: event.config };
-            match program.attach(config, PerfEventScope::AllProcessesOneCpu { cpu: *cpu }, policy, false) {
-                Err(problem) if error::errno(&problem) == Some(rustix::io::Errno::NODEV.raw_os_error()) && event.is_clock() => {}
-                result => drop(result?),
+            let attached = program.attach(config, PerfEventScope::AllProcessesOneCpu { cpu: *cpu }, policy, false);
+            if let Err(problem) = attached {
+                // Every CPU has a clock, so this one has gone.
+                let gone = error::errno(&problem) == Some(rustix::io::Errno::NODEV.raw_os_error());
+                if !(gone && event.is_clock()) {
+                    return Err(problem);
+                }
             }
         }
         Ok(())

@@ -74,7 +74,9 @@ impl Event {
     #[must_use]
     pub fn is_clock(&self) -> bool {
         self.kind == SOFTWARE
-            && [sys::PERF_COUNT_SW_CPU_CLOCK, sys::PERF_COUNT_SW_TASK_CLOCK].iter().any(|id| self.config == u64::from(*id))
+            && [sys::PERF_COUNT_SW_CPU_CLOCK, sys::PERF_COUNT_SW_TASK_CLOCK]
+                .iter()
+                .any(|id| self.config == u64::from(*id))
     }
 
     /// What it means that the kernel refused to open the event with this error; none if the event is not to blame.

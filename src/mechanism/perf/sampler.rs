@@ -9,8 +9,8 @@ use perf_event_open_sys as perf;
 use perf_event_open_sys::bindings as sys;
 
 use super::event::{Event, Every};
-pub use super::record::{Record, Sample};
 use super::record::{self, SAMPLE_TYPE};
+pub use super::record::{Record, Sample};
 use super::ring::Ring;
 use crate::host::Host;
 use crate::model::{Reason, Unavailable};
@@ -196,9 +196,9 @@ fn refusal(host: &Host, sampling: &Sampling<'_>, error: &io::Error) -> Unavailab
         }
         Some(Errno::NOSYS) => Unavailable::new(Reason::Absent, "this kernel has no perf_event_open")
             .with_remedy("use a kernel built with CONFIG_PERF_EVENTS, and allow the call in seccomp"),
-        _ => errno.and_then(|errno| sampling.event.refused(errno.raw_os_error())).unwrap_or_else(|| {
-            Unavailable::new(Reason::Malformed, format!("sampling {event} was refused: {error}"))
-        }),
+        _ => errno
+            .and_then(|errno| sampling.event.refused(errno.raw_os_error()))
+            .unwrap_or_else(|| Unavailable::new(Reason::Malformed, format!("sampling {event} was refused: {error}"))),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::mechanism::symbols::COMPILED;
-use crate::model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
 use crate::model::Unit;
+use crate::model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
 
 /// Rows of the tables.
 const FUNCTIONS: usize = 50;
@@ -264,6 +264,7 @@ impl Hottest {
             title: title.into(),
             dimension: Some(dimension.into()),
             columns,
+            others_sum: ["share", "value"].map(|column| (column.to_owned(), 0.0)).into(),
             ..ProbeTable::default()
         };
         for (at, (instance, value, cells)) in rows.into_iter().enumerate() {
@@ -378,7 +379,10 @@ mod tests {
             Executed { function: None, ..executed(1, "x", None, 1.0) },
         ]);
         let rows = table(&hottest, "functions").rows;
-        assert_eq!((&rows[0].cells[0], &rows[0].cells[2], &rows[0].cells[3]), (&0.5.into(), &NO_SYMBOLS.into(), &"app".into()));
+        assert_eq!(
+            (&rows[0].cells[0], &rows[0].cells[2], &rows[0].cells[3]),
+            (&0.5.into(), &NO_SYMBOLS.into(), &"app".into())
+        );
         assert_eq!(rows.len(), 3);
         assert_eq!(hottest.nameless(), (vec![("app".to_owned(), 0.5)], 0.25));
     }

@@ -42,7 +42,8 @@ pub(super) fn notes(hottest: &Hottest, of: Of) -> Vec<String> {
     let (files, compiled) = hottest.nameless();
     let in_files: f64 = files.iter().map(|(_, share)| share).sum();
     if in_files >= WORTH {
-        let named: Vec<String> = files.iter().take(3).map(|(file, share)| format!("{file} {}", percent(*share))).collect();
+        let named: Vec<String> =
+            files.iter().take(3).map(|(file, share)| format!("{file} {}", percent(*share))).collect();
         notes.push(format!(
             "{} has no function names ({}): the file is stripped, was replaced, or its process ended too soon; install its \
              symbols (debug package) or build it with them",
@@ -94,7 +95,9 @@ mod tests {
         ]);
         let told = notes(&blind, of);
         assert_eq!(told.len(), 4);
-        for (note, begins) in told.iter().zip(["50.0% stands", "25.0% has no", "25.0% was compiled", "30.0% has stacks"]) {
+        for (note, begins) in
+            told.iter().zip(["50.0% stands", "25.0% has no", "25.0% was compiled", "30.0% has stacks"])
+        {
             assert!(note.starts_with(begins), "{note}");
         }
         let clear = hottest(&[("main", "app", true, 1.0)]);

@@ -174,18 +174,20 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         events => Every::Events(events),
     };
     let mut wanted = Wanted { event, every, user, kernel };
+    let mut whole_host = filter.pids.is_empty() && filter.comm.is_none() && filter.cgroup.is_none();
     let source: Box<dyn Source> = match kernel::InKernel::start(context, &wanted) {
         Ok(source) => Box::new(source),
         Err(gap) => {
             let rings = rings::InRings::start(context, &wanted, &gap)?;
             wanted.kernel = rings.sees_kernel();
+            whole_host &= rings.sees_host();
             Box::new(rings)
         }
     };
     Ok(Box::new(Profile {
         source,
         wanted,
-        whole_host: filter.pids.is_empty() && filter.comm.is_none() && filter.cgroup.is_none(),
+        whole_host,
         top: params.count("top") as usize,
         tally: Tally::default(),
         symbols: Symbols::new(host),
@@ -230,7 +232,8 @@ impl Profile {
     fn host_table(&self, hottest: &Hottest) -> (String, ProbeTable) {
         let samples: u64 = self.tally.sums.values().map(|sum| sum.count).sum::<u64>() + self.tally.crowded.count;
         let all = samples + self.tally.idle;
-        let idle = (self.whole_host && self.wanted.event.is_clock() && all > 0).then(|| self.tally.idle as f64 / all as f64);
+        let idle =
+            (self.whole_host && self.wanted.event.is_clock() && all > 0).then(|| self.tally.idle as f64 / all as f64);
         let kernel = (self.wanted.kernel && samples > 0).then(|| hottest.in_kernel());
         let mut text = format!("{} samples", quantity::number(samples as f64));
         if self.unit() == Unit::Seconds {
@@ -307,7 +310,11 @@ impl Probe for Profile {
             limits::Of {
                 cpu_clock: self.wanted.event.name == "cpu-clock",
                 kernel: self.wanted.kernel,
-                truncated: if self.wanted.user { whole.truncated / hottest.whole().max(f64::MIN_POSITIVE) } else { 0.0 },
+                truncated: if self.wanted.user {
+                    whole.truncated / hottest.whole().max(f64::MIN_POSITIVE)
+                } else {
+                    0.0
+                },
             },
         ));
         notes.append(&mut self.tally.notes);

@@ -29,7 +29,12 @@ pub(super) struct InRings {
     names: HashMap<u32, [u64; 2]>,
     /// What spoke against programs in the kernel.
     refused: String,
+    /// Tasks of other process namespaces look like the idle task.
+    idle_is_idle: bool,
 }
+
+/// Inode of the first process namespace: PROC_PID_INIT_INO of the kernel.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 impl InRings {
     /// Begins; `first` is why there is no program in the kernel.
@@ -55,7 +60,8 @@ impl InRings {
                 opened = open(host, &wanted, &target, &cpus.online());
             }
         }
-        let sampler = opened.map_err(|gap| Unavailable { why: format!("{}; in the kernel: {first}", gap.why), ..gap })?;
+        let sampler =
+            opened.map_err(|gap| Unavailable { why: format!("{}; in the kernel: {first}", gap.why), ..gap })?;
         Ok(Self {
             samplers: vec![sampler],
             wanted,
@@ -66,6 +72,7 @@ impl InRings {
             processes: HashMap::new(),
             names: HashMap::new(),
             refused: first.why.clone(),
+            idle_is_idle: host.link("proc/self/ns/pid").is_ok_and(|namespace| namespace == FIRST_PID_NAMESPACE),
         })
     }
 
@@ -74,9 +81,14 @@ impl InRings {
         self.wanted.kernel
     }
 
+    /// Whether all that runs on the host is sampled.
+    pub(super) fn sees_host(&self) -> bool {
+        matches!(self.target, Target::Host) && self.comm.is_none() && self.idle_is_idle
+    }
+
     fn add(&mut self, host: &Host, sample: Sample, tally: &mut Tally) {
         if sample.pid == 0 {
-            tally.idle += 1;
+            tally.idle += u64::from(self.idle_is_idle);
             return;
         }
         let comm = self.name(host, sample.pid, sample.tid);
@@ -124,7 +136,10 @@ fn target(host: &Host, filter: &Filter) -> Result<Target, Unavailable> {
     if let Some(path) = &filter.cgroup {
         let path = path.trim_start_matches("/sys/fs/cgroup").trim_matches('/');
         let places = ["sys/fs/cgroup", "sys/fs/cgroup/unified", "sys/fs/cgroup/perf_event"];
-        let found = places.iter().map(|tree| format!("{tree}/{path}")).find(|place| host.exists(&format!("{place}/cgroup.procs")));
+        let found = places
+            .iter()
+            .map(|tree| format!("{tree}/{path}"))
+            .find(|place| host.exists(&format!("{place}/cgroup.procs")));
         let place = found.ok_or_else(|| {
             Unavailable::new(Reason::Absent, format!("there is no control group {path:?}"))
                 .with_remedy("give its path below /sys/fs/cgroup, as /proc/PID/cgroup shows it")
@@ -138,7 +153,8 @@ fn target(host: &Host, filter: &Filter) -> Result<Target, Unavailable> {
 fn own_processes(host: &Host, filter: &Filter) -> Vec<u32> {
     let Some(comm) = &filter.comm else { return Vec::new() };
     let named = |pid: &u32| host.read_line(&format!("proc/{pid}/comm")).is_ok_and(|name| name == *comm);
-    let own = |pid: &u32| host.owner_and_inode(&format!("proc/{pid}")).is_some_and(|(owner, _)| owner == host.facts().uid);
+    let own =
+        |pid: &u32| host.owner_and_inode(&format!("proc/{pid}")).is_some_and(|(owner, _)| owner == host.facts().uid);
     let all = host.list("proc").unwrap_or_default();
     all.iter().filter_map(|name| name.parse().ok()).filter(|pid| named(pid) && own(pid)).collect()
 }
@@ -171,6 +187,9 @@ impl Source for InRings {
                 Ok(sampler) => self.samplers.push(sampler),
                 Err(gap) => tally.notes.push(format!("CPUs that came online are not sampled: {gap}")),
             }
+        }
+        if !self.idle_is_idle && matches!(self.target, Target::Host) {
+            tally.note("what runs in other process namespaces is not in it");
         }
         let mut records = Vec::new();
         let mut strange = 0;

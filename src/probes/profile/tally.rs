@@ -65,6 +65,13 @@ impl Tally {
         *self.lost.entry(reason).or_default() += count;
     }
 
+    /// Adds what the reader must know, once.
+    pub(super) fn note(&mut self, text: &str) {
+        if !self.notes.iter().any(|known| known == text) {
+            self.notes.push(text.to_owned());
+        }
+    }
+
     pub(super) fn has_stack(&self, name: u64) -> bool {
         name <= MISSING || self.stacks.contains_key(&name)
     }

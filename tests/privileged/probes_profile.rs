@@ -1,0 +1,434 @@
+//! Profiles of programs whose split is known, against that split and against `perf record`.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::{Load, Need, alone, has, path, rdiag};
+
+/// Seven, two and one parts of the time in three functions. The loops are the same, so their lengths are the split.
+const C: &str = r#"
+volatile unsigned long sink;
+__attribute__((noinline)) void part_seventy(void) { for (long i = 0; i < 700000; i++) sink += i * 3; __asm__ volatile(""); }
+__attribute__((noinline)) void part_twenty(void) { for (long i = 0; i < 200000; i++) sink += i * 3; __asm__ volatile(""); }
+__attribute__((noinline)) void part_ten(void) { for (long i = 0; i < 100000; i++) sink += i * 3; __asm__ volatile(""); }
+int main(void) { for (;;) { part_seventy(); part_twenty(); part_ten(); } }
+"#;
+
+const CPLUSPLUS: &str = r#"
+volatile unsigned long sink;
+template <long N> struct Part {
+	__attribute__((noinline)) static void work(volatile unsigned long &to) { for (long i = 0; i < N; i++) to += i * 3; }
+};
+int main() { for (;;) { Part<700000>::work(sink); Part<200000>::work(sink); Part<100000>::work(sink); } }
+"#;
+
+const RUST: &str = r#"
+#[inline(never)] fn work(times: u64) { for at in 0..times { std::hint::black_box(at * 3); } std::hint::black_box(0); }
+#[inline(never)] fn part_seventy() { let mut at = 0_u64; while at < 700_000 { at = std::hint::black_box(at + 1); } }
+#[inline(never)] fn part_twenty() { let mut at = 0_u64; while at < 200_000 { at = std::hint::black_box(at + 1); } }
+#[inline(never)] fn part_ten() { let mut at = 0_u64; while at < 100_000 { at = std::hint::black_box(at + 1); } }
+fn main() { work(1); loop { part_seventy(); part_twenty(); part_ten(); } }
+"#;
+
+const NODE: &str = "
+function part_seventy(to) { for (let i = 0; i < 700000; i++) to[0] = (to[0] + i * 3) | 0; }
+function part_twenty(to) { for (let i = 0; i < 200000; i++) to[0] = (to[0] + i * 3) | 0; }
+function part_ten(to) { for (let i = 0; i < 100000; i++) to[0] = (to[0] + i * 3) | 0; }
+const to = new Int32Array(1);
+for (;;) { part_seventy(to); part_twenty(to); part_ten(to); }
+";
+
+const PARTS: [(&str, f64); 3] = [("part_seventy", 0.7), ("part_twenty", 0.2), ("part_ten", 0.1)];
+const CC: [Need; 2] = [Need::Root, Need::Tool("cc")];
+
+/// A compiled program, in a folder that others may enter.
+fn compiled(source: &str, file: &str, compiler: &[&str]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (source_file, binary) = (folder.path().join(file), folder.path().join("splitter"));
+    std::fs::write(&source_file, source).unwrap();
+    let (program, flags) = compiler.split_first().unwrap();
+    let output = Command::new(program).args(flags).arg("-o").arg(&binary).arg(&source_file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (folder, binary)
+}
+
+fn c_program() -> (tempfile::TempDir, PathBuf) {
+    compiled(C, "split.c", &["cc", "-O1", "-g", "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"])
+}
+
+fn text_of(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn profile(args: &[&str]) -> Value {
+    let output = rdiag().args(["probe", "profile", "--format", "json"]).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+fn table<'r>(result: &'r Value, id: &str) -> &'r Value {
+    let tables = result["outputs"].as_array().unwrap().iter().filter_map(|output| output.get("table"));
+    tables.into_iter().find(|table| table["id"] == id).unwrap_or_else(|| panic!("no table {id}: {result:#}"))
+}
+
+fn rows<'r>(result: &'r Value, id: &str) -> &'r Vec<Value> {
+    table(result, id)["rows"].as_array().unwrap()
+}
+
+/// A cell of a row, by its column's id.
+fn cell<'r>(result: &'r Value, id: &str, row: &'r Value, column: &str) -> &'r Value {
+    let columns = table(result, id)["columns"].as_array().unwrap();
+    let at = columns.iter().position(|known| known["id"] == column).unwrap();
+    &row["cells"][at]
+}
+
+/// The share of all functions whose names hold a text.
+fn share(result: &Value, name: &str) -> f64 {
+    let fitting = rows(result, "functions")
+        .iter()
+        .filter(|row| cell(result, "functions", row, "name").as_str().unwrap().contains(name));
+    fitting.map(|row| cell(result, "functions", row, "share").as_f64().unwrap()).sum()
+}
+
+fn samples(result: &Value) -> f64 {
+    cell(result, "host", &rows(result, "host")[0], "samples").as_f64().unwrap()
+}
+
+fn notes(result: &Value) -> String {
+    result["notes"].to_string()
+}
+
+/// That the split is found, within what so many samples allow, and never worse than three points from a thousand on.
+fn assert_split(result: &Value, parts: &[(&str, f64)]) {
+    let samples = samples(result);
+    assert!(samples >= 300.0, "{samples} samples are too few to say anything");
+    for (name, expected) in parts {
+        let error = (expected * (1.0 - expected) / samples).sqrt();
+        let found = share(result, name);
+        let allowed = (4.0 * error).max(0.03);
+        assert!((found - expected).abs() < allowed, "{name}: {found} of {samples}: {:#?}", rows(result, "functions"));
+    }
+}
+
+fn profiled(load: &Load, seconds: &str) -> Value {
+    profile(&["--pid", &load.pids()[0].to_string(), "--param", "hz=997", "--duration", seconds])
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn a_known_split_of_a_c_program_is_found_with_its_lines() {
+    let _alone = alone();
+    if !has(&CC) {
+        return;
+    }
+    let (_folder, binary) = c_program();
+    let load = Load::start(1, &text_of(&binary), &[]);
+    let result = profiled(&load, "4s");
+    assert_split(&result, &PARTS);
+    let first = &rows(&result, "lines")[0];
+    assert_eq!(cell(&result, "lines", first, "function"), "part_seventy");
+    assert!(cell(&result, "lines", first, "line").as_str().unwrap().ends_with("split.c:3"), "{first}");
+    let process = &rows(&result, "processes")[0];
+    assert_eq!(cell(&result, "processes", process, "function"), "part_seventy", "{process}");
+    assert_eq!(cell(&result, "processes", process, "name"), "splitter", "{process}");
+    let stacks = result["outputs"].as_array().unwrap().iter().find_map(|output| output.get("stacks")).unwrap();
+    let largest = stacks["stacks"][0]["frames"].as_array().unwrap();
+    let names: Vec<&str> =
+        largest.iter().map(|at| stacks["frames"][at.as_u64().unwrap() as usize]["name"].as_str().unwrap()).collect();
+    assert!(names.ends_with(&["main", "part_seventy"]), "{names:?}");
+    let whole = cell(&result, "host", &rows(&result, "host")[0], "value").as_f64().unwrap();
+    assert!(whole <= result["seconds"].as_f64().unwrap() * 1.02, "one thread uses one CPU at most: {whole}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, c++, rustc"]
+fn known_splits_of_cplusplus_and_rust_programs_are_found() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("c++"), Need::Tool("rustc")]) {
+        return;
+    }
+    let (_folder, binary) = compiled(CPLUSPLUS, "split.cc", &["c++", "-O1", "-g", "-fno-omit-frame-pointer"]);
+    let load = Load::start(1, &text_of(&binary), &[]);
+    let result = profiled(&load, "3s");
+    assert_split(&result, &[("Part<700000", 0.7), ("Part<200000", 0.2), ("Part<100000", 0.1)]);
+    drop(load);
+    let (_folder, binary) = compiled(RUST, "split.rs", &["rustc", "-O", "-g", "-Cforce-frame-pointers=yes"]);
+    let load = Load::start(1, &text_of(&binary), &[]);
+    assert_split(&profiled(&load, "3s"), &PARTS);
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, node"]
+fn a_known_split_of_compiled_javascript_is_found_by_the_map_that_it_writes_and_its_want_is_told() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("node")]) {
+        return;
+    }
+    let run = |args: &[&str]| {
+        let load = Load::start(1, "node", args);
+        std::thread::sleep(Duration::from_millis(1500));
+        let result = profiled(&load, "3s");
+        let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", load.pids()[0]));
+        result
+    };
+    let named = run(&["--perf-basic-prof", "-e", NODE]);
+    assert_split(&named, &PARTS);
+    let nameless = run(&["-e", NODE]);
+    assert!(notes(&nameless).contains("was compiled at run time and has no names"), "{}", notes(&nameless));
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, perf"]
+fn a_profile_equals_that_of_perf_record_of_the_same_load() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("perf")]) {
+        return;
+    }
+    let (folder, binary) = c_program();
+    let load = Load::start(1, &text_of(&binary), &[]);
+    let (pid, data) = (load.pids()[0].to_string(), text_of(&folder.path().join("perf.data")));
+    let mut record = Command::new("perf");
+    record.args(["record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-o", &data, "-p", &pid, "--", "sleep", "4"]);
+    let mut record = record.spawn().unwrap();
+    let result = profiled(&load, "4s");
+    assert!(record.wait().unwrap().success());
+    let report = ["report", "-i", &data, "--no-children", "-g", "none", "--stdio", "-F", "overhead,sym", "-t", "|"];
+    let report = Command::new("perf").args(report).output().unwrap();
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    for (name, _) in PARTS {
+        let line = report.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {report}"));
+        let theirs: f64 = line.split('%').next().unwrap().trim().parse::<f64>().unwrap() / 100.0;
+        let ours = share(&result, name);
+        assert!((theirs - ours).abs() < 0.04, "{name}: {ours} here, {theirs} by perf");
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, dd"]
+fn a_load_in_the_kernel_shows_the_kernels_functions_and_its_share() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("dd")]) {
+        return;
+    }
+    let load = Load::start(1, "dd", &["if=/dev/zero", "of=/dev/null", "bs=1M"]);
+    let result = profiled(&load, "2s");
+    let host = &rows(&result, "host")[0];
+    assert!(cell(&result, "host", host, "kernel").as_f64().unwrap() > 0.8, "{host}");
+    let first = &rows(&result, "functions")[0];
+    assert_eq!(
+        (cell(&result, "functions", first, "where"), cell(&result, "functions", first, "object")),
+        (&"kernel".into(), &"[kernel]".into())
+    );
+    let stacks = result["outputs"].as_array().unwrap().iter().find_map(|output| output.get("stacks")).unwrap();
+    let named = |text: &str| {
+        stacks["frames"].as_array().unwrap().iter().any(|frame| frame["name"].as_str().unwrap().contains(text))
+    };
+    assert!(named("read") && named("_zero"), "{}", stacks["frames"]);
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn a_filter_leaves_others_out_and_a_command_takes_what_it_starts_along() {
+    let _alone = alone();
+    if !has(&CC) {
+        return;
+    }
+    let (_folder, binary) = c_program();
+    let loads = Load::start(2, &text_of(&binary), &[]);
+    let one = loads.pids()[0];
+    let result = profile(&["--pid", &one.to_string(), "--duration", "1s"]);
+    let pids: Vec<&Value> = rows(&result, "processes").iter().map(|row| &row["instance"]).collect();
+    assert_eq!(pids, [&Value::from(one.to_string())]);
+    let both = profile(&["--comm", "splitter", "--duration", "1s"]);
+    assert_eq!(rows(&both, "processes").len(), 2);
+    let all = profile(&["--duration", "1s"]);
+    assert!(rows(&all, "processes").len() >= 2 && !all["outputs"].to_string().contains("\"rdiag\""), "its own samples");
+    drop(loads);
+    let script = format!("timeout 1 {} & wait", text_of(&binary));
+    let command = profile(&["--param", "hz=499", "--", "sh", "-c", &script]);
+    assert!(share(&command, "part_seventy") > 0.4, "{:#?}", rows(&command, "functions"));
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, strip"]
+fn a_stripped_binary_is_told_and_a_process_that_has_ended_keeps_its_names() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("strip")]) {
+        return;
+    }
+    let (folder, binary) = c_program();
+    let load = Load::start(1, "timeout", &["1.5", &text_of(&binary)]);
+    let result = profile(&["--comm", "splitter", "--param", "hz=499", "--duration", "3s"]);
+    assert!(share(&result, "part_seventy") > 0.5, "{:#?}", rows(&result, "functions"));
+    drop(load);
+    let bare = folder.path().join("bare");
+    assert!(Command::new("strip").arg("-o").arg(&bare).arg(&binary).status().unwrap().success());
+    let load = Load::start(1, &text_of(&bare), &[]);
+    let result = profiled(&load, "1s");
+    let first = &rows(&result, "functions")[0];
+    assert_eq!(cell(&result, "functions", first, "name"), "[no symbols]");
+    assert_eq!(cell(&result, "functions", first, "object"), "bare");
+    assert!(notes(&result).contains("has no function names (bare "), "{}", notes(&result));
+}
+
+/// The same program, copied to where anybody may start it.
+fn as_nobody() -> Option<(tempfile::TempDir, Vec<String>)> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let built = std::env::var_os("RDIAG_BINARY")
+        .map_or_else(|| assert_cmd::cargo::cargo_bin!("rdiag").to_path_buf(), PathBuf::from);
+    std::fs::copy(built, folder.path().join("rdiag")).ok()?;
+    let words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"].map(str::to_owned);
+    Some((folder, words.into()))
+}
+
+/// kernel.perf_event_paranoid at another value, for as long as it lives.
+struct Paranoid(String);
+
+const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+impl Paranoid {
+    fn set(value: &str) -> Self {
+        let before = std::fs::read_to_string(PARANOID).unwrap();
+        std::fs::write(PARANOID, value).unwrap();
+        Self(before)
+    }
+}
+
+impl Drop for Paranoid {
+    fn drop(&mut self) {
+        let _ = std::fs::write(PARANOID, self.0.trim());
+    }
+}
+
+/// Paranoia beyond what the kernel knows is a patch of distributions, and everywhere else the same as 2.
+fn nobody_profiles_its_own(paranoid: &str) {
+    let (_program, binary) = c_program();
+    let (folder, user) = as_nobody().unwrap();
+    let _set = Paranoid::set(paranoid);
+    let words: Vec<&str> = user.iter().map(String::as_str).collect();
+    let load = Load::start(1, words[0], &[&words[1..], &[&text_of(&binary)]].concat());
+    std::thread::sleep(Duration::from_millis(500));
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(folder.path().join("rdiag")).args(["probe", "profile", "--format", "json"]);
+    command.args(["--param", "hz=997", "--duration", "3s", "--pid", &load.pids()[0].to_string()]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(paranoid != "2" && said.contains(&format!("kernel.perf_event_paranoid = {paranoid}")), "{said}");
+        assert!(said.contains("sysctl kernel.perf_event_paranoid=2"), "{said}");
+        return;
+    }
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_split(&result, &PARTS);
+    assert_eq!(result["attached"][0]["back_end"], "sampling ring");
+    assert!(notes(&result).contains("what the kernel did was not sampled"), "{}", notes(&result));
+    assert!(cell(&result, "host", &rows(&result, "host")[0], "kernel").is_null());
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, setpriv"]
+fn vm_a_user_without_rights_profiles_own_processes_or_is_told_what_forbids_it() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("setpriv")]) {
+        return;
+    }
+    nobody_profiles_its_own("2");
+    nobody_profiles_its_own("3");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn vm_a_known_split_is_found_on_every_kernel() {
+    let _alone = alone();
+    if !has(&CC) {
+        return;
+    }
+    let (_folder, binary) = c_program();
+    let load = Load::start(1, &text_of(&binary), &[]);
+    let result = profile(&["--pid", &load.pids()[0].to_string(), "--param", "hz=199", "--duration", "8s"]);
+    assert_split(&result, &PARTS);
+    assert_eq!(result["attached"][0]["back_end"], "perf event");
+    assert!(result["lost"].is_null(), "{}", result["lost"]);
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, setpriv"]
+fn vm_without_the_right_to_load_programs_the_whole_host_is_sampled_through_rings() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("setpriv")]) {
+        return;
+    }
+    let (_folder, binary) = c_program();
+    let _load = Load::start(1, &text_of(&binary), &[]);
+    let (folder, _) = as_nobody().unwrap();
+    let _set = Paranoid::set("-1");
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-sys_admin,-bpf"]).arg(folder.path().join("rdiag"));
+    command.args(["probe", "profile", "--format", "json", "--param", "hz=499", "--duration", "4s"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["attached"][0]["back_end"], "sampling ring", "{}", result["attached"]);
+    let process =
+        rows(&result, "processes").iter().find(|row| cell(&result, "processes", row, "name") == "splitter").unwrap();
+    assert_eq!(cell(&result, "processes", process, "function"), "part_seventy", "{process}");
+    let idle = cell(&result, "host", &rows(&result, "host")[0], "idle").as_f64().unwrap();
+    assert!((0.0..1.0).contains(&idle), "{idle}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a CPU that can go offline"]
+fn vm_a_cpu_that_comes_back_is_sampled_again() {
+    let _alone = alone();
+    let switch = "/sys/devices/system/cpu/cpu1/online";
+    if !has(&[Need::Root, Need::Path("/sys/devices/system/cpu/cpu1/online"), Need::Tool("taskset"), Need::Tool("cc")]) {
+        return;
+    }
+    let (_folder, binary) = c_program();
+    std::fs::write(switch, "0").unwrap();
+    let waker = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        std::fs::write(switch, "1").unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        Load::start(1, "taskset", &["-c", "1", &text_of(&binary)])
+    });
+    let result = profile(&["--duration", "8s"]);
+    drop(waker.join().unwrap());
+    assert!(notes(&result).contains("CPU 1 came online meanwhile"), "{}", notes(&result));
+    assert!(share(&result, "part_seventy") > 0.05, "{:#?}", rows(&result, "functions"));
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn events_and_parameters_that_do_not_exist_are_told() {
+    if !has(&[Need::Root]) {
+        return;
+    }
+    for (param, says) in [
+        ("event=cpu-clok", "cpu-clok"),
+        ("stacks=all", "user, kernel, both"),
+        ("hz=0", "between 1 and"),
+        ("event=a:b", "a"),
+    ] {
+        let output = rdiag().args(["probe", "profile", "--duration", "100ms", "--param", param]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(says), "{param}: {said}");
+    }
+    if path("/sys/bus/event_source/devices/cpu").exists() {
+        return;
+    }
+    let output = rdiag().args(["probe", "profile", "--duration", "100ms", "--param", "event=cycles"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(3) && said.contains("cannot count cycles") && said.contains("cpu-clock"),
+        "{said}"
+    );
+}
