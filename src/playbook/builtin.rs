@@ -1,7 +1,10 @@
 //! The playbooks and rules that are part of the program.
 
 /// Playbooks: file name and text.
-pub const PLAYBOOKS: &[(&str, &str)] = &[("use-method.yaml", include_str!("../../playbooks/use-method.yaml"))];
+pub const PLAYBOOKS: &[(&str, &str)] = &[
+    ("cpu-hot.yaml", include_str!("../../playbooks/cpu-hot.yaml")),
+    ("use-method.yaml", include_str!("../../playbooks/use-method.yaml")),
+];
 
 /// Rules: file name and text.
 #[rustfmt::skip]

@@ -172,6 +172,8 @@ pub(super) fn deed(culprit: &Culprit) -> String {
         "process.threads.count" => ("had", "the threads"),
         "process.switches.voluntary.count" => ("made", "the voluntary context switches"),
         "process.switches.involuntary.count" => ("made", "the involuntary context switches"),
+        "profile.function.ratio" => ("took", "the sampled CPU time"),
+        "profile.process_cpu.seconds" => ("used", "the sampled CPU time"),
         "runqlat.task_wait.seconds" => ("did", "the waiting for a CPU"),
         "biotop.io_time.seconds" => ("had", "the time of requests in the devices"),
         "execsnoop.short_lived_by_parent.per_second" => ("started", "the short-lived processes"),

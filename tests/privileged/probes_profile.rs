@@ -232,7 +232,7 @@ fn a_load_in_the_kernel_shows_the_kernels_functions_and_its_share() {
     assert!(cell(&result, "host", host, "kernel").as_f64().unwrap() > 0.8, "{host}");
     let first = &rows(&result, "functions")[0];
     assert_eq!(
-        (cell(&result, "functions", first, "where"), cell(&result, "functions", first, "object")),
+        (cell(&result, "functions", first, "mode"), cell(&result, "functions", first, "object")),
         (&"kernel".into(), &"[kernel]".into())
     );
     let stacks = result["outputs"].as_array().unwrap().iter().find_map(|output| output.get("stacks")).unwrap();
@@ -253,7 +253,8 @@ fn a_filter_leaves_others_out_and_a_command_takes_what_it_starts_along() {
     let loads = Load::start(2, &text_of(&binary), &[]);
     let one = loads.pids()[0];
     let result = profile(&["--pid", &one.to_string(), "--duration", "1s"]);
-    let pids: Vec<&Value> = rows(&result, "processes").iter().map(|row| &row["instance"]).collect();
+    let pids: Vec<&Value> =
+        rows(&result, "processes").iter().map(|row| cell(&result, "processes", row, "pid")).collect();
     assert_eq!(pids, [&Value::from(one.to_string())]);
     let both = profile(&["--comm", "splitter", "--duration", "1s"]);
     assert_eq!(rows(&both, "processes").len(), 2);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::mechanism::symbols::COMPILED;
+use crate::mechanism::symbols::{COMPILED, Process};
 use crate::model::Unit;
 use crate::model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
 
@@ -18,9 +18,9 @@ pub(super) const NO_SYMBOLS: &str = "[no symbols]";
 const NO_STACK: &str = "[no stack]";
 
 /// What was executed at a place, and by whom.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Executed {
-    pub(super) pid: u32,
+    pub(super) process: Process,
     /// Name of the task.
     pub(super) task: String,
     pub(super) in_kernel: bool,
@@ -68,7 +68,7 @@ impl<K> Default for Sums<K> {
 #[derive(Debug, Default)]
 struct OfFunction {
     value: f64,
-    processes: Sums<(u32, String)>,
+    processes: Sums<(Process, String)>,
     lines: Sums<(Option<String>, Option<String>)>,
 }
 
@@ -87,12 +87,12 @@ pub(super) struct Hottest {
     in_kernel: f64,
     nameless: Sums<String>,
     functions: BTreeMap<Function, OfFunction>,
-    processes: BTreeMap<u32, OfProcess>,
+    processes: BTreeMap<Process, OfProcess>,
 }
 
 impl Hottest {
     pub(super) fn add(&mut self, executed: Executed) {
-        let Executed { pid, task, in_kernel, function: frame, named, inlined, line, value } = executed;
+        let Executed { process: id, task, in_kernel, function: frame, named, inlined, line, value } = executed;
         self.whole += value;
         self.in_kernel += if in_kernel { value } else { 0.0 };
         let function: Function = match frame {
@@ -105,14 +105,14 @@ impl Hottest {
                 (NO_SYMBOLS.into(), object, frame.kernel)
             }
         };
-        let process = self.processes.entry(pid).or_default();
+        let process = self.processes.entry(id).or_default();
         process.value += value;
         process.in_kernel += if in_kernel { value } else { 0.0 };
         process.tasks.add(task.clone(), value);
         process.functions.add(function.clone(), value);
         let of = self.functions.entry(function).or_default();
         of.value += value;
-        of.processes.add((pid, task), value);
+        of.processes.add((id, task), value);
         of.lines.add((line, inlined), value);
     }
 
@@ -160,12 +160,12 @@ impl Hottest {
             Column::number("value", value, unit),
             Column::text("name", "function"),
             Column::text("object", "in"),
-            Column::text("where", "mode"),
+            Column::text("mode", "mode"),
             Column::text("process", "mostly of"),
             Column::text("line", "mostly at"),
         ];
         let row = |((name, object, kernel), of): &(&Function, &OfFunction)| {
-            let process = of.processes.largest().map(|((pid, task), _)| format!("{task} ({pid})"));
+            let process = of.processes.largest().map(|((id, task), _)| format!("{task} ({})", id.pid));
             let line = of.lines.largest().and_then(|((line, _), _)| line.as_deref());
             let cells = vec![
                 self.share(of.value).into(),
@@ -194,9 +194,9 @@ impl Hottest {
             Column::text("object", "in"),
             Column::text("line", "mostly at"),
         ];
-        let mut processes: Vec<(&u32, &OfProcess)> = self.processes.iter().collect();
+        let mut processes: Vec<(&Process, &OfProcess)> = self.processes.iter().collect();
         processes.sort_by(|(a, x), (b, y)| y.value.total_cmp(&x.value).then_with(|| a.cmp(b)));
-        let row = |(pid, of): &(&u32, &OfProcess)| {
+        let row = |(id, of): &(&Process, &OfProcess)| {
             let part = |value: f64| value / of.value.max(f64::MIN_POSITIVE);
             let task = of.tasks.largest().map(|(task, _)| task.as_str()).unwrap_or_default();
             let hottest = of.functions.largest();
@@ -207,18 +207,17 @@ impl Hottest {
                 self.share(of.value).into(),
                 of.value.into(),
                 task.into(),
-                pid.to_string().into(),
+                id.pid.to_string().into(),
                 part(of.in_kernel).into(),
                 name.into(),
                 hottest.map_or(0.0, |(_, value)| part(value)).into(),
                 object.into(),
                 line.map_or(Cell::Unknown(()), |line| short(line).into()),
             ];
-            (pid.to_string(), of.value, cells)
+            (format!("{}:{}", id.pid, id.born), of.value, cells)
         };
         let rows = processes.iter().map(row).collect();
-        // Not the table of all processes, whose rows have other names.
-        self.table("processes", "Processes by CPU time", "profiled process", columns, rows, PROCESSES)
+        self.table("processes", "Processes by CPU time", "process", columns, rows, PROCESSES)
     }
 
     fn lines(&self, functions: &[(&Function, &OfFunction)]) -> ProbeTable {
@@ -301,7 +300,7 @@ mod tests {
         let kernel = name.starts_with("sys_");
         let object = if kernel { "[kernel]" } else { "app" };
         Executed {
-            pid,
+            process: Process { pid, born: 5 },
             task: format!("task{pid}"),
             in_kernel: kernel,
             function: Some(Frame { name: name.into(), object: Some(object.into()), kernel, ..Frame::default() }),
@@ -361,7 +360,7 @@ mod tests {
             executed(2, "cold", None, 0.4),
         ]);
         let rows = table(&hottest, "processes").rows;
-        assert_eq!((rows[0].instance.as_str(), rows[1].instance.as_str()), ("1", "2"));
+        assert_eq!((rows[0].instance.as_str(), rows[1].instance.as_str()), ("1:5", "2:5"));
         assert_eq!((&rows[1].cells[4], &rows[1].cells[5]), (&0.6.into(), &"sys_read".into()));
         assert_eq!((&rows[0].cells[5], &rows[0].cells[8]), (&"hot".into(), &"a.c:3".into()));
     }

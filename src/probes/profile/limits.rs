@@ -72,7 +72,7 @@ pub(super) fn notes(hottest: &Hottest, of: Of) -> Vec<String> {
 mod tests {
     use super::super::functions::Executed;
     use super::*;
-    use crate::mechanism::symbols::COMPILED;
+    use crate::mechanism::symbols::{COMPILED, Process};
     use crate::model::probe::Frame;
 
     fn hottest(all: &[(&str, &str, bool, f64)]) -> Hottest {
@@ -80,7 +80,16 @@ mod tests {
         for (name, object, named, value) in all {
             let kernel = *object == "[kernel]";
             let function = Frame { name: (*name).into(), object: Some((*object).into()), kernel, line: None };
-            hottest.add(Executed { function: Some(function), named: *named, value: *value, ..Executed::default() });
+            hottest.add(Executed {
+                process: Process { pid: 1, born: 1 },
+                task: "app".into(),
+                in_kernel: kernel,
+                function: Some(function),
+                named: *named,
+                inlined: None,
+                line: None,
+                value: *value,
+            });
         }
         hottest
     }

@@ -77,7 +77,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "profile.process_cpu.seconds",
             unit: Unit::Seconds,
-            dimension: Some("profiled process"),
+            dimension: Some("process"),
             help: "CPU time of a process, by samples.",
             sources: &[Formula::probe(Pick::Column("processes", "value"))],
             caveat: "An estimate: a sample stands for 1/hz seconds. With another event than a clock it is a number of events.",
@@ -86,7 +86,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "profile.process_kernel.ratio",
             unit: Unit::Ratio,
-            dimension: Some("profiled process"),
+            dimension: Some("process"),
             help: "Share of a process's sampled CPU time that was spent in the kernel.",
             sources: &[Formula::probe(Pick::Column("processes", "kernel"))],
             caveat: "Interrupts that hit the process are among it.",
@@ -210,11 +210,14 @@ impl Profile {
         let scale = self.scale();
         for (key, sum) in &self.tally.sums {
             let mut executed = Executed {
-                pid: key.process.pid,
+                process: key.process,
                 task: key.name(),
                 in_kernel: key.in_kernel,
+                function: None,
+                named: false,
+                inlined: None,
+                line: None,
                 value: sum.weight as f64 * scale,
-                ..Executed::default()
             };
             let leaf = self.tally.leaf(key);
             if let Some(place) = leaf.and_then(|(process, address)| self.symbols.place(process, address)) {
