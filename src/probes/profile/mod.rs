@@ -11,7 +11,7 @@ mod rings;
 mod stacks;
 mod tally;
 
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::Object;
 use crate::mechanism::perf::event::{Event, Every};
@@ -63,6 +63,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
+    stacks: GivesStacks::Always,
     metrics: &[
         MetricDef {
             id: "profile.function.ratio",
