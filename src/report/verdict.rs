@@ -25,14 +25,14 @@ const MAX_SENTENCES: usize = 12;
 pub(super) fn verdict(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> Verdict {
     let fired: Vec<&Finding> = findings.iter().filter(|finding| finding.status >= Status::Warning).collect();
     let (status, headline) = match fired.first() {
-        Some(lead) => (lead.status, bottleneck(lead, &fired)),
+        Some(lead) => (lead.status, bottleneck(lead, &fired, findings)),
         None => quiet(findings),
     };
     Verdict { status, headline, limits: limits(findings, coverage, recording) }
 }
 
-/// Names the first finding, who is behind it, and what else fired.
-fn bottleneck(lead: &Finding, fired: &[&Finding]) -> String {
+/// Names the first finding, who is behind it, in which code, and what else fired.
+fn bottleneck(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> String {
     let mut named = BTreeSet::from([(lead.resource, lead.kind)]);
     let mut headline = match (lead.kind, lead.confidence) {
         (Kind::Errors, Confidence::Low) => format!("Likely errors: {}", in_full(lead)),
@@ -47,6 +47,7 @@ fn bottleneck(lead: &Finding, fired: &[&Finding]) -> String {
         headline.push_str(&format!(". Bottleneck: {}", place(queue)));
         headline.push_str(&behind(queue, &place(queue)));
     }
+    headline.push_str(&hottest_code(lead.resource, findings));
     let mut also: Vec<String> = Vec::new();
     for finding in fired {
         if named.insert((finding.resource, finding.kind)) {
@@ -86,6 +87,15 @@ fn behind(finding: &Finding, said: &str) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// The function that a finding about the same resource names, whatever its status: code is no fault, and yet where to look.
+fn hottest_code(resource: Resource, findings: &[Finding]) -> String {
+    let of = |finding: &Finding| {
+        let culprit = finding.culprit.as_ref().filter(|culprit| culprit.kind == "function")?;
+        (finding.resource == resource && finding.status.fired()).then(|| culprit.clone())
+    };
+    findings.iter().find_map(of).map(|culprit| format!("; {}", words::culprit(&culprit))).unwrap_or_default()
 }
 
 fn place(finding: &Finding) -> String {

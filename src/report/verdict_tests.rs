@@ -1,5 +1,5 @@
 use super::sample::{core_ok, finding, report, saturated, unknown};
-use crate::model::{Confidence, Resource, Status};
+use crate::model::{Confidence, Culprit, Resource, Status};
 
 fn headline(findings: Vec<crate::model::Finding>) -> (Status, String) {
     let verdict = report(findings).verdict;
@@ -15,6 +15,29 @@ fn the_headline_names_the_bottleneck_the_culprit_and_its_share() {
         "Bottleneck: CPU saturation — threads waited 70.0% of the time they wanted to run; \
          stress-ng (8 processes) used 98.0% of the CPU time (also: CPU utilization)"
     );
+}
+
+#[test]
+fn the_headline_names_the_code_that_a_finding_of_the_same_resource_knows() {
+    let mut findings = saturated();
+    let mut code = finding("cpu.utilization.hottest_code", Status::Info);
+    code.culprit = Some(Culprit {
+        kind: "function".into(),
+        name: "hot".into(),
+        pids: Vec::new(),
+        count: 1,
+        share: Some(0.7),
+        value: None,
+        unit: None,
+        metric: Some("profile.function.ratio".into()),
+        labels: std::collections::BTreeMap::new(),
+    });
+    findings.push(code.clone());
+    let (_, told) = headline(findings);
+    assert!(told.contains("98.0% of the CPU time; function hot took 70.0% of the sampled CPU time (also: "), "{told}");
+    let mut findings = saturated();
+    findings.push(crate::model::Finding { resource: Resource::Disk, ..code });
+    assert!(!headline(findings).1.contains("function hot"), "the code of another resource");
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::model::{Culprit, Metrics, Reading, Stats};
 
+/// What stands for the small rows of a table together.
+pub(super) const OTHERS: &str = "(others)";
 /// Label with the groups of a process in other hierarchies, one per line.
 const OTHER_GROUPS: &str = "other_cgroups";
 
@@ -42,7 +44,7 @@ pub(super) fn top(
         let name = label(instance, "name").unwrap_or_else(|| instance.clone());
         groups.entry(name).or_default().push((instance, *total));
     }
-    groups.remove("(others)");
+    groups.remove(OTHERS);
     let sum = |members: &[(&str, f64)]| members.iter().map(|(_, value)| value).sum::<f64>();
     let (name, mut members) = groups.into_iter().max_by(|(_, a), (_, b)| sum(a).total_cmp(&sum(b)))?;
     let value = sum(&members);
@@ -74,7 +76,9 @@ pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String
         let own = labels.and_then(|all| all.get(instance));
         wanted.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
     };
-    let measured = instances.iter().filter(|(instance, _)| fits(instance)).filter_map(|(_, stats)| stats.as_ref().ok());
+    // What a table sums up of its small rows is nobody, and may be more than its largest row.
+    let named = instances.iter().filter(|(instance, _)| *instance != OTHERS && fits(instance));
+    let measured = named.filter_map(|(_, stats)| stats.as_ref().ok());
     measured.map(|stats| stats.mean).max_by(f64::total_cmp)
 }
 

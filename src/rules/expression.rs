@@ -344,7 +344,9 @@ mod tests {
             dimension: Some("device".into()),
             source: String::new(),
             rank: 0,
-            instances: [("sda".to_owned(), instance(1.0)), ("dm-0".to_owned(), instance(5.0))].into(),
+            instances: [("sda", 1.0), ("dm-0", 5.0), ("(others)", 9.0)]
+                .map(|(name, value)| (name.to_owned(), instance(value)))
+                .into(),
         };
         metrics.readings.insert("disk.x.seconds".into(), reading);
         let stacked = |value: &str| [("stacked".to_owned(), value.to_owned())].into();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, has, path, rdiag};
+use crate::support::{Load, Need, alone, finding, has, path, rdiag};
 
 /// Seven, two and one parts of the time in three functions. Each step needs the result of the last, so that no trick of a CPU
 /// makes one loop faster than another; they are short, so that no multiple of their time is that between two samples.
@@ -297,6 +297,33 @@ fn as_nobody() -> Option<(tempfile::TempDir, Vec<String>)> {
     std::fs::copy(built, folder.path().join("rdiag")).ok()?;
     let words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"].map(str::to_owned);
     Some((folder, words.into()))
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, a quiet machine"]
+fn the_playbook_for_hot_cpus_and_the_drill_down_name_process_function_and_line() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("cc"), Need::Quiet]) {
+        return;
+    }
+    let (_folder, binary) = c_program();
+    let _load = Load::start(6, &text_of(&binary), &[]);
+    for playbook in ["cpu-hot", "use-method"] {
+        let args = ["run", playbook, "--duration", "5s", "--format", "json", "--out", "-", "--no-guided"];
+        let output = rdiag().args(args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let headline = report["verdict"]["headline"].as_str().unwrap();
+        assert!(headline.contains("splitter") && headline.contains("function part_seventy took"), "{headline}");
+        let code = finding(&report, "cpu.utilization.hottest_code", None);
+        let said = code["summary"].as_str().unwrap();
+        assert!(said.contains("splitter used ") && said.contains("in part_seventy at split.c:"), "{said}");
+        assert_eq!((&code["status"], &code["culprit"]["name"]), (&"info".into(), &"part_seventy".into()), "{code:#}");
+        assert!((code["value"].as_f64().unwrap() - 0.7).abs() < 0.1, "{code:#}");
+        assert!(code["evidence"][0]["metric"].as_str().unwrap().starts_with("profile."), "{code:#}");
+        let kernel = finding(&report, "cpu.utilization.kernel_code", None);
+        assert_eq!(kernel["status"], "ok", "{kernel:#}");
+    }
 }
 
 /// kernel.perf_event_paranoid at another value, for as long as it lives.

@@ -13,6 +13,7 @@ use minijinja::value::{Serde, merge_maps};
 use needs::Needs;
 use work::Work;
 
+use super::culprit::OTHERS;
 use super::expression::{Context, Expressions};
 use super::{Rule, confidence};
 use crate::model::{Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
@@ -75,7 +76,7 @@ impl<'s> Judge<'s> {
         for id in if of_value { &needs.judged } else { &needs.required } {
             match self.scope.metrics.readings.get(id) {
                 Some(Reading::Measured { dimension: Some(of), instances: found, .. }) if *of == dimension => {
-                    instances.extend(found.keys().filter(|name| *name != "(others)"));
+                    instances.extend(found.keys().filter(|name| *name != OTHERS));
                 }
                 _ => {}
             }
@@ -109,7 +110,8 @@ impl<'s> Judge<'s> {
             Some(Reading::Unavailable(gap)) => return Err(gap.clone()),
             None => return Err(Unavailable::new(Reason::Absent, format!("{id} was not collected in this window"))),
         };
-        let measured = instances.iter().filter_map(|(name, stats)| Some((name.as_str(), stats.as_ref().ok()?)));
+        let named = instances.iter().filter(|(name, _)| *name != OTHERS);
+        let measured = named.filter_map(|(name, stats)| Some((name.as_str(), stats.as_ref().ok()?)));
         let largest = measured.max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean));
         let gap = || instances.values().find_map(|stats| stats.as_ref().err().cloned());
         let none = || Unavailable::new(Reason::NotApplicable, format!("{id} has no instance here"));
