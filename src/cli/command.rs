@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Failure, ui::Ui};
-use crate::host::launch::{Ended, How, Launched};
+use crate::host::launch::{Ended, How, Launched, Watch};
 use crate::model::quantity;
 use crate::report::escape::visible_within;
 
@@ -17,7 +17,6 @@ const SHOWN: usize = 200;
 /// A command that stands still until everything is attached.
 pub(super) struct Command {
     launched: Launched,
-    words: String,
     stop: Arc<AtomicBool>,
     terminated: Arc<AtomicBool>,
 }
@@ -29,8 +28,7 @@ impl Command {
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
             .map_err(Failure::io("installing the signal handler"))?;
         let launched = Launched::start(words, Arc::clone(stop))?;
-        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        Ok(Self { launched, words: words.join(" "), stop: Arc::clone(stop), terminated })
+        Ok(Self { launched, stop: Arc::clone(stop), terminated })
     }
 
     /// Its process id.
@@ -38,9 +36,9 @@ impl Command {
         self.launched.pid()
     }
 
-    /// What the user wrote.
-    pub(super) fn words(&self) -> &str {
-        &self.words
+    /// What those need who measure it.
+    pub(super) fn watch(&self) -> Watch {
+        self.launched.watch()
     }
 
     /// Lets it begin.
@@ -56,7 +54,8 @@ impl Command {
         }
         let patience = if self.stop.load(Ordering::Relaxed) { GRACE_SECONDS } else { 0.0 };
         let ended = self.launched.wait(patience);
-        let words = visible_within(&self.words, SHOWN);
+        let watch = self.watch();
+        let words = visible_within(watch.words(), SHOWN);
         match &ended {
             Some(Ended { how: how @ How::NotStarted(_), .. }) => {
                 return Err(Failure::Usage { message: format!("{words:?} {how}"), hint: None });

@@ -1,16 +1,19 @@
 //! `rdiag list`: what there is.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::run::open_host;
 use super::{Exit, Failure, ui::Ui};
 use crate::collectors;
 use crate::probes;
 use crate::report::escape::visible;
 use crate::session;
 
-/// List playbooks, rules, metrics, collectors or probes.
+/// List playbooks, rules, metrics, collectors, probes or events.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// What to list.
@@ -33,6 +36,8 @@ enum ListKind {
     Collectors,
     /// Measurements inside the kernel, for `rdiag probe` and playbooks.
     Probes,
+    /// What can be counted here (`rdiag probe stat --param events=…`), found by trying.
+    Events,
 }
 
 /// One line of a list: the columns for people, and all of it for programs.
@@ -47,6 +52,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ListKind::Metrics => metrics(),
         ListKind::Collectors => collector_entries(),
         ListKind::Probes => probe_entries(),
+        ListKind::Events => event_entries()?,
     };
     if args.json {
         let all: Vec<&Value> = entries.iter().map(|entry| &entry.json).collect();
@@ -114,6 +120,21 @@ fn probe_entries() -> Vec<Entry> {
         }),
     };
     probes::ALL.iter().map(entry).collect()
+}
+
+fn event_entries() -> Result<Vec<Entry>, Failure> {
+    let host = open_host(Path::new("/"))?;
+    let entry = |event: probes::EventInfo| {
+        let json = json!(event);
+        let kind = json.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = if event.also.is_empty() { event.name } else { format!("{} or {}", event.name, event.also) };
+        let text = match event.unavailable {
+            None => event.help,
+            Some(gap) => format!("{} [not here: {gap}]", event.help),
+        };
+        Entry { columns: vec![name, kind, text], json }
+    };
+    Ok(probes::events(&host).into_iter().map(entry).collect())
 }
 
 /// Columns, aligned; the last one runs free.

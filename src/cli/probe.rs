@@ -13,7 +13,7 @@ use super::command::Command;
 use super::run::{open_host, stop_on_signal};
 use super::{Exit, Failure, output, stacks, ui::Ui};
 use crate::playbook::suggest::did_you_mean;
-use crate::probes::{self, FilterKind, GivesStacks, Params, ProbeDef};
+use crate::probes::{self, EventError, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
 use crate::report::probe::{self as text, Live};
 use crate::session::{self, ProbeEnd, ProbeRequest};
 
@@ -92,6 +92,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     };
     let mut request = request(def, args)?;
     let host = Arc::new(open_host(Path::new("/"))?);
+    for param in def.params.iter().filter(|param| param.kind == ParamKind::Events) {
+        let events = request.params.text(param.name).unwrap_or_default();
+        probes::check_events(&host, events).map_err(wrong_events)?;
+    }
     for pid in &request.pids {
         if !host.exists(&format!("proc/{pid}")) {
             return Err(usage(format!("there is no process {pid}"), None));
@@ -104,7 +108,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     };
     if let Some(command) = &command {
         request.pids = vec![command.pid()];
-        request.command = Some(command.words().to_owned());
+        request.command = Some(command.watch());
     }
     let style = ui.style();
     let mut live = Live::default();
@@ -209,6 +213,13 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
         interval,
         budget: crate::playbook::budget(&args.budget)?,
     })
+}
+
+fn wrong_events(error: EventError) -> Failure {
+    let near = error.near.as_ref();
+    let meant = near.and_then(|(written, known)| did_you_mean(written, known.iter().map(String::as_str)));
+    let hint = meant.or_else(|| Some("`rdiag list events` shows what there is".into()));
+    Failure::Usage { message: error.message, hint }
 }
 
 fn usage(message: String, hint: Option<&str>) -> Failure {

@@ -1,6 +1,5 @@
 //! How the kernel is measured, beyond reading files: programs inside the kernel, performance events, and names for
-//! addresses. Nothing here
-//! knows what is measured, or judges it.
+//! addresses. Nothing here knows what is measured, or judges it.
 
 pub mod ebpf;
 pub mod perf;

@@ -24,6 +24,11 @@ pub(super) fn figure(table: &Table<'_>, probe: &str, pick: Pick) -> Outcome {
         Pick::Sum(id) => rows(result, id, |_, row| Some(row.sum))?,
         Pick::Count(id) => rows(result, id, |_, row| Some(row.count as f64))?,
         Pick::Column(id, column) => cells(of_table(result, id)?, column),
+        Pick::Cell(id, row, column) => {
+            let found = of_table(result, id).ok().and_then(|table| cells(table, column).remove(row));
+            let missing = || result.gaps.get(row).cloned().unwrap_or_else(|| missing(result, row));
+            [(String::new(), Ok(found.ok_or_else(missing)??))].into()
+        }
         Pick::ColumnSum(id, column) => {
             let table = of_table(result, id)?;
             let rest = table.others_sum.get(column).copied().unwrap_or(0.0);
@@ -113,11 +118,23 @@ pub(super) fn disturbances(window: &Window, probe: &str) -> Vec<String> {
     let lost = result.lost.iter().filter(|(_, count)| **count > 0);
     let mut notes: Vec<String> = lost.map(|(reason, count)| format!("{count} events were lost: {reason}")).collect();
     for output in &result.outputs {
-        if let Output::Stacks(stacks) = output {
-            notes.extend(weak_stacks(stacks));
+        match output {
+            Output::Stacks(stacks) => notes.extend(weak_stacks(stacks)),
+            Output::Table(table) => notes.extend(seldom_counted(table)),
+            _ => {}
         }
     }
     notes
+}
+
+/// A counter that had to be shared and counted less than this of the time says little about the rest.
+const SELDOM_SHARE: f64 = 0.25;
+
+/// The events of a table that were counted for a small share of the time (column `counted`).
+fn seldom_counted(table: &ProbeTable) -> Vec<String> {
+    let shares = cells(table, "counted").into_iter().filter_map(|(name, share)| Some((name, share.ok()?.mean)));
+    let seldom = shares.filter(|(_, share)| *share < SELDOM_SHARE);
+    seldom.map(|(name, share)| format!("{name} was counted for {} of the time", percent(share))).collect()
 }
 
 /// Above this share, what stacks leave open may be as large as what they show.

@@ -134,6 +134,8 @@ pub enum Pick {
     Count(&'static str),
     /// A column of a table, for each of its rows.
     Column(&'static str, &'static str),
+    /// One cell of a table: row and column.
+    Cell(&'static str, &'static str, &'static str),
     /// The sum of a column, rows that were left out included.
     ColumnSum(&'static str, &'static str),
     /// The number of rows, those that were left out included.
@@ -153,6 +155,7 @@ impl Pick {
             Self::Sum(id) => distribution("sum", id),
             Self::Count(id) => distribution("number of values", id),
             Self::Column(id, column) => format!("column “{column}” of its table “{id}”, for each row"),
+            Self::Cell(id, row, column) => format!("column “{column}” of the row “{row}” of its table “{id}”"),
             Self::ColumnSum(id, column) => format!("sum of the column “{column}” of its table “{id}”"),
             Self::Rows(id) => format!("number of rows of its table “{id}”"),
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Unit;
+use super::{Unavailable, Unit};
 
 /// The result of one probe over one window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,9 @@ pub struct ProbeResult {
     pub seconds: f64,
     /// What was measured, in the order in which it is shown.
     pub outputs: Vec<Output>,
+    /// What could not be measured, by the key of the row that it would have been, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gaps: BTreeMap<String, Unavailable>,
     /// Where it was attached.
     pub attached: Vec<Attachment>,
     /// Events that happened and are not in the outputs, by reason.

@@ -22,6 +22,7 @@ mod runqlat;
 mod runqlen;
 mod runqslower;
 mod softirqs;
+mod stat;
 mod stream;
 mod syncsnoop;
 mod syscount;
@@ -29,8 +30,11 @@ mod syscount;
 pub use params::{FOR, ParamDef, ParamKind, Params};
 
 pub use crate::mechanism::ebpf::filter::MAX_PIDS;
+pub use crate::mechanism::perf::catalogue::{EventInfo, events};
+pub use crate::mechanism::perf::select::{EventError, check as check_events};
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::host::Host;
@@ -58,6 +62,7 @@ pub static ALL: &[&ProbeDef] = &[
     &runqlen::PROBE,
     &runqslower::PROBE,
     &softirqs::PROBE,
+    &stat::PROBE,
     &syncsnoop::PROBE,
     &syscount::PROBE,
     &offcputime::WAKEUPTIME,
@@ -170,6 +175,11 @@ pub trait Probe: Send {
         None
     }
 
+    /// What could not be measured in the last reading, by the key of the row that it would have been.
+    fn gaps(&self) -> BTreeMap<String, Unavailable> {
+        BTreeMap::new()
+    }
+
     /// The account of the observed task's time, for probes that make one; asked for once, after the last `read`.
     fn ledger(&mut self) -> Option<Ledger> {
         None
@@ -216,9 +226,8 @@ mod tests {
         for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
             let name = entry.file_name().to_string_lossy().into_owned();
             assert!(find(&name).is_some(), "probes/{name} is not in ALL, or its id differs from its folder's name");
-            for kind in ["c", "o"] {
-                assert!(here.join(format!("{name}/{name}.bpf.{kind}")).exists(), "{name}.bpf.{kind} is missing");
-            }
+            let has = |kind: &str| here.join(format!("{name}/{name}.bpf.{kind}")).exists();
+            assert_eq!(has("c"), has("o"), "{name}: program and object belong together");
         }
         assert!(ALL.is_sorted_by_key(|def| def.id), "keep ALL sorted by id");
     }

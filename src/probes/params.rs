@@ -32,6 +32,8 @@ pub enum ParamKind {
     Flag,
     /// Any text; "" stands for none.
     Text,
+    /// Performance events as `rdiag list events` shows them, separated by commas.
+    Events,
 }
 
 /// The parameter of probes that may end before the window does.
@@ -101,7 +103,8 @@ fn check(def: &ParamDef, value: &str) -> Result<(), String> {
         },
         ParamKind::Flag if ["true", "false"].contains(&value) => Ok(()),
         ParamKind::Flag => Err(format!("{value:?} is neither true nor false")),
-        ParamKind::Text => Ok(()),
+        // Which events there are, the machine must say: `check_events`.
+        ParamKind::Text | ParamKind::Events => Ok(()),
     }
 }
 

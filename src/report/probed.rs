@@ -106,6 +106,7 @@ fn output_of(pick: Pick) -> &'static str {
         | Pick::Count(id)
         | Pick::Column(id, _)
         | Pick::ColumnSum(id, _)
+        | Pick::Cell(id, ..)
         | Pick::Rows(id) => id,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::probing::{Ledger, Order, Running};
 use crate::host::SharedHost;
+use crate::host::launch::Watch;
 use crate::mechanism::ebpf::Filter;
 use crate::model::{ProbeResult, Unavailable};
 use crate::probes::{Params, ProbeDef};
@@ -27,8 +28,8 @@ pub struct ProbeRequest {
     pub comm: Option<String>,
     /// Control group.
     pub cgroup: Option<String>,
-    /// The words of a command that rdiag has started and that stands still until `ready` is called: the one in `pids`.
-    pub command: Option<String>,
+    /// A command that rdiag has started and that stands still until `ready` is called: the one in `pids`.
+    pub command: Option<Watch>,
     /// Seconds; until stopped if none.
     pub duration: Option<f64>,
     /// Read and begin anew after so many seconds.

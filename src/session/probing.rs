@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::collectors::{Collect, Sink};
 use crate::host::Host;
+use crate::host::launch::Watch;
 use crate::mechanism::ebpf::{CostMeter, Filter, Object};
 use crate::model::probe::{ProbeCost, ProbeResult};
 use crate::model::{Reason, Unavailable, quantity};
@@ -160,7 +161,11 @@ impl Running {
     pub(super) fn read(&mut self, host: &Host) -> Result<ProbeResult, Unavailable> {
         self.settle_cost(host);
         let Taken { outputs, lost, notes } = self.probe.read(host)?;
-        let now = host.now();
+        let gaps = self.probe.gaps();
+        // A command is measured from its beginning to its end, which may be some moments ago.
+        let command = self.order.filter.command.as_ref();
+        let now = host.now().min(command.and_then(Watch::ended).unwrap_or(f64::INFINITY));
+        self.began = self.began.max(command.and_then(Watch::begun).unwrap_or(0.0)).min(now);
         let mut counted: BTreeMap<String, u64> = BTreeMap::new();
         for (reason, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
             *counted.entry(reason.to_owned()).or_default() += count;
@@ -171,6 +176,7 @@ impl Running {
             params: self.described_params(),
             seconds,
             outputs,
+            gaps,
             attached: self.probe.attachments(),
             lost: counted,
             notes: self.notes.iter().cloned().chain(notes).collect(),
@@ -194,7 +200,7 @@ impl Running {
         if !filter.pids.is_empty() {
             params.insert("pid".into(), filter.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
         }
-        params.extend(filter.command.iter().map(|words| ("command".to_owned(), words.clone())));
+        params.extend(filter.command.iter().map(|command| ("command".to_owned(), command.words().to_owned())));
         params.extend(filter.comm.iter().map(|comm| ("comm".to_owned(), comm.clone())));
         params.extend(filter.cgroup.iter().map(|path| ("cgroup".to_owned(), path.clone())));
         params

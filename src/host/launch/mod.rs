@@ -36,6 +36,7 @@ pub const HELPER_ARGUMENT: &str = "launch-helper";
 #[derive(Debug)]
 pub struct Launched {
     pid: u32,
+    words: String,
     let_go: bool,
     shared: Arc<Shared>,
     reaper: Option<JoinHandle<()>>,
@@ -45,6 +46,34 @@ pub struct Launched {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// A command for those who measure it.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    words: String,
+    shared: Arc<Shared>,
+}
+
+impl Watch {
+    /// What the user wrote, for people.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        &self.words
+    }
+
+    /// When it was let go, in monotonic seconds; none before.
+    #[must_use]
+    pub fn begun(&self) -> Option<f64> {
+        self.shared.lock().begun
+    }
+
+    /// When it ended, in monotonic seconds; none before.
+    #[must_use]
+    pub fn ended(&self) -> Option<f64> {
+        let state = self.shared.lock();
+        Some(state.begun? + state.ended.as_ref()?.elapsed)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +97,10 @@ impl Launched {
         let own_pid = rustix::process::getpid().as_raw_nonzero().to_string();
         helper.arg(HELPER_ARGUMENT).arg(own_pid).args(command);
         helper.arg0("rdiag");
-        Self::with_helper(helper, ended)
+        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let mut launched = Self::with_helper(helper, ended)?;
+        launched.words = words.join(" ");
+        Ok(launched)
     }
 
     /// Starts a process that stops itself.
@@ -84,7 +116,7 @@ impl Launched {
             watched.changed.notify_all();
         };
         match std::thread::Builder::new().name("rdiag-command".to_owned()).spawn(watch) {
-            Ok(reaper) => Ok(Self { pid, let_go: false, shared, reaper: Some(reaper) }),
+            Ok(reaper) => Ok(Self { pid, words: String::new(), let_go: false, shared, reaper: Some(reaper) }),
             Err(error) => {
                 kill(pid, Signal::KILL);
                 shared.collect(pid);
@@ -97,6 +129,12 @@ impl Launched {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// What those need who measure it.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch { words: self.words.clone(), shared: Arc::clone(&self.shared) }
     }
 
     /// Lets it begin. More calls do nothing.

@@ -2,6 +2,7 @@
 
 use super::Global;
 use crate::host::Host;
+use crate::host::launch::Watch;
 use crate::model::{Reason, Unavailable};
 
 /// As many process ids as a program compares with.
@@ -10,7 +11,7 @@ pub const MAX_PIDS: usize = 16;
 const COMM: usize = 16;
 
 /// Whom a probe looks at. Conditions that are set must all hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Processes.
     pub pids: Vec<u32>,
@@ -18,9 +19,8 @@ pub struct Filter {
     pub comm: Option<String>,
     /// Path of a control group below its mount point; groups below it count too.
     pub cgroup: Option<String>,
-    /// Set if `pids` is one command that rdiag has started and that stands still until everything is attached: its words,
-    /// for people.
-    pub command: Option<String>,
+    /// Set if `pids` is one command that rdiag has started and that stands still until everything is attached.
+    pub command: Option<Watch>,
 }
 
 impl Filter {
