@@ -31,6 +31,40 @@ fn a_command_that_cannot_be_started_is_told_before_anything_is_measured() {
 }
 
 #[test]
+fn a_wrong_list_of_events_is_told_with_what_was_meant() {
+    let events = |list: &str| ["stat".to_owned(), "--param".into(), format!("events={list}")];
+    for (list, says) in [
+        ("cylces", ["no event \"cylces\"", "did you mean `cycles`"]),
+        ("context-swiches", ["no event", "did you mean `context-switches`"]),
+        ("cycles:x", ["no modifier", "rdiag list events"]),
+        ("sofware/x/", ["no counters of a device", "rdiag list events"]),
+        ("", ["empty", "rdiag list events"]),
+    ] {
+        let args = events(list);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        fails_with(&args, 2, &says);
+    }
+}
+
+#[test]
+fn events_are_listed_with_what_they_count_and_whether_they_can_be_counted_here() {
+    let output = rdiag().args(["list", "events", "--json"]).output().unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let find = |name: &str| events.iter().find(|event| event["name"] == name).unwrap_or_else(|| panic!("{name} is missing"));
+    for (name, kind) in [("context-switches", "software"), ("cycles", "hardware"), ("LLC-load-misses", "cache")] {
+        let event = find(name);
+        assert_eq!(event["kind"], kind);
+        assert!(!event["help"].as_str().unwrap().is_empty());
+        if let Some(gap) = event["unavailable"].as_object() {
+            assert!(!gap["why"].as_str().unwrap().is_empty(), "{event}");
+        }
+    }
+    let output = rdiag().args(["list", "events"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.lines().any(|line| line.starts_with("cycles or cpu-cycles")), "{text}");
+}
+
+#[test]
 fn every_probe_is_listed_and_explained() {
     let listed = rdiag().args(["list", "probes", "--json"]).output().unwrap();
     let probes: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap();

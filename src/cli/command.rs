@@ -17,6 +17,7 @@ const SHOWN: usize = 200;
 /// A command that stands still until everything is attached.
 pub(super) struct Command {
     launched: Launched,
+    words: String,
     stop: Arc<AtomicBool>,
     terminated: Arc<AtomicBool>,
 }
@@ -28,12 +29,18 @@ impl Command {
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
             .map_err(Failure::io("installing the signal handler"))?;
         let launched = Launched::start(words, Arc::clone(stop))?;
-        Ok(Self { launched, stop: Arc::clone(stop), terminated })
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        Ok(Self { launched, words: words.join(" "), stop: Arc::clone(stop), terminated })
     }
 
     /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.launched.pid()
+    }
+
+    /// What the user wrote.
+    pub(super) fn words(&self) -> &str {
+        &self.words
     }
 
     /// What those need who measure it.
@@ -54,8 +61,7 @@ impl Command {
         }
         let patience = if self.stop.load(Ordering::Relaxed) { GRACE_SECONDS } else { 0.0 };
         let ended = self.launched.wait(patience);
-        let watch = self.watch();
-        let words = visible_within(watch.words(), SHOWN);
+        let words = visible_within(&self.words, SHOWN);
         match &ended {
             Some(Ended { how: how @ How::NotStarted(_), .. }) => {
                 return Err(Failure::Usage { message: format!("{words:?} {how}"), hint: None });

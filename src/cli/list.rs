@@ -127,11 +127,14 @@ fn event_entries() -> Result<Vec<Entry>, Failure> {
     let entry = |event: probes::EventInfo| {
         let json = json!(event);
         let kind = json.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let name = if event.also.is_empty() { event.name } else { format!("{} or {}", event.name, event.also) };
-        let text = match event.unavailable {
+        let text = match &event.unavailable {
             None => event.help,
-            Some(gap) => format!("{} [not here: {gap}]", event.help),
+            Some(gap) => {
+                let own = format!("{}: ", event.name);
+                format!("{} [not here: {}]", event.help, gap.why.strip_prefix(&own).unwrap_or(&gap.why))
+            }
         };
+        let name = if event.also.is_empty() { event.name } else { format!("{} or {}", event.name, event.also) };
         Entry { columns: vec![name, kind, text], json }
     };
     Ok(probes::events(&host).into_iter().map(entry).collect())

@@ -108,7 +108,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     };
     if let Some(command) = &command {
         request.pids = vec![command.pid()];
-        request.command = Some(command.watch());
+        request.command = Some(command.words().to_owned());
+        request.watch = Some(command.watch());
     }
     let style = ui.style();
     let mut live = Live::default();
@@ -209,6 +210,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
         comm: args.comm.clone(),
         cgroup: args.cgroup.clone(),
         command: None,
+        watch: None,
         duration: time("duration", &args.duration)?,
         interval,
         budget: crate::playbook::budget(&args.budget)?,

@@ -2,6 +2,7 @@
 
 /// Playbooks: file name and text.
 pub const PLAYBOOKS: &[(&str, &str)] = &[
+    ("cpu-efficiency.yaml", include_str!("../../playbooks/cpu-efficiency.yaml")),
     ("cpu-hot.yaml", include_str!("../../playbooks/cpu-hot.yaml")),
     ("use-method.yaml", include_str!("../../playbooks/use-method.yaml")),
 ];

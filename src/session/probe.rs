@@ -28,8 +28,10 @@ pub struct ProbeRequest {
     pub comm: Option<String>,
     /// Control group.
     pub cgroup: Option<String>,
-    /// A command that rdiag has started and that stands still until `ready` is called: the one in `pids`.
-    pub command: Option<Watch>,
+    /// The words of a command that rdiag has started and that stands still until `ready` is called: the one in `pids`.
+    pub command: Option<String>,
+    /// When that command began and ended.
+    pub watch: Option<Watch>,
     /// Seconds; until stopped if none.
     pub duration: Option<f64>,
     /// Read and begin anew after so many seconds.
@@ -62,6 +64,7 @@ pub fn probe(
         comm: request.comm.clone(),
         cgroup: request.cgroup.clone(),
         command: request.command.clone(),
+        watch: request.watch.clone(),
     };
     let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget };
     let mut running = match Running::start(order, host) {

@@ -163,7 +163,7 @@ impl Running {
         let Taken { outputs, lost, notes } = self.probe.read(host)?;
         let gaps = self.probe.gaps();
         // A command is measured from its beginning to its end, which may be some moments ago.
-        let command = self.order.filter.command.as_ref();
+        let command = self.order.filter.watch.as_ref();
         let now = host.now().min(command.and_then(Watch::ended).unwrap_or(f64::INFINITY));
         self.began = self.began.max(command.and_then(Watch::begun).unwrap_or(0.0)).min(now);
         let mut counted: BTreeMap<String, u64> = BTreeMap::new();
@@ -200,7 +200,7 @@ impl Running {
         if !filter.pids.is_empty() {
             params.insert("pid".into(), filter.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
         }
-        params.extend(filter.command.iter().map(|command| ("command".to_owned(), command.words().to_owned())));
+        params.extend(filter.command.iter().map(|words| ("command".to_owned(), words.clone())));
         params.extend(filter.comm.iter().map(|comm| ("comm".to_owned(), comm.clone())));
         params.extend(filter.cgroup.iter().map(|path| ("cgroup".to_owned(), path.clone())));
         params

@@ -126,6 +126,7 @@ fn filter_for(def: &ProbeDef, target: &Target) -> Filter {
         pids: if can(FilterKind::Pid) { target.pids.clone() } else { Vec::new() },
         comm: target.comm.clone().filter(|_| can(FilterKind::Comm)),
         command: target.command.clone().filter(|_| can(FilterKind::Pid)),
+        watch: None,
         cgroup: target.cgroup.clone().filter(|_| can(FilterKind::Cgroup)),
     }
 }

@@ -15,5 +15,6 @@ mod probes_filters;
 mod probes_profile;
 mod probes_sched;
 mod probes_stacks;
+mod probes_stat;
 mod process_table;
 mod tasks;

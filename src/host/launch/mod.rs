@@ -36,7 +36,6 @@ pub const HELPER_ARGUMENT: &str = "launch-helper";
 #[derive(Debug)]
 pub struct Launched {
     pid: u32,
-    words: String,
     let_go: bool,
     shared: Arc<Shared>,
     reaper: Option<JoinHandle<()>>,
@@ -48,30 +47,21 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A command for those who measure it.
+/// A command for those who measure it: when it began and ended.
 #[derive(Debug, Clone)]
-pub struct Watch {
-    words: String,
-    shared: Arc<Shared>,
-}
+pub struct Watch(Arc<Shared>);
 
 impl Watch {
-    /// What the user wrote, for people.
-    #[must_use]
-    pub fn words(&self) -> &str {
-        &self.words
-    }
-
     /// When it was let go, in monotonic seconds; none before.
     #[must_use]
     pub fn begun(&self) -> Option<f64> {
-        self.shared.lock().begun
+        self.0.lock().begun
     }
 
     /// When it ended, in monotonic seconds; none before.
     #[must_use]
     pub fn ended(&self) -> Option<f64> {
-        let state = self.shared.lock();
+        let state = self.0.lock();
         Some(state.begun? + state.ended.as_ref()?.elapsed)
     }
 }
@@ -80,6 +70,8 @@ impl Watch {
 struct State {
     /// Monotonic seconds.
     begun: Option<f64>,
+    /// CPU seconds that the helper used before it was let go: they are rdiag's, not the command's.
+    before: f64,
     /// Set when the process has been collected: from then on its number may be another's.
     ended: Option<Ended>,
 }
@@ -97,10 +89,7 @@ impl Launched {
         let own_pid = rustix::process::getpid().as_raw_nonzero().to_string();
         helper.arg(HELPER_ARGUMENT).arg(own_pid).args(command);
         helper.arg0("rdiag");
-        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-        let mut launched = Self::with_helper(helper, ended)?;
-        launched.words = words.join(" ");
-        Ok(launched)
+        Self::with_helper(helper, ended)
     }
 
     /// Starts a process that stops itself.
@@ -116,7 +105,7 @@ impl Launched {
             watched.changed.notify_all();
         };
         match std::thread::Builder::new().name("rdiag-command".to_owned()).spawn(watch) {
-            Ok(reaper) => Ok(Self { pid, words: String::new(), let_go: false, shared, reaper: Some(reaper) }),
+            Ok(reaper) => Ok(Self { pid, let_go: false, shared, reaper: Some(reaper) }),
             Err(error) => {
                 kill(pid, Signal::KILL);
                 shared.collect(pid);
@@ -134,7 +123,7 @@ impl Launched {
     /// What those need who measure it.
     #[must_use]
     pub fn watch(&self) -> Watch {
-        Watch { words: self.words.clone(), shared: Arc::clone(&self.shared) }
+        Watch(Arc::clone(&self.shared))
     }
 
     /// Lets it begin. More calls do nothing.
@@ -142,7 +131,11 @@ impl Launched {
         if std::mem::replace(&mut self.let_go, true) {
             return;
         }
-        self.shared.lock().begun = Some(monotonic());
+        {
+            let mut state = self.shared.lock();
+            state.begun = Some(monotonic());
+            state.before = reap::used(self.pid);
+        }
         self.signal(Signal::CONT);
     }
 
@@ -199,7 +192,7 @@ impl Shared {
         let now = monotonic();
         let mut state = self.lock();
         let elapsed = state.begun.map_or(0.0, |begun| now - begun);
-        state.ended = Some(reap::collect(pid, elapsed));
+        state.ended = Some(reap::collect(pid, elapsed, state.before));
     }
 }
 

@@ -51,8 +51,16 @@ pub(super) fn wait_for_end(pid: u32) {
     while matches!(rustix::process::waitid(WaitId::Pid(pid), end), Err(rustix::io::Errno::INTR)) {}
 }
 
-/// Collects a child that has ended.
-pub(super) fn collect(pid: u32, elapsed: f64) -> Ended {
+/// CPU seconds of a process with one thread (the first field of /proc/PID/schedstat); 0 where the kernel does not tell.
+pub(super) fn used(pid: u32) -> f64 {
+    #[expect(clippy::disallowed_methods, reason = "rdiag's own child, not what is looked at")]
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) * 1e-9
+}
+
+/// Collects a child that has ended. CPU seconds that it used `before` it was let go are left out; how they divide into
+/// user and system time nobody knows, so both shrink alike.
+pub(super) fn collect(pid: u32, elapsed: f64, before: f64) -> Ended {
     // A process that has ended keeps its name until it is collected.
     #[expect(clippy::disallowed_methods, reason = "rdiag's own child, not what is looked at")]
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -73,5 +81,7 @@ pub(super) fn collect(pid: u32, elapsed: f64) -> Ended {
         _ => How::Exited(libc::WEXITSTATUS(status)),
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-    Ended { how, elapsed, user: seconds(usage.ru_utime), system: seconds(usage.ru_stime) }
+    let (user, system) = (seconds(usage.ru_utime), seconds(usage.ru_stime));
+    let own = (1.0 - before / (user + system).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+    Ended { how, elapsed, user: user * own, system: system * own }
 }

@@ -19,8 +19,11 @@ pub struct Filter {
     pub comm: Option<String>,
     /// Path of a control group below its mount point; groups below it count too.
     pub cgroup: Option<String>,
-    /// Set if `pids` is one command that rdiag has started and that stands still until everything is attached.
-    pub command: Option<Watch>,
+    /// Set if `pids` is one command that rdiag has started and that stands still until everything is attached: its words,
+    /// for people.
+    pub command: Option<String>,
+    /// When that command began and ended, if somebody can tell.
+    pub watch: Option<Watch>,
 }
 
 impl Filter {

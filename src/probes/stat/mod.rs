@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::{Context, FilterKind, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::host::launch::Watch;
 use crate::mechanism::ebpf::Filter;
@@ -40,6 +40,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     ],
     filters: &[FilterKind::Pid, FilterKind::Cgroup],
     streams: false,
+    stacks: GivesStacks::Never,
     metrics: figures::METRICS,
     start,
 };
@@ -51,7 +52,7 @@ const DEFAULT: &str = "task-clock,context-switches,cpu-migrations,page-faults,cy
 struct Stat {
     counters: Counters,
     scope: Scope,
-    command: Option<Watch>,
+    watch: Option<Watch>,
     since: f64,
     per_cpu: bool,
     gaps: BTreeMap<String, Unavailable>,
@@ -72,7 +73,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     Ok(Box::new(Stat {
         counters,
         scope,
-        command: context.filter.command.clone(),
+        watch: context.filter.watch.clone(),
         since: host.now(),
         per_cpu: context.params.flag("per_cpu"),
         gaps: BTreeMap::new(),
@@ -120,8 +121,8 @@ impl Probe for Stat {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         let (counted, notes) = self.counters.read();
-        let now = host.now().min(self.command.as_ref().and_then(Watch::ended).unwrap_or(f64::INFINITY));
-        let since = self.since.max(self.command.as_ref().and_then(Watch::begun).unwrap_or(0.0)).min(now);
+        let now = host.now().min(self.watch.as_ref().and_then(Watch::ended).unwrap_or(f64::INFINITY));
+        let since = self.since.max(self.watch.as_ref().and_then(Watch::begun).unwrap_or(0.0)).min(now);
         self.since = now;
         let seconds = (now - since).max(1e-9);
         let figures = figures::derive(&counted, seconds, is_of_tasks(&self.scope));
