@@ -50,7 +50,8 @@ fn a_wrong_list_of_events_is_told_with_what_was_meant() {
 fn events_are_listed_with_what_they_count_and_whether_they_can_be_counted_here() {
     let output = rdiag().args(["list", "events", "--json"]).output().unwrap();
     let events: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let find = |name: &str| events.iter().find(|event| event["name"] == name).unwrap_or_else(|| panic!("{name} is missing"));
+    let find =
+        |name: &str| events.iter().find(|event| event["name"] == name).unwrap_or_else(|| panic!("{name} is missing"));
     for (name, kind) in [("context-switches", "software"), ("cycles", "hardware"), ("LLC-load-misses", "cache")] {
         let event = find(name);
         assert_eq!(event["kind"], kind);

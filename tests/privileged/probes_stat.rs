@@ -86,7 +86,9 @@ fn a_known_program_has_the_counts_that_perf_has() {
         .unwrap();
     let counters = |pid: u32| {
         let folder = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        folder.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("perf_event"))).count()
+        folder
+            .filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("perf_event")))
+            .count()
     };
     assert!(wait_until(20, || counters(perf.id()) >= 4 && counters(ours.id()) >= 4), "both look");
     std::thread::sleep(std::time::Duration::from_millis(200));
@@ -112,7 +114,8 @@ fn a_command_has_the_counts_that_perf_has_for_the_same_command() {
     }
     let touch = "import mmap; m = mmap.mmap(-1, 5000 * 4096)\nfor i in range(5000): m[i * 4096] = 1";
     let ours = stat(&["--param", "events=page-faults,task-clock", "--", "python3", "-c", touch]);
-    let theirs = Command::new("perf").args(["stat", "-x,", "-e", "page-faults", "python3", "-c", touch]).output().unwrap();
+    let theirs =
+        Command::new("perf").args(["stat", "-x,", "-e", "page-faults", "python3", "-c", touch]).output().unwrap();
     let theirs = perf_count(&String::from_utf8_lossy(&theirs.stderr), "page-faults");
     let mine = count(&ours, "page-faults");
     assert!((mine - theirs).abs() <= theirs * 0.01, "{mine} here, {theirs} by perf");
@@ -126,7 +129,8 @@ fn vm_tracepoints_and_faults_of_a_command_are_counted_exactly() {
     if !has(&[Need::Root, Need::Path("/sys/kernel/tracing/events/syscalls/sys_enter_chdir/id")]) {
         return;
     }
-    let events = "events=syscalls:sys_enter_chdir,sched:sched_process_exec,sched:sched_process_fork,page-faults,task-clock";
+    let events =
+        "events=syscalls:sys_enter_chdir,sched:sched_process_exec,sched:sched_process_fork,page-faults,task-clock";
     let script = "cd /proc; cd /sys; cd /; (cd /tmp; cd /); /bin/true; exec /bin/true";
     let result = stat(&["--param", events, "--", "sh", "-c", script]);
     assert_eq!(count(&result, "syscalls:sys_enter_chdir"), 5.0, "children count too");
@@ -146,7 +150,11 @@ fn whole_cpus_are_counted_each_and_their_sum_is_the_whole() {
     let _load = Load::start(1, "sh", &["-c", "while :; do sleep 0.002; done"]);
     let result = stat(&["--duration", "2s", "--param", "events=cpu-clock,context-switches", "--param", "per_cpu=true"]);
     let cpus = table(&result, "cpus")["rows"].as_array().unwrap();
-    let sum: f64 = cpus.iter().filter(|row| row["cells"][3] == "context-switches").filter_map(|row| row["cells"][1].as_f64()).sum();
+    let sum: f64 = cpus
+        .iter()
+        .filter(|row| row["cells"][3] == "context-switches")
+        .filter_map(|row| row["cells"][1].as_f64())
+        .sum();
     assert!((sum - count(&result, "context-switches")).abs() < 0.5);
     let online = std::thread::available_parallelism().unwrap().get();
     let clock = count(&result, "cpu-clock");
@@ -172,10 +180,24 @@ fn another_process_is_not_counted_and_intervals_begin_anew() {
     assert_eq!(of(quiet.pids()[0]), None, "it never ran, so nothing was counted, which is not 0");
     assert!(of(busy.pids()[0]).unwrap() > 50.0);
     let pid = busy.pids()[0].to_string();
-    let args = ["probe", "stat", "--pid", &pid, "-d", "2s", "-i", "500ms", "--format", "json", "--param", "events=context-switches"];
+    let args = [
+        "probe",
+        "stat",
+        "--pid",
+        &pid,
+        "-d",
+        "2s",
+        "-i",
+        "500ms",
+        "--format",
+        "json",
+        "--param",
+        "events=context-switches",
+    ];
     let output = rdiag().args(args).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let counts: Vec<f64> = text.lines().map(|line| count(&serde_json::from_str(line).unwrap(), "context-switches")).collect();
+    let counts: Vec<f64> =
+        text.lines().map(|line| count(&serde_json::from_str(line).unwrap(), "context-switches")).collect();
     assert!(counts.len() >= 3, "{counts:?}");
     let (least, most) = counts.iter().take(3).fold((f64::MAX, 0.0_f64), |(a, b), c| (a.min(*c), b.max(*c)));
     assert!(most < least * 4.0, "no interval holds the ones before it: {counts:?}");
@@ -228,7 +250,8 @@ fn an_ordinary_user_counts_own_commands_as_far_as_the_kernel_allows() {
     let paranoid: i64 =
         std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap().trim().parse().unwrap();
     // Another user may not reach the folder of the build.
-    let folder = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
+    let folder =
+        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir().unwrap();
     let binary = folder.path().join("rdiag");
     std::fs::copy(assert_cmd::cargo::cargo_bin!("rdiag"), &binary).unwrap();
     let run = |args: &[&str]| {
@@ -253,7 +276,9 @@ fn an_ordinary_user_counts_own_commands_as_far_as_the_kernel_allows() {
             let result: Value = serde_json::from_str(&text).unwrap();
             assert!(count(&result, "page-faults:u") >= 2000.0, "{result:#}");
             assert_eq!(cell(&result, "events", "context-switches", "value"), None, "0 would be wrong");
-            assert!(result["gaps"]["context-switches"]["remedy"].as_str().unwrap().contains("perf_event_paranoid to 1"));
+            assert!(
+                result["gaps"]["context-switches"]["remedy"].as_str().unwrap().contains("perf_event_paranoid to 1")
+            );
             assert!(result["notes"].to_string().contains("leave out what happened in the kernel"), "{result:#}");
         }
         _ => assert_eq!(code, Some(3), "{told}"),
@@ -266,7 +291,14 @@ fn hardware_events_are_counted_or_unknown_with_the_reason_and_never_zero() {
     if !has(&[Need::Root]) {
         return;
     }
-    let result = stat(&["--param", "events=task-clock,cycles,instructions", "--", "sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"]);
+    let result = stat(&[
+        "--param",
+        "events=task-clock,cycles,instructions",
+        "--",
+        "sh",
+        "-c",
+        "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done",
+    ]);
     match cell(&result, "events", "cycles", "value") {
         Some(cycles) => {
             assert!(cycles > 1e6);

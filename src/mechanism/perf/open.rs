@@ -264,7 +264,8 @@ impl<'o> Opener<'o> {
             return Ok(Outcome::Refused(0, last));
         }
         if gone > 0 {
-            let what = if matches!(places.first().map(|place| place.whom), Some(Whom::Task(_))) { "threads" } else { "CPUs" };
+            let what =
+                if matches!(places.first().map(|place| place.whom), Some(Whom::Task(_))) { "threads" } else { "CPUs" };
             let note = format!("{gone} of {} {what} were gone when counting began", places.len());
             if !self.notes.contains(&note) {
                 self.notes.push(note);

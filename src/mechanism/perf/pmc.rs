@@ -129,7 +129,14 @@ impl Pmu for Machine {
         let opened = self.get(leader)?;
         let mut bytes = vec![0_u8; (HEAD + 2 * opened.members.len()) * 8];
         let length = rustix::io::read(&opened.fd, &mut bytes).map_err(rustix::io::Errno::raw_os_error)?;
-        let words: Vec<u64> = bytes.get(..length).unwrap_or_default().as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let words: Vec<u64> = bytes
+            .get(..length)
+            .unwrap_or_default()
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| u64::from_ne_bytes(*word))
+            .collect();
         parse(&words, &opened.members).ok_or(libc::EIO)
     }
 
@@ -237,7 +244,9 @@ mod tests {
         let leader = match machine.open(&attr, Whom::Task(0), None, None) {
             Ok(leader) => leader,
             // Some containers forbid the call altogether.
-            Err(libc::EACCES | libc::EPERM | libc::ENOSYS) => return println!("SKIPPED: perf_event_open is forbidden here"),
+            Err(libc::EACCES | libc::EPERM | libc::ENOSYS) => {
+                return println!("SKIPPED: perf_event_open is forbidden here");
+            }
             Err(other) => panic!("error {other}"),
         };
         let member = machine.open(&attr, Whom::Task(0), None, Some(leader)).unwrap();

@@ -84,7 +84,8 @@ impl Device {
         terms: &mut Terms,
         may_be_event: bool,
     ) -> Result<(), (String, String, Vec<String>)> {
-        let (name, value) = term.split_once('=').map_or((term, None), |(name, value)| (name.trim(), Some(value.trim())));
+        let (name, value) =
+            term.split_once('=').map_or((term, None), |(name, value)| (name.trim(), Some(value.trim())));
         let wrong = |message: String| (message, name.to_owned(), Vec::new());
         if name == "name" {
             terms.name = value.map(str::to_owned);
@@ -181,7 +182,8 @@ mod tests {
         assert_eq!(fill("config:0-7,32-35", 0x1_3c), Some((0x1_0000_003c, 0)));
         assert_eq!(fill("config1:21", 1), Some((0, 1 << 21)));
         assert_eq!(fill("config:0-63", u64::MAX), Some((u64::MAX, 0)));
-        for (format, value) in [("config:0-7", 256), ("config:64-70", 1), ("config:7-0", 1), ("config", 1), ("x:1", 1)] {
+        for (format, value) in [("config:0-7", 256), ("config:64-70", 1), ("config:7-0", 1), ("config", 1), ("x:1", 1)]
+        {
             assert_eq!(fill(format, value), None, "{format}");
         }
     }

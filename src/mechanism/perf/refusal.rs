@@ -72,8 +72,12 @@ fn denied(host: &Host, event: &Event, whom: Whom) -> Unavailable {
     let now = paranoid(host);
     let held = host.facts().capabilities;
     if held & (CAP_PERFMON | CAP_SYS_ADMIN) != 0 {
-        let why = format!("{} is refused although rdiag holds the right: a container's filter or a security module forbids it", event.shown());
-        return Unavailable::new(Reason::Denied, why).with_remedy("let the container call perf_event_open (its seccomp profile)");
+        let why = format!(
+            "{} is refused although rdiag holds the right: a container's filter or a security module forbids it",
+            event.shown()
+        );
+        return Unavailable::new(Reason::Denied, why)
+            .with_remedy("let the container call perf_event_open (its seccomp profile)");
     }
     let needed = match whom {
         Whom::Everybody | Whom::Group(_) => 0,
@@ -87,10 +91,12 @@ fn denied(host: &Host, event: &Event, whom: Whom) -> Unavailable {
         (_, 1) => "counting what happens inside the kernel",
         _ => "counting",
     };
-    let why = format!("{}: {scope} is not allowed to this user (kernel.perf_event_paranoid is {setting})", event.shown());
+    let why =
+        format!("{}: {scope} is not allowed to this user (kernel.perf_event_paranoid is {setting})", event.shown());
     let others = if matches!(whom, Whom::Task(_)) { " and count own processes only" } else { "" };
     let setting_helps = now.is_none_or(|now| now > needed);
-    let sysctl = if setting_helps { format!(", or set kernel.perf_event_paranoid to {needed}{others}") } else { String::new() };
+    let sysctl =
+        if setting_helps { format!(", or set kernel.perf_event_paranoid to {needed}{others}") } else { String::new() };
     Unavailable::new(Reason::Denied, why)
         .with_remedy(format!("run rdiag as root or with CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8){sysctl}"))
 }

@@ -241,7 +241,9 @@ fn event(host: &Host, text: &str) -> Result<Event, EventError> {
         [name] => plain_event(name, Modifiers::default()),
         [name, modifiers] if is_known(name) => match Modifiers::parse(modifiers) {
             Some(modifiers) => plain_event(name, modifiers),
-            None => Err(EventError::wrong(format!("{modifiers:?} of {text:?} is no modifier; there are u, k, h, G, H and p"))),
+            None => Err(EventError::wrong(format!(
+                "{modifiers:?} of {text:?} is no modifier; there are u, k, h, G, H and p"
+            ))),
         },
         [group, name] => tracepoint(host, group, name, ""),
         [group, name, modifiers] => tracepoint(host, group, name, modifiers),
@@ -250,12 +252,15 @@ fn event(host: &Host, text: &str) -> Result<Event, EventError> {
 }
 
 fn raw(name: &str) -> Option<u64> {
-    let hex = name.strip_prefix('r').filter(|hex| !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let hex =
+        name.strip_prefix('r').filter(|hex| !hex.is_empty() && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     u64::from_str_radix(hex, 16).ok()
 }
 
 fn is_known(name: &str) -> bool {
-    KNOWN.iter().any(|known| known.is_named(name)) || raw(name).is_some() || cache_events().any(|(known, ..)| known == name)
+    KNOWN.iter().any(|known| known.is_named(name))
+        || raw(name).is_some()
+        || cache_events().any(|(known, ..)| known == name)
 }
 
 /// An event that has the same name on every machine.
@@ -300,8 +305,9 @@ pub(super) fn tracing(host: &Host) -> &'static str {
 
 fn tracepoint(host: &Host, group: &str, name: &str, modifiers: &str) -> Result<Event, EventError> {
     let text = format!("{group}:{name}");
-    let modifiers = Modifiers::parse(modifiers)
-        .ok_or_else(|| EventError::wrong(format!("{modifiers:?} of {text:?} is no modifier; there are u, k, h, G, H and p")))?;
+    let modifiers = Modifiers::parse(modifiers).ok_or_else(|| {
+        EventError::wrong(format!("{modifiers:?} of {text:?} is no modifier; there are u, k, h, G, H and p"))
+    })?;
     let place = tracing(host);
     let id = match host.read_u64(&format!("{place}/{group}/{name}/id")) {
         _ if !pmu::is_plain(group) || !pmu::is_plain(name) => None,

@@ -89,7 +89,11 @@ fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
         #[expect(clippy::disallowed_methods, reason = "a test's own tree")]
         std::fs::write(place, text).unwrap();
     }
-    let spec = HostSpec { times: vec![0.0], facts: Some(Facts { uid: 1000, capabilities: 0, ..Facts::default() }), ..HostSpec::default() };
+    let spec = HostSpec {
+        times: vec![0.0],
+        facts: Some(Facts { uid: 1000, capabilities: 0, ..Facts::default() }),
+        ..HostSpec::default()
+    };
     let host = Host::recorded(folder.path(), spec);
     (folder, host)
 }
@@ -162,7 +166,8 @@ fn readings_are_differences_a_counter_may_pass_its_end_and_a_step_back_is_left_o
 #[test]
 fn cpus_are_summed_each_with_its_own_share_and_one_that_never_counted_is_taken_to_be_like_the_others() {
     let two = [(0, 0, [reading(1000, 500, &[100])]), (1, 0, [reading(1000, 1000, &[50])])];
-    let readings: Vec<(u32, u64, &[Reading])> = two.iter().map(|(cpu, config, all)| (*cpu, *config, all.as_slice())).collect();
+    let readings: Vec<(u32, u64, &[Reading])> =
+        two.iter().map(|(cpu, config, all)| (*cpu, *config, all.as_slice())).collect();
     let mut counters = open(&script(&readings), "cycles", &Scope::Host).unwrap();
     let (counted, _) = counters.read();
     assert_eq!(values(&counted), [Some(250.0)]);
@@ -282,7 +287,10 @@ fn the_boxes_of_a_device_are_summed_on_the_cpus_that_speak_for_them() {
     let groups = list(&host, "uncore_imc/cas_count_read/");
     let event = groups[0][0].event.clone().unwrap();
     assert_eq!((event.encodings[0].kind, event.encodings[1].kind, event.encodings[0].config), (12, 13, 0x304));
-    assert_eq!((event.scale, event.unit.as_str(), event.name.as_str()), (6.103515625e-5, "MiB", "uncore_imc/cas_count_read/"));
+    assert_eq!(
+        (event.scale, event.unit.as_str(), event.name.as_str()),
+        (6.103515625e-5, "MiB", "uncore_imc/cas_count_read/")
+    );
     let counting = script(&[
         (0, 0x304, &[reading(10, 10, &[100]), reading(10, 10, &[10])]),
         (2, 0x304, &[reading(10, 10, &[1]), reading(10, 10, &[1])]),
@@ -313,7 +321,8 @@ fn lists_are_read_with_groups_modifiers_numbers_and_fields_of_devices() {
             vec!["context-switches"]
         ]
     );
-    let configs: Vec<u64> = groups.iter().flatten().map(|wanted| wanted.event.as_ref().unwrap().encodings[0].config).collect();
+    let configs: Vec<u64> =
+        groups.iter().flatten().map(|wanted| wanted.event.as_ref().unwrap().encodings[0].config).collect();
     assert_eq!(configs, [0, 2, 2 | 1 << 16, 0x1a8, 314, 0x304, 3]);
 }
 

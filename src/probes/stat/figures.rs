@@ -19,35 +19,119 @@ struct Quotient {
     meaning: &'static str,
 }
 
-const fn count(id: &'static str, name: &'static str, of: &'static str, per: &'static str, meaning: &'static str) -> Quotient {
+const fn count(
+    id: &'static str,
+    name: &'static str,
+    of: &'static str,
+    per: &'static str,
+    meaning: &'static str,
+) -> Quotient {
     Quotient { id, name, of, per, factor: 1.0, unit: Unit::Count, meaning }
 }
 
-const fn share(id: &'static str, name: &'static str, of: &'static str, per: &'static str, meaning: &'static str) -> Quotient {
+const fn share(
+    id: &'static str,
+    name: &'static str,
+    of: &'static str,
+    per: &'static str,
+    meaning: &'static str,
+) -> Quotient {
     Quotient { id, name, of, per, factor: 1.0, unit: Unit::Ratio, meaning }
 }
 
 /// Clocks count nanoseconds, so cycles per clock are GHz.
 const QUOTIENTS: &[Quotient] = &[
-    count("ghz", "clock in GHz", "cycles", "task-clock", "cycles per nanosecond on a CPU; low: it saves power or is hot"),
-    count("ipc", "instructions per cycle", "instructions", "cycles", "below 0.5 it mostly waits (for memory), above 1 it computes"),
+    count(
+        "ghz",
+        "clock in GHz",
+        "cycles",
+        "task-clock",
+        "cycles per nanosecond on a CPU; low: it saves power or is hot",
+    ),
+    count(
+        "ipc",
+        "instructions per cycle",
+        "instructions",
+        "cycles",
+        "below 0.5 it mostly waits (for memory), above 1 it computes",
+    ),
     count("cpi", "cycles per instruction", "cycles", "instructions", "the same the other way round"),
     Quotient {
         factor: 1000.0,
-        ..count("mpki", "misses per 1000 instr.", "cache-misses", "instructions", "how often it needs memory; above 10 that counts")
+        ..count(
+            "mpki",
+            "misses per 1000 instr.",
+            "cache-misses",
+            "instructions",
+            "how often it needs memory; above 10 that counts",
+        )
     },
     Quotient {
         factor: 1000.0,
-        ..count("llc_mpki", "LLC misses/1000 instr.", "LLC-load-misses", "instructions", "how often it needs memory; above 10 that counts")
+        ..count(
+            "llc_mpki",
+            "LLC misses/1000 instr.",
+            "LLC-load-misses",
+            "instructions",
+            "how often it needs memory; above 10 that counts",
+        )
     },
-    share("cache_miss", "cache misses", "cache-misses", "cache-references", "accesses to the last cache that went to memory"),
-    share("llc_miss", "LLC load misses", "LLC-load-misses", "LLC-loads", "loads from the last cache that went to memory"),
-    share("l1d_miss", "L1 data misses", "L1-dcache-load-misses", "L1-dcache-loads", "loads that the first cache did not hold"),
-    share("dtlb_miss", "data TLB misses", "dTLB-load-misses", "dTLB-loads", "loads whose address had to be looked up: many pages"),
-    share("itlb_miss", "instruction TLB misses", "iTLB-load-misses", "iTLB-loads", "fetches whose address had to be looked up: much code"),
-    share("branch_miss", "branches mispredicted", "branch-misses", "branches", "each costs 10 to 20 cycles; above 5 % that counts"),
-    share("stalled_front", "stalled, front end", "stalled-cycles-frontend", "cycles", "cycles without new instructions"),
-    share("stalled_back", "stalled, back end", "stalled-cycles-backend", "cycles", "cycles that waited for data or units"),
+    share(
+        "cache_miss",
+        "cache misses",
+        "cache-misses",
+        "cache-references",
+        "accesses to the last cache that went to memory",
+    ),
+    share(
+        "llc_miss",
+        "LLC load misses",
+        "LLC-load-misses",
+        "LLC-loads",
+        "loads from the last cache that went to memory",
+    ),
+    share(
+        "l1d_miss",
+        "L1 data misses",
+        "L1-dcache-load-misses",
+        "L1-dcache-loads",
+        "loads that the first cache did not hold",
+    ),
+    share(
+        "dtlb_miss",
+        "data TLB misses",
+        "dTLB-load-misses",
+        "dTLB-loads",
+        "loads whose address had to be looked up: many pages",
+    ),
+    share(
+        "itlb_miss",
+        "instruction TLB misses",
+        "iTLB-load-misses",
+        "iTLB-loads",
+        "fetches whose address had to be looked up: much code",
+    ),
+    share(
+        "branch_miss",
+        "branches mispredicted",
+        "branch-misses",
+        "branches",
+        "each costs 10 to 20 cycles; above 5 % that counts",
+    ),
+    share(
+        "stalled_front",
+        "stalled, front end",
+        "stalled-cycles-frontend",
+        "cycles",
+        "cycles without new instructions",
+    ),
+    share(
+        "stalled_back",
+        "stalled, back end",
+        "stalled-cycles-backend",
+        "cycles",
+        "cycles that waited for data or units",
+    ),
 ];
 
 /// The counters of memory controllers with a scale in MiB.
@@ -93,7 +177,10 @@ pub(super) fn derive(counted: &[Counted], seconds: f64, of_tasks: bool) -> Figur
         match divide(counted, quotient) {
             Ok((figure, is_estimate)) => {
                 if is_estimate {
-                    let note = format!("{} is an estimate: {} and {} were counted at different moments", figure.name, quotient.of, quotient.per);
+                    let note = format!(
+                        "{} is an estimate: {} and {} were counted at different moments",
+                        figure.name, quotient.of, quotient.per
+                    );
                     figures.notes.push(note);
                 }
                 figures.all.push(figure);
@@ -120,7 +207,8 @@ fn find<'c>(counted: &'c [Counted], name: &str) -> Result<(&'c Event, &'c Count,
 
 /// Why a counter that was opened has no value.
 pub(super) fn never(name: &str) -> Unavailable {
-    let why = format!("{name} was never counted: what is looked at did not run, or others held the counters all the time");
+    let why =
+        format!("{name} was never counted: what is looked at did not run, or others held the counters all the time");
     Unavailable::new(Reason::ShortWindow, why)
 }
 
@@ -183,7 +271,14 @@ fn bandwidth(counted: &[Counted], seconds: f64, figures: &mut Figures) {
     }
 }
 
-const fn metric(id: &'static str, unit: Unit, help: &'static str, source: &'static [Formula], caveat: &'static str, manual: &'static str) -> MetricDef {
+const fn metric(
+    id: &'static str,
+    unit: Unit,
+    help: &'static str,
+    source: &'static [Formula],
+    caveat: &'static str,
+    manual: &'static str,
+) -> MetricDef {
     MetricDef { id, unit, dimension: None, help, sources: source, caveat, manual }
 }
 

@@ -66,7 +66,11 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let scope = scope(host, context.filter)?;
     let asked = context.params.text("events").unwrap_or(DEFAULT);
     // On whole CPUs time that is spent idle passes too, and only cpu-clock says so.
-    let asked = if asked == DEFAULT && !is_of_tasks(&scope) { asked.replace("task-clock", "cpu-clock") } else { asked.to_owned() };
+    let asked = if asked == DEFAULT && !is_of_tasks(&scope) {
+        asked.replace("task-clock", "cpu-clock")
+    } else {
+        asked.to_owned()
+    };
     let wrong = |error: select::EventError| Unavailable::new(Reason::Malformed, error.message);
     let groups = select::parse(host, &asked).map_err(wrong)?;
     let counters = Counters::open(host, groups, &scope)?;
@@ -102,14 +106,16 @@ fn scope(host: &Host, filter: &Filter) -> Result<Scope, Unavailable> {
 fn group(host: &Host, path: &str) -> Result<String, Unavailable> {
     let path = path.trim_start_matches("/sys/fs/cgroup").trim_matches('/');
     let path = ["unified/", "perf_event/"].iter().find_map(|tree| path.strip_prefix(tree)).unwrap_or(path);
-    let places = ["sys/fs/cgroup", "sys/fs/cgroup/perf_event", "sys/fs/cgroup/unified"].map(|tree| format!("{tree}/{path}"));
+    let places =
+        ["sys/fs/cgroup", "sys/fs/cgroup/perf_event", "sys/fs/cgroup/unified"].map(|tree| format!("{tree}/{path}"));
     let knows = |place: &&String| {
         let is_v2 = host.exists(&format!("{place}/cgroup.controllers"));
         is_v2 || place.starts_with("sys/fs/cgroup/perf_event/") && host.exists(place)
     };
     places.iter().find(knows).cloned().ok_or_else(|| {
         let why = format!("there is no control group {path:?} in a tree that knows counters");
-        Unavailable::new(Reason::Absent, why).with_remedy("give its path below the v2 tree, or mount the controller perf_event")
+        Unavailable::new(Reason::Absent, why)
+            .with_remedy("give its path below the v2 tree, or mount the controller perf_event")
     })
 }
 

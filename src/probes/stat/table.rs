@@ -87,20 +87,35 @@ pub(super) fn figures(figures: &Figures) -> Vec<Output> {
             instance: figure.id.to_owned(),
             cells: vec![figure.name.into(), figure.value.into(), figure.meaning.into()],
         };
-        let columns =
-            vec![Column::text("name", "figure"), Column::number("value", "value", unit), Column::text("meaning", "meaning")];
+        let columns = vec![
+            Column::text("name", "figure"),
+            Column::number("value", "value", unit),
+            Column::text("meaning", "meaning"),
+        ];
         let rows: Vec<Row> = of_unit.map(row).collect();
         let dimension = Some("figure".into());
-        (!rows.is_empty())
-            .then(|| Output::Table(ProbeTable { id: id.into(), title: title.into(), dimension, columns, rows, ..ProbeTable::default() }))
+        (!rows.is_empty()).then(|| {
+            Output::Table(ProbeTable {
+                id: id.into(),
+                title: title.into(),
+                dimension,
+                columns,
+                rows,
+                ..ProbeTable::default()
+            })
+        })
     };
     tables.into_iter().filter_map(table).collect()
 }
 
 /// Each CPU's counts; none where tasks are counted.
 pub(super) fn cpus(counted: &[Counted]) -> Option<Output> {
-    let columns =
-        vec![Column::text("cpu", "CPU"), Column::number("value", "count", Unit::Count), Column::text("unit", ""), Column::text("name", "event")];
+    let columns = vec![
+        Column::text("cpu", "CPU"),
+        Column::number("value", "count", Unit::Count),
+        Column::text("unit", ""),
+        Column::text("name", "event"),
+    ];
     let mut rows = Vec::new();
     for one in counted {
         let Ok((event, count)) = &one.outcome else { continue };
@@ -126,7 +141,11 @@ pub(super) fn why_not(counted: &[Counted]) -> Vec<String> {
             Ok((_, Count { value: None, .. })) => never(name),
             Ok(_) => continue,
         };
-        let why = gap.why.strip_prefix(&format!("{name}: ")).or(gap.why.strip_prefix(&format!("{name} "))).unwrap_or(&gap.why);
+        let why = gap
+            .why
+            .strip_prefix(&format!("{name}: "))
+            .or(gap.why.strip_prefix(&format!("{name} ")))
+            .unwrap_or(&gap.why);
         let remedy = gap.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
         reasons.entry(format!("{why}{remedy}")).or_default().push(name);
     }

@@ -98,7 +98,8 @@ fn memory_controllers_give_bytes_per_second_and_channel() {
 
 #[test]
 fn events_have_a_line_each_and_those_that_were_not_counted_share_one_reason() {
-    let all = [counted("task-clock", 5e8, 1.0, 0), refused("cycles"), refused("instructions"), counted("cs", 30.0, 1.0, 3)];
+    let all =
+        [counted("task-clock", 5e8, 1.0, 0), refused("cycles"), refused("instructions"), counted("cs", 30.0, 1.0, 3)];
     let figures = derive(&all, 0.5, true);
     let events = table(table::events(&all, &figures, 0.5));
     let row = |name: &str| events.rows.iter().find(|row| row.instance == name).unwrap().cells.clone();
@@ -108,7 +109,8 @@ fn events_have_a_line_each_and_those_that_were_not_counted_share_one_reason() {
     assert_eq!((&row("cycles")[0], &row("cycles")[5]), (&Cell::Unknown(()), &Cell::Unknown(())));
     assert_eq!(table::why_not(&all), ["cycles, instructions: this CPU does not count it; buy one"]);
     let twice = [counted("cs", 1.0, 1.0, 0), counted("cs", 1.0, 1.0, 1)];
-    let names: Vec<String> = table(table::events(&twice, &figures, 1.0)).rows.into_iter().map(|row| row.instance).collect();
+    let names: Vec<String> =
+        table(table::events(&twice, &figures, 1.0)).rows.into_iter().map(|row| row.instance).collect();
     assert_eq!(names, ["cs", "cs #2"]);
 }
 
