@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::output::OutputArgs;
-use super::run::{FailOn, build, exit};
+use super::run::{FailOn, build, exit, open_host};
 use super::{Exit, Failure, stacks, ui::Ui};
 use crate::host::files;
-use crate::model::Recording;
+use crate::model::{ProbeResult, Recording};
 use crate::playbook::Plan;
 use crate::report;
 use crate::session;
@@ -17,10 +17,10 @@ use crate::session;
 /// Files larger than this are no recordings.
 const MAX_FILE: u64 = 512 << 20;
 
-/// Judge a recording, made here or elsewhere, with the rules of this rdiag.
+/// Judge a recording, made here or elsewhere, with the rules of this rdiag; or show where the time of a profile goes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The recording (recording.json.gz).
+    /// The recording (recording.json.gz), or a profile: perf.data, or folded text.
     #[arg(value_name = "RECORDING")]
     recording: PathBuf,
     /// Judge by this playbook instead of the one that was recorded.
@@ -48,6 +48,11 @@ enum Stage {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    // A file with no end cannot be asked what it is; a recording may come from a pipe.
+    let is_file = args.recording.metadata().is_ok_and(|meta| meta.is_file());
+    if is_file && let Some(result) = import(&args.recording)? {
+        return profile(args, &result, ui);
+    }
     let recording = load(&args.recording)?;
     let name = args.playbook.as_deref().unwrap_or(&recording.playbook);
     let named = session::resolve(name)?;
@@ -84,6 +89,26 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         }
     }
     Ok(exit(&report, args.fail_on, false))
+}
+
+fn import(path: &Path) -> Result<Option<ProbeResult>, Failure> {
+    let host = open_host(Path::new("/"))?;
+    session::import(&host, path).map_err(|source| Failure::Import { path: path.display().to_string(), source })
+}
+
+/// A profile of another program: there is nothing to judge, but much to see.
+fn profile(args: &Args, result: &ProbeResult, ui: &Ui) -> Result<Exit, Failure> {
+    if args.playbook.is_some() || args.print.is_some() || args.fail_on.is_some() {
+        let message = "--playbook, --print and --fail-on are for recordings, and this is a profile".to_owned();
+        return Err(Failure::Usage { message, hint: None });
+    }
+    let target = args.output.prepare(None)?;
+    let written = target.write_profile(result, &args.recording.display().to_string(), ui)?;
+    if !target.owns_stdout() {
+        ui.print(&report::probe::text(result, &ui.style()))?;
+        target.told(&written).into_iter().for_each(|told| ui.note(told));
+    }
+    Ok(Exit::Done)
 }
 
 fn load(path: &Path) -> Result<Recording, Failure> {

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::host::launch::LaunchError;
 use crate::model::Unavailable;
 use crate::playbook::PlaybookError;
-use crate::session::StoreError;
+use crate::session::{ImportError, StoreError};
 
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage or an invalid \
@@ -73,6 +73,14 @@ pub enum Failure {
         path: String,
         /// Why.
         source: StoreError,
+    },
+    /// A profile of another program cannot be used.
+    #[error("reading {path}: {source}")]
+    Import {
+        /// The file.
+        path: String,
+        /// Why.
+        source: ImportError,
     },
     /// A report cannot be rendered.
     #[error("rendering the report: {0}")]

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::stacks::Named;
 use super::{Failure, ui::Ui};
 use crate::host::files;
-use crate::model::{Recording, Report};
+use crate::model::{ProbeResult, Recording, Report};
 use crate::report::{self, ReportError};
 use crate::session::write_recording;
 
@@ -139,6 +139,36 @@ impl Target {
             }
         }
         written.extend(super::stacks::write(stacks, self, ui)?);
+        Ok(written)
+    }
+
+    /// As [`Self::write`], for a profile of another program.
+    pub(super) fn write_profile(&self, result: &ProbeResult, title: &str, ui: &Ui) -> Result<Vec<String>, Failure> {
+        let mut written = Vec::new();
+        let formats = match self {
+            Self::Stdout(format) => std::slice::from_ref(format),
+            Self::Folder(_, formats) => formats,
+            Self::Terminal => &[],
+        };
+        for format in formats {
+            let text = match format {
+                Format::Html => report::profile_html(result, title)?,
+                Format::Md => report::profile_markdown(result, title),
+                Format::Json => report::result_json(result)?,
+                Format::Folded | Format::Svg | Format::Speedscope => continue,
+            };
+            match self {
+                Self::Folder(folder, _) => {
+                    save(&folder.join(format.file()), &text)?;
+                    written.push(format.file().to_owned());
+                }
+                _ => {
+                    ui.print(&text)?;
+                    return Ok(written);
+                }
+            }
+        }
+        written.extend(super::stacks::write(&super::stacks::of_result(result), self, ui)?);
         Ok(written)
     }
 

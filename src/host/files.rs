@@ -47,6 +47,15 @@ pub fn read_named(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Opens a file that the user named, to be read piece by piece. What is no regular file is refused: it may have no end.
+#[expect(clippy::disallowed_methods, reason = "the user's own files are not part of the host's tree")]
+pub fn open_named(path: &Path) -> io::Result<std::fs::File> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    std::fs::File::open(path)
+}
+
 /// Files with the given extension in a directory that the user keeps, sorted; none when there is no such directory.
 #[expect(clippy::disallowed_methods, reason = "the user's own files are not part of the host's tree")]
 pub fn list_named(directory: &Path, extension: &str) -> io::Result<Vec<std::path::PathBuf>> {

@@ -3,4 +3,5 @@
 
 pub mod ebpf;
 pub mod perf;
+pub mod perf_data;
 pub mod symbols;

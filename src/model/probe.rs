@@ -244,7 +244,7 @@ pub enum Activity {
 }
 
 /// A frame, by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
     /// Function, demangled; an address where it has no name.
     pub name: String,

@@ -12,8 +12,8 @@ use minijinja::{AutoEscape, Environment, Output, State, Value, context, escape_f
 
 use super::ReportError;
 use super::escape::{self, visible_within};
-use super::flame;
-use crate::model::Report;
+use super::{flame, probed};
+use crate::model::{ProbeResult, Report};
 use view::{Limits, View};
 
 pub(super) const STYLE: &str =
@@ -22,11 +22,12 @@ pub(super) const STYLE: &str =
 pub(super) const STYLE_HASH: &str = "sha256-sSlUT7fSk8aGVHBBLXjM5BOsdqFO23vAUvwrUp1C7pM=";
 /// SHA-256 of the script for flame graphs, likewise.
 pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 6] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
     ("probe.html", include_str!("../../reports/templates/probe.html")),
     ("hot.html", include_str!("../../reports/templates/hot.html")),
+    ("profile.html", include_str!("../../reports/templates/profile.html")),
     ("table.html", include_str!("../../reports/templates/table.html")),
 ];
 /// No report is larger, whatever the host did; flame graphs come on top, and have a bound of their own.
@@ -38,11 +39,7 @@ const MAX_BYTES: usize = 500_000;
 ///
 /// When a template fails or a plot cannot be drawn.
 pub fn html(report: &Report) -> Result<String, ReportError> {
-    let mut env = Environment::new();
-    env.set_auto_escape_callback(|_| AutoEscape::Html);
-    for (name, source) in TEMPLATES {
-        env.add_template(name, source)?;
-    }
+    let mut env = environment()?;
     let mut page = String::new();
     let drawn = probes::flames(report);
     for limits in Limits::ALL {
@@ -62,6 +59,38 @@ pub fn html(report: &Report) -> Result<String, ReportError> {
     }
     page.push('\n');
     Ok(page)
+}
+
+/// One result as a page of its own: a profile that was made elsewhere.
+///
+/// # Errors
+///
+/// When a template fails.
+pub fn profile(result: &ProbeResult, title: &str) -> Result<String, ReportError> {
+    let mut env = environment()?;
+    let [limits, ..] = Limits::ALL;
+    let probed = probed::alone(result, title);
+    let view = probes::alone(&probed, &limits)?;
+    env.set_formatter(move |out, state, value| write_visible(out, state, value, limits.characters));
+    let page = env.get_template("profile.html")?.render(context! {
+        style => STYLE,
+        style_hash => STYLE_HASH,
+        script => (view.flames() > 0).then_some(flame::SCRIPT),
+        script_hash => SCRIPT_HASH,
+        tool => concat!("rdiag ", env!("CARGO_PKG_VERSION")),
+        title => title,
+        probe => Value::from(Serde(view)),
+    })?;
+    Ok(page + "\n")
+}
+
+fn environment() -> Result<Environment<'static>, ReportError> {
+    let mut env = Environment::new();
+    env.set_auto_escape_callback(|_| AutoEscape::Html);
+    for (name, source) in TEMPLATES {
+        env.add_template(name, source)?;
+    }
+    Ok(env)
 }
 
 /// Everything that a template writes passes here: first what has no shape is spelled out, then HTML is escaped.

@@ -5,7 +5,7 @@ mod probes;
 use super::escape::{markdown as text, markdown_code as code, visible};
 use super::{ReportError, shown, words};
 use crate::model::quantity::with_unit;
-use crate::model::{Finding, Kind, Report, Status};
+use crate::model::{Finding, Kind, ProbeResult, Report, Status};
 
 /// What a ticket comment may hold at most, in characters.
 pub(super) const MAX_CHARS: usize = 30_000;
@@ -13,6 +13,12 @@ pub(super) const MAX_CHARS: usize = 30_000;
 const NOTE_CHARS: usize = 400;
 /// Rows of a list or table.
 const MAX_ROWS: usize = 20;
+
+/// One result that belongs to no run: a profile that was made elsewhere.
+#[must_use]
+pub fn profile(result: &ProbeResult, title: &str) -> String {
+    probes::probe(&super::probed::alone(result, title))
+}
 
 /// The report as Markdown of at most 30 000 characters. What does not fit is left out, and named.
 ///

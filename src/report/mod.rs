@@ -43,11 +43,11 @@ mod verdict_tests;
 mod words;
 
 use crate::model::report::{PlaybookInfo, StepOutcome};
-use crate::model::{Finding, MetricDef, Metrics, Recording, Report};
+use crate::model::{Finding, MetricDef, Metrics, ProbeResult, Recording, Report};
 
 pub use build::build;
-pub use html::html;
-pub use markdown::markdown;
+pub use html::{html, profile as profile_html};
+pub use markdown::{markdown, profile as profile_markdown};
 pub use terminal::{Style, terminal};
 
 /// What a report is built from.
@@ -99,9 +99,22 @@ pub enum ReportError {
 ///
 /// When the report cannot be serialised.
 pub fn json(report: &Report) -> Result<String, ReportError> {
+    visible_json(report)
+}
+
+/// One result of a probe as JSON, as [`json`].
+///
+/// # Errors
+///
+/// When it cannot be serialised.
+pub fn result_json(result: &ProbeResult) -> Result<String, ReportError> {
+    visible_json(result)
+}
+
+fn visible_json(document: &impl serde::Serialize) -> Result<String, ReportError> {
     let mut text = Vec::new();
     let mut writer = serde_json::Serializer::with_formatter(&mut text, escape::VisibleJson::default());
-    serde::Serialize::serialize(report, &mut writer)?;
+    document.serialize(&mut writer)?;
     text.push(b'\n');
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -20,6 +20,8 @@ const CELL: usize = 60;
 const LIVE_ROWS: usize = 15;
 /// Stacks shown on a terminal.
 const STACKS: usize = 10;
+/// Longest note.
+const NOTE: usize = 1500;
 /// Functions.
 const FUNCTIONS: usize = 15;
 /// Functions of the path with most.
@@ -114,7 +116,7 @@ impl Live {
             let _ = writeln!(out, "lost {count} events: {reason}");
         }
         for note in &result.notes {
-            let _ = writeln!(out, "note: {note}");
+            let _ = writeln!(out, "note: {}", visible_within(note, NOTE));
         }
         out
     }
@@ -126,7 +128,11 @@ fn footer(result: &ProbeResult) -> String {
         let _ = writeln!(out, "lost {count} events: {reason}");
     }
     for note in &result.notes {
-        let _ = writeln!(out, "note: {note}");
+        let _ = writeln!(out, "note: {}", visible_within(note, NOTE));
+    }
+    if result.attached.is_empty() {
+        // A profile that was made elsewhere.
+        return out;
     }
     let ways: Vec<String> = result.attached.iter().map(|at| format!("{} ({})", at.event, at.back_end)).collect();
     let _ = write!(out, "{} in {}", ways.join(", "), quantity::seconds(result.seconds));
@@ -251,7 +257,7 @@ fn hot_text(stacks: &Stacks) -> String {
     }
     let _ = writeln!(out, "  {}", words::meaning(stacks.activity));
     if let Some(path) = words::path(&hot, PATH) {
-        let _ = writeln!(out, "  Most often: {}", visible_within(&path, 600));
+        let _ = writeln!(out, "  Hottest path: {}", visible_within(&path, 600));
     }
     out
 }

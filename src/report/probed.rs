@@ -54,6 +54,13 @@ pub(super) fn probed(
     all
 }
 
+/// One result that belongs to no run.
+pub(super) fn alone(result: &ProbeResult, question: &str) -> Probed {
+    let mut probed = one(&result.probe, result, 0, Vec::new(), None, None);
+    probed.question = question.to_owned();
+    probed
+}
+
 fn one(
     id: &str,
     result: &ProbeResult,

@@ -2,6 +2,7 @@
 //! rules meet.
 
 mod analyze;
+mod import;
 mod library;
 mod probe;
 mod probing;
@@ -12,6 +13,7 @@ mod survey;
 mod worker;
 
 pub use analyze::{Analysis, analyze};
+pub use import::{ImportError, import};
 pub use library::{NamedPlaybook, default_folders, library, resolve};
 pub use probe::{ProbeEnd, ProbeRequest, probe};
 pub use run::{Observer, Run, run};

@@ -7,6 +7,7 @@
 //! Files are opened as the process has them mapped (/proc/PID/map_files), so containers and deleted files work; that takes
 //! CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE. Without it, the path is used, if the process sees the same mounts as rdiag.
 
+mod files;
 mod kernel;
 mod maps;
 mod perf_map;
@@ -15,8 +16,9 @@ mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+pub use files::Files;
 pub use perf_map::OBJECT as COMPILED;
-pub use stacks::{Part, Piece, Sample, Summary, calls, summarize};
+pub use stacks::{Part, Piece, Sample, Summary, calls, is_start, summarize};
 
 use crate::host::Host;
 use crate::model::probe::Frame;

@@ -31,6 +31,12 @@ const STARTS: &[&str] = &[
     "runtime.mstart.abi0",
 ];
 
+/// Whether a thread begins with a function of this name.
+#[must_use]
+pub fn is_start(name: &str) -> bool {
+    STARTS.contains(&name)
+}
+
 /// What the kernel gave for one half of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'a> {
@@ -170,7 +176,7 @@ fn put_together(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> Wh
             }
         }
         let outermost = frames.first().and_then(|frame| symbols.frames().get(*frame as usize));
-        let begins = process.is_none() || outermost.is_some_and(|frame| STARTS.contains(&frame.name.as_str()));
+        let begins = process.is_none() || outermost.is_some_and(|frame| is_start(&frame.name));
         whole.truncated |= addresses.len() >= depth || !begins;
         if reversed {
             frames.reverse();

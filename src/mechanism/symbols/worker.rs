@@ -1,9 +1,10 @@
 //! The thread that reads symbols.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use blazesym::symbolize::source::{Kernel, Process as UserProcess, Source};
+use blazesym::symbolize::source::{Elf, Kernel, Process as UserProcess, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
 
@@ -18,10 +19,18 @@ const PROCESSES: usize = 128;
 const MAX_NAME: usize = 500;
 
 /// Whose addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Of {
     Kernel,
-    Process { pid: u32, through_map_files: bool },
+    Process {
+        pid: u32,
+        through_map_files: bool,
+    },
+    /// Places in a file, by their offsets; the file must have this build id, if one is known.
+    File {
+        path: PathBuf,
+        build_id: Option<Vec<u8>>,
+    },
 }
 
 struct Question {
@@ -38,6 +47,8 @@ pub(super) struct Answer {
     pub(super) addresses: Vec<u64>,
     pub(super) names: Vec<Vec<Named>>,
     pub(super) maps: Maps,
+    /// Why the file was not believed.
+    pub(super) refused: Option<String>,
 }
 
 /// A function.
@@ -85,9 +96,13 @@ impl Worker {
                     processes = 0;
                     symbolizer = Symbolizer::new();
                 }
-                let names = names(&symbolizer, question.of, &question.addresses);
+                let refused = refused(&question.of);
+                let names = match refused {
+                    Some(_) => vec![Vec::new(); question.addresses.len()],
+                    None => names(&symbolizer, &question.of, &question.addresses),
+                };
                 let Question { process, addresses, maps, .. } = question;
-                if answer.send(Answer { process, addresses, names, maps }).is_err() {
+                if answer.send(Answer { process, addresses, names, maps, refused }).is_err() {
                     return;
                 }
             }
@@ -116,30 +131,51 @@ impl Worker {
     }
 }
 
+/// Why the names in a file are not those of what ran: it is not the file that it was.
+fn refused(of: &Of) -> Option<String> {
+    let Of::File { path, build_id } = of else { return None };
+    match (blazesym::helper::read_elf_build_id(path), build_id) {
+        (Err(error), _) => Some(format!("it cannot be read ({error})")),
+        (Ok(Some(found)), Some(wanted)) if found.as_ref() != wanted.as_slice() => {
+            Some("it has been replaced since (another build id)".to_owned())
+        }
+        (Ok(None), Some(_)) => Some("it has been replaced since (no build id)".to_owned()),
+        (Ok(_), _) => None,
+    }
+}
+
 /// Looks addresses up. One file that cannot be read must cost its own addresses only.
-fn names(symbolizer: &Symbolizer, of: Of, addresses: &[u64]) -> Vec<Vec<Named>> {
+fn names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64]) -> Vec<Vec<Named>> {
     let source = |debug| match of {
         Of::Kernel => {
             // The list of the running kernel alone: an image on disk may be another kernel's, and takes long.
             Source::Kernel(Kernel { vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() })
         }
         Of::Process { pid, through_map_files } => {
-            let mut process = UserProcess::new(Pid::from(pid));
+            let mut process = UserProcess::new(Pid::from(*pid));
             process.debug_syms = debug;
             process.perf_map = false;
-            process.map_files = through_map_files;
+            process.map_files = *through_map_files;
             Source::Process(process)
         }
+        Of::File { path, .. } => {
+            let mut file = Elf::new(path);
+            file.debug_syms = debug;
+            Source::Elf(file)
+        }
     };
-    let kernel = of == Of::Kernel;
+    let kernel = *of == Of::Kernel;
+    let in_file = matches!(of, Of::File { .. });
     // An empty question makes the kernel's list be read ahead.
     let first = if kernel && addresses.is_empty() { &[u64::MAX] } else { addresses };
-    match symbolizer.symbolize(&source(true), Input::AbsAddr(first)) {
+    let all = if in_file { Input::FileOffset(first) } else { Input::AbsAddr(first) };
+    match symbolizer.symbolize(&source(true), all) {
         Ok(found) => found.iter().zip(addresses).map(|(found, _)| functions(found, kernel)).collect(),
         Err(_) => addresses
             .iter()
             .map(|address| {
-                let single = |debug| symbolizer.symbolize_single(&source(debug), Input::AbsAddr(*address));
+                let one = || if in_file { Input::FileOffset(*address) } else { Input::AbsAddr(*address) };
+                let single = |debug| symbolizer.symbolize_single(&source(debug), one());
                 // Debug information that cannot be read does not take the name away.
                 single(true).or_else(|_| single(false)).map_or_else(|_| Vec::new(), |found| functions(&found, kernel))
             })

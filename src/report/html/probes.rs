@@ -39,6 +39,8 @@ pub(super) struct ProbeView {
     window: String,
     attached: Vec<String>,
     cost: String,
+    /// Made elsewhere: nothing is known of how.
+    imported: bool,
 }
 
 /// One output; of the parts, only those of its kind are filled.
@@ -144,6 +146,17 @@ pub(super) fn probes(
     Ok((cards, hidden))
 }
 
+/// The card of a result that belongs to no run.
+pub(super) fn alone(probed: &Probed, limits: &Limits) -> Result<ProbeView, ReportError> {
+    let mut drawn = Flames::new();
+    for (output_at, output) in probed.outputs.iter().take(MAX_OUTPUTS).enumerate() {
+        if let ProbedOutput::Stacks(sums) = output {
+            drawn.extend(flame::svg(&sums.stacks).map(|svg| ((0, output_at), svg)));
+        }
+    }
+    card(probed, 0, &drawn, limits)
+}
+
 fn anchor(at: usize) -> String {
     format!("probe-{}", at + 1)
 }
@@ -182,6 +195,7 @@ fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> Result<
         window: format!("{} of window {}", seconds(probed.seconds), probed.window.saturating_add(1)),
         attached: words::attached(probed).into_iter().take(limits.rows).collect(),
         cost: words::cost(probed),
+        imported: probed.attached.is_empty() && probed.steps.is_empty(),
     })
 }
 
