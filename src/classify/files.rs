@@ -61,7 +61,7 @@ impl FileClass {
         }
     }
 
-    /// From what /proc/PID/fd/N points to. Families of sockets stand elsewhere: see [`socket_inode`]. A FIFO with a name
+    /// From what /proc/PID/fd/N points to. Families of sockets stand elsewhere: see [`of_protocol`]. A FIFO with a name
     /// looks like a file here.
     #[must_use]
     pub fn of_link(target: &str) -> Self {
@@ -98,10 +98,16 @@ impl FileClass {
     }
 }
 
-/// The inode of a socket, from what /proc/PID/fd/N points to.
+/// From the kernel's name of a socket's protocol (the attribute `system.sockprotoname` of its file).
 #[must_use]
-pub fn socket_inode(target: &str) -> Option<u64> {
-    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+pub fn of_protocol(name: &str) -> FileClass {
+    const INET: &[&str] = &["TCP", "UDP", "RAW", "PING", "SCTP", "MPTCP", "DCCP"];
+    match name {
+        _ if name.starts_with("UNIX") => FileClass::Unix,
+        "NETLINK" => FileClass::Netlink,
+        _ if INET.iter().any(|protocol| name.starts_with(protocol)) => FileClass::Inet,
+        _ => FileClass::Socket,
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +139,17 @@ mod tests {
         ] {
             assert_eq!(FileClass::of_link(target), class, "{target}");
         }
-        assert_eq!(socket_inode("socket:[1234]"), Some(1234));
-        assert_eq!((socket_inode("socket:[x]"), socket_inode("pipe:[1]")), (None, None));
+        for (name, class) in [
+            ("TCPv6", FileClass::Inet),
+            ("UDP", FileClass::Inet),
+            ("UDPLITE", FileClass::Inet),
+            ("UNIX-STREAM", FileClass::Unix),
+            ("UNIX", FileClass::Unix),
+            ("NETLINK", FileClass::Netlink),
+            ("PACKET", FileClass::Socket),
+            ("", FileClass::Socket),
+        ] {
+            assert_eq!(of_protocol(name), class, "{name}");
+        }
     }
 }

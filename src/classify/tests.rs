@@ -218,6 +218,6 @@ proptest::proptest! {
         let wait = Wait { state, kernel, within, file: FileClass::of_link(&frame), frames: &frames, in_iowait, without_swap };
         let found = classify(&wait);
         proptest::prop_assert!(found.is_some() || matches!(state, 'Z' | 'X' | 'x'));
-        let _ = (calls::name(Abi::Compat, i64::from(state as u32)), files::socket_inode(&frame));
+        let _ = (calls::name(Abi::Compat, i64::from(state as u32)), files::of_protocol(&frame));
     }
 }

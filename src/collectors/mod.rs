@@ -40,6 +40,7 @@ mod sockets;
 mod softnet;
 mod swaps;
 mod task_limits;
+mod task_states;
 mod tcp_udp;
 #[cfg(test)]
 mod testing;
@@ -92,6 +93,7 @@ pub static ALL: &[&CollectorDef] = &[
     &softnet::COLLECTOR,
     &swaps::COLLECTOR,
     &task_limits::COLLECTOR,
+    &task_states::COLLECTOR,
     &tcp_udp::COLLECTOR,
     &threads::COLLECTOR,
     &transmit_queues::COLLECTOR,

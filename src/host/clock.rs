@@ -89,7 +89,8 @@ fn seconds(time: Timespec) -> f64 {
 }
 
 /// CPU seconds of the thread that asks, user and system.
-pub(super) fn thread_usage() -> f64 {
+#[must_use]
+pub fn thread_usage() -> f64 {
     seconds(clock_gettime(ClockId::ThreadCPUTime))
 }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-pub use clock::{Clock, own_usage};
+pub use clock::{Clock, own_usage, thread_usage};
 pub use escapes::unescape_octal;
 pub use process_dir::ProcessDir;
 pub use replay::{Fault, HostSpec, OpenFile};

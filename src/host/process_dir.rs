@@ -78,6 +78,22 @@ impl ProcessDir {
         Ok(target.into_bytes())
     }
 
+    /// The protocol of the socket behind a link such as `1234/fd/5`, as the kernel names it (`TCP`, `UNIX-STREAM`,
+    /// `NETLINK`): no table of sockets needs to be searched, whatever network namespace it is in.
+    pub fn socket_protocol(&self, name: &str) -> Result<String, SourceError> {
+        self.fault(name)?;
+        let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
+        if self.recorded.is_some() {
+            // The link of a recorded tree would lead to a file of this machine.
+            return Err(fail(rustix::io::Errno::NOENT));
+        }
+        let mut buffer = [0_u8; 64];
+        let path = self.path.join(name);
+        let length = rustix::fs::getxattr(&path, "system.sockprotoname", &mut buffer).map_err(fail)?;
+        let name = buffer.get(..length).unwrap_or_default();
+        Ok(String::from_utf8_lossy(name).trim_end_matches('\0').to_owned())
+    }
+
     /// What stat(2) tells of the file behind a link such as `1234/fd/5`. It waits for the file's file system.
     pub fn behind(&self, name: &str) -> Result<OpenFile, SourceError> {
         self.fault(name)?;

@@ -17,4 +17,5 @@ mod probes_sched;
 mod probes_stacks;
 mod probes_stat;
 mod process_table;
+mod task_states;
 mod tasks;

@@ -1,0 +1,139 @@
+//! Where the time of single tasks goes, from samples of /proc/PID/task: level L1 of the accounts, which needs no
+//! privilege for one's own processes.
+//!
+//! Time on a CPU and waiting for one are counted by the kernel, for each thread; what the samples tell is how the rest is
+//! divided. A better account of the same window makes this one superfluous: then nothing is sampled.
+
+mod account;
+mod estimate;
+mod look;
+mod parse;
+mod sampler;
+mod strip;
+mod targets;
+#[cfg(test)]
+mod tests;
+mod throttling;
+
+use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::host::Host;
+use crate::model::ledger::Level;
+use crate::model::{Reason, Target, Unavailable};
+use look::Looker;
+use sampler::{Running, Sampler};
+use targets::Targets;
+use throttling::Throttling;
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "task_states",
+    help: "Where the time of the observed tasks goes, from samples of /proc/PID/task.",
+    cadence: Cadence::Interval,
+    series: &[],
+    metrics: &[],
+    overhead: "OVERHEAD",
+    start: |_| Box::new(TaskStates::default()),
+};
+
+#[derive(Default)]
+struct TaskStates {
+    state: State,
+    throttling: Throttling,
+    target: Target,
+}
+
+#[derive(Default)]
+enum State {
+    /// Somebody else accounts for the time, or there is nobody to observe.
+    #[default]
+    Off,
+    /// It is known whom to observe.
+    Ready(Box<Sampler>),
+    /// Sampling goes on in a thread of its own.
+    Sampling(Running),
+    /// There is no account.
+    Failed(Unavailable),
+}
+
+impl Collect for TaskStates {
+    fn prepare(&mut self, host: &Host, out: &Sink) {
+        if out.claimed() > Some(Level::L2) {
+            return;
+        }
+        self.target = out.target().clone();
+        self.state = match sampler(host, &self.target) {
+            Ok(sampler) => State::Ready(Box::new(sampler)),
+            Err(gap) => State::Failed(gap),
+        };
+    }
+
+    fn sample(&mut self, host: &Host, _: &Sink) -> Result<(), Unavailable> {
+        // Once it has begun, sampling goes on by itself.
+        let State::Ready(sampler) = &mut self.state else { return Ok(()) };
+        if host.is_recorded() {
+            sampler.turn_to(host.processes()?);
+        }
+        let is_first = sampler.first.is_none();
+        if let Err(error) = sampler.sweep(&|| host.now()) {
+            self.state = State::Failed(error.gap());
+            return Ok(());
+        }
+        if is_first {
+            self.throttling = Throttling::begin(host, sampler.processes.values());
+        }
+        if !host.is_recorded()
+            && let State::Ready(sampler) = std::mem::take(&mut self.state)
+        {
+            self.state = match Running::start(*sampler) {
+                Ok(running) => State::Sampling(running),
+                Err(error) => {
+                    State::Failed(Unavailable::new(Reason::Malformed, format!("no thread could be started: {error}")))
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, host: &Host, out: &Sink) {
+        let sampler = match std::mem::take(&mut self.state) {
+            State::Off => return,
+            State::Failed(gap) => {
+                out.ledger(Err(gap));
+                return;
+            }
+            State::Ready(sampler) => Some(*sampler),
+            State::Sampling(running) => running.stop().map(|mut sampler| {
+                let _ = sampler.sweep(&|| host.now());
+                sampler
+            }),
+        };
+        let Some(mut sampler) = sampler else {
+            out.ledger(Err(Unavailable::new(Reason::Malformed, "the thread that took the samples has failed")));
+            return;
+        };
+        sampler.settle_processes();
+        let throttled = self.throttling.end(host);
+        out.ledger(account::ledger(host, sampler, &throttled, &self.target));
+    }
+}
+
+/// What is needed to observe these tasks; an error says why that cannot be.
+fn sampler(host: &Host, target: &Target) -> Result<Sampler, Unavailable> {
+    if target.is_everything() {
+        let why = "no task was named whose time could be accounted for";
+        return Err(Unavailable::new(Reason::NotApplicable, why).with_remedy("give --pid, --comm or --cgroup"));
+    }
+    let dir = host.processes()?;
+    for pid in &target.pids {
+        if !host.exists(&format!("proc/{pid}")) {
+            let why = format!("there is no process {pid}, or /proc hides it (hidepid)");
+            return Err(Unavailable::new(Reason::Absent, why));
+        }
+    }
+    let swap = host.read("proc/swaps").unwrap_or_default().lines().count() > 1;
+    // A kernel that keeps no such figures says 0 of everybody, rdiag included, which has run.
+    let own = host.read("proc/self/schedstat").unwrap_or_default();
+    let keeps = host.is_recorded() || parse::schedstat(own.as_bytes()).is_some_and(|own| own.turns > 0);
+    let targets = Targets::new(target.clone(), host.facts().pid);
+    let tick = 1.0 / host.facts().ticks_per_second.max(1) as f64;
+    Ok(Sampler::new(dir, targets, Looker::new(!swap, keeps), tick, host.suspended()))
+}

@@ -1,0 +1,356 @@
+//! Sweeps over all threads of the observed task, at jittered instants, on a thread of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use super::estimate::Waits;
+use super::look::{Counters, Doing, Found, Looker, Process, There};
+use super::parse::Schedstat;
+use super::strip::Strip;
+use super::targets::Targets;
+use crate::classify::Class;
+use crate::host::{Clock, ProcessDir, SourceError, thread_usage};
+use crate::model::Component;
+use crate::model::ledger::OTHER_KEYS;
+
+/// Distance of two sweeps in seconds.
+const INTERVAL: f64 = 0.02;
+/// Share of one CPU that the sweeps may take: with more threads they are further apart.
+const SHARE: f64 = 0.015;
+/// No further apart than this.
+const MAX_INTERVAL: f64 = 1.0;
+/// A sleeping thread that did not run is only looked at in full every so many sweeps.
+const FULL_EVERY: u64 = 5;
+/// Threads at most; more are not observed, which is said.
+const MAX_TASKS: usize = 10_000;
+/// Threads with a timeline at most.
+const MAX_STRIPS: usize = 256;
+
+/// One observed thread.
+#[derive(Debug, Default)]
+pub(super) struct Task {
+    pub(super) tid: u32,
+    pub(super) pid: u32,
+    pub(super) comm: String,
+    pub(super) kernel: bool,
+    /// Ticks since boot.
+    pub(super) start: u64,
+    pub(super) born: bool,
+    pub(super) died: bool,
+    /// Monotonic seconds.
+    pub(super) began: f64,
+    /// Monotonic seconds of the last look.
+    pub(super) ended: f64,
+    pub(super) first: Counters,
+    pub(super) last: Counters,
+    pub(super) samples: u64,
+    pub(super) runnable: u64,
+    pub(super) waits: Waits,
+    /// Since when it has been queued without having run, as far as seen.
+    pub(super) queued_since: Option<f64>,
+    pub(super) strip: Option<Strip>,
+    /// What it did at the last look.
+    doing: Option<Doing>,
+}
+
+/// Everything that was seen.
+pub(super) struct Sampler {
+    dir: ProcessDir,
+    targets: Targets,
+    pub(super) looker: Looker,
+    tasks: BTreeMap<u32, Task>,
+    gone: Vec<Task>,
+    pub(super) processes: BTreeMap<u32, Process>,
+    /// Monotonic seconds of the sweeps.
+    pub(super) first: Option<f64>,
+    pub(super) last: f64,
+    pub(super) sweeps: u64,
+    pub(super) unobserved: u64,
+    /// CPU seconds of the sweeps.
+    pub(super) cost: f64,
+    strips: usize,
+    tick: f64,
+    /// Seconds that the clock of boot is ahead of the monotonic one.
+    suspended: f64,
+}
+
+impl Sampler {
+    pub(super) fn new(dir: ProcessDir, targets: Targets, looker: Looker, tick: f64, suspended: f64) -> Self {
+        Self {
+            dir,
+            targets,
+            looker,
+            tasks: BTreeMap::new(),
+            gone: Vec::new(),
+            processes: BTreeMap::new(),
+            first: None,
+            last: 0.0,
+            sweeps: 0,
+            unobserved: 0,
+            cost: 0.0,
+            strips: 0,
+            tick,
+            suspended,
+        }
+    }
+
+    /// Looks at another instant of a recorded tree.
+    pub(super) fn turn_to(&mut self, dir: ProcessDir) {
+        self.dir = dir;
+    }
+
+    /// The threads, those that have ended too.
+    pub(super) fn into_tasks(self) -> Vec<Task> {
+        self.gone.into_iter().chain(self.tasks.into_values()).collect()
+    }
+
+    /// All threads that are there now.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values()
+    }
+
+    /// One sweep. `now` tells the time, which passes while it goes on.
+    pub(super) fn sweep(&mut self, now: &dyn Fn() -> f64) -> Result<(), SourceError> {
+        let began = now();
+        let pids = self.targets.now(&self.dir, began)?;
+        self.looker.begin();
+        let mut tids = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for pid in pids {
+            if self.dir.list(&format!("{pid}/task"), &mut tids).is_err() {
+                self.targets.gone(pid);
+                continue;
+            }
+            let mut process = self.processes.remove(&pid).unwrap_or_else(|| self.meet(pid));
+            if self.sweeps.is_multiple_of(25) {
+                self.looker.process_ticks(&self.dir, pid, &mut process);
+            }
+            for tid in tids.iter().copied() {
+                if !self.tasks.contains_key(&tid) && self.tasks.len() >= MAX_TASKS {
+                    self.unobserved += 1;
+                    continue;
+                }
+                if self.visit(pid, tid, &mut process, now) {
+                    seen.insert(tid);
+                }
+            }
+            self.processes.insert(pid, process);
+        }
+        let ended: Vec<u32> = self.tasks.keys().copied().filter(|tid| !seen.contains(tid)).collect();
+        for tid in ended {
+            self.bury(tid);
+        }
+        self.first.get_or_insert(began);
+        self.last = now();
+        self.sweeps += 1;
+        Ok(())
+    }
+
+    /// Reads the CPU time of all processes for the last time.
+    pub(super) fn settle_processes(&mut self) {
+        for (pid, process) in &mut self.processes {
+            self.looker.process_ticks(&self.dir, *pid, process);
+        }
+    }
+
+    fn meet(&mut self, pid: u32) -> Process {
+        let mut process = Process::default();
+        self.looker.process(&self.dir, pid, &mut process);
+        process
+    }
+
+    /// Looks at a thread; whether it is there.
+    fn visit(&mut self, pid: u32, tid: u32, process: &mut Process, now: &dyn Fn() -> f64) -> bool {
+        let in_full = self.sweeps.is_multiple_of(FULL_EVERY);
+        let asleep = self.tasks.get(&tid).filter(|_| !in_full).and_then(Task::asleep);
+        let at = now();
+        match self.looker.look(&self.dir, process, (pid, tid), asleep) {
+            Found::Gone => false,
+            Found::Ended(counters) => {
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    task.advance(at, counters, None);
+                    self.bury(tid);
+                }
+                // A process that has ended and was not collected stays in the list; it is no task any more.
+                false
+            }
+            Found::Unmoved => {
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    let (counters, doing) = (task.last, task.doing.clone());
+                    task.advance(at, counters, doing);
+                }
+                true
+            }
+            Found::There(there) => self.enter(pid, tid, at, *there, process),
+        }
+    }
+
+    fn enter(&mut self, pid: u32, tid: u32, at: f64, there: There, process: &mut Process) -> bool {
+        if self.targets.comm().is_some_and(|comm| comm != there.comm) {
+            return false;
+        }
+        if self.tasks.get(&tid).is_some_and(|task| task.start != there.start) {
+            self.bury(tid);
+        }
+        if !self.tasks.contains_key(&tid) {
+            let task = self.welcome(pid, tid, at, &there);
+            self.tasks.insert(tid, task);
+        }
+        let Some(task) = self.tasks.get_mut(&tid) else { return false };
+        if task.comm != there.comm {
+            task.comm = there.comm;
+            self.looker.process(&self.dir, pid, process);
+        }
+        task.advance(at, there.counters, Some(there.doing));
+        true
+    }
+
+    /// A thread that is seen for the first time: one that was there before, or one that was born since the last sweep.
+    fn welcome(&mut self, pid: u32, tid: u32, at: f64, there: &There) -> Task {
+        let birth = there.start as f64 * self.tick - self.suspended;
+        // The birth is known to a tick.
+        let born = self.first.is_some_and(|first| birth >= first - self.tick);
+        let (began, first) =
+            if born { (birth.max(self.last).min(at), Counters::default()) } else { (at, there.counters) };
+        let first = Counters { sched: first.sched.or(there.counters.sched.map(|_| Schedstat::default())), ..first };
+        let strip = (self.strips < MAX_STRIPS).then(Strip::default);
+        self.strips += usize::from(strip.is_some());
+        let comm = there.comm.clone();
+        Task {
+            tid,
+            pid,
+            comm,
+            kernel: there.kernel,
+            start: there.start,
+            born,
+            began,
+            ended: began,
+            first,
+            last: first,
+            strip,
+            ..Task::default()
+        }
+    }
+
+    fn bury(&mut self, tid: u32) {
+        let Some(mut task) = self.tasks.remove(&tid) else { return };
+        task.died = true;
+        // Threads that come and go by the thousand are not kept one by one.
+        if self.gone.len() < MAX_TASKS {
+            self.gone.push(task);
+        } else {
+            self.unobserved += 1;
+        }
+    }
+}
+
+impl Task {
+    /// Its scheduler figures, if it slept at the last look, for reasons that are known.
+    fn asleep(&self) -> Option<Schedstat> {
+        match &self.doing {
+            Some(Doing::Waits(..)) => self.last.sched,
+            _ => None,
+        }
+    }
+
+    /// Takes in a look.
+    fn advance(&mut self, at: f64, counters: Counters, doing: Option<Doing>) {
+        let (run, wait) = change(self.last, counters);
+        let moved = self.last.sched.map(|sched| (sched.turns, sched.run))
+            != counters.sched.map(|sched| (sched.turns, sched.run));
+        if let Some(strip) = &mut self.strip {
+            let rest = (at - self.ended - run - wait).max(0.0);
+            let component = match &doing {
+                Some(Doing::Waits(Class { component, .. }, _)) => *component,
+                // It could run and did not: it was queued.
+                Some(Doing::Runnable) if counters.sched.is_some() => Component::Runq,
+                Some(Doing::Runnable) => Component::CpuUser,
+                Some(Doing::Torn) | None => Component::OtherOff,
+            };
+            strip.add(self.ended, at, &[(Component::CpuUser, run), (Component::Runq, wait), (component, rest)]);
+        }
+        match &doing {
+            Some(Doing::Runnable) => {
+                self.samples += 1;
+                self.runnable += 1;
+                if moved || self.queued_since.is_none() {
+                    self.queued_since = Some(at);
+                }
+            }
+            Some(Doing::Waits(class, what)) => {
+                self.samples += 1;
+                self.queued_since = None;
+                let kinds = self.waits.entry(class.component).or_default();
+                let mut what = what.clone();
+                // A thread that reads a thousand files has as many keys.
+                if kinds.len() >= MAX_KEYS && !kinds.contains_key(&what) {
+                    OTHER_KEYS.clone_into(&mut what.key);
+                }
+                *kinds.entry(what).or_default() += 1;
+            }
+            Some(Doing::Torn) => {
+                self.samples += 1;
+                self.queued_since = None;
+            }
+            None => {}
+        }
+        self.ended = at;
+        self.last = counters;
+        self.doing = doing;
+    }
+}
+
+/// Keys of one component of one thread at most.
+const MAX_KEYS: usize = 50;
+
+/// Seconds on a CPU and waiting for one between two looks.
+pub(super) fn change(from: Counters, to: Counters) -> (f64, f64) {
+    let (Some(from), Some(to)) = (from.sched, to.sched) else { return (0.0, 0.0) };
+    (to.run.saturating_sub(from.run) as f64 * 1e-9, to.wait.saturating_sub(from.wait) as f64 * 1e-9)
+}
+
+/// A sampler at work.
+pub(super) struct Running {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Sampler>,
+}
+
+impl Running {
+    /// Goes on with sweeps until it is stopped.
+    pub(super) fn start(mut sampler: Sampler) -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let work = move || {
+            let clock = Clock::live();
+            let mut random = clock.now(0).to_bits() | 1;
+            let mut interval = INTERVAL;
+            loop {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                // A quarter more or less, so that a program of regular habits is not always met at the same moment.
+                let jitter = 0.75 + (random >> 11) as f64 / (1_u64 << 53) as f64 * 0.5;
+                if !clock.wait_until(clock.now(0) + interval * jitter, &stopped) {
+                    return sampler;
+                }
+                let before = thread_usage();
+                let _ = sampler.sweep(&|| clock.now(0));
+                let cost = thread_usage() - before;
+                sampler.cost += cost;
+                // One slow sweep says little.
+                let wanted = (cost / SHARE).clamp(INTERVAL, MAX_INTERVAL);
+                interval = (0.9 * interval + 0.1 * wanted).max(INTERVAL);
+            }
+        };
+        let thread = std::thread::Builder::new().name("rdiag-states".into()).stack_size(256 * 1024).spawn(work)?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Stops it, and gives what it has seen; none if it has failed.
+    pub(super) fn stop(self) -> Option<Sampler> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().ok()
+    }
+}
