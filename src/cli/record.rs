@@ -26,8 +26,11 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let run = measure(&prepared, ui)?;
     save_recording(&args.out, &run.recording)?;
     ui.note(format!("Written to {}; judge it with: rdiag analyze {}", args.out.display(), args.out.display()));
-    let measured = run.recording.windows.iter().flat_map(|window| window.collectors.values());
-    let nothing = measured.clone().all(|record| record.series.is_empty() && record.processes.is_empty());
+    let nothing = run.recording.windows.iter().all(|window| {
+        window.collectors.values().all(|record| record.series.is_empty() && record.processes.is_empty())
+            && window.probes.values().all(Result::is_err)
+            && window.ledgers.values().all(Result::is_err)
+    });
     Ok(match (run.recording.interrupted, nothing) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Nothing,

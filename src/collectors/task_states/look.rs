@@ -144,7 +144,7 @@ impl Looker {
         if after != before {
             counters.sched = after.or(before);
             if doing != Doing::Runnable && state != 'T' && state != 't' {
-                doing = self.torn(dir, process, (pid, tid), (state, kernel), call);
+                doing = self.torn(dir, process, (pid, tid), (state, kernel), call, wchan.as_deref());
             }
         }
         Found::There(Box::new(There { comm, kernel, start, counters, doing }))
@@ -182,11 +182,8 @@ impl Looker {
         let (mut file, mut key, mut name) = (FileClass::Unknown, String::new(), "");
         let within = match call {
             None => Within::Unknown,
-            // Asleep, and running a moment ago: it does not fit together.
-            Some(Syscall::Running) => {
-                self.torn += 1;
-                return Doing::Torn;
-            }
+            // Asleep now, and running a moment ago: the function alone may tell.
+            Some(Syscall::Running) => Within::Unknown,
             Some(Syscall::User) => Within::User,
             Some(Syscall::Call(number, arguments)) => {
                 name = calls::name(process.abi, number).filter(|_| !kernel).unwrap_or_default();
@@ -214,6 +211,9 @@ impl Looker {
                 class = classify::classify(&Wait { frames: &frames, ..wait }).unwrap_or(class);
             }
         }
+        if class.evidence == NO_RULE && call == Some(Syscall::Running) {
+            return Doing::Torn;
+        }
         if class.evidence == NO_RULE {
             self.note_unknown(stack, wchan, within);
         }
@@ -225,7 +225,8 @@ impl Looker {
     }
 
     /// The thread ran while it was looked at: function, state and call do not belong together. The call by itself is
-    /// sound, since the kernel makes sure of it; without it, waits that are short would not be seen at all.
+    /// sound, since the kernel makes sure of it, and so is the function where there is no call; without them, waits that are
+    /// short would not be seen at all.
     fn torn(
         &mut self,
         dir: &ProcessDir,
@@ -233,11 +234,12 @@ impl Looker {
         ids: (u32, u32),
         (state, kernel): (char, bool),
         call: Option<Syscall>,
+        wchan: Option<&str>,
     ) -> Doing {
         self.torn += 1;
-        let Some(Syscall::Call(..) | Syscall::User) = call else { return Doing::Torn };
+        let alone = matches!(call, Some(Syscall::Call(..) | Syscall::User));
         let denied = std::mem::replace(&mut process.stack_denied, true);
-        let doing = self.waits(dir, process, ids, (state, kernel), call, None);
+        let doing = self.waits(dir, process, ids, (state, kernel), call, wchan.filter(|_| !alone));
         process.stack_denied = denied;
         match doing {
             Doing::Waits(class, _) if class.evidence == NO_RULE => Doing::Torn,

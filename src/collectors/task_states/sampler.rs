@@ -53,6 +53,8 @@ pub(super) struct Task {
     pub(super) strip: Option<Strip>,
     /// What it did at the last look.
     doing: Option<Doing>,
+    /// It got a CPU since it was first looked at.
+    ran: bool,
 }
 
 /// Everything that was seen.
@@ -257,6 +259,10 @@ impl Task {
 
     /// Takes in a look.
     fn advance(&mut self, at: f64, counters: Counters, doing: Option<Doing>) {
+        if !self.ran && self.last.sched.map(|sched| sched.turns) != counters.sched.map(|sched| sched.turns) {
+            self.ran = true;
+            self.leave_out_what_was_before(at, counters);
+        }
         let (run, wait) = change(self.last, counters);
         let moved = self.last.sched.map(|sched| (sched.turns, sched.run))
             != counters.sched.map(|sched| (sched.turns, sched.run));
@@ -299,6 +305,20 @@ impl Task {
         self.ended = at;
         self.last = counters;
         self.doing = doing;
+    }
+}
+
+impl Task {
+    /// A wait for a CPU is added when it ends: the first may have begun before the thread was observed. What cannot have
+    /// been since then was before.
+    fn leave_out_what_was_before(&mut self, at: f64, counters: Counters) {
+        let (run, wait) = change(self.first, counters);
+        let before = (run + wait - (at - self.began)).clamp(0.0, wait);
+        for known in [&mut self.first, &mut self.last] {
+            if let Some(sched) = &mut known.sched {
+                sched.wait = sched.wait.saturating_add((before * 1e9) as u64);
+            }
+        }
     }
 }
 

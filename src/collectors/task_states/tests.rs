@@ -109,6 +109,23 @@ fn the_quota_of_a_group_is_told_from_other_waiting_for_a_cpu() {
 }
 
 #[test]
+fn a_wait_for_a_cpu_that_began_before_the_window_counts_from_there_on() {
+    let mut story = Story::of_seconds(6);
+    for at in 0..6_u64 {
+        // Queued for nine seconds, of which two lie within the window; then it runs.
+        let (run, wait, turns) = if at < 3 { (0, 0, 7) } else { ((at - 2) * 1_000_000_000, 9_000_000_000_u64, 8) };
+        story = story
+            .file(at as usize, "proc/10/stat", stat(10, 'R', (run / 10_000_000, 0), 5))
+            .file(at as usize, "proc/10/task/10/stat", stat(10, 'R', (run / 10_000_000, 0), 5))
+            .file(at as usize, "proc/10/task/10/schedstat", format!("{run} {wait} {turns}\n"))
+            .file(at as usize, "proc/10/task/10/syscall", "running\n");
+    }
+    let ledger = observe(&story, process(10)).unwrap();
+    assert!((seconds(&ledger, 10, Component::CpuUser) - 3.0).abs() < 1e-6, "{ledger:?}");
+    assert!((seconds(&ledger, 10, Component::Runq) - 2.0).abs() < 1e-6, "{ledger:?}");
+}
+
+#[test]
 fn what_may_not_be_seen_is_said_and_not_guessed() {
     let mut story = sleeping(Story::of_seconds(5), 0, 1000, 10).file(0, "proc/10/task/10/wchan", "0");
     for file in ["syscall", "stack"] {
