@@ -18,6 +18,7 @@ mod offcputime;
 mod opensnoop;
 mod params;
 mod profile;
+mod response;
 mod runqlat;
 mod runqlen;
 mod runqslower;
@@ -58,6 +59,7 @@ pub static ALL: &[&ProbeDef] = &[
     &offcputime::OFFWAKETIME,
     &opensnoop::PROBE,
     &profile::PROBE,
+    &response::PROBE,
     &runqlat::PROBE,
     &runqlen::PROBE,
     &runqslower::PROBE,

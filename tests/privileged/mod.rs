@@ -17,5 +17,6 @@ mod probes_sched;
 mod probes_stacks;
 mod probes_stat;
 mod process_table;
+mod response;
 mod task_states;
 mod tasks;

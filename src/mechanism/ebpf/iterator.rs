@@ -10,7 +10,7 @@ use crate::model::{Reason, Unavailable};
 /// What one reading may give at most: some 300 000 threads.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A task iterator (Linux 5.8).
+/// An object of which a task iterator is all (Linux 5.8).
 #[derive(Debug)]
 pub struct TaskIterator {
     object: Object,
@@ -21,19 +21,31 @@ impl TaskIterator {
     /// Loads a program of the section `iter/task`.
     pub fn open(kernel: &Kernel, bytes: &[u8], program: &'static str) -> Result<Self, Unavailable> {
         let mut object = kernel.load(bytes, Vec::new(), &[])?;
-        match object.ebpf.program_mut(program) {
-            Some(Program::Iter(iterator)) => iterator
-                .load("task", kernel.btf())
-                .map_err(|e| error::of_attempts("the list of tasks", &[error::refusal(&e)], error::is_denied(&e)))?,
-            _ => return Err(Unavailable::new(Reason::Malformed, format!("the object has no iterator {program}"))),
-        }
+        object.load_iterator(kernel, program)?;
         Ok(Self { object, program })
     }
 
     /// Runs the program for every task, and puts all that it wrote into `out`.
     pub fn read(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.object.iterate(self.program, out)
+    }
+}
+
+impl Object {
+    /// Loads a program of the section `iter/task`, so that [`Self::iterate`] can run it.
+    pub fn load_iterator(&mut self, kernel: &Kernel, program: &str) -> Result<(), Unavailable> {
+        match self.ebpf.program_mut(program) {
+            Some(Program::Iter(iterator)) => iterator
+                .load("task", kernel.btf())
+                .map_err(|e| error::of_attempts("the list of tasks", &[error::refusal(&e)], error::is_denied(&e))),
+            _ => Err(Unavailable::new(Reason::Malformed, format!("the object has no iterator {program}"))),
+        }
+    }
+
+    /// Runs an iterator for every task, and puts all that it wrote into `out`.
+    pub fn iterate(&mut self, program: &str, out: &mut Vec<u8>) -> io::Result<()> {
         out.clear();
-        let Some(Program::Iter(iterator)) = self.object.ebpf.program_mut(self.program) else {
+        let Some(Program::Iter(iterator)) = self.ebpf.program_mut(program) else {
             return Err(io::Error::from(io::ErrorKind::NotFound));
         };
         // A link serves one reading: its descriptor becomes the file that is read.

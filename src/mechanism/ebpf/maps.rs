@@ -1,7 +1,9 @@
 //! Reading maps. Keys and values are arrays of words, so that no struct has to be mirrored byte by byte.
 
 use aya::Pod;
-use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf, StackTraceMap};
+use aya::maps::{
+    Array, HashMap, Map, MapData, PerCpuArray, PerCpuHashMap, PerCpuValues, Queue, RingBuf, StackTraceMap,
+};
 
 use super::hist::{self, Hist};
 use super::{Object, error};
@@ -90,6 +92,40 @@ impl Object {
         let map = self.ebpf.map(name).ok_or_else(|| absent(name))?;
         let array: Array<&MapData, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
         array.get(&index, 0).map_err(|e| error::of_map(name, &e))
+    }
+
+    /// Sets one value of an array.
+    pub fn set_element<V: Pod>(&mut self, name: &str, index: u32, value: V) -> Result<(), Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut array: Array<&mut MapData, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        array.set(index, value, 0).map_err(|e| error::of_map(name, &e))
+    }
+
+    /// Removes a key from a hash map; one that is not there is no error.
+    pub fn forget<K: Pod, V: Pod>(&mut self, name: &str, key: &K) -> Result<(), Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut hash: HashMap<&mut MapData, K, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let _ = hash.remove(key);
+        Ok(())
+    }
+
+    /// Puts values into a queue; those that find no room are left out.
+    pub fn push(&mut self, name: &str, values: impl IntoIterator<Item = u32>) -> Result<(), Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut queue: Queue<&mut MapData, u32> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        for value in values {
+            if queue.push(value, 0).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the values out of a queue, at most `most` of them, oldest first.
+    pub fn pop(&mut self, name: &str, most: usize) -> Result<Vec<u32>, Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut queue: Queue<&mut MapData, u32> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        Ok(std::iter::from_fn(|| queue.pop(0).ok()).take(most).collect())
     }
 
     /// One value of a per-CPU array, for each CPU. Nothing is changed: for counters that only grow.

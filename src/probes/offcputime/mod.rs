@@ -41,7 +41,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     start: |context| start(context, Kind::Blocked),
 };
 
-pub(super) use wakers::{OFFWAKETIME, WAKEUPTIME};
+pub(super) use wakers::{OFFWAKETIME, WAKEUPTIME, interrupted_at};
 
 const FILTERS: &[FilterKind] = &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup];
 const PARAMS: &[ParamDef] = &[
@@ -172,7 +172,7 @@ fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailabl
 }
 
 /// How many tasks there are: the fourth field of /proc/loadavg.
-fn tasks(host: &Host) -> u32 {
+pub(super) fn tasks(host: &Host) -> u32 {
     let text = host.read_line("proc/loadavg").unwrap_or_default();
     let field = text.split_whitespace().nth(3).and_then(|field| field.split_once('/'));
     field.and_then(|(_, tasks)| tasks.parse().ok()).unwrap_or(0)

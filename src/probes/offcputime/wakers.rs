@@ -115,7 +115,7 @@ impl OffCpu {
             waker.kernel = Part::Taken(without_probe(symbols, stack));
         }
         let entry = match waker.kernel {
-            Part::Taken(stack) => interrupt(symbols, stack).map(|at| stack.get(..=at).unwrap_or_default()),
+            Part::Taken(stack) => interrupted_at(symbols, stack).map(|at| stack.get(..=at).unwrap_or_default()),
             Part::None | Part::Missing => None,
         };
         if entry.is_some() || *tgid == 0 {
@@ -128,7 +128,7 @@ impl OffCpu {
 }
 
 /// Where in a stack the kernel entered an interrupt, if it did: what lies further out was running when it came.
-fn interrupt(symbols: &Symbols, stack: &[u64]) -> Option<usize> {
+pub(in crate::probes) fn interrupted_at(symbols: &Symbols, stack: &[u64]) -> Option<usize> {
     calls(None, stack).position(|address| is_one_of(symbols, address, INTERRUPTS))
 }
 

@@ -1,0 +1,114 @@
+//! Who ended the waits, and the stacks behind them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::fill::seconds;
+use super::kernel::{Cell, Kind, Record, Type};
+use super::stacks::{DEPTH, MISSING, StackNames};
+use crate::host::Host;
+use crate::mechanism::ebpf::words;
+use crate::mechanism::symbols::{Part as StackPart, Piece, Sample, Summary, Symbols, summarize};
+use crate::model::ledger::{ComponentStacks, Waker, WakerEdge, WakerKind};
+use crate::model::{Component, Unit};
+use crate::probes::offcputime::interrupted_at;
+
+/// Stacks of one component at most.
+const TOP_STACKS: usize = 200;
+/// Edges to wakers at most.
+const MAX_WAKERS: usize = 200;
+
+/// The component of each kind of wait of a thread, and the time behind it.
+pub(super) type Kinds = HashMap<Kind, (Component, u64)>;
+
+/// Who ended the waits of which component, largest first.
+pub(super) fn wakers(records: &[Record], kinds: &[Kinds], symbols: &Symbols, stacks: &StackNames) -> Vec<WakerEdge> {
+    let mut edges: BTreeMap<(Component, Waker), (u64, u64)> = BTreeMap::new();
+    for (record, kinds) in records.iter().zip(kinds) {
+        for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Waker) {
+            let Some((component, _)) = kinds.get(&cell.kind.wait()) else { continue };
+            let sum = edges.entry((*component, waker(cell, symbols, stacks))).or_default();
+            *sum = (sum.0.saturating_add(cell.ns), sum.1.saturating_add(cell.count));
+        }
+    }
+    let edge = |((component, waker), (ns, count))| WakerEdge { component, waker, seconds: seconds(ns), count };
+    let mut edges: Vec<WakerEdge> = edges.into_iter().map(edge).collect();
+    edges.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    edges.truncate(MAX_WAKERS);
+    edges
+}
+
+/// Functions by which the source of an interrupt is known.
+const SOURCES: &[(&str, &[&str])] = &[
+    ("timer", &["hrtimer_interrupt", "hrtimer_wakeup", "run_timer_softirq", "timerfd_tmrproc", "process_timeout"]),
+    ("disk", &["blk_mq_complete_request", "blk_done_softirq", "blk_complete_reqs", "bio_endio", "blk_mq_end_request"]),
+    ("network", &["net_rx_action", "napi_complete_done", "tcp_v4_rcv", "tcp_v6_rcv"]),
+];
+
+fn waker(cell: &Cell, symbols: &Symbols, stacks: &StackNames) -> Waker {
+    let [ids, comm @ ..] = &cell.object;
+    let stack = stacks.get(cell.stack).unwrap_or_default();
+    let interrupt = *ids as u32 == 0 || interrupted_at(symbols, stack).is_some();
+    if !interrupt {
+        let comm = words::text_of_words(comm);
+        return Waker { kind: WakerKind::Thread, pid: (ids >> 32) as u32, tid: *ids as u32, comm };
+    }
+    let names = || stack.iter().filter_map(|at| symbols.kernel_name(*at));
+    let source = SOURCES.iter().find(|(_, known)| names().any(|name| known.contains(&name)));
+    Waker { kind: WakerKind::Interrupt, comm: source.map_or("", |(source, _)| *source).to_owned(), ..Waker::default() }
+}
+
+/// The stacks at which threads waited, by component. Samples of short waits stand for all of their kind.
+pub(super) fn stacks_by_component(
+    host: &Host,
+    records: &[Record],
+    kinds: &[Kinds],
+    symbols: &mut Symbols,
+    stacks: &StackNames,
+) -> Vec<ComponentStacks> {
+    let mut samples: BTreeMap<Component, Vec<Sample<'_>>> = BTreeMap::new();
+    let stack_part = |name: u64| match (name, stacks.get(name)) {
+        (0, _) => StackPart::None,
+        (MISSING, _) | (_, None) => StackPart::Missing,
+        (_, Some(stack)) => StackPart::Taken(stack),
+    };
+    for (record, kinds) in records.iter().zip(kinds) {
+        let short = |kind: Kind, of: Type| {
+            let like = |cell: &&Cell| cell.kind.of() == of && cell.kind.wait() == kind;
+            let cells = record.cells.iter().filter(like);
+            let short = cells.filter(|cell| if of == Type::Wait { cell.stack == 0 } else { cell.kind.short() });
+            short.fold(0_u64, |sum, cell| sum.saturating_add(cell.ns))
+        };
+        for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Stack) {
+            let Some((component, _)) = kinds.get(&cell.kind.wait()) else { continue };
+            let scale = if cell.kind.short() {
+                let sampled = short(cell.kind.wait(), Type::Stack).max(1);
+                short(cell.kind.wait(), Type::Wait) as f64 / sampled as f64
+            } else {
+                1.0
+            };
+            let [user, ..] = cell.object;
+            let process = record.process();
+            samples.entry(*component).or_default().push(Sample {
+                owner: record.comm.clone(),
+                pid: Some(record.pid),
+                pieces: vec![
+                    Piece::Frames { process: Some(process), part: stack_part(user), reversed: false },
+                    Piece::Frames { process: None, part: stack_part(cell.stack), reversed: false },
+                ],
+                value: seconds(cell.ns) * scale,
+                count: cell.count,
+            });
+        }
+    }
+    let named = |(component, samples): (Component, Vec<Sample<'_>>)| {
+        let of = Summary {
+            id: component.id(),
+            title: component.def().title,
+            unit: Unit::Seconds,
+            top: TOP_STACKS,
+            depth: DEPTH,
+        };
+        ComponentStacks { component, stacks: summarize(host, symbols, &samples, of) }
+    };
+    samples.into_iter().map(named).collect()
+}

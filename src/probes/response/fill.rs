@@ -1,0 +1,226 @@
+//! Records of the programs → the ledger.
+
+use std::collections::BTreeMap;
+
+use super::Settings;
+use super::edges::{Kinds, stacks_by_component, wakers};
+use super::kernel::{Cell, PREEMPTED, Record, THROTTLED, Type, WOKEN};
+use super::limits::{limit_keys, limit_threads};
+use super::objects;
+use super::stacks::StackNames;
+use super::syscalls::all_calls;
+use super::waits::{self, Classes};
+use crate::host::Host;
+use crate::mechanism::symbols::Symbols;
+use crate::model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, Part, SlowCall, Thread};
+use crate::model::{Component, Ledger};
+use crate::probes::block::Devices;
+
+/// A page fault that needs no disk takes at least this long in the kernel, in seconds.
+const FAULT_SECONDS: f64 = 100e-9;
+/// The split of CPU time by the kernel's account replaces ours when faults may be more than this share of it.
+const FAULTS_MATTER: f64 = 0.01;
+
+pub(super) fn seconds(ns: u64) -> f64 {
+    ns as f64 * 1e-9
+}
+
+/// Everything that the ledger is made of.
+pub(super) struct Source<'s> {
+    pub(super) host: &'s Host,
+    pub(super) settings: &'s Settings,
+    pub(super) records: Vec<Record>,
+    pub(super) stacks: &'s StackNames,
+    /// Window in ns of CLOCK_MONOTONIC.
+    pub(super) began: u64,
+    pub(super) ended: u64,
+}
+
+/// What a part is told apart by within a thread.
+pub(super) type PartKey = (Component, String, String);
+
+pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
+    let Source { host, settings, records, stacks, began, ended } = source;
+    let devices = Devices::read(host);
+    let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
+    symbols.settle(host);
+    let mut ledger = Ledger { level: Level::L3, began: seconds(began), ended: seconds(ended), ..Ledger::default() };
+    let mut classes = Classes::new(symbols, stacks, without_swap, &records);
+    let mut kinds: Vec<Kinds> = Vec::new();
+    for record in &records {
+        let (thread, of_kinds) = thread(record, &mut classes, &devices, settings, began, &mut ledger.slow);
+        ledger.threads.push(thread);
+        kinds.push(of_kinds);
+    }
+    ledger.wakers = wakers(&records, &kinds, symbols, stacks);
+    ledger.calls = all_calls(&records);
+    ledger.checks = checks(host, &records);
+    ledger.stacks = stacks_by_component(host, &records, &kinds, symbols, stacks);
+    ledger.slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    ledger.slow.truncate(MAX_SLOW);
+    limit_keys(&mut ledger.threads);
+    limit_threads(&mut ledger.threads);
+    ledger
+}
+
+fn thread(
+    record: &Record,
+    classes: &mut Classes<'_>,
+    devices: &Devices,
+    settings: &Settings,
+    window: u64,
+    slow: &mut Vec<SlowCall>,
+) -> (Thread, Kinds) {
+    let mut parts: BTreeMap<PartKey, Part> = BTreeMap::new();
+    let mut kinds = Kinds::new();
+    for (component, seconds, accuracy) in on_cpu(record, settings) {
+        let part = part(&mut parts, (component, String::new(), String::new()));
+        part.seconds += seconds;
+        part.accuracy = accuracy;
+        part.durations = None;
+    }
+    for cell in &record.cells {
+        let (component, sure, call, key) = match (cell.kind.of(), cell.kind.call()) {
+            (Type::Runq, PREEMPTED) => (Component::RunqPreempt, true, String::new(), String::new()),
+            (Type::Runq, WOKEN) => (Component::RunqWakeup, true, String::new(), String::new()),
+            (Type::Runq, THROTTLED) => (Component::Throttled, true, String::new(), String::new()),
+            (Type::Wait, _) => {
+                let (component, sure) = classes.of(record.pid, cell);
+                let total = kinds.entry(cell.kind.wait()).or_insert((component, 0));
+                let ns = cell.ns.saturating_add(cell.open_ns);
+                if ns >= total.1 {
+                    *total = (component, ns);
+                }
+                let (call, key) = about(cell, component, devices);
+                slow.extend(slowest(record, cell, component, &call, &key, window));
+                (component, sure, call, key)
+            }
+            _ => continue,
+        };
+        let part = part(&mut parts, (component, call, key));
+        part.seconds += seconds(cell.ns.saturating_add(cell.open_ns));
+        part.edge_seconds += seconds(cell.open_ns);
+        part.open = part.open.saturating_add(cell.open);
+        match (&mut part.durations, &cell.durations) {
+            (Some(sum), Some(durations)) => sum.add(durations),
+            // Without room for a distribution, nothing can be said of the whole.
+            (durations, None) => *durations = None,
+            (None, Some(_)) => {}
+        }
+        if !sure {
+            part.accuracy = Accuracy::Estimate(None);
+        }
+    }
+    let instant = |at: u64| seconds(at.saturating_sub(window));
+    let thread = Thread {
+        tid: record.tid,
+        pid: record.pid,
+        comm: record.comm.clone(),
+        kernel: record.kernel_thread,
+        stands_for: record.stands_for,
+        began: instant(record.began),
+        ended: instant(record.ended),
+        born: record.born,
+        died: record.died,
+        seconds: seconds(record.life),
+        parts: parts.into_values().filter(|part| part.seconds > 0.0).collect(),
+    };
+    (thread, kinds)
+}
+
+fn part(parts: &mut BTreeMap<PartKey, Part>, key: PartKey) -> &mut Part {
+    let (component, call, name) = key.clone();
+    parts.entry(key).or_insert(Part {
+        component,
+        call,
+        key: name,
+        seconds: 0.0,
+        accuracy: Accuracy::Exact,
+        edge_seconds: 0.0,
+        open: 0,
+        durations: Some(Durations::default()),
+    })
+}
+
+/// Time on a CPU in user and kernel mode. Calls are told apart exactly; page faults, of which only the number is known,
+/// and everything when calls are not watched, by the kernel's own account, which is sampled by ticks on most kernels.
+fn on_cpu(record: &Record, settings: &Settings) -> Vec<(Component, f64, Accuracy)> {
+    let (user, kernel) = (seconds(record.user), seconds(record.kernel));
+    let whole = user + kernel;
+    let sampled = record.change.user.saturating_add(record.change.system);
+    let by_faults = record.change.faults as f64 * FAULT_SECONDS > whole * FAULTS_MATTER;
+    let exact = record.kernel_thread || (settings.calls && !by_faults);
+    if exact || sampled == 0 {
+        let accuracy = if exact { Accuracy::Exact } else { Accuracy::Estimate(None) };
+        return vec![(Component::CpuUser, user, accuracy), (Component::CpuSys, kernel, accuracy)];
+    }
+    let share = record.change.system as f64 / sampled as f64;
+    let least = if settings.calls { kernel } else { 0.0 };
+    let system = (whole * share).clamp(least, whole);
+    let ticks = (seconds(sampled) / settings.tick).max(1.0);
+    let error = (share * (1.0 - share) / ticks).sqrt() * whole;
+    let accuracy = Accuracy::Estimate(Some(error.max(settings.tick.min(whole))));
+    vec![(Component::CpuUser, whole - system, accuracy), (Component::CpuSys, system, accuracy)]
+}
+
+/// The call that a wait was in, and what it was about.
+fn about(cell: &Cell, component: Component, devices: &Devices) -> (String, String) {
+    let [_, _, name] = cell.object;
+    let class = waits::file_class(cell.kind.class(), name);
+    let faults = [Component::Fault, Component::FaultFile, Component::FaultSwap];
+    let call = match waits::call_name(cell.kind) {
+        Some(name) => name.to_owned(),
+        None if faults.contains(&component) => "page fault".to_owned(),
+        None => String::new(),
+    };
+    let futex = call.starts_with("futex");
+    (call, objects::key(cell, class, devices, futex))
+}
+
+/// The longest of a cell's waits, and one that was under way at an edge.
+fn slowest(
+    record: &Record,
+    cell: &Cell,
+    component: Component,
+    call: &str,
+    key: &str,
+    window: u64,
+) -> impl Iterator<Item = SlowCall> {
+    let example = |ns: u64, at: u64, open: bool| SlowCall {
+        component,
+        key: key.to_owned(),
+        call: call.to_owned(),
+        tid: record.tid,
+        pid: record.pid,
+        comm: record.comm.clone(),
+        at: seconds(at.saturating_sub(window)),
+        seconds: seconds(ns),
+        open,
+        waker: None,
+        stack: Vec::new(),
+    };
+    let longest = (cell.count > 0).then(|| example(cell.max, cell.max_at.saturating_sub(cell.max), false));
+    let open = (cell.open == 1).then(|| example(cell.open_ns, cell.open_at, true));
+    longest.into_iter().chain(open)
+}
+
+/// Seconds of a tick of the kernel's own account.
+pub(super) fn tick(host: &Host) -> f64 {
+    1.0 / host.facts().ticks_per_second.max(1) as f64
+}
+
+fn checks(host: &Host, records: &[Record]) -> CheckInputs {
+    let sum = |of: fn(&Record) -> u64| records.iter().fold(0_u64, |sum, record| sum.saturating_add(of(record)));
+    let io_waits = records
+        .iter()
+        .flat_map(|record| &record.cells)
+        .filter(|cell| cell.kind.of() == Type::Wait && cell.kind.io_wait());
+    let io_wait = io_waits.fold(0_u64, |sum, cell| sum.saturating_add(cell.ns).saturating_add(cell.open_ns));
+    CheckInputs {
+        proc_cpu_seconds: Some(seconds(sum(|record| record.change.user.saturating_add(record.change.system)))),
+        tick_seconds: Some(tick(host)),
+        run_delay_seconds: Some(seconds(sum(|record| record.change.run_delay))).filter(|seconds| *seconds > 0.0),
+        iowait_seconds: Some(seconds(io_wait)),
+        ..CheckInputs::default()
+    }
+}

@@ -1,0 +1,375 @@
+//! The programs' records, word by word as response.h lays them out, taken over and given free.
+
+use crate::mechanism::ebpf::{Object, words};
+use crate::mechanism::symbols::Process;
+use crate::model::Unavailable;
+use crate::model::ledger::{Bucket, Durations};
+
+/// Words of `struct thread`, `struct cell`, `struct spread`.
+type ThreadWords = [u64; 170];
+type CellWords = [u64; 24];
+const BUCKETS: usize = 241;
+type SpreadWords = [u64; 2 * BUCKETS];
+
+/// The lowest power of two that has buckets of its own.
+const LOWEST: u32 = 8;
+/// Places of threads, a power of two.
+const PLACES: u32 = 65_536;
+/// Cells of one thread: a list that is longer has lost its end.
+const MAX_CELLS: usize = 100_000;
+
+/// What a cell is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Type {
+    Runq,
+    Wait,
+    Call,
+    Waker,
+    Stack,
+    Errno,
+    Unknown,
+}
+
+/// `kind` of the programs: what happened, but for stack and object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Kind(pub(super) u64);
+
+/// Modes that stand in place of a call in cells of [`Type::Runq`].
+pub(super) const PREEMPTED: u64 = 2;
+pub(super) const WOKEN: u64 = 3;
+pub(super) const THROTTLED: u64 = 4;
+
+impl Kind {
+    pub(super) fn of(self) -> Type {
+        match self.0 & 0xff {
+            1 => Type::Runq,
+            2 => Type::Wait,
+            3 => Type::Call,
+            4 => Type::Waker,
+            5 => Type::Stack,
+            6 => Type::Errno,
+            _ => Type::Unknown,
+        }
+    }
+
+    /// Number of the call, or the mode.
+    pub(super) fn call(self) -> u64 {
+        self.0 >> 8 & 0xffff
+    }
+
+    pub(super) fn class(self) -> u64 {
+        self.0 >> 24 & 0xff
+    }
+
+    /// Bits of the task's state.
+    pub(super) fn state(self) -> u64 {
+        self.0 >> 32 & 0xffff
+    }
+
+    pub(super) fn io_wait(self) -> bool {
+        self.0 >> 48 & 1 != 0
+    }
+
+    pub(super) fn kernel_thread(self) -> bool {
+        self.0 >> 48 & 2 != 0
+    }
+
+    /// A sample of waits below the threshold.
+    pub(super) fn short(self) -> bool {
+        self.0 >> 48 & 4 != 0
+    }
+
+    /// Operation and value of a futex call, as far as they matter.
+    pub(super) fn futex(self) -> (u64, u64) {
+        (self.0 >> 56 & 15, if self.0 >> 48 & 8 != 0 { 2 } else { 0 })
+    }
+
+    /// The wait that cells of other types tell more of.
+    pub(super) fn wait(self) -> Self {
+        Self(self.0 & !0xff & !(4 << 48) | 2)
+    }
+}
+
+/// A sum that the programs kept.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Cell {
+    pub(super) kind: Kind,
+    pub(super) stack: u64,
+    pub(super) object: [u64; 3],
+    pub(super) count: u64,
+    pub(super) ns: u64,
+    pub(super) max: u64,
+    pub(super) max_at: u64,
+    pub(super) open: u64,
+    pub(super) open_ns: u64,
+    pub(super) open_at: u64,
+    pub(super) on_ns: u64,
+    pub(super) bytes: u64,
+    pub(super) durations: Option<Durations>,
+    pub(super) name: String,
+}
+
+/// Counters of a task as the kernel keeps them: nanoseconds and numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) user: u64,
+    pub(super) system: u64,
+    pub(super) run_delay: u64,
+    pub(super) faults: u64,
+}
+
+/// An observed thread.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Record {
+    pub(super) tid: u32,
+    pub(super) pid: u32,
+    pub(super) process_born: u64,
+    pub(super) comm: String,
+    /// CLOCK_MONOTONIC in ns.
+    pub(super) began: u64,
+    pub(super) ended: u64,
+    /// Observed time in ns, and the number of threads behind this record.
+    pub(super) life: u64,
+    pub(super) stands_for: u32,
+    pub(super) edge: u64,
+    pub(super) unknown: u64,
+    pub(super) unkept: u64,
+    pub(super) user: u64,
+    pub(super) kernel: u64,
+    pub(super) runq: u64,
+    pub(super) kernel_thread: bool,
+    pub(super) born: bool,
+    pub(super) died: bool,
+    pub(super) compat: bool,
+    /// What the kernel's own counters grew by.
+    pub(super) change: Account,
+    pub(super) cells: Vec<Cell>,
+    first: u64,
+    closed: bool,
+}
+
+impl Record {
+    /// Its process, for looking up addresses.
+    pub(super) fn process(&self) -> Process {
+        Process { pid: self.pid, born: self.process_born }
+    }
+
+    /// The first of many that are not kept apart.
+    pub(super) fn nameless(self) -> Self {
+        Self { tid: 0, pid: 0, comm: "(others)".to_owned(), ..self }
+    }
+
+    /// Takes in another thread, where there are too many to keep them apart: only kinds and stacks are left.
+    pub(super) fn absorb(&mut self, other: Self) {
+        self.began = self.began.min(other.began);
+        self.ended = self.ended.max(other.ended);
+        self.stands_for = self.stands_for.saturating_add(other.stands_for);
+        let sums = [
+            (&mut self.life, other.life),
+            (&mut self.edge, other.edge),
+            (&mut self.unknown, other.unknown),
+            (&mut self.unkept, other.unkept),
+            (&mut self.user, other.user),
+            (&mut self.kernel, other.kernel),
+            (&mut self.runq, other.runq),
+            (&mut self.change.user, other.change.user),
+            (&mut self.change.system, other.change.system),
+            (&mut self.change.run_delay, other.change.run_delay),
+            (&mut self.change.faults, other.change.faults),
+        ];
+        for (sum, value) in sums {
+            *sum = sum.saturating_add(value);
+        }
+        for mut cell in other.cells {
+            if cell.kind.of() != Type::Errno {
+                (cell.object, cell.name) = ([0; 3], String::new());
+            }
+            let same = |own: &&mut Cell| (own.kind, own.stack, own.object) == (cell.kind, cell.stack, cell.object);
+            match self.cells.iter_mut().find(same) {
+                Some(own) => own.absorb(&cell),
+                None => self.cells.push(cell),
+            }
+        }
+    }
+
+    /// `stop` ends a thread that nothing else has ended.
+    fn new(thread: &ThreadWords, stop: u64) -> Self {
+        const ENDED: u64 = 6;
+        let [mode, _, began, ended, edge, unknown, unkept, user, kernel, _, runq, _, rest @ ..] = thread;
+        let [user_0, system_0, _, delay_0, minor_0, major_0, rest @ ..] = rest;
+        let [user_1, system_1, _, delay_1, minor_1, major_1, ids, process_born, _, flags, comm @ ..] = rest;
+        let [comm_0, comm_1, first, ..] = comm;
+        let closed = *mode == ENDED;
+        let ended = if closed { *ended } else { stop }.max(*began);
+        let change = |before: &u64, after: &u64| if closed { after.saturating_sub(*before) } else { 0 };
+        Self {
+            tid: *ids as u32,
+            pid: (ids >> 32) as u32,
+            process_born: *process_born,
+            comm: words::text_of_words(&[*comm_0, *comm_1]),
+            began: *began,
+            ended,
+            life: ended - began,
+            stands_for: 1,
+            edge: *edge,
+            unknown: *unknown,
+            unkept: *unkept,
+            user: *user,
+            kernel: *kernel,
+            runq: *runq,
+            kernel_thread: flags & 1 != 0,
+            born: flags & 2 != 0,
+            died: flags & 4 != 0,
+            compat: flags & 8 != 0,
+            change: Account {
+                user: change(user_0, user_1),
+                system: change(system_0, system_1),
+                run_delay: change(delay_0, delay_1),
+                faults: change(minor_0, minor_1).saturating_add(change(major_0, major_1)),
+            },
+            cells: Vec::new(),
+            first: *first,
+            closed,
+        }
+    }
+}
+
+impl Cell {
+    fn absorb(&mut self, other: &Self) {
+        for (sum, value) in [
+            (&mut self.count, other.count),
+            (&mut self.ns, other.ns),
+            (&mut self.open, other.open),
+            (&mut self.open_ns, other.open_ns),
+            (&mut self.on_ns, other.on_ns),
+            (&mut self.bytes, other.bytes),
+        ] {
+            *sum = sum.saturating_add(value);
+        }
+        if other.max > self.max {
+            (self.max, self.max_at) = (other.max, other.max_at);
+        }
+        match (&mut self.durations, &other.durations) {
+            (Some(own), Some(other)) => own.add(other),
+            (own, _) => *own = None,
+        }
+    }
+
+    fn new(cell: &CellWords, spread: Option<&SpreadWords>) -> Self {
+        let [_, _, kind, stack, a, b, c, count, ns, min, max, max_at, rest @ ..] = cell;
+        let [open, open_ns, open_at, on_ns, _, bytes, _, _, name @ ..] = rest;
+        Self {
+            kind: Kind(*kind),
+            stack: *stack,
+            object: [*a, *b, *c],
+            count: *count,
+            ns: *ns,
+            max: *max,
+            max_at: *max_at,
+            open: *open,
+            open_ns: *open_ns,
+            open_at: *open_at,
+            on_ns: *on_ns,
+            bytes: *bytes,
+            durations: spread.map(|spread| durations(*count, *ns, *min, *max, spread)),
+            name: words::text_of_words(name),
+        }
+    }
+}
+
+fn durations(count: u64, ns: u64, min: u64, max: u64, spread: &SpreadWords) -> Durations {
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let pairs = spread.chunks_exact(2).enumerate();
+    let buckets = pairs.filter_map(|(at, pair)| match pair {
+        [0, _] => None,
+        [count, sum] => Some(Bucket { below: below(at), count: *count, seconds: seconds(*sum) }),
+        _ => None,
+    });
+    Durations { count, seconds: seconds(ns), min: seconds(min), max: seconds(max), buckets: buckets.collect() }
+}
+
+/// Upper bound of a bucket in seconds: those of a probe's histogram (`hist.rs`), from 256 ns on.
+fn below(bucket: usize) -> f64 {
+    let Some(at) = bucket.checked_sub(1) else { return f64::from(1_u32 << LOWEST) * 1e-9 };
+    let (power, eighth) = (at / 8 + LOWEST as usize - 3, at % 8);
+    (eighth + 9) as f64 * (power as f64).exp2() * 1e-9
+}
+
+/// How many of each kind of record there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) threads: u32,
+    pub(super) cells: u32,
+    pub(super) spreads: u32,
+}
+
+/// Room for so many threads. A cell takes 200 bytes, a spread 4 KB, a thread 1.3 KB.
+pub(super) fn room(threads: u32) -> Room {
+    let threads = threads.saturating_mul(4).clamp(512, 8192);
+    Room {
+        threads,
+        cells: threads.saturating_mul(24).clamp(16_384, 65_536),
+        spreads: threads.saturating_mul(8).clamp(2048, 8192),
+    }
+}
+
+/// Says what is free; cell and spread 0 stand for none.
+pub(super) fn fill_free_lists(object: &mut Object, room: Room) -> Result<(), Unavailable> {
+    object.push("free_threads", 0..room.threads)?;
+    object.push("free_cells", 1..room.cells)?;
+    object.push("free_spreads", 1..room.spreads)
+}
+
+/// Takes the record at a slot with all its cells, and gives their places free; none if nobody is there.
+pub(super) fn take(object: &mut Object, slot: u32, stop: u64) -> Result<Option<Record>, Unavailable> {
+    let thread: ThreadWords = object.element("threads", slot)?;
+    if thread.first() == Some(&0) {
+        return Ok(None);
+    }
+    let mut record = Record::new(&thread, stop);
+    let (mut at, mut cells, mut spreads) = (record.first as u32, Vec::new(), Vec::new());
+    while at != 0 && cells.len() < MAX_CELLS {
+        let cell: CellWords = object.element("cells", at)?;
+        let [owner, tag, .., spread, next, _, _, _, _] = cell;
+        let taken = if spread == 0 { None } else { Some(object.element("spreads", spread as u32)?) };
+        record.cells.push(Cell::new(&cell, taken.as_ref()));
+        object.forget::<[u64; 2], u32>("names", &[owner, tag])?;
+        object.set_element("cells", at, [0_u64; 24])?;
+        cells.push(at);
+        if spread != 0 {
+            object.set_element("spreads", spread as u32, [0_u64; 2 * BUCKETS])?;
+            spreads.push(spread as u32);
+        }
+        at = next as u32;
+    }
+    let place = record.tid % PLACES;
+    let there: u64 = object.element("places", place)?;
+    if there == u64::from(record.tid) | u64::from(slot) << 32 {
+        object.set_element("places", place, 0_u64)?;
+    }
+    object.set_element("threads", slot, [0_u64; 170])?;
+    object.push("free_cells", cells)?;
+    object.push("free_spreads", spreads)?;
+    object.push("free_threads", [slot])?;
+    Ok(Some(record))
+}
+
+/// Names of user stacks that a thread has met so far, with its process; nothing is changed.
+pub(super) fn user_stacks(object: &Object, slot: u32) -> Result<Option<(Process, Vec<u64>)>, Unavailable> {
+    let thread: ThreadWords = object.element("threads", slot)?;
+    if thread.first() == Some(&0) {
+        return Ok(None);
+    }
+    let record = Record::new(&thread, 0);
+    let (mut at, mut names, mut seen) = (record.first as u32, Vec::new(), 0);
+    while at != 0 && seen < MAX_CELLS {
+        let cell: CellWords = object.element("cells", at)?;
+        let [_, _, kind, _, user, .., next, _, _, _, _] = cell;
+        if Kind(kind).of() == Type::Stack {
+            names.push(user);
+        }
+        at = next as u32;
+        seen += 1;
+    }
+    Ok(Some((record.process(), names)))
+}

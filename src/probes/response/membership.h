@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * Who is observed: threads are taken in and leave. */
+#pragma once
+#include "tasks.h"
+
+/* Ends the observation of a thread, and tells user space, which takes its sums and frees its place. */
+static __noinline void leaves(struct thread *thread, u32 slot, struct task_struct *task, u64 now, u64 how)
+{
+	u32 at = (u32)thread->ids & (PLACES - 1);
+	struct place *place = bpf_map_lookup_elem(&places, &at);
+
+	account(task, thread->after);
+	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
+	thread->ended = now;
+	thread->mode = ENDED;
+	thread->flags |= how;
+	if (place)
+		place->tid = 0;
+	bpf_map_push_elem(&ended_threads, &slot, 0);
+}
+
+#define NOBODY (~0U)
+/* Takes a thread in, and returns where its record is. Its place is published last: from then on its events count. */
+static __noinline u32 take_in(struct task_struct *task, u64 now, u64 flags)
+{
+	struct task_struct___more *leader = (void *)task->group_leader;
+	u32 tid = task->pid, at = tid & (PLACES - 1), slot = 0;
+	struct place *place = bpf_map_lookup_elem(&places, &at);
+
+	if (!place)
+		return NOBODY;
+	if (place->tid) {
+		lose(NO_PLACE);
+		return NOBODY;
+	}
+	if (bpf_map_pop_elem(&free_threads, &slot)) {
+		lose(NO_THREAD);
+		return NOBODY;
+	}
+	struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
+	if (!thread)
+		return NOBODY;
+	thread->t = now;
+	thread->began = now;
+	thread->on_since = now;
+	thread->ids = (u64)task->tgid << 32 | tid;
+	thread->flags = flags;
+	struct task_struct *parent = task->real_parent;
+	thread->parent = parent->tgid;
+	thread->process_born = leader->start_boottime;
+	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
+	account(task, thread->before);
+	thread->ran_before = thread->before[2];
+	thread->waited_before = thread->before[3];
+	return slot;
+}
+
+/* Threads of the kernel, and workers of io_uring, which have a program's memory and never leave the kernel. */
+static __always_inline u64 kernel_flag(struct task_struct *task)
+{
+	if (!task->mm)
+		return 1;
+	if (IS_ARM64)
+		return 0;
+	struct pt_regs___x86 *saved = registers(task);
+	u64 cs = 3;
+	bpf_core_read(&cs, sizeof(cs), &saved->cs);
+	return cs & 3 ? 0 : 1;
+}
+
+static __always_inline void publish(u32 tid, u32 slot)
+{
+	u32 at = tid & (PLACES - 1);
+	struct place *place = bpf_map_lookup_elem(&places, &at);
+
+	if (place) {
+		place->slot = slot;
+		barrier();
+		place->tid = tid;
+	}
+}

@@ -1,0 +1,83 @@
+//! What a wait was about, as text: the device, the file, the peer, the lock.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::kernel::Cell;
+use crate::classify::FileClass;
+use crate::probes::block::Devices;
+
+/// Flag beside the port of a socket: the port is our own, not the peer's.
+const OWN_PORT: u64 = 1 << 16;
+const IPV6: u64 = 10;
+
+/// The key of a wait in a call on this class of file; "" where there is nothing to name.
+pub(super) fn key(cell: &Cell, class: FileClass, devices: &Devices, futex: bool) -> String {
+    let [a, b, _] = cell.object;
+    let device = || devices.name(a as u32);
+    match class {
+        FileClass::Block => device(),
+        FileClass::File if a == 0 => cell.name.clone(),
+        FileClass::File if cell.name.is_empty() => device(),
+        FileClass::File => format!("{} on {}", cell.name, device()),
+        FileClass::Pipe => format!("pipe:[{b}]"),
+        FileClass::Unix | FileClass::Netlink | FileClass::Socket => format!("socket:[{b}]"),
+        FileClass::Inet => peer(&cell.object),
+        FileClass::Unknown if futex && a != 0 => format!("futex {a:#x}"),
+        FileClass::Unknown if cell.kind.io_wait() && a != 0 => device(),
+        _ => String::new(),
+    }
+}
+
+/// Address of the peer with the port that says what service this is.
+fn peer(object: &[u64; 3]) -> String {
+    let [a, b, c] = object;
+    let bytes = [a.to_ne_bytes(), b.to_ne_bytes()].concat();
+    let address: [u8; 16] = bytes.try_into().unwrap_or_default();
+    let v6 = Ipv6Addr::from(address);
+    let v4 = match (c >> 32, v6.to_ipv4_mapped(), address) {
+        (IPV6, mapped, _) => mapped,
+        (_, _, [a, b, c, d, ..]) => Some(Ipv4Addr::new(a, b, c, d)),
+    };
+    let (port, own) = (c & 0xffff, c & OWN_PORT != 0);
+    let unspecified = v4.map_or(v6.is_unspecified(), |v4| v4.is_unspecified());
+    match (v4, own) {
+        _ if unspecified => format!("own port {port}"),
+        (Some(v4), true) => format!("{v4}, own port {port}"),
+        (Some(v4), false) => format!("{v4}:{port}"),
+        (None, true) => format!("{v6}, own port {port}"),
+        (None, false) => format!("[{v6}]:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(object: [u64; 3], name: &str) -> Cell {
+        Cell { object, name: name.into(), ..Cell::default() }
+    }
+
+    #[test]
+    fn peers_are_named_with_the_port_of_the_service() {
+        let v4 = u64::from(u32::from_ne_bytes([10, 0, 0, 7]));
+        assert_eq!(peer(&[v4, 0, 2 << 32 | 5432]), "10.0.0.7:5432");
+        assert_eq!(peer(&[v4, 0, 2 << 32 | OWN_PORT | 80]), "10.0.0.7, own port 80");
+        assert_eq!(peer(&[0, 0, 2 << 32 | OWN_PORT | 80]), "own port 80");
+        let v6: [u8; 16] = Ipv6Addr::LOCALHOST.octets();
+        let half = |at: usize| u64::from_ne_bytes(v6[at..at + 8].try_into().unwrap());
+        assert_eq!(peer(&[half(0), half(8), 10 << 32 | 443]), "[::1]:443");
+        let mapped: [u8; 16] = Ipv4Addr::new(1, 2, 3, 4).to_ipv6_mapped().octets();
+        let half = |at: usize| u64::from_ne_bytes(mapped[at..at + 8].try_into().unwrap());
+        assert_eq!(peer(&[half(0), half(8), 10 << 32 | 443]), "1.2.3.4:443");
+    }
+
+    #[test]
+    fn files_locks_and_pipes_have_keys_and_what_is_not_known_has_none() {
+        let devices = Devices::default();
+        assert_eq!(key(&cell([8 << 20 | 1, 7, 0], "log"), FileClass::File, &devices, false), "log on 8:1");
+        assert_eq!(key(&cell([0, 7, 0], "log"), FileClass::File, &devices, false), "log");
+        assert_eq!(key(&cell([0, 7, 0], ""), FileClass::Pipe, &devices, false), "pipe:[7]");
+        assert_eq!(key(&cell([0x1000, 0, 0], ""), FileClass::Unknown, &devices, true), "futex 0x1000");
+        assert_eq!(key(&cell([0, 0, 0], ""), FileClass::Unknown, &devices, false), "");
+    }
+}

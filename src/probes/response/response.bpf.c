@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* Where the time of some threads goes: every change of state of an observed thread, to the nanosecond of one clock.
+ *
+ * A thread is at any moment in one mode, since a known instant; each event closes that interval and opens the next, so the
+ * intervals of a thread sum up to its observed life. Threads that are observed stand in a table, and everybody else's event
+ * ends after one look into it. A wait is known by the call the thread is in, as its saved registers tell; only waits that
+ * are long, and a sample of the short ones, pay for a stack. All sums of a thread are written where nobody else writes at
+ * that moment: by the thread itself, or under the lock of the run queue that switches it. */
+#include "membership.h"
+#include "waits.h"
+
+static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, struct task_struct *prev, bool preempted,
+				     u64 now)
+{
+	u32 state = task_state(prev, true);
+
+	if (!with_calls || thread->call == UNSEEN) {
+		look_at_registers(thread, prev);
+		thread->call_open = with_calls;
+	}
+	ran(thread, slot, (u64)prev, now, thread->call != NONE);
+	thread->switches++;
+	thread->ran_before = run_time(prev);
+	thread->waited_before = run_delay(prev);
+	if (!preempted && (state & DEAD)) {
+		leaves(thread, slot, prev, now, 4);
+		return;
+	}
+	if (preempted || !state) {
+		note_throttle(thread, prev);
+		thread->mode = is_throttled(prev) ? THROTTLED : PREEMPTED;
+		return;
+	}
+	describe_wait(thread, prev, state);
+	take_user_stack(ctx, thread, prev);
+	thread->mode = BLOCKED;
+}
+
+SEC("tp_btf/sched_switch") int sched_switch_btf(u64 *ctx)
+{
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	u32 out = prev->pid, in = next->pid;
+	struct thread *leaving = observed(out);
+
+	if (leaving)
+		goes_out(ctx, leaving, slot_of(out), prev, ctx[0], now_ns());
+	struct thread *coming = observed(in);
+	if (coming)
+		comes_in(coming, slot_of(in), next, now_ns());
+	return 0;
+}
+
+/* In the context of whoever wakes, or of the interrupt that does. */
+SEC("tp_btf/sched_waking") int sched_waking_btf(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct thread *thread = observed(task->pid);
+	u32 zero = 0;
+
+	if (!thread)
+		return 0;
+	u64 now = now_ns();
+	if (thread->mode != BLOCKED) {
+		thread->early = now;
+		return 0;
+	}
+	if (thread->woken)
+		return 0;
+	thread->waker = bpf_get_current_pid_tgid();
+	bpf_get_current_comm(thread->waker_comm, sizeof(thread->waker_comm));
+	thread->waker_stack = 0;
+	/* The stack tells an interrupt from the task that it hit. */
+	if ((u32)thread->waker && now - thread->t >= threshold_ns) {
+		struct stack *at_hand = bpf_map_lookup_elem(&scratch, &zero);
+		thread->waker_stack = MISSING;
+		if (at_hand && bpf_get_stack(ctx, at_hand, sizeof(*at_hand), 0) > 0)
+			thread->waker_stack = keep(at_hand);
+	}
+	thread->woken = now;
+	return 0;
+}
+
+/* A task is woken for the first time: by the one that made it. */
+SEC("tp_btf/sched_wakeup_new") int sched_wakeup_new_btf(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u64 ids = bpf_get_current_pid_tgid();
+	u32 slot = 0, zero = 0;
+	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
+
+	if (!stopped || *stopped || task->tgid == own_tgid)
+		return 0;
+	bool wanted = observed((u32)ids) && (task->tgid == ids >> 32 || with_children);
+	if (!wanted && (filter_comm_on || filter_cgroup || filter_tgids))
+		wanted = task_wanted(task, true);
+	if (!wanted)
+		return 0;
+	u64 now = now_ns();
+	slot = take_in(task, now, 2 | kernel_flag(task));
+	struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
+	if (!thread)
+		return 0;
+	thread->mode = WOKEN;
+	thread->call = with_calls ? BIRTH : NONE;
+	note_throttle(thread, task);
+	publish(task->pid, slot);
+	return 0;
+}
+
+/* A process becomes another program: its name changes, and a thread that is not the first takes the first one's id. */
+SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u32 before = ctx[1], tid = task->pid, slot = 0, zero = 0;
+	struct thread *thread = observed(before);
+	u64 now = now_ns();
+	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
+
+	if (!stopped || *stopped || task->tgid == own_tgid)
+		return 0;
+	if (thread) {
+		slot = slot_of(before);
+		if (filter_comm_on && !with_children && !task_wanted(task, true)) {
+			ran(thread, slot, (u64)task, now, true);
+			leaves(thread, slot, task, now, 4);
+			return 0;
+		}
+		bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
+		if (before != tid) {
+			u32 at = before & (PLACES - 1);
+			struct place *place = bpf_map_lookup_elem(&places, &at);
+			if (place)
+				place->tid = 0;
+			/* The first one, which did not end by a switch that anybody saw. */
+			struct thread *first = observed(tid);
+			if (first)
+				leaves(first, slot_of(tid), task, now, 4);
+			thread->ids = (u64)task->tgid << 32 | tid;
+			publish(tid, slot);
+		}
+		return 0;
+	}
+	if (!filter_comm_on || !task_wanted(task, true))
+		return 0;
+	slot = take_in(task, now, 2);
+	thread = bpf_map_lookup_elem(&threads, &slot);
+	if (!thread)
+		return 0;
+	thread->mode = ON;
+	thread->call = with_calls ? BIRTH : NONE;
+	publish(tid, slot);
+	return 0;
+}
+
+SEC("tp_btf/sys_enter") int sys_enter_btf(u64 *ctx)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct thread *thread = observed(tid);
+
+	if (!thread)
+		return 0;
+	u64 now = now_ns();
+	void *saved = (void *)ctx[0];
+	ran(thread, slot_of(tid), bpf_get_current_task(), now, false);
+	u32 call = call_number(saved, true);
+	if (call == COMPAT)
+		thread->flags |= 8;
+	thread->call = call == NO_CALL ? 509 : call;
+	thread->argument = call_argument(saved, 0, true);
+	thread->call_at = now;
+	thread->call_off = thread->off;
+	thread->call_open = 0;
+	return 0;
+}
+
+static __noinline void failed(struct thread *thread, u64 slot, u64 call, u64 class, u64 error)
+{
+	struct key key = { .kind = ERRNO | call << 8 | class << 24, .object[0] = error };
+	struct cell *cell = cell_of(thread, slot, &key, 0);
+
+	if (cell)
+		cell->count++;
+}
+
+/* A call that ended, or is under way at the end. */
+static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 result, bool lasts)
+{
+	u64 call = thread->call, class = NO_FILE;
+	struct key key = { .kind = CALL };
+	u64 now = thread->t;
+	u8 has = traits(call);
+
+	if (has & TAKES_FD) {
+		struct opened *file = opened(thread, task, thread->argument & 0xffffffff);
+		class = file->class;
+		if (class == ANONYMOUS)
+			key.object[2] = file->object[2];
+	}
+	key.kind |= call << 8 | class << 24;
+	struct cell *cell = cell_of(thread, slot, &key, 0);
+	if (!cell)
+		return;
+	u64 wall = now - thread->call_at, off = thread->off - thread->call_off;
+	cell->on += wall > off ? wall - off : 0;
+	if (lasts || thread->call_open) {
+		cell_add_open(cell, wall, now);
+		return;
+	}
+	cell_add(cell, wall, now);
+	if (is_error(result)) {
+		cell->errors++;
+		failed(thread, slot, call, class, -result);
+	} else if (has & GIVES_BYTES) {
+		cell->bytes += result;
+	}
+}
+
+SEC("tp_btf/sys_exit") int sys_exit_btf(u64 *ctx)
+{
+	u32 tid = bpf_get_current_pid_tgid(), one = 1;
+	struct thread *thread = observed(tid);
+
+	if (!thread)
+		return 0;
+	u64 now = now_ns();
+	if (thread->call == UNSEEN) {
+		u32 call = call_number((void *)ctx[0], true);
+		thread->call = call == NO_CALL ? NONE : call;
+		thread->argument = call_argument((void *)ctx[0], 0, true);
+		thread->call_open = 1;
+	}
+	ran(thread, slot_of(tid), bpf_get_current_task(), now, true);
+	if (thread->call < CALLS && thread->call != NONE) {
+		called(thread, slot_of(tid), bpf_get_current_task(), ctx[1], false);
+		if (traits(thread->call) & FREES_FD) {
+			u64 *generation = bpf_map_lookup_elem(&control, &one);
+			if (generation)
+				__sync_fetch_and_add(generation, 1);
+		}
+	}
+	thread->call = NONE;
+	return 0;
+}
+
+/* Where the running thread sent its last request: what it waits for next, most likely. */
+static __always_inline int bio_queued(struct bio *bio)
+{
+	struct thread *thread = observed(bpf_get_current_pid_tgid());
+
+	if (!thread)
+		return 0;
+	thread->bio_device = bio_device(bio);
+	thread->bio_at = now_ns();
+	return 0;
+}
+/* The queue came first once. */
+SEC("tp_btf/block_bio_queue") int block_bio_queue_btf(u64 *ctx) { return bio_queued((void *)ctx[0]); }
+SEC("tp_btf/block_bio_queue") int block_bio_queue_queue_btf(u64 *ctx) { return bio_queued((void *)ctx[1]); }
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+/* Whether an ancestor is one of the processes that are wanted. */
+static __always_inline bool descends(struct task_struct *task)
+{
+	struct task_struct *parent = task->real_parent;
+
+	for (int depth = 0; depth < 16 && parent; depth++) {
+		u32 tgid = BPF_CORE_READ(parent, tgid);
+		if (tgid <= 1)
+			return false;
+		if (tgid_wanted(tgid))
+			return true;
+		parent = BPF_CORE_READ(parent, real_parent);
+	}
+	return false;
+}
+
+/* Takes in the threads that are there already, with the state in which they are. */
+SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	u32 slot = 0;
+
+	if (!task || task->tgid == own_tgid)
+		return 0;
+	u32 at = task->pid & (PLACES - 1);
+	struct place *place = bpf_map_lookup_elem(&places, &at);
+	if (!place || place->tid == task->pid)
+		return 0;
+	if (!task_wanted(task, true) && !(with_children && filter_tgids && descends(task)))
+		return 0;
+	u32 state = task_state(task, true);
+	if (state & (DEAD | 0x30))
+		return 0;
+	slot = take_in(task, now_ns(), kernel_flag(task));
+	struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
+	if (!thread)
+		return 0;
+	struct task_struct___more *more = (void *)task;
+	thread->fresh = 1;
+	thread->call = UNSEEN;
+	thread->call_at = thread->t;
+	thread->call_open = 1;
+	note_throttle(thread, task);
+	publish(task->pid, slot);
+	barrier();
+	/* From here on its events are seen, and one that comes now knows better. */
+	state = task_state(task, true);
+	if (thread->mode)
+		return 0;
+	if (more->on_cpu) {
+		thread->mode = ON;
+		return 0;
+	}
+	look_at_registers(thread, task);
+	if (state)
+		describe_wait(thread, task, state);
+	if (!thread->mode)
+		thread->mode = state ? BLOCKED : is_throttled(task) ? THROTTLED : PREEMPTED;
+	return 0;
+}
+
+/* Closes what is under way when the observation has stopped: a thread that slept all the time had no event at all. */
+SEC("iter/task") int end_threads(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	u32 zero = 0, one = 1;
+
+	if (!task)
+		return 0;
+	u32 tid = task->pid, at = tid & (PLACES - 1);
+	struct place *place = bpf_map_lookup_elem(&places, &at);
+	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
+	if (!place || place->tid != tid || !stopped)
+		return 0;
+	at = place->slot;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &at);
+	if (!thread || thread->mode == ENDED)
+		return 0;
+	struct task_struct___more *more = (void *)task;
+	u64 slot = at, now = *stopped, begun = thread->t, mode = thread->mode, ns = 0;
+	thread->edge += now > begun && !thread->fresh ? now - begun : 0;
+	if (mode == ON || (more->on_cpu && mode != BLOCKED)) {
+		if (thread->call == UNSEEN)
+			thread->call = NONE;
+		ran(thread, slot, (u64)task, now, thread->call != NONE);
+		mode = ON;
+	} else {
+		ns = elapsed(thread, now);
+		thread->off += ns;
+	}
+	if (mode == BLOCKED) {
+		u64 woken = thread->woken && thread->woken < now ? thread->woken : now;
+		u64 blocked = woken > begun ? woken - begun : 0, stack = MISSING;
+		struct stack *at_hand = bpf_map_lookup_elem(&scratch, &one);
+		if (at_hand && bpf_get_task_stack(task, at_hand, sizeof(*at_hand), 0) > 0)
+			stack = keep(at_hand);
+		waited(thread, slot, blocked, !thread->woken || thread->fresh, stack);
+		if (ns > blocked)
+			queued(thread, slot, WOKEN, ns - blocked, now, true, 0);
+	} else if (mode == PREEMPTED || mode == WOKEN || mode == THROTTLED) {
+		queued(thread, slot, mode == THROTTLED ? PREEMPTED : mode, ns, now, true, throttled_of(thread, task, ns));
+	}
+	if (with_calls && thread->call < CALLS && thread->call != NONE && !(thread->flags & 1))
+		called(thread, slot, (u64)task, 0, true);
+	account(task, thread->after);
+	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
+	thread->ended = now;
+	thread->mode = ENDED;
+	return 0;
+}

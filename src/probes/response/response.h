@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * What the programs of `response` keep: a record for each observed thread, and cells that sums are kept in. See kernel.rs,
+ * which reads the same words. */
+#pragma once
+#include "../../mechanism/ebpf/include/syscall.h"
+
+#define DEPTH 127
+#define PLACES 65536 /* a power of two */
+#define CACHED 32 /* cells that a thread finds without a hash; a power of two */
+#define FILES 8 /* the same for open files */
+#define MISSING 1 /* in place of a stack's name: it could not be taken. 0 is: it was not asked for */
+
+/* In place of a call's number. */
+#define NONE NO_CALL /* runs in user mode, or in a fault or an interrupt that hit it there */
+#define UNSEEN 512 /* it ran when the observation began, and nobody knows where */
+#define BIRTH 513 /* returns from the fork that made it */
+
+enum mode { ON = 1, PREEMPTED, WOKEN, THROTTLED, BLOCKED, ENDED };
+enum type { RUNQ = 1, WAIT, CALL, WAKER, STACK, ERRNO };
+enum class {
+	NO_FILE,
+	REGULAR,
+	DIRECTORY,
+	BLOCK,
+	PIPE,
+	TTY,
+	CHARACTER,
+	FUSE,
+	INET,
+	UNIX,
+	NETLINK,
+	SOCKET,
+	ANONYMOUS,
+	NETWORK_FILE,
+};
+/* Flags of a wait. */
+#define IO_WAIT 1
+#define KERNEL_THREAD 2
+#define SHORT 4 /* its stack was taken as a sample of those below the threshold */
+#define VALUE_2 8 /* third argument of a futex call; its operation stands from bit 8 on */
+
+/* What a cell is about. `kind`: type | call << 8 | class << 24 | state << 32 | flags << 48. A call from 0x800 on is one of a
+ * 32-bit program. */
+struct key {
+	u64 kind;
+	u64 stack;
+	u64 object[3];
+};
+
+/* Eight buckets per power of two, from 256 ns to 275 s; each with its number and its sum. */
+#define BUCKETS 241
+struct bucket {
+	u64 count;
+	u64 sum;
+};
+struct spread {
+	struct bucket buckets[BUCKETS];
+};
+
+struct cell {
+	u64 slot;
+	u64 tag;
+	struct key key;
+	u64 count; /* of those that began and ended while observed: so are the next */
+	u64 sum;
+	u64 min;
+	u64 max;
+	u64 max_at;
+	u64 open; /* began before the observation, or did not end within it */
+	u64 open_ns;
+	u64 open_at; /* when the last of these began */
+	u64 on; /* of calls: on a CPU */
+	u64 errors;
+	u64 bytes;
+	u64 spread; /* 0: none */
+	u64 next; /* of the same thread; 0: none */
+	char name[32]; /* of the file */
+};
+
+struct cached {
+	u64 tag;
+	u64 cell;
+};
+
+struct opened {
+	u64 tag; /* fd << 32 | generation of the process's descriptors; 0: none */
+	u64 class;
+	u64 file;
+	u64 object[3];
+};
+
+struct thread {
+	u64 mode;
+	u64 t; /* since when */
+	u64 began;
+	u64 ended; /* 0: has not */
+	u64 edge; /* in intervals that began before the observation, or lasted beyond it */
+	u64 unknown; /* events that contradict each other */
+	u64 unkept; /* of intervals that found no cell */
+	u64 user; /* on a CPU */
+	u64 kernel;
+	u64 off; /* off CPU, for whatever reason */
+	u64 runq; /* of that: waited for a CPU, throttled time with it */
+	u64 switches;
+	/* Its kernel's account, at the beginning and the end: user, system, run time, run delay, minor and major faults. */
+	u64 before[6];
+	u64 after[6];
+	u64 ids; /* process << 32 | thread */
+	u64 process_born; /* ns since boot */
+	u64 parent;
+	u64 flags; /* 1: thread of the kernel, 2: born within, 4: ended within, 8: has run 32-bit calls */
+	char comm[16];
+	u64 first; /* cell */
+	/* From here on nobody reads but the programs. */
+	u64 fresh; /* nothing has happened since it was taken in */
+	u64 call;
+	u64 call_at;
+	u64 call_off;
+	u64 call_open;
+	u64 argument;
+	u64 early; /* a wake-up that came before the sleep was seen */
+	u64 woken;
+	u64 waker;
+	u64 waker_stack;
+	u64 waker_comm[2];
+	u64 wait; /* kind */
+	u64 object[3];
+	u64 file;
+	u64 user_stack;
+	u64 waits;
+	u64 long_call; /* the call whose last wait was long, + 1 */
+	u64 on_since;
+	u64 bio_at;
+	u64 bio_device;
+	u64 cfs_rq;
+	u64 throttled_before;
+	u64 ran_before; /* the kernel's account of its run time and its waits for a CPU, when it last came in or went out */
+	u64 waited_before;
+	struct cached cache[CACHED];
+	struct opened files[FILES];
+};
+
+struct place {
+	u32 tid;
+	u32 slot;
+};
+
+struct stack {
+	u64 ips[DEPTH];
+};
+
+/* Where a thread's record is. Two threads whose ids differ by a multiple of its size cannot both be observed. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PLACES);
+	__type(key, u32);
+	__type(value, struct place);
+} places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct cell);
+} cells SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct spread);
+} spreads SEC(".maps");
+
+/* What is free of the three, filled by user space, and what user space is to take. */
+#define FREE_LIST(name)                                                                                                \
+	struct {                                                                                                       \
+		__uint(type, BPF_MAP_TYPE_QUEUE);                                                                      \
+		__uint(max_entries, 1);                                                                                \
+		__type(value, u32);                                                                                    \
+	} name SEC(".maps")
+FREE_LIST(free_threads);
+FREE_LIST(free_cells);
+FREE_LIST(free_spreads);
+FREE_LIST(ended_threads);
+
+struct name {
+	u64 slot;
+	u64 tag;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct name);
+	__type(value, u32);
+} names SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u64);
+	__type(value, struct stack);
+} stacks SEC(".maps");
+
+/* The stack at hand: 0 for events, 1 for the iterators, which events may interrupt. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct stack);
+} scratch SEC(".maps");
+
+/* 0: when the observation stopped, 0 while it goes on; 1: generation of file descriptors. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u64);
+} control SEC(".maps");
+
+enum { NO_PLACE, NO_THREAD, NO_CELL, NO_SPREAD, NO_STACK, LOST_WAKE, LOST_SWITCH, LOSSES };
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LOSSES);
+	__type(key, u32);
+	__type(value, u64);
+} losses SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct qstr {
+	const unsigned char *name;
+};
+struct dentry {
+	struct qstr d_name;
+};
+struct path {
+	struct dentry *dentry;
+};
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+};
+struct inode {
+	unsigned short i_mode;
+	u32 i_rdev;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+	void *private_data;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
+};
+struct in6_addr {
+	u8 bytes[16];
+};
+struct sock_common {
+	__be32 skc_daddr;
+	__be16 skc_dport;
+	u16 skc_num;
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr;
+};
+struct sock {
+	struct sock_common __sk_common;
+};
+struct socket {
+	struct sock *sk;
+};
+struct task_struct___more {
+	void *stack;
+	int on_cpu;
+	unsigned int in_iowait : 1;
+	u64 utime;
+	u64 stime;
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	u64 start_boottime;
+	bool throttled;
+	struct files_struct *files;
+};
+struct cfs_rq___bandwidth {
+	int throttle_count;
+	u64 throttled_clock_task_time;
+	u64 throttled_clock_pelt_time;
+};
+enum bpf_func_id___regs { BPF_FUNC_task_pt_regs = 175 };
+#pragma clang attribute pop

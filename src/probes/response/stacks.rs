@@ -1,0 +1,40 @@
+//! Stacks as the programs keep them: under a name.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::mechanism::ebpf::Object;
+
+/// Frames that a stack has at most.
+pub(super) const DEPTH: usize = 127;
+/// `struct stack` of the programs.
+type StackWords = [u64; DEPTH];
+
+/// Stacks by name, as far as they were asked for.
+#[derive(Debug, Default)]
+pub(super) struct StackNames(HashMap<u64, Vec<u64>>);
+
+/// A stack that could not be taken; 0 is one that was not asked for.
+pub(super) const MISSING: u64 = 1;
+
+impl StackNames {
+    /// The addresses, innermost first; reads them when they are new.
+    pub(super) fn learn(&mut self, object: &Object, name: u64) -> Option<&[u64]> {
+        if name <= MISSING {
+            return None;
+        }
+        match self.0.entry(name) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(fresh) => {
+                let mut stack = object.hash_value::<u64, StackWords>("stacks", &name)?.to_vec();
+                stack.truncate(stack.iter().position(|address| *address == 0).unwrap_or(DEPTH));
+                Some(fresh.insert(stack))
+            }
+        }
+    }
+
+    /// The addresses, if they were learnt.
+    pub(super) fn get(&self, name: u64) -> Option<&[u64]> {
+        self.0.get(&name).map(Vec::as_slice)
+    }
+}

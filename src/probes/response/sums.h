@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * Finding the record of a thread, and adding to its sums. */
+#pragma once
+#include "response.h"
+
+static __always_inline void lose(u32 which)
+{
+	u64 *count = bpf_map_lookup_elem(&losses, &which);
+
+	if (count)
+		(*count)++;
+}
+
+/* The record of a thread that is observed. */
+static __always_inline struct thread *observed(u32 tid)
+{
+	u32 at = tid & (PLACES - 1), zero = 0;
+	struct place *place = bpf_map_lookup_elem(&places, &at);
+
+	if (!place || place->tid != tid || !tid)
+		return NULL;
+	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
+	if (!stopped || *stopped)
+		return NULL;
+	at = place->slot;
+	return bpf_map_lookup_elem(&threads, &at);
+}
+
+static __always_inline u64 slot_of(u32 tid)
+{
+	u32 at = tid & (PLACES - 1);
+	struct place *place = bpf_map_lookup_elem(&places, &at);
+
+	return place ? place->slot : 0;
+}
+
+static __always_inline u64 mix(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
+	return hash ^ hash >> 32;
+}
+
+/* Puts a stack into the table, unless it is there, and returns its name: a hash over all of its words. */
+static __noinline u64 keep(struct stack *stack)
+{
+	u64 hash = 0x9e3779b97f4a7c15ULL;
+
+	for (int i = 0; i < DEPTH; i++)
+		hash = mix(hash, stack->ips[i]);
+	hash |= 2;
+	if (!bpf_map_lookup_elem(&stacks, &hash) && bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY)) {
+		lose(NO_STACK);
+		return MISSING;
+	}
+	return hash;
+}
+
+static __always_inline void spread_add(u64 spread, u64 ns)
+{
+	u32 at = spread;
+	struct spread *known = bpf_map_lookup_elem(&spreads, &at);
+
+	if (!known)
+		return;
+	u64 bucket = 0;
+	if (ns >= 256)
+		bucket = hist_slot(ns) - hist_slot(256) + 1;
+	if (bucket >= BUCKETS)
+		bucket = BUCKETS - 1;
+	known->buckets[bucket].count++;
+	known->buckets[bucket].sum += ns;
+}
+
+static __always_inline void cell_add(struct cell *cell, u64 ns, u64 now)
+{
+	if (!cell->count || ns < cell->min)
+		cell->min = ns;
+	if (ns >= cell->max) {
+		cell->max = ns;
+		cell->max_at = now;
+	}
+	cell->count++;
+	cell->sum += ns;
+	if (cell->spread)
+		spread_add(cell->spread, ns);
+}
+
+/* One that began before the observation, or has not ended in it. */
+static __always_inline void cell_add_open(struct cell *cell, u64 ns, u64 now)
+{
+	cell->open++;
+	cell->open_ns += ns;
+	cell->open_at = now - ns;
+}
+
+/* Makes a cell. Out of line: it runs once for each kind of thing that a thread does. */
+static __noinline u32 make_cell(struct thread *thread, u64 slot, struct key *key, u64 tag, u64 file)
+{
+	struct name name = { .slot = slot, .tag = tag };
+	u32 *known = bpf_map_lookup_elem(&names, &name), at = 0, spread = 0;
+	u32 type = key->kind & 0xff;
+
+	if (known)
+		return *known;
+	if (bpf_map_pop_elem(&free_cells, &at) || !at) {
+		lose(NO_CELL);
+		return 0;
+	}
+	struct cell *cell = bpf_map_lookup_elem(&cells, &at);
+	if (!cell)
+		return 0;
+	if (type <= CALL) {
+		if (bpf_map_pop_elem(&free_spreads, &spread))
+			lose(NO_SPREAD);
+		else
+			cell->spread = spread;
+	}
+	cell->slot = slot;
+	cell->tag = tag;
+	cell->key = *key;
+	if (file) {
+		struct file *opened = (void *)file;
+		const unsigned char *text = BPF_CORE_READ(opened, f_path.dentry, d_name.name);
+		bpf_probe_read_kernel_str(cell->name, sizeof(cell->name), text);
+	}
+	cell->next = thread->first;
+	thread->first = at;
+	bpf_map_update_elem(&names, &name, &at, BPF_ANY);
+	return at;
+}
+
+/* Where a thread's sums of this kind are kept. */
+static __always_inline struct cell *cell_of(struct thread *thread, u64 slot, struct key *key, u64 file)
+{
+	u64 tag = mix(0x9e3779b97f4a7c15ULL, key->kind);
+
+	tag = mix(tag, key->stack);
+	tag = mix(tag, key->object[0]);
+	tag = mix(tag, key->object[1]);
+	tag = mix(tag, key->object[2]);
+	struct cached *cached = &thread->cache[tag & (CACHED - 1)];
+	if (cached->tag != tag || !cached->cell) {
+		u32 made = make_cell(thread, slot, key, tag, file);
+		if (!made)
+			return NULL;
+		cached->tag = tag;
+		cached->cell = made;
+	}
+	u32 at = cached->cell;
+	return bpf_map_lookup_elem(&cells, &at);
+}

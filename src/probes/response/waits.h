@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * A thread goes to sleep, and comes back. */
+#pragma once
+#include "intervals.h"
+
+/* Whether the stack of a wait is taken. */
+static __always_inline bool pays(struct thread *thread, u64 ns)
+{
+	return ns >= threshold_ns || !(thread->waits & (ONE_IN - 1));
+}
+
+static __always_inline void comes_in(struct thread *thread, u64 slot, struct task_struct *next, u64 now)
+{
+	u64 begun = thread->t, ns = elapsed(thread, now), stack = 0, mode = thread->mode;
+	bool open = thread->fresh;
+	u32 zero = 0;
+
+	thread->fresh = 0;
+	if (with_command && open) {
+		/* Until now it stood still because rdiag made it. */
+		thread->began = now;
+		thread->edge = 0;
+		thread->flags |= 2;
+		thread->call = with_calls ? BIRTH : NONE;
+		thread->mode = ON;
+		thread->on_since = now;
+		thread->ran_before = run_time(next);
+		account(next, thread->before);
+		return;
+	}
+	thread->off += ns;
+	if (mode == BLOCKED) {
+		u64 woken = thread->woken;
+		if (!woken) {
+			/* The wake-up came while the thread was on its way out, or was missed. */
+			woken = now;
+			if (thread->early + EARLY_NS > begun)
+				woken = begun;
+			else
+				lose(LOST_WAKE);
+		}
+		u64 blocked = woken > begun ? woken - begun : 0;
+		if (blocked > ns)
+			blocked = ns;
+		if (pays(thread, blocked)) {
+			struct stack *at_hand = bpf_map_lookup_elem(&scratch, &zero);
+			stack = MISSING;
+			if (at_hand && bpf_get_task_stack(next, at_hand, sizeof(*at_hand), 0) > 0)
+				stack = keep(at_hand);
+		}
+		thread->waits++;
+		if (blocked >= threshold_ns)
+			thread->long_call = thread->call + 1;
+		else if (thread->long_call == thread->call + 1)
+			thread->long_call = 0;
+		waited(thread, slot, blocked, open, stack);
+		queued(thread, slot, WOKEN, ns - blocked, now, false, 0);
+	} else if (mode == PREEMPTED || mode == WOKEN || mode == THROTTLED) {
+		queued(thread, slot, mode == THROTTLED ? PREEMPTED : mode, ns, now, open, throttled_of(thread, next, ns));
+	} else {
+		/* It was not seen to go out, so why it did is not known. */
+		u64 ran = run_time(next) - thread->ran_before;
+		if (ran > ns)
+			ran = ns;
+		lose(LOST_SWITCH);
+		thread->user += thread->call == NONE ? ran : 0;
+		thread->kernel += thread->call == NONE ? 0 : ran;
+		thread->unknown += ns - ran;
+		thread->off -= ran;
+	}
+	thread->ran_before = run_time(next);
+	thread->mode = ON;
+	thread->on_since = now;
+}
+
+/* What a thread that is asleep waits for, as far as that is known without its stack. */
+static __always_inline void describe_wait(struct thread *thread, struct task_struct *task, u32 state)
+{
+	struct task_struct___more *more = (void *)task;
+	u64 call = thread->call, class = NO_FILE, flags = 0;
+
+	thread->object[0] = thread->object[1] = thread->object[2] = 0;
+	thread->file = 0;
+	thread->user_stack = 0;
+	thread->woken = 0;
+	if (thread->flags & 1) {
+		flags |= KERNEL_THREAD;
+		call = NONE;
+	} else if (traits(call) & TAKES_FD) {
+		struct opened *file = opened(thread, (u64)task, thread->argument & 0xffffffff);
+		class = file->class;
+		thread->object[0] = file->object[0];
+		thread->object[1] = file->object[1];
+		thread->object[2] = file->object[2];
+		thread->file = class == REGULAR || class == NETWORK_FILE || class == DIRECTORY ? file->file : 0;
+	} else if (traits(call) & TAKES_ADDRESS) {
+		/* A futex: what is done, and whether its value is that of a lock which others wait for. */
+		void *saved = registers(task);
+		thread->object[0] = thread->argument;
+		flags |= (call_argument(saved, 1, false) & 15) << 8;
+		if ((u32)call_argument(saved, 2, false) == 2)
+			flags |= VALUE_2;
+	} else if (call == COMPAT && !IS_ARM64) {
+		struct pt_regs___x86 *saved = registers(task);
+		u64 number = BPF_CORE_READ(saved, orig_ax);
+		if (number < 0x800)
+			call = 0x800 | number;
+	}
+	if (BPF_CORE_READ_BITFIELD_PROBED(more, in_iowait)) {
+		flags |= IO_WAIT;
+		/* The device that it sent its last request to, if that was just now. */
+		if (thread->bio_at && thread->bio_at >= thread->on_since)
+			thread->object[0] = thread->bio_device;
+	}
+	/* Somebody who wakes it already has marked it: the state itself is gone then. */
+	state = state & 0x200 ? 1 : state & STATES;
+	thread->wait = WAIT | call << 8 | class << 24 | (u64)state << 32 | flags << 48;
+}
+
+/* Only its own context can walk a user stack: before anybody knows how long the wait will be. It is taken where the last
+ * wait in the same call was long. */
+static __always_inline void take_user_stack(u64 *ctx, struct thread *thread, struct task_struct *prev)
+{
+	u32 zero = 0;
+
+	if (!want_user || !prev->mm || (thread->flags & 1))
+		return;
+	if (thread->long_call != thread->call + 1 && (thread->waits & (ONE_IN - 1)))
+		return;
+	struct stack *at_hand = bpf_map_lookup_elem(&scratch, &zero);
+	thread->user_stack = MISSING;
+	if (at_hand && bpf_get_stack(ctx, at_hand, sizeof(*at_hand), BPF_F_USER_STACK) > 0)
+		thread->user_stack = keep(at_hand);
+}
