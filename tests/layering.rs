@@ -26,7 +26,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("minijinja", &["rules", "report", "model"]),
     ("sysinfo", &["host/facts.rs"]),
     ("procfs", &["collectors"]),
-    ("perf_event_open_sys", &["mechanism/perf"]),
     ("plotters", &["report"]),
     ("flate2", &["session/store.rs"]),
     ("aya", &["mechanism/ebpf"]),

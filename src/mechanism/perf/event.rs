@@ -2,6 +2,7 @@
 
 use perf_event_open_sys::bindings as sys;
 
+use super::select::{self, Encoding, EventError, Wanted};
 use crate::host::Host;
 use crate::model::{Reason, Unavailable};
 
@@ -25,55 +26,32 @@ pub enum Every {
     Events(u64),
 }
 
-const SOFTWARE: u32 = sys::PERF_TYPE_SOFTWARE;
-const HARDWARE: u32 = sys::PERF_TYPE_HARDWARE;
-
-/// Events that every kernel knows, whether or not the machine can count them.
-const KNOWN: &[(&str, u32, u32)] = &[
-    ("cpu-clock", SOFTWARE, sys::PERF_COUNT_SW_CPU_CLOCK),
-    ("task-clock", SOFTWARE, sys::PERF_COUNT_SW_TASK_CLOCK),
-    ("page-faults", SOFTWARE, sys::PERF_COUNT_SW_PAGE_FAULTS),
-    ("minor-faults", SOFTWARE, sys::PERF_COUNT_SW_PAGE_FAULTS_MIN),
-    ("major-faults", SOFTWARE, sys::PERF_COUNT_SW_PAGE_FAULTS_MAJ),
-    ("context-switches", SOFTWARE, sys::PERF_COUNT_SW_CONTEXT_SWITCHES),
-    ("cpu-migrations", SOFTWARE, sys::PERF_COUNT_SW_CPU_MIGRATIONS),
-    ("alignment-faults", SOFTWARE, sys::PERF_COUNT_SW_ALIGNMENT_FAULTS),
-    ("emulation-faults", SOFTWARE, sys::PERF_COUNT_SW_EMULATION_FAULTS),
-    ("cycles", HARDWARE, sys::PERF_COUNT_HW_CPU_CYCLES),
-    ("instructions", HARDWARE, sys::PERF_COUNT_HW_INSTRUCTIONS),
-    ("cache-references", HARDWARE, sys::PERF_COUNT_HW_CACHE_REFERENCES),
-    ("cache-misses", HARDWARE, sys::PERF_COUNT_HW_CACHE_MISSES),
-    ("branches", HARDWARE, sys::PERF_COUNT_HW_BRANCH_INSTRUCTIONS),
-    ("branch-misses", HARDWARE, sys::PERF_COUNT_HW_BRANCH_MISSES),
-    ("bus-cycles", HARDWARE, sys::PERF_COUNT_HW_BUS_CYCLES),
-    ("ref-cycles", HARDWARE, sys::PERF_COUNT_HW_REF_CPU_CYCLES),
-    ("stalled-cycles-frontend", HARDWARE, sys::PERF_COUNT_HW_STALLED_CYCLES_FRONTEND),
-    ("stalled-cycles-backend", HARDWARE, sys::PERF_COUNT_HW_STALLED_CYCLES_BACKEND),
-];
-
 impl Event {
-    /// The event of a name: one of perf's general ones, `rNNN` (hexadecimal) for what the manual of a CPU tells, or
-    /// `GROUP:TRACEPOINT`. An error says what there is.
+    /// The event of a name that can be sampled: any that `select` knows, if one number says it all. An error says what
+    /// there is.
     pub fn find(host: &Host, name: &str) -> Result<Self, Unavailable> {
-        let event = |kind, config| Self { name: name.to_owned(), kind, config };
-        if let Some((_, kind, config)) = KNOWN.iter().find(|(known, ..)| *known == name) {
-            return Ok(event(*kind, u64::from(*config)));
+        let wrong = |error: EventError| {
+            Unavailable::new(Reason::Absent, error.message)
+                .with_remedy("`rdiag list events` shows what there is; cpu-clock is everywhere")
+        };
+        let mut all = select::parse(host, name).map_err(wrong)?.into_iter().flatten();
+        let (Some(Wanted { text, event }), None) = (all.next(), all.next()) else {
+            return Err(Unavailable::new(Reason::NotApplicable, "samples are taken by one event at a time"));
+        };
+        let event = event.map_err(wrong)?;
+        match event.encodings.as_slice() {
+            [Encoding { kind, config, config1: 0, config2: 0 }] if !event.shared && event.modifiers.is_plain() => {
+                Ok(Self { name: event.name, kind: *kind, config: *config })
+            }
+            _ => Err(Unavailable::new(Reason::NotApplicable, format!("{text} can be counted, and not sampled here"))
+                .with_remedy("name the event without modifiers, one that is counted on each CPU by itself")),
         }
-        if let Some(raw) = name.strip_prefix('r').and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
-            return Ok(event(sys::PERF_TYPE_RAW, raw));
-        }
-        if let Some((group, tracepoint)) = name.split_once(':') {
-            return Ok(event(sys::PERF_TYPE_TRACEPOINT, tracepoint_id(host, group, tracepoint)?));
-        }
-        let known: Vec<&str> = KNOWN.iter().map(|(known, ..)| *known).collect();
-        Err(Unavailable::new(Reason::Absent, format!("there is no event {name:?}"))
-            .with_remedy(format!("take one of {}, rNNN, or GROUP:TRACEPOINT", known.join(", "))))
     }
 
     /// Whether it is a clock, so that samples stand for CPU time.
     #[must_use]
     pub fn is_clock(&self) -> bool {
-        self.kind == SOFTWARE
+        self.kind == sys::PERF_TYPE_SOFTWARE
             && [sys::PERF_COUNT_SW_CPU_CLOCK, sys::PERF_COUNT_SW_TASK_CLOCK]
                 .iter()
                 .any(|id| self.config == u64::from(*id))
@@ -92,24 +70,6 @@ impl Event {
     }
 }
 
-/// The number of a tracepoint, as tracefs tells it.
-fn tracepoint_id(host: &Host, group: &str, name: &str) -> Result<u64, Unavailable> {
-    let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    if !plain(group) || !plain(name) {
-        return Err(Unavailable::new(Reason::Absent, format!("there is no tracepoint {group}:{name}")));
-    }
-    let below = format!("events/{group}/{name}/id");
-    let places = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|tracefs| format!("{tracefs}/{below}"));
-    let mut gap = None;
-    for place in &places {
-        match host.read_u64(place) {
-            Ok(id) => return Ok(id),
-            Err(error) => gap = gap.or(Some(Unavailable::from(error))),
-        }
-    }
-    Err(gap.unwrap_or_else(|| Unavailable::new(Reason::Absent, format!("there is no tracepoint {group}:{name}"))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +86,8 @@ mod tests {
         assert!(gap.remedy.unwrap().contains("cpu-clock"));
         assert!(found("../../etc:passwd").is_err());
         assert!(found("").is_err());
+        assert!(found("cycles,instructions").unwrap_err().why.contains("one event at a time"));
+        assert!(found("cycles:u").unwrap_err().why.contains("not sampled"));
     }
 
     #[test]

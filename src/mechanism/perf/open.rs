@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd as _;
 use super::counters::{OpenGroup, Scope};
 use super::cpus;
 use super::pmc::{Attr, Pmu, Reading, Whom};
+use super::pmu;
 use super::refusal;
 use super::select::{Event, EventError, Family, Group, Modifiers, Wanted};
 use crate::host::Host;
@@ -77,9 +78,17 @@ impl<'o> Opener<'o> {
         if places.is_empty() {
             return Err(Unavailable::new(Reason::Absent, "the process has ended"));
         }
+        let mut notes = Vec::new();
+        if pmu::devices(host).iter().filter(|name| host.exists(&format!("{}/{name}/cpus", pmu::DEVICES))).count() > 1 {
+            notes.push(
+                "this machine has CPUs of several kinds: a general event such as cycles counts on one kind only; name it with its \
+                 device, as in cpu_core/cycles/,cpu_atom/cycles/"
+                    .to_owned(),
+            );
+        }
         let inherit = matches!(scope, Scope::Processes(_) | Scope::Command(_));
         let on_exec = matches!(scope, Scope::Command(_));
-        let (slots, open, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let (slots, open) = (Vec::new(), Vec::new());
         Ok(Self { host, pmu, places, inherit, on_exec, slots, open, notes, group })
     }
 

@@ -3,7 +3,7 @@
 use super::select::Encoding;
 use crate::host::Host;
 
-const DEVICES: &str = "sys/bus/event_source/devices";
+pub(super) const DEVICES: &str = "sys/bus/event_source/devices";
 /// The kernel's own kinds have a folder too, and no events in it.
 const OWN_KINDS: [&str; 5] = ["breakpoint", "kprobe", "software", "tracepoint", "uprobe"];
 /// A device with more boxes than this is not counted whole.

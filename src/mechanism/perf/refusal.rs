@@ -38,7 +38,7 @@ pub(super) fn gap(host: &Host, event: &Event, whom: Whom, errno: i32) -> Unavail
             Unavailable::new(Reason::Denied, why).with_remedy("count fewer events, or raise the limit with `ulimit -n`")
         }
         libc::ESRCH => Unavailable::new(Reason::Absent, "the process has ended"),
-        libc::EINVAL if event.modifiers.letters_set() => {
+        libc::EINVAL if !event.modifiers.is_plain() => {
             Unavailable::new(Reason::Absent, format!("this machine cannot tell apart what the modifiers of {name} ask"))
                 .with_remedy("leave the modifiers out")
         }

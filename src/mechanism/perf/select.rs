@@ -116,14 +116,9 @@ impl Modifiers {
         set + &"p".repeat(usize::from(self.precise))
     }
 
-    /// Whether all states count.
-    fn is_plain(self) -> bool {
+    /// Whether all states count, and no exactness is asked for.
+    pub(super) fn is_plain(self) -> bool {
         self == Self::default()
-    }
-
-    /// Whether a state of the CPU is left out or an exactness is asked for.
-    pub(super) fn letters_set(self) -> bool {
-        !self.is_plain()
     }
 
     /// Whether what happens in the kernel is left out.

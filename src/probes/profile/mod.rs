@@ -43,7 +43,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         },
         ParamDef {
             name: "event",
-            kind: ParamKind::Text,
+            kind: ParamKind::Events,
             default: "cpu-clock",
             help: "what is sampled: cpu-clock, cycles (needs hardware counters), page-faults, GROUP:TRACEPOINT …",
         },
