@@ -4,6 +4,7 @@ mod analyze;
 mod check;
 mod command;
 mod completions;
+mod diff;
 mod doctor;
 mod exit;
 mod explain;
@@ -44,6 +45,7 @@ enum Command {
     Probe(probe::Args),
     Analyze(analyze::Args),
     Report(report::Args),
+    Diff(diff::Args),
     List(list::Args),
     Explain(explain::Args),
     Check(check::Args),
@@ -79,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Probe(args) => probe::main(args, &ui),
         Command::Analyze(args) => analyze::main(args, &ui),
         Command::Report(args) => report::main(args, &ui),
+        Command::Diff(args) => diff::main(args, &ui),
         Command::List(args) => list::main(args, &ui),
         Command::Explain(args) => explain::main(args, &ui),
         Command::Check(args) => check::main(args, &ui),

@@ -78,13 +78,17 @@ pub(super) enum FailOn {
 }
 
 impl FailOn {
-    /// Whether a report is bad enough.
-    pub(super) fn fails(self, report: &Report) -> bool {
-        let least = match self {
+    /// The least status that fails.
+    pub(super) fn least(self) -> Status {
+        match self {
             Self::Warning => Status::Warning,
             Self::Critical => Status::Critical,
-        };
-        report.findings.iter().any(|finding| finding.status >= least)
+        }
+    }
+
+    /// Whether a report is bad enough.
+    pub(super) fn fails(self, report: &Report) -> bool {
+        report.findings.iter().any(|finding| finding.status >= self.least())
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::calls::{Calls, Cut, Family, Function, MAX_DEPTH, is_real};
+use super::calls::{Calls, Cut, Family, Function, MAX_DEPTH, Node, is_real};
 use super::escape::{html, visible_within};
 use crate::model::Unit;
 use crate::model::probe::Stacks;
@@ -28,10 +28,8 @@ const WIDTH: f64 = 1200.0;
 const ROW: f64 = 17.0;
 /// Width of a letter.
 const LETTER: f64 = 7.3;
-/// Shades for the objects in user space.
+/// Shades for the objects in user space, and for differences.
 const SHADES: usize = 6;
-
-const LEGEND: &str = "Dark: kernel. Dashed edge: compiled at run time. Each program and library has its shade.";
 
 /// The flame graph for a page; none if there is nothing to draw.
 #[must_use]
@@ -51,9 +49,18 @@ pub(super) struct Picture {
     pub(super) title: String,
     /// What 100 % is.
     pub(super) whole: f64,
-    pub(super) unit: Unit,
+    pub(super) meaning: Meaning,
     /// What is left out beside frames that are too narrow.
     pub(super) left_out: Vec<String>,
+}
+
+/// What widths and colours mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// Values in this unit; a colour for each kind of code.
+    Values(Unit),
+    /// Two sides, each with half of the whole; a colour for more and for less.
+    Difference,
 }
 
 impl Picture {
@@ -66,7 +73,7 @@ impl Picture {
             }
         }
         let whole = calls.whole() + if is_real(stacks.others) { stacks.others } else { 0.0 };
-        Self { calls, title: stacks.title.clone(), whole, unit: stacks.unit, left_out }
+        Self { calls, title: stacks.title.clone(), whole, meaning: Meaning::Values(stacks.unit), left_out }
     }
 
     pub(super) fn on_page(&self) -> Option<String> {
@@ -96,16 +103,18 @@ impl Picture {
             "<svg class=\"flame\"{attributes} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"Flame graph: {title}\" \
              font-family=\"monospace\" font-size=\"12\">"
         );
-        frame(&mut svg, "a", "all", &self.figures("all", drawn), (0.0, WIDTH, root));
+        let all = nodes.iter().filter(|node| node.parent.is_none());
+        let all = all.fold([0.0; 2], |sum, node| [sum[0] + node.values[0], sum[1] + node.values[1]]);
+        frame(&mut svg, "a", "all", &self.figures("all", all), "", (0.0, WIDTH, root));
         for node in &nodes {
             let Some(function) = self.calls.function(node.function) else { continue };
             let name = name(function);
             let width = node.values.iter().sum::<f64>() / drawn * WIDTH;
             let place = (node.left / drawn * WIDTH, width, root - (node.depth + 1) as f64 * ROW);
-            let value = node.values.iter().sum();
-            frame(&mut svg, &look(function), &name, &self.figures(&name, value), place);
+            let (class, sign) = self.class(function, node);
+            frame(&mut svg, &class, &name, &self.figures(&name, node.values), &sign, place);
         }
-        for (line, text) in [LEGEND.to_owned(), self.not_drawn(&cut, drawn)].iter().enumerate() {
+        for (line, text) in [self.legend().to_owned(), self.not_drawn(&cut, drawn)].iter().enumerate() {
             let y = root + ROW * (line as f64 + 2.2);
             let text = html(&visible_within(text, 300));
             let _ = write!(svg, "<text x=\"3\" y=\"{y:.0}\" fill=\"currentColor\">{text}</text>");
@@ -113,9 +122,48 @@ impl Picture {
         Some(svg)
     }
 
-    /// What stands in a frame's title.
-    fn figures(&self, name: &str, value: f64) -> String {
-        format!("{name}: {}, {}", quantity::with_unit(value, self.unit), quantity::percent(value / self.whole))
+    /// What stands in a frame's title behind its name.
+    fn figures(&self, name: &str, values: [f64; 2]) -> String {
+        let sum: f64 = values.iter().sum();
+        match self.meaning {
+            Meaning::Values(unit) => {
+                let value = quantity::with_unit(sum, unit);
+                format!("{name}: {value}, {}", quantity::percent(sum / self.whole))
+            }
+            Meaning::Difference => {
+                let [before, after] = values.map(|value| value / self.whole * 2.0);
+                let (from, to) = (quantity::percent(before), quantity::percent(after));
+                format!("{name}: {from} before, {to} after, {}", points(after - before))
+            }
+        }
+    }
+
+    /// How a frame looks, and what stands before its name.
+    fn class(&self, function: &Function, node: &Node) -> (String, String) {
+        match self.meaning {
+            Meaning::Values(_) => (look(function), String::new()),
+            Meaning::Difference => {
+                let change = (node.values[1] - node.values[0]) / self.whole * 2.0;
+                let steps = [0.001, 0.005, 0.02, 0.05, 0.1];
+                let level = steps.iter().filter(|step| change.abs() >= **step).count();
+                match level {
+                    0 => ("d0".into(), String::new()),
+                    _ if change > 0.0 => (format!("m{level}"), format!("{} ", signed(change))),
+                    _ => (format!("l{level}"), format!("{} ", signed(change))),
+                }
+            }
+        }
+    }
+
+    fn legend(&self) -> &'static str {
+        match self.meaning {
+            Meaning::Values(_) => {
+                "Dark: kernel. Dashed edge: compiled at run time. Each program and library has its shade."
+            }
+            Meaning::Difference => {
+                "Width: mean of both. Red and +: more in the second. Blue and −: less. In points of a hundredth of the whole; each side has 100."
+            }
+        }
     }
 
     fn not_drawn(&self, cut: &Cut, drawn: f64) -> String {
@@ -132,8 +180,20 @@ impl Picture {
     }
 }
 
+/// `+3.2 points`.
+pub(super) fn points(change: f64) -> String {
+    format!("{} points", signed(change))
+}
+
+/// Points of a hundredth with their sign.
+fn signed(change: f64) -> String {
+    let points = change * 100.0;
+    let sign = if points < 0.0 { '−' } else { '+' };
+    if points.abs() < 0.05 { "±0.0".into() } else { format!("{sign}{:.1}", points.abs()) }
+}
+
 /// One frame: its class, the text it shows if there is room, its title, and where it stands.
-fn frame(svg: &mut String, class: &str, name: &str, title: &str, (x, width, y): (f64, f64, f64)) {
+fn frame(svg: &mut String, class: &str, name: &str, title: &str, sign: &str, (x, width, y): (f64, f64, f64)) {
     let _ = write!(
         svg,
         "<g class=\"{class}\"><title>{}</title><rect x=\"{x:.2}\" y=\"{y:.0}\" width=\"{:.2}\" height=\"16\"/>",
@@ -141,11 +201,12 @@ fn frame(svg: &mut String, class: &str, name: &str, title: &str, (x, width, y): 
         (width - 0.4).max(0.1)
     );
     let room = ((width - 6.0) / LETTER).max(0.0) as usize;
+    let label = format!("{sign}{name}");
     if room >= 3 {
-        let shown: String = if name.chars().count() <= room {
-            name.to_owned()
+        let shown: String = if label.chars().count() <= room {
+            label
         } else {
-            name.chars().take(room - 2).chain("..".chars()).collect()
+            label.chars().take(room - 2).chain("..".chars()).collect()
         };
         let _ = write!(svg, "<text x=\"{:.2}\" y=\"{:.0}\">{}</text>", x + 3.0, y + 12.0, html(&shown));
     }

@@ -1,6 +1,7 @@
 //! The report as one HTML file: no network, nothing from outside, and nothing that needs a script; flame graphs have one, for
 //! search and zoom.
 
+mod comparison;
 mod finding;
 mod hot;
 mod lists;
@@ -13,20 +14,22 @@ use minijinja::{AutoEscape, Environment, Output, State, Value, context, escape_f
 use super::ReportError;
 use super::escape::{self, visible_within};
 use super::{flame, probed};
+use crate::model::comparison::Comparison;
 use crate::model::{ProbeResult, Report};
 use view::{Limits, View};
 
 pub(super) const STYLE: &str =
     concat!(include_str!("../../reports/templates/style.css"), include_str!("../../reports/templates/flame.css"));
 /// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
-pub(super) const STYLE_HASH: &str = "sha256-sSlUT7fSk8aGVHBBLXjM5BOsdqFO23vAUvwrUp1C7pM=";
+pub(super) const STYLE_HASH: &str = "sha256-IuSzJkUpn6hBMDzUQCspM+iRi3m3pLndiHjUS7xM30s=";
 /// SHA-256 of the script for flame graphs, likewise.
 pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
-const TEMPLATES: [(&str, &str); 6] = [
+const TEMPLATES: [(&str, &str); 7] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
     ("probe.html", include_str!("../../reports/templates/probe.html")),
     ("hot.html", include_str!("../../reports/templates/hot.html")),
+    ("diff.html", include_str!("../../reports/templates/diff.html")),
     ("profile.html", include_str!("../../reports/templates/profile.html")),
     ("table.html", include_str!("../../reports/templates/table.html")),
 ];
@@ -80,6 +83,27 @@ pub fn profile(result: &ProbeResult, title: &str) -> Result<String, ReportError>
         tool => concat!("rdiag ", env!("CARGO_PKG_VERSION")),
         title => title,
         probe => Value::from(Serde(view)),
+    })?;
+    Ok(page + "\n")
+}
+
+/// A comparison as one page, with a differential flame graph for each pair of stacks that has one.
+///
+/// # Errors
+///
+/// When a template fails.
+pub fn comparison(comparison: &Comparison, flames: &[Option<String>]) -> Result<String, ReportError> {
+    let mut env = environment()?;
+    let [limits, ..] = Limits::ALL;
+    let view = comparison::ComparisonView::of(comparison, flames, &limits);
+    env.set_formatter(move |out, state, value| write_visible(out, state, value, limits.characters));
+    let page = env.get_template("diff.html")?.render(context! {
+        style => STYLE,
+        style_hash => STYLE_HASH,
+        script => flames.iter().any(Option::is_some).then_some(flame::SCRIPT),
+        script_hash => SCRIPT_HASH,
+        tool => concat!("rdiag ", env!("CARGO_PKG_VERSION")),
+        ..Value::from(Serde(view))
     })?;
     Ok(page + "\n")
 }

@@ -7,6 +7,7 @@ mod bars;
 mod build;
 mod calls;
 mod coverage;
+pub mod diff;
 pub mod escape;
 pub mod flame;
 #[cfg(test)]
@@ -42,11 +43,12 @@ mod verdict;
 mod verdict_tests;
 mod words;
 
+use crate::model::comparison::Comparison;
 use crate::model::report::{PlaybookInfo, StepOutcome};
 use crate::model::{Finding, MetricDef, Metrics, ProbeResult, Recording, Report};
 
 pub use build::build;
-pub use html::{html, profile as profile_html};
+pub use html::{comparison as comparison_html, html, profile as profile_html};
 pub use markdown::{markdown, profile as profile_markdown};
 pub use terminal::{Style, terminal};
 
@@ -100,6 +102,15 @@ pub enum ReportError {
 /// When the report cannot be serialised.
 pub fn json(report: &Report) -> Result<String, ReportError> {
     visible_json(report)
+}
+
+/// A comparison as JSON, as [`json`].
+///
+/// # Errors
+///
+/// When it cannot be serialised.
+pub fn comparison_json(comparison: &Comparison) -> Result<String, ReportError> {
+    visible_json(comparison)
 }
 
 /// One result of a probe as JSON, as [`json`].

@@ -164,7 +164,11 @@ impl Folding {
         let mut result = ProbeResult { probe: "folded text".into(), ..ProbeResult::default() };
         result.outputs.push(Output::Stacks(stacks));
         if self.bad > 0 {
-            result.notes.push(format!("{} lines are no stacks with a number, and were left out", self.bad));
+            result.notes.push(format!(
+                "{} {} no stack with a number, and left out",
+                self.bad,
+                if self.bad == 1 { "line is" } else { "lines are" }
+            ));
         }
         result
     }
@@ -192,7 +196,7 @@ mod tests {
     fn lines_that_are_no_stacks_are_counted_and_a_file_without_any_stack_is_refused() {
         let (read, notes) = stacks("# comment\n\na;b c 1.5\na;b c 2\nno number\n");
         assert_eq!((read.stacks.len(), read.stacks[0].value, read.stacks[0].count), (1, 3.5, 2));
-        assert_eq!(notes, ["1 lines are no stacks with a number, and were left out"]);
+        assert_eq!(notes, ["1 line is no stack with a number, and left out"]);
         for bad in ["hello\n", "x NaN\n", "a;b inf\n", "a;b -1\n", "\u{0}\u{1}\n"] {
             assert!(matches!(folded(&mut bad.as_bytes()), Err(ImportError::Foreign(_))), "{bad:?}");
         }

@@ -3,6 +3,7 @@
 
 mod cgroup;
 mod cpu;
+mod diff;
 mod disk;
 mod filesystem;
 mod memory;

@@ -17,7 +17,7 @@ use crate::mechanism::ebpf::Object;
 use crate::mechanism::perf::event::{Event, Every};
 use crate::mechanism::symbols::{Sample, Summary, Symbols, summarize};
 use crate::model::metric::Pick;
-use crate::model::probe::{Attachment, Cell, Column, Output, ProbeTable, Row};
+use crate::model::probe::{Activity, Attachment, Cell, Column, Output, ProbeTable, Row};
 use crate::model::{Formula, MetricDef, Reason, Unavailable, Unit, quantity};
 use functions::{Executed, Hottest};
 use tally::{DEPTH, Tally};
@@ -303,6 +303,9 @@ impl Probe for Profile {
             self.tally.sums.iter().map(|(key, sum)| self.tally.sample(key, sum, scale)).collect();
         let mut whole = stacks::by_name(summarize(host, &mut self.symbols, &samples, of), self.top);
         drop(samples);
+        if self.unit() == Unit::Seconds {
+            whole.activity = Activity::Running;
+        }
         whole.others += self.tally.crowded.weight as f64 * scale;
         let hottest = self.hottest();
         let (said, table) = self.host_table(&hottest);

@@ -1,0 +1,146 @@
+//! `rdiag diff`: what appeared, went and moved between two measurements.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use super::output::save;
+use super::run::{FailOn, build, open_host};
+use super::stacks::{Named, of_recording, of_report, of_result};
+use super::{Exit, Failure, ui::Ui};
+use crate::host::files;
+use crate::model::comparison::{Change, Side};
+use crate::model::report::FORMAT_VERSION;
+use crate::model::{Recording, Report};
+use crate::playbook::Plan;
+use crate::report::diff::{self, Input};
+use crate::report::{self};
+use crate::session::{self, StoreError};
+
+/// Files larger than this are none of ours.
+const MAX_FILE: u64 = 512 << 20;
+
+/// Compare two reports, recordings or profiles: findings, metrics and stacks.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The first: report.json, recording.json.gz, perf.data or folded text.
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    /// The second.
+    #[arg(value_name = "AFTER")]
+    after: PathBuf,
+    /// Judge recordings by this playbook instead of their own.
+    #[arg(long, value_name = "PLAYBOOK")]
+    playbook: Option<String>,
+    /// Write one format to stdout, instead of the text for people.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// A file for it, in place of stdout.
+    #[arg(long, short, value_name = "FILE", requires = "format")]
+    out: Option<PathBuf>,
+    /// Exit with code 1 when a finding that is at least this bad appeared or got worse.
+    #[arg(long, value_enum, value_name = "STATUS")]
+    fail_on: Option<FailOn>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One self-contained page, with differential flame graphs.
+    Html,
+    /// For programs; the schema is reports/schema/comparison.schema.json.
+    Json,
+    /// The differential flame graph of the first pair of stacks.
+    Svg,
+}
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let before = load(&args.before, args.playbook.as_deref())?;
+    let after = load(&args.after, args.playbook.as_deref())?;
+    if before.report.is_some() != after.report.is_some() && diff::pairs(&before, &after).next().is_none() {
+        let message = "they have nothing in common: one is a profile, and the other has no stacks".to_owned();
+        return Err(Failure::Usage { message, hint: None });
+    }
+    let comparison = diff::compare(&before, &after);
+    let text = match args.format {
+        None => diff::text(&comparison),
+        Some(Format::Json) => report::comparison_json(&comparison)?,
+        Some(Format::Html) => {
+            let flames: Vec<_> =
+                diff::pairs(&before, &after).map(|(_, one, other)| diff::picture(one, other, true)).collect();
+            report::comparison_html(&comparison, &flames)?
+        }
+        Some(Format::Svg) => {
+            let mut pairs = diff::pairs(&before, &after);
+            let drawn = pairs.next().and_then(|(_, one, other)| diff::picture(one, other, false));
+            drawn.ok_or_else(|| Failure::Usage {
+                message: "there are no stacks that both have".into(),
+                hint: Some("`rdiag list probes` shows which probes have stacks".into()),
+            })?
+        }
+    };
+    match &args.out {
+        Some(path) if path != Path::new("-") => save(path, &text)?,
+        _ => ui.print(&text)?,
+    }
+    let fails = |level: FailOn| {
+        let worse = comparison.findings.iter().filter(|finding| finding.change <= Change::Worse);
+        worse.filter_map(|finding| finding.after).any(|status| status >= level.least())
+    };
+    Ok(if args.fail_on.is_some_and(fails) { Exit::Findings } else { Exit::Done })
+}
+
+/// What a file is, and as much as it has.
+fn load(path: &Path, playbook: Option<&str>) -> Result<Input, Failure> {
+    let file = path.display().to_string();
+    if path.metadata().is_ok_and(|meta| meta.is_file()) {
+        let host = open_host(Path::new("/"))?;
+        let imported = session::import(&host, path).map_err(|source| Failure::Import { path: file.clone(), source })?;
+        if let Some(result) = imported {
+            let side = Side { file, seconds: result.seconds, ..Side::default() };
+            return Ok(Input { side, stacks: stacks(of_result(&result)), ..Input::default() });
+        }
+    }
+    let bytes = files::read_named(path, MAX_FILE).map_err(Failure::io(format!("reading {file}")))?;
+    if let Ok(report) = serde_json::from_slice::<Report>(&bytes) {
+        if report.format_version != FORMAT_VERSION {
+            let source = StoreError::Version { found: u64::from(report.format_version) };
+            return Err(Failure::Recording { path: file, source });
+        }
+        let stacks = stacks(of_report(&report));
+        return Ok(Input { side: side(file, &report), stacks, report: Some(report), ..Input::default() });
+    }
+    let recording =
+        session::read_recording(&bytes).map_err(|source| Failure::Recording { path: file.clone(), source })?;
+    judged(file, &recording, playbook)
+}
+
+fn judged(file: String, recording: &Recording, playbook: Option<&str>) -> Result<Input, Failure> {
+    let named = session::resolve(playbook.unwrap_or(&recording.playbook))?;
+    let known = |(key, _): &(&String, &String)| named.loaded.playbook.params.contains_key(*key);
+    let given: BTreeMap<String, String> =
+        recording.params.iter().filter(known).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let plan = Plan::new(&named.loaded, &named.library, &given)?;
+    let analysis = session::analyze(recording, &plan);
+    let report = build(recording, &analysis, &plan);
+    Ok(Input {
+        side: side(file, &report),
+        report: Some(report),
+        metrics: analysis.metrics,
+        stacks: stacks(of_recording(recording)),
+    })
+}
+
+fn side(file: String, report: &Report) -> Side {
+    Side {
+        file,
+        host: format!("{}, Linux {}", report.host.hostname, report.host.kernel),
+        started: report.window.started.clone(),
+        playbook: report.playbook.name.clone(),
+        seconds: report.window.seconds,
+    }
+}
+
+fn stacks(named: Vec<Named>) -> Vec<(String, crate::model::probe::Stacks)> {
+    named.into_iter().map(|named| (named.name, named.stacks)).collect()
+}

@@ -1,0 +1,148 @@
+//! Two measurements side by side, as the page shows them.
+
+use serde::Serialize;
+
+use super::probes::{CellView, Head, TableView};
+use super::view::Limits;
+use crate::model::comparison::{Change, Comparison, FunctionChange, Side, StacksChange};
+use crate::model::quantity::with_unit;
+use crate::report::diff::{shares, statuses, values, word};
+use crate::report::escape::visible_within as short;
+
+/// Longest name, in characters.
+const MAX_NAME: usize = 100;
+
+#[derive(Serialize)]
+pub(super) struct ComparisonView {
+    before: String,
+    after: String,
+    notes: Vec<String>,
+    /// Whether both are reports or recordings.
+    judged: bool,
+    findings: Vec<FindingView>,
+    findings_lead: String,
+    metrics: TableView,
+    metrics_lead: String,
+    stacks: Vec<StacksView>,
+}
+
+#[derive(Serialize)]
+struct FindingView {
+    class: &'static str,
+    word: &'static str,
+    id: String,
+    title: String,
+    statuses: String,
+    values: String,
+    summary: String,
+}
+
+#[derive(Serialize)]
+struct StacksView {
+    title: String,
+    lead: String,
+    flame: String,
+    functions: TableView,
+}
+
+impl ComparisonView {
+    pub(super) fn of(comparison: &Comparison, flames: &[Option<String>], limits: &Limits) -> Self {
+        let rows = limits.rows * 2;
+        let instance = |id: &str, instance: &str| format!("{} {}", short(id, MAX_NAME), short(instance, MAX_NAME));
+        let finding = |finding: &crate::model::comparison::FindingChange| FindingView {
+            class: class(finding.change),
+            word: word(finding.change),
+            id: instance(&finding.id, finding.instance.as_deref().unwrap_or_default()),
+            title: finding.title.clone(),
+            statuses: statuses(finding.before, finding.after),
+            values: values(finding.value_before, finding.value_after, finding.unit),
+            summary: finding.summary.clone(),
+        };
+        let metric = |metric: &crate::model::comparison::MetricChange| {
+            let errors = metric.errors.map_or("not known".to_owned(), |errors| format!("{errors:.0} standard errors"));
+            let [before, after] = [metric.before, metric.after].map(|value| with_unit(value, metric.unit));
+            vec![cell(&instance(&metric.id, &metric.instance)), figure(before), figure(after), cell(&errors)]
+        };
+        let shown = comparison.metrics.len().min(rows);
+        let hidden = comparison.metrics.len() - shown + comparison.metrics_others;
+        let stacks = comparison.stacks.iter().zip(flames).take(limits.probes);
+        Self {
+            before: side(&comparison.before),
+            after: side(&comparison.after),
+            notes: comparison.notes.clone(),
+            judged: !comparison.before.playbook.is_empty() && !comparison.after.playbook.is_empty(),
+            findings: comparison.findings.iter().take(rows).map(finding).collect(),
+            findings_lead: format!("{} differ, {} as before.", comparison.findings.len(), comparison.findings_same),
+            metrics: TableView {
+                title: "Metrics that moved".into(),
+                head: vec![head("Metric", false), head("Before", true), head("After", true), head("Noise", false)],
+                rows: comparison.metrics.iter().take(rows).map(metric).collect(),
+                others: more(hidden),
+            },
+            metrics_lead: format!(
+                "{} of {} moved by more than their noise.",
+                comparison.metrics.len() + comparison.metrics_others,
+                comparison.metrics_compared
+            ),
+            stacks: stacks.map(|(change, flame)| StacksView::of(change, flame.as_deref(), rows)).collect(),
+        }
+    }
+}
+
+impl StacksView {
+    fn of(change: &StacksChange, flame: Option<&str>, rows: usize) -> Self {
+        let row = |function: &FunctionChange| {
+            let mut cells: Vec<CellView> = shares(function).into_iter().map(figure).collect();
+            cells.extend([cell(&function.name), cell(function.object.as_deref().unwrap_or("–"))]);
+            cells
+        };
+        let names = ["Self before", "after", "change", "Total before", "after", "change"];
+        let mut heads: Vec<Head> = names.iter().map(|name| head(name, true)).collect();
+        heads.extend([head("Function", false), head("Object", false)]);
+        let [before, after] = [change.whole_before, change.whole_after].map(|value| with_unit(value, change.unit));
+        Self {
+            title: format!("{}: {}", change.probe, change.title),
+            lead: format!(
+                "{before} before, {after} after. Shares are of each whole, so that a longer or busier measurement is no change."
+            ),
+            flame: flame.unwrap_or_default().to_owned(),
+            functions: TableView {
+                title: "Functions whose share moved".into(),
+                head: heads,
+                rows: change.functions.iter().take(rows).map(row).collect(),
+                others: more(change.others + change.functions.len().saturating_sub(rows)),
+            },
+        }
+    }
+}
+
+fn side(side: &Side) -> String {
+    let parts = [&side.file, &side.playbook, &side.host, &side.started];
+    let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| short(part, MAX_NAME)).collect();
+    parts.join(" · ")
+}
+
+fn class(change: Change) -> &'static str {
+    match change {
+        Change::Appeared | Change::Worse => "critical",
+        Change::Better => "info",
+        Change::Gone => "ok",
+        Change::NotSeen => "unknown",
+    }
+}
+
+fn head(title: &str, number: bool) -> Head {
+    Head { title: title.to_owned(), number }
+}
+
+fn cell(text: &str) -> CellView {
+    CellView { text: short(text, MAX_NAME).into_owned(), number: false }
+}
+
+fn figure(text: String) -> CellView {
+    CellView { text, number: true }
+}
+
+fn more(hidden: usize) -> String {
+    if hidden > 0 { format!("and {hidden} more") } else { String::new() }
+}
