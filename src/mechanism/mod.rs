@@ -5,3 +5,4 @@ pub mod ebpf;
 pub mod perf;
 pub mod perf_data;
 pub mod symbols;
+pub mod taskstats;

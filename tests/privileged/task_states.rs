@@ -105,6 +105,9 @@ fn programs_that_wait_are_accounted_for_within_the_error_of_sampling() {
 #[ignore = "needs: a quiet machine"]
 fn programs_that_work_are_accounted_for_within_the_error_of_sampling() {
     let _alone = alone();
+    if !has(&[Need::Quiet]) {
+        return;
+    }
     for name in ["spin", "getpid", "fault-anonymous", "epoll-server", "mix"] {
         agrees(name, &[], 0.06);
     }
@@ -130,6 +133,9 @@ fn waits_for_a_disk_are_told_by_what_the_program_does() {
 #[ignore = "needs: a quiet machine"]
 fn threads_born_and_dying_within_the_window_are_in_the_account() {
     let _alone = alone();
+    if !has(&[Need::Quiet]) {
+        return;
+    }
     let account = agrees("births", &[], 0.10);
     let mayflies: Vec<&Value> = account.threads().iter().filter(|thread| thread["comm"] == "mayfly").collect();
     assert!(mayflies.len() >= 15, "{}", mayflies.len());
@@ -163,15 +169,24 @@ fn a_quota_is_told_from_other_waiting_for_a_cpu() {
         let _ = std::fs::remove_dir(&group);
         return;
     }
+    let stopped = || -> f64 {
+        let text = std::fs::read_to_string(group.join("cpu.stat")).unwrap();
+        let value = |key| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<f64>().ok());
+        value("throttled_time ").map(|ns| ns * 1e-9).or(value("throttled_usec ").map(|us| us * 1e-6)).unwrap()
+    };
     let program = Ledger::start_in(&group.join("cgroup.procs"), "spin", &[]);
+    let before = stopped();
     let account = Account::record("4s", &["--cgroup", "/rdiag-test-task-states"]);
+    let stopped = stopped() - before;
     let truth = program.truth();
     std::thread::sleep(std::time::Duration::from_millis(100));
     let _ = std::fs::remove_dir(&group);
     agree("spin", &account, &truth, 0.06);
     let parts = account.threads()[0]["parts"].as_array().unwrap();
     let throttled = parts.iter().find(|part| part["component"] == "throttled").unwrap();
-    assert!(throttled["seconds"].as_f64().unwrap() > 2.8, "{parts:?}");
+    let said = throttled["seconds"].as_f64().unwrap();
+    // How much that is depends on who else wants the CPUs; the group itself knows, to a period at both ends.
+    assert!(stopped > 0.5 && (said - stopped).abs() < 0.35, "{stopped} {parts:?}");
 }
 
 #[test]
@@ -245,4 +260,83 @@ fn vm_time_is_accounted_for_from_samples_of_proc() {
     let account = Account::of(&program);
     agree("spin", &account, &program.truth(), 0.15);
     assert!(is_root() || account.share("cpu") > 0.0);
+}
+
+/// Delay accounting as it was, when this is dropped.
+struct Counting(Option<String>);
+
+impl Counting {
+    const SWITCH: &str = "/proc/sys/kernel/task_delayacct";
+
+    /// Switches it on for tasks that are born from here on. Old kernels count anyway.
+    fn on() -> Self {
+        let before = std::fs::read_to_string(Self::SWITCH).ok();
+        if before.is_some() {
+            std::fs::write(Self::SWITCH, "1").unwrap();
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = std::fs::write(Self::SWITCH, before.trim());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine, a disk under /var/tmp"]
+fn waits_for_a_disk_are_exact_where_the_kernel_counts_them() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Quiet]) {
+        return;
+    }
+    let _counting = Counting::on();
+    for name in ["direct-read", "fault-file"] {
+        let account = agrees(name, &[("folder", "/var/tmp")], 0.05);
+        assert_eq!(account.ledger()["level"], "L2", "{name}: {}", account.ledger()["notes"]);
+        let counted = account.ledger()["checks"]["blkio_delay_seconds"].as_f64().unwrap();
+        assert!(counted > 0.1, "{name}: {counted} s counted");
+    }
+    for name in ["sleep", "spin", "births"] {
+        let account = agrees(name, &[], 0.10);
+        assert_eq!(account.ledger()["level"], "L2", "{name}: {}", account.ledger()["notes"]);
+    }
+}
+
+#[test]
+#[ignore = "needs: root, a disk under /var/tmp"]
+fn a_program_that_was_there_before_counting_began_is_not_said_to_wait_for_no_disk() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Path(Counting::SWITCH)]) {
+        return;
+    }
+    if std::fs::read_to_string(Counting::SWITCH).unwrap().trim() != "0" {
+        return;
+    }
+    let program = Ledger::start("direct-read", &[("folder", "/var/tmp")]);
+    let off = Account::of(&program);
+    assert_eq!(off.ledger()["level"], "L1");
+    assert!(off.has_note("kernel.task_delayacct=1"), "{}", off.ledger()["notes"]);
+    let _counting = Counting::on();
+    let on = Account::of(&program);
+    assert_eq!(on.ledger()["level"], "L1");
+    assert!(on.has_note("born before"), "{}", on.ledger()["notes"]);
+    assert!(on.share("io.block.read") > 0.05, "{:?}", on.shares(""));
+}
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix"]
+fn vm_time_is_accounted_for_with_delays_that_the_kernel_counts() {
+    let _alone = alone();
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let _counting = Counting::on();
+    let program = Ledger::start("sleep", &[]);
+    let account = Account::of(&program);
+    agree("sleep", &account, &program.truth(), 0.15);
+    assert_eq!(account.ledger()["level"], "L2", "{}", account.ledger()["notes"]);
 }

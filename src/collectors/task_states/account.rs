@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::delays::disk_seconds;
 use super::estimate::Observed;
 use super::sampler::{Sampler, Task, change};
 use super::throttling::{Throttled, stopped_by};
@@ -28,12 +29,20 @@ pub(super) fn ledger(
     ledger.stacks = stacks(&sampler, interval);
     let processes =
         sampler.processes.iter().map(|(pid, process)| (*pid, (process.ticks, process.group.clone()))).collect();
+    let counts_disks = sampler.kernel.gap().is_none();
+    if sampler.kernel.lost() > 0 {
+        ledger.lost.insert(
+            "records of threads that ended (times that the kernel had no room)".to_owned(),
+            sampler.kernel.lost(),
+        );
+    }
     let mut tasks = sampler.into_tasks();
     tasks.retain(|task| task.ended > task.began);
     if tasks.is_empty() {
         return Err(nobody(target));
     }
     let mut observed: Vec<Observed> = tasks.iter().map(|task| observed(task, tick, interval)).collect();
+    level(&mut ledger, counts_disks, &observed);
     throttle(&tasks, &mut observed, &processes, throttled, &mut ledger.notes);
     checks(&mut ledger, &tasks, &observed, &processes, target, tick);
     let died = tasks.iter().filter(|task| task.died).count();
@@ -70,6 +79,24 @@ pub(super) fn ledger(
     Ok(ledger)
 }
 
+/// Level L2 holds if waits for disks were counted for all threads.
+fn level(ledger: &mut Ledger, counts_disks: bool, observed: &[Observed]) {
+    if !counts_disks {
+        return;
+    }
+    let sampled = observed.iter().filter(|thread| thread.disk.is_none()).count();
+    if sampled == 0 {
+        ledger.level = Level::L2;
+        ledger.checks.blkio_delay_seconds = Some(observed.iter().filter_map(|thread| thread.disk).sum());
+        return;
+    }
+    ledger.notes.push(format!(
+        "for {sampled} of {} threads waits for disks are estimated from samples: they were born before the kernel was told to \
+         count them, or ended without a record of it",
+        observed.len()
+    ));
+}
+
 /// Nobody was there to be observed.
 fn nobody(target: &Target) -> Unavailable {
     let whom = match (&target.pids[..], &target.comm, &target.cgroup) {
@@ -97,7 +124,7 @@ fn observed(task: &Task, tick: f64, interval: f64) -> Observed {
         runnable: task.runnable,
         waits: task.waits.clone(),
         throttled: 0.0,
-        disk: None,
+        disk: disk_seconds(task),
     }
 }
 
@@ -149,7 +176,7 @@ fn checks(
     ledger.checks = CheckInputs {
         tick_seconds: Some(tick),
         run_delay_seconds: tasks.iter().all(|task| task.last.sched.is_some()).then_some(delay),
-        ..CheckInputs::default()
+        ..ledger.checks.clone()
     };
     // Of a process of which only some threads are observed, the whole says nothing.
     if target.comm.is_some() {
@@ -217,6 +244,10 @@ fn notes(host: &Host, sampler: &Sampler, interval: f64) -> Vec<String> {
     }
     if looker.blind > 0 {
         notes.push(format!("of {} looks at waiting threads nothing could be seen but that they wait", looker.blind));
+    }
+    if let Some(gap) = sampler.kernel.gap() {
+        let remedy = gap.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        notes.push(format!("waits for disks are estimated from samples, not counted: {}{remedy}", gap.why));
     }
     if sampler.unobserved > 0 {
         notes.push("there were more threads than are observed; the rest is not in here".to_owned());

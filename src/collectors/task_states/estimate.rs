@@ -115,6 +115,11 @@ impl Observed {
         };
         let disk = disk.clamp(0.0, off);
         divide(disk, &self.waits, is_disk, Component::IoBlock, parts);
+        // The sum is the kernel's; if nothing had to be divided, so is the part.
+        let counted = parts.iter().filter(|part| is_disk(part.component)).count();
+        if counted == 1 {
+            parts.iter_mut().filter(|part| is_disk(part.component)).for_each(|part| part.accuracy = Accuracy::Exact);
+        }
         // What is left beside the counted waits is none of them, unless nothing else was ever seen: an fsync may wait for
         // the journal's commit, which the kernel does not count.
         let others = self.waits.keys().any(|component| !is_disk(*component));
@@ -172,7 +177,10 @@ fn merge(parts: &mut Vec<Part>) {
             .iter_mut()
             .find(|known| known.component == part.component && known.call == part.call && known.key == part.key)
         {
-            Some(known) => known.seconds += part.seconds,
+            Some(known) => {
+                known.seconds += part.seconds;
+                known.accuracy = Accuracy::Estimate(None);
+            }
             None => merged.push(part),
         }
     }

@@ -211,7 +211,9 @@ impl Looker {
                 class = classify::classify(&Wait { frames: &frames, ..wait }).unwrap_or(class);
             }
         }
-        if class.evidence == NO_RULE && call == Some(Syscall::Running) {
+        // Where it was is not known: a wait for a disk may have been anything, a page fault too.
+        let vague = class.evidence == NO_RULE || class.component == Component::IoBlock;
+        if vague && call == Some(Syscall::Running) {
             return Doing::Torn;
         }
         if class.evidence == NO_RULE {

@@ -2,9 +2,10 @@
 //! privilege for one's own processes.
 //!
 //! Time on a CPU and waiting for one are counted by the kernel, for each thread; what the samples tell is how the rest is
-//! divided. A better account of the same window makes this one superfluous: then nothing is sampled.
+//! divided. Where the kernel counts waits for disks too and tells (taskstats), these are exact as well: level L2. A better account of the same window makes this one superfluous: then nothing is sampled.
 
 mod account;
+mod delays;
 mod estimate;
 mod look;
 mod parse;
@@ -19,6 +20,7 @@ use super::{Cadence, Collect, CollectorDef, Sink};
 use crate::host::Host;
 use crate::model::ledger::Level;
 use crate::model::{Reason, Target, Unavailable};
+use delays::Kernel;
 use look::Looker;
 use sampler::{Running, Sampler};
 use targets::Targets;
@@ -111,7 +113,7 @@ impl Collect for TaskStates {
             out.ledger(Err(Unavailable::new(Reason::Malformed, "the thread that took the samples has failed")));
             return;
         };
-        sampler.settle_processes();
+        sampler.settle();
         let throttled = self.throttling.end(host);
         out.ledger(account::ledger(host, sampler, &throttled, &self.target));
     }
@@ -136,5 +138,5 @@ fn sampler(host: &Host, target: &Target) -> Result<Sampler, Unavailable> {
     let keeps = host.is_recorded() || parse::schedstat(own.as_bytes()).is_some_and(|own| own.turns > 0);
     let targets = Targets::new(target.clone(), host.facts().pid);
     let tick = 1.0 / host.facts().ticks_per_second.max(1) as f64;
-    Ok(Sampler::new(dir, targets, Looker::new(!swap, keeps), tick, host.suspended()))
+    Ok(Sampler::new(dir, targets, Looker::new(!swap, keeps), Kernel::ask(host), (tick, host.suspended())))
 }

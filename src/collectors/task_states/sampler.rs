@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use super::delays::Kernel;
 use super::estimate::Waits;
 use super::look::{Counters, Doing, Found, Looker, Process, There};
 use super::parse::Schedstat;
@@ -12,6 +13,7 @@ use super::strip::Strip;
 use super::targets::Targets;
 use crate::classify::Class;
 use crate::host::{Clock, ProcessDir, SourceError, thread_usage};
+use crate::mechanism::taskstats::Delays;
 use crate::model::Component;
 use crate::model::ledger::OTHER_KEYS;
 
@@ -51,6 +53,8 @@ pub(super) struct Task {
     /// Since when it has been queued without having run, as far as seen.
     pub(super) queued_since: Option<f64>,
     pub(super) strip: Option<Strip>,
+    /// What taskstats counted when its observation began and ended (level L2).
+    pub(super) delays: (Option<Delays>, Option<Delays>),
     /// What it did at the last look.
     doing: Option<Doing>,
     /// It got a CPU since it was first looked at.
@@ -62,6 +66,8 @@ pub(super) struct Sampler {
     dir: ProcessDir,
     targets: Targets,
     pub(super) looker: Looker,
+    /// What the kernel counts of waits for disks; where it does.
+    pub(super) kernel: Kernel,
     tasks: BTreeMap<u32, Task>,
     gone: Vec<Task>,
     pub(super) processes: BTreeMap<u32, Process>,
@@ -79,11 +85,18 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    pub(super) fn new(dir: ProcessDir, targets: Targets, looker: Looker, tick: f64, suspended: f64) -> Self {
+    pub(super) fn new(
+        dir: ProcessDir,
+        targets: Targets,
+        looker: Looker,
+        kernel: Kernel,
+        (tick, suspended): (f64, f64),
+    ) -> Self {
         Self {
             dir,
             targets,
             looker,
+            kernel,
             tasks: BTreeMap::new(),
             gone: Vec::new(),
             processes: BTreeMap::new(),
@@ -144,14 +157,30 @@ impl Sampler {
         for tid in ended {
             self.bury(tid);
         }
+        self.hear_of_the_dead();
         self.first.get_or_insert(began);
         self.last = now();
         self.sweeps += 1;
         Ok(())
     }
 
-    /// Reads the CPU time of all processes for the last time.
-    pub(super) fn settle_processes(&mut self) {
+    /// Enters what was counted for threads that have ended.
+    fn hear_of_the_dead(&mut self) {
+        for (tid, delays) in self.kernel.ended() {
+            if let Some(task) = self.tasks.get_mut(&tid) {
+                task.delays.1 = Some(delays);
+            } else if let Some(task) = self.gone.iter_mut().rev().take(1000).find(|task| task.tid == tid) {
+                task.delays.1 = Some(delays);
+            }
+        }
+    }
+
+    /// Reads for the last time what is not read at each sweep: the CPU time of processes, and what taskstats counts.
+    pub(super) fn settle(&mut self) {
+        self.hear_of_the_dead();
+        for task in self.tasks.values_mut() {
+            task.delays.1 = self.kernel.now(task.tid).or(task.delays.1);
+        }
         for (pid, process) in &mut self.processes {
             self.looker.process_ticks(&self.dir, *pid, process);
         }
@@ -220,7 +249,9 @@ impl Sampler {
         let strip = (self.strips < MAX_STRIPS).then(Strip::default);
         self.strips += usize::from(strip.is_some());
         let comm = there.comm.clone();
+        let counted = if born { self.kernel.at_birth() } else { self.kernel.now(tid) };
         Task {
+            delays: (counted, None),
             tid,
             pid,
             comm,
