@@ -258,15 +258,15 @@ fn notes(host: &Host, sampler: &Sampler, interval: f64) -> Vec<String> {
 /// Why the system calls of a process may not be seen, and what would help.
 fn denied(host: &Host) -> String {
     let scope = host.read_line("proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let is_root = host.facts().uid == 0;
     let because = match scope.as_str() {
-        "" | "0" => "it belongs to another user, or has changed its own",
         "3" => "kernel.yama.ptrace_scope is 3, which forbids it to everybody",
+        _ if is_root => "this root may not trace it (CAP_SYS_PTRACE, or a security module)",
+        "" | "0" => "it belongs to another user, or has changed its own",
         _ => "it belongs to another user, or kernel.yama.ptrace_scope allows it for children of rdiag only",
     };
-    format!(
-        "which system call a thread waits in could not be seen for all processes: {because}; run rdiag as root, or let it \
-         start the command"
-    )
+    let remedy = if is_root { "" } else { "; run rdiag as root, or let it start the command" };
+    format!("which system call a thread waits in could not be seen for all processes: {because}{remedy}")
 }
 
 /// The stacks that no rule of classification knows.

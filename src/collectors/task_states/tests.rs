@@ -128,6 +128,7 @@ fn a_wait_for_a_cpu_that_began_before_the_window_counts_from_there_on() {
 #[test]
 fn what_may_not_be_seen_is_said_and_not_guessed() {
     let mut story = sleeping(Story::of_seconds(5), 0, 1000, 10).file(0, "proc/10/task/10/wchan", "0");
+    story.spec.facts = Some(crate::model::Facts { uid: 1000, ..crate::model::Facts::default() });
     for file in ["syscall", "stack"] {
         let path = format!("proc/10/task/10/{file}");
         story.spec.faults.push(crate::host::Fault { path, fails: Reason::Denied, from: 0 });
