@@ -204,6 +204,12 @@ impl Host {
         self.fault(path).is_ok() && self.locate(path).symlink_metadata().is_ok()
     }
 
+    /// Whether there is a regular file at the end of this path, links followed. Nothing is opened: that alone can do something to a
+    /// device.
+    pub fn is_file(&self, path: &str) -> bool {
+        self.fault(path).is_ok() && self.locate(path).metadata().is_ok_and(|meta| meta.is_file())
+    }
+
     /// Owner and inode of a file or directory, without following a link.
     pub fn owner_and_inode(&self, path: &str) -> Option<(u32, u64)> {
         use std::os::unix::fs::MetadataExt as _;

@@ -27,10 +27,14 @@ impl<'h> Files<'h> {
 
     /// The functions at these offsets of a file, outermost first; none where it has no name. Or why the file cannot be used.
     pub fn names(&mut self, path: &str, build_id: Option<&[u8]>, offsets: &[u64]) -> Result<Vec<Vec<Frame>>, String> {
-        let file = self.host.open(path).map_err(|error| error.to_string())?;
-        // A pipe or a device may never answer.
-        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-            return Err("it is no regular file".to_owned());
+        // The path comes from a file that may be anybody's. Opening a device can do something, and a pipe may never answer.
+        let absurd = ["/dev/", "/proc/", "/sys/"].iter().any(|place| path.starts_with(place)) || path.contains("/../");
+        if absurd || !self.host.exists(path) || !self.host.is_file(path) {
+            return Err(if self.host.exists(path) {
+                "it is no regular file".into()
+            } else {
+                "there is no such file".into()
+            });
         }
         let object = path.rsplit('/').next().unwrap_or_default().to_owned();
         let of = Of::File { path: Path::new(path).to_owned(), build_id: build_id.map(<[u8]>::to_vec) };
@@ -90,5 +94,26 @@ impl<'h> Files<'h> {
             Some(why) => Err(why),
             None => Ok(answer.names),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_pipes_and_files_of_the_kernel_are_never_opened() {
+        let host = Host::live(Path::new("/"));
+        let mut files = Files::new(&host);
+        for path in
+            ["/dev/null", "/dev/watchdog", "/proc/kmsg", "/proc/self/exe", "/tmp/../dev/null", "/tmp", "/no/such/file"]
+        {
+            let why = files.names(path, None, &[1]).unwrap_err();
+            assert!(
+                why.starts_with("it is no regular file") || why.starts_with("there is no such file"),
+                "{path}: {why}"
+            );
+        }
+        assert!(files.worker.is_none());
     }
 }
