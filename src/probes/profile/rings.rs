@@ -60,8 +60,10 @@ impl InRings {
                 opened = open(host, &wanted, &target, &cpus.online());
             }
         }
-        let sampler =
-            opened.map_err(|gap| Unavailable { why: format!("{}; in the kernel: {first}", gap.why), ..gap })?;
+        let sampler = opened.map_err(|gap| match gap.why == first.why {
+            true => gap,
+            false => Unavailable { why: format!("{}; by a program in the kernel: {}", gap.why, first.why), ..gap },
+        })?;
         Ok(Self {
             samplers: vec![sampler],
             wanted,
