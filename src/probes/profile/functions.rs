@@ -6,12 +6,9 @@ use crate::mechanism::symbols::{COMPILED, Process};
 use crate::model::Unit;
 use crate::model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
 
-/// Rows of the tables.
-const FUNCTIONS: usize = 50;
-const PROCESSES: usize = 20;
 /// Functions whose lines are told, and lines of each.
-const WITH_LINES: usize = 10;
-const LINES: usize = 5;
+const WITH_LINES: usize = 8;
+const LINES: usize = 4;
 /// What stands for all functions of a file without symbols.
 pub(super) const NO_SYMBOLS: &str = "[no symbols]";
 /// What stands where the place could not be taken.
@@ -144,17 +141,23 @@ impl Hottest {
         self.share(fitting.map(|(_, of)| of.value).sum())
     }
 
-    /// All tables, in the order in which they are shown. `unit` is that of values.
-    pub(super) fn tables(&self, unit: Unit, value: &str) -> Vec<Output> {
+    /// All tables with so many rows at most, in the order in which they are shown. `unit` is that of values.
+    pub(super) fn tables(&self, unit: Unit, value: &str, top: usize) -> Vec<Output> {
         let mut functions: Vec<(&Function, &OfFunction)> = self.functions.iter().collect();
         functions.sort_by(|(a, x), (b, y)| y.value.total_cmp(&x.value).then_with(|| a.cmp(b)));
         let lines = self.lines(&functions);
-        let mut outputs = vec![self.function_table(&functions, unit, value), self.process_table(unit, value)];
+        let mut outputs = vec![self.function_table(&functions, unit, value, top), self.process_table(unit, value, top)];
         outputs.extend((!lines.rows.is_empty()).then_some(lines));
         outputs.into_iter().map(Output::Table).collect()
     }
 
-    fn function_table(&self, functions: &[(&Function, &OfFunction)], unit: Unit, value: &str) -> ProbeTable {
+    fn function_table(
+        &self,
+        functions: &[(&Function, &OfFunction)],
+        unit: Unit,
+        value: &str,
+        top: usize,
+    ) -> ProbeTable {
         let columns = vec![
             Column::number("share", "share", Unit::Ratio),
             Column::number("value", value, unit),
@@ -179,10 +182,10 @@ impl Hottest {
             (function_instance(name, object), of.value, cells)
         };
         let rows = functions.iter().map(row).collect();
-        self.table("functions", "Hottest functions", "function", columns, rows, FUNCTIONS)
+        self.table("functions", "Hottest functions", "function", columns, rows, top)
     }
 
-    fn process_table(&self, unit: Unit, value: &str) -> ProbeTable {
+    fn process_table(&self, unit: Unit, value: &str, top: usize) -> ProbeTable {
         let columns = vec![
             Column::number("share", "share", Unit::Ratio),
             Column::number("value", value, unit),
@@ -217,7 +220,7 @@ impl Hottest {
             (format!("{}:{}", id.pid, id.born), of.value, cells)
         };
         let rows = processes.iter().map(row).collect();
-        self.table("processes", "Processes by CPU time", "process", columns, rows, PROCESSES)
+        self.table("processes", "Processes by CPU time", "process", columns, rows, top)
     }
 
     fn lines(&self, functions: &[(&Function, &OfFunction)]) -> ProbeTable {
@@ -316,7 +319,7 @@ mod tests {
             Output::Table(table) if table.id == id => Some(table),
             _ => None,
         };
-        hottest.tables(Unit::Seconds, "CPU time").into_iter().find_map(of).unwrap()
+        hottest.tables(Unit::Seconds, "CPU time", 50).into_iter().find_map(of).unwrap()
     }
 
     fn hottest(all: Vec<Executed>) -> Hottest {
@@ -390,6 +393,6 @@ mod tests {
     fn a_long_tail_is_cut_and_summed() {
         let all = (0..80).map(|at| executed(at, &format!("f{at}"), None, 1.0)).collect();
         let table = table(&hottest(all), "functions");
-        assert_eq!((table.rows.len(), table.others, table.others_sum["value"]), (FUNCTIONS, 30, 30.0));
+        assert_eq!((table.rows.len(), table.others, table.others_sum["value"]), (50, 30, 30.0));
     }
 }

@@ -56,9 +56,15 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         ParamDef { name: "stacks", kind: ParamKind::Text, default: "both", help: "user, kernel or both" },
         ParamDef {
             name: "top",
-            kind: ParamKind::Count { min: 1, max: 20_000 },
-            default: "1000",
-            help: "how many stacks to keep",
+            kind: ParamKind::Count { min: 1, max: 1000 },
+            default: "25",
+            help: "how many functions, and how many processes, the tables show",
+        },
+        ParamDef {
+            name: "max_stacks",
+            kind: ParamKind::Count { min: 1, max: 50_000 },
+            default: "2000",
+            help: "how many stacks to keep, the largest; the others are summed",
         },
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
@@ -154,6 +160,7 @@ struct Profile {
     /// Whether everything that runs is sampled, so that the idle share has a meaning.
     whole_host: bool,
     top: usize,
+    max_stacks: usize,
     tally: Tally,
     symbols: Symbols,
 }
@@ -190,6 +197,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         wanted,
         whole_host,
         top: params.count("top") as usize,
+        max_stacks: params.count("max_stacks") as usize,
         tally: Tally::default(),
         symbols: Symbols::new(host),
     }))
@@ -301,7 +309,7 @@ impl Probe for Profile {
         let of = Summary { id: "stacks", title: &title, unit: self.unit(), top: usize::MAX, depth: DEPTH };
         let samples: Vec<Sample<'_>> =
             self.tally.sums.iter().map(|(key, sum)| self.tally.sample(key, sum, scale)).collect();
-        let mut whole = stacks::by_name(summarize(host, &mut self.symbols, &samples, of), self.top);
+        let mut whole = stacks::by_name(summarize(host, &mut self.symbols, &samples, of), self.max_stacks);
         drop(samples);
         if self.unit() == Unit::Seconds {
             whole.activity = Activity::Running;
@@ -309,7 +317,7 @@ impl Probe for Profile {
         whole.others += self.tally.crowded.weight as f64 * scale;
         let hottest = self.hottest();
         let (said, table) = self.host_table(&hottest);
-        let mut outputs = hottest.tables(self.unit(), self.value_title());
+        let mut outputs = hottest.tables(self.unit(), self.value_title(), self.top);
         outputs.extend([Output::Stacks(whole.clone()), Output::Table(table)]);
         let mut notes = vec![said];
         notes.extend(limits::notes(
