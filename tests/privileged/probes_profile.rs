@@ -266,16 +266,18 @@ fn a_filter_leaves_others_out_and_a_command_takes_what_it_starts_along() {
     assert!(share(&command, "part_seventy") > 0.4, "{:#?}", rows(&command, "functions"));
 }
 
-/// Touches 2000 pages for the first time.
+/// Touches 2000 pages for the first time, and lives long enough to be asked for names.
 const FAULTS: &str = r#"
 #define _GNU_SOURCE
 #include <sys/mman.h>
+#include <unistd.h>
 __attribute__((noinline)) void touches_pages(volatile char *pages) { for (int i = 0; i < 2000; i++) pages[i * 4096L] = 1; }
 int main(void)
 {
 	char *pages = mmap(0, 2000 * 4096L, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	madvise(pages, 2000 * 4096L, MADV_NOHUGEPAGE);
 	touches_pages(pages);
+	usleep(800000);
 	return 0;
 }
 "#;
