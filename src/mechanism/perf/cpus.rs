@@ -16,7 +16,8 @@ pub(super) fn parse(list: &str) -> Vec<u32> {
 }
 
 /// The CPUs that are switched on.
-pub(super) fn online(host: &Host) -> Vec<u32> {
+#[must_use]
+pub fn online(host: &Host) -> Vec<u32> {
     let listed = host.read_line("sys/devices/system/cpu/online").map(|list| parse(&list)).unwrap_or_default();
     if listed.is_empty() { (0..host.facts().cpus).collect() } else { listed }
 }

@@ -2,7 +2,7 @@
 
 pub mod catalogue;
 pub mod counters;
-mod cpus;
+pub mod cpus;
 pub mod event;
 mod names;
 mod open;

@@ -11,6 +11,7 @@ use perf_event_open_sys::bindings as sys;
 use super::event::{Event, Every};
 use super::record::{self, SAMPLE_TYPE};
 pub use super::record::{Record, Sample};
+use super::refusal;
 use super::ring::Ring;
 use crate::host::Host;
 use crate::model::{Reason, Unavailable};
@@ -203,10 +204,11 @@ fn refusal(host: &Host, sampling: &Sampling<'_>, error: &io::Error) -> Unavailab
 }
 
 fn denied(host: &Host, sampling: &Sampling<'_>) -> Unavailable {
-    let level = host.read_line("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|_| "?".into());
+    let value = refusal::paranoid(host);
+    let level = value.map_or_else(|| "?".to_owned(), |value| value.to_string());
     let rights = "run rdiag as root, or give it CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
     let own = matches!(sampling.target, Target::Processes(_));
-    let high = level.parse::<i32>().is_ok_and(|level| level > 2);
+    let high = value.is_some_and(|value| value > 2);
     let (why, remedy) = if own && high {
         (
             format!("kernel.perf_event_paranoid = {level} lets this user sample nothing, not even own processes"),

@@ -3,19 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::host::Host;
-use crate::model::{Reason, Unavailable};
-
-const FILE: &str = "sys/devices/system/cpu/online";
+use crate::mechanism::perf::cpus::online;
 
 /// The CPUs that are sampled.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Cpus(BTreeSet<u32>);
 
 impl Cpus {
-    pub(super) fn read(host: &Host) -> Result<Self, Unavailable> {
-        let text = host.read_line(FILE)?;
-        let online = parse(&text).filter(|cpus| !cpus.is_empty());
-        online.map(Self).ok_or_else(|| Unavailable::new(Reason::Malformed, format!("/{FILE} holds no list of CPUs")))
+    pub(super) fn read(host: &Host) -> Self {
+        Self(online(host).into_iter().collect())
     }
 
     pub(super) fn online(&self) -> Vec<u32> {
@@ -24,31 +20,21 @@ impl Cpus {
 
     /// The CPUs that came online since the last look, and what is to be said about those that came and went.
     pub(super) fn changed(&mut self, host: &Host) -> (Vec<u32>, Option<String>) {
-        let Ok(now) = Self::read(host) else { return (Vec::new(), None) };
+        self.become_these(Self::read(host))
+    }
+
+    fn become_these(&mut self, now: Self) -> (Vec<u32>, Option<String>) {
         let before = std::mem::replace(self, now);
-        if before == *self {
-            return (Vec::new(), None);
-        }
         let came: Vec<u32> = self.0.difference(&before.0).copied().collect();
         let went: Vec<u32> = before.0.difference(&self.0).copied().collect();
         let said = |cpus: &[u32], what: &str| {
             let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
             (!cpus.is_empty()).then(|| format!("CPU {} {what} meanwhile", cpus.join(", ")))
         };
-        let note = [said(&came, "came online"), said(&went, "went offline")].into_iter().flatten().collect::<Vec<_>>();
-        (came, Some(note.join("; ")))
+        let notes: Vec<String> =
+            [said(&came, "came online"), said(&went, "went offline")].into_iter().flatten().collect();
+        (came, (!notes.is_empty()).then(|| notes.join("; ")))
     }
-}
-
-/// CPUs in a list such as `0-3,8`; at most 8192 of them.
-fn parse(list: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in list.split(',').filter(|part| !part.is_empty()) {
-        let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let (low, high): (u32, u32) = (low.parse().ok()?, high.parse().ok()?);
-        cpus.extend((low..=high).take(8192_usize.saturating_sub(cpus.len())));
-    }
-    Some(cpus)
 }
 
 #[cfg(test)]
@@ -56,10 +42,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_cpus_is_read_and_nonsense_is_refused() {
-        assert_eq!(parse("0-2,8"), Some([0, 1, 2, 8].into()));
-        assert_eq!(parse("5-3"), Some(BTreeSet::new()));
-        assert_eq!(parse("0-4294967295").map(|cpus| cpus.len()), Some(8192));
-        assert_eq!(parse("a"), None);
+    fn cpus_that_come_are_given_and_those_that_go_are_told() {
+        let mut cpus = Cpus([0, 1, 2].into());
+        assert_eq!(cpus.become_these(Cpus([0, 1, 2].into())), (vec![], None));
+        let (came, note) = cpus.become_these(Cpus([0, 3, 4].into()));
+        assert_eq!(came, [3, 4]);
+        assert_eq!(note.unwrap(), "CPU 3, 4 came online meanwhile; CPU 1, 2 went offline meanwhile");
+        assert_eq!(cpus.online(), [0, 3, 4]);
     }
 }

@@ -45,7 +45,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             name: "event",
             kind: ParamKind::Events,
             default: "cpu-clock",
-            help: "what is sampled: cpu-clock, cycles (needs hardware counters), page-faults, GROUP:TRACEPOINT …",
+            help: "what is sampled (`rdiag list events`): cpu-clock, cycles, cache-misses, page-faults, group:tracepoint …",
         },
         ParamDef {
             name: "period",

@@ -43,7 +43,7 @@ impl InRings {
         if host.is_recorded() {
             return Err(first.clone());
         }
-        let cpus = Cpus::read(host)?;
+        let cpus = Cpus::read(host);
         let mut wanted = wanted.clone();
         let mut target = target(host, context.filter)?;
         let mut opened = open(host, &wanted, &target, &cpus.online());
