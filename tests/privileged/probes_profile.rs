@@ -470,9 +470,10 @@ fn vm_a_cpu_that_comes_back_is_sampled_again() {
     }
     let (_folder, binary) = c_program();
     std::fs::write(switch, "0").unwrap();
-    let script = format!("sleep 2; echo 1 >{switch}; sleep 1; exec taskset -c 1 {}", text_of(&binary));
+    // An emulated machine needs seconds to attach.
+    let script = format!("sleep 6; echo 1 >{switch}; sleep 1; exec taskset -c 1 {}", text_of(&binary));
     let load = Load::start(1, "sh", &["-c", &script]);
-    let result = profile(&["--duration", "8s"]);
+    let result = profile(&["--duration", "14s"]);
     drop(load);
     std::fs::write(switch, "1").unwrap();
     assert!(notes(&result).contains("CPU 1 came online meanwhile"), "{}", notes(&result));

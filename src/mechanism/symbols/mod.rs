@@ -14,7 +14,7 @@ mod perf_map;
 mod stacks;
 mod worker;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 pub use files::Files;
 pub use perf_map::OBJECT as COMPILED;
@@ -23,7 +23,7 @@ pub use stacks::{Part, Piece, Sample, Summary, calls, is_start, summarize};
 use crate::host::Host;
 use crate::model::probe::Frame;
 use maps::{Kind, Maps};
-use worker::{Of, Worker};
+use worker::{Detail, Of, Worker};
 
 /// Addresses that are remembered at most; each takes some 50 bytes, and its name once.
 const MAX_KNOWN: usize = 100_000;
@@ -91,6 +91,8 @@ pub struct Symbols {
     frames: Vec<Frame>,
     index: BTreeMap<Frame, u32>,
     notes: BTreeSet<String>,
+    /// Addresses whose lines were asked for after their functions.
+    lines: HashSet<(Process, u64)>,
 }
 
 impl Symbols {
@@ -100,13 +102,51 @@ impl Symbols {
         let mut symbols = Self::default();
         match kernel::hidden(host) {
             Some(why) => drop(symbols.notes.insert(why)),
-            None => symbols.ask(Of::Kernel, None, Vec::new(), Maps::default()),
+            None => symbols.ask(Of::Kernel, None, Vec::new(), Maps::default(), Detail::Name),
         }
         symbols
     }
 
     /// Looks up those addresses of a process, or of the kernel, that are new. Names come later.
     pub fn learn(&mut self, host: &Host, process: Option<Process>, addresses: impl IntoIterator<Item = u64>) {
+        self.learn_in(host, process, addresses, Detail::Line);
+    }
+
+    /// The same for functions alone, without what was inlined into them and without lines, at a part of the cost.
+    pub fn learn_functions(&mut self, host: &Host, process: Option<Process>, addresses: impl IntoIterator<Item = u64>) {
+        self.learn_in(host, process, addresses, Detail::Name);
+    }
+
+    /// Looks up what is inlined at addresses whose functions are known, and their lines.
+    pub fn learn_lines(&mut self, host: &Host, process: Process, addresses: impl IntoIterator<Item = u64>) {
+        let known = |at: &u64| matches!(self.known.get(&(Some(process), *at)), Some(Known::Named(_)));
+        let wanted = |at: &u64| known(at) && !self.lines.contains(&(process, *at)) && self.lines.len() < MAX_KNOWN;
+        let fresh: Vec<u64> = addresses.into_iter().filter(wanted).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        self.lines.extend(fresh.iter().map(|at| (process, *at)));
+        let maps = if maps::is_same(host, process) { Maps::read(host, process.pid) } else { None };
+        let Some(maps) = maps else { return };
+        let through_map_files = sees_map_files(host);
+        if !through_map_files && !in_same_mounts(host, process.pid) {
+            return;
+        }
+        let in_files = |at: &u64| maps.kind(*at) == Some(Kind::File) && (through_map_files || !maps.is_deleted(*at));
+        let fresh: Vec<u64> = fresh.into_iter().filter(in_files).collect();
+        if let Some(worker) = &mut self.worker {
+            // A question that finds no room costs lines, not names.
+            worker.ask(Of::Process { pid: process.pid, through_map_files }, Some(process), fresh, maps, Detail::Line);
+        }
+    }
+
+    fn learn_in(
+        &mut self,
+        host: &Host,
+        process: Option<Process>,
+        addresses: impl IntoIterator<Item = u64>,
+        detail: Detail,
+    ) {
         self.take_answers(host, 0.0);
         let mut fresh: Vec<u64> =
             addresses.into_iter().filter(|at| !self.known.contains_key(&(process, *at))).collect();
@@ -123,7 +163,7 @@ impl Symbols {
             if kernel::hidden(host).is_some() {
                 fresh.iter().for_each(|at| self.unnamed(None, *at, None));
             } else {
-                self.ask(Of::Kernel, None, fresh, Maps::default());
+                self.ask(Of::Kernel, None, fresh, Maps::default(), detail);
             }
             return;
         };
@@ -139,19 +179,15 @@ impl Symbols {
         if !in_memory.is_empty() {
             in_files.extend(self.compiled_at_run_time(host, process, &in_memory));
         }
-        let through_map_files = host.facts().capabilities & (CAP_SYS_ADMIN | CAP_CHECKPOINT_RESTORE) != 0;
-        let same_mounts = || {
-            let of = |who: &str| host.link(&format!("proc/{who}/ns/mnt")).ok();
-            of("self").is_some() && of("self") == of(&process.pid.to_string())
-        };
-        if through_map_files || same_mounts() {
+        let through_map_files = sees_map_files(host);
+        if through_map_files || in_same_mounts(host, process.pid) {
             if !through_map_files {
                 // Where its path leads now is another file.
                 let (gone, there) = in_files.into_iter().partition(|at| maps.is_deleted(*at));
                 in_files = there;
                 self.unnamed_all(process, gone, &maps);
             }
-            self.ask(Of::Process { pid: process.pid, through_map_files }, Some(process), in_files, maps);
+            self.ask(Of::Process { pid: process.pid, through_map_files }, Some(process), in_files, maps, detail);
         } else {
             self.notes.insert("processes in another mount namespace have no names without CAP_SYS_ADMIN".into());
             self.unnamed_all(process, in_files, &maps);
@@ -238,14 +274,14 @@ impl Symbols {
         self.known.insert((process, address), Known::Unnamed(frame));
     }
 
-    fn ask(&mut self, of: Of, process: Option<Process>, addresses: Vec<u64>, maps: Maps) {
+    fn ask(&mut self, of: Of, process: Option<Process>, addresses: Vec<u64>, maps: Maps, detail: Detail) {
         if self.worker.is_none() && !self.given_up {
             self.worker = Worker::start();
         }
         for address in &addresses {
             self.known.insert((process, *address), Known::Asked);
         }
-        let asked = self.worker.as_mut().is_some_and(|worker| worker.ask(of, process, addresses, maps));
+        let asked = self.worker.as_mut().is_some_and(|worker| worker.ask(of, process, addresses, maps, detail));
         if !asked {
             self.give_up();
         }
@@ -276,6 +312,10 @@ impl Symbols {
             let kernel = answer.process.is_none();
             let object = if kernel { Some(kernel::OBJECT) } else { answer.maps.object(address) };
             if names.is_empty() {
+                // A second question, for lines, takes no name away.
+                if matches!(self.known.get(&(answer.process, address)), Some(Known::Named(_))) {
+                    continue;
+                }
                 self.unnamed(answer.process, address, Some(&answer.maps));
                 continue;
             }
@@ -296,6 +336,17 @@ impl Symbols {
         self.given_up = true;
         self.notes.insert("looking up names took too long and was given up".into());
     }
+}
+
+/// Whether files can be opened as a process has them mapped.
+fn sees_map_files(host: &Host) -> bool {
+    host.facts().capabilities & (CAP_SYS_ADMIN | CAP_CHECKPOINT_RESTORE) != 0
+}
+
+/// Whether paths lead a process to the same files as rdiag.
+fn in_same_mounts(host: &Host, pid: u32) -> bool {
+    let of = |who: &str| host.link(&format!("proc/{who}/ns/mnt")).ok();
+    of("self").is_some() && of("self") == of(&pid.to_string())
 }
 
 /// What stands for an address without a name.

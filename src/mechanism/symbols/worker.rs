@@ -38,6 +38,16 @@ struct Question {
     process: Option<Process>,
     addresses: Vec<u64>,
     maps: Maps,
+    detail: Detail,
+}
+
+/// How much is wanted of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Its function: the table of symbols tells, and debug information is read only where that does not.
+    Name,
+    /// Inlined functions and lines too, for which debug information is read.
+    Line,
 }
 
 /// The answer to a question, for each of its addresses: the functions there, outermost first; none if it has no name.
@@ -96,12 +106,13 @@ impl Worker {
                     processes = 0;
                     symbolizer = Symbolizer::new();
                 }
-                let refused = refused(&question.of);
-                let names = match refused {
-                    Some(_) => vec![Vec::new(); question.addresses.len()],
-                    None => names(&symbolizer, &question.of, &question.addresses),
+                let Question { of, process, addresses, maps, detail } = question;
+                let refused = refused(&of);
+                let names = match (&refused, detail) {
+                    (Some(_), _) => vec![Vec::new(); addresses.len()],
+                    (None, Detail::Line) => names(&symbolizer, &of, &addresses, true),
+                    (None, Detail::Name) => plain_names(&symbolizer, &of, &addresses),
                 };
-                let Question { process, addresses, maps, .. } = question;
                 if answer.send(Answer { process, addresses, names, maps, refused }).is_err() {
                     return;
                 }
@@ -112,8 +123,15 @@ impl Worker {
     }
 
     /// Whether the question was taken.
-    pub(super) fn ask(&mut self, of: Of, process: Option<Process>, addresses: Vec<u64>, maps: Maps) -> bool {
-        let asked = self.questions.try_send(Question { of, process, addresses, maps }).is_ok();
+    pub(super) fn ask(
+        &mut self,
+        of: Of,
+        process: Option<Process>,
+        addresses: Vec<u64>,
+        maps: Maps,
+        detail: Detail,
+    ) -> bool {
+        let asked = self.questions.try_send(Question { of, process, addresses, maps, detail }).is_ok();
         self.outstanding += usize::from(asked);
         asked
     }
@@ -144,8 +162,24 @@ fn refused(of: &Of) -> Option<String> {
     }
 }
 
+/// Looks functions up. A file whose own table of symbols was stripped may have another one among its debug information.
+fn plain_names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64]) -> Vec<Vec<Named>> {
+    let mut found = names(symbolizer, of, addresses, false);
+    let nameless: Vec<usize> = (0..).zip(&found).filter(|(_, names)| names.is_empty()).map(|(at, _)| at).collect();
+    if *of == Of::Kernel || nameless.is_empty() {
+        return found;
+    }
+    let again: Vec<u64> = nameless.iter().filter_map(|at| addresses.get(*at).copied()).collect();
+    for (at, names) in nameless.into_iter().zip(names(symbolizer, of, &again, true)) {
+        if let Some(place) = found.get_mut(at) {
+            *place = names;
+        }
+    }
+    found
+}
+
 /// Looks addresses up. One file that cannot be read must cost its own addresses only.
-fn names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64]) -> Vec<Vec<Named>> {
+fn names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64], debug: bool) -> Vec<Vec<Named>> {
     let source = |debug| match of {
         Of::Kernel => {
             // The list of the running kernel alone: an image on disk may be another kernel's, and takes long.
@@ -169,7 +203,7 @@ fn names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64]) -> Vec<Vec<Named>>
     // An empty question makes the kernel's list be read ahead.
     let first = if kernel && addresses.is_empty() { &[u64::MAX] } else { addresses };
     let all = if in_file { Input::FileOffset(first) } else { Input::AbsAddr(first) };
-    match symbolizer.symbolize(&source(true), all) {
+    match symbolizer.symbolize(&source(debug), all) {
         Ok(found) => found.iter().zip(addresses).map(|(found, _)| functions(found, kernel)).collect(),
         Err(_) => addresses
             .iter()
@@ -177,7 +211,7 @@ fn names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64]) -> Vec<Vec<Named>>
                 let one = || if in_file { Input::FileOffset(*address) } else { Input::AbsAddr(*address) };
                 let single = |debug| symbolizer.symbolize_single(&source(debug), one());
                 // Debug information that cannot be read does not take the name away.
-                single(true).or_else(|_| single(false)).map_or_else(|_| Vec::new(), |found| functions(&found, kernel))
+                single(debug).or_else(|_| single(false)).map_or_else(|_| Vec::new(), |found| functions(&found, kernel))
             })
             .collect(),
     }

@@ -300,6 +300,9 @@ impl Probe for Profile {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
+        // Lines are asked for where functions are known, and those of the last samples are known only now.
+        self.symbols.settle(host);
+        self.tally.learn(host, &mut self.symbols);
         self.symbols.settle(host);
         let scale = self.scale();
         let title = match self.unit() {

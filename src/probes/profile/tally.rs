@@ -11,6 +11,9 @@ pub(super) const DEPTH: usize = 127;
 pub(super) const MISSING: u64 = 1;
 /// Distinct sums of one reading; more are summed without their stacks.
 const MAX_SUMS: usize = 50_000;
+/// The line of a place is told if it was hit so often, and by one sample of so many.
+const HOT_SAMPLES: u64 = 2;
+const HOT_SHARE: u64 = 1000;
 /// Stacks that are remembered from one reading to the next.
 const MAX_STACKS: usize = 20_000;
 
@@ -98,7 +101,25 @@ impl Tally {
             }
         }
         for (process, addresses) in addresses {
-            symbols.learn(host, process, addresses);
+            symbols.learn_functions(host, process, addresses);
+        }
+        // Debug information takes longer to read than all else together, so it is asked about what is hot.
+        let mut places: HashMap<(Process, u64), u64> = HashMap::new();
+        let mut samples = 0;
+        for (key, sum) in &self.sums {
+            samples += sum.count;
+            if let Some((Some(process), address)) = self.leaf(key) {
+                *places.entry((process, address)).or_default() += sum.count;
+            }
+        }
+        let mut hot: HashMap<Process, Vec<u64>> = HashMap::new();
+        for ((process, address), count) in places {
+            if count >= HOT_SAMPLES && count.saturating_mul(HOT_SHARE) >= samples {
+                hot.entry(process).or_default().push(address);
+            }
+        }
+        for (process, addresses) in hot {
+            symbols.learn_lines(host, process, addresses);
         }
     }
 
