@@ -113,13 +113,16 @@ fn notes(result: &Value) -> String {
     result["notes"].to_string()
 }
 
-/// That the split is found, within what so many samples allow, and never worse than three points from a thousand on.
+/// That the split is found, within what so many samples allow, and never worse than three points from a thousand on. Time
+/// that interrupts take on a busy machine is nobody's part.
 fn assert_split(result: &Value, parts: &[(&str, f64)]) {
     let samples = samples(result);
     assert!(samples >= 100.0, "{samples} samples are too few to say anything");
+    let whole: f64 = parts.iter().map(|(name, _)| share(result, name)).sum();
+    assert!(whole > 0.7, "{whole}: {:#?}", rows(result, "functions"));
     for (name, expected) in parts {
         let error = (expected * (1.0 - expected) / samples).sqrt();
-        let found = share(result, name);
+        let found = share(result, name) / whole;
         let allowed = (4.0 * error).max(0.03);
         assert!((found - expected).abs() < allowed, "{name}: {found} of {samples}: {:#?}", rows(result, "functions"));
     }
@@ -503,8 +506,8 @@ fn events_and_parameters_that_do_not_exist_are_told() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         output.status.code() == Some(3)
-            && said.matches("cannot count cycles").count() == 1
-            && said.contains("cpu-clock"),
+            && said.matches("none for this event").count() == 1
+            && said.contains("sample cpu-clock"),
         "{said}"
     );
 }
