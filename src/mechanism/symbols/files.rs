@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::maps::Maps;
-use super::worker::{Named, Of, Worker};
+use super::worker::{Detail, Named, Of, Worker};
 use super::{PATIENCE, kernel};
 use crate::host::Host;
 use crate::model::probe::Frame;
@@ -85,7 +85,7 @@ impl<'h> Files<'h> {
             Some(worker) => worker,
             None => Worker::start().ok_or("no thread can be started")?,
         };
-        if !worker.ask(of, None, places.to_vec(), Maps::default()) {
+        if !worker.ask(of, None, places.to_vec(), Maps::default(), Detail::Line) {
             return Err("the thread that looks names up is gone".to_owned());
         }
         let answer = worker.answer(PATIENCE * LARGE).map_err(|_| "looking it up took too long".to_owned())?;
