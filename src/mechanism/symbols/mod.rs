@@ -91,6 +91,8 @@ pub struct Symbols {
     frames: Vec<Frame>,
     index: BTreeMap<Frame, u32>,
     notes: BTreeSet<String>,
+    /// The kernel shows no addresses of its own.
+    no_kernel: bool,
     /// Addresses whose lines were asked for after their functions.
     lines: HashSet<(Process, u64)>,
 }
@@ -101,7 +103,10 @@ impl Symbols {
     pub fn new(host: &Host) -> Self {
         let mut symbols = Self::default();
         match kernel::hidden(host) {
-            Some(why) => drop(symbols.notes.insert(why)),
+            Some(why) => {
+                symbols.no_kernel = true;
+                symbols.notes.insert(why);
+            }
             None => symbols.ask(Of::Kernel, None, Vec::new(), Maps::default(), Detail::Name),
         }
         symbols
@@ -128,8 +133,9 @@ impl Symbols {
         self.lines.extend(fresh.iter().map(|at| (process, *at)));
         let maps = if maps::is_same(host, process) { Maps::read(host, process.pid) } else { None };
         let Some(maps) = maps else { return };
-        let through_map_files = sees_map_files(host);
-        if !through_map_files && !in_same_mounts(host, process.pid) {
+        let same_mounts = in_same_mounts(host, process.pid);
+        let through_map_files = sees_map_files(host) && (!same_mounts || fresh.iter().any(|at| maps.is_deleted(*at)));
+        if !through_map_files && !same_mounts {
             return;
         }
         let in_files = |at: &u64| maps.kind(*at) == Some(Kind::File) && (through_map_files || !maps.is_deleted(*at));
@@ -160,7 +166,7 @@ impl Symbols {
             return;
         }
         let Some(process) = process else {
-            if kernel::hidden(host).is_some() {
+            if self.no_kernel {
                 fresh.iter().for_each(|at| self.unnamed(None, *at, None));
             } else {
                 self.ask(Of::Kernel, None, fresh, Maps::default(), detail);
@@ -179,8 +185,11 @@ impl Symbols {
         if !in_memory.is_empty() {
             in_files.extend(self.compiled_at_run_time(host, process, &in_memory));
         }
-        let through_map_files = sees_map_files(host);
-        if through_map_files || in_same_mounts(host, process.pid) {
+        let may_see_map_files = sees_map_files(host);
+        let same_mounts = in_same_mounts(host, process.pid);
+        // By its path a file is read once for all processes that have it mapped.
+        let through_map_files = may_see_map_files && (!same_mounts || in_files.iter().any(|at| maps.is_deleted(*at)));
+        if may_see_map_files || same_mounts {
             if !through_map_files {
                 // Where its path leads now is another file.
                 let (gone, there) = in_files.into_iter().partition(|at| maps.is_deleted(*at));
