@@ -315,8 +315,8 @@ fn a_stripped_binary_is_told_and_a_process_that_has_ended_keeps_its_names() {
         return;
     }
     let (folder, binary) = c_program();
-    let load = Load::start(1, "timeout", &["1.5", &text_of(&binary)]);
-    let result = profile(&["--comm", "splitter", "--param", "hz=499", "--duration", "3s"]);
+    let load = Load::start(1, "timeout", &["3", &text_of(&binary)]);
+    let result = profile(&["--comm", "splitter", "--param", "hz=499", "--duration", "5s"]);
     assert!(share(&result, "part_seventy") > 0.5, "{:#?}", rows(&result, "functions"));
     drop(load);
     let bare = folder.path().join("bare");
