@@ -19,4 +19,5 @@ mod probes_stat;
 mod process_table;
 mod response;
 mod task_states;
+mod real_programs;
 mod tasks;
