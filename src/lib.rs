@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod model;
 pub mod playbook;
 pub mod probes;
+pub mod profile;
 pub mod report;
 pub mod rules;
 pub mod session;

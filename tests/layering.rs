@@ -13,9 +13,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("playbook", &["rules", "model"]),
     ("probes", &["classify", "mechanism", "host", "model"]),
+    ("profile", &["model"]),
     ("report", &["model"]),
     ("rules", &["model"]),
-    ("session", &["playbook", "collectors", "probes", "mechanism", "metrics", "rules", "host", "model"]),
+    ("session", &["playbook", "collectors", "probes", "mechanism", "metrics", "profile", "rules", "host", "model"]),
 ];
 
 /// Crates that have one home.

@@ -1,0 +1,172 @@
+//! What response time would be if a component vanished or were halved: bounds, never promises.
+
+use std::collections::BTreeMap;
+
+use crate::model::Component;
+use crate::model::ledger::Target;
+use crate::model::profile::{Conversation, Forecast, ForecastRow};
+use crate::model::quantity;
+
+use super::account::{Account, ThreadAccount, share};
+use super::{advice, goal};
+
+/// Components with a row.
+const MAX_ROWS: usize = 12;
+/// A component below this share of R is not worth a row.
+const LEAST: f64 = 0.005;
+/// A thread that lived for this share of the window can stand for the whole of it.
+const WHOLE_LIFE: f64 = 0.95;
+/// Where potentially idle waits hold more of the window than this, its shares are not those of one execution.
+pub(super) const MOSTLY_IDLE: f64 = 0.2;
+
+/// R, and what it is made of.
+pub(super) struct Basis<'a> {
+    /// R.
+    pub(super) response: f64,
+    /// What one observed second is in seconds of R.
+    pub(super) scale: f64,
+    /// Components of R, scaled, for one thread or the whole task.
+    pub(super) parts: BTreeMap<Component, f64>,
+    /// What may be wrong by accounting, scaled.
+    pub(super) uncertain: f64,
+    /// The thread that adds up to R; none where threads run side by side.
+    pub(super) serial: Option<&'a ThreadAccount<'a>>,
+    /// R is the time of one execution, and not just that of a window.
+    pub(super) is_execution: bool,
+    /// Why shares of the window are not those of an execution.
+    pub(super) doubt: Option<String>,
+}
+
+/// The forecast.
+pub(super) fn forecast(account: &Account<'_>, target: &Target, conversation: &Conversation) -> Forecast {
+    let basis = basis(account, target, conversation);
+    let mut rows: Vec<ForecastRow> = basis
+        .parts
+        .iter()
+        .filter(|(_, seconds)| **seconds >= LEAST * basis.response && **seconds > 0.0)
+        .map(|(component, seconds)| row(*component, *seconds, &basis, account, conversation))
+        .collect();
+    rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.id.cmp(&b.id)));
+    rows.truncate(MAX_ROWS);
+    Forecast {
+        basis: words(&basis, account, conversation),
+        response_seconds: basis.response,
+        thread: basis.serial.map(|thread| thread.thread.tid),
+        rows,
+        goal: conversation.goal_seconds.map(|goal| goal::goal(goal, &basis)),
+    }
+}
+
+fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversation) -> Basis<'a> {
+    let serial = serial_thread(account, target);
+    let observed = serial.map_or(account.elapsed, |thread| thread.seconds);
+    let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0);
+    let scale = response.map_or(1.0, |response| share(response, observed));
+    let mut parts: BTreeMap<Component, f64> = BTreeMap::new();
+    for thread in account.threads.iter().filter(|thread| serial.is_none_or(|own| std::ptr::eq(own, *thread))) {
+        for (component, seconds) in &thread.parts {
+            *parts.entry(*component).or_default() += seconds * scale;
+        }
+    }
+    let uncertain = serial.map_or(account.unaccounted + account.over_accounted, |thread| thread.residual.abs()) * scale;
+    let idle: f64 = account.sum_of(|component| component.def().idle);
+    let doubt = (target.command.is_none() && idle > MOSTLY_IDLE * account.total).then(|| {
+        format!(
+            "{} of the observed time was waiting for work, so its shares are not those of one execution; observe one \
+             execution (`rdiag run method-r -- COMMAND`), or a window in which the task is busy all the time",
+            quantity::percent(share(idle, account.total))
+        )
+    });
+    Basis {
+        response: response.unwrap_or(observed),
+        scale,
+        parts,
+        uncertain,
+        serial,
+        is_execution: response.is_some(),
+        doubt,
+    }
+}
+
+/// The one thread whose time is the elapsed time: the only one, or the first of a command that was started for this.
+fn serial_thread<'a>(account: &'a Account<'a>, target: &Target) -> Option<&'a ThreadAccount<'a>> {
+    if let [only] = account.threads.as_slice() {
+        return Some(only).filter(|thread| thread.thread.stands_for == 1);
+    }
+    let first = target.pids.first().filter(|_| target.command.is_some())?;
+    let is_main =
+        |thread: &&ThreadAccount<'_>| thread.thread.tid == *first && thread.seconds >= WHOLE_LIFE * account.elapsed;
+    account.threads.iter().find(is_main)
+}
+
+fn row(
+    id: Component,
+    seconds: f64,
+    basis: &Basis<'_>,
+    account: &Account<'_>,
+    conversation: &Conversation,
+) -> ForecastRow {
+    let bounds = |kept: f64| -> [f64; 2] {
+        let response = basis.response;
+        if basis.serial.is_some() {
+            let after = response - seconds * (1.0 - kept);
+            return [(after - basis.uncertain).max(0.0), (after + basis.uncertain).min(response)];
+        }
+        // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
+        let remaining = |thread: &ThreadAccount<'_>| {
+            let own = thread.parts.get(&id).copied().unwrap_or(0.0);
+            let busy = thread.busy() - if id.def().idle { 0.0 } else { own * (1.0 - kept) };
+            busy * basis.scale
+        };
+        let floor = account.threads.iter().map(remaining).fold(0.0, f64::max);
+        let lowest = (response - seconds * (1.0 - kept)).max(floor) - basis.uncertain;
+        [lowest.clamp(0.0, response), response]
+    };
+    let vanished = bounds(0.0);
+    let advice = advice::of(id);
+    ForecastRow {
+        id,
+        seconds,
+        vanished,
+        halved: bounds(0.5),
+        speed_up: (vanished[0] > basis.response * 1e-6).then(|| basis.response / vanished[0]),
+        saving: advice.saving,
+        words: advice.words.to_owned(),
+        per_day_seconds: conversation
+            .per_day
+            .filter(|_| basis.is_execution && basis.doubt.is_none())
+            .map(|times| (basis.response - vanished[0]) * times.clamp(0.0, 1e12)),
+    }
+}
+
+fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation) -> String {
+    let response = quantity::seconds(basis.response);
+    let of = match (basis.is_execution, conversation.measured) {
+        (true, true) => format!("the {response} that this execution took"),
+        (true, false) => format!("the {response} that one execution takes"),
+        (false, _) => format!("the {response} that were observed"),
+    };
+    let mut words = match basis.serial {
+        Some(_) if account.threads.len() == 1 => {
+            format!(
+                "One thread, so its parts add up to {of}. What vanishes may be replaced by other waits: gains are upper bounds."
+            )
+        }
+        Some(thread) => format!(
+            "Forecast from {of}, for {}, whose time spans all of it; what it waits for from other threads and processes \
+             is in their own profiles. Gains are upper bounds.",
+            thread.name()
+        ),
+        None => format!(
+            "Several threads run side by side and their dependencies are not known: of {of}, each gain lies between \
+             nothing and the bound given here."
+        ),
+    };
+    if basis.uncertain > 0.005 * basis.response {
+        words.push_str(&format!(" Unaccounted time widens all bounds by {}.", quantity::seconds(basis.uncertain)));
+    }
+    if let Some(doubt) = basis.doubt.as_ref().filter(|_| basis.is_execution) {
+        words.push_str(&format!(" Beware: {doubt}."));
+    }
+    words
+}

@@ -1,0 +1,211 @@
+//! Method R: a ledger of where a task's time went → its response-time profile.
+//!
+//! Nothing here reads the machine. Ledgers may come from files of strangers, so every figure is taken for what it may be:
+//! absurd ones count as nothing and are said to be there, none makes a sum infinite.
+
+mod account;
+mod advice;
+mod answer;
+mod calls;
+mod components;
+mod forecast;
+mod goal;
+mod quality;
+mod skew;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use crate::model::Unit;
+use crate::model::component::ThreadState;
+use crate::model::ledger::{Ledger, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
+use crate::model::probe::{Frame, Stack, Stacks};
+use crate::model::probed::StackSums;
+use crate::model::profile::{Answer, Busy, Conversation, Profile, Refused, StateRow, ThreadRow, WakerRow};
+use account::{Account, share};
+
+pub use advice::advice;
+
+/// Threads with a row of their own.
+const MAX_THREAD_ROWS: usize = 50;
+/// Rows of wakers.
+const MAX_WAKERS: usize = 30;
+/// Stacks, enough for a flame graph.
+const MAX_STACKS: usize = 1_000;
+/// Frames of one stack.
+const MAX_DEPTH: usize = 256;
+/// Notes and reasons for losses.
+const MAX_NOTES: usize = 40;
+
+/// What a profile is made of.
+#[derive(Debug)]
+pub struct Input<'l> {
+    /// The account.
+    pub ledger: &'l Ledger,
+    /// The probe or collector that made it.
+    pub source: &'l str,
+    /// Better ways that were not taken.
+    pub refused: Vec<Refused>,
+    /// Index of its window.
+    pub window: usize,
+    /// Seconds that the machine was suspended within the window.
+    pub suspended_seconds: f64,
+    /// Who was to be observed.
+    pub target: &'l Target,
+    /// What the user told.
+    pub conversation: Conversation,
+}
+
+/// The profile of a ledger.
+#[must_use]
+pub fn profile(input: Input<'_>) -> Profile {
+    let ledger = input.ledger;
+    let account = Account::new(ledger);
+    let mut conversation = input.conversation;
+    if input.target.command.is_some() && conversation.now_seconds.is_none() {
+        conversation.now_seconds = Some(account.elapsed);
+        conversation.measured = true;
+    }
+    let quality = quality::quality(&account, ledger);
+    let components = components::rows(&account, ledger);
+    let idle_seconds = account.sum_of(|component| component.def().idle);
+    let all: f64 = components.iter().map(|row| row.seconds).sum();
+    let busy_seconds = (all - idle_seconds).max(0.0);
+    let (threads, other_threads) = thread_rows(&account);
+    let forecast = forecast::forecast(&account, input.target, &conversation);
+    let mut profile = Profile {
+        level: ledger.level,
+        source: input.source.to_owned(),
+        refused: input.refused,
+        window: input.window,
+        subject: answer::subject(&account, input.target),
+        conversation,
+        target: input.target.clone(),
+        answer: Answer::default(),
+        elapsed_seconds: account.elapsed,
+        task_seconds: account.total,
+        population: account.population(ledger),
+        unaccounted_seconds: account.unaccounted,
+        over_accounted_seconds: account.over_accounted,
+        quality,
+        states: states(&account),
+        busy: Busy { seconds: busy_seconds, share: share(busy_seconds, account.total), idle_seconds },
+        threads,
+        other_threads,
+        calls: calls::profile(ledger, &account),
+        forecast,
+        wakers: wakers(ledger, &account),
+        timelines: Vec::new(),
+        stacks: stacks(ledger),
+        components,
+        lost: ledger.lost.iter().take(MAX_NOTES).map(|(reason, count)| (reason.clone(), *count)).collect(),
+        notes: notes(ledger, input.suspended_seconds),
+    };
+    profile.timelines = timelines(ledger, &profile.threads);
+    profile.answer = answer::answer(&profile);
+    for row in profile.components.iter_mut().filter(|row| row.share >= advice::LEAST_SHARE) {
+        row.next = advice::next(row.id, &profile.target);
+    }
+    profile
+}
+
+/// The roll-up to thread states.
+fn states(account: &Account<'_>) -> Vec<StateRow> {
+    let row = |state: ThreadState| {
+        let seconds = account.sum_of(|component| component.def().state == state);
+        StateRow { state, seconds, share: share(seconds, account.total) }
+    };
+    ThreadState::ALL.into_iter().map(row).collect()
+}
+
+/// The threads with the most time outside idle components first, and how many are left out.
+fn thread_rows(account: &Account<'_>) -> (Vec<ThreadRow>, u64) {
+    let mut rows: Vec<ThreadRow> = account.threads.iter().map(account::ThreadAccount::row).collect();
+    rows.sort_by(|a, b| {
+        b.busy_seconds.total_cmp(&a.busy_seconds).then(b.seconds.total_cmp(&a.seconds)).then(a.tid.cmp(&b.tid))
+    });
+    let left_out = account.threads.len().saturating_sub(MAX_THREAD_ROWS) as u64;
+    rows.truncate(MAX_THREAD_ROWS);
+    (rows, left_out)
+}
+
+/// The timelines of the threads that have a row, in their order.
+fn timelines(ledger: &Ledger, threads: &[ThreadRow]) -> Vec<Timeline> {
+    let of = |row: &ThreadRow| ledger.timelines.iter().find(|timeline| timeline.tid == row.tid && row.tid != 0);
+    threads
+        .iter()
+        .filter_map(of)
+        .take(MAX_TIMELINES)
+        .map(|timeline| account::clean_timeline(timeline, ledger))
+        .collect()
+}
+
+fn wakers(ledger: &Ledger, account: &Account<'_>) -> Vec<WakerRow> {
+    let row = |edge: &WakerEdge| {
+        let seconds = account::clean(edge.seconds);
+        let waker = &edge.waker;
+        let name = match waker.kind {
+            WakerKind::Unknown => "not known".to_owned(),
+            WakerKind::Interrupt if waker.comm.is_empty() => "an interrupt (device, timer or network)".to_owned(),
+            WakerKind::Interrupt => format!("interrupt {}", waker.comm),
+            WakerKind::Thread if waker.tid == 0 => format!("{} (process {})", waker.comm, waker.pid),
+            WakerKind::Thread => format!("{} (thread {})", waker.comm, waker.tid),
+        };
+        WakerRow {
+            component: edge.component,
+            name,
+            observed: waker.kind == WakerKind::Thread && account.threads.iter().any(|own| own.thread.pid == waker.pid),
+            waker: waker.clone(),
+            seconds,
+            share: share(seconds, account.component(edge.component)),
+            count: edge.count,
+        }
+    };
+    let mut rows: Vec<WakerRow> = ledger.wakers.iter().map(row).filter(|row| row.seconds > 0.0).collect();
+    rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    rows.truncate(MAX_WAKERS);
+    rows
+}
+
+/// All stacks in one, each with its component as the outermost frame.
+fn stacks(ledger: &Ledger) -> Option<StackSums> {
+    let mut all =
+        Stacks { id: "waits".into(), title: "Where threads waited".into(), unit: Unit::Seconds, ..Stacks::default() };
+    for of in &ledger.stacks {
+        let base = all.frames.len() as u32;
+        all.frames.push(Frame { name: of.component.id().to_owned(), ..Frame::default() });
+        all.frames.extend(of.stacks.frames.iter().cloned());
+        for stack in of.stacks.stacks.iter().filter(|stack| account::clean(stack.value) > 0.0) {
+            let own = stack.frames.iter().take(MAX_DEPTH).filter(|at| (**at as usize) < of.stacks.frames.len());
+            let frames = std::iter::once(base).chain(own.map(|at| base + 1 + at)).collect();
+            all.stacks.push(Stack { frames, value: account::clean(stack.value), ..stack.clone() });
+        }
+        all.others += account::clean(of.stacks.others);
+        all.unresolved += account::clean(of.stacks.unresolved);
+        all.truncated += account::clean(of.stacks.truncated);
+        all.missing += account::clean(of.stacks.missing);
+    }
+    all.stacks.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let cut = all.stacks.split_off(MAX_STACKS.min(all.stacks.len()));
+    all.others += cut.iter().map(|stack| stack.value).sum::<f64>();
+    let whole = all.stacks.iter().map(|stack| stack.value).sum::<f64>() + all.others;
+    (!all.stacks.is_empty()).then(|| StackSums {
+        whole,
+        unresolved_ratio: share(all.unresolved, whole).min(1.0),
+        truncated_ratio: share(all.truncated, whole).min(1.0),
+        missing_ratio: share(all.missing, whole + all.missing).min(1.0),
+        stacks: all,
+    })
+}
+
+fn notes(ledger: &Ledger, suspended: f64) -> Vec<String> {
+    let mut notes: Vec<String> = ledger.notes.iter().take(MAX_NOTES).cloned().collect();
+    if suspended > 0.01 {
+        notes.push(format!(
+            "the machine was suspended or paused for {} within the window, which is no part of this account",
+            crate::model::quantity::seconds(suspended)
+        ));
+    }
+    notes
+}

@@ -1,0 +1,143 @@
+//! How far an account can be trusted: what is left over, and what other accounts of the same time say.
+
+use crate::model::Component;
+use crate::model::ledger::Ledger;
+use crate::model::profile::{Check, Grade, Quality};
+use crate::model::quantity::{percent, seconds};
+
+use super::account::{Account, clean, share};
+
+/// Residual share up to which each grade is given.
+const GRADES: [(f64, Grade); 3] = [(0.01, Grade::A), (0.05, Grade::B), (0.15, Grade::C)];
+/// Tolerances of the checks, as shares.
+const CPU: f64 = 0.02;
+const RUN_QUEUE: f64 = 0.02;
+const BLOCK_IO: f64 = 0.05;
+const LIFETIMES: f64 = 0.005;
+/// Differences below this (seconds) are nobody's concern.
+const NEGLIGIBLE: f64 = 0.001;
+
+/// The grade, with the checks behind it.
+pub(super) fn quality(account: &Account<'_>, ledger: &Ledger) -> Quality {
+    let residual_share = share(account.unaccounted + account.over_accounted, account.total);
+    let checks = vec![
+        cpu(account, ledger),
+        run_queue(account, ledger),
+        lifetimes(account),
+        block_io(account, ledger),
+        signs(account),
+    ];
+    let mut grade = if account.total > 0.0 {
+        GRADES.into_iter().find(|(most, _)| residual_share <= *most).map_or(Grade::D, |(_, grade)| grade)
+    } else {
+        Grade::D
+    };
+    let failed: Vec<&str> =
+        checks.iter().filter(|check| check.agrees == Some(false)).map(|check| check.id.as_str()).collect();
+    for _ in &failed {
+        grade = lower(grade);
+    }
+    let made = checks.iter().filter(|check| check.agrees.is_some()).count();
+    let words = format!(
+        "{} of the time is in no component, {} is in one too many; {}",
+        percent(share(account.unaccounted, account.total)),
+        percent(share(account.over_accounted, account.total)),
+        if failed.is_empty() {
+            format!("{made} of {} checks could be made and all agree", checks.len())
+        } else {
+            format!("{} of {made} checks disagree: {}", failed.len(), failed.join(", "))
+        }
+    );
+    Quality { grade, residual_share, checks, words }
+}
+
+fn lower(grade: Grade) -> Grade {
+    match grade {
+        Grade::A => Grade::B,
+        Grade::B => Grade::C,
+        Grade::C | Grade::D => Grade::D,
+    }
+}
+
+fn check(id: &str, agrees: bool, words: String) -> Check {
+    Check { id: id.into(), agrees: Some(agrees), words }
+}
+
+fn not_made(id: &str, why: &str) -> Check {
+    Check { id: id.into(), agrees: None, words: why.into() }
+}
+
+/// CPU time here and in /proc, which counts in ticks.
+fn cpu(account: &Account<'_>, ledger: &Ledger) -> Check {
+    let Some(other) = ledger.checks.proc_cpu_seconds else {
+        return not_made("cpu", "/proc gave no CPU time of these threads to compare with");
+    };
+    let own = account.sum_of(Component::on_cpu);
+    let tick = clean(ledger.checks.tick_seconds.unwrap_or(0.01));
+    let tolerance = tick * account.threads.len() as f64 + CPU * own.max(clean(other));
+    let agrees = (own - other).abs() <= tolerance;
+    check("cpu", agrees, format!("CPU time: {} here, {} in /proc (ticks)", seconds(own), seconds(clean(other))))
+}
+
+/// Waiting for a CPU here and in schedstat: both end when the thread gets one.
+fn run_queue(account: &Account<'_>, ledger: &Ledger) -> Check {
+    let Some(other) = ledger.checks.run_delay_seconds else {
+        return not_made("run_queue", "schedstat gave no run-queue delay of these threads to compare with");
+    };
+    let own = account.sum_of(Component::runnable);
+    let agrees = (own - other).abs() <= RUN_QUEUE * own.max(clean(other)) + NEGLIGIBLE;
+    let words = format!("waiting for a CPU: {} here, {} in schedstat", seconds(own), seconds(clean(other)));
+    check("run_queue", agrees, words)
+}
+
+/// The lives of the threads, and the time they are said to have been observed.
+fn lifetimes(account: &Account<'_>) -> Check {
+    let single = || account.threads.iter().filter(|thread| thread.thread.stands_for == 1 && thread.thread.tid != 0);
+    if single().next().is_none() {
+        return not_made("lifetimes", "no thread was observed by itself");
+    }
+    let lives: f64 = single().map(|thread| clean(thread.thread.ended - thread.thread.began)).sum();
+    let observed: f64 = single().map(|thread| thread.seconds).sum();
+    let beyond = single().any(|thread| thread.seconds > account.elapsed * (1.0 + LIFETIMES) + NEGLIGIBLE);
+    let agrees = !beyond && (lives - observed).abs() <= LIFETIMES * lives.max(observed) + NEGLIGIBLE;
+    let words = format!("lives of the threads: {} by birth and end, {} observed", seconds(lives), seconds(observed));
+    check("lifetimes", agrees, if beyond { format!("{words}; one is longer than the window") } else { words })
+}
+
+/// Waits for block devices, and what the kernel's delay accounting and the devices say.
+fn block_io(account: &Account<'_>, ledger: &Ledger) -> Check {
+    let inputs = &ledger.checks;
+    if let (Some(own), Some(other)) = (inputs.iowait_seconds, inputs.blkio_delay_seconds) {
+        let agrees = (own - other).abs() <= BLOCK_IO * clean(own).max(clean(other)) + NEGLIGIBLE;
+        let words =
+            format!("waiting for block devices: {} here, {} by delay accounting", seconds(own), seconds(clean(other)));
+        return check("block_io", agrees, words);
+    }
+    let Some(devices) = inputs.device_seconds else {
+        return not_made("block_io", "delay accounting is off, and no device's times were read");
+    };
+    let is_disk = |component: Component| {
+        matches!(
+            component,
+            Component::IoBlock | Component::IoBlockRead | Component::IoBlockWrite | Component::IoBlockAsync
+        )
+    };
+    // Waits for a journal or a page end with other requests than the thread's own; those are left out here.
+    let own = account.sum_of(is_disk);
+    let agrees = own <= clean(devices) * (1.0 + BLOCK_IO) * account.threads.len().max(1) as f64 + NEGLIGIBLE;
+    check(
+        "block_io",
+        agrees,
+        format!("waiting for block devices: {}, their requests took {}", seconds(own), seconds(devices)),
+    )
+}
+
+/// No duration may be negative or absurd.
+fn signs(account: &Account<'_>) -> Check {
+    let words = if account.absurd == 0 {
+        "no component of any thread is negative".to_owned()
+    } else {
+        format!("{} durations are negative or absurd and were counted as 0", account.absurd)
+    };
+    check("signs", account.absurd == 0, words)
+}
