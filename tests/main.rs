@@ -15,6 +15,7 @@
 mod cli;
 mod examples;
 mod layering;
+mod method_r;
 mod perf_data;
 mod probe;
 mod recorded;

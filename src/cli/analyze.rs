@@ -88,7 +88,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             ui.note(told);
         }
     }
-    Ok(exit(&report, args.fail_on, false))
+    Ok(exit(&report, &analysis, args.fail_on, false))
 }
 
 fn import(path: &Path) -> Result<Option<ProbeResult>, Failure> {

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use super::{Exit, Failure, ui::Ui};
 use crate::collectors;
 use crate::model::metric::Per;
-use crate::model::{Formula, MetricDef, Term};
+use crate::model::{Component, Formula, MetricDef, Term};
 use crate::playbook::suggest::did_you_mean;
 use crate::playbook::{Library, LoadedRule};
 use crate::probes;
 use crate::session;
 
-/// Explain a metric, rule, finding, collector, probe or playbook.
+/// Explain a metric, rule, finding, component of response time, collector, probe or playbook.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Its id, as reports and `rdiag list` show it.
@@ -30,6 +30,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         collector(def)
     } else if let Some(def) = probes::find(id) {
         probe(def)
+    } else if let Some(component) = Component::find(id) {
+        explain_component(component)
     } else if let Ok(loaded) = library.playbook(id) {
         playbook(&loaded.playbook)
     } else {
@@ -50,6 +52,7 @@ fn unknown(id: &str, library: &Library) -> Failure {
     let all = metrics
         .chain(collectors::ALL.iter().map(|def| def.id))
         .chain(probes::ALL.iter().map(|def| def.id))
+        .chain(Component::ALL.iter().map(|component| component.id()))
         .chain(library.rules.keys().map(String::as_str))
         .chain(library.playbooks.keys().map(String::as_str));
     let hint =
@@ -221,6 +224,27 @@ fn probe(def: &probes::ProbeDef) -> String {
         for metric in def.metrics {
             let _ = writeln!(out, "  {} — {}", metric.id, metric.help);
         }
+    }
+    out.trim_end().to_owned()
+}
+
+fn explain_component(component: Component) -> String {
+    let def = component.def();
+    let (_, saving, next) = session::advice(component);
+    let mut out = format!("{} — {}, a component of response time (Method R)\n\n", def.id, def.title);
+    let _ = writeln!(out, "What counts\n  {}\n", def.help);
+    let _ = writeln!(out, "State:      {}", def.state.word());
+    let idle = if def.idle { "often: then it is no part of anybody's response time" } else { "no" };
+    let _ = writeln!(out, "Idle:       {idle}");
+    let _ = writeln!(out, "Saving:     {saving}");
+    if !def.rules.is_empty() {
+        let _ = writeln!(out, "Rules:      {}", def.rules.join(", "));
+    }
+    if !next.is_empty() {
+        out.push_str("\nNext\n");
+    }
+    for step in next {
+        let _ = writeln!(out, "  - {}", step.action);
     }
     out.trim_end().to_owned()
 }

@@ -17,6 +17,7 @@ mod record;
 mod report;
 mod run;
 mod stacks;
+mod task;
 mod ui;
 
 use std::process::ExitCode;

@@ -79,6 +79,11 @@ pub(super) enum Target {
 }
 
 impl OutputArgs {
+    /// Whether stdout is asked for.
+    pub(super) fn is_stdout(&self) -> bool {
+        self.out.as_deref() == Some(Path::new("-"))
+    }
+
     /// Decides where the output goes, and proves that it can go there. `default` names the folder when none is given.
     pub(super) fn prepare(&self, default: Option<String>) -> Result<Target, Failure> {
         let all =

@@ -18,12 +18,12 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let prepared = prepare(&args.measure, ui)?;
+    let mut prepared = prepare(&args.measure, false, ui)?;
     let parent =
         args.out.parent().filter(|dir| !dir.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
     files::prepare_directory(&parent)
         .map_err(Failure::io(format!("preparing the output folder {}", parent.display())))?;
-    let run = measure(&prepared, ui)?;
+    let run = measure(&mut prepared, ui)?;
     save_recording(&args.out, &run.recording)?;
     ui.note(format!("Written to {}; judge it with: rdiag analyze {}", args.out.display(), args.out.display()));
     let nothing = run.recording.windows.iter().all(|window| {

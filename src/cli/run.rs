@@ -1,6 +1,7 @@
 //! `rdiag run`: record, analyse and report in one go.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,15 +9,20 @@ use std::sync::atomic::AtomicBool;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 
+use super::command::Command;
 use super::output::OutputArgs;
-use super::{Exit, Failure, guided, stacks, ui::Ui};
+use super::{Exit, Failure, guided, stacks, task, ui::Ui};
+use crate::host::launch::{Ended, How};
 use crate::host::{Host, SharedHost};
 use crate::model::report::PlaybookInfo;
 use crate::model::{Recording, Report, Status, Target};
-use crate::playbook::{self, Plan, PlannedStep, load};
+use crate::playbook::{self, Method, Plan, PlannedStep, load};
 use crate::probes;
 use crate::report::{self, Parts};
 use crate::session::{self, Analysis, Observer, Run};
+
+/// Samples of a window that ends when a command does, at most.
+const LONGEST_COMMAND: f64 = 20_000.0;
 
 /// Run a playbook: measure, judge, and write the report.
 #[derive(Debug, clap::Args)]
@@ -63,6 +69,18 @@ pub(super) struct MeasureArgs {
     /// Only tasks in this control group or below.
     #[arg(long, value_name = "PATH")]
     pub(super) cgroup: Option<String>,
+    /// Processes that those start are looked at, too.
+    #[arg(long, requires = "pid")]
+    pub(super) children: bool,
+    /// How long one execution may take, for playbooks of Method R: 200ms.
+    #[arg(long, value_name = "TIME")]
+    pub(super) goal: Option<String>,
+    /// How long one execution takes now; measured where a COMMAND is started.
+    #[arg(long, value_name = "TIME")]
+    pub(super) now: Option<String>,
+    /// Start this command, look at it from its first instruction to its end, and at nothing else.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "comm", "cgroup"])]
+    pub(super) command: Vec<OsString>,
     /// Look at this tree instead of the machine: a recorded one (with host.yaml), or another root.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     pub(super) root: PathBuf,
@@ -93,7 +111,8 @@ impl FailOn {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let prepared = prepare(&args.measure, ui)?;
+    let asks = !args.no_guided && ui.is_interactive() && !args.output.is_stdout();
+    let mut prepared = prepare(&args.measure, asks, ui)?;
     let facts = prepared.host.facts();
     let stamp: String = prepared.host.wall_clock().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let safe: String =
@@ -101,7 +120,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let default = format!("rdiag-{}-{safe}-{stamp}", prepared.plan.playbook.name);
     let target = args.output.prepare(Some(default))?;
     let guided = !args.no_guided && !target.owns_stdout() && (args.guided || ui.is_interactive());
-    let run = measure(&prepared, ui)?;
+    let run = measure(&mut prepared, ui)?;
     let interrupted = run.recording.interrupted;
     let report = build(&run.recording, &run.analysis, &prepared.plan);
     target.keep(&run.recording)?;
@@ -117,15 +136,19 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             ui.note(told);
         }
     }
-    Ok(exit(&report, args.fail_on, interrupted))
+    Ok(exit(&report, &run.analysis, args.fail_on, interrupted))
 }
 
 /// The exit code that follows from a report.
-pub(super) fn exit(report: &Report, fail_on: Option<FailOn>, interrupted: bool) -> Exit {
+pub(super) fn exit(report: &Report, analysis: &Analysis, fail_on: Option<FailOn>, interrupted: bool) -> Exit {
     if interrupted {
         return Exit::Interrupted;
     }
-    if report.coverage.measured.is_empty() {
+    let nothing = match &analysis.profile {
+        Some(profile) => profile.is_err(),
+        None => report.coverage.measured.is_empty(),
+    };
+    if nothing {
         return Exit::Nothing;
     }
     match fail_on {
@@ -139,31 +162,45 @@ pub(super) struct Prepared {
     pub(super) host: SharedHost,
     pub(super) plan: Plan,
     target: Target,
+    command: Option<Command>,
     stop: Arc<AtomicBool>,
 }
 
-/// Everything that can fail before time is spent: the playbook, its parameters, the host.
-pub(super) fn prepare(args: &MeasureArgs, ui: &Ui) -> Result<Prepared, Failure> {
+/// Everything that can fail before time is spent: the playbook, its parameters, the host, the task.
+pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepared, Failure> {
     let named = session::resolve(&args.playbook)?;
     for warning in &named.warnings {
         ui.warn(format!("left out: {warning}"));
     }
-    let plan = Plan::new(&named.loaded, &named.library, &given_params(args)?)?;
-    let plan = Plan { budget: playbook::budget(&args.budget)?, ..plan };
+    let playbook = &named.loaded.playbook;
+    let mut given = given_params(args)?;
+    // What is wrong with them is told before anything is asked.
+    Plan::new(&named.loaded, &named.library, &given)?;
+    let budget = playbook::budget(&args.budget)?;
     let stop = stop_on_signal()?;
     let host = Arc::new(open_host(&args.root)?);
-    let target = target(args, &host)?;
-    Ok(Prepared { host, plan, target, stop })
-}
-
-/// Whom to look at; what is not there is an error before time is spent.
-fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure> {
-    for pid in &args.pid {
-        if !host.exists(&format!("proc/{pid}")) {
-            return Err(Failure::Usage { message: format!("there is no process {pid}"), hint: None });
-        }
+    let mut target = task::target(args, &host)?;
+    let has_command = !args.command.is_empty();
+    if has_command && !task::is_live(&args.root) {
+        return Err(task::usage("a command can be started on this machine only".into(), Some("leave --root out")));
     }
-    Ok(Target { pids: args.pid.clone(), comm: args.comm.clone(), cgroup: args.cgroup.clone(), ..Target::default() })
+    session::conversation(&given)?;
+    if asks && playbook.method == Method::MethodR {
+        task::converse(&host, ui, &mut target, &mut given, has_command);
+    }
+    task::needed(playbook, &target, has_command)?;
+    let mut plan = Plan { budget, ..Plan::new(&named.loaded, &named.library, &given)? };
+    if has_command && !given.contains_key("duration") {
+        plan.duration = plan.interval * LONGEST_COMMAND;
+        plan.params.remove("duration");
+    }
+    let command = if has_command { Some(Command::start(&args.command, &stop)?) } else { None };
+    if let Some(command) = &command {
+        target.pids = vec![command.pid()];
+        target.command = Some(command.words().to_owned());
+        target.children = true;
+    }
+    Ok(Prepared { host, plan, target, command, stop })
 }
 
 /// A flag that SIGINT and SIGTERM set; the second signal ends the program at once, should the first not be enough.
@@ -188,7 +225,9 @@ fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure>
         };
         given.insert(name.to_owned(), value.to_owned());
     }
-    for (name, value) in [("duration", &args.duration), ("interval", &args.interval)] {
+    let options =
+        [("duration", &args.duration), ("interval", &args.interval), ("goal", &args.goal), ("now", &args.now)];
+    for (name, value) in options {
         if let Some(value) = value {
             given.insert(name.to_owned(), value.clone());
         }
@@ -215,10 +254,16 @@ pub(super) fn open_host(root: &Path) -> Result<Host, Failure> {
 }
 
 /// Measures, with a progress bar on stderr.
-pub(super) fn measure(prepared: &Prepared, ui: &Ui) -> Result<Run, Failure> {
-    let mut progress = Progress { ui, bar: None };
-    session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
-        .map_err(Failure::io("measuring"))
+pub(super) fn measure(prepared: &mut Prepared, ui: &Ui) -> Result<Run, Failure> {
+    let mut progress = Progress { ui, bar: None, command: prepared.command.as_mut() };
+    let mut run = session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
+        .map_err(Failure::io("measuring"))?;
+    if let Some(command) = &prepared.command {
+        // The end of the command ends the window, which is what it was to do; a signal to it is another matter.
+        let ended = command.settle(ui)?;
+        run.recording.interrupted &= !matches!(ended, Some(Ended { how: How::Exited(_), .. }));
+    }
+    Ok(run)
 }
 
 /// The document of a recording.
@@ -227,6 +272,7 @@ pub(super) fn build(recording: &Recording, analysis: &Analysis, plan: &Plan) -> 
         recording,
         metrics: &analysis.metrics,
         findings: analysis.findings.clone(),
+        profile: analysis.profile.clone(),
         steps: analysis.steps.clone(),
         playbook: PlaybookInfo {
             name: plan.playbook.name.clone(),
@@ -246,6 +292,7 @@ fn probe_texts(id: &str) -> Option<report::ProbeTexts> {
 struct Progress<'u> {
     ui: &'u Ui,
     bar: Option<ProgressBar>,
+    command: Option<&'u mut Command>,
 }
 
 impl Observer for Progress<'_> {
@@ -253,12 +300,17 @@ impl Observer for Progress<'_> {
         let what = match (drill_down, steps) {
             (true, [only]) => format!("drill-down, {seconds:.0} s: {}", only.step.question),
             (true, _) => format!("drill-down, {seconds:.0} s: {} questions", steps.len()),
+            (false, _) if self.command.is_some() => "measuring until the command ends".to_owned(),
             (false, _) => format!("measuring for {seconds:.0} s; Ctrl-C ends early"),
         };
         self.bar = Some(self.ui.bar(what));
     }
 
-    fn begun(&mut self) {}
+    fn begun(&mut self) {
+        if let Some(command) = &mut self.command {
+            command.let_go();
+        }
+    }
 
     fn progress(&mut self, share: f64) {
         if let Some(bar) = &self.bar {

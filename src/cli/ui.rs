@@ -116,4 +116,13 @@ impl Ui {
         let read = io::stdin().lock().read_line(&mut line).ok()?;
         (read > 0).then(|| line.trim().chars().next().unwrap_or('\n'))
     }
+
+    /// Asks for a line on stderr, so that stdout stays the result's; none at the end of input.
+    #[expect(clippy::print_stderr, reason = "this is the file that prints")]
+    pub(super) fn line(self, prompt: &str) -> Option<String> {
+        eprint!("{prompt}");
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim().to_owned())
+    }
 }

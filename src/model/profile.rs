@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::component::ThreadState;
 use super::ledger::{Level, SlowCall, Target, Timeline, Waker};
-use super::probed::StackSums;
+use super::probe::Stacks;
 use super::{Component, NextStep, Unavailable};
 
 /// Where the time of a task went: all of it, each second once.
@@ -67,7 +67,7 @@ pub struct Profile {
     pub timelines: Vec<Timeline>,
     /// Where threads waited, all components together; the component is the outermost frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stacks: Option<StackSums>,
+    pub stacks: Option<Stacks>,
     /// Events that happened and are not in the account, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<String, u64>,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::recording::{Overhead, Tool};
-use super::{Facts, Finding, Kind, Probed, Resource, Status, Unavailable, Unit};
+use super::{Facts, Finding, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
 
 /// Version of the report format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -26,6 +26,9 @@ pub struct Report {
     pub window: WindowInfo,
     /// The conclusion.
     pub verdict: Verdict,
+    /// Where the observed task's time went; only of playbooks of Method R.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Resources down; utilization, saturation, errors across.
     pub matrix: Vec<MatrixRow>,
     /// One per rule and instance that was evaluated, in order of what to look at first.

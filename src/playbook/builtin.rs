@@ -4,6 +4,7 @@
 pub const PLAYBOOKS: &[(&str, &str)] = &[
     ("cpu-efficiency.yaml", include_str!("../../playbooks/cpu-efficiency.yaml")),
     ("cpu-hot.yaml", include_str!("../../playbooks/cpu-hot.yaml")),
+    ("method-r.yaml", include_str!("../../playbooks/method-r.yaml")),
     ("use-method.yaml", include_str!("../../playbooks/use-method.yaml")),
 ];
 

@@ -14,7 +14,7 @@ pub use builtin::{PLAYBOOKS, RULES};
 pub use error::{PlaybookError, Problem};
 pub use library::{Library, LoadedPlaybook, LoadedRule, SourceFile};
 pub use plan::{DEFAULT_BUDGET, Plan, PlannedStep, budget, duration};
-pub use schema::{FORMAT_VERSION, Measure, Override, Param, ParamType, Playbook, RuleFile, Step};
+pub use schema::{FORMAT_VERSION, Measure, Method, Override, Param, ParamType, Playbook, RuleFile, Step};
 
 use std::collections::BTreeMap;
 

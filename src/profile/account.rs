@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Component;
-use crate::model::ledger::{Ledger, MAX_SLICES, Slice, Thread, Timeline};
+use crate::model::ledger::{Ledger, MAX_SLICES, Slice, Target, Thread, Timeline};
 use crate::model::profile::{Population, ThreadRow};
 
 /// No duration is longer than this (30 years): whatever claims to be is nonsense.
@@ -17,7 +17,7 @@ pub(super) fn clean(seconds: f64) -> f64 {
 /// Whether a figure had to be cleaned.
 pub(super) fn is_absurd(seconds: f64) -> bool {
     // A rounding error below zero is none.
-    !seconds.is_finite() || seconds < -1e-9 || seconds > LONGEST
+    !(-1e-9..=LONGEST).contains(&seconds)
 }
 
 /// A part of a whole; 0 of nothing.
@@ -72,6 +72,12 @@ impl<'l> Account<'l> {
     /// Seconds of one component.
     pub(super) fn component(&self, component: Component) -> f64 {
         self.threads.iter().filter_map(|thread| thread.parts.get(&component)).sum()
+    }
+
+    /// The first thread of the command that was started, whose life is the time that its user waits.
+    pub(super) fn first_of(&self, target: &Target) -> Option<&ThreadAccount<'l>> {
+        let first = target.pids.first().filter(|_| target.command.is_some())?;
+        self.threads.iter().find(|thread| thread.thread.tid == *first && thread.seconds > 0.0)
     }
 
     /// How many threads there were, and when.

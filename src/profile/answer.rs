@@ -58,6 +58,9 @@ fn headline(profile: &Profile) -> String {
     let whole = whole(profile);
     let idle = share(profile.busy.idle_seconds, profile.task_seconds);
     let is_execution = profile.target.command.is_some();
+    if let Some(text) = serial(profile).filter(|_| is_execution) {
+        return format!("{incomplete}{text}.");
+    }
     let mut rows: Vec<&ComponentRow> = profile.components.iter().filter(|row| row.seconds > 0.0).collect();
     let mut text = incomplete.to_owned();
     if idle > 0.5 && !is_execution && profile.busy.share > 0.0 {
@@ -81,6 +84,30 @@ fn headline(profile: &Profile) -> String {
     text
 }
 
+/// Of a command with one thread that spans all of it, among others: the time that the user waits is that thread's.
+fn serial(profile: &Profile) -> Option<String> {
+    let forecast = &profile.forecast;
+    let tid = forecast.thread.filter(|_| profile.population.seen > 1)?;
+    let comm = &profile.threads.iter().find(|thread| thread.tid == tid)?.comm;
+    let mut clauses: Vec<String> = Vec::new();
+    for row in forecast.rows.iter().take(3) {
+        let share = share(row.seconds, forecast.response_seconds);
+        if !clauses.is_empty() && share < WORTH {
+            break;
+        }
+        let of = if clauses.is_empty() {
+            format!(" of the {} that it took, in its first thread ({}),", seconds(forecast.response_seconds), cut(comm))
+        } else {
+            String::new()
+        };
+        let key = profile.components.iter().find(|own| own.id == row.id).and_then(|own| own.keys.first());
+        let key = key.filter(|key| !key.name.is_empty() && key.share > 0.5);
+        let key = key.map(|key| format!(" [{}]", cut(&key.name))).unwrap_or_default();
+        clauses.push(format!("{}{of} is {}{key}", percent(share), row.id.def().phrase));
+    }
+    (!clauses.is_empty()).then(|| clauses.join("; "))
+}
+
 /// What the shares are shares of.
 fn whole(profile: &Profile) -> String {
     if profile.population.seen <= 1 {
@@ -102,10 +129,8 @@ fn clauses(rows: &[&ComponentRow], share_of: &dyn Fn(&ComponentRow) -> f64, of: 
         if let Some(key) = row.keys.first().filter(|key| !key.name.is_empty() && key.share > 0.5) {
             clause.push_str(&format!(" [{}]", cut(&key.name)));
         }
-        if let (0, Some(count), Some(mean), false) = (at, row.count, row.mean, row.id.on_cpu()) {
-            if count > 1 {
-                clause.push_str(&format!(", {count} times, {} on average", seconds(mean)));
-            }
+        if let (0, Some(count @ 2..), Some(mean), false) = (at, row.count, row.mean, row.id.on_cpu()) {
+            clause.push_str(&format!(", {count} times, {} on average", seconds(mean)));
         }
         clauses.push(clause);
     }

@@ -14,8 +14,6 @@ use super::{advice, goal};
 const MAX_ROWS: usize = 12;
 /// A component below this share of R is not worth a row.
 const LEAST: f64 = 0.005;
-/// A thread that lived for this share of the window can stand for the whole of it.
-const WHOLE_LIFE: f64 = 0.95;
 /// Where potentially idle waits hold more of the window than this, its shares are not those of one execution.
 pub(super) const MOSTLY_IDLE: f64 = 0.2;
 
@@ -93,10 +91,7 @@ fn serial_thread<'a>(account: &'a Account<'a>, target: &Target) -> Option<&'a Th
     if let [only] = account.threads.as_slice() {
         return Some(only).filter(|thread| thread.thread.stands_for == 1);
     }
-    let first = target.pids.first().filter(|_| target.command.is_some())?;
-    let is_main =
-        |thread: &&ThreadAccount<'_>| thread.thread.tid == *first && thread.seconds >= WHOLE_LIFE * account.elapsed;
-    account.threads.iter().find(is_main)
+    account.first_of(target)
 }
 
 fn row(

@@ -13,7 +13,7 @@ mod goal;
 mod quality;
 mod skew;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +21,6 @@ use crate::model::Unit;
 use crate::model::component::ThreadState;
 use crate::model::ledger::{Ledger, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
 use crate::model::probe::{Frame, Stack, Stacks};
-use crate::model::probed::StackSums;
 use crate::model::profile::{Answer, Busy, Conversation, Profile, Refused, StateRow, ThreadRow, WakerRow};
 use account::{Account, share};
 
@@ -64,7 +63,8 @@ pub fn profile(input: Input<'_>) -> Profile {
     let account = Account::new(ledger);
     let mut conversation = input.conversation;
     if input.target.command.is_some() && conversation.now_seconds.is_none() {
-        conversation.now_seconds = Some(account.elapsed);
+        // The window may go on for a moment after its end.
+        conversation.now_seconds = Some(account.first_of(input.target).map_or(account.elapsed, |first| first.seconds));
         conversation.measured = true;
     }
     let quality = quality::quality(&account, ledger);
@@ -169,7 +169,7 @@ fn wakers(ledger: &Ledger, account: &Account<'_>) -> Vec<WakerRow> {
 }
 
 /// All stacks in one, each with its component as the outermost frame.
-fn stacks(ledger: &Ledger) -> Option<StackSums> {
+fn stacks(ledger: &Ledger) -> Option<Stacks> {
     let mut all =
         Stacks { id: "waits".into(), title: "Where threads waited".into(), unit: Unit::Seconds, ..Stacks::default() };
     for of in &ledger.stacks {
@@ -189,14 +189,7 @@ fn stacks(ledger: &Ledger) -> Option<StackSums> {
     all.stacks.sort_by(|a, b| b.value.total_cmp(&a.value));
     let cut = all.stacks.split_off(MAX_STACKS.min(all.stacks.len()));
     all.others += cut.iter().map(|stack| stack.value).sum::<f64>();
-    let whole = all.stacks.iter().map(|stack| stack.value).sum::<f64>() + all.others;
-    (!all.stacks.is_empty()).then(|| StackSums {
-        whole,
-        unresolved_ratio: share(all.unresolved, whole).min(1.0),
-        truncated_ratio: share(all.truncated, whole).min(1.0),
-        missing_ratio: share(all.missing, whole + all.missing).min(1.0),
-        stacks: all,
-    })
+    (!all.stacks.is_empty()).then_some(all)
 }
 
 fn notes(ledger: &Ledger, suspended: f64) -> Vec<String> {

@@ -85,9 +85,6 @@ pub(super) fn verdict(durations: Option<&Durations>, keys: &[Piece]) -> (Skew, S
         );
         return (Skew::FewSlow, words);
     }
-    if let Some(piece) = single {
-        return of_key(piece);
-    }
     let small = durations.buckets.iter().filter(|bucket| share(bucket.seconds, bucket.count as f64) <= 2.0 * mean);
     let small: f64 = small.map(|bucket| clean(bucket.seconds)).sum();
     if small >= all * MOST && all > 0.0 {
@@ -98,6 +95,9 @@ pub(super) fn verdict(durations: Option<&Durations>, keys: &[Piece]) -> (Skew, S
             quantity::seconds(mean)
         );
         return (Skew::ManySmall, words);
+    }
+    if let Some(piece) = single {
+        return of_key(piece);
     }
     (Skew::Mixed, "Short and long ones share this time: half of the calls gone need not be half of the time.".into())
 }

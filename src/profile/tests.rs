@@ -128,7 +128,7 @@ fn skew_is_told_by_time_and_by_object() {
     };
     assert_eq!(skew(vec![waits(C::NetRecv, "", &[(10_000, 0.001)])]), Skew::ManySmall);
     assert_eq!(
-        skew(vec![waits(C::NetRecv, "10.0.0.1", &[(100, 0.001)]), waits(C::NetRecv, "b", &[(1, 0.001)])]),
+        skew(vec![waits(C::NetRecv, "10.0.0.1", &[(70, 0.001), (30, 0.004)]), waits(C::NetRecv, "b", &[(1, 0.001)])]),
         Skew::OneKey
     );
     assert_eq!(skew(vec![waits(C::NetRecv, "", &[(5, 0.001)])]), Skew::Unknown, "five calls say nothing");

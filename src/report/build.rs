@@ -1,20 +1,29 @@
 //! The one place that decides what a report says.
 
-use super::{Parts, coverage, matrix, order, plots, probed, top, verdict};
+use super::{Parts, coverage, matrix, order, plots, probed, task_verdict, top, verdict};
 use crate::model::report::{FORMAT_VERSION, WindowInfo};
 use crate::model::{Recording, Report};
 
 /// Builds the document of a run from what was recorded and what the rules concluded.
 #[must_use]
 pub fn build(parts: Parts<'_>) -> Report {
-    let Parts { recording, metrics, mut findings, steps, playbook, titles, probes } = parts;
+    let Parts { recording, metrics, mut findings, profile, steps, playbook, titles, probes } = parts;
     order::sort(&mut findings);
     for finding in &mut findings {
         order::judged_first(finding);
     }
     let matrix = matrix::rows(&findings);
     let coverage = coverage::coverage(recording, metrics, &findings);
-    let verdict = verdict::verdict(&findings, &coverage, recording);
+    let verdict = match &profile {
+        None => verdict::verdict(&findings, &coverage, recording),
+        Some(Ok(profile)) => task_verdict::of_task(profile, &findings, recording),
+        Some(Err(gap)) => task_verdict::unaccounted(gap, recording),
+    };
+    let mut probes = probed::probed(recording, metrics, &findings, &steps, probes);
+    if let Some(Ok(profile)) = &profile {
+        // What it measured is the profile; the same once more would only confuse.
+        probes.retain(|probed| probed.probe != profile.source);
+    }
     Report {
         format_version: FORMAT_VERSION,
         tool: recording.tool.clone(),
@@ -22,8 +31,9 @@ pub fn build(parts: Parts<'_>) -> Report {
         playbook,
         window: window(recording),
         verdict,
+        profile: profile.and_then(Result::ok),
         matrix,
-        probes: probed::probed(recording, metrics, &findings, &steps, probes),
+        probes,
         steps,
         ruled_out: verdict::ruled_out(&findings),
         coverage,

@@ -259,6 +259,7 @@ fn the_page_hardly_grows_with_the_number_of_processes() {
             recording: &recording(),
             metrics: &[metrics],
             findings: super::sample::saturated(),
+            profile: None,
             steps: Vec::new(),
             playbook: crate::model::report::PlaybookInfo {
                 name: "use-method".into(),

@@ -6,6 +6,7 @@ mod finding;
 mod hot;
 mod lists;
 mod probes;
+mod profile;
 mod view;
 
 use minijinja::value::Serde;
@@ -21,16 +22,17 @@ use view::{Limits, View};
 pub(super) const STYLE: &str =
     concat!(include_str!("../../reports/templates/style.css"), include_str!("../../reports/templates/flame.css"));
 /// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
-pub(super) const STYLE_HASH: &str = "sha256-IuSzJkUpn6hBMDzUQCspM+iRi3m3pLndiHjUS7xM30s=";
+pub(super) const STYLE_HASH: &str = "sha256-98gRIO3PyGVJ7bYY/BgEXwND84SU9xQ7G/hvkjFRwK4=";
 /// SHA-256 of the script for flame graphs, likewise.
 pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
-const TEMPLATES: [(&str, &str); 7] = [
+const TEMPLATES: [(&str, &str); 8] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
     ("probe.html", include_str!("../../reports/templates/probe.html")),
     ("hot.html", include_str!("../../reports/templates/hot.html")),
     ("diff.html", include_str!("../../reports/templates/diff.html")),
     ("profile.html", include_str!("../../reports/templates/profile.html")),
+    ("task.html", include_str!("../../reports/templates/task.html")),
     ("table.html", include_str!("../../reports/templates/table.html")),
 ];
 /// No report is larger, whatever the host did; flame graphs come on top, and have a bound of their own.

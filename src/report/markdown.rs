@@ -1,6 +1,7 @@
 //! The report as a ticket comment: CommonMark that also reads well as plain text.
 
 mod probes;
+mod profile;
 
 use super::escape::{markdown as text, markdown_code as code, visible};
 use super::{ReportError, shown, words};
@@ -29,6 +30,18 @@ pub fn markdown(report: &Report) -> Result<String, ReportError> {
     let mut page = Page { out: String::new(), chars: 0, left_out: Vec::new() };
     page.section("the verdict", head(report));
     page.section("what limits the conclusion", limits(report));
+    if let Some(task) = &report.profile {
+        page.section("the profile", profile::head(task));
+        let missing = profile::components(task).into_iter().filter(|one| !page.fits(one.clone())).count();
+        if missing > 0 {
+            page.left_out.push(words::plural(missing, "component", "components"));
+        }
+        page.section("the forecast", profile::forecast(task));
+        page.section("the calls", profile::calls(task));
+        let notes: String =
+            task.notes.iter().take(MAX_ROWS).map(|note| format!("- **Note:** {}\n", text(note))).collect();
+        page.section("the notes", if notes.is_empty() { notes } else { format!("{notes}\n") });
+    }
     page.section("the matrix", matrix(report));
     let groups = shown::fired(report);
     if !groups.is_empty() {

@@ -30,12 +30,16 @@ mod probe_tests;
 mod probe_words;
 mod probed;
 #[cfg(test)]
+mod profile_tests;
+mod profile_words;
+#[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod sample_probes;
 mod shown;
 pub mod speedscope;
 mod svg;
+mod task_verdict;
 mod terminal;
 mod top;
 mod verdict;
@@ -45,7 +49,7 @@ mod words;
 
 use crate::model::comparison::Comparison;
 use crate::model::report::{PlaybookInfo, StepOutcome};
-use crate::model::{Finding, MetricDef, Metrics, ProbeResult, Recording, Report};
+use crate::model::{Finding, MetricDef, Metrics, ProbeResult, Profile, Recording, Report, Unavailable};
 
 pub use build::build;
 pub use html::{comparison as comparison_html, html, profile as profile_html};
@@ -60,6 +64,8 @@ pub struct Parts<'p> {
     pub metrics: &'p [Metrics],
     /// What the rules concluded, in any order.
     pub findings: Vec<Finding>,
+    /// Where the observed task's time went, for playbooks of Method R; or why that could not be told.
+    pub profile: Option<Result<Profile, Unavailable>>,
     /// The steps of the playbook.
     pub steps: Vec<StepOutcome>,
     /// Which playbook.

@@ -198,6 +198,7 @@ pub(super) fn report(findings: Vec<Finding>) -> Report {
         recording: &recording(),
         metrics: &[metrics()],
         findings,
+        profile: None,
         steps: vec![step],
         playbook: PlaybookInfo {
             name: "use-method".into(),

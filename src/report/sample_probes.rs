@@ -207,6 +207,7 @@ pub(super) fn report_of(recording: &Recording) -> Report {
         recording,
         metrics: &[metrics(), drilled],
         findings,
+        profile: None,
         steps: vec![step],
         playbook: PlaybookInfo { name: "use-method".into(), title: "USE".into(), params: BTreeMap::new() },
         titles: &|id| METRICS.iter().find(|metric| metric.id == id),

@@ -49,6 +49,36 @@ fn small(svg: &str) -> String {
     small
 }
 
+/// A part of a bar, by shares of its width.
+pub(super) struct Stretch {
+    pub(super) from: f64,
+    pub(super) until: f64,
+    /// Class in the style sheet, one of ours.
+    pub(super) class: &'static str,
+    /// What a pointer is told; words of ours only.
+    pub(super) title: String,
+}
+
+/// A bar of coloured stretches, as wide as the page.
+pub(super) fn stretches(parts: &[Stretch], height: u32) -> String {
+    let mut out = format!(
+        "<svg class=\"strip\" viewBox=\"0 0 1000 {height}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
+    );
+    for part in parts {
+        let (x, width) = (part.from * 1000.0, (part.until - part.from) * 1000.0);
+        if !(x.is_finite() && width > 0.05) {
+            continue;
+        }
+        out.push_str(&format!(
+            "<rect class=\"{}\" x=\"{x:.1}\" width=\"{width:.1}\" height=\"{height}\"><title>{}</title></rect>",
+            part.class,
+            super::escape::html(&part.title)
+        ));
+    }
+    out.push_str("</svg>");
+    out
+}
+
 type Failed = Box<dyn std::error::Error>;
 
 fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {

@@ -1,6 +1,7 @@
 //! The report as terminal text: the answer first, for somebody who has thirty seconds.
 
 mod probes;
+mod profile;
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -39,6 +40,10 @@ pub fn terminal(report: &Report, style: &Style) -> String {
     let mut page =
         Page { out: String::new(), width: style.width.clamp(32, WIDEST), color: style.color, unicode: style.unicode };
     page.verdict(report);
+    if let Some(profile) = &report.profile {
+        page.profile(profile);
+        page.push("The resources behind it", Paint::Bold);
+    }
     page.matrix(report);
     page.findings(report);
     page.probes(report);

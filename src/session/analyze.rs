@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::account;
 use crate::metrics;
 use crate::model::report::StepOutcome;
-use crate::model::{Facts, Finding, LogLine, MetricDef, Metrics, Recording, Status, Window};
+use crate::model::{Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Unavailable, Window};
 use crate::playbook::{Measure, Plan, PlannedStep};
 use crate::probes;
 use crate::rules::expression::{Context, Expressions};
@@ -19,6 +20,8 @@ pub struct Analysis {
     pub findings: Vec<Finding>,
     /// The steps in the playbook's order.
     pub steps: Vec<StepOutcome>,
+    /// Where the observed task's time went, for playbooks of Method R; or why that could not be told.
+    pub profile: Option<Result<Profile, Unavailable>>,
 }
 
 /// Judges a recording by a plan. Nothing but the recording is looked at: the same file gives the same findings anywhere.
@@ -28,7 +31,7 @@ pub fn analyze(recording: &Recording, plan: &Plan) -> Analysis {
     for window in &recording.windows {
         analyst.add(window);
     }
-    analyst.conclude()
+    analyst.conclude(recording)
 }
 
 /// Judges one window after the other: what a later window is to hold follows from those before.
@@ -84,7 +87,7 @@ impl<'a> Analyst<'a> {
     }
 
     /// The whole of it.
-    pub(super) fn conclude(mut self) -> Analysis {
+    pub(super) fn conclude(mut self, recording: &Recording) -> Analysis {
         let planned = self.plan.windows.iter().flatten();
         let by_id: BTreeMap<&str, StepOutcome> = planned
             .map(|planned| {
@@ -96,7 +99,7 @@ impl<'a> Analyst<'a> {
         let steps = &self.plan.playbook.steps;
         let steps = steps.iter().filter_map(|step| by_id.get(step.id.as_str()).cloned()).collect();
         let metrics = self.metrics.into_iter().map(Arc::unwrap_or_clone).collect();
-        Analysis { metrics, findings: self.findings, steps }
+        Analysis { metrics, findings: self.findings, steps, profile: account::of(recording, self.plan) }
     }
 }
 

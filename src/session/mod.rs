@@ -1,7 +1,9 @@
 //! The wiring of the stages: plan → Recording → Metrics → Findings. The only place where playbooks, collectors, metrics and
 //! rules meet.
 
+mod account;
 mod analyze;
+mod candidates;
 mod import;
 mod library;
 mod probe;
@@ -12,7 +14,10 @@ mod store;
 mod survey;
 mod worker;
 
+pub use crate::profile::advice;
+pub use account::conversation;
 pub use analyze::{Analysis, analyze};
+pub use candidates::{Candidate, candidates};
 pub use import::{ImportError, import};
 pub use library::{NamedPlaybook, default_folders, library, resolve};
 pub use probe::{ProbeEnd, ProbeRequest, probe};

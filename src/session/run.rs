@@ -96,7 +96,8 @@ pub fn run(
             collectors: costs,
         };
     }
-    Ok(Run { recording, analysis: analyst.conclude() })
+    let analysis = analyst.conclude(&recording);
+    Ok(Run { recording, analysis })
 }
 
 /// The collectors of some steps, each once.

@@ -8,6 +8,7 @@ use super::lists::{
     steps, top,
 };
 use super::probes::{Flames, ProbeView, probes};
+use super::profile::ProfileView;
 use crate::model::quantity::{bytes, seconds};
 use crate::model::report::{Cell, Plot};
 use crate::model::{Kind, Report, Resource, Status};
@@ -78,6 +79,7 @@ pub(super) struct View {
     detail: String,
     limits: Vec<String>,
     facts: Vec<Named>,
+    profile: Option<ProfileView>,
     checks: String,
     kinds: Vec<&'static str>,
     matrix: Vec<Row>,
@@ -124,7 +126,8 @@ struct CellView {
 impl View {
     /// Bytes of all flame graphs, which do not count against the size of the page.
     pub(super) fn flames(&self) -> usize {
-        self.probes.iter().map(ProbeView::flames).sum()
+        let of_task = self.profile.as_ref().map_or(0, ProfileView::flame_bytes);
+        of_task + self.probes.iter().map(ProbeView::flames).sum::<usize>()
     }
 
     pub(super) fn of(report: &Report, flames: &Flames, limits: &Limits) -> Result<Self, ReportError> {
@@ -149,6 +152,7 @@ impl View {
             detail,
             limits: report.verdict.limits.iter().take(limits.rows).cloned().collect(),
             facts: facts(report),
+            profile: report.profile.as_ref().map(|profile| ProfileView::of(profile, limits)),
             checks: words::checks(report),
             kinds: Kind::ALL.map(words::kind).to_vec(),
             matrix: matrix(report, shown_groups),

@@ -1,0 +1,120 @@
+//! Whom to observe, and what is known about it: from options, or asked of the person at the terminal.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::run::MeasureArgs;
+use super::{Failure, ui::Ui};
+use crate::host::{Host, SharedHost};
+use crate::model::Target;
+use crate::model::quantity::percent;
+use crate::playbook::{Method, Playbook, duration};
+use crate::probes::MAX_PIDS;
+use crate::report::escape::visible_within;
+use crate::session;
+
+/// How long candidates are looked at, in seconds.
+const LOOK_SECONDS: f64 = 1.0;
+/// Wrong answers to one question before rdiag goes on without.
+const TRIES: usize = 3;
+/// Longest name or answer that is shown.
+const SHOWN: usize = 60;
+
+/// The target of the options; what is not there is an error before time is spent.
+pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure> {
+    for pid in &args.pid {
+        if !host.exists(&format!("proc/{pid}")) {
+            return Err(usage(format!("there is no process {pid}"), None));
+        }
+    }
+    if args.pid.len() > MAX_PIDS {
+        return Err(usage(format!("at most {MAX_PIDS} processes can be named"), Some("use --comm or --cgroup")));
+    }
+    Ok(Target {
+        pids: args.pid.clone(),
+        comm: args.comm.clone(),
+        cgroup: args.cgroup.clone(),
+        command: None,
+        children: args.children,
+    })
+}
+
+/// What to do where a playbook needs a task and none is named.
+pub(super) fn needed(playbook: &Playbook, target: &Target, has_command: bool) -> Result<(), Failure> {
+    if playbook.method != Method::MethodR || has_command || !target.is_everything() {
+        return Ok(());
+    }
+    Err(usage(
+        format!("{} accounts for the time of one task, and none is named", playbook.name),
+        Some("name one: --pid 4711, --comm postgres, --cgroup system.slice/nginx.service, or -- COMMAND to start it"),
+    ))
+}
+
+/// Asks the person at the terminal for what the options leave open. No answer leaves it open.
+pub(super) fn converse(
+    host: &SharedHost,
+    ui: &Ui,
+    target: &mut Target,
+    params: &mut BTreeMap<String, String>,
+    has_command: bool,
+) {
+    if !has_command && target.is_everything() {
+        which(host, ui, target);
+    }
+    let mut questions =
+        vec![("task", "What hurts, in your words? (Enter: skip) "), ("for", "Whom does it hurt? (Enter: skip) ")];
+    if !has_command {
+        questions.push(("now", "How long does it take now? (1.2s; Enter: not known) "));
+    }
+    questions.push(("goal", "How long may it take? (200ms; Enter: not known) "));
+    for (name, question) in questions {
+        if params.get(name).is_some_and(|known| !known.is_empty()) {
+            continue;
+        }
+        for _ in 0..TRIES {
+            let Some(answer) = ui.line(question) else { return };
+            let is_time = ["now", "goal"].contains(&name);
+            match duration(name, &answer) {
+                Err(_) if is_time && !answer.is_empty() => ui.note("  a time, please: 200ms, 1.2s, 2m"),
+                _ => {
+                    params.insert(name.to_owned(), answer);
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Shows who uses the CPUs or waits for them, and asks who is meant.
+fn which(host: &SharedHost, ui: &Ui, target: &mut Target) {
+    ui.note("Which task is slow? The busiest processes of the last second:");
+    let candidates = session::candidates(host, LOOK_SECONDS);
+    for candidate in &candidates {
+        let name = visible_within(&candidate.comm, SHOWN);
+        let (cpu, waiting) = (percent(candidate.cpu), percent(candidate.waiting));
+        ui.note(format!("  {:>8}  {name:<16}  {cpu:>6} of a CPU, {waiting:>6} waiting for one", candidate.pid));
+    }
+    for _ in 0..TRIES {
+        let Some(answer) = ui.line("Its process id, or its name: ").filter(|answer| !answer.is_empty()) else { return };
+        match answer.parse::<u32>() {
+            Ok(pid) if host.exists(&format!("proc/{pid}")) => {
+                target.pids = vec![pid];
+                return;
+            }
+            Ok(pid) => ui.note(format!("  there is no process {pid}")),
+            Err(_) => {
+                target.comm = Some(answer);
+                return;
+            }
+        }
+    }
+}
+
+/// Whether a tree is the machine itself: only there a command can be started.
+pub(super) fn is_live(root: &Path) -> bool {
+    root == Path::new("/")
+}
+
+pub(super) fn usage(message: String, hint: Option<&str>) -> Failure {
+    Failure::Usage { message, hint: hint.map(str::to_owned) }
+}

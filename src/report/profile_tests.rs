@@ -1,0 +1,203 @@
+//! A profile in every format: first a program that syncs too often, then names and figures of strangers.
+
+use super::{Style, html, json, markdown, terminal};
+use crate::model::ledger::{Call, Ledger, Slice, SlowCall, Thread, Timeline, Waker, WakerEdge, WakerKind};
+use crate::model::profile::Conversation;
+use crate::model::{Component as C, Profile, Reason, Report, Status, Target, Unavailable};
+use crate::profile::testing::{durations, ledger, part, thread, waits};
+use crate::profile::{Input, profile};
+
+const WIDE: Style = Style { width: 80, color: false, unicode: true };
+
+fn with_call(call: &str, part: crate::model::ledger::Part) -> crate::model::ledger::Part {
+    crate::model::ledger::Part { call: call.into(), ..part }
+}
+
+/// A loop that writes and syncs each order, beside a thread that waits for work.
+fn syncing() -> Ledger {
+    let main = vec![
+        with_call("fsync", waits(C::IoBlockSync, "vda", &[(980, 0.005), (20, 0.060)])),
+        part(C::CpuUser, 2.4),
+        part(C::CpuSys, 0.8),
+        waits(C::RunqWakeup, "", &[(1_200, 0.0002)]),
+        with_call("pread64", waits(C::IoBlockRead, "vda", &[(150, 0.002)])),
+    ];
+    let helper = vec![with_call("futex", waits(C::WaitFutex, "", &[(9, 1.0)])), part(C::CpuUser, 0.9)];
+    let named = |comm: &str, thread: Thread| Thread { comm: comm.into(), ..thread };
+    let mut ledger =
+        ledger(10.0, vec![named("orders", thread(11, 11, 10.0, main)), named("flusher", thread(12, 11, 10.0, helper))]);
+    let call = |name: &str, on: &str, count: u64, each: f64, cpu: f64| Call {
+        name: name.into(),
+        on: on.into(),
+        count,
+        seconds: count as f64 * each,
+        on_cpu_seconds: Some(cpu),
+        durations: Some(durations(&[(count, each)])),
+        ..Call::default()
+    };
+    ledger.calls = vec![
+        call("fsync", "file", 1_000, 0.0062, 0.1),
+        call("futex", "", 9, 1.0, 0.0),
+        call("pread64", "file", 6_000, 0.0001, 0.3),
+    ];
+    ledger.calls[2].errors.insert("EINTR".into(), 3);
+    let disk = Waker { kind: WakerKind::Interrupt, comm: "vda".into(), ..Waker::default() };
+    ledger.wakers = vec![WakerEdge { component: C::IoBlockSync, waker: disk.clone(), seconds: 6.0, count: 990 }];
+    ledger.slow = vec![SlowCall {
+        component: C::IoBlockSync,
+        key: "vda".into(),
+        call: "fsync".into(),
+        tid: 11,
+        pid: 11,
+        comm: "orders".into(),
+        at: 3.2,
+        seconds: 0.0612,
+        open: false,
+        waker: Some(disk),
+        stack: Vec::new(),
+    }];
+    let slices = |components: &[C]| {
+        let each = 10.0 / components.len() as f64;
+        let slice = |(at, component): (usize, &C)| Slice {
+            from: at as f64 * each,
+            until: (at + 1) as f64 * each,
+            parts: vec![(*component, each)],
+        };
+        components.iter().enumerate().map(slice).collect()
+    };
+    ledger.timelines = vec![
+        Timeline {
+            tid: 11,
+            slices: slices(&[C::IoBlockSync, C::CpuUser, C::IoBlockSync, C::IoBlockSync, C::RunqWakeup]),
+        },
+        Timeline { tid: 12, slices: slices(&[C::WaitFutex, C::WaitFutex, C::CpuUser]) },
+    ];
+    ledger
+}
+
+fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
+    let refused = Vec::new();
+    profile(Input { ledger, source: "response", refused, window: 0, suspended_seconds: 0.0, target, conversation })
+}
+
+fn sample() -> Profile {
+    let target = Target { pids: vec![11], command: Some("orders --import june.csv".into()), ..Target::default() };
+    let told = Conversation {
+        task: Some("the nightly import".into()),
+        for_whom: Some("the warehouse".into()),
+        goal_seconds: Some(5.0),
+        ..Conversation::default()
+    };
+    of(&syncing(), &target, told)
+}
+
+/// The sample's host with one finding behind the task's waits.
+fn report(profile: Result<Profile, Unavailable>) -> Report {
+    let mut disk = super::sample::finding("disk.saturation", Status::Critical);
+    disk.instance = Some("vda".into());
+    super::build(super::Parts {
+        recording: &super::sample::recording(),
+        metrics: &[],
+        findings: vec![disk],
+        profile: Some(profile),
+        steps: Vec::new(),
+        playbook: crate::model::report::PlaybookInfo {
+            name: "method-r".into(),
+            title: "Method R: where the time of one task goes".into(),
+            params: std::collections::BTreeMap::new(),
+        },
+        titles: &|_| None,
+        probes: &|_| None,
+    })
+}
+
+#[test]
+fn a_program_that_syncs_too_often_on_a_terminal_of_80_columns() {
+    insta::assert_snapshot!(terminal(&report(Ok(sample())), &WIDE));
+}
+
+#[test]
+fn a_program_that_syncs_too_often_on_a_narrow_terminal_without_unicode() {
+    insta::assert_snapshot!(terminal(&report(Ok(sample())), &Style { width: 60, unicode: false, ..WIDE }));
+}
+
+#[test]
+fn a_program_that_syncs_too_often_as_markdown() {
+    insta::assert_snapshot!(markdown(&report(Ok(sample()))).unwrap());
+}
+
+#[test]
+fn the_verdict_answers_what_was_asked_and_names_the_resource_behind_it() {
+    let report = report(Ok(sample()));
+    let verdict = &report.verdict;
+    assert_eq!(verdict.status, Status::Warning, "the goal is missed");
+    assert!(verdict.headline.contains("waiting for a disk in fsync or the like [vda]"), "{}", verdict.headline);
+    assert!(verdict.headline.contains("Behind it: disk saturation is critical (vda)"), "{}", verdict.headline);
+}
+
+#[test]
+fn a_time_that_could_not_be_accounted_for_is_unknown_and_never_fine() {
+    let gap = Unavailable::new(Reason::Denied, "this user may not load programs").with_remedy("run rdiag as root");
+    let report = report(Err(gap));
+    assert_eq!(report.verdict.status, Status::Unknown);
+    assert!(report.verdict.headline.contains("may not load programs"), "{}", report.verdict.headline);
+    assert_eq!(report.verdict.limits, ["To see it: run rdiag as root."]);
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for width in [32, 40, 60, 72, 80, 100, 120] {
+        for unicode in [true, false] {
+            let text = terminal(&report(Ok(sample())), &Style { width, unicode, ..WIDE });
+            let widest = text.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap();
+            assert!(widest <= width, "{widest} > {width}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_json_has_the_profile_that_scripts_rely_on() {
+    let text = json(&report(Ok(sample()))).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let profile = &value["profile"];
+    assert_eq!(profile["level"], "L3");
+    assert_eq!((profile["elapsed_seconds"].as_f64(), profile["task_seconds"].as_f64()), (Some(10.0), Some(20.0)));
+    assert!(profile["unaccounted_seconds"].is_number());
+    let component = &profile["components"][0];
+    for field in ["id", "seconds", "share", "count", "mean", "p99", "max"] {
+        assert!(component.get(field).is_some(), "{field}");
+    }
+    assert_eq!(component["id"], "wait.futex");
+    let shares: f64 = profile["components"].as_array().unwrap().iter().map(|row| row["share"].as_f64().unwrap()).sum();
+    assert!((shares + profile["unaccounted_seconds"].as_f64().unwrap() / 20.0 - 1.0).abs() < 0.005);
+}
+
+#[test]
+fn names_of_strangers_do_no_harm_in_any_format() {
+    let evil = "</style><script>alert(1)</script>\u{202e}\x1b[31m|`*_[x](javascript:1)\n# head";
+    let mut ledger = syncing();
+    for thread in &mut ledger.threads {
+        thread.comm = evil.into();
+        for part in &mut thread.parts {
+            (part.key, part.call) = (evil.into(), evil.into());
+        }
+    }
+    for call in &mut ledger.calls {
+        call.name = evil.into();
+        call.errors.insert(evil.into(), 5);
+    }
+    ledger.slow[0].comm = evil.into();
+    ledger.wakers[0].waker.comm = evil.into();
+    ledger.notes = vec![evil.into()];
+    ledger.lost.insert(evil.into(), 7);
+    let target = Target { pids: vec![11], command: Some(evil.into()), ..Target::default() };
+    let told = Conversation { task: Some(evil.into()), for_whom: Some(evil.into()), ..Conversation::default() };
+    let report = report(Ok(of(&ledger, &target, told)));
+    let page = html(&report).unwrap();
+    assert!(!page.contains("<script>alert") && !page.contains('\u{202e}') && !page.contains('\x1b'));
+    let text = terminal(&report, &WIDE);
+    assert!(!text.contains('\u{202e}') && !text.contains('\x1b'), "{text}");
+    let text = markdown(&report).unwrap();
+    assert!(!text.contains("<script") && !text.contains("\n# head") && !text.contains("[x]("), "{text}");
+    assert!(!json(&report).unwrap().contains('\u{202e}'));
+}

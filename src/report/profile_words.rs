@@ -1,0 +1,291 @@
+//! A profile in figures and words that all formats share.
+
+use crate::model::Component;
+use crate::model::Profile;
+use crate::model::component::ThreadState;
+use crate::model::ledger::{Level, Slice, SlowCall};
+use crate::model::profile::{CallRow, ComponentRow, ForecastRow, Grade, Piece, ThreadRow};
+use crate::model::quantity::{number, percent, seconds};
+
+use super::words::plural;
+
+/// What stands where a level cannot know.
+pub(super) const NOT_KNOWN: &str = "–";
+
+/// What is to be understood before the table is read.
+pub(super) const HOW_TO_READ: &str = "Every second that a thread lived is in exactly one line, the largest first; \
+                                      together they are 100%. Only what is large here is worth changing.";
+
+/// What the waits below the line are.
+pub(super) const IDLE: &str = "often waiting for work, so no part of anybody's response time";
+
+/// A line of the table that sums up to 100 %.
+pub(super) struct Line {
+    /// The component's id; of the last lines, their names.
+    pub(super) id: String,
+    pub(super) title: String,
+    pub(super) share: f64,
+    pub(super) percent: String,
+    pub(super) seconds: String,
+    pub(super) count: String,
+    pub(super) mean: String,
+    pub(super) p99: String,
+    pub(super) max: String,
+    pub(super) plus_minus: String,
+    /// A component; the others are the residuals.
+    pub(super) component: Option<Component>,
+    pub(super) idle: bool,
+}
+
+/// The lines of the table, the residuals last: components + unaccounted − over-accounted = T.
+pub(super) fn lines(profile: &Profile) -> Vec<Line> {
+    let mut lines: Vec<Line> = profile.components.iter().map(line).collect();
+    let share = |part: f64| if profile.task_seconds > 0.0 { part / profile.task_seconds } else { 0.0 };
+    let residual = |id: &str, title: &str, part: f64| Line {
+        id: id.into(),
+        title: title.into(),
+        share: share(part),
+        percent: percent(share(part)),
+        seconds: seconds(part),
+        count: String::new(),
+        mean: String::new(),
+        p99: String::new(),
+        max: String::new(),
+        plus_minus: String::new(),
+        component: None,
+        idle: false,
+    };
+    lines.push(residual("unaccounted", "unaccounted", profile.unaccounted_seconds));
+    if profile.over_accounted_seconds > 0.0 {
+        lines.push(residual("over-accounted", "over-accounted", -profile.over_accounted_seconds));
+    }
+    lines
+}
+
+fn line(row: &ComponentRow) -> Line {
+    let time = |value: Option<f64>| value.map_or_else(|| NOT_KNOWN.to_owned(), seconds);
+    Line {
+        id: row.id.id().into(),
+        title: row.title.clone(),
+        share: row.share,
+        percent: percent(row.share),
+        seconds: seconds(row.seconds),
+        count: row.count.map_or_else(|| NOT_KNOWN.to_owned(), |count| number(count as f64)),
+        mean: time(row.mean),
+        p99: time(row.p99),
+        max: time(row.max),
+        plus_minus: row.plus_minus.map(|error| format!("±{}", seconds(error))).unwrap_or_default(),
+        component: Some(row.id),
+        idle: row.idle,
+    }
+}
+
+/// Whether single waits were seen at all: else there are no counts and means to show.
+pub(super) fn has_counts(profile: &Profile) -> bool {
+    profile.components.iter().any(|row| row.count.is_some())
+}
+
+/// Whether some figures are estimates with a known error.
+pub(super) fn has_errors(profile: &Profile) -> bool {
+    profile.components.iter().any(|row| row.plus_minus.is_some())
+}
+
+/// `1 thread over 10.0 s`: what the last line of the table is the sum of.
+pub(super) fn sum(profile: &Profile) -> String {
+    let population = &profile.population;
+    let threads = plural(usize::try_from(population.seen).unwrap_or(usize::MAX), "thread", "threads");
+    let mean = if population.seen > 1 { format!(", {} on average", number(population.mean)) } else { String::new() };
+    format!("{threads} over {}{mean}", seconds(profile.elapsed_seconds))
+}
+
+/// What remains without waiting for work; none if there is no such waiting.
+pub(super) fn busy(profile: &Profile) -> Option<String> {
+    (profile.busy.idle_seconds > 0.0).then(|| {
+        format!(
+            "Without the lines marked * ({IDLE}), {} remain: {} of all.",
+            seconds(profile.busy.seconds),
+            percent(profile.busy.share)
+        )
+    })
+}
+
+/// `executing 30.0%, runnable 10.0% …`.
+pub(super) fn states(profile: &Profile) -> String {
+    let shown = profile.states.iter().map(|row| format!("{} {}", row.state.word(), percent(row.share)));
+    shown.collect::<Vec<_>>().join(" · ")
+}
+
+/// How far to trust it, in a sentence.
+pub(super) fn quality(profile: &Profile) -> String {
+    let how = match profile.level {
+        Level::L1 => "by samples of /proc (level L1)",
+        Level::L2 => "by /proc and taskstats (level L2)",
+        Level::L3 => "by watching every change of state inside the kernel (level L3)",
+    };
+    format!("Quality {}, measured {how}: {}.", grade(profile.quality.grade), profile.quality.words)
+}
+
+/// The grade's letter.
+pub(super) fn grade(grade: Grade) -> &'static str {
+    match grade {
+        Grade::A => "A",
+        Grade::B => "B",
+        Grade::C => "C",
+        Grade::D => "D",
+    }
+}
+
+/// Components that are worth a closer look: the largest, idle ones only if nothing else is there; where one thread spans
+/// an execution, those of that thread.
+pub(super) fn worth(profile: &Profile, most: usize, least: f64) -> Vec<&ComponentRow> {
+    let relevant = |row: &&ComponentRow| row.share >= least || row.busy_share.is_some_and(|share| share >= 0.1);
+    let is_execution = profile.target.command.is_some();
+    let place = |row: &ComponentRow| profile.forecast.rows.iter().position(|other| other.id == row.id);
+    let mut all: Vec<&ComponentRow> = profile.components.iter().filter(relevant).collect();
+    if is_execution && profile.forecast.thread.is_some() {
+        all.sort_by_key(|row| place(row).unwrap_or(usize::MAX));
+    } else if !is_execution && all.iter().any(|row| !row.idle) {
+        all.sort_by_key(|row| row.idle);
+    }
+    all.truncate(most);
+    all
+}
+
+/// `vda 93.0%, vdb 7.0%`; empty if there is nothing to tell.
+pub(super) fn pieces(pieces: &[Piece], most: usize) -> String {
+    let shown = pieces.iter().take(most).map(|piece| match (piece.others, piece.name.as_str()) {
+        (0, "") => format!("not known {}", percent(piece.share)),
+        (0, name) => format!("{name} {}", percent(piece.share)),
+        (others, _) => format!("{others} others {}", percent(piece.share)),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// `1.01 s at 3.20 s in fsync by postgres (thread 11), ended by …`.
+pub(super) fn slow(call: &SlowCall) -> String {
+    let mut text = if call.open { format!("more than {}", seconds(call.seconds)) } else { seconds(call.seconds) };
+    text.push_str(&format!(" at {}", seconds(call.at)));
+    if !call.call.is_empty() {
+        text.push_str(&format!(" in {}", call.call));
+    }
+    if !call.key.is_empty() {
+        text.push_str(&format!(" [{}]", call.key));
+    }
+    text.push_str(&format!(" by {} (thread {})", call.comm, call.tid));
+    match call.waker.as_ref().map(|waker| waker.comm.as_str()) {
+        Some("") | None => {}
+        Some(waker) => text.push_str(&format!(", ended by {waker}")),
+    }
+    text
+}
+
+/// Who ended the waits of a component, `name 5.90 s`.
+pub(super) fn wakers(profile: &Profile, id: Component, most: usize) -> String {
+    let own = profile.wakers.iter().filter(|row| row.component == id).take(most);
+    own.map(|row| format!("{} {}", row.name, percent(row.share))).collect::<Vec<_>>().join(", ")
+}
+
+/// Two bounds: `4.00 s`, or `3.00 to 5.00 s`.
+pub(super) fn bounds([low, high]: [f64; 2]) -> String {
+    let (a, b) = (seconds(low), seconds(high));
+    if a == b { a } else { format!("{a} – {b}") }
+}
+
+/// What the waiting of a component would cost less, `10.0 s → 4.00 s`.
+pub(super) fn speed_up(row: &ForecastRow) -> String {
+    match row.speed_up {
+        Some(factor) if factor < 100.0 => format!("at most {factor:.1}×"),
+        Some(_) => "over 100×".to_owned(),
+        None => NOT_KNOWN.to_owned(),
+    }
+}
+
+/// Failures of a call, `EAGAIN 30000`.
+pub(super) fn errors(row: &CallRow) -> String {
+    row.errors.iter().take(3).map(|(error, count)| format!("{error} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// `postgres (thread 11)`.
+pub(super) fn thread(row: &ThreadRow) -> String {
+    match (row.tid, row.born, row.died) {
+        (0, _, _) => row.comm.clone(),
+        (tid, false, false) => format!("{} ({tid})", row.comm),
+        (tid, true, false) => format!("{} ({tid}, born)", row.comm),
+        (tid, false, true) => format!("{} ({tid}, ended)", row.comm),
+        (tid, true, true) => format!("{} ({tid}, born and ended)", row.comm),
+    }
+}
+
+/// The part of a slice that weighs most.
+pub(super) fn dominant(slice: &Slice) -> Option<Component> {
+    slice.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|part| part.0)
+}
+
+/// What the timeline tells apart: a letter and a class for each kind of state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Shade {
+    Cpu,
+    Runnable,
+    Disk,
+    Memory,
+    Lock,
+    Other,
+    Idle,
+}
+
+impl Shade {
+    pub(super) const ALL: [Self; 7] =
+        [Self::Cpu, Self::Runnable, Self::Disk, Self::Memory, Self::Lock, Self::Other, Self::Idle];
+
+    pub(super) fn of(component: Component) -> Self {
+        let id = component.id();
+        match component.def().state {
+            ThreadState::Executing => Self::Cpu,
+            ThreadState::Runnable => Self::Runnable,
+            ThreadState::Paging => Self::Memory,
+            ThreadState::Lock => Self::Lock,
+            ThreadState::Idle => Self::Idle,
+            ThreadState::Sleeping if id.starts_with("io.") || id.starts_with("fault") => Self::Disk,
+            ThreadState::Sleeping => Self::Other,
+        }
+    }
+
+    /// One character of the terminal's bar.
+    pub(super) fn letter(self) -> char {
+        match self {
+            Self::Cpu => '#',
+            Self::Runnable => 'r',
+            Self::Disk => 'D',
+            Self::Memory => 'M',
+            Self::Lock => 'L',
+            Self::Other => 'w',
+            Self::Idle => '.',
+        }
+    }
+
+    /// In the legend.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "on a CPU",
+            Self::Runnable => "waiting for a CPU",
+            Self::Disk => "disk or file",
+            Self::Memory => "memory",
+            Self::Lock => "lock",
+            Self::Other => "network, other programs, other",
+            Self::Idle => "often idle",
+        }
+    }
+
+    /// Class in the style sheet.
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Self::Cpu => "t-cpu",
+            Self::Runnable => "t-run",
+            Self::Disk => "t-disk",
+            Self::Memory => "t-mem",
+            Self::Lock => "t-lock",
+            Self::Other => "t-other",
+            Self::Idle => "t-idle",
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The conclusion of Method R: the answer to what was asked about the task, not the state of the host.
+
+use super::words;
+use crate::model::profile::{ComponentRow, Grade, Reach};
+use crate::model::report::Verdict;
+use crate::model::{Finding, Profile, Recording, Status, Unavailable};
+
+/// Components below this share are not looked into for the headline.
+const WORTH: f64 = 0.2;
+
+/// The verdict on a task: whether it is fast enough, as far as that was asked, and where its time is.
+pub(super) fn of_task(profile: &Profile, findings: &[Finding], recording: &Recording) -> Verdict {
+    let reach = profile.forecast.goal.as_ref().map(|goal| goal.reach);
+    let status = match (profile.quality.grade, reach) {
+        (Grade::D, _) => Status::Unknown,
+        (_, Some(Reach::Met)) => Status::Ok,
+        (_, Some(Reach::One | Reach::Several | Reach::No)) => Status::Warning,
+        (_, Some(Reach::Unknown) | None) => Status::Info,
+    };
+    let mut headline = profile.answer.headline.trim_end_matches('.').to_owned();
+    if let Some(behind) = behind(profile, findings) {
+        headline.push_str(&format!(". Behind it: {behind}"));
+    }
+    let mut limits = Vec::new();
+    if recording.interrupted {
+        limits.push(format!("The run was interrupted after {:.1} s.", profile.elapsed_seconds));
+    }
+    limits.extend(profile.answer.limits.iter().cloned());
+    Verdict { status, headline, limits }
+}
+
+/// What fired of the rules that explain the largest components.
+fn behind(profile: &Profile, findings: &[Finding]) -> Option<String> {
+    let large = |row: &&ComponentRow| row.share >= WORTH || row.busy_share.is_some_and(|share| share >= WORTH);
+    let rules: Vec<&String> = profile.components.iter().filter(large).flat_map(|row| &row.rules).collect();
+    let finding = findings.iter().find(|finding| finding.status >= Status::Warning && rules.contains(&&finding.id))?;
+    let instance = finding.instance.as_ref().map(|instance| format!(" ({})", words::instance(instance)));
+    let culprit = finding.culprit.as_ref().map(|culprit| format!("; {}", words::culprit(culprit)));
+    Some(format!(
+        "{} is {}{}{}",
+        words::cell(finding.resource, finding.kind),
+        finding.status.word(),
+        instance.unwrap_or_default(),
+        culprit.unwrap_or_default()
+    ))
+}
+
+/// The verdict where the task's time could not be accounted for at all.
+pub(super) fn unaccounted(gap: &Unavailable, recording: &Recording) -> Verdict {
+    let why = gap.why.trim_end_matches('.');
+    let mut limits: Vec<String> = gap.remedy.iter().map(|remedy| format!("To see it: {remedy}.")).collect();
+    if recording.interrupted {
+        limits.push("The run was interrupted.".into());
+    }
+    let headline = format!("Where the time of the task went is not known: {why}");
+    Verdict { status: Status::Unknown, headline, limits }
+}

@@ -1,0 +1,233 @@
+//! The profile of a task's time: the table whose sum is 100 %, then what it is made of.
+
+use super::super::profile_words::{self as words, Line, Shade};
+use super::{Page, Paint, pad, visible};
+use crate::model::Profile;
+use crate::model::ledger::Timeline;
+use crate::model::profile::{ComponentRow, ThreadRow};
+use crate::model::quantity::{number, percent, seconds};
+
+/// Components that are looked into.
+const MAX_LOOKED_INTO: usize = 3;
+/// A component below this share is not looked into.
+const WORTH: f64 = 0.05;
+/// Lines of the forecast, of calls, of threads.
+const MAX_LINES: usize = 6;
+/// Narrower than this, figures of single waits are left out of the table.
+const NARROW: usize = 76;
+
+impl Page {
+    pub(super) fn profile(&mut self, profile: &Profile) {
+        if let Some(asked) = &profile.answer.asked {
+            self.item("Asked:", &visible(asked), Paint::Bold, Paint::None);
+        }
+        if let Some(goal) = &profile.answer.goal {
+            self.item("Goal:", &visible(goal), Paint::Bold, Paint::None);
+        }
+        self.line(&format!("Where the time of {} went", visible(&profile.subject)), 0, Paint::Bold);
+        self.line(words::HOW_TO_READ, 0, Paint::Dim);
+        self.blank();
+        self.table(profile);
+        for text in words::busy(profile).into_iter().chain([words::quality(profile)]) {
+            self.line(&text, 2, Paint::None);
+        }
+        self.item("  States:", &words::states(profile), Paint::None, Paint::None);
+        self.blank();
+        for row in words::worth(profile, MAX_LOOKED_INTO, WORTH) {
+            self.component(profile, row);
+        }
+        self.forecast(profile);
+        self.timelines(profile);
+        self.calls(profile);
+        for note in profile.notes.iter().take(MAX_LINES) {
+            self.item("  !", &visible(note), Paint::None, Paint::None);
+        }
+        for (reason, count) in profile.lost.iter().take(MAX_LINES) {
+            self.item("  !", &format!("lost {count} events: {}", visible(reason)), Paint::None, Paint::None);
+        }
+        if !profile.notes.is_empty() || !profile.lost.is_empty() {
+            self.blank();
+        }
+    }
+
+    fn table(&mut self, profile: &Profile) {
+        let counts = words::has_counts(profile) && self.width >= NARROW;
+        let errors = words::has_errors(profile) && !counts;
+        let figures = |line: &Line| -> Vec<String> {
+            let mut all = vec![line.seconds.clone()];
+            if counts {
+                all.extend([line.count.clone(), line.mean.clone(), line.max.clone()]);
+            }
+            if errors {
+                all.push(line.plus_minus.clone());
+            }
+            all
+        };
+        let mut titles = vec!["seconds"];
+        if counts {
+            titles.extend(["times", "mean", "longest"]);
+        }
+        if errors {
+            titles.push("±");
+        }
+        let head: String = titles.iter().map(|title| format!("{title:>9}")).collect();
+        self.push(&format!("{:>7} {:6}{head}  what", "share", ""), Paint::Dim);
+        for line in words::lines(profile).iter().filter(|line| line.component.is_none() || line.share >= 0.0005) {
+            let bar = bar(line.share, self.unicode);
+            let figures: String = figures(line).iter().map(|figure| format!("{figure:>9}")).collect();
+            let mark = if line.idle { " *" } else { "" };
+            let name = format!("{}{mark}", line.title);
+            let text = format!("{:>7} {bar}{figures}  ", line.percent);
+            let paint = if line.share >= 0.1 { Paint::Bold } else { Paint::None };
+            self.item_at(&text, &name, paint);
+        }
+        let all = format!("{:>7} {:6}{:>9}  ", "100%", "", seconds(profile.task_seconds));
+        self.item_at(&all, &words::sum(profile), Paint::Dim);
+        self.blank();
+    }
+
+    /// Figures, and a name that is cut rather than broken.
+    fn item_at(&mut self, figures: &str, name: &str, paint: Paint) {
+        let line: Vec<char> = figures.chars().chain(name.chars()).collect();
+        let cut = line.len() > self.width;
+        let kept = line.iter().take(if cut { self.width - 1 } else { line.len() });
+        let text: String = kept.copied().chain(cut.then_some(if self.unicode { '…' } else { '~' })).collect();
+        self.push(&text, paint);
+    }
+
+    fn component(&mut self, profile: &Profile, row: &ComponentRow) {
+        let title = format!("{} · {}: {} ({})", percent(row.share), row.id.id(), row.title, seconds(row.seconds));
+        self.line(&title, 0, Paint::Bold);
+        self.line(&visible(&row.help), 2, Paint::Dim);
+        if !row.skew_words.is_empty() {
+            self.field("spread", &visible(&row.skew_words));
+        }
+        for (name, pieces) in [("calls", &row.calls), ("on", &row.keys), ("threads", &row.threads)] {
+            if pieces.len() > 1 || (name != "threads" && !pieces.is_empty()) {
+                self.field(name, &visible(&words::pieces(pieces, 4)));
+            }
+        }
+        let wakers = words::wakers(profile, row.id, 3);
+        if !wakers.is_empty() {
+            self.field("ended by", &visible(&wakers));
+        }
+        for (at, call) in row.slow.iter().take(2).enumerate() {
+            self.field(if at == 0 { "slowest" } else { "" }, &visible(&words::slow(call)));
+        }
+        for (at, step) in row.next.iter().take(3).enumerate() {
+            self.field(if at == 0 { "next" } else { "" }, &visible(&step.action));
+        }
+        self.blank();
+    }
+
+    fn forecast(&mut self, profile: &Profile) {
+        let forecast = &profile.forecast;
+        if forecast.rows.is_empty() {
+            return;
+        }
+        self.push("What if it were gone?", Paint::Bold);
+        self.line(&visible(&forecast.basis), 2, Paint::Dim);
+        for row in forecast.rows.iter().take(MAX_LINES) {
+            let times = format!("gone: {}, halved: {}", words::bounds(row.vanished), words::bounds(row.halved));
+            self.item(
+                &format!("  {}", pad(row.id.id(), 15)),
+                &format!("{times}. {}", row.words),
+                Paint::None,
+                Paint::None,
+            );
+        }
+        self.blank();
+    }
+
+    fn timelines(&mut self, profile: &Profile) {
+        let rows: Vec<(&ThreadRow, &Timeline)> = profile
+            .threads
+            .iter()
+            .filter_map(|row| Some((row, profile.timelines.iter().find(|timeline| timeline.tid == row.tid)?)))
+            .take(MAX_LINES)
+            .collect();
+        if rows.is_empty() {
+            return;
+        }
+        self.push("The threads over time", Paint::Bold);
+        let width = self.width.saturating_sub(26).clamp(6, 60);
+        let mut seen: Vec<Shade> = Vec::new();
+        for (row, timeline) in &rows {
+            let bar: String = (0..width)
+                .map(|at| {
+                    let shade = shade_at(timeline, profile.elapsed_seconds, at, width);
+                    seen.extend(shade);
+                    shade.map_or(' ', Shade::letter)
+                })
+                .collect();
+            let name = visible(&words::thread(row)).into_owned();
+            let name: String = name.chars().take(22).collect();
+            self.push(&format!("  {}|{bar}|", pad(&name, 22)), Paint::None);
+        }
+        let legend = Shade::ALL.iter().filter(|shade| seen.contains(shade));
+        let legend: Vec<String> = legend.map(|shade| format!("{} {}", shade.letter(), shade.word())).collect();
+        self.line(&legend.join("   "), 2, Paint::Dim);
+        self.blank();
+    }
+
+    fn calls(&mut self, profile: &Profile) {
+        let Some(calls) = &profile.calls else { return };
+        self.push("The same time by call", Paint::Bold);
+        let text = format!(
+            "In system calls {}, in page faults {}, outside both {}. Within a call there is waiting and CPU time.",
+            seconds(calls.syscall_seconds),
+            seconds(calls.fault_seconds),
+            seconds(calls.user_seconds)
+        );
+        self.line(&text, 2, Paint::Dim);
+        let columns = if self.width >= NARROW { 5 } else { 2 };
+        let heads: String = ["seconds", "times", "mean", "p99", "longest"]
+            .iter()
+            .take(columns)
+            .map(|head| format!("{head:>9}"))
+            .collect();
+        self.push(&format!("{heads}  call"), Paint::Dim);
+        let time = |value: Option<f64>| value.map_or_else(|| words::NOT_KNOWN.to_owned(), seconds);
+        for row in calls.rows.iter().take(MAX_LINES) {
+            let figures =
+                [seconds(row.seconds), number(row.count as f64), time(row.mean), time(row.p99), time(row.max)];
+            let figures: String = figures.iter().take(columns).map(|figure| format!("{figure:>9}")).collect();
+            let errors = words::errors(row);
+            let storm = if row.error_storm { "!" } else { "" };
+            let errors = if errors.is_empty() { errors } else { format!(" {storm}({errors})") };
+            self.item_at(&format!("{figures}  "), &visible(&format!("{}{errors}", row.name)), Paint::None);
+        }
+        if calls.others.others > 0 {
+            let text = format!("and {} other calls, {}", calls.others.others, seconds(calls.others.seconds));
+            self.line(&text, 2, Paint::Dim);
+        }
+        self.blank();
+    }
+}
+
+/// What a thread mostly did in one of `width` equal parts of the window; none where nothing is known.
+fn shade_at(timeline: &Timeline, elapsed: f64, at: usize, width: usize) -> Option<Shade> {
+    let part = elapsed / width.max(1) as f64;
+    let (from, until) = (at as f64 * part, (at + 1) as f64 * part);
+    let mut best: Option<(f64, Shade)> = None;
+    for slice in &timeline.slices {
+        let overlap = slice.until.min(until) - slice.from.max(from);
+        if overlap > best.map_or(0.0, |best| best.0)
+            && let Some(component) = words::dominant(slice)
+        {
+            best = Some((overlap, Shade::of(component)));
+        }
+    }
+    best.map(|best| best.1)
+}
+
+/// Six characters for a share.
+fn bar(share: f64, unicode: bool) -> String {
+    let eighths = (share.clamp(0.0, 1.0) * 48.0).round() as usize;
+    if !unicode {
+        return format!("{:6}", "#".repeat(eighths / 8));
+    }
+    let rest = ['\0', '▏', '▎', '▍', '▌', '▋', '▊', '▉'].get(eighths % 8).copied().filter(|c| *c != '\0');
+    let text: String = std::iter::repeat_n('█', eighths / 8).chain(rest).collect();
+    pad(&text, 6)
+}

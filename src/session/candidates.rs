@@ -1,0 +1,91 @@
+//! Who could be meant: the processes that use the CPUs or wait for them, for somebody who knows no process id.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use crate::host::SharedHost;
+
+/// Processes that are looked at, the first by number.
+const MAX_PROCESSES: usize = 50_000;
+/// Candidates that are given.
+const MAX_CANDIDATES: usize = 10;
+
+/// A process that did something lately.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Process id.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+    /// CPU seconds per second, all threads (stat fields 14 and 15).
+    pub cpu: f64,
+    /// Seconds per second that its first thread waited for a CPU (schedstat field 2).
+    pub waiting: f64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Sight {
+    comm: String,
+    ticks: u64,
+    delay_ns: u64,
+}
+
+/// Looks twice, `seconds` apart, and gives the processes with the most CPU time and waiting, rdiag itself left out.
+#[must_use]
+pub fn candidates(host: &SharedHost, seconds: f64) -> Vec<Candidate> {
+    let before = look(host);
+    let began = host.now();
+    host.wait(began + seconds, 1, &AtomicBool::new(false));
+    let elapsed = (host.now() - began).max(1e-3);
+    let ticks_per_second = host.facts().ticks_per_second.max(1) as f64;
+    let mut all: Vec<Candidate> = look(host)
+        .into_iter()
+        .filter_map(|(pid, after)| {
+            let before = before.get(&pid)?;
+            let cpu = after.ticks.saturating_sub(before.ticks) as f64 / ticks_per_second / elapsed;
+            let waiting = after.delay_ns.saturating_sub(before.delay_ns) as f64 * 1e-9 / elapsed;
+            (cpu + waiting > 0.001).then_some(Candidate { pid, comm: after.comm, cpu, waiting })
+        })
+        .collect();
+    all.sort_by(|a, b| (b.cpu + b.waiting).total_cmp(&(a.cpu + a.waiting)).then(a.pid.cmp(&b.pid)));
+    all.truncate(MAX_CANDIDATES);
+    all
+}
+
+fn look(host: &SharedHost) -> BTreeMap<u32, Sight> {
+    let names = host.list("proc").unwrap_or_default();
+    let own = host.facts().pid;
+    let pids = names.iter().filter_map(|name| name.parse::<u32>().ok()).filter(|pid| *pid != own);
+    pids.take(MAX_PROCESSES).filter_map(|pid| Some((pid, sight(host, pid)?))).collect()
+}
+
+fn sight(host: &SharedHost, pid: u32) -> Option<Sight> {
+    let (comm, ticks) = stat(&host.read(&format!("proc/{pid}/stat")).ok()?)?;
+    let schedstat = host.read(&format!("proc/{pid}/schedstat")).unwrap_or_default();
+    let delay_ns = schedstat.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    Some(Sight { comm, ticks, delay_ns })
+}
+
+/// The name, and user and system time together. The name may hold anything, so it ends at the last parenthesis.
+fn stat(text: &str) -> Option<(String, u64)> {
+    let (before, after) = text.rsplit_once(')')?;
+    let comm = before.split_once('(')?.1.to_owned();
+    let mut fields = after.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((comm, user.saturating_add(system)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything_and_a_cut_line_is_none() {
+        let line = "7 (a) b ( c) R 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 5 0 0";
+        assert_eq!(stat(line), Some(("a) b ( c".to_owned(), 300)));
+        for cut in ["", "7", "7 (a", "7 (a) R 1 7 7 0 -1 4194304 100 0 0 0 250", "7 a) R 1"] {
+            assert_eq!(stat(cut), None, "{cut}");
+        }
+    }
+}

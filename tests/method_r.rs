@@ -1,0 +1,151 @@
+//! `rdiag run method-r` as an ordinary user meets it; what single components must be is tested where programs with known
+//! ledgers run.
+
+use serde_json::Value;
+
+use crate::schema::validate;
+use crate::support::rdiag;
+
+fn fails_with(args: &[&str], says: &[&str]) {
+    let output = rdiag().args(["run", "method-r"]).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+    assert!(output.stdout.is_empty(), "{args:?} printed results");
+    for text in says {
+        assert!(told.contains(text), "{args:?} should say {text:?}: {told}");
+    }
+}
+
+/// The report of a run, as JSON.
+fn report(args: &[&str]) -> Value {
+    let (before, command) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
+    let mut rdiag = rdiag();
+    rdiag.args(["run", "method-r", "--format", "json", "--out", "-", "--interval", "200ms"]).args(before).args(command);
+    let output = rdiag.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {told}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {told}"))
+}
+
+fn figure(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// What the components hold with what is left over, per task-second.
+fn sum(profile: &Value) -> f64 {
+    let components = profile["components"].as_array().unwrap();
+    let held: f64 = components.iter().map(|component| figure(&component["seconds"])).sum();
+    let all = held + figure(&profile["unaccounted_seconds"]) - figure(&profile["over_accounted_seconds"]);
+    all / figure(&profile["task_seconds"])
+}
+
+fn share(profile: &Value, id: &str) -> f64 {
+    let components = profile["components"].as_array().unwrap();
+    components.iter().find(|component| component["id"] == id).map_or(0.0, |component| figure(&component["share"]))
+}
+
+#[test]
+fn a_run_without_a_task_says_how_to_name_one() {
+    fails_with(&[], &["none is named", "--pid 4711", "-- COMMAND"]);
+}
+
+#[test]
+fn wrong_usage_is_told_before_anything_is_measured_or_started() {
+    fails_with(&["--pid", "4194305"], &["there is no process 4194305"]);
+    fails_with(&["--goal", "fast", "--", "sleep", "60"], &["goal", "500ms"]);
+    fails_with(&["--now", "-1s", "--pid", "1"], &["now"]);
+    fails_with(&["--", "no-such-program"], &["there is no program \"no-such-program\""]);
+    fails_with(&["--pid", "1", "--", "true"], &["cannot be used with"]);
+    fails_with(&["--root", "tests/fixtures/hosts/whole-host-quiet", "--", "true"], &["on this machine only"]);
+}
+
+#[test]
+fn a_command_is_observed_from_its_first_instruction_to_its_end() {
+    let report = report(&["--goal", "200ms", "--", "sleep", "1.2"]);
+    validate("report", &report);
+    let profile = &report["profile"];
+    let elapsed = figure(&profile["elapsed_seconds"]);
+    assert!((1.2..3.0).contains(&elapsed), "{elapsed}");
+    assert!((sum(profile) - 1.0).abs() < 0.005, "{}", sum(profile));
+    assert!(share(profile, "wait.sleep") > 0.8, "{:#}", profile["components"]);
+    assert_eq!(report["window"]["interrupted"], false, "the end of the command is what was waited for");
+    assert_eq!(report["verdict"]["status"], "warning", "the goal is missed: {:#}", report["verdict"]);
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert!(headline.contains("sleeping because it chose to"), "{headline}");
+}
+
+#[test]
+fn a_busy_process_is_on_the_cpu_or_waits_for_it() {
+    let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let report = report(&["--duration", "1s", "--pid", &busy.id().to_string()]);
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    let profile = &report["profile"];
+    let waiting: f64 = ["runq", "runq.preempt", "runq.wakeup", "throttled"].iter().map(|id| share(profile, id)).sum();
+    let on_cpu = share(profile, "cpu.user") + share(profile, "cpu.sys") + share(profile, "cpu.irq");
+    assert!(on_cpu > 0.1 && on_cpu + waiting > 0.9, "{:#}", profile["components"]);
+    assert!((sum(profile) - 1.0).abs() < 0.005);
+}
+
+#[test]
+fn a_recording_gives_the_same_profile_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let status = rdiag()
+        .args(["run", "method-r", "--no-guided", "--goal", "5s", "--param", "task=nap", "--out"])
+        .arg(&out)
+        .args(["--", "sleep", "0.5"])
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    let first: Value = serde_json::from_slice(&std::fs::read(out.join("report.json")).unwrap()).unwrap();
+    let again = rdiag()
+        .arg("analyze")
+        .arg(out.join("recording.json.gz"))
+        .args(["--format", "json", "--out", "-"])
+        .output()
+        .unwrap();
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(first["profile"], again["profile"]);
+    assert_eq!(first["verdict"], again["verdict"]);
+    assert_eq!(first["verdict"]["status"], "ok", "the goal is met");
+    let asked = first["profile"]["answer"]["asked"].as_str().unwrap();
+    assert!(asked.starts_with("nap took "), "{asked}");
+    for file in ["report.html", "report.md"] {
+        let text = std::fs::read_to_string(out.join(file)).unwrap();
+        assert!(text.contains("Where the time of the command") && text.contains("unaccounted"), "{file}");
+    }
+}
+
+#[test]
+fn init_and_kernel_threads_are_accounted_for_or_said_to_be_unknown() {
+    for pid in ["1", "2"] {
+        let output = rdiag()
+            .args(["run", "method-r", "--duration", "500ms", "--format", "json", "--out", "-", "--pid", pid])
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            assert_eq!(output.status.code(), Some(2), "{told}");
+            continue;
+        }
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        match report.get("profile") {
+            Some(profile) => {
+                assert!((sum(profile) - 1.0).abs() < 0.005, "{profile:#}");
+                let on_cpu = share(profile, "cpu.user");
+                assert!(pid != "2" || on_cpu == 0.0, "a kernel thread has no user mode: {on_cpu}");
+            }
+            None => assert_eq!((output.status.code(), &report["verdict"]["status"]), (Some(3), &"unknown".into())),
+        }
+    }
+}
+
+#[test]
+fn every_component_is_explained() {
+    for component in rdiag::model::Component::ALL {
+        let output = rdiag().args(["explain", component.id()]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains(component.def().title), "{}: {text}", component.id());
+    }
+}
