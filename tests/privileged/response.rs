@@ -264,6 +264,103 @@ fn without_a_target_or_with_one_that_is_gone_it_says_so() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// A control group with a fifth of one CPU; none where none can be made.
+struct Fifth(std::path::PathBuf);
+
+impl Fifth {
+    fn new() -> Option<Self> {
+        let v2 = std::path::Path::new("/sys/fs/cgroup");
+        let (tree, files): (_, &[(&str, &str)]) = if v2.join("cgroup.controllers").exists() {
+            let _ = std::fs::write(v2.join("cgroup.subtree_control"), "+cpu");
+            (v2.to_owned(), &[("cpu.max", "20000 100000")])
+        } else {
+            (v2.join("cpu"), &[("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "20000")])
+        };
+        let group = tree.join(format!("rdiag-response-{}", std::process::id()));
+        std::fs::create_dir(&group).ok()?;
+        let group = Self(group);
+        for (file, value) in files {
+            std::fs::write(group.0.join(file), value).ok()?;
+        }
+        Some(group)
+    }
+}
+
+impl Drop for Fifth {
+    fn drop(&mut self) {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn throttling_is_told_from_waiting_for_a_cpu() {
+    let Some(group) = Fifth::new() else {
+        println!("SKIPPED: no control group with the cpu controller can be made");
+        return;
+    };
+    let program = Ledger::start_in(&group.0.join("cgroup.procs"), "spin", &[]);
+    let result = observed(program.pid(), 3, &[]);
+    assert_whole(&result, "throttled");
+    let shares = shares(&result);
+    let share = |id: &str| shares.get(id).copied().unwrap_or(0.0);
+    assert!(share("throttled") > 0.6 && share("cpu") < 0.25, "{shares:#?}");
+    drop(program);
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a control group with the cpu controller"]
+fn a_spinner_with_a_fifth_of_a_cpu_is_throttled_for_the_rest() {
+    let _alone = alone();
+    if has(NEEDS) {
+        throttling_is_told_from_waiting_for_a_cpu();
+    }
+}
+
+/// Calls by name as strace counts them, of `program -- arguments`.
+fn counted_by_strace(command: &[&str]) -> BTreeMap<String, u64> {
+    let output = std::process::Command::new("strace")
+        .args(["-f", "-c", "-w", "-o", "/dev/stdout"])
+        .args(command)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let calls = fields.get(3)?.parse().ok()?;
+        Some(((*fields.last()?).to_owned(), calls))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, strace"]
+fn calls_are_counted_as_strace_counts_them() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("strace")]) {
+        return;
+    }
+    let command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=4096", "count=5000"];
+    let output = rdiag()
+        .args(["probe", "response", "--budget", "100%", "--format", "json", "--param", "top=1000", "--"])
+        .args(command)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let result: Value = text.lines().find_map(|line| serde_json::from_str(line).ok()).expect("a result");
+    assert_whole(&result, "dd");
+    let strace = counted_by_strace(&command);
+    for call in ["read", "write", "openat", "close"] {
+        let ours: f64 = rows(&result, "calls")
+            .iter()
+            .filter(|row| row["call"].as_str().is_some_and(|name| name.split('(').next() == Some(call)))
+            .map(|row| row["count"].as_f64().unwrap())
+            .sum();
+        let theirs = strace.get(call).copied().unwrap_or(0) as f64;
+        // What rdiag's own stub does between the moment it is let go and the program's first instruction is in ours.
+        assert!(ours >= theirs && ours - theirs <= 20.0, "{call}: {ours}, strace has {theirs}: {strace:#?}");
+    }
+}
+
 #[test]
 #[ignore = "needs: root, a kernel of the matrix"]
 fn vm_the_time_of_programs_is_divided_as_they_say_themselves() {
@@ -279,4 +376,5 @@ fn vm_the_time_of_programs_is_divided_as_they_say_themselves() {
     let result = observed(program.pid(), 3, &[]);
     assert_whole(&result, "blocked");
     assert!(shares(&result)["ipc.pipe"] > 0.45, "{result:#}");
+    throttling_is_told_from_waiting_for_a_cpu();
 }

@@ -100,21 +100,21 @@ static __noinline void waited(struct thread *thread, u64 slot, u64 ns, bool open
 }
 
 /* The kernel's own account of a task's run time and of its waits for a CPU. */
-static __always_inline u64 run_time(struct task_struct *task)
+static __always_inline u64 run_time(struct task_struct *task, const bool direct)
 {
-	return BPF_CORE_READ(task, se.sum_exec_runtime);
+	return READ(task, se.sum_exec_runtime);
 }
 
-static __always_inline u64 run_delay(struct task_struct *task)
+static __always_inline u64 run_delay(struct task_struct *task, const bool direct)
 {
-	return bpf_core_field_exists(task->sched_info.run_delay) ? BPF_CORE_READ(task, sched_info.run_delay) : 0;
+	return bpf_core_field_exists(task->sched_info.run_delay) ? READ(task, sched_info.run_delay) : 0;
 }
 
 /* A thread is seen running that was not seen to come in: some kernels leave events out. How long it waited for a CPU is
  * in the kernel's account, which was settled when it got one. Returns how much of the time it ran. */
 static __noinline u64 came_unseen(struct thread *thread, u64 slot, u64 task, u64 begun, u64 ns)
 {
-	u64 waits = run_delay((void *)task) - thread->waited_before, mode = thread->mode;
+	u64 waits = run_delay((void *)task, false) - thread->waited_before, mode = thread->mode;
 
 	lose(LOST_SWITCH);
 	if (waits > ns)
@@ -133,7 +133,7 @@ static __noinline u64 came_unseen(struct thread *thread, u64 slot, u64 task, u64
 		thread->unknown += ns;
 		return 0;
 	}
-	u64 ran = run_time((void *)task) - thread->ran_before, blocked = ns - waits;
+	u64 ran = run_time((void *)task, false) - thread->ran_before, blocked = ns - waits;
 	if (thread->woken)
 		blocked = thread->woken > begun ? thread->woken - begun : 0;
 	else

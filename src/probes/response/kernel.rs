@@ -6,7 +6,7 @@ use crate::model::Unavailable;
 use crate::model::ledger::{Bucket, Durations};
 
 /// Words of `struct thread`, `struct cell`, `struct spread`.
-type ThreadWords = [u64; 170];
+type ThreadWords = [u64; 178];
 type CellWords = [u64; 24];
 const BUCKETS: usize = 241;
 type SpreadWords = [u64; 2 * BUCKETS];
@@ -347,7 +347,7 @@ pub(super) fn take(object: &mut Object, slot: u32, stop: u64) -> Result<Option<R
     if there == u64::from(record.tid) | u64::from(slot) << 32 {
         object.set_element("places", place, 0_u64)?;
     }
-    object.set_element("threads", slot, [0_u64; 170])?;
+    object.set_element("threads", slot, [0_u64; 178])?;
     object.push("free_cells", cells)?;
     object.push("free_spreads", spreads)?;
     object.push("free_threads", [slot])?;

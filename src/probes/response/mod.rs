@@ -37,8 +37,9 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
               of one in 64 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
               call was long. Who ended a short wait is the task that ran there, even if an interrupt did.",
-    overhead: "Everybody's context switches and wake-ups pass a look into a table; with calls, every system call on the host \
-               takes the kernel's slow path and two such looks.",
+    overhead: "Of perf bench sched pipe, on two busy CPUs: 1.6 times its CPU time when it is observed, 1.4 times without calls. \
+               Others pay as well: 1.3 times, 1.1 times without calls, since with calls every system call on the host takes \
+               the kernel's slow path. 0.08 µs for a run with calls, 0.15 µs without, the meter's own cost not counted.",
     params: &[
         ParamDef {
             name: "calls",

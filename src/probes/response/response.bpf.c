@@ -20,8 +20,8 @@ static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, 
 	}
 	ran(thread, slot, (u64)prev, now, thread->call != NONE);
 	thread->switches++;
-	thread->ran_before = run_time(prev);
-	thread->waited_before = run_delay(prev);
+	thread->ran_before = run_time(prev, true);
+	thread->waited_before = run_delay(prev, true);
 	if (!preempted && (state & DEAD)) {
 		leaves(thread, slot, prev, now, 4);
 		return;

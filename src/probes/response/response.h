@@ -86,6 +86,7 @@ struct opened {
 	u64 tag; /* fd << 32 | generation of the process's descriptors; 0: none */
 	u64 class;
 	u64 file;
+	u64 inode;
 	u64 object[3];
 };
 

@@ -41,11 +41,19 @@ static __always_inline void *registers(struct task_struct *task)
 /* The call that a task is in, by its registers: true while it is blocked or waits for a CPU, not while it runs. */
 static __always_inline void look_at_registers(struct thread *thread, struct task_struct *task)
 {
-	void *saved = registers(task);
-	u32 call = call_number(saved, false);
+	u32 call;
 
+	if (bpf_core_enum_value_exists(enum bpf_func_id___regs, BPF_FUNC_task_pt_regs)) {
+		/* The verifier knows these as registers, so they need no helper to be read. */
+		void *saved = (void *)bpf_task_pt_regs(task);
+		call = call_number(saved, true);
+		thread->argument = call_argument(saved, 0, true);
+	} else {
+		void *saved = registers(task);
+		call = call_number(saved, false);
+		thread->argument = call_argument(saved, 0, false);
+	}
 	thread->call = call == NO_CALL ? NONE : call;
-	thread->argument = call_argument(saved, 0, false);
 	if (call == COMPAT)
 		thread->flags |= 8;
 }
@@ -112,6 +120,7 @@ static __noinline void open_file(u64 of, struct opened *out, u32 fd)
 		return;
 	out->file = (u64)file;
 	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	out->inode = (u64)inode;
 	struct super_block *block = BPF_CORE_READ(inode, i_sb);
 	u32 kind = BPF_CORE_READ(inode, i_mode) & 0xf000;
 	u64 magic = BPF_CORE_READ(block, s_magic);
@@ -177,7 +186,16 @@ static __always_inline struct opened *opened(struct thread *thread, u64 task, u6
 	u64 tag = fd << 32 | ((generation ? *generation : 0) & 0x7fffffff) | 1ULL << 31;
 	struct opened *known = &thread->files[fd & (FILES - 1)];
 
-	if (known->tag != tag || !with_calls) {
+	if (known->tag == tag && !with_calls) {
+		/* Nobody watches what is closed: the same file has the same address and the same inode. */
+		struct task_struct___more *more = (void *)task;
+		struct fdtable *table = BPF_CORE_READ(more, files, fdt);
+		struct file **array = BPF_CORE_READ(table, fd), *file = NULL;
+		if (fd >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), array + fd) ||
+		    (u64)file != known->file || (u64)BPF_CORE_READ(file, f_inode) != known->inode)
+			known->tag = 0;
+	}
+	if (known->tag != tag) {
 		open_file(task, known, fd);
 		known->tag = tag;
 	}

@@ -24,7 +24,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		thread->call = with_calls ? BIRTH : NONE;
 		thread->mode = ON;
 		thread->on_since = now;
-		thread->ran_before = run_time(next);
+		thread->ran_before = run_time(next, true);
 		account(next, thread->before);
 		return;
 	}
@@ -59,7 +59,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		queued(thread, slot, mode == THROTTLED ? PREEMPTED : mode, ns, now, open, throttled_of(thread, next, ns));
 	} else {
 		/* It was not seen to go out, so why it did is not known. */
-		u64 ran = run_time(next) - thread->ran_before;
+		u64 ran = run_time(next, true) - thread->ran_before;
 		if (ran > ns)
 			ran = ns;
 		lose(LOST_SWITCH);
@@ -68,7 +68,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		thread->unknown += ns - ran;
 		thread->off -= ran;
 	}
-	thread->ran_before = run_time(next);
+	thread->ran_before = run_time(next, true);
 	thread->mode = ON;
 	thread->on_since = now;
 }
