@@ -44,17 +44,17 @@ static __always_inline void queued(struct thread *thread, u64 slot, u64 mode, u6
 		cell_add(cell, ns, now);
 }
 
-/* How much of a wait for a CPU that ends now was no permission to run. */
+/* How much of a wait for a CPU that ends now was no permission to run. Of a thread that went out for its quota, all: what it
+ * waited for a CPU after it got a new one is in it, since nothing says when that was. */
 static __always_inline u64 throttled_of(struct thread *thread, struct task_struct *task, u64 ns)
 {
-	if (!bpf_core_field_exists(task->se.cfs_rq))
-		return thread->mode == THROTTLED ? ns : 0;
-	struct cfs_rq *cfs_rq = task->se.cfs_rq;
-	u64 told = (u64)cfs_rq == thread->cfs_rq ? throttled_time(cfs_rq) - thread->throttled_before : 0;
 	if (thread->mode == THROTTLED)
-		return told && told < ns ? told : ns;
+		return ns;
+	if (!bpf_core_field_exists(task->se.cfs_rq))
+		return 0;
 	/* A queue whose quota ran out while the thread waited in it. */
-	return told;
+	struct cfs_rq *cfs_rq = task->se.cfs_rq;
+	return (u64)cfs_rq == thread->cfs_rq ? throttled_time(cfs_rq) - thread->throttled_before : 0;
 }
 
 /* A wait that ended, or lasts still. */

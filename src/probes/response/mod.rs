@@ -36,7 +36,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               many faults, the kernel's own account, which is sampled, divides the two. Waits that last through a window are in \
               it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
               of one in 64 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
-              call was long. Who ended a short wait is the task that ran there, even if an interrupt did.",
+              call was long. Throttled time holds the wait for a CPU after the quota was renewed. Who ended a short wait is the task that ran there, even if an interrupt did.",
     overhead: "Of perf bench sched pipe, on two busy CPUs: 1.6 times its CPU time when it is observed, 1.4 times without calls. \
                Others pay as well: 1.3 times, 1.1 times without calls, since with calls every system call on the host takes \
                the kernel's slow path. 0.08 µs for a run with calls, 0.15 µs without, the meter's own cost not counted.",
