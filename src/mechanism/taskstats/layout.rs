@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(delays(b""), None);
     }
 
-    /// As Linux 6.18 sent it of a shell that had waited for nothing.
+    /// As Linux 6.18 sent it of an interpreter that had waited for no disk.
     #[test]
     fn a_recorded_structure_is_read() {
         let delays = delays(include_bytes!("recorded-v16.bin")).unwrap();
