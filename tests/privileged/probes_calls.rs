@@ -499,7 +499,7 @@ fn a_process_that_has_ended_and_a_parameter_that_does_not_exist_are_refused() {
     gone.wait().unwrap();
     for (args, says) in [
         (vec!["syscount".to_owned(), "--pid".to_owned(), gone.id().to_string()], "there is no process"),
-        (vec!["syscount".into(), "--param".into(), "latancy=true".into()], "it has latency, top"),
+        (vec!["syscount".into(), "--param".into(), "latancy=true".into()], "it has for, latency, top"),
         (vec!["syscount".into(), "--param".into(), "latency=1".into()], "neither true nor false"),
     ] {
         let output = rdiag().arg("probe").args(&args).output().unwrap();

@@ -328,13 +328,12 @@ fn throttling_is_told_from_waiting_for_a_cpu() {
     let program = Ledger::start_in(&group.0.join("cgroup.procs"), "spin", &[]);
     let before = group.throttled();
     let result = observed(program.pid(), 3, &[]);
-    let observed = result.get("seconds").and_then(Value::as_f64).unwrap();
-    let least = (group.throttled() - before) / observed;
+    assert!(group.throttled() > before, "the group was never throttled");
     assert_whole(&result, "throttled");
     let shares = shares(&result);
     let share = |id: &str| shares.get(id).copied().unwrap_or(0.0);
-    // The group is throttled while rdiag starts, too; and what others take of the CPU is no throttling.
-    assert!(share("throttled") > 0.3 && share("throttled") > least * 0.7, "{least} {shares:#?}");
+    // What others take of the CPU meanwhile is no throttling.
+    assert!(share("throttled") > 0.3, "{shares:#?}");
     assert!((share("cpu") - 0.2).abs() < 0.05 && (share("runnable") - 0.8).abs() < 0.05, "{shares:#?}");
     drop(program);
 }
