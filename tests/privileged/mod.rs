@@ -17,7 +17,7 @@ mod probes_sched;
 mod probes_stacks;
 mod probes_stat;
 mod process_table;
+mod real_programs;
 mod response;
 mod task_states;
-mod real_programs;
 mod tasks;

@@ -25,8 +25,8 @@ fn profiling(args: &[&str]) -> Child {
     let mut command = Command::new(binary);
     command.env("NO_COLOR", "1").args(["run", "method-r", "--format", "json", "--out", "-"]).args(args);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Attaching takes a tenth of this; a load that begins a little late is still within the window as a whole.
-    std::thread::sleep(Duration::from_millis(1500));
+    // Attaching takes a fraction of this, also in a build that is not optimised; the window is long enough for the rest.
+    std::thread::sleep(Duration::from_secs(4));
     child
 }
 
@@ -160,7 +160,7 @@ fn the_time_of_a_database_under_load_is_what_the_database_and_the_kernel_say() {
         let living: f64 = children.split_whitespace().map(|child| times(child).iter().take(2).sum::<f64>()).sum();
         living + times(&pid).iter().sum::<f64>()
     };
-    let observed = profiling(&["--comm", "postgres", "--duration", "12s"]);
+    let observed = profiling(&["--comm", "postgres", "--duration", "15s"]);
     let (cpu, synced) = (all(), server.sync_seconds());
     let bench = run(&mut server.client("pgbench", &["--client=2", "--time=6", "bench"]));
     // The server's processes pass their counts on once a second at most.
@@ -195,7 +195,8 @@ fn the_time_of_a_web_server_under_load_is_what_the_kernel_and_the_client_say() {
     let master = server.0.id();
     let worker = std::fs::read_to_string(format!("/proc/{master}/task/{master}/children")).unwrap().trim().to_owned();
     assert!(!worker.is_empty(), "nginx did not start: {:?}", server.0.try_wait());
-    let observed = profiling(&["--pid", &worker, "--duration", "9s"]);
+    // Some 60,000 requests per second are more than the budget of a run has room for.
+    let observed = profiling(&["--pid", &worker, "--duration", "12s", "--budget", "50%"]);
     let before = schedstat(&worker);
     let told = run(Command::new("wrk").args(["-t1", "-c8", "-d5s", "http://127.0.0.1:5581/page"]));
     let after = schedstat(&worker);
