@@ -234,7 +234,8 @@ fn find(program: &OsStr) -> Result<(), LaunchError> {
         }
     };
     let mut failure = std::io::Error::from(rustix::io::Errno::NOENT);
-    let places = if name.contains('/') {
+    let is_path = name.contains('/');
+    let places = if is_path {
         vec![program.into()]
     } else {
         // What the C library searches when there is no PATH.
@@ -244,8 +245,9 @@ fn find(program: &OsStr) -> Result<(), LaunchError> {
     for place in places.iter().filter(|_| !program.is_empty()) {
         match usable(place) {
             Ok(()) => return Ok(()),
-            // A file that is there and may not be executed tells more than a folder without it.
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => failure = error,
+            // A file that is there and may not be executed tells more than a folder without it; a folder of PATH that
+            // this user may not look into tells nothing.
+            Err(error) if is_path || rustix::fs::lstat(place).is_ok() => failure = error,
             Err(_) => {}
         }
     }
