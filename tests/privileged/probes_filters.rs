@@ -147,7 +147,7 @@ fn a_probe_limited_to_a_name_tells_of_nobody_else() {
 
 #[test]
 #[ignore = "needs: root, eBPF, control groups of version 2"]
-fn vm_a_probe_limited_to_a_control_group_tells_of_nobody_else() {
+fn a_probe_limited_to_a_control_group_tells_of_nobody_else() {
     let _alone = alone();
     if !has(&NEEDS) {
         return;
