@@ -278,6 +278,14 @@ static __always_inline bool descends(struct task_struct *task)
 	return false;
 }
 
+/* The field is an int up to some kernel and a byte from then on: its lowest byte tells on either. */
+static __always_inline bool runs_now(struct task_struct___more *task)
+{
+	u8 on_cpu = 0;
+	bpf_probe_read_kernel(&on_cpu, sizeof(on_cpu), &task->on_cpu);
+	return on_cpu;
+}
+
 /* Takes in the threads that are there already, with the state in which they are. */
 SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 {
@@ -311,7 +319,7 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 	state = task_state(task, true);
 	if (thread->mode)
 		return 0;
-	if (more->on_cpu) {
+	if (runs_now(more)) {
 		thread->mode = ON;
 		return 0;
 	}
@@ -343,7 +351,7 @@ SEC("iter/task") int end_threads(struct bpf_iter__task *ctx)
 	struct task_struct___more *more = (void *)task;
 	u64 slot = at, now = *stopped, begun = thread->t, mode = thread->mode, ns = 0;
 	thread->edge += now > begun && !thread->fresh ? now - begun : 0;
-	if (mode == ON || (more->on_cpu && mode != BLOCKED)) {
+	if (mode == ON || (runs_now(more) && mode != BLOCKED)) {
 		if (thread->call == UNSEEN)
 			thread->call = NONE;
 		ran(thread, slot, (u64)task, now, thread->call != NONE);
