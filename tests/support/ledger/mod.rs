@@ -17,6 +17,11 @@ use serde::{Deserialize, Serialize};
 /// The first argument that makes the test binary a program with a known ledger.
 pub const ARGUMENT: &str = "--ledger-program";
 
+/// A parameter of every program: its threads stay on one CPU. When a CPU is woken for a thread by another one, the kernel's
+/// account of the thread's CPU time begins before it has the CPU: some 10 µs per wake-up were seen in a virtual machine.
+/// A program can't know better, so where its CPU time must be true its threads must not wake each other across CPUs.
+pub const ON_ONE_CPU: &str = "on-one-cpu";
+
 /// A running program; it is killed when this is dropped.
 pub struct Ledger {
     child: Child,

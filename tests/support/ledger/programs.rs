@@ -104,6 +104,11 @@ pub fn run(name: &str, words: impl Iterator<Item = String>) -> i32 {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let params: BTreeMap<String, String> =
         words.filter_map(|word| word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))).collect();
+    if params.contains_key(super::ON_ONE_CPU) {
+        let mut here = rustix::thread::CpuSet::new();
+        here.set(rustix::thread::sched_getcpu());
+        rustix::thread::sched_setaffinity(None, &here).unwrap();
+    }
     let seconds = params.get("seconds").and_then(|value| value.parse().ok()).unwrap_or(60.0);
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop)).unwrap();
