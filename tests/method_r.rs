@@ -56,6 +56,11 @@ fn wrong_usage_is_told_before_anything_is_measured_or_started() {
     fails_with(&["--now=-1s", "--pid", "1"], &["now"]);
     fails_with(&["--", "no-such-program"], &["there is no program \"no-such-program\""]);
     fails_with(&["--pid", "1", "--", "true"], &["cannot be used with"]);
+    fails_with(&["--each", "twenty", "--", "true"], &["how often to run it", "from 2 to 1000"]);
+    fails_with(&["--each", "1", "--", "true"], &["how often to run it"]);
+    fails_with(&["--each", "20"], &["the name of a program", "--each NAME"]);
+    fails_with(&["--each", "sleep", "--pid", "1"], &["cannot be used with"]);
+    fails_with(&["--each", "3", "--", "no-such-program"], &["there is no program \"no-such-program\""]);
     fails_with(&["--root", "tests/fixtures/hosts/whole-host-quiet", "--", "true"], &["on this machine only"]);
 }
 
@@ -72,6 +77,32 @@ fn a_command_is_observed_from_its_first_instruction_to_its_end() {
     assert_eq!(report["verdict"]["status"], "warning", "the goal is missed: {:#}", report["verdict"]);
     let headline = report["verdict"]["headline"].as_str().unwrap();
     assert!(headline.contains("sleeping because it chose to"), "{headline}");
+}
+
+#[test]
+fn each_run_of_a_command_is_told_apart_or_it_is_said_why_not() {
+    let report = report(&["--each", "3", "--", "sleep", "0.3"]);
+    validate("report", &report);
+    let profile = &report["profile"];
+    assert!((sum(profile) - 1.0).abs() < 0.005, "{}", sum(profile));
+    assert!(share(profile, "wait.child") < 0.1, "who starts the runs is none of them: {:#}", profile["components"]);
+    assert!(share(profile, "wait.sleep") > 0.5, "{:#}", profile["components"]);
+    let runs = &profile["runs"];
+    if profile["level"] == "L3" {
+        assert_eq!(runs["count"], 3, "{runs:#}");
+        assert!((0.3..1.0).contains(&figure(&runs["response"]["mean"])), "{runs:#}");
+        assert!(runs.get("difference").is_none_or(Value::is_null), "three runs are too few: {runs:#}");
+    } else {
+        assert_eq!(runs["count"], 0, "{runs:#}");
+        assert!(runs["limits"][0].as_str().unwrap().contains("level L3"), "{runs:#}");
+    }
+}
+
+#[test]
+fn runs_are_told_apart_by_method_r_only() {
+    let output = rdiag().args(["run", "use-method", "--each", "3", "--", "true"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && told.contains("is for playbooks of Method R"), "{told}");
 }
 
 #[test]

@@ -18,19 +18,20 @@ const SHOWN: usize = 200;
 pub(super) struct Command {
     launched: Launched,
     words: String,
+    times: u32,
     stop: Arc<AtomicBool>,
     terminated: Arc<AtomicBool>,
 }
 
 impl Command {
-    /// Starts it. `stop` is what a Ctrl-C sets; the end of the command sets it too.
-    pub(super) fn start(words: &[OsString], stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
+    /// Starts it, to run so many `times`. `stop` is what a Ctrl-C sets; the end of the last run sets it too.
+    pub(super) fn start(words: &[OsString], times: u32, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
         let terminated = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
             .map_err(Failure::io("installing the signal handler"))?;
-        let launched = Launched::start(words, Arc::clone(stop))?;
+        let launched = Launched::start(words, times, Arc::clone(stop))?;
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        Ok(Self { launched, words: words.join(" "), stop: Arc::clone(stop), terminated })
+        Ok(Self { launched, words: words.join(" "), times, stop: Arc::clone(stop), terminated })
     }
 
     /// Its process id.
@@ -62,17 +63,23 @@ impl Command {
         let patience = if self.stop.load(Ordering::Relaxed) { GRACE_SECONDS } else { 0.0 };
         let ended = self.launched.wait(patience);
         let words = visible_within(&self.words, SHOWN);
+        let what = if self.times > 1 { format!("{} runs of {words:?}", self.times) } else { format!("{words:?}") };
         match &ended {
             Some(Ended { how: how @ How::NotStarted(_), .. }) => {
                 return Err(Failure::Usage { message: format!("{words:?} {how}"), hint: None });
             }
             Some(ended) => ui.note(format!(
-                "{words:?} {} after {}; CPU time {} user, {} system",
+                "{what} {} after {}; CPU time {} user, {} system",
                 ended.how,
                 quantity::seconds(ended.elapsed),
                 quantity::seconds(ended.user),
                 quantity::seconds(ended.system)
             )),
+            None if self.times > 1 => {
+                // Nobody would measure the runs to come.
+                self.launched.stop_repeating();
+                ui.note(format!("{what} are not over; the one that is under way goes on"));
+            }
             None => ui.note(format!("{words:?} goes on as process {}", self.pid())),
         }
         Ok(ended)

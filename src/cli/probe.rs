@@ -104,7 +104,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let stop = stop_on_signal()?;
     let mut command = match args.command.as_slice() {
         [] => None,
-        words => Some(Command::start(words, &stop)?),
+        words => Some(Command::start(words, 1, &stop)?),
     };
     if let Some(command) = &command {
         request.pids = vec![command.pid()];

@@ -69,6 +69,11 @@ pub(super) struct MeasureArgs {
     /// Only tasks in this control group or below.
     #[arg(long, value_name = "PATH")]
     pub(super) cgroup: Option<String>,
+    /// Tell single runs apart (Method R): with a COMMAND, run it N times, one after the other; without, every run of
+    /// programs named NAME that begins and ends meanwhile. Shows how response times and their parts are spread, and what
+    /// the slow runs have more of than the fast ones.
+    #[arg(long, value_name = "N|NAME", conflicts_with_all = ["pid", "comm"])]
+    pub(super) each: Option<String>,
     /// Processes that those start are looked at, too.
     #[arg(long, requires = "pid")]
     pub(super) children: bool,
@@ -184,6 +189,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     if has_command && !task::is_live(&args.root) {
         return Err(task::usage("a command can be started on this machine only".into(), Some("leave --root out")));
     }
+    let times = task::times(args, playbook)?;
     session::conversation(&given)?;
     if asks && playbook.method == Method::MethodR {
         task::converse(&host, ui, &mut target, &mut given, has_command);
@@ -194,7 +200,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
         plan.duration = plan.interval * LONGEST_COMMAND;
         plan.params.remove("duration");
     }
-    let command = if has_command { Some(Command::start(&args.command, &stop)?) } else { None };
+    let command = if has_command { Some(Command::start(&args.command, times, &stop)?) } else { None };
     if let Some(command) = &command {
         target.pids = vec![command.pid()];
         target.command = Some(command.words().to_owned());

@@ -17,6 +17,8 @@ use crate::session;
 const LOOK_SECONDS: f64 = 1.0;
 /// Wrong answers to one question before rdiag goes on without.
 const TRIES: usize = 3;
+/// Runs of a command: what is kept of each thread ends somewhere.
+const MOST_RUNS: u32 = 1000;
 /// Longest name or answer that is shown.
 const SHOWN: usize = 60;
 
@@ -32,11 +34,34 @@ pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure>
     }
     Ok(Target {
         pids: args.pid.clone(),
-        comm: args.comm.clone(),
+        comm: args.each.clone().filter(|_| args.command.is_empty()).or_else(|| args.comm.clone()),
         cgroup: args.cgroup.clone(),
         command: None,
         children: args.children,
+        each: args.each.is_some(),
     })
+}
+
+/// How often the command is to be run; what makes no sense with `--each` is an error.
+pub(super) fn times(args: &MeasureArgs, playbook: &Playbook) -> Result<u32, Failure> {
+    let Some(each) = &args.each else { return Ok(1) };
+    if playbook.method != Method::MethodR {
+        let message = format!("--each is for playbooks of Method R, and {} is none", playbook.name);
+        return Err(usage(message, Some("rdiag run method-r --each 20 -- COMMAND")));
+    }
+    let number = each.parse::<u32>().ok();
+    match (args.command.is_empty(), number) {
+        (true, None) if !each.is_empty() => Ok(1),
+        (false, Some(times @ 2..=MOST_RUNS)) => Ok(times),
+        (false, _) => {
+            let message = format!("--each {each:?}: with a command it says how often to run it, from 2 to {MOST_RUNS}");
+            Err(usage(message, Some("rdiag run method-r --each 20 -- COMMAND")))
+        }
+        (true, _) => {
+            let message = format!("--each {each:?}: without a command it is the name of a program");
+            Err(usage(message, Some("--each NAME, or --each 20 -- COMMAND to run one so often")))
+        }
+    }
 }
 
 /// What to do where a playbook needs a task and none is named.
@@ -63,7 +88,7 @@ pub(super) fn converse(
     }
     let mut questions =
         vec![("task", "What hurts, in your words? (Enter: skip) "), ("for", "Whom does it hurt? (Enter: skip) ")];
-    if !has_command {
+    if !has_command && !target.each {
         questions.push(("now", "How long does it take now? (1.2s; Enter: not known) "));
     }
     questions.push(("goal", "How long may it take? (200ms; Enter: not known) "));

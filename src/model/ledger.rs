@@ -58,6 +58,10 @@ pub struct Target {
     /// Descendants of `pids` that are born within the window are observed too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub children: bool,
+    /// Single runs are told apart: those of programs named `comm`, or those of `command`, whose process in `pids` only
+    /// starts them one after the other and is not observed itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub each: bool,
 }
 
 impl Target {
@@ -65,6 +69,12 @@ impl Target {
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.pids.is_empty() && self.comm.is_none() && self.cgroup.is_none()
+    }
+
+    /// The process that starts a command again and again, and is no part of what is observed.
+    #[must_use]
+    pub fn starter(&self) -> Option<u32> {
+        self.pids.first().copied().filter(|_| self.each && self.command.is_some())
     }
 }
 
@@ -116,6 +126,9 @@ pub struct Thread {
     pub tid: u32,
     /// Process id (thread group).
     pub pid: u32,
+    /// Process that had started this one when it was first seen; 0 if that is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parent: u32,
     /// The name it chose (not trustworthy).
     pub comm: String,
     /// A thread of the kernel.
@@ -427,6 +440,11 @@ impl Durations {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_false(value: &bool) -> bool {
     !*value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod quantity;
 pub mod reading;
 pub mod recording;
 pub mod report;
+pub mod runs;
 pub mod status;
 pub mod unit;
 

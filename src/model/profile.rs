@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::component::ThreadState;
 use super::ledger::{Level, SlowCall, Target, Timeline, Waker};
 use super::probe::Stacks;
+use super::runs::Runs;
 use super::{Component, NextStep, Unavailable};
 
 /// Where the time of a task went: all of it, each second once.
@@ -57,6 +58,9 @@ pub struct Profile {
     /// A second cut of the same time, by call; none where the level sees no calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallProfile>,
+    /// The runs one by one, where repeated runs were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Runs>,
     /// What it would be like if …
     pub forecast: Forecast,
     /// Who ended the waits, the longest sum first.
@@ -96,7 +100,8 @@ pub struct Conversation {
     /// Whom it hurts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_whom: Option<String>,
-    /// How long one execution takes now: told by the user, or measured when rdiag started the command itself.
+    /// How long one execution takes now: told by the user, or measured when rdiag started the command itself; of repeated
+    /// runs, their mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now_seconds: Option<f64>,
     /// How long it may take.

@@ -149,6 +149,8 @@ pub(super) fn of(component: Component) -> Advice {
 pub(super) fn next(component: Component, target: &Target) -> Vec<NextStep> {
     let pids: Vec<String> = target.pids.iter().map(u32::to_string).collect();
     let option = match (&target.comm, &target.cgroup) {
+        // Who starts the runs is not there any more, and is none of them.
+        _ if target.starter().is_some() => "-- COMMAND".to_owned(),
         _ if !pids.is_empty() => format!("--pid {}", pids.join(",")),
         (Some(comm), _) => format!("--comm {}", quoted(comm)),
         (None, Some(cgroup)) => format!("--cgroup {}", quoted(cgroup)),

@@ -23,6 +23,12 @@ pub(super) fn subject(account: &Account<'_>, target: &Target) -> String {
             |tid: u32| account.threads.iter().find(|own| own.thread.pid == pid && (own.thread.tid == tid || tid == 0));
         of(pid).or_else(|| of(0)).map_or(String::new(), |own| format!(" ({})", cut(&own.thread.comm)))
     };
+    if let (Some(command), true) = (&target.command, target.each) {
+        return format!("the runs of the command `{}`, {threads}", cut(command));
+    }
+    if let (Some(comm), true) = (&target.comm, target.each) {
+        return format!("the runs of {}, {threads}", cut(comm));
+    }
     if let Some(command) = &target.command {
         return format!("the command `{}`, {threads}", cut(command));
     }
@@ -39,7 +45,7 @@ pub(super) fn subject(account: &Account<'_>, target: &Target) -> String {
     }
 }
 
-fn cut(name: &str) -> String {
+pub(super) fn cut(name: &str) -> String {
     let short: String = name.chars().take(NAME).collect();
     if short.len() < name.len() { format!("{short}…") } else { short }
 }
@@ -55,6 +61,9 @@ fn headline(profile: &Profile) -> String {
         return format!("Nothing was observed of {}: there is no time to account for.", profile.subject);
     }
     let incomplete = if profile.quality.grade == Grade::D { "This profile is incomplete. " } else { "" };
+    if let Some(runs) = profile.runs.as_ref().filter(|runs| !runs.headline.is_empty()) {
+        return format!("{incomplete}{}", runs.headline);
+    }
     let whole = whole(profile);
     let idle = share(profile.busy.idle_seconds, profile.task_seconds);
     let is_execution = profile.target.command.is_some();
@@ -161,7 +170,10 @@ fn limits(profile: &Profile) -> Vec<String> {
         limits.push(format!("{unseen} threads ended without having been seen; their waits are not in here."));
     }
     let idle = share(profile.busy.idle_seconds, profile.task_seconds);
-    if idle > MOSTLY_IDLE && profile.target.command.is_none() {
+    if let Some(runs) = &profile.runs {
+        limits.extend(runs.limits.iter().cloned());
+    }
+    if idle > MOSTLY_IDLE && profile.target.command.is_none() && !profile.target.each {
         limits.push(
             "Waiting for work may or may not be part of somebody's response time; this window cannot tell. One execution \
              observed from beginning to end can (`-- COMMAND`)."

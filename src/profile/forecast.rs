@@ -6,6 +6,7 @@ use crate::model::Component;
 use crate::model::ledger::Target;
 use crate::model::profile::{Conversation, Forecast, ForecastRow};
 use crate::model::quantity;
+use crate::model::runs::Runs;
 
 use super::account::{Account, ThreadAccount, share};
 use super::{advice, goal};
@@ -27,8 +28,10 @@ pub(super) struct Basis<'a> {
     pub(super) parts: BTreeMap<Component, f64>,
     /// What may be wrong by accounting, scaled.
     pub(super) uncertain: f64,
-    /// The thread that adds up to R; none where threads run side by side.
+    /// The thread that adds up to R; none where threads run side by side, or R is the mean of several runs.
     pub(super) serial: Option<&'a ThreadAccount<'a>>,
+    /// Whether the parts add up to R; else they run side by side.
+    pub(super) adds_up: bool,
     /// R is the time of one execution, and not just that of a window.
     pub(super) is_execution: bool,
     /// Why shares of the window are not those of an execution.
@@ -36,8 +39,15 @@ pub(super) struct Basis<'a> {
 }
 
 /// The forecast.
-pub(super) fn forecast(account: &Account<'_>, target: &Target, conversation: &Conversation) -> Forecast {
-    let basis = basis(account, target, conversation);
+pub(super) fn forecast(
+    account: &Account<'_>,
+    target: &Target,
+    conversation: &Conversation,
+    runs: Option<&Runs>,
+) -> Forecast {
+    let mean = runs.and_then(|runs| mean_run(runs, conversation));
+    let number = mean.as_ref().and(runs).map(|runs| runs.count);
+    let basis = mean.unwrap_or_else(|| basis(account, target, conversation));
     let mut rows: Vec<ForecastRow> = basis
         .parts
         .iter()
@@ -47,12 +57,22 @@ pub(super) fn forecast(account: &Account<'_>, target: &Target, conversation: &Co
     rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.id.cmp(&b.id)));
     rows.truncate(MAX_ROWS);
     Forecast {
-        basis: words(&basis, account, conversation),
+        basis: words(&basis, account, conversation, number),
         response_seconds: basis.response,
         thread: basis.serial.map(|thread| thread.thread.tid),
         rows,
         goal: conversation.goal_seconds.map(|goal| goal::goal(goal, &basis)),
     }
+}
+
+/// The mean of all runs; none without any. Its parts add up to it as those of each run do.
+fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
+    let observed = runs.response.map(|response| response.mean).filter(|mean| *mean > 0.0)?;
+    let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0).unwrap_or(observed);
+    let scale = share(response, observed);
+    let parts: BTreeMap<Component, f64> = runs.components.iter().map(|row| (row.id, row.spread.mean * scale)).collect();
+    let uncertain = (response - parts.values().sum::<f64>()).abs();
+    Some(Basis { response, scale, parts, uncertain, serial: None, adds_up: true, is_execution: true, doubt: None })
 }
 
 fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversation) -> Basis<'a> {
@@ -80,6 +100,7 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         scale,
         parts,
         uncertain,
+        adds_up: serial.is_some(),
         serial,
         is_execution: response.is_some(),
         doubt,
@@ -103,7 +124,7 @@ fn row(
 ) -> ForecastRow {
     let bounds = |kept: f64| -> [f64; 2] {
         let response = basis.response;
-        if basis.serial.is_some() {
+        if basis.adds_up {
             let after = response - seconds * (1.0 - kept);
             return [(after - basis.uncertain).max(0.0), (after + basis.uncertain).min(response)];
         }
@@ -134,7 +155,7 @@ fn row(
     }
 }
 
-fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation) -> String {
+fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, runs: Option<u64>) -> String {
     let response = quantity::seconds(basis.response);
     let of = match (basis.is_execution, conversation.measured) {
         (true, true) => format!("the {response} that this execution took"),
@@ -142,6 +163,11 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation) 
         (false, _) => format!("the {response} that were observed"),
     };
     let mut words = match basis.serial {
+        None if runs.is_some() => format!(
+            "Forecast from {response}, the mean of {} runs, whose parts add up to it. What vanishes may be replaced by other \
+             waits: gains are upper bounds.",
+            runs.unwrap_or(0)
+        ),
         Some(_) if account.threads.len() == 1 => {
             format!(
                 "One thread, so its parts add up to {of}. What vanishes may be replaced by other waits: gains are upper bounds."

@@ -38,7 +38,7 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
         let words = format!("What it takes to save {} cannot be told: {doubt}.", seconds(to_save));
         return told(Reach::Unknown, to_save, Vec::new(), words);
     }
-    if basis.serial.is_none() {
+    if !basis.adds_up {
         let words = format!(
             "{} must be saved to reach {}; which of the threads that run side by side hold it up is not known, so look \
              at the bounds of each component.",

@@ -8,9 +8,13 @@ mod advice;
 mod answer;
 mod calls;
 mod components;
+mod each;
+#[cfg(test)]
+mod each_tests;
 mod forecast;
 mod goal;
 mod quality;
+mod serial;
 mod skew;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -62,7 +66,11 @@ pub fn profile(input: Input<'_>) -> Profile {
     let ledger = input.ledger;
     let account = Account::new(ledger);
     let mut conversation = input.conversation;
-    if input.target.command.is_some() && conversation.now_seconds.is_none() {
+    let runs = input.target.each.then(|| each::runs(&account, ledger, input.target, conversation.goal_seconds));
+    if let Some(runs) = runs.as_ref().filter(|_| conversation.now_seconds.is_none()) {
+        conversation.now_seconds = runs.response.map(|response| response.mean);
+        conversation.measured = runs.response.is_some();
+    } else if input.target.command.is_some() && conversation.now_seconds.is_none() {
         // The window may go on for a moment after its end.
         conversation.now_seconds = Some(account.first_of(input.target).map_or(account.elapsed, |first| first.seconds));
         conversation.measured = true;
@@ -73,7 +81,7 @@ pub fn profile(input: Input<'_>) -> Profile {
     let all: f64 = components.iter().map(|row| row.seconds).sum();
     let busy_seconds = (all - idle_seconds).max(0.0);
     let (threads, other_threads) = thread_rows(&account);
-    let forecast = forecast::forecast(&account, input.target, &conversation);
+    let forecast = forecast::forecast(&account, input.target, &conversation, runs.as_ref());
     let mut profile = Profile {
         level: ledger.level,
         source: input.source.to_owned(),
@@ -94,6 +102,7 @@ pub fn profile(input: Input<'_>) -> Profile {
         threads,
         other_threads,
         calls: calls::profile(ledger, &account),
+        runs,
         forecast,
         wakers: wakers(ledger, &account),
         timelines: Vec::new(),

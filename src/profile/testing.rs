@@ -51,3 +51,9 @@ pub(crate) fn thread(tid: u32, pid: u32, seconds: f64, parts: Vec<Part>) -> Thre
 pub(crate) fn ledger(seconds: f64, threads: Vec<Thread>) -> Ledger {
     Ledger { level: Level::L3, began: 100.0, ended: 100.0 + seconds, threads, ..Ledger::default() }
 }
+
+/// The only thread of a process that began and ended within the window.
+pub(crate) fn run(pid: u32, parent: u32, at: f64, parts: Vec<Part>) -> Thread {
+    let seconds = parts.iter().map(|part| part.seconds).sum();
+    Thread { parent, began: at, ended: at + seconds, born: true, died: true, ..thread(pid, pid, seconds, parts) }
+}

@@ -7,6 +7,7 @@ mod hot;
 mod lists;
 mod probes;
 mod profile;
+mod runs;
 mod view;
 
 use minijinja::value::Serde;
@@ -25,13 +26,14 @@ pub(super) const STYLE: &str =
 pub(super) const STYLE_HASH: &str = "sha256-98gRIO3PyGVJ7bYY/BgEXwND84SU9xQ7G/hvkjFRwK4=";
 /// SHA-256 of the script for flame graphs, likewise.
 pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
-const TEMPLATES: [(&str, &str); 8] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
     ("probe.html", include_str!("../../reports/templates/probe.html")),
     ("hot.html", include_str!("../../reports/templates/hot.html")),
     ("diff.html", include_str!("../../reports/templates/diff.html")),
     ("profile.html", include_str!("../../reports/templates/profile.html")),
+    ("runs.html", include_str!("../../reports/templates/runs.html")),
     ("task.html", include_str!("../../reports/templates/task.html")),
     ("table.html", include_str!("../../reports/templates/table.html")),
 ];

@@ -2,6 +2,7 @@
 
 mod probes;
 mod profile;
+mod runs;
 
 use super::escape::{markdown as text, markdown_code as code, visible};
 use super::{ReportError, shown, words};
@@ -31,6 +32,7 @@ pub fn markdown(report: &Report) -> Result<String, ReportError> {
     page.section("the verdict", head(report));
     page.section("what limits the conclusion", limits(report));
     if let Some(task) = &report.profile {
+        page.section("the runs", task.runs.as_ref().map(runs::runs).unwrap_or_default());
         page.section("the profile", profile::head(task));
         let missing = profile::components(task).into_iter().filter(|one| !page.fits(one.clone())).count();
         if missing > 0 {

@@ -33,6 +33,9 @@ mod probed;
 mod profile_tests;
 mod profile_words;
 #[cfg(test)]
+mod run_tests;
+mod run_words;
+#[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod sample_probes;

@@ -142,7 +142,8 @@ pub(super) fn worth(profile: &Profile, most: usize, least: f64) -> Vec<&Componen
     let is_execution = profile.target.command.is_some();
     let place = |row: &ComponentRow| profile.forecast.rows.iter().position(|other| other.id == row.id);
     let mut all: Vec<&ComponentRow> = profile.components.iter().filter(relevant).collect();
-    if is_execution && profile.forecast.thread.is_some() {
+    let has_runs = profile.runs.as_ref().is_some_and(|runs| runs.count > 0);
+    if has_runs || (is_execution && profile.forecast.thread.is_some()) {
         all.sort_by_key(|row| place(row).unwrap_or(usize::MAX));
     } else if !is_execution && all.iter().any(|row| !row.idle) {
         all.sort_by_key(|row| row.idle);

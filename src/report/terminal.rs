@@ -2,6 +2,7 @@
 
 mod probes;
 mod profile;
+mod runs;
 
 use unicode_width::UnicodeWidthStr as _;
 

@@ -1,9 +1,10 @@
 //! Recording → Profile: which of the accounts of a task's time is the best, and what the user told about the task.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::model::profile::{Conversation, Refused};
-use crate::model::{Ledger, Profile, Reason, Recording, Unavailable, Window};
+use crate::model::{Ledger, Profile, Reason, Recording, Target, Unavailable, Window};
 use crate::playbook::{Method, Plan, PlaybookError, duration};
 use crate::profile::{Input, profile};
 
@@ -22,8 +23,9 @@ pub(super) fn of(recording: &Recording, plan: &Plan) -> Option<Result<Profile, U
         let nothing = || Unavailable::new(Reason::Absent, "the recording has no account of a task's time");
         return Some(Err(gap.unwrap_or_else(nothing)));
     };
+    let ledger = without_starter(ledger, &recording.target);
     Some(Ok(profile(Input {
-        ledger,
+        ledger: &ledger,
         source,
         refused: refused(window),
         window: at,
@@ -38,6 +40,18 @@ pub(super) fn of(recording: &Recording, plan: &Plan) -> Option<Result<Profile, U
 fn best(window: &Window) -> Option<(&str, &Ledger)> {
     let made = window.ledgers.iter().filter_map(|(source, ledger)| Some((source.as_str(), ledger.as_ref().ok()?)));
     made.filter(|(_, ledger)| has_threads(ledger)).max_by_key(|(_, ledger)| ledger.level)
+}
+
+/// The account without the process that only starts what is observed: accounts that are made by samples hold it as well.
+fn without_starter<'l>(ledger: &'l Ledger, target: &Target) -> Cow<'l, Ledger> {
+    let starter = target.starter();
+    if ledger.threads.iter().all(|thread| Some(thread.pid) != starter) {
+        return Cow::Borrowed(ledger);
+    }
+    let mut ledger = ledger.clone();
+    ledger.threads.retain(|thread| Some(thread.pid) != starter);
+    ledger.timelines.retain(|timeline| Some(timeline.tid) != starter);
+    Cow::Owned(ledger)
 }
 
 /// An account without a thread accounts for nothing.

@@ -65,6 +65,8 @@ pub fn probe(
         cgroup: request.cgroup.clone(),
         command: request.command.clone(),
         watch: request.watch.clone(),
+        each: false,
+        starter: None,
     };
     let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget };
     let mut running = match Running::start(order, host) {

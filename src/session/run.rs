@@ -129,5 +129,7 @@ fn filter_for(def: &ProbeDef, target: &Target) -> Filter {
         command: target.command.clone().filter(|_| can(FilterKind::Pid)),
         watch: None,
         cgroup: target.cgroup.clone().filter(|_| can(FilterKind::Cgroup)),
+        each: target.each,
+        starter: target.starter(),
     }
 }

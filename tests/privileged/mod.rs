@@ -3,6 +3,7 @@
 mod cgroup;
 mod cpu;
 mod disk;
+mod each;
 mod filesystem;
 mod kernels;
 mod memory;

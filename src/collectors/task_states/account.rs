@@ -64,6 +64,7 @@ pub(super) fn ledger(
         ledger.threads.push(Thread {
             tid: task.tid,
             pid: task.pid,
+            parent: 0,
             comm: task.comm,
             kernel: task.kernel,
             stands_for: 1,

@@ -1,7 +1,7 @@
 //! The process that stops itself and becomes the command.
 
-use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode};
 
 use rustix::process::{Pid, Signal};
@@ -9,11 +9,16 @@ use rustix::process::{Pid, Signal};
 /// Name of the process until it is the command: a process that still has it when it ends never was.
 pub(super) const MARK: &std::ffi::CStr = c"rdiag:launch";
 
-/// Stops itself and, once continued, becomes the command. `words` are rdiag's process id, the program and its arguments.
-/// Returns only if that fails, with the number of the error.
+/// Name of the process while it starts the command again and again.
+const REPEATS: &std::ffi::CStr = c"rdiag:each";
+
+/// Stops itself and, once continued, becomes the command. `words` are rdiag's process id, how often the command is to
+/// run, the program and its arguments. Returns only if that fails, with the number of the error, or after the last of
+/// several runs, which are children of it, one after the other.
 #[must_use]
 pub fn helper_main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok()).and_then(Pid::from_raw);
+    let times = words.next().and_then(|word| word.to_str()?.parse::<u32>().ok());
     let Some(program) = words.next() else { return ExitCode::from(22) };
     let _ = rustix::thread::set_name(MARK);
     // Should rdiag be killed, nobody would let it go. The request is made first, so that no moment is left out.
@@ -22,8 +27,36 @@ pub fn helper_main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(3);
     }
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+    if let Some(times @ 2..) = times {
+        // It still dies with rdiag: nobody would measure the runs to come.
+        return repeat(&program, &words.collect::<Vec<_>>(), times);
+    }
     let _ = rustix::process::set_parent_process_death_signal(None);
     #[expect(clippy::disallowed_methods, reason = "the command that the user gave")]
     let error = Command::new(program).args(words).exec();
+    failed(&error)
+}
+
+/// Runs the command so often. The code is 0, or that of the last run that failed; those of a shell for one that was
+/// ended by a signal.
+fn repeat(program: &OsStr, words: &[OsString], times: u32) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for _ in 0..times {
+        #[expect(clippy::disallowed_methods, reason = "the command that the user gave")]
+        let status = match Command::new(program).args(words).status() {
+            Ok(status) => status,
+            Err(error) => return failed(&error),
+        };
+        let _ = rustix::thread::set_name(REPEATS);
+        if !status.success() {
+            let of_signal = status.signal().map(|signal| 128_i32.saturating_add(signal));
+            let told = status.code().or(of_signal).and_then(|code| u8::try_from(code).ok());
+            code = ExitCode::from(told.unwrap_or(1));
+        }
+    }
+    code
+}
+
+fn failed(error: &std::io::Error) -> ExitCode {
     ExitCode::from(error.raw_os_error().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

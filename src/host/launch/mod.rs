@@ -1,6 +1,9 @@
 //! A command that the user asks to have measured from its very beginning: started so that it stands still before its
 //! first own instruction, let go when everything is attached, and watched until it ends.
 //!
+//! A command may also be run several times, one after the other: then the process that stands still stays this program,
+//! and starts them.
+//!
 //! What is started first is this program itself ([`helper_main`]): it stops itself and, once it is let go, becomes the
 //! command under the same process id. The command keeps rdiag's standard input, output and error, its environment and
 //! its process group, so that a Ctrl-C at the terminal reaches it without rdiag's help.
@@ -37,6 +40,8 @@ pub const HELPER_ARGUMENT: &str = "launch-helper";
 pub struct Launched {
     pid: u32,
     let_go: bool,
+    /// The process starts the command again and again, and never becomes it.
+    repeats: bool,
     shared: Arc<Shared>,
     reaper: Option<JoinHandle<()>>,
 }
@@ -78,18 +83,21 @@ struct State {
 
 impl Launched {
     /// Starts a command, given as its name (looked for in PATH) and arguments, and makes it stand still. `ended` is set
-    /// when it has ended, so that whoever waits with this flag is woken.
+    /// when it has ended, so that whoever waits with this flag is woken. With more `times` than one it is run so often by
+    /// the process that stands still, and has ended when the last run has.
     ///
     /// Linux ties the helper's life to the calling thread until the command is let go: call both from one thread.
-    pub fn start(command: &[OsString], ended: Arc<AtomicBool>) -> Result<Self, LaunchError> {
+    pub fn start(command: &[OsString], times: u32, ended: Arc<AtomicBool>) -> Result<Self, LaunchError> {
         let [program, ..] = command else { return Err(LaunchError::NotFound(String::new())) };
         find(program)?;
         #[expect(clippy::disallowed_methods, reason = "itself, to become the command that the user gave")]
         let mut helper = Command::new("/proc/self/exe");
         let own_pid = rustix::process::getpid().as_raw_nonzero().to_string();
-        helper.arg(HELPER_ARGUMENT).arg(own_pid).args(command);
+        helper.arg(HELPER_ARGUMENT).arg(own_pid).arg(times.to_string()).args(command);
         helper.arg0("rdiag");
-        Self::with_helper(helper, ended)
+        let mut launched = Self::with_helper(helper, ended)?;
+        launched.repeats = times > 1;
+        Ok(launched)
     }
 
     /// Starts a process that stops itself.
@@ -105,7 +113,7 @@ impl Launched {
             watched.changed.notify_all();
         };
         match std::thread::Builder::new().name("rdiag-command".to_owned()).spawn(watch) {
-            Ok(reaper) => Ok(Self { pid, let_go: false, shared, reaper: Some(reaper) }),
+            Ok(reaper) => Ok(Self { pid, let_go: false, repeats: false, shared, reaper: Some(reaper) }),
             Err(error) => {
                 kill(pid, Signal::KILL);
                 shared.collect(pid);
@@ -154,9 +162,24 @@ impl Launched {
         waited.unwrap_or_else(PoisonError::into_inner).0.ended.clone()
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Asks it to end (SIGTERM); of several runs the one that is under way, and no other follows.
     pub fn terminate(&self) {
-        self.signal(Signal::TERM);
+        if !self.repeats {
+            return self.signal(Signal::TERM);
+        }
+        // What stands still collects no child, so their numbers are nobody else's.
+        self.signal(Signal::STOP);
+        for child in reap::children(self.pid) {
+            kill(child, Signal::TERM);
+        }
+        self.stop_repeating();
+    }
+
+    /// Of several runs, the one that is under way goes on, and no other follows.
+    pub fn stop_repeating(&self) {
+        if self.repeats {
+            self.signal(Signal::KILL);
+        }
     }
 
     /// Sends a signal unless the process has been collected.

@@ -58,6 +58,13 @@ pub(super) fn used(pid: u32) -> f64 {
     text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) * 1e-9
 }
 
+/// Children of a process with one thread; none where the kernel does not list them (`CONFIG_PROC_CHILDREN`).
+pub(super) fn children(pid: u32) -> Vec<u32> {
+    #[expect(clippy::disallowed_methods, reason = "rdiag's own child, not what is looked at")]
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
 /// Collects a child that has ended. CPU seconds that it used `before` it was let go are left out; how they divide into
 /// user and system time nobody knows, so both shrink alike.
 pub(super) fn collect(pid: u32, elapsed: f64, before: f64) -> Ended {

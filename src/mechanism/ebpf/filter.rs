@@ -24,6 +24,10 @@ pub struct Filter {
     pub command: Option<String>,
     /// When that command began and ended, if somebody can tell.
     pub watch: Option<Watch>,
+    /// Single runs are to be told apart, so processes come and go.
+    pub each: bool,
+    /// One of `pids` that only starts what is observed, and is no part of it.
+    pub starter: Option<u32>,
 }
 
 impl Filter {

@@ -115,6 +115,7 @@ fn thread(
     let thread = Thread {
         tid: record.tid,
         pid: record.pid,
+        parent: record.parent,
         comm: record.comm.clone(),
         kernel: record.kernel_thread,
         stands_for: record.stands_for,

@@ -124,6 +124,7 @@ pub(super) struct Record {
     pub(super) tid: u32,
     pub(super) pid: u32,
     pub(super) process_born: u64,
+    pub(super) parent: u32,
     pub(super) comm: String,
     /// CLOCK_MONOTONIC in ns.
     pub(super) began: u64,
@@ -156,7 +157,7 @@ impl Record {
 
     /// The first of many that are not kept apart.
     pub(super) fn nameless(self) -> Self {
-        Self { tid: 0, pid: 0, comm: "(others)".to_owned(), ..self }
+        Self { tid: 0, pid: 0, parent: 0, comm: "(others)".to_owned(), ..self }
     }
 
     /// Takes in another thread, where there are too many to keep them apart: only kinds and stacks are left.
@@ -197,7 +198,7 @@ impl Record {
         const ENDED: u64 = 6;
         let [mode, _, began, ended, edge, unknown, unkept, user, kernel, _, runq, _, rest @ ..] = thread;
         let [user_0, system_0, _, delay_0, minor_0, major_0, rest @ ..] = rest;
-        let [user_1, system_1, _, delay_1, minor_1, major_1, ids, process_born, _, flags, comm @ ..] = rest;
+        let [user_1, system_1, _, delay_1, minor_1, major_1, ids, process_born, parent, flags, comm @ ..] = rest;
         let [comm_0, comm_1, first, ..] = comm;
         let closed = *mode == ENDED;
         let ended = if closed { *ended } else { stop }.max(*began);
@@ -206,6 +207,7 @@ impl Record {
             tid: *ids as u32,
             pid: (ids >> 32) as u32,
             process_born: *process_born,
+            parent: *parent as u32,
             comm: words::text_of_words(&[*comm_0, *comm_1]),
             began: *began,
             ended,

@@ -75,6 +75,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 
 /// Records of ended threads that are kept one by one; the others are summed up.
 const MAX_RECORDS: usize = 4000;
+/// Threads for which there is room where runs come and go, a quarter of it.
+const RUNS: u32 = 1000;
 /// Ended threads that one poll takes over at most.
 const MAX_TAKEN: usize = 100_000;
 /// User stacks of live threads are looked up this often, in seconds: a process must live for that.
@@ -90,6 +92,8 @@ struct Settings {
     threshold: u64,
     /// Seconds of a tick of the kernel's own account.
     tick: f64,
+    /// The process that only starts what is observed.
+    starter: Option<u32>,
 }
 
 struct Response {
@@ -118,6 +122,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         top: params.count("top") as usize,
         threshold: params.nanoseconds("threshold"),
         tick: fill::tick(host),
+        starter: filter.starter,
     };
     let mut globals = filter.globals(host)?;
     globals.extend([
@@ -178,6 +183,10 @@ fn attach(object: &mut Object, kernel: &Kernel, calls: bool) -> Result<(), Unava
 
 /// How many threads there are to be observed, roughly.
 fn expected(host: &Host, filter: &Filter) -> u32 {
+    if filter.each {
+        // Short runs end by the hundred between two polls.
+        return RUNS;
+    }
     if filter.pids.is_empty() {
         return super::offcputime::tasks(host) / 4;
     }
@@ -217,6 +226,9 @@ impl Response {
 
     fn take(&mut self, host: &Host, slot: u32, stop: u64) -> Result<(), Unavailable> {
         let Some(record) = kernel::take(&mut self.object, slot, stop)? else { return Ok(()) };
+        if self.settings.starter == Some(record.pid) {
+            return Ok(());
+        }
         self.learn(host, &record);
         if self.ended.len() < MAX_RECORDS {
             self.ended.push(record);

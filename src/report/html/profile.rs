@@ -3,13 +3,14 @@
 use serde::Serialize;
 
 use super::probes::{CellView, Head, TableView};
+use super::runs::RunsView;
 use super::view::Limits;
 use crate::model::Profile;
 use crate::model::ledger::Timeline;
 use crate::model::profile::{CallProfile, ComponentRow, Range};
 use crate::model::quantity::{number, percent, seconds};
 use crate::report::profile_words::{self as words, Shade};
-use crate::report::{flame, svg};
+use crate::report::{ReportError, flame, svg};
 
 /// Components that are looked into.
 const MAX_LOOKED_INTO: usize = 6;
@@ -23,6 +24,7 @@ pub(super) struct ProfileView {
     subject: String,
     asked: String,
     goal: String,
+    runs: Option<RunsView>,
     how_to_read: &'static str,
     strip: String,
     legend: Vec<Legend>,
@@ -110,7 +112,7 @@ impl ProfileView {
         self.flame.len()
     }
 
-    pub(super) fn of(profile: &Profile, limits: &Limits) -> Self {
+    pub(super) fn of(profile: &Profile, limits: &Limits) -> Result<Self, ReportError> {
         let worth = words::worth(profile, MAX_LOOKED_INTO, WORTH);
         let looked_into: Vec<&str> = worth.iter().map(|row| row.id.id()).collect();
         let mut shades: Vec<Shade> = profile.components.iter().map(|row| Shade::of(row.id)).collect();
@@ -119,10 +121,12 @@ impl ProfileView {
         let (threads, threads_hidden) = threads(profile);
         let said = |text: &Option<String>| text.clone().unwrap_or_default();
         let losses = profile.lost.iter().map(|(reason, count)| format!("lost {count} events: {reason}"));
-        Self {
+        let runs = profile.runs.as_ref().filter(|runs| runs.count > 0);
+        Ok(Self {
             subject: profile.subject.clone(),
             asked: said(&profile.answer.asked),
             goal: said(&profile.answer.goal),
+            runs: runs.map(|runs| RunsView::of(runs, limits)).transpose()?,
             how_to_read: words::HOW_TO_READ,
             strip: strip(profile),
             legend: shades.iter().map(|shade| Legend { class: shade.class(), word: shade.word() }).collect(),
@@ -149,7 +153,7 @@ impl ProfileView {
             calls: profile.calls.as_ref().map(|all| calls(all, limits.rows)),
             flame: profile.stacks.as_ref().and_then(flame::svg).unwrap_or_default(),
             notes: profile.notes.iter().cloned().chain(losses).take(limits.rows).collect(),
-        }
+        })
     }
 }
 
@@ -364,15 +368,15 @@ fn states(timeline: &Timeline, elapsed: f64) -> String {
     svg::stretches(&stretches, 14)
 }
 
-fn table(title: &str, heads: &[&str], texts: usize, rows: Vec<Vec<CellView>>) -> TableView {
+pub(super) fn table(title: &str, heads: &[&str], texts: usize, rows: Vec<Vec<CellView>>) -> TableView {
     let head = heads.iter().enumerate().map(|(at, title)| Head { title: (*title).to_owned(), number: at >= texts });
     TableView { title: title.to_owned(), head: head.collect(), rows, others: String::new() }
 }
 
-fn text(text: String) -> CellView {
+pub(super) fn text(text: String) -> CellView {
     CellView { text, number: false }
 }
 
-fn figure(text: String) -> CellView {
+pub(super) fn figure(text: String) -> CellView {
     CellView { text, number: true }
 }

@@ -152,7 +152,7 @@ impl View {
             detail,
             limits: report.verdict.limits.iter().take(limits.rows).cloned().collect(),
             facts: facts(report),
-            profile: report.profile.as_ref().map(|profile| ProfileView::of(profile, limits)),
+            profile: report.profile.as_ref().map(|profile| ProfileView::of(profile, limits)).transpose()?,
             checks: words::checks(report),
             kinds: Kind::ALL.map(words::kind).to_vec(),
             matrix: matrix(report, shown_groups),

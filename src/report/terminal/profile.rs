@@ -24,6 +24,12 @@ impl Page {
         if let Some(goal) = &profile.answer.goal {
             self.item("Goal:", &visible(goal), Paint::Bold, Paint::None);
         }
+        if let Some(runs) = profile.runs.as_ref().filter(|runs| runs.count > 0) {
+            if profile.answer.asked.is_some() {
+                self.blank();
+            }
+            self.runs(runs);
+        }
         self.line(&format!("Where the time of {} went", visible(&profile.subject)), 0, Paint::Bold);
         self.line(words::HOW_TO_READ, 0, Paint::Dim);
         self.blank();
@@ -87,7 +93,7 @@ impl Page {
     }
 
     /// Figures, and a name that is cut rather than broken.
-    fn item_at(&mut self, figures: &str, name: &str, paint: Paint) {
+    pub(super) fn item_at(&mut self, figures: &str, name: &str, paint: Paint) {
         let line: Vec<char> = figures.chars().chain(name.chars()).collect();
         let cut = line.len() > self.width;
         let kept = line.iter().take(if cut { self.width - 1 } else { line.len() });

@@ -1,0 +1,80 @@
+//! Repeated runs, as the page shows them.
+
+use serde::Serialize;
+
+use super::probes::TableView;
+use super::profile::{figure, table, text};
+use super::view::Limits;
+use crate::model::Unit;
+use crate::model::quantity::{percent, seconds};
+use crate::model::runs::{Difference, Runs};
+use crate::report::{ReportError, run_words as words, svg};
+
+#[derive(Serialize)]
+pub(super) struct RunsView {
+    lead: String,
+    goal: String,
+    svg: String,
+    against: String,
+    difference: Option<TableView>,
+    alike: &'static str,
+    spread: TableView,
+    slowest: TableView,
+}
+
+impl RunsView {
+    pub(super) fn of(runs: &Runs, limits: &Limits) -> Result<Self, ReportError> {
+        Ok(Self {
+            lead: words::lead(runs),
+            goal: words::goal(runs).unwrap_or_default(),
+            svg: svg::bars(&runs.histogram, Unit::Seconds)?,
+            against: runs.difference.as_ref().map(words::against).unwrap_or_default(),
+            difference: runs.difference.as_ref().map(|difference| growth(difference, limits.rows)),
+            alike: words::ALIKE,
+            spread: spread(runs, limits.rows),
+            slowest: slowest(runs, limits.rows),
+        })
+    }
+}
+
+fn growth(difference: &Difference, most: usize) -> TableView {
+    let rows = difference.rows.iter().take(most).map(|row| {
+        vec![
+            text(words::grown(row)),
+            text(row.id.id().to_owned()),
+            figure(percent(row.share)),
+            figure(words::signed(row.seconds)),
+            figure(seconds(row.slow_mean)),
+            figure(seconds(row.fast_mean)),
+            figure(words::above(row, difference)),
+        ]
+    });
+    let heads = ["What", "Component", "Of the difference", "More", "Slow runs", "Fast runs", "Above any fast run"];
+    let mut view = table("What the slow runs have more of", &heads, 2, rows.collect());
+    view.others = words::unexplained(difference).unwrap_or_default();
+    view
+}
+
+fn spread(runs: &Runs, most: usize) -> TableView {
+    let of = runs.response.unwrap_or_default();
+    let components = runs.components.iter().take(most).map(|row| (row.title.clone(), row.spread));
+    let rows = std::iter::once(("all of it".to_owned(), of)).chain(components).map(|(title, spread)| {
+        std::iter::once(text(title)).chain(words::figures(&of, &spread).into_iter().map(figure)).collect()
+    });
+    let mut heads = vec!["Of a run"];
+    heads.extend(words::heads(&of));
+    table("How the time of a run is spread", &heads, 1, rows.collect())
+}
+
+fn slowest(runs: &Runs, most: usize) -> TableView {
+    let rows = runs.slowest.iter().take(most).map(|run| {
+        vec![
+            text(words::parts(run)),
+            figure(seconds(run.seconds)),
+            figure(run.number.to_string()),
+            figure(seconds(run.at)),
+            figure(run.pid.to_string()),
+        ]
+    });
+    table("The slowest runs", &["Parts", "Time", "Run", "Began at", "Process"], 1, rows.collect())
+}

@@ -1,0 +1,101 @@
+//! Repeated runs in every format: a program that sleeps in every fifth run.
+
+use super::{Style, html, json, markdown, terminal};
+use crate::model::ledger::{Part, Thread};
+use crate::model::profile::Conversation;
+use crate::model::{Component as C, Profile, Report, Target};
+use crate::profile::testing::{ledger, part, run};
+use crate::profile::{Input, profile};
+
+const WIDE: Style = Style { width: 80, color: false, unicode: true };
+
+fn napping(call: &str) -> Vec<Thread> {
+    let one = |number: u32| {
+        let mut parts = vec![part(C::CpuUser, 0.08 + f64::from(number % 3) * 0.01), part(C::CpuSys, 0.02)];
+        if number % 5 == 4 {
+            parts.push(Part { call: call.into(), ..part(C::WaitSleep, 1.0) });
+        }
+        run(100 + number, 10, f64::from(number) * 2.0, parts)
+    };
+    (0..20).map(one).collect()
+}
+
+fn of(threads: Vec<Thread>, command: &str) -> Profile {
+    let target =
+        Target { pids: vec![10], command: Some(command.into()), children: true, each: true, ..Target::default() };
+    let conversation = Conversation { goal_seconds: Some(0.2), ..Conversation::default() };
+    let ledger = ledger(42.0, threads);
+    let refused = Vec::new();
+    profile(Input {
+        ledger: &ledger,
+        source: "response",
+        refused,
+        window: 0,
+        suspended_seconds: 0.0,
+        target: &target,
+        conversation,
+    })
+}
+
+fn report(profile: Profile) -> Report {
+    super::build(super::Parts {
+        recording: &super::sample::recording(),
+        metrics: &[],
+        findings: Vec::new(),
+        profile: Some(Ok(profile)),
+        steps: Vec::new(),
+        playbook: crate::model::report::PlaybookInfo {
+            name: "method-r".into(),
+            title: "Method R: where the time of one task goes".into(),
+            params: std::collections::BTreeMap::new(),
+        },
+        titles: &|_| None,
+        probes: &|_| None,
+    })
+}
+
+#[test]
+fn runs_that_sleep_now_and_then_on_a_terminal() {
+    insta::assert_snapshot!(terminal(&report(of(napping("clock_nanosleep"), "report --month")), &WIDE));
+}
+
+#[test]
+fn runs_that_sleep_now_and_then_as_markdown() {
+    insta::assert_snapshot!(markdown(&report(of(napping("clock_nanosleep"), "report --month"))).unwrap());
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    let report = report(of(napping("clock_nanosleep"), "report --month"));
+    for width in [32, 40, 60, 72, 80, 100, 120] {
+        for unicode in [true, false] {
+            let text = terminal(&report, &Style { width, unicode, ..WIDE });
+            let widest = text.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap();
+            assert!(widest <= width, "{widest} > {width}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_page_tells_the_difference_before_the_profile_of_all_runs() {
+    let page = html(&report(of(napping("clock_nanosleep"), "report --month"))).unwrap();
+    let (runs, profile) = (page.find("id=\"runs\"").unwrap(), page.find("id=\"profile\"").unwrap());
+    assert!(runs < profile);
+    let told = page.get(runs..profile).unwrap();
+    assert!(told.contains("sleeping by choice: clock_nanosleep") && told.contains("4 of 5"), "{told}");
+    assert!(told.contains("16 of 20 runs (80.0%) were within the goal"), "{told}");
+    assert!(told.contains("<svg class=\"plot\""), "{told}");
+}
+
+#[test]
+fn names_of_strangers_do_no_harm_in_any_format() {
+    let evil = "</style><script>alert(1)</script>\u{202e}\x1b[31m|`*_[x](javascript:1)\n# head";
+    let report = report(of(napping(evil), evil));
+    let page = html(&report).unwrap();
+    assert!(!page.contains("<script>alert") && !page.contains('\u{202e}') && !page.contains('\x1b'));
+    let text = terminal(&report, &WIDE);
+    assert!(!text.contains('\u{202e}') && !text.contains('\x1b'), "{text}");
+    let text = markdown(&report).unwrap();
+    assert!(!text.contains("<script") && !text.contains("\n# head") && !text.contains("[x]("), "{text}");
+    assert!(!json(&report).unwrap().contains('\u{202e}'));
+}

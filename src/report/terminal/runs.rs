@@ -1,0 +1,93 @@
+//! Repeated runs: how long they took, and what differs between the slow and the fast ones.
+
+use super::super::run_words as words;
+use super::{Page, Paint, visible};
+use crate::model::quantity::{percent, seconds};
+use crate::model::runs::{Difference, Runs};
+
+/// Lines of components, of growth, of slow runs.
+const MAX_LINES: usize = 6;
+/// Bars of the histogram; a report may come from anywhere.
+const MAX_BARS: usize = 24;
+/// Narrower than this, only some figures of a spread are shown.
+const NARROW: usize = 72;
+
+impl Page {
+    pub(super) fn runs(&mut self, runs: &Runs) {
+        self.push("Run by run", Paint::Bold);
+        self.line(&words::lead(runs), 0, Paint::Dim);
+        if let Some(goal) = words::goal(runs) {
+            self.line(&goal, 0, Paint::None);
+        }
+        self.blank();
+        self.run_histogram(runs);
+        match &runs.difference {
+            Some(difference) => self.difference(difference),
+            None => self.line(words::ALIKE, 0, Paint::None),
+        }
+        self.blank();
+        self.spreads(runs);
+        self.push("The slowest runs", Paint::Bold);
+        for run in runs.slowest.iter().take(MAX_LINES) {
+            let label = format!("  {:>9}", seconds(run.seconds));
+            let text = format!("run {} at {}: {}", run.number, seconds(run.at), words::parts(run));
+            self.item(&label, &visible(&text), Paint::None, Paint::None);
+        }
+        self.blank();
+    }
+
+    fn run_histogram(&mut self, runs: &Runs) {
+        let width = self.width.saturating_sub(36).clamp(4, 40);
+        for bar in runs.histogram.iter().take(MAX_BARS) {
+            let filled = (bar.length.clamp(0.0, 1.0) * width as f64).ceil() as usize;
+            let sign = if self.unicode { "█" } else { "#" };
+            let range = match self.width {
+                ..NARROW => format!("from {:>9}", seconds(bar.from)),
+                _ => format!("{:>9} – {:>9}", seconds(bar.from), seconds(bar.below)),
+            };
+            self.push(&format!("  {range}  {:>5} {}", bar.count, sign.repeat(filled)), Paint::None);
+        }
+        self.blank();
+    }
+
+    fn difference(&mut self, difference: &Difference) {
+        self.push("What the slow runs have more of", Paint::Bold);
+        self.line(&words::against(difference), 0, Paint::None);
+        let wide = self.width >= NARROW;
+        let both = if wide { format!("{:>10}{:>10}", "slow", "fast") } else { String::new() };
+        self.push(&format!("{:>8}{:>11}{both}  what", "share", "more"), Paint::Dim);
+        for row in difference.rows.iter().take(MAX_LINES) {
+            let both = if wide {
+                format!("{:>10}{:>10}", seconds(row.slow_mean), seconds(row.fast_mean))
+            } else {
+                String::new()
+            };
+            let figures = format!("{:>8}{:>11}{both} ", percent(row.share), words::signed(row.seconds));
+            let text = format!("{}; above any fast run in {}", words::grown(row), words::above(row, difference));
+            let paint = if row.share >= 0.1 { Paint::Bold } else { Paint::None };
+            self.hanging(&figures, &visible(&text), 4, paint, Paint::None);
+        }
+        if let Some(text) = words::unexplained(difference) {
+            self.line(&text, 2, Paint::Dim);
+        }
+    }
+
+    fn spreads(&mut self, runs: &Runs) {
+        let Some(response) = &runs.response else { return };
+        let wide = self.width >= NARROW;
+        let heads = words::heads(response);
+        let line = |all: &[String]| -> String {
+            let shown = heads.iter().zip(all).filter(|(head, _)| wide || ["Mean", "Median", "Most"].contains(head));
+            shown.map(|(_, text)| format!("{text:>10}")).collect()
+        };
+        let titles: Vec<String> = heads.iter().map(|head| head.to_lowercase()).collect();
+        self.push("How the time of a run is spread", Paint::Bold);
+        self.item_at(&format!("{}  ", line(&titles)), "of a run", Paint::Dim);
+        self.item_at(&format!("{}  ", line(&words::figures(response, response))), "all", Paint::Bold);
+        for row in runs.components.iter().filter(|row| row.share >= 0.005).take(MAX_LINES) {
+            let figures = line(&words::figures(response, &row.spread));
+            self.item_at(&format!("{figures}  "), &visible(&row.title), Paint::None);
+        }
+        self.blank();
+    }
+}

@@ -1,0 +1,167 @@
+//! Repeated runs of programs that are slow now and then for a known reason: `rdiag run method-r --each`.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{Need, alone, has, rdiag};
+
+const NEEDS: &[Need] = &[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")];
+
+/// The runs of a report, and what rdiag told meanwhile.
+fn runs(args: &[&str]) -> (Value, String) {
+    let output = rdiag()
+        .args(["run", "method-r", "--format", "json", "--out", "-", "--budget", "100%"])
+        .args(args)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {told}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["profile"]["level"], "L3", "{:#}", report["profile"]["refused"]);
+    (report["profile"].clone(), told)
+}
+
+fn figure(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// A script that does something in every fifth run, in a folder of its own.
+struct Script {
+    folder: tempfile::TempDir,
+}
+
+impl Script {
+    fn new(every_fifth: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let counter = folder.path().join("count");
+        std::fs::write(&counter, "0\n").unwrap();
+        let text = format!(
+            "read n < {0}\nn=$((n + 1))\necho $n > {0}\nif [ $((n % 5)) = 0 ]; then {every_fifth}; fi\nexit 0\n",
+            counter.display()
+        );
+        std::fs::write(folder.path().join("script"), text).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().join("script").display().to_string()
+    }
+
+    fn count(&self) -> u32 {
+        std::fs::read_to_string(self.folder.path().join("count")).unwrap().trim().parse().unwrap()
+    }
+}
+
+/// The parts of each run add up to its time.
+fn assert_whole(runs: &Value) {
+    for run in runs["slowest"].as_array().unwrap() {
+        let parts: f64 = run["parts"].as_array().unwrap().iter().map(|part| figure(&part[1])).sum();
+        let seconds = figure(&run["seconds"]);
+        assert!((parts - seconds).abs() < 0.02 * seconds + 0.002, "{run:#}");
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn a_command_that_sleeps_in_every_fifth_run_is_slow_by_that_even_if_a_child_sleeps() {
+    let _alone = alone();
+    if !has(NEEDS) {
+        return;
+    }
+    let script = Script::new("sleep 0.3");
+    let (profile, told) = runs(&["--each", "20", "--goal", "200ms", "--", "sh", &script.path()]);
+    let runs = &profile["runs"];
+    assert_eq!(script.count(), 20, "it ran that often: {told}");
+    assert_eq!((&runs["count"], &runs["open"]), (&20.into(), &0.into()), "{runs:#}");
+    assert_eq!(runs["within_goal"], 16, "{runs:#}");
+    assert!(told.contains("20 runs of") && told.contains("ended with code 0"), "{told}");
+    assert_whole(runs);
+    let difference = &runs["difference"];
+    let gap = figure(&difference["seconds"]);
+    // Four of the five slowest slept.
+    assert!((0.22..0.30).contains(&gap), "{difference:#}");
+    let first = &difference["rows"][0];
+    assert_eq!((&first["id"], &first["above_all_fast"]), (&"wait.sleep".into(), &4.into()), "{difference:#}");
+    assert!((0.9..1.02).contains(&figure(&first["share"])), "{difference:#}");
+    assert_eq!(first["mostly"], "clock_nanosleep", "{difference:#}");
+    assert!(figure(&difference["unexplained_seconds"]).abs() < 0.05 * gap, "{difference:#}");
+    // What starts the runs is none of them.
+    let names = profile["threads"].as_array().unwrap();
+    assert!(names.iter().all(|thread| thread["comm"] != "rdiag:each"), "{names:#?}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn a_command_that_computes_in_every_fifth_run_is_slow_by_that() {
+    let _alone = alone();
+    if !has(NEEDS) {
+        return;
+    }
+    let script = Script::new("i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done");
+    let (profile, _) = runs(&["--each", "20", "--", "sh", &script.path()]);
+    let runs = &profile["runs"];
+    assert_eq!(runs["count"], 20, "{runs:#}");
+    assert_whole(runs);
+    let difference = &runs["difference"];
+    // Whoever computes may have to wait for a CPU; there is nothing else that could have grown.
+    let of_cpu = |row: &&Value| ["cpu.", "runq."].iter().any(|begin| row["id"].as_str().unwrap().starts_with(begin));
+    let rows = difference["rows"].as_array().unwrap();
+    let share: f64 = rows.iter().filter(of_cpu).map(|row| figure(&row["share"])).sum();
+    assert!((0.9..1.05).contains(&share), "{difference:#}");
+    assert_eq!(rows[0]["id"], "cpu.user", "{difference:#}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn runs_that_come_by_themselves_are_found_by_name_from_exec_to_exit() {
+    let _alone = alone();
+    if !has(NEEDS) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let nap = folder.path().join("rdiag-nap");
+    std::fs::copy(sleep(), &nap).unwrap();
+    // It ends by itself, should the test not live to end it.
+    let nap = nap.display();
+    let text =
+        format!("i=0; while [ $i -lt 40 ]; do i=$((i + 1)); for t in 0.04 0.04 0.04 0.04 0.2; do {nap} $t; done; done");
+    let mut loops = std::process::Command::new("sh").args(["-c", &text]).stdin(Stdio::null()).spawn().unwrap();
+    let (profile, _) = runs(&["--each", "rdiag-nap", "--duration", "3s"]);
+    loops.kill().unwrap();
+    loops.wait().unwrap();
+    let runs = &profile["runs"];
+    assert!(figure(&runs["count"]) >= 16.0 && figure(&runs["open"]) <= 2.0, "{runs:#}");
+    assert_whole(runs);
+    let response = &runs["response"];
+    assert!(figure(&response["min"]) >= 0.04 && figure(&response["p50"]) < 0.08, "{response:#}");
+    assert!((0.2..0.3).contains(&figure(&response["max"])), "{response:#}");
+    assert_eq!(runs["difference"]["rows"][0]["id"], "wait.sleep", "{runs:#}");
+}
+
+/// Where `sleep` is a program of its own, and not one of many in one file that goes by its name.
+fn sleep() -> PathBuf {
+    let places = ["/usr/bin/sleep", "/bin/sleep"].map(Path::new);
+    places.into_iter().find(|place| place.exists()).expect("a sleep").canonicalize().unwrap()
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn an_end_before_the_last_run_leaves_no_runs_behind() {
+    let _alone = alone();
+    if !has(NEEDS) {
+        return;
+    }
+    let script = Script::new("true");
+    let counter = script.folder.path().join("count").display().to_string();
+    std::fs::write(script.path(), format!("read n < {counter}\necho $((n + 1)) > {counter}\nsleep 0.2\n")).unwrap();
+    let (profile, told) = runs(&["--each", "100", "--duration", "2s", "--", "sh", &script.path()]);
+    let count = figure(&profile["runs"]["count"]);
+    assert!((3.0..=10.0).contains(&count), "{:#}", profile["runs"]);
+    assert!(told.contains("not over"), "{told}");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    let ran = script.count();
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    assert_eq!(script.count(), ran, "somebody still runs it");
+}
