@@ -24,6 +24,7 @@ mod schema;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]
 #[allow(dead_code, reason = "the same")]
 mod support;
+mod tools;
 
 #[path = "privileged/mod.rs"]
 mod privileged;

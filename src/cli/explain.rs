@@ -1,41 +1,39 @@
-//! `rdiag explain`: what a metric, rule, collector, probe or playbook is about.
+//! `rdiag explain`: what a metric, rule, collector, probe or playbook is about, and what stands for an old tool.
 
 use std::fmt::Write as _;
 
-use super::{Exit, Failure, ui::Ui};
+use super::{Exit, Failure, tools, ui::Ui};
 use crate::collectors;
 use crate::model::metric::Per;
 use crate::model::{Component, Formula, MetricDef, Term};
 use crate::playbook::suggest::did_you_mean;
+use crate::playbook::tools::Tools;
 use crate::playbook::{Library, LoadedRule};
 use crate::probes;
 use crate::session;
 
-/// Explain a metric, rule, finding, component of response time, collector, probe or playbook.
+/// Explain a metric, rule, finding, component of response time, collector, probe or playbook, or say what stands for an old
+/// tool: a command, a subcommand of perf, a tool of bcc, a file of ftrace or /proc, an event.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its id, as reports and `rdiag list` show it.
-    id: String,
+    /// Its id, as reports and `rdiag list` show it, or the name of a tool: biosnoop, perf sched, set_ftrace_filter.
+    #[arg(required = true, value_name = "ID")]
+    id: Vec<String>,
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let id = args.id.trim();
+    let id = args.id.join(" ");
+    let id = id.trim();
     let library = session::library(&session::default_folders(), &[])?;
-    let metric = session::catalogue().resolve(id);
-    let text = if let Some(loaded) = library.rules.get(id) {
-        rule(loaded)
-    } else if let Some((owner, metric)) = metric.as_deref().and_then(find_metric) {
-        explain_metric(owner, metric, &library)
-    } else if let Some(def) = collectors::find(id) {
-        collector(def)
-    } else if let Some(def) = probes::find(id) {
-        probe(def)
-    } else if let Some(component) = Component::find(id) {
-        explain_component(component)
-    } else if let Ok(loaded) = library.playbook(id) {
-        playbook(&loaded.playbook)
-    } else {
-        return Err(unknown(id, &library));
+    let map = tools::map();
+    let own = own(id, &library, &map);
+    // A tool may have the name of what answers it; what else was typed is then not guessed at.
+    let tool = if own.is_some() { map.named(id) } else { map.find(id) };
+    let tool = tool.map(|found| tools::text(&map, &found, &library));
+    let text = match (tool, own) {
+        (Some(tool), Some(own)) => format!("{tool}\n\n{own}"),
+        (Some(text), None) | (None, Some(text)) => text,
+        (None, None) => return Err(unknown(id, &library, &map)),
     };
     let width = ui.style().width;
     let wrapped: Vec<String> = text.lines().map(|line| wrap(line, width)).collect();
@@ -43,26 +41,47 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// What has this id in rdiag itself.
+fn own(id: &str, library: &Library, map: &Tools) -> Option<String> {
+    let metric = session::catalogue().resolve(id);
+    if let Some(loaded) = library.rules.get(id) {
+        Some(rule(loaded))
+    } else if let Some((owner, metric)) = metric.as_deref().and_then(find_metric) {
+        Some(explain_metric(owner, metric, library))
+    } else if let Some(def) = collectors::find(id) {
+        Some(collector(def))
+    } else if let Some(def) = probes::find(id) {
+        Some(probe(def, map))
+    } else if let Some(component) = Component::find(id) {
+        Some(explain_component(component))
+    } else {
+        library.playbook(id).ok().map(|loaded| playbook(&loaded.playbook))
+    }
+}
+
 fn find_metric(id: &str) -> Option<(&'static str, &'static MetricDef)> {
     session::all_metrics().find(|(_, metric)| metric.id == id)
 }
 
-fn unknown(id: &str, library: &Library) -> Failure {
+fn unknown(id: &str, library: &Library, map: &Tools) -> Failure {
     let metrics = session::all_metrics().map(|(_, metric)| metric.id);
     let all = metrics
         .chain(collectors::ALL.iter().map(|def| def.id))
         .chain(probes::ALL.iter().map(|def| def.id))
         .chain(Component::ALL.iter().map(|component| component.id()))
         .chain(library.rules.keys().map(String::as_str))
-        .chain(library.playbooks.keys().map(String::as_str));
-    let hint =
-        did_you_mean(id, all).or_else(|| Some("`rdiag list rules` and `rdiag list metrics` show the ids".into()));
+        .chain(library.playbooks.keys().map(String::as_str))
+        .chain(map.names());
+    let others = "`rdiag list rules`, `rdiag list metrics` and `rdiag list tools` show the names";
+    let hint = did_you_mean(id, all).or_else(|| Some(others.into()));
     Failure::Usage { message: format!("nothing is named {id:?}"), hint }
 }
 
 fn wrap(line: &str, width: usize) -> String {
     let indent: String = line.chars().take_while(|c| *c == ' ').collect();
     let options = textwrap::Options::new(width).subsequent_indent(&indent).break_words(false);
+    // Names and options of commands stay whole.
+    let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::fill(line, options)
 }
 
@@ -192,7 +211,7 @@ fn collector(def: &collectors::CollectorDef) -> String {
     out.trim_end().to_owned()
 }
 
-fn probe(def: &probes::ProbeDef) -> String {
+fn probe(def: &probes::ProbeDef, map: &Tools) -> String {
     let mut out = format!("{} — {}\n\n", def.id, def.question);
     for (name, text) in
         [("Attaches to", def.attach), ("Output", def.output), ("Caveats", def.caveats), ("Overhead", def.overhead)]
@@ -224,6 +243,11 @@ fn probe(def: &probes::ProbeDef) -> String {
         for metric in def.metrics {
             let _ = writeln!(out, "  {} — {}", metric.id, metric.help);
         }
+        out.push('\n');
+    }
+    let replaced = tools::answered_by(map, def.id);
+    if !replaced.is_empty() {
+        let _ = writeln!(out, "Stands for\n  {}", replaced.join(", "));
     }
     out.trim_end().to_owned()
 }

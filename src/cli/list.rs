@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::run::open_host;
-use super::{Exit, Failure, ui::Ui};
+use super::{Exit, Failure, tools, ui::Ui};
 use crate::collectors;
+use crate::playbook::tools::Standing;
 use crate::probes;
 use crate::report::escape::visible;
 use crate::session;
 
-/// List playbooks, rules, metrics, collectors, probes or events.
+/// List playbooks, rules, metrics, collectors, probes, events, or what stands for old tools.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// What to list.
@@ -38,7 +39,12 @@ enum ListKind {
     Probes,
     /// What can be counted here (`rdiag probe stat --param events=…`), found by trying.
     Events,
+    /// Commands, subcommands, tracers, events and counters that people know, and what answers them here.
+    Tools,
 }
+
+/// The tools whose names are those of probes.
+const BCC: &str = "tool of bcc";
 
 /// One line of a list: the columns for people, and all of it for programs.
 struct Entry {
@@ -53,6 +59,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ListKind::Collectors => collector_entries(),
         ListKind::Probes => probe_entries(),
         ListKind::Events => event_entries()?,
+        ListKind::Tools => tool_entries()?,
     };
     if args.json {
         let all: Vec<&Value> = entries.iter().map(|entry| &entry.json).collect();
@@ -63,6 +70,9 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let rows: Vec<Vec<String>> =
         entries.iter().map(|entry| entry.columns.iter().map(|text| visible(text).into_owned()).collect()).collect();
     ui.print(&table(&rows))?;
+    if args.kind == ListKind::Probes {
+        note_other_names(ui);
+    }
     Ok(Exit::Done)
 }
 
@@ -111,15 +121,52 @@ fn collector_entries() -> Vec<Entry> {
 }
 
 fn probe_entries() -> Vec<Entry> {
+    let map = tools::map();
     let entry = |def: &&probes::ProbeDef| Entry {
         columns: vec![def.id.to_owned(), def.question.to_owned()],
         json: json!({
             "id": def.id, "question": def.question, "attach": def.attach, "output": def.output, "caveats": def.caveats,
             "overhead": def.overhead, "params": def.params, "filters": def.filters, "streams": def.streams,
+            "stands_for": tools::answered_by(&map, def.id),
             "metrics": def.metrics.iter().map(|metric| metric.id).collect::<Vec<_>>(),
         }),
     };
     probes::ALL.iter().map(entry).collect()
+}
+
+/// Who looks for a tool of bcc under its own name is told where it is.
+fn note_other_names(ui: &Ui) {
+    let map = tools::map();
+    let of_bcc = || map.all().filter(|(group, _)| *group == BCC).map(|(_, tool)| tool);
+    let names = |standing: Standing| -> Vec<&str> {
+        let tools = of_bcc().filter(|tool| map.standing(tool) == standing);
+        tools.flat_map(|tool| &tool.names).map(String::as_str).filter(|name| probes::find(name).is_none()).collect()
+    };
+    for (standing, says) in [(Standing::Answered, "Answered by another of these"), (Standing::Planned, "Not here yet")]
+    {
+        let names = names(standing);
+        if !names.is_empty() {
+            ui.note(format!("{says}: {}; `rdiag explain NAME` says what to type", names.join(", ")));
+        }
+    }
+}
+
+fn tool_entries() -> Result<Vec<Entry>, Failure> {
+    let map = tools::map();
+    let library = session::library(&session::default_folders(), &[])?;
+    let entry = |(group, tool): (&str, &crate::playbook::tools::Tool)| {
+        let name = tool.names.first().cloned().unwrap_or_default();
+        let commands = tools::commands(&map, tool, &name, &library);
+        let standing = map.standing(tool);
+        Entry {
+            columns: vec![name, tools::standing_words(&map, tool), tool.answers.clone()],
+            json: json!({
+                "names": tool.names, "group": group, "answers": tool.answers, "standing": standing, "by": tool.by,
+                "commands": commands, "outside": tool.outside, "note": tool.note, "manual": tool.manual,
+            }),
+        }
+    };
+    Ok(map.all().map(entry).collect())
 }
 
 fn event_entries() -> Result<Vec<Entry>, Failure> {

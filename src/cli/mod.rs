@@ -18,6 +18,7 @@ mod report;
 mod run;
 mod stacks;
 mod task;
+mod tools;
 mod ui;
 
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 use super::command::Command;
 use super::run::{open_host, stop_on_signal};
-use super::{Exit, Failure, output, stacks, ui::Ui};
+use super::{Exit, Failure, output, stacks, tools, ui::Ui};
 use crate::playbook::suggest::did_you_mean;
 use crate::probes::{self, EventError, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
 use crate::report::probe::{self as text, Live};
@@ -84,13 +84,21 @@ impl Format {
     }
 }
 
-pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+/// The probe that was asked for, with everything about it that can be wrong without the machine.
+pub(super) fn checked(args: &Args) -> Result<(&'static ProbeDef, ProbeRequest), Failure> {
     let Some(def) = probes::find(&args.name) else {
-        let hint = did_you_mean(&args.name, probes::ALL.iter().map(|def| def.id))
-            .or_else(|| Some("`rdiag list probes` shows them".into()));
+        let hint = match tools::map().named(&args.name) {
+            Some(_) => Some(format!("`rdiag explain {}` says what stands for it here", args.name)),
+            None => did_you_mean(&args.name, probes::ALL.iter().map(|def| def.id)),
+        };
+        let hint = hint.or_else(|| Some("`rdiag list probes` shows them".into()));
         return Err(Failure::Usage { message: format!("there is no probe named {:?}", args.name), hint });
     };
-    let mut request = request(def, args)?;
+    Ok((def, request(def, args)?))
+}
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let (def, mut request) = checked(args)?;
     let host = Arc::new(open_host(Path::new("/"))?);
     for param in def.params.iter().filter(|param| param.kind == ParamKind::Events) {
         let events = request.params.text(param.name).unwrap_or_default();

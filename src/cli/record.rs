@@ -11,7 +11,7 @@ use crate::host::files;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    measure: MeasureArgs,
+    pub(super) measure: MeasureArgs,
     /// The file to write.
     #[arg(long, short, value_name = "FILE", default_value = "recording.json.gz")]
     out: PathBuf,

@@ -28,7 +28,7 @@ const LONGEST_COMMAND: f64 = 20_000.0;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    measure: MeasureArgs,
+    pub(super) measure: MeasureArgs,
     #[command(flatten)]
     output: OutputArgs,
     /// Walk through the steps of the playbook; the default on a terminal.

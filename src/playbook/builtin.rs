@@ -25,6 +25,21 @@ pub const RULES: &[(&str, &str)] = &[
     ("tasks.yaml", include_str!("../../playbooks/rules/tasks.yaml")),
 ];
 
+/// The map of old tools: file and text.
+#[rustfmt::skip]
+pub(super) const TOOLS: &[(&str, &str)] = &[
+    ("playbooks/tools/bcc.yaml", include_str!("../../playbooks/tools/bcc.yaml")),
+    ("playbooks/tools/classic.yaml", include_str!("../../playbooks/tools/classic.yaml")),
+    ("playbooks/tools/counters.yaml", include_str!("../../playbooks/tools/counters.yaml")),
+    ("playbooks/tools/events.yaml", include_str!("../../playbooks/tools/events.yaml")),
+    ("playbooks/tools/ftrace.yaml", include_str!("../../playbooks/tools/ftrace.yaml")),
+    ("playbooks/tools/perf.yaml", include_str!("../../playbooks/tools/perf.yaml")),
+];
+
+/// The probes that are on their way: file and text.
+pub(super) const PLANNED: (&str, &str) =
+    ("playbooks/tools/planned.yaml", include_str!("../../playbooks/tools/planned.yaml"));
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +59,8 @@ mod tests {
         let names = |list: &[(&str, &str)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(names(PLAYBOOKS), files("playbooks"));
         assert_eq!(names(RULES), files("playbooks/rules"));
+        let tools = names(TOOLS).into_iter().chain([PLANNED.0.to_owned()]);
+        let listed = files("playbooks/tools").into_iter().map(|name| format!("playbooks/tools/{name}"));
+        assert!(tools.eq(listed), "a file of playbooks/tools is not embedded");
     }
 }

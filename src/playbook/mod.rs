@@ -1,5 +1,5 @@
 //! Playbooks and rules: what they look like, where they come from, whether they hold together, and the plan that
-//! follows from one.
+//! follows from one; and the map of old tools.
 
 mod builtin;
 pub mod check;
@@ -9,6 +9,7 @@ pub mod load;
 mod plan;
 mod schema;
 pub mod suggest;
+pub mod tools;
 
 pub use builtin::{PLAYBOOKS, RULES};
 pub use error::{PlaybookError, Problem};
