@@ -27,6 +27,8 @@ pub const MAX_KEYS: usize = 200;
 pub const OTHER_KEYS: &str = "(others)";
 /// Slow calls kept as examples at most.
 pub const MAX_SLOW: usize = 100;
+/// Links between threads at most.
+pub const MAX_LINKS: usize = 400;
 
 /// How the account was made; the better, the later.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +107,9 @@ pub struct Ledger {
     /// Who ended the waits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakers: Vec<WakerEdge>,
+    /// The same by the thread that waited, the longest first, at most [`MAX_LINKS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
     /// States over time, for the threads that matter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<Timeline>,
@@ -311,6 +316,20 @@ pub struct WakerEdge {
     pub seconds: f64,
     /// How many.
     pub count: u64,
+}
+
+/// Waits of one thread in one component that were ended by one waker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Link {
+    /// The thread that waited; 0 for the row that stands for several.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name (not trustworthy).
+    pub comm: String,
+    /// What it waited for, and who ended it.
+    #[serde(flatten)]
+    pub edge: WakerEdge,
 }
 
 /// Who ended a wait.

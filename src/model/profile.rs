@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::chain::Chain;
 use super::component::ThreadState;
 use super::ledger::{Level, SlowCall, Target, Timeline, Waker};
 use super::probe::Stacks;
@@ -66,10 +67,14 @@ pub struct Profile {
     /// Who ended the waits, the longest sum first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakers: Vec<WakerRow>,
+    /// Who waited for whom, by sums over the window; the longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<Chain>,
     /// The states of the threads over time, in the order of `threads`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<Timeline>,
-    /// Where threads waited, all components together; the component is the outermost frame.
+    /// Where threads waited, all components together. The owner of a stack is its component, the outermost frame the name of
+    /// the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Stacks>,
     /// Events that happened and are not in the account, by reason.
@@ -206,6 +211,9 @@ pub struct ComponentRow {
     /// By range of duration, ascending: where the *time* sits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<Range>,
+    /// By power of two of nanoseconds, ascending and without a gap.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bins: Vec<Bin>,
     /// What the ranges and keys amount to.
     pub skew: Skew,
     /// The same as a sentence, with what follows from it.
@@ -259,6 +267,19 @@ pub struct Range {
     pub count_share: f64,
     /// Mean duration.
     pub mean: f64,
+}
+
+/// Durations between two powers of two of nanoseconds: a bar of a histogram. Exact.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bin {
+    /// Lower bound; 0 for the first of all, which holds whatever is shorter.
+    pub from: f64,
+    /// Upper bound, exclusive.
+    pub below: f64,
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub seconds: f64,
 }
 
 /// How time is spread over calls and keys.

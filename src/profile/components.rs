@@ -122,6 +122,7 @@ impl Gathered {
             calls: named(pieces(self.calls, self.seconds)),
             keys: named(keys),
             ranges: durations.map(skew::ranges).unwrap_or_default(),
+            bins: durations.map(skew::bins).unwrap_or_default(),
             skew,
             skew_words,
             slow: slow(ledger, id),

@@ -7,6 +7,7 @@ mod account;
 mod advice;
 mod answer;
 mod calls;
+mod chains;
 mod components;
 mod each;
 #[cfg(test)]
@@ -21,9 +22,11 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use crate::model::Unit;
 use crate::model::component::ThreadState;
-use crate::model::ledger::{Ledger, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
+use crate::model::ledger::{ComponentStacks, Ledger, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
 use crate::model::probe::{Frame, Stack, Stacks};
 use crate::model::profile::{Answer, Busy, Conversation, Profile, Refused, StateRow, ThreadRow, WakerRow};
 use account::{Account, share};
@@ -105,6 +108,7 @@ pub fn profile(input: Input<'_>) -> Profile {
         runs,
         forecast,
         wakers: wakers(ledger, &account),
+        chains: chains::chains(ledger, &account, input.target),
         timelines: Vec::new(),
         stacks: stacks(ledger),
         components,
@@ -154,16 +158,9 @@ fn wakers(ledger: &Ledger, account: &Account<'_>) -> Vec<WakerRow> {
     let row = |edge: &WakerEdge| {
         let seconds = account::clean(edge.seconds);
         let waker = &edge.waker;
-        let name = match waker.kind {
-            WakerKind::Unknown => "not known".to_owned(),
-            WakerKind::Interrupt if waker.comm.is_empty() => "an interrupt (device, timer or network)".to_owned(),
-            WakerKind::Interrupt => format!("interrupt {}", waker.comm),
-            WakerKind::Thread if waker.tid == 0 => format!("{} (process {})", waker.comm, waker.pid),
-            WakerKind::Thread => format!("{} (thread {})", waker.comm, waker.tid),
-        };
         WakerRow {
             component: edge.component,
-            name,
+            name: chains::waker_name(waker),
             observed: waker.kind == WakerKind::Thread && account.threads.iter().any(|own| own.thread.pid == waker.pid),
             waker: waker.clone(),
             seconds,
@@ -177,19 +174,12 @@ fn wakers(ledger: &Ledger, account: &Account<'_>) -> Vec<WakerRow> {
     rows
 }
 
-/// All stacks in one, each with its component as the outermost frame.
+/// All stacks in one: those of a component stand side by side, and upon it the threads by name.
 fn stacks(ledger: &Ledger) -> Option<Stacks> {
     let mut all =
         Stacks { id: "waits".into(), title: "Where threads waited".into(), unit: Unit::Seconds, ..Stacks::default() };
     for of in &ledger.stacks {
-        let base = all.frames.len() as u32;
-        all.frames.push(Frame { name: of.component.id().to_owned(), ..Frame::default() });
-        all.frames.extend(of.stacks.frames.iter().cloned());
-        for stack in of.stacks.stacks.iter().filter(|stack| account::clean(stack.value) > 0.0) {
-            let own = stack.frames.iter().take(MAX_DEPTH).filter(|at| (**at as usize) < of.stacks.frames.len());
-            let frames = std::iter::once(base).chain(own.map(|at| base + 1 + at)).collect();
-            all.stacks.push(Stack { frames, value: account::clean(stack.value), ..stack.clone() });
-        }
+        add_stacks(&mut all, of);
         all.others += account::clean(of.stacks.others);
         all.unresolved += account::clean(of.stacks.unresolved);
         all.truncated += account::clean(of.stacks.truncated);
@@ -199,6 +189,23 @@ fn stacks(ledger: &Ledger) -> Option<Stacks> {
     let cut = all.stacks.split_off(MAX_STACKS.min(all.stacks.len()));
     all.others += cut.iter().map(|stack| stack.value).sum::<f64>();
     (!all.stacks.is_empty()).then_some(all)
+}
+
+fn add_stacks(all: &mut Stacks, of: &ComponentStacks) {
+    let base = all.frames.len() as u32;
+    all.frames.extend(of.stacks.frames.iter().cloned());
+    let mut names: BTreeMap<&str, u32> = BTreeMap::new();
+    for stack in of.stacks.stacks.iter().filter(|stack| account::clean(stack.value) > 0.0) {
+        let next = all.frames.len() as u32;
+        let name = *names.entry(&stack.owner).or_insert(next);
+        if name == next {
+            all.frames.push(Frame { name: stack.owner.clone(), ..Frame::default() });
+        }
+        let own = stack.frames.iter().take(MAX_DEPTH).filter(|at| (**at as usize) < of.stacks.frames.len());
+        let frames = std::iter::once(name).chain(own.map(|at| base + at)).collect();
+        let owner = of.component.id().to_owned();
+        all.stacks.push(Stack { owner, frames, value: account::clean(stack.value), ..stack.clone() });
+    }
 }
 
 fn notes(ledger: &Ledger, suspended: f64) -> Vec<String> {

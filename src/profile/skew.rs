@@ -1,7 +1,7 @@
 //! Skew: where the *time* of many calls sits, by duration and by object.
 
 use crate::model::ledger::Durations;
-use crate::model::profile::{Piece, Range, Skew};
+use crate::model::profile::{Bin, Piece, Range, Skew};
 use crate::model::quantity;
 
 use super::account::{clean, share};
@@ -41,6 +41,36 @@ pub(super) fn ranges(durations: &Durations) -> Vec<Range> {
         mean: share(seconds, count as f64),
     };
     ranges.into_iter().map(range).collect()
+}
+
+/// Whatever is shorter than this shares one bucket, in nanoseconds.
+const SHORTEST: f64 = 256.0;
+/// Powers of two that 64 bits of nanoseconds can have; a file may say anything.
+const MAX_BINS: usize = 64;
+
+/// The durations by power of two of nanoseconds.
+pub(super) fn bins(durations: &Durations) -> Vec<Bin> {
+    let mut bins: Vec<(i32, Bin)> = Vec::new();
+    for bucket in durations.buckets.iter().filter(|bucket| bucket.count > 0) {
+        let below = (bucket.below * 1e9).round().clamp(SHORTEST, 1e18);
+        // A bound that is a power of two is the end of the last eighth.
+        let power = below.log2().ceil() as i32;
+        // A gap becomes empty bars, since the axis has no gap.
+        let first = bins.last().map_or(power, |(last, _)| last + 1);
+        bins.extend((first..=power).take(MAX_BINS.saturating_sub(bins.len())).map(|power| (power, bin(power))));
+        if let Some((_, bin)) = bins.iter_mut().rev().find(|(at, _)| *at == power) {
+            bin.count = bin.count.saturating_add(bucket.count);
+            bin.seconds += clean(bucket.seconds);
+        }
+    }
+    bins.into_iter().map(|(_, bin)| bin).collect()
+}
+
+/// An empty one that ends with this power of two.
+fn bin(power: i32) -> Bin {
+    let below = 2_f64.powi(power);
+    let from = if below <= SHORTEST { 0.0 } else { below / 2.0 };
+    Bin { from: from / 1e9, below: below / 1e9, count: 0, seconds: 0.0 }
 }
 
 /// Of the slowest calls that together hold half of the time: how many they are, and how much they hold.
@@ -105,4 +135,39 @@ pub(super) fn verdict(durations: Option<&Durations>, keys: &[Piece]) -> (Skew, S
 /// A percentile, where there are enough durations to claim it.
 pub(super) fn percentile(durations: Option<&Durations>, share: f64) -> Option<f64> {
     durations.filter(|durations| durations.count as f64 >= (10.0 / (1.0 - share)).round())?.percentile(share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ledger::Bucket;
+
+    #[test]
+    fn bars_are_powers_of_two_without_a_gap_and_hold_every_wait_and_all_of_its_time() {
+        let bucket = |below: f64, count, seconds| Bucket { below: below * 1e-9, count, seconds };
+        let durations = Durations {
+            buckets: vec![
+                bucket(256.0, 3, 3e-7),
+                bucket(288.0, 1, 2.7e-7),
+                bucket(512.0, 2, 1e-6),
+                bucket(4608.0, 4, 1.8e-5),
+                bucket(0.0, 0, 0.0),
+            ],
+            ..Durations::default()
+        };
+        let bins = bins(&durations);
+        let seen: Vec<(u64, u64)> = bins.iter().map(|bin| ((bin.below * 1e9).round() as u64, bin.count)).collect();
+        assert_eq!(seen, [(256, 3), (512, 3), (1024, 0), (2048, 0), (4096, 0), (8192, 4)]);
+        let sum: f64 = bins.iter().map(|bin| bin.seconds).sum();
+        assert!((sum - 1.957e-5).abs() < 1e-12, "{sum}");
+        assert_eq!(bins[0].from, 0.0);
+        assert!(bins.windows(2).all(|pair| pair[0].below == pair[1].from));
+    }
+
+    #[test]
+    fn whatever_bounds_a_file_has_there_are_few_bars() {
+        let bounds = [-1.0, 0.0, 1e-300, 1e300, 5.0, 1e9];
+        let buckets = bounds.map(|below| Bucket { below, count: u64::MAX, seconds: 1.0 }).to_vec();
+        assert!(bins(&Durations { buckets, ..Durations::default() }).len() <= MAX_BINS);
+    }
 }

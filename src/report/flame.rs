@@ -7,9 +7,10 @@ use std::fmt::Write as _;
 
 use super::calls::{Calls, Cut, Family, Function, MAX_DEPTH, Node, is_real};
 use super::escape::{html, visible_within};
-use crate::model::Unit;
+use super::profile_words::Shade;
 use crate::model::probe::Stacks;
 use crate::model::quantity;
+use crate::model::{Component, Unit};
 
 /// How frames look, on a page and in a file.
 pub(super) const STYLE: &str = include_str!("../../reports/templates/flame.css");
@@ -43,6 +44,11 @@ pub fn file(stacks: &Stacks) -> Option<String> {
     Picture::of(stacks).in_file()
 }
 
+/// The same of stacks that belong to components of response time, in the colours of these.
+pub(super) fn waits(stacks: &Stacks) -> Option<String> {
+    Picture { meaning: Meaning::Waits, ..Picture::of(stacks) }.on_page()
+}
+
 /// What is drawn, and how.
 pub(super) struct Picture {
     pub(super) calls: Calls,
@@ -59,6 +65,8 @@ pub(super) struct Picture {
 pub(super) enum Meaning {
     /// Values in this unit; a colour for each kind of code.
     Values(Unit),
+    /// Seconds; a colour for each kind of component, which is the owner, and darker ones for the kernel.
+    Waits,
     /// Two sides, each with half of the whole; a colour for more and for less.
     Difference,
 }
@@ -106,12 +114,16 @@ impl Picture {
         let all = nodes.iter().filter(|node| node.parent.is_none());
         let all = all.fold([0.0; 2], |sum, node| [sum[0] + node.values[0], sum[1] + node.values[1]]);
         frame(&mut svg, "a", "all", &self.figures("all", all), "", (0.0, WIDTH, root));
+        // The outermost function below each node; parents stand before their children.
+        let mut owners: Vec<u32> = Vec::with_capacity(nodes.len());
         for node in &nodes {
+            let owner = node.parent.and_then(|at| owners.get(at).copied()).unwrap_or(node.function);
+            owners.push(owner);
             let Some(function) = self.calls.function(node.function) else { continue };
             let name = name(function);
             let width = node.values.iter().sum::<f64>() / drawn * WIDTH;
             let place = (node.left / drawn * WIDTH, width, root - (node.depth + 1) as f64 * ROW);
-            let (class, sign) = self.class(function, node);
+            let (class, sign) = self.class(function, node, self.calls.function(owner));
             frame(&mut svg, &class, &name, &self.figures(&name, node.values), &sign, place);
         }
         for (line, text) in [self.legend().to_owned(), self.not_drawn(&cut, drawn)].iter().enumerate() {
@@ -125,11 +137,11 @@ impl Picture {
     /// What stands in a frame's title behind its name.
     fn figures(&self, name: &str, values: [f64; 2]) -> String {
         let sum: f64 = values.iter().sum();
+        let value =
+            |unit| format!("{name}: {}, {}", quantity::with_unit(sum, unit), quantity::percent(sum / self.whole));
         match self.meaning {
-            Meaning::Values(unit) => {
-                let value = quantity::with_unit(sum, unit);
-                format!("{name}: {value}, {}", quantity::percent(sum / self.whole))
-            }
+            Meaning::Values(unit) => value(unit),
+            Meaning::Waits => value(Unit::Seconds),
             Meaning::Difference => {
                 let [before, after] = values.map(|value| value / self.whole * 2.0);
                 let (from, to) = (quantity::percent(before), quantity::percent(after));
@@ -139,9 +151,10 @@ impl Picture {
     }
 
     /// How a frame looks, and what stands before its name.
-    fn class(&self, function: &Function, node: &Node) -> (String, String) {
+    fn class(&self, function: &Function, node: &Node, owner: Option<&Function>) -> (String, String) {
         match self.meaning {
             Meaning::Values(_) => (look(function), String::new()),
+            Meaning::Waits => (look_of_wait(function, owner), String::new()),
             Meaning::Difference => {
                 let change = (node.values[1] - node.values[0]) / self.whole * 2.0;
                 let steps = [0.001, 0.005, 0.02, 0.05, 0.1];
@@ -159,6 +172,9 @@ impl Picture {
         match self.meaning {
             Meaning::Values(_) => {
                 "Dark: kernel. Dashed edge: compiled at run time. Each program and library has its shade."
+            }
+            Meaning::Waits => {
+                "Lowest: what was waited for, in the colours of the table. Above it the thread and its code. Dark: kernel."
             }
             Meaning::Difference => {
                 "Width: mean of both. Red and +: more in the second. Blue and −: less. In points of a hundredth of the whole; each side has 100."
@@ -236,6 +252,13 @@ fn look(function: &Function) -> String {
             format!("u{}", sum % SHADES)
         }
     }
+}
+
+/// The class of a component's kind, and whether it is the kernel.
+fn look_of_wait(function: &Function, owner: Option<&Function>) -> String {
+    let component = owner.and_then(|owner| Component::find(&owner.name));
+    let class = component.map_or("t-none", |component| Shade::of(component).class());
+    if function.family == Family::Kernel { format!("{class} k") } else { class.to_owned() }
 }
 
 #[cfg(test)]

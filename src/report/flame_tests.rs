@@ -145,3 +145,30 @@ fn thirty_thousand_stacks_fit_into_what_a_browser_likes() {
     assert!(svg.len() < 1_620_000, "{}", svg.len());
     assert!(svg.contains("narrower branches"), "it says what is cut");
 }
+
+#[test]
+fn waits_have_the_colour_of_their_component_and_side_by_side_the_width_of_the_whole() {
+    let all = stacks(
+        &["app", "main", "sys_read"],
+        &[("io.block.read", &[0, 1, 2], 3.0), ("lock.user", &[0, 1], 1.0), ("no component", &[0], 1.0)],
+    );
+    let svg = waits(&all).unwrap();
+    for part in [
+        "<g class=\"t-disk\"><title>io.block.read: 3.00 s, 60.0%",
+        "<g class=\"t-disk\"><title>main: 3.00 s",
+        "<g class=\"t-disk k\"><title>sys_read [kernel]: 3.00 s",
+        "<g class=\"t-lock\"><title>main: 1.00 s",
+        "<g class=\"t-none\"><title>no component: 1.00 s",
+    ] {
+        assert!(svg.contains(part), "{part} is not in {:?}", titles(&svg));
+    }
+    let width = |name: &str| {
+        let (_, frame) = svg.split_once(&format!("<title>{name}: ")).unwrap();
+        frame.split_once(" width=\"").unwrap().1.split('"').next().unwrap().parse::<f64>().unwrap() + 0.4
+    };
+    let sum: f64 = ["io.block.read", "lock.user", "no component"].map(width).iter().sum();
+    assert!((sum - WIDTH).abs() < 0.1, "{sum}");
+    for class in ["t-disk", "t-mem", "t-lock", "t-other", "t-idle", "t-none", "t-cpu", "t-run"] {
+        assert!(STYLE.contains(&format!(".flame .{class} rect")) && STYLE.contains(&format!(".flame .{class}.k rect")));
+    }
+}

@@ -9,6 +9,7 @@ mod probes;
 mod profile;
 mod runs;
 mod view;
+mod waits;
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Output, State, Value, context, escape_formatter};
@@ -23,7 +24,7 @@ use view::{Limits, View};
 pub(super) const STYLE: &str =
     concat!(include_str!("../../reports/templates/style.css"), include_str!("../../reports/templates/flame.css"));
 /// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
-pub(super) const STYLE_HASH: &str = "sha256-98gRIO3PyGVJ7bYY/BgEXwND84SU9xQ7G/hvkjFRwK4=";
+pub(super) const STYLE_HASH: &str = "sha256-1K+1ifEGAgc39VZgwuiZGbHWfyt7ug9d0UVyJKvSdPE=";
 /// SHA-256 of the script for flame graphs, likewise.
 pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
 const TEMPLATES: [(&str, &str); 9] = [

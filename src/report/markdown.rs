@@ -40,6 +40,7 @@ pub fn markdown(report: &Report) -> Result<String, ReportError> {
         }
         page.section("the forecast", profile::forecast(task));
         page.section("the calls", profile::calls(task));
+        page.section("who waited for whom", profile::chains(task));
         let notes: String =
             task.notes.iter().take(MAX_ROWS).map(|note| format!("- **Note:** {}\n", text(note))).collect();
         page.section("the notes", if notes.is_empty() { notes } else { format!("{notes}\n") });

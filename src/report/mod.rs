@@ -41,6 +41,7 @@ mod sample;
 mod sample_probes;
 mod shown;
 pub mod speedscope;
+mod spread;
 mod svg;
 mod task_verdict;
 mod terminal;
@@ -48,6 +49,7 @@ mod top;
 mod verdict;
 #[cfg(test)]
 mod verdict_tests;
+mod wait_words;
 mod words;
 
 use crate::model::comparison::Comparison;

@@ -1,7 +1,9 @@
 //! A profile in every format: first a program that syncs too often, then names and figures of strangers.
 
 use super::{Style, html, json, markdown, terminal};
-use crate::model::ledger::{Call, Ledger, Slice, SlowCall, Thread, Timeline, Waker, WakerEdge, WakerKind};
+use crate::model::ledger::{Call, ComponentStacks, Ledger, Link, Slice, SlowCall, Thread, Timeline};
+use crate::model::ledger::{Waker, WakerEdge, WakerKind};
+use crate::model::probe::{Frame, Stack, Stacks};
 use crate::model::profile::Conversation;
 use crate::model::{Component as C, Profile, Reason, Report, Status, Target, Unavailable};
 use crate::profile::testing::{durations, ledger, part, thread, waits};
@@ -43,6 +45,14 @@ fn syncing() -> Ledger {
     ledger.calls[2].errors.insert("EINTR".into(), 3);
     let disk = Waker { kind: WakerKind::Interrupt, comm: "vda".into(), ..Waker::default() };
     ledger.wakers = vec![WakerEdge { component: C::IoBlockSync, waker: disk.clone(), seconds: 6.0, count: 990 }];
+    let edge = |component, waker: &Waker, seconds| WakerEdge { component, waker: waker.clone(), seconds, count: 990 };
+    let link = |tid, comm: &str, edge| Link { tid, pid: 11, comm: comm.into(), edge };
+    let orders = Waker { pid: 11, tid: 11, comm: "orders".into(), ..Waker::default() };
+    ledger.links = vec![
+        link(11, "orders", edge(C::IoBlockSync, &disk, 6.0)),
+        link(12, "flusher", edge(C::WaitFutex, &orders, 8.9)),
+    ];
+    ledger.stacks = vec![ComponentStacks { component: C::IoBlockSync, stacks: stacks("orders") }];
     ledger.slow = vec![SlowCall {
         component: C::IoBlockSync,
         key: "vda".into(),
@@ -73,6 +83,16 @@ fn syncing() -> Ledger {
         Timeline { tid: 12, slices: slices(&[C::WaitFutex, C::WaitFutex, C::CpuUser]) },
     ];
     ledger
+}
+
+fn stacks(owner: &str) -> Stacks {
+    let frame = |(name, kernel): (&str, bool)| Frame { name: name.into(), kernel, ..Frame::default() };
+    let stack = |frames, value| Stack { owner: owner.into(), frames, value, count: 1, ..Stack::default() };
+    Stacks {
+        frames: [("main", false), ("save", false), ("jbd2_log_wait_commit", true)].map(frame).to_vec(),
+        stacks: vec![stack(vec![0, 1, 2], 4.5), stack(vec![0, 2], 1.5)],
+        ..Stacks::default()
+    }
 }
 
 fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
@@ -188,16 +208,40 @@ fn names_of_strangers_do_no_harm_in_any_format() {
     }
     ledger.slow[0].comm = evil.into();
     ledger.wakers[0].waker.comm = evil.into();
+    for link in &mut ledger.links {
+        link.comm = evil.into();
+        link.edge.waker.comm = evil.into();
+    }
+    ledger.stacks[0].stacks.stacks.iter_mut().for_each(|stack| stack.owner = evil.into());
+    ledger.stacks[0].stacks.frames.iter_mut().for_each(|frame| frame.name = evil.into());
     ledger.notes = vec![evil.into()];
     ledger.lost.insert(evil.into(), 7);
     let target = Target { pids: vec![11], command: Some(evil.into()), ..Target::default() };
     let told = Conversation { task: Some(evil.into()), for_whom: Some(evil.into()), ..Conversation::default() };
     let report = report(Ok(of(&ledger, &target, told)));
     let page = html(&report).unwrap();
+    assert!(page.contains("class=\"chain\"") && page.contains("class=\"flame\""), "they are in it");
     assert!(!page.contains("<script>alert") && !page.contains('\u{202e}') && !page.contains('\x1b'));
     let text = terminal(&report, &WIDE);
     assert!(!text.contains('\u{202e}') && !text.contains('\x1b'), "{text}");
     let text = markdown(&report).unwrap();
     assert!(!text.contains("<script") && !text.contains("\n# head") && !text.contains("[x]("), "{text}");
     assert!(!json(&report).unwrap().contains('\u{202e}'));
+}
+
+#[test]
+fn the_page_shows_who_waited_for_whom_how_long_waits_were_and_in_which_code() {
+    let page = html(&report(Ok(sample()))).unwrap();
+    for part in [
+        "flusher (thread 12): 8.90 s waiting on a futex (89.0% of its time), ended by orders (thread 11), 990 times",
+        "orders (thread 11): 6.00 s syncing to a disk (60.0% of its time), ended by interrupt vda, 990 times; of that, \
+         4.90 s to 6.00 s meanwhile",
+        "<code>io.block.sync</code> syncing to a disk: 1000 times, 6.10 ms on average, 60.0 ms at most",
+        "Of the 15.4 s that threads waited, 6.00 s (39.0%) have a stack",
+        "<g class=\"t-disk\"><title>io.block.sync: 6.00 s, 100%",
+        "<g class=\"t-disk\"><title>orders: 6.00 s, 100%",
+        "<g class=\"t-disk k\"><title>jbd2_log_wait_commit [kernel]: 4.50 s, 75.0%",
+    ] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
 }

@@ -8,7 +8,7 @@ use super::stacks::{DEPTH, MISSING, StackNames};
 use crate::host::Host;
 use crate::mechanism::ebpf::words;
 use crate::mechanism::symbols::{Part as StackPart, Piece, Sample, Summary, Symbols, summarize};
-use crate::model::ledger::{ComponentStacks, Waker, WakerEdge, WakerKind};
+use crate::model::ledger::{ComponentStacks, Link, MAX_LINKS, Waker, WakerEdge, WakerKind};
 use crate::model::{Component, Unit};
 use crate::probes::offcputime::interrupted_at;
 
@@ -20,21 +20,48 @@ const MAX_WAKERS: usize = 200;
 /// The component of each kind of wait of a thread, and the time behind it.
 pub(super) type Kinds = HashMap<Kind, (Component, u64)>;
 
-/// Who ended the waits of which component, largest first.
-pub(super) fn wakers(records: &[Record], kinds: &[Kinds], symbols: &Symbols, stacks: &StackNames) -> Vec<WakerEdge> {
-    let mut edges: BTreeMap<(Component, Waker), (u64, u64)> = BTreeMap::new();
+/// Nanoseconds and number of the waits in a component that a waker ended.
+type Edges = BTreeMap<(Component, Waker), (u64, u64)>;
+
+/// Who ended the waits of which component, and of which thread; each the largest first.
+pub(super) fn wakers(
+    records: &[Record],
+    kinds: &[Kinds],
+    symbols: &Symbols,
+    stacks: &StackNames,
+) -> (Vec<WakerEdge>, Vec<Link>) {
+    let (mut all, mut links) = (Edges::new(), Vec::new());
     for (record, kinds) in records.iter().zip(kinds) {
+        let mut own = Edges::new();
         for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Waker) {
             let Some((component, _)) = kinds.get(&cell.kind.wait()) else { continue };
-            let sum = edges.entry((*component, waker(cell, symbols, stacks))).or_default();
-            *sum = (sum.0.saturating_add(cell.ns), sum.1.saturating_add(cell.count));
+            let key = (*component, waker(cell, symbols, stacks));
+            for edges in [&mut own, &mut all] {
+                let sum = edges.entry(key.clone()).or_default();
+                *sum = (sum.0.saturating_add(cell.ns), sum.1.saturating_add(cell.count));
+            }
+        }
+        let link = |edge| Link { tid: record.tid, pid: record.pid, comm: record.comm.clone(), edge };
+        links.extend(own.into_iter().map(edge).map(link));
+        // Thousands of threads must not add up to as many lists.
+        if links.len() > 16 * MAX_LINKS {
+            largest_links(&mut links);
         }
     }
-    let edge = |((component, waker), (ns, count))| WakerEdge { component, waker, seconds: seconds(ns), count };
-    let mut edges: Vec<WakerEdge> = edges.into_iter().map(edge).collect();
+    largest_links(&mut links);
+    let mut edges: Vec<WakerEdge> = all.into_iter().map(edge).collect();
     edges.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     edges.truncate(MAX_WAKERS);
-    edges
+    (edges, links)
+}
+
+fn edge(((component, waker), (ns, count)): ((Component, Waker), (u64, u64))) -> WakerEdge {
+    WakerEdge { component, waker, seconds: seconds(ns), count }
+}
+
+fn largest_links(links: &mut Vec<Link>) {
+    links.sort_by(|a, b| b.edge.seconds.total_cmp(&a.edge.seconds));
+    links.truncate(MAX_LINKS);
 }
 
 /// Functions by which the source of an interrupt is known.

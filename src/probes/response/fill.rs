@@ -52,7 +52,7 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
         ledger.threads.push(thread);
         kinds.push(of_kinds);
     }
-    ledger.wakers = wakers(&records, &kinds, symbols, stacks);
+    (ledger.wakers, ledger.links) = wakers(&records, &kinds, symbols, stacks);
     ledger.calls = all_calls(&records);
     ledger.checks = checks(host, &records);
     ledger.stacks = stacks_by_component(host, &records, &kinds, symbols, stacks);

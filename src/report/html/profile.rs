@@ -5,12 +5,13 @@ use serde::Serialize;
 use super::probes::{CellView, Head, TableView};
 use super::runs::RunsView;
 use super::view::Limits;
+use super::waits::{Chains, Code, Spreads};
 use crate::model::Profile;
 use crate::model::ledger::Timeline;
 use crate::model::profile::{CallProfile, ComponentRow, Range};
 use crate::model::quantity::{number, percent, seconds};
 use crate::report::profile_words::{self as words, Shade};
-use crate::report::{ReportError, flame, svg};
+use crate::report::{ReportError, svg};
 
 /// Components that are looked into.
 const MAX_LOOKED_INTO: usize = 6;
@@ -45,7 +46,9 @@ pub(super) struct ProfileView {
     threads_hidden: String,
     calls_lead: String,
     calls: Option<TableView>,
-    flame: String,
+    spreads: Option<Spreads>,
+    chains: Option<Chains>,
+    code: Option<Code>,
     notes: Vec<String>,
 }
 
@@ -109,7 +112,7 @@ struct ThreadView {
 impl ProfileView {
     /// Bytes of the flame graph, which do not count against the size of the page.
     pub(super) fn flame_bytes(&self) -> usize {
-        self.flame.len()
+        self.code.as_ref().map_or(0, Code::len)
     }
 
     pub(super) fn of(profile: &Profile, limits: &Limits) -> Result<Self, ReportError> {
@@ -143,6 +146,8 @@ impl ProfileView {
                 .iter()
                 .map(|row| StateView { word: row.state.word(), share: percent(row.share) })
                 .collect(),
+            spreads: Spreads::of(&worth),
+            chains: Chains::of(profile, limits.rows),
             components: worth.into_iter().map(|row| component(profile, row)).collect(),
             forecast_basis: profile.forecast.basis.clone(),
             forecast: forecast(profile),
@@ -151,7 +156,7 @@ impl ProfileView {
             threads_hidden,
             calls_lead: profile.calls.as_ref().map(calls_lead).unwrap_or_default(),
             calls: profile.calls.as_ref().map(|all| calls(all, limits.rows)),
-            flame: profile.stacks.as_ref().and_then(flame::svg).unwrap_or_default(),
+            code: Code::of(profile),
             notes: profile.notes.iter().cloned().chain(losses).take(limits.rows).collect(),
         })
     }

@@ -1,6 +1,7 @@
 //! The profile of a task's time, as Markdown.
 
 use super::super::profile_words as words;
+use super::super::wait_words;
 use super::{table, text};
 use crate::model::Profile;
 use crate::model::profile::ComponentRow;
@@ -8,6 +9,8 @@ use crate::model::quantity::{number, percent, seconds};
 
 /// Lines of the forecast and of calls.
 const MAX_ROWS: usize = 8;
+/// Chains of waits.
+const MAX_CHAINS: usize = 3;
 /// Components that are looked into.
 const MAX_LOOKED_INTO: usize = 4;
 /// A component below this share is not.
@@ -67,6 +70,9 @@ fn component(profile: &Profile, row: &ComponentRow) -> String {
         }
     };
     item("Spread", &row.skew_words);
+    if let (Some((count, time)), Some(span)) = (wait_words::lengths(row, true), wait_words::span(&row.bins)) {
+        item("Lengths", &format!("{span}: how many {count}, how much time {time}"));
+    }
     item("Calls", &words::pieces(&row.calls, 4));
     item("On", &words::pieces(&row.keys, 4));
     item("Threads", &words::pieces(&row.threads, 4));
@@ -76,6 +82,21 @@ fn component(profile: &Profile, row: &ComponentRow) -> String {
     }
     for step in row.next.iter().take(3) {
         item("Next", &step.action);
+    }
+    out.push('\n');
+    out
+}
+
+/// Who waited for whom.
+pub(super) fn chains(profile: &Profile) -> String {
+    if profile.chains.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("## Who waited for whom\n\n{}\n\n", wait_words::CHAINS);
+    for chain in profile.chains.iter().take(MAX_CHAINS) {
+        for (at, line) in wait_words::chain(chain).iter().enumerate() {
+            out.push_str(&format!("{}- {}\n", "  ".repeat(at), text(line)));
+        }
     }
     out.push('\n');
     out

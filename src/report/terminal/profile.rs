@@ -1,6 +1,7 @@
 //! The profile of a task's time: the table whose sum is 100 %, then what it is made of.
 
 use super::super::profile_words::{self as words, Line, Shade};
+use super::super::wait_words;
 use super::{Page, Paint, pad, visible};
 use crate::model::Profile;
 use crate::model::ledger::Timeline;
@@ -13,6 +14,8 @@ const MAX_LOOKED_INTO: usize = 3;
 const WORTH: f64 = 0.05;
 /// Lines of the forecast, of calls, of threads.
 const MAX_LINES: usize = 6;
+/// Chains of waits.
+const MAX_CHAINS: usize = 3;
 /// Narrower than this, figures of single waits are left out of the table.
 const NARROW: usize = 76;
 
@@ -42,6 +45,7 @@ impl Page {
         for row in words::worth(profile, MAX_LOOKED_INTO, WORTH) {
             self.component(profile, row);
         }
+        self.chains(profile);
         self.forecast(profile);
         self.timelines(profile);
         self.calls(profile);
@@ -108,6 +112,7 @@ impl Page {
         if !row.skew_words.is_empty() {
             self.field("spread", &visible(&row.skew_words));
         }
+        self.lengths(row);
         for (name, pieces) in [("calls", &row.calls), ("on", &row.keys), ("threads", &row.threads)] {
             if pieces.len() > 1 || (name != "threads" && !pieces.is_empty()) {
                 self.field(name, &visible(&words::pieces(pieces, 4)));
@@ -122,6 +127,30 @@ impl Page {
         }
         for (at, step) in row.next.iter().take(3).enumerate() {
             self.field(if at == 0 { "next" } else { "" }, &visible(&step.action));
+        }
+        self.blank();
+    }
+
+    /// How many waits of each length there were, above how much time they hold.
+    fn lengths(&mut self, row: &ComponentRow) {
+        let Some((count, time)) = wait_words::lengths(row, self.unicode) else { return };
+        let span = wait_words::span(&row.bins).unwrap_or_default();
+        self.field("lengths", &format!("|{count}| how many"));
+        self.field("", &format!("|{time}| how much time, {span}"));
+    }
+
+    fn chains(&mut self, profile: &Profile) {
+        if profile.chains.is_empty() {
+            return;
+        }
+        self.push("Who waited for whom", Paint::Bold);
+        self.line(wait_words::CHAINS, 2, Paint::Dim);
+        for chain in profile.chains.iter().take(MAX_CHAINS) {
+            for (at, line) in wait_words::chain(chain).iter().enumerate() {
+                let indent = " ".repeat(2 + 2 * at);
+                let mark = if at == 0 { "-" } else { ">" };
+                self.item(&format!("{indent}{mark}"), &visible(line), Paint::None, Paint::None);
+            }
         }
         self.blank();
     }

@@ -1,0 +1,106 @@
+//! Waits in words that all formats share: how long they were, who ended them, and what of them the stacks show.
+
+use crate::model::Profile;
+use crate::model::chain::Chain;
+use crate::model::profile::{Bin, ComponentRow};
+use crate::model::quantity::{number, percent, seconds};
+
+/// What is to be understood before the chains are read.
+pub(super) const CHAINS: &str = "Each line is ended by whoever does the next one. These are sums over the whole window: that two \
+                                 of them fell together follows only where it is said. Short waits are \
+                                 put down to the task that ran where they ended, even if an interrupt ended them.";
+
+/// What is to be understood before the distributions are read.
+pub(super) const LENGTHS: &str = "Outlined: how many of the waits were so long. Filled: how much of the time they hold. Where the \
+                                  filled ones stand further right, a few long waits matter more than their number.";
+
+/// Marks from nothing to most; no blanks, at which lines would break.
+const MARKS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const PLAIN_MARKS: [char; 9] = ['_', '.', ':', '-', '=', '+', '*', '#', '@'];
+
+/// A chain, a line for each of its links and one for its end.
+pub(super) fn chain(chain: &Chain) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (at, link) in chain.links.iter().enumerate() {
+        let times = if link.count == 1 { "once".to_owned() } else { format!("{} times", number(link.count as f64)) };
+        let mut line = format!(
+            "{}: {} {} ({} of its time), ended by {}, {times}",
+            link.waiter,
+            seconds(link.seconds),
+            link.component.def().title,
+            percent(link.share),
+            link.waker
+        );
+        if at > 0 {
+            let [least, most] = link.together;
+            line.push_str(&match least {
+                least if least > 0.0 => format!("; of that, {} to {} meanwhile", seconds(least), seconds(most)),
+                _ => format!("; of that, at most {} meanwhile", seconds(most)),
+            });
+        }
+        lines.push(line);
+    }
+    if !chain.end.is_empty() {
+        lines.push(chain.end.clone());
+    }
+    lines
+}
+
+/// How much of the waiting the stacks show.
+pub(super) fn with_stacks(profile: &Profile) -> Option<String> {
+    let stacks = profile.stacks.as_ref()?;
+    let is_wait = |row: &&ComponentRow| !row.id.on_cpu() && !row.id.runnable();
+    let waited: f64 = profile.components.iter().filter(is_wait).map(|row| row.seconds).sum();
+    let taken: f64 = stacks.stacks.iter().map(|stack| stack.value).sum::<f64>() + stacks.others;
+    let taken = taken.min(waited);
+    (waited > 0.0).then(|| {
+        format!(
+            "Of the {} that threads waited, {} ({}) have a stack; of short waits it is taken of some that stand for all. \
+             Waiting for a CPU is not in the picture.",
+            seconds(waited),
+            seconds(taken),
+            percent(taken / waited)
+        )
+    })
+}
+
+/// Where a distribution begins and ends, `2.05 µs – 67.1 ms`.
+pub(super) fn span(bins: &[Bin]) -> Option<String> {
+    let (first, last) = (bins.first()?, bins.last()?);
+    Some(match first.from {
+        from if from > 0.0 => format!("{} – {}", seconds(from), seconds(last.below)),
+        _ => format!("below {}", seconds(last.below)),
+    })
+}
+
+/// A mark for each bar, by its part of the largest; something is never shown as nothing.
+fn marks(values: impl Iterator<Item = f64> + Clone, unicode: bool) -> String {
+    let most = values.clone().fold(0.0, f64::max);
+    let marks = if unicode { MARKS } else { PLAIN_MARKS };
+    let mark = |value: f64| {
+        let level = if value > 0.0 { (value / most * 8.0).round().clamp(1.0, 8.0) } else { 0.0 };
+        marks.get(level as usize).copied().unwrap_or('?')
+    };
+    values.map(mark).collect()
+}
+
+/// A distribution of two bars or more as marks: of the number of waits, and of their time.
+pub(super) fn lengths(row: &ComponentRow, unicode: bool) -> Option<(String, String)> {
+    let bins = &row.bins;
+    (bins.len() > 1).then(|| {
+        let count = marks(bins.iter().map(|bin| bin.count as f64), unicode);
+        (count, marks(bins.iter().map(|bin| bin.seconds), unicode))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_has_a_mark_and_what_is_not_has_none() {
+        assert_eq!(marks([0.0, 0.001, 50.0, 100.0].into_iter(), true), "·▁▄█");
+        assert_eq!(marks([0.0, 0.001, 50.0, 100.0].into_iter(), false), "_.=@");
+        assert_eq!(marks([0.0, f64::NAN].into_iter(), true), "··");
+    }
+}
