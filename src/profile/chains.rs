@@ -4,7 +4,7 @@
 //! sums are recorded, so how long two waits went on side by side is given as bounds: at most the shorter of the two, and
 //! at least what does not fit into the window one after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Component;
 use crate::model::chain::{Chain, ChainLink};
@@ -21,8 +21,8 @@ const MAX_DEPTH: usize = 5;
 const LEAST: f64 = 0.02;
 /// A link is followed if it may explain at least this share of the one before.
 const FOLLOWED: f64 = 0.1;
-/// Threads of one name that are told apart; more of them are one.
-const APART: usize = 4;
+/// Threads of one name that are told apart; more of them are one, and so are those that lived for less than [`LEAST`].
+const APART: usize = 8;
 
 /// Who waits or wakes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,19 +73,29 @@ pub(super) fn chains(ledger: &Ledger, account: &Account<'_>, target: &Target) ->
 
 impl Web {
     fn new(ledger: &Ledger, account: &Account<'_>) -> Self {
-        let mut names: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-        let observed = account.threads.iter().map(|own| (own.thread.comm.as_str(), own.thread.tid));
         let links = ledger.links.get(..ledger.links.len().min(MAX_LINKS)).unwrap_or_default();
-        let wakers = links.iter().map(|link| &link.edge.waker).filter(|waker| waker.kind == WakerKind::Thread);
-        for (name, tid) in observed.chain(wakers.map(|waker| (waker.comm.as_str(), waker.tid))) {
-            let tids = names.entry(name).or_default();
-            if tids.len() <= APART && !tids.contains(&tid) {
-                tids.push(tid);
-            }
+        // A thread may have had another name when it woke somebody; the observed one counts.
+        let known: BTreeMap<u32, (&str, bool)> = account
+            .threads
+            .iter()
+            .map(|own| (own.thread.tid, (own.thread.comm.as_str(), own.seconds >= account.elapsed * LEAST)))
+            .collect();
+        let mut apart: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+        for (tid, (name, lasts)) in &known {
+            apart.entry(name).or_default().extend(lasts.then_some(*tid));
         }
-        let party = |tid: u32, comm: &str| match names.get(comm) {
-            Some(tids) if tids.len() <= APART && tid != 0 => Party::Thread(tid, comm.to_owned()),
-            _ => Party::Named(comm.to_owned()),
+        let wakers = links.iter().map(|link| &link.edge.waker).filter(|waker| waker.kind == WakerKind::Thread);
+        for waker in wakers.filter(|waker| !known.contains_key(&waker.tid)) {
+            apart.entry(&waker.comm).or_default().insert(waker.tid);
+        }
+        let party = |tid: u32, comm: &str| {
+            let name = known.get(&tid).map_or(comm, |(name, _)| *name);
+            match apart.get(name) {
+                Some(tids) if tids.len() <= APART && tids.contains(&tid) && tid != 0 => {
+                    Party::Thread(tid, name.to_owned())
+                }
+                _ => Party::Named(name.to_owned()),
+            }
         };
         let mut lives: BTreeMap<Party, Life> = BTreeMap::new();
         for own in &account.threads {
@@ -113,8 +123,9 @@ impl Web {
         match party {
             Party::Thread(tid, comm) => format!("{comm} (thread {tid})"),
             Party::Named(comm) => match self.lives.get(party) {
-                Some(life) if life.threads > 1 => format!("{comm} ({} threads)", life.threads),
-                _ => format!("{comm} (several threads)"),
+                Some(life) if life.threads == 1 => format!("{comm} (a brief thread)"),
+                Some(life) => format!("{comm} ({} threads)", life.threads),
+                None => format!("{comm} (several threads)"),
             },
             Party::Other(name) => name.clone(),
         }

@@ -8,6 +8,7 @@ mod lists;
 mod probes;
 mod profile;
 mod runs;
+mod timeline;
 mod view;
 mod waits;
 

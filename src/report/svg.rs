@@ -79,6 +79,33 @@ pub(super) fn stretches(parts: &[Stretch], height: u32) -> String {
     out
 }
 
+/// Boxes of one colour, by shares of the width and, from the top, of the height: from, until, top, floor.
+pub(super) struct Area {
+    /// Class in the style sheet, one of ours.
+    pub(super) class: &'static str,
+    /// What a pointer is told.
+    pub(super) title: &'static str,
+    pub(super) boxes: Vec<[f64; 4]>,
+}
+
+/// A strip of coloured boxes, as wide as the page: one element for each colour, however many boxes there are.
+pub(super) fn areas(areas: &[Area], height: u32) -> String {
+    let mut out = format!(
+        "<svg class=\"strip\" viewBox=\"0 0 1000 {height}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
+    );
+    for area in areas {
+        out.push_str(&format!("<path class=\"{}\" d=\"", area.class));
+        for [from, until, top, floor] in area.boxes.iter().filter(|of| of.iter().all(|edge| edge.is_finite())) {
+            let ([left, right], [top, floor]) =
+                ([from * 1000.0, until * 1000.0], [top, floor].map(|y| y * f64::from(height)));
+            out.push_str(&format!("M{left:.1} {top:.1}H{right:.1}V{floor:.1}H{left:.1}z"));
+        }
+        out.push_str(&format!("\"><title>{}</title></path>", area.title));
+    }
+    out.push_str("</svg>");
+    out
+}
+
 type Failed = Box<dyn std::error::Error>;
 
 fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {

@@ -6,7 +6,7 @@ use crate::model::profile::{Bin, ComponentRow};
 use crate::model::quantity::{number, percent, seconds};
 
 /// What is to be understood before the chains are read.
-pub(super) const CHAINS: &str = "Each line is ended by whoever does the next one. These are sums over the whole window: that two \
+pub(super) const CHAINS: &str = "Whoever ended the waits of one line is who the next line is about. These are sums over the whole window: that two \
                                  of them fell together follows only where it is said. Short waits are \
                                  put down to the task that ran where they ended, even if an interrupt ended them.";
 

@@ -173,7 +173,7 @@ impl Recorder<'_> {
         let ledger = Arc::new(Ledger::default());
         for order in orders {
             let probing = Probing::new(order.clone(), &ledger);
-            self.add(order.def.id, Cadence::Interval, &[], Box::new(probing), true);
+            self.add(order.def.id, Cadence::Gauge, &[], Box::new(probing), true);
         }
         // Whoever needs the kernel's types finds them here; afterwards they would only take memory.
         let held = (!orders.is_empty()).then(|| Kernel::shared(self.host));

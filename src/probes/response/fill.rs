@@ -6,9 +6,11 @@ use super::Settings;
 use super::edges::{Kinds, stacks_by_component, wakers};
 use super::kernel::{Cell, PREEMPTED, Record, THROTTLED, Type, WOKEN};
 use super::limits::{limit_keys, limit_threads};
+use super::looks::Looks;
 use super::objects;
 use super::stacks::StackNames;
 use super::syscalls::all_calls;
+use super::timelines::timelines;
 use super::waits::{self, Classes};
 use crate::host::Host;
 use crate::mechanism::symbols::Symbols;
@@ -31,6 +33,7 @@ pub(super) struct Source<'s> {
     pub(super) settings: &'s Settings,
     pub(super) records: Vec<Record>,
     pub(super) stacks: &'s StackNames,
+    pub(super) looks: &'s Looks,
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
     pub(super) ended: u64,
@@ -40,7 +43,7 @@ pub(super) struct Source<'s> {
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source { host, settings, records, stacks, began, ended } = source;
+    let Source { host, settings, records, stacks, looks, began, ended } = source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
@@ -52,6 +55,7 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
         ledger.threads.push(thread);
         kinds.push(of_kinds);
     }
+    ledger.timelines = timelines(&records, &kinds, &ledger.threads, looks, began);
     (ledger.wakers, ledger.links) = wakers(&records, &kinds, symbols, stacks);
     ledger.calls = all_calls(&records);
     ledger.checks = checks(host, &records);

@@ -6,7 +6,7 @@ use crate::model::Unavailable;
 use crate::model::ledger::{Bucket, Durations};
 
 /// Words of `struct thread`, `struct cell`, `struct spread`.
-type ThreadWords = [u64; 178];
+pub(super) type ThreadWords = [u64; 178];
 type CellWords = [u64; 24];
 const BUCKETS: usize = 241;
 type SpreadWords = [u64; 2 * BUCKETS];
@@ -145,8 +145,8 @@ pub(super) struct Record {
     /// What the kernel's own counters grew by.
     pub(super) change: Account,
     pub(super) cells: Vec<Cell>,
-    first: u64,
-    closed: bool,
+    pub(super) first: u64,
+    pub(super) closed: bool,
 }
 
 impl Record {
@@ -374,4 +374,19 @@ pub(super) fn user_stacks(object: &Object, slot: u32) -> Result<Option<(Process,
         seen += 1;
     }
     Ok(Some((record.process(), names)))
+}
+
+/// The time in each of a live thread's cells, by kind; none if they are more than `most`. Nothing is changed.
+pub(super) fn cells_of(object: &Object, first: u64, most: usize) -> Result<Option<Vec<(Kind, u64)>>, Unavailable> {
+    let (mut at, mut sums) = (first as u32, Vec::new());
+    while at != 0 {
+        if sums.len() >= most {
+            return Ok(None);
+        }
+        let cell: CellWords = object.element("cells", at)?;
+        let [_, _, kind, _, _, _, _, _, ns, _, _, _, _, open_ns, _, _, _, _, _, next, ..] = cell;
+        sums.push((Kind(kind), ns.saturating_add(open_ns)));
+        at = next as u32;
+    }
+    Ok(Some(sums))
 }

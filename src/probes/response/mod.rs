@@ -8,10 +8,12 @@ mod edges;
 mod fill;
 mod kernel;
 mod limits;
+mod looks;
 mod objects;
 mod stacks;
 mod syscalls;
 mod tables;
+mod timelines;
 mod traits;
 mod waits;
 
@@ -23,6 +25,7 @@ use crate::model::ledger::Level;
 use crate::model::{Ledger, Reason, Unavailable, quantity};
 use fill::Source;
 use kernel::{Record, Room, Type};
+use looks::Looks;
 use stacks::StackNames;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -108,6 +111,8 @@ struct Response {
     began: u64,
     running: bool,
     look_next: f64,
+    /// For the timelines.
+    looks: Looks,
     ledger: Option<Ledger>,
 }
 
@@ -159,6 +164,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         began: 0,
         running: false,
         look_next: 0.0,
+        looks: Looks::default(),
         ledger: None,
     };
     response.begin(host)?;
@@ -205,6 +211,7 @@ impl Response {
         self.began = now(host);
         self.object.set_element("control", STOPPED, 0_u64)?;
         self.iterate("begin_threads")?;
+        self.looks = Looks::default();
         self.running = true;
         self.look_next = host.now() + LOOK_SECONDS;
         Ok(())
@@ -284,8 +291,8 @@ impl Response {
         records.extend(self.others.take());
         let notes = self.notes(&records);
         let mut symbols = std::mem::take(&mut self.symbols);
-        let source =
-            Source { host, settings: &self.settings, records, stacks: &self.stacks, began: self.began, ended: stop };
+        let (settings, stacks, looks) = (&self.settings, &self.stacks, &self.looks);
+        let source = Source { host, settings, records, stacks, looks, began: self.began, ended: stop };
         let mut ledger = fill::ledger(source, &mut symbols);
         ledger.notes = notes.into_iter().chain(symbols.notes().map(str::to_owned)).collect();
         self.symbols = symbols;
@@ -325,6 +332,7 @@ impl Probe for Response {
             self.begin(host)?;
         }
         self.take_ended(host)?;
+        self.looks.look(&self.object, self.room.threads, now(host))?;
         if host.now() >= self.look_next {
             self.look_next = host.now() + LOOK_SECONDS;
             self.look(host)?;

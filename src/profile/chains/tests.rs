@@ -85,7 +85,8 @@ fn many_threads_of_one_name_are_one_party_of_which_nothing_is_known_side_by_side
     let mut links: Vec<Link> = (0..100).map(|at| link(1, C::WaitChild, ended(at), 0.09)).collect();
     links.extend((0..100).map(child));
     let mut threads = vec![thread(1, 1, 10.0, vec![part(C::WaitChild, 9.0)])];
-    let life = |at: u32| Thread { comm: "ls".into(), ..thread(100 + at, 100 + at, 0.09, vec![part(C::IoBlockMeta, 0.04)]) };
+    let life =
+        |at: u32| Thread { comm: "ls".into(), ..thread(100 + at, 100 + at, 0.09, vec![part(C::IoBlockMeta, 0.04)]) };
     threads.extend((0..100).map(life));
     let chains = of(&Ledger { links, ..ledger(10.0, threads) });
     let all = ("task1 (thread 1)", "ls (100 threads)");

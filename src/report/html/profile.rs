@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::probes::{CellView, Head, TableView};
 use super::runs::RunsView;
+use super::timeline::{ThreadView, threads};
 use super::view::Limits;
 use super::waits::{Chains, Code, Spreads};
 use crate::model::Profile;
-use crate::model::ledger::Timeline;
 use crate::model::profile::{CallProfile, ComponentRow, Range};
 use crate::model::quantity::{number, percent, seconds};
 use crate::report::profile_words::{self as words, Shade};
@@ -17,8 +17,6 @@ use crate::report::{ReportError, svg};
 const MAX_LOOKED_INTO: usize = 6;
 /// A component below this share is not.
 const WORTH: f64 = 0.02;
-/// Threads whose states are drawn.
-const MAX_TIMELINES: usize = 24;
 
 #[derive(Serialize)]
 pub(super) struct ProfileView {
@@ -100,13 +98,6 @@ struct ComponentView {
 struct Fact {
     name: &'static str,
     value: String,
-}
-
-#[derive(Serialize)]
-struct ThreadView {
-    name: String,
-    seconds: String,
-    svg: String,
 }
 
 impl ProfileView {
@@ -322,55 +313,6 @@ fn calls(all: &CallProfile, most: usize) -> TableView {
         view.others = format!("{} other calls, {}.", all.others.others, seconds(all.others.seconds));
     }
     view
-}
-
-fn threads(profile: &Profile) -> (Vec<ThreadView>, String) {
-    let drawn: Vec<ThreadView> = profile
-        .threads
-        .iter()
-        .filter_map(|row| {
-            let timeline = profile.timelines.iter().find(|timeline| timeline.tid == row.tid)?;
-            Some(ThreadView {
-                name: words::thread(row),
-                seconds: seconds(row.seconds),
-                svg: states(timeline, profile.elapsed_seconds),
-            })
-        })
-        .take(MAX_TIMELINES)
-        .collect();
-    let hidden = (profile.population.seen).saturating_sub(drawn.len() as u64);
-    let more =
-        if hidden > 0 && !drawn.is_empty() { format!("{hidden} more threads are not drawn.") } else { String::new() };
-    (drawn, more)
-}
-
-/// The states of a thread; a slice of several states is cut in proportion, the largest first.
-fn states(timeline: &Timeline, elapsed: f64) -> String {
-    let mut stretches: Vec<svg::Stretch> = Vec::new();
-    let place = |at: f64| if elapsed > 0.0 { (at / elapsed).clamp(0.0, 1.0) } else { 0.0 };
-    for slice in &timeline.slices {
-        let whole: f64 = slice.parts.iter().map(|part| part.1).sum();
-        let mut parts = slice.parts.clone();
-        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let mut from = slice.from;
-        for (component, part) in parts {
-            let until = from + (slice.until - slice.from) * if whole > 0.0 { part / whole } else { 0.0 };
-            let class = Shade::of(component).class();
-            match stretches.last_mut() {
-                Some(last) if last.class == class && (last.until - place(from)).abs() < 1e-9 => {
-                    last.until = place(until)
-                }
-                _ => stretches.push(svg::Stretch {
-                    from: place(from),
-                    until: place(until),
-                    class,
-                    title: component.id().to_owned(),
-                }),
-            }
-            from = until;
-        }
-    }
-    svg::stretches(&stretches, 14)
 }
 
 pub(super) fn table(title: &str, heads: &[&str], texts: usize, rows: Vec<Vec<CellView>>) -> TableView {
