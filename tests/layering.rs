@@ -31,6 +31,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("flate2", &["session/store.rs"]),
     ("aya", &["mechanism/ebpf"]),
     ("blazesym", &["mechanism/symbols"]),
+    ("object", &["mechanism/points/binaries.rs"]),
     ("perf_event_open_sys", &["mechanism/perf"]),
     ("syscall_numbers", &["classify", "probes/calls.rs"]),
 ];

@@ -24,6 +24,24 @@ fn wrong_usage_is_told_with_what_would_be_right() {
 }
 
 #[test]
+fn what_probes_of_any_point_cannot_be_told_is_said_before_the_machine_is_asked() {
+    for (probe, params, says) in [
+        ("count", &[][..], "say what to look at"),
+        ("count", &["function=libc:malloc", "tracepoint=kmem:kmalloc"], "not both"),
+        ("count", &["tracepoint=kmalloc"], "write group:event"),
+        ("count", &["function=libc:"], "no function"),
+        ("count", &["function=libc:malloc", "filter=arg1 > many"], "no whole number"),
+        ("count", &["function=libc:malloc", "key=a,b,c,d"], "at most 3"),
+        ("hist", &["function=libc:malloc", "value=arg1:int"], "there is no type \"int\""),
+        ("hist", &["function=libc:malloc", "value=stack"], "no value to sum up"),
+    ] {
+        let params = params.iter().flat_map(|param| ["--param", param]);
+        let args: Vec<&str> = [probe].into_iter().chain(params).collect();
+        fails_with(&args, 2, &[says]);
+    }
+}
+
+#[test]
 fn a_command_that_cannot_be_started_is_told_before_anything_is_measured() {
     fails_with(&["runqlat", "--", "no-such-program"], 2, &["there is no program \"no-such-program\"", "after --"]);
     fails_with(&["runqlat", "--", "/proc/version"], 2, &["\"/proc/version\" cannot be executed"]);

@@ -12,8 +12,9 @@ use clap::ValueEnum;
 use super::command::Command;
 use super::run::{open_host, stop_on_signal};
 use super::{Exit, Failure, output, stacks, tools, ui::Ui};
+use crate::model::Reason;
 use crate::playbook::suggest::did_you_mean;
-use crate::probes::{self, EventError, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
+use crate::probes::{self, EventError, FilterKind, GivesStacks, ParamKind, Params, PointError, ProbeDef};
 use crate::report::probe::{self as text, Live};
 use crate::session::{self, ProbeEnd, ProbeRequest};
 
@@ -109,6 +110,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             return Err(usage(format!("there is no process {pid}"), None));
         }
     }
+    probes::check_point(&host, def, &request.params, &request.pids).or_else(wrong_point)?;
     let stop = stop_on_signal()?;
     let mut command = match args.command.as_slice() {
         [] => None,
@@ -230,6 +232,16 @@ fn wrong_events(error: EventError) -> Failure {
     let meant = near.and_then(|(written, known)| did_you_mean(written, known.iter().map(String::as_str)));
     let hint = meant.or_else(|| Some("`rdiag list events` shows what there is".into()));
     Failure::Usage { message: error.message, hint }
+}
+
+/// What somebody has mistyped is told with what was meant; what stands in the way of looking, when the probe starts.
+fn wrong_point(error: PointError) -> Result<(), Failure> {
+    if !matches!(error.reason, Reason::Absent | Reason::Malformed) {
+        return Ok(());
+    }
+    let near = error.near.as_ref();
+    let hint = near.and_then(|(written, known)| did_you_mean(written, known.iter().map(String::as_str)));
+    Err(Failure::Usage { message: error.message, hint })
 }
 
 fn usage(message: String, hint: Option<&str>) -> Failure {

@@ -8,7 +8,7 @@ use super::{Cli, Command, probe};
 use crate::collectors;
 use crate::playbook::tools::{Found, Standing, Tool, Tools, check};
 use crate::playbook::{Library, Measure, Problem};
-use crate::probes;
+use crate::probes::{self, ParamKind};
 use crate::report::escape::visible;
 use crate::session;
 
@@ -93,7 +93,11 @@ pub(super) fn commands(map: &Tools, tool: &Tool, name: &str, library: &Library) 
     let name = if !name.is_empty() && name.chars().all(plain) { name } else { first };
     let is_probe = |id: &&String| probes::find(id).is_some() && map.planned(id).is_none();
     let unasked = |id: &&String| is_probe(id) && !is_asked(tool, id, library);
-    let by_itself = |id: &String| format!("rdiag probe {id} --duration 10s");
+    let by_itself = |id: &String| {
+        let of_any_point = |def: &probes::ProbeDef| def.params.iter().any(|param| param.kind == ParamKind::Function);
+        let point = if probes::find(id).is_some_and(of_any_point) { " --param function=FUNCTION" } else { "" };
+        format!("rdiag probe {id}{point} --duration 10s")
+    };
     let foremost = tool.by.iter().take(1).filter(unasked).map(by_itself);
     let others = tool.by.iter().skip(1).filter(unasked).map(by_itself);
     foremost.chain(tool.run.iter().map(|command| command.replace(NAME, name))).chain(others).collect()

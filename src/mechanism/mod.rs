@@ -4,5 +4,6 @@
 pub mod ebpf;
 pub mod perf;
 pub mod perf_data;
+pub mod points;
 pub mod symbols;
 pub mod taskstats;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::suggest::did_you_mean;
 use super::{
-    Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, SourceFile, plan,
+    Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, SourceFile, Step, plan,
 };
 use crate::model::status::parse_rule_id;
 use crate::model::{Kind, Resource};
@@ -144,6 +144,7 @@ fn check_windows(whole: &Place<'_>, playbook: &Playbook, library: &Library, cata
     for level in 0..=last {
         let steps: Vec<_> = playbook.steps.iter().filter(|step| levels.get(&step.id) == Some(&level)).collect();
         let collected: BTreeSet<&str> = steps.iter().flat_map(|step| step.collect.iter().map(Measure::id)).collect();
+        problems.extend(contradicting(whole, &steps));
         for step in &steps {
             let place = Place { file: whole.file, start: start_of(&whole.file.text, &step.id) };
             for id in &step.rules {
@@ -157,6 +158,25 @@ fn check_windows(whole: &Place<'_>, playbook: &Playbook, library: &Library, cata
                     }
                 }
             }
+        }
+    }
+    problems
+}
+
+/// Probes that are to do two things in one window, where they can do one: the second would be left out without a word.
+fn contradicting(whole: &Place<'_>, steps: &[&Step]) -> Vec<Problem> {
+    let mut given: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
+    let mut problems = Vec::new();
+    for step in steps {
+        for measure in step.collect.iter().filter(|measure| matches!(measure, Measure::With(_))) {
+            let (id, params) = (measure.id(), measure.params());
+            if given.get(id).is_some_and(|known| *known != params) {
+                let place = Place { file: whole.file, start: start_of(&whole.file.text, &step.id) };
+                let message = format!("{id} stands twice in the same window, with different parameters");
+                let hint = "the first would hold for both; ask in a step of its own, with a `when`".to_owned();
+                problems.push(place.problem(id, message).hint(Some(hint)));
+            }
+            given.entry(id).or_insert(params);
         }
     }
     problems

@@ -9,15 +9,19 @@ mod biosnoop;
 mod biotop;
 mod block;
 mod calls;
+mod count;
 mod cpudist;
 mod execsnoop;
+mod grammar;
 mod hardirqs;
 mod killsnoop;
+mod log;
 mod migrations;
 mod offcputime;
 mod opensnoop;
 mod params;
 mod profile;
+mod reads;
 mod response;
 mod runqlat;
 mod runqlen;
@@ -29,10 +33,12 @@ mod syncsnoop;
 mod syscount;
 
 pub use params::{FOR, ParamDef, ParamKind, Params};
+pub use reads::check_point;
 
 pub use crate::mechanism::ebpf::filter::MAX_PIDS;
 pub use crate::mechanism::perf::catalogue::{EventInfo, events};
 pub use crate::mechanism::perf::select::{EventError, check as check_events};
+pub use crate::mechanism::points::PointError;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -50,10 +56,13 @@ pub static ALL: &[&ProbeDef] = &[
     &biolatency::BIOLATPCTS,
     &biosnoop::PROBE,
     &biotop::PROBE,
+    &count::PROBE,
     &cpudist::PROBE,
     &execsnoop::PROBE,
     &hardirqs::PROBE,
+    &count::HIST,
     &killsnoop::PROBE,
+    &log::PROBE,
     &migrations::PROBE,
     &offcputime::PROBE,
     &offcputime::OFFWAKETIME,
@@ -167,6 +176,11 @@ pub trait Probe: Send {
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
         let _ = host;
         Ok(())
+    }
+
+    /// Whether it has all that it was asked for, and may end.
+    fn is_over(&self) -> bool {
+        false
     }
 
     /// What was measured since the last reading, or since the start.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::grammar;
+
 /// A parameter of a probe.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct ParamDef {
@@ -34,6 +36,18 @@ pub enum ParamKind {
     Text,
     /// Performance events as `rdiag list events` shows them, separated by commas.
     Events,
+    /// A function: `vfs_read`, `libc:malloc`, `/path/to/program:function`; "" for none.
+    Function,
+    /// A tracepoint: `kmem:kmalloc`; "" for none.
+    Tracepoint,
+    /// What to read of each event: a field, `arg1`, `return`, `latency`; "" for nothing.
+    Value,
+    /// Values, separated by commas; text too: `arg1:string`.
+    Values,
+    /// By what to sum up, separated by commas: as a value, or `comm`, `pid`, `tid`, `cpu`, `stack`.
+    Keys,
+    /// Comparisons that must hold: `bytes_req > 1000 and node == 0`.
+    Filter,
 }
 
 /// The parameter of probes that may end before the window does.
@@ -58,7 +72,23 @@ impl Params {
             check(def, value.trim()).map_err(|problem| format!("{name} of {probe}: {problem}"))?;
             values.insert(name.clone(), value.trim().to_owned());
         }
-        Ok(Self(values))
+        let params = Self(values);
+        if defs.iter().any(|def| def.kind == ParamKind::Function) {
+            params.names_one_point().map_err(|problem| format!("{probe}: {problem}"))?;
+        }
+        Ok(params)
+    }
+
+    /// Probes of any point need one, and a tracepoint is over as soon as it is passed.
+    fn names_one_point(&self) -> Result<(), String> {
+        match (self.text("function"), self.text("tracepoint")) {
+            (None, None) => {
+                let examples = "function=libc:malloc, function=vfs_read or tracepoint=kmem:kmalloc";
+                Err(format!("say what to look at: {examples}"))
+            }
+            (Some(_), Some(_)) => Err("give a function or a tracepoint, not both".into()),
+            _ => Ok(()),
+        }
     }
 
     /// Name and value of all.
@@ -103,13 +133,20 @@ fn check(def: &ParamDef, value: &str) -> Result<(), String> {
         },
         ParamKind::Flag if ["true", "false"].contains(&value) => Ok(()),
         ParamKind::Flag => Err(format!("{value:?} is neither true nor false")),
+        _ if value.is_empty() => Ok(()),
+        ParamKind::Function => grammar::function(value),
+        ParamKind::Tracepoint => grammar::tracepoint(value),
+        ParamKind::Value => grammar::value(value).map(drop),
+        ParamKind::Values => grammar::values(value).map(drop),
+        ParamKind::Keys => grammar::keys(value).map(drop),
+        ParamKind::Filter => grammar::filter(value).map(drop),
         // Which events there are, the machine must say: `check_events`.
         ParamKind::Text | ParamKind::Events => Ok(()),
     }
 }
 
 /// `10us`, `5ms`, `1s`, or plain seconds → nanoseconds; at most a day.
-fn duration(text: &str) -> Option<u64> {
+pub(super) fn duration(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
     let factor = match unit.trim() {

@@ -103,10 +103,10 @@ impl Running {
         Ok(())
     }
 
-    /// Whether it was to end before the window does, and that time is over.
+    /// Whether it was to end before the window does, and that time is over, or all is there.
     pub(super) fn is_done(&self, host: &Host) -> bool {
         let ends = self.order.params.nanoseconds(FOR) as f64 / 1e9;
-        ends > 0.0 && host.now() - self.began >= ends
+        self.probe.is_over() || ends > 0.0 && host.now() - self.began >= ends
     }
 
     /// Whether it must stop: the probes in the ledger take more than they may, and this one the most.

@@ -9,6 +9,7 @@ mod kernels;
 mod memory;
 mod network;
 mod probes;
+mod probes_any;
 mod probes_block;
 mod probes_calls;
 mod probes_command;

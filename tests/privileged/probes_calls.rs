@@ -33,19 +33,19 @@ macro_rules! holds {
     };
 }
 
-fn ready() -> bool {
+pub(super) fn ready() -> bool {
     has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Tool("python3")])
 }
 
 /// A Python program that waits for a line before each part of its work, which ends with `done()`.
-struct Script {
+pub(super) struct Script {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Script {
-    fn start(work: &str) -> Self {
+    pub(super) fn start(work: &str) -> Self {
         let whole = format!(
             "import os, sys, time, signal\ndef go():\n    sys.stdin.readline()\ndef done(says=''):\n    print('done', says, flush=True)\n\
              done()\ngo()\nsays = ''\n{work}\ndone(says)\ngo()\n"
@@ -60,7 +60,7 @@ impl Script {
         script
     }
 
-    fn pid(&self) -> u32 {
+    pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -71,7 +71,7 @@ impl Script {
         line.trim().strip_prefix("done").unwrap_or_else(|| panic!("{line}")).trim().to_owned()
     }
 
-    fn work(&mut self) -> String {
+    pub(super) fn work(&mut self) -> String {
         self.stdin.write_all(b"\n").unwrap();
         self.wait()
     }
@@ -85,7 +85,7 @@ impl Drop for Script {
 }
 
 /// Every reading of a probe that was attached while the work was done.
-fn probed(args: &[&str], work: impl FnOnce()) -> Vec<Value> {
+pub(super) fn probed(args: &[&str], work: impl FnOnce()) -> Vec<Value> {
     let binary = std::env::var_os("RDIAG_BINARY")
         .map_or_else(|| assert_cmd::cargo::cargo_bin!("rdiag").to_path_buf(), PathBuf::from);
     let mut command = Command::new(binary);
@@ -112,7 +112,7 @@ fn probed(args: &[&str], work: impl FnOnce()) -> Vec<Value> {
 }
 
 /// The rows of an output as maps from column to cell.
-fn rows(readings: &[Value], kind: &str, id: &str) -> Vec<serde_json::Map<String, Value>> {
+pub(super) fn rows(readings: &[Value], kind: &str, id: &str) -> Vec<serde_json::Map<String, Value>> {
     let outputs = readings.iter().flat_map(|reading| reading["outputs"].as_array().unwrap());
     let tables = outputs.filter_map(|output| output.get(kind)).filter(|table| table["id"] == id);
     let mut found = Vec::new();
@@ -128,7 +128,7 @@ fn rows(readings: &[Value], kind: &str, id: &str) -> Vec<serde_json::Map<String,
     found
 }
 
-fn assert_nothing_lost(readings: &[Value]) {
+pub(super) fn assert_nothing_lost(readings: &[Value]) {
     assert!(readings.iter().all(|reading| reading.get("lost").is_none()), "{readings:#?}");
 }
 

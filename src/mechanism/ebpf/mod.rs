@@ -11,6 +11,7 @@ pub mod hist;
 mod iterator;
 mod maps;
 mod object;
+mod point;
 pub mod words;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -18,11 +19,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use aya::{Btf, EbpfLoader};
 use aya_obj::btf::BtfKind;
 
+pub use self::object::{Hook, Object};
 pub use aya::include_bytes_aligned;
 pub use cost::CostMeter;
 pub use filter::Filter;
 pub use iterator::TaskIterator;
-pub use object::{Hook, Object};
+pub use point::Moments;
 
 use crate::host::Host;
 use crate::model::{Reason, Unavailable};
@@ -64,6 +66,18 @@ impl Global {
     #[must_use]
     pub fn bytes(name: &'static str, bytes: Vec<u8>) -> Self {
         Self { name, bytes }
+    }
+
+    /// Its name in the program.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its value as it lies in memory.
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

@@ -39,7 +39,7 @@ type Way<'w> = &'w mut dyn FnMut(&mut Ebpf) -> Result<(), ProgramError>;
 /// An object in the kernel. Dropping it detaches and removes everything.
 pub struct Object {
     pub(super) ebpf: Ebpf,
-    attached: Vec<Attachment>,
+    pub(super) attached: Vec<Attachment>,
 }
 
 impl std::fmt::Debug for Object {
@@ -162,7 +162,7 @@ impl Object {
     }
 }
 
-fn by_name<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Program, ProgramError> {
+pub(super) fn by_name<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Program, ProgramError> {
     // An object without this program does not offer this way.
     ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)
 }

@@ -293,7 +293,7 @@ fn plain_event(name: &str, modifiers: Modifiers) -> Result<Event, EventError> {
 }
 
 /// Where tracefs shows its events.
-pub(super) fn tracing(host: &Host) -> &'static str {
+pub(in crate::mechanism) fn tracing(host: &Host) -> &'static str {
     let places = ["sys/kernel/tracing/events", "sys/kernel/debug/tracing/events"];
     places.into_iter().find(|place| host.exists(&format!("{place}/sched"))).unwrap_or("sys/kernel/tracing/events")
 }

@@ -1,0 +1,97 @@
+//! Attaching to a point that somebody has chosen: one object serves them all.
+
+use std::num::NonZeroU32;
+
+use aya::Ebpf;
+use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
+use aya::programs::{Program, ProgramError};
+
+use super::object::by_name;
+use super::{Object, error};
+use crate::mechanism::points::{Point, Target};
+use crate::model::probe::Attachment;
+use crate::model::{Reason, Unavailable};
+
+/// Where the kernel lists the kinds of events that it was built with.
+const KINDS: &str = "/sys/bus/event_source/devices/";
+
+/// Which moments of a function are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moments {
+    /// When it is entered; of a tracepoint, when it is passed.
+    Entry,
+    /// When it returns.
+    Return,
+    /// Both.
+    Both,
+}
+
+impl Object {
+    /// Attaches the programs `point_tracepoint`, or `point_kprobe` and `point_kretprobe`, or `point_uprobe` and
+    /// `point_uretprobe`. Functions of programs are watched in these processes alone; in all if none are given.
+    pub fn attach_point(&mut self, point: &Point, moments: Moments, pids: &[u32]) -> Result<(), Unavailable> {
+        let (back_end, attached) = match &point.target {
+            Target::Tracepoint { group, event } => ("tracepoint", tracepoint(&mut self.ebpf, group, event)),
+            Target::Kernel(function) => ("kprobe", kernel(&mut self.ebpf, function, moments)),
+            Target::User { path, offsets } => ("uprobe", user(&mut self.ebpf, path, offsets, moments, pids)),
+        };
+        attached.map_err(|problem| {
+            let said = error::refusal(&problem);
+            if said.contains(KINDS) {
+                let why = format!("{} cannot be traced here: this kernel was built without {back_end}s", point.name);
+                return Unavailable::new(Reason::Absent, why);
+            }
+            error::of_attempts(&point.name, &[format!("{back_end}: {said}")], error::is_denied(&problem))
+        })?;
+        let back_end = back_end.to_owned();
+        self.attached.push(Attachment { event: point.name.clone(), back_end, refused: Vec::new() });
+        Ok(())
+    }
+}
+
+impl Moments {
+    /// Those of the two programs that are needed. The return comes first: a call that is entered before its return is watched
+    /// would wait for it for ever.
+    fn of<'p>(self, entry: &'p str, exit: &'p str) -> Vec<&'p str> {
+        match self {
+            Self::Entry => vec![entry],
+            Self::Return => vec![exit],
+            Self::Both => vec![exit, entry],
+        }
+    }
+}
+
+fn tracepoint(ebpf: &mut Ebpf, group: &str, event: &str) -> Result<(), ProgramError> {
+    let Program::TracePoint(program) = by_name(ebpf, "point_tracepoint")? else {
+        return Err(ProgramError::UnexpectedProgramType);
+    };
+    program.load()?;
+    program.attach(group, event).map(drop)
+}
+
+fn kernel(ebpf: &mut Ebpf, function: &str, moments: Moments) -> Result<(), ProgramError> {
+    for name in moments.of("point_kprobe", "point_kretprobe") {
+        let Program::KProbe(program) = by_name(ebpf, name)? else { return Err(ProgramError::UnexpectedProgramType) };
+        program.load()?;
+        program.attach(function, 0)?;
+    }
+    Ok(())
+}
+
+fn user(ebpf: &mut Ebpf, path: &str, offsets: &[u64], moments: Moments, pids: &[u32]) -> Result<(), ProgramError> {
+    let one = |pid: &u32| NonZeroU32::new(*pid).map(UProbeScope::OneProcess);
+    let mut scopes: Vec<UProbeScope> = pids.iter().filter_map(one).collect();
+    if scopes.is_empty() {
+        scopes.push(UProbeScope::AllProcesses);
+    }
+    for name in moments.of("point_uprobe", "point_uretprobe") {
+        let Program::UProbe(program) = by_name(ebpf, name)? else { return Err(ProgramError::UnexpectedProgramType) };
+        program.load()?;
+        for offset in offsets {
+            for scope in &scopes {
+                program.attach(UProbeAttachLocation::AbsoluteOffset(*offset), path, *scope)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! What is summed up, and by what.
+
+use crate::mechanism::ebpf::{Global, Moments};
+use crate::mechanism::points::{CALLER, PointError};
+use crate::probes::Params;
+use crate::probes::grammar::{self, COMM, STACKS};
+use crate::probes::reads::{Read, Reads, Source, wrong};
+
+/// Where the program has its keys.
+const FIRST_KEY: usize = 1;
+
+/// What is summed up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Value {
+    /// As it was written.
+    pub(super) name: String,
+    pub(super) is_signed: bool,
+    /// Whether it is a time in nanoseconds.
+    pub(super) is_time: bool,
+}
+
+/// What the program is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Plan {
+    pub(super) reads: Reads,
+    pub(super) value: Option<Value>,
+    /// The numbers that are keys, by name.
+    pub(super) keys: Vec<(String, Read)>,
+    pub(super) by_comm: bool,
+    pub(super) kernel_stack: bool,
+    pub(super) user_stack: bool,
+}
+
+impl Plan {
+    /// `default_value` stands for a value of a function that is not given.
+    pub(super) fn new(mut reads: Reads, params: &Params, default_value: Option<&str>) -> Result<Self, PointError> {
+        let value = params.text("value").or(default_value.filter(|_| reads.is_function()));
+        let value = value.map(grammar::value).transpose().map_err(wrong)?;
+        let value = match value {
+            None => None,
+            Some(operand) => {
+                let read = reads.read_number(0, &operand)?;
+                let is_time = read.source == Source::Latency;
+                Some(Value { name: operand.name, is_signed: read.is_signed, is_time })
+            }
+        };
+        let mut keys = Vec::new();
+        let (mut by_comm, mut kernel_stack, mut user_stack) = (false, false, false);
+        for operand in grammar::keys(params.text("key").unwrap_or_default()).map_err(wrong)? {
+            let [both, of_kernel, of_program] = STACKS.map(|stack| operand.is(stack));
+            by_comm |= operand.is(COMM);
+            // A program has no stack in the kernel while it calls a function of its own.
+            kernel_stack |= of_kernel || both && !reads.is_user();
+            user_stack |= of_program || both;
+            if !(operand.is(COMM) || both || of_kernel || of_program) {
+                let read = reads.read_number(FIRST_KEY + keys.len(), &operand)?;
+                keys.push((operand.name, read));
+            }
+        }
+        Ok(Self { reads, value, keys, by_comm, kernel_stack, user_stack })
+    }
+
+    /// Whether anything is told apart.
+    pub(super) fn has_key(&self) -> bool {
+        !self.keys.is_empty() || self.by_comm || self.has_stack()
+    }
+
+    /// Whether stacks are told apart.
+    pub(super) fn has_stack(&self) -> bool {
+        self.kernel_stack || self.user_stack
+    }
+
+    /// The constants of the program.
+    pub(super) fn globals(&self, want_hist: bool) -> Vec<Global> {
+        let flag = |name, value: bool| Global::u32(name, u32::from(value));
+        // Only a function that is just entered has no frame.
+        let at_entry = self.reads.is_user() && self.reads.moments() == Moments::Entry;
+        let mut globals = self.reads.globals();
+        globals.extend([
+            flag("want_hist", want_hist),
+            flag("has_key", self.has_key()),
+            flag("want_comm", self.by_comm),
+            flag("want_kernel", self.kernel_stack),
+            flag("want_user", self.user_stack),
+            Global::u32("caller_in", if at_entry { CALLER.how } else { 0 }),
+            Global::u32("caller_at", CALLER.offset),
+        ]);
+        globals
+    }
+}

@@ -1,0 +1,183 @@
+use std::collections::{BTreeMap, HashMap};
+
+use super::*;
+use crate::mechanism::points::{Field, Point, Shape, Target, When};
+use crate::mechanism::symbols::{Part, Piece};
+use crate::model::probe::Cell;
+
+fn field(name: &str, when: When, offset: u32, bytes: u32, is_signed: bool, is_address: bool) -> Field {
+    Field { name: name.into(), when, offset, shape: Shape::Number { bytes, is_signed, is_address } }
+}
+
+fn kmalloc() -> Point {
+    let target = Target::Tracepoint { group: "kmem".into(), event: "kmalloc".into() };
+    let mut fields = vec![
+        field("ptr", When::Entry, 16, 8, false, true),
+        field("bytes_req", When::Entry, 24, 8, false, false),
+        field("node", When::Entry, 48, 4, true, false),
+        field("pid", When::Entry, 52, 4, true, false),
+    ];
+    fields.push(Field { shape: Shape::Other, ..field("text", When::Entry, 60, 8, false, false) });
+    Point { name: "kmem:kmalloc".into(), target, fields }
+}
+
+fn malloc() -> Point {
+    let target = Target::User { path: "/libc.so.6".into(), offsets: vec![64] };
+    let fields =
+        vec![field("arg1", When::Entry, 112, 8, false, false), field("return", When::Return, 80, 8, true, false)];
+    Point { name: "libc.so.6:malloc".into(), target, fields }
+}
+
+fn planned(def: &ProbeDef, point: Point, given: &[(&str, &str)]) -> Result<Plan, String> {
+    let name = if matches!(point.target, Target::Tracepoint { .. }) { "tracepoint" } else { "function" };
+    let point_name = if name == "tracepoint" { "kmem:kmalloc" } else { "libc:malloc" };
+    let given: BTreeMap<String, String> =
+        [&(name, point_name)].into_iter().chain(given).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let params = Params::new(def.id, def.params, &given)?;
+    let reads = Reads::of(point, params.text("filter").unwrap_or_default());
+    reads.and_then(|reads| super::planned(reads, def.id, &params)).map_err(|error| error.message)
+}
+
+fn global(plan: &Plan, name: &str) -> Vec<u32> {
+    let globals = plan.globals(false);
+    let found = globals.iter().find(|global| global.name() == name).unwrap();
+    found.value().chunks(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap())).collect()
+}
+
+#[test]
+fn fields_keys_and_comparisons_become_places_in_the_context() {
+    let plan = planned(
+        &PROBE,
+        kmalloc(),
+        &[("value", "bytes_req"), ("key", "comm,ptr,node:u8"), ("filter", "bytes_req > 1000 and node == -1")],
+    )
+    .unwrap();
+    assert_eq!(plan.reads.moments(), Moments::Entry);
+    let fields = global(&plan, "point_fields");
+    let places: Vec<&[u32]> = fields.chunks(4).collect();
+    assert_eq!(places[0], [1, 24, 8, 0]);
+    assert_eq!(places[1..4], [[1, 16, 8, 0], [1, 48, 1, 0], [0, 0, 8, 0]]);
+    assert_eq!(places[4..6], [[1, 24, 8, 0], [1, 48, 4, 1]]);
+    let tests = global(&plan, "point_tests");
+    assert_eq!(tests[..8], [5, 0, 1000, 0, 1, 1, u32::MAX, u32::MAX]);
+    assert!(plan.by_comm && !plan.has_stack());
+}
+
+#[test]
+fn only_the_moments_that_are_needed_are_watched() {
+    for (def, given, moments) in [
+        (&PROBE, &[][..], Moments::Entry),
+        (&PROBE, &[("key", "arg1")], Moments::Entry),
+        (&PROBE, &[("key", "return")], Moments::Return),
+        (&PROBE, &[("key", "return,pid")], Moments::Return),
+        (&PROBE, &[("filter", "return == 0 and arg1 > 5")], Moments::Both),
+        (&PROBE, &[("filter", "latency > 1ms")], Moments::Both),
+        (&HIST, &[], Moments::Both),
+        (&HIST, &[("value", "arg1")], Moments::Entry),
+    ] {
+        let plan = planned(def, malloc(), given).unwrap();
+        assert_eq!(plan.reads.moments(), moments, "{given:?}");
+    }
+    assert!(planned(&HIST, malloc(), &[]).unwrap().value.unwrap().is_time);
+}
+
+#[test]
+fn a_field_that_is_called_like_a_key_is_told_apart() {
+    let own = planned(&PROBE, kmalloc(), &[("key", "pid")]).unwrap();
+    let of_event = planned(&PROBE, kmalloc(), &[("key", "args.pid")]).unwrap();
+    assert_eq!((global(&own, "point_fields")[4], global(&of_event, "point_fields")[4]), (4, 1));
+}
+
+#[test]
+fn what_cannot_be_is_told_before_anything_is_attached() {
+    for (def, point, given, says) in [
+        (&PROBE, kmalloc(), &[("value", "bytes")][..], "no field \"bytes\"; it has ptr, bytes_req, node"),
+        (&PROBE, kmalloc(), &[("key", "text")], "text of kmem:kmalloc is neither a number nor text"),
+        (&PROBE, kmalloc(), &[("value", "latency")], "passed in no time"),
+        (&PROBE, kmalloc(), &[("value", "node:s64")], "has 4 bytes, not 8"),
+        (&PROBE, kmalloc(), &[("filter", "bytes_req < -1")], "write bytes_req:s64"),
+        (&PROBE, kmalloc(), &[("filter", "node > 4000000000")], "lies between -2147483648 and 2147483647"),
+        (&HIST, kmalloc(), &[], "say what is to be distributed"),
+        (&HIST, malloc(), &[("key", "stack")], "not kept by stack"),
+        (&PROBE, malloc(), &[("tracepoint", "kmem:kmalloc")], "not both"),
+        (&PROBE, malloc(), &[("function", "")], "say what to look at"),
+    ] {
+        let error = planned(def, point, given).unwrap_err();
+        assert!(error.contains(says), "{given:?}: {error}");
+    }
+}
+
+fn key(words: [u64; 3], comm: &[u8; 8]) -> Key {
+    [words[0], words[1], words[2], u64::from_ne_bytes(*comm), 0, 0, 0, 0, 0]
+}
+
+#[test]
+fn keys_are_shown_in_order_of_their_sums_and_the_others_are_added_up() {
+    let given = [("value", "bytes_req"), ("key", "comm,ptr,node")];
+    let plan = planned(&PROBE, kmalloc(), &given).unwrap();
+    let one = (key([0xff00, u64::MAX, 0], b"cat\0\0\0\0\0"), Sum { count: 4, sum: 100 });
+    let two = (key([0xff10, 1, 0], b"dd\0\0\0\0\0\0"), Sum { count: 2, sum: 900 });
+    let three = (key([0, 0, 0], b"ls\0\0\0\0\0\0"), Sum { count: 9, sum: 1 });
+    let table = plan.table(&[one, two, three], 2.0, 2);
+    assert_eq!(table.title, "kmem:kmalloc by task, ptr, node");
+    let cells = |row: &[Cell]| row.to_vec();
+    assert_eq!(
+        cells(&table.rows[0].cells),
+        ["dd".into(), "0xff10".into(), "1".into(), 2.0.into(), 1.0.into(), 900.0.into(), 450.0.into()]
+    );
+    assert_eq!(table.rows[1].instance, "cat, 0xff00, -1");
+    assert_eq!(table.columns.len(), table.rows[0].cells.len());
+    assert_eq!((table.others, table.others_sum["count"], table.others_sum["sum"]), (1, 9.0, 1.0));
+}
+
+#[test]
+fn sums_of_negative_values_are_negative_and_times_are_seconds() {
+    let plan = planned(&PROBE, kmalloc(), &[("value", "node")]).unwrap();
+    let table = plan.table(&[([0; 9], Sum { count: 2, sum: (-3_i64).cast_unsigned() })], 1.0, 10);
+    assert_eq!(table.rows[0].cells[2..], [(-3.0).into(), (-1.5).into()]);
+    assert_eq!((table.title.as_str(), table.dimension), ("kmem:kmalloc", None));
+    let plan = planned(&HIST, malloc(), &[]).unwrap();
+    let mut values = [0; hist::WORDS];
+    values[..3].copy_from_slice(&[1, 2_000_000_000, 2_000_000_000]);
+    let (Output::Histogram(histogram), 0) = plan.histogram(vec![([0; 9], values)], 1) else { panic!() };
+    assert_eq!((histogram.unit, histogram.rows[0].sum), (Unit::Seconds, 2.0));
+    assert_eq!(histogram.title, "latency of libc.so.6:malloc");
+}
+
+#[test]
+fn distributions_beyond_the_top_are_counted() {
+    let plan = planned(&HIST, malloc(), &[("key", "pid")]).unwrap();
+    let of = |pid: u64, count: u64| {
+        let mut values = [0; hist::WORDS];
+        values[0] = count;
+        (key([pid, 0, 0], b"\0\0\0\0\0\0\0\0"), values)
+    };
+    let (Output::Histogram(histogram), left_out) = plan.histogram(vec![of(7, 1), of(8, 5), of(9, 2)], 2) else {
+        panic!()
+    };
+    let instances: Vec<&str> = histogram.rows.iter().map(|row| row.instance.as_str()).collect();
+    assert_eq!((instances, left_out), (vec!["8", "9"], 1));
+}
+
+#[test]
+fn a_stack_is_read_to_its_end_and_without_the_place_kept_for_the_caller() {
+    let mut stack = [0; DEPTH];
+    stack[1..4].copy_from_slice(&[5, 6, 7]);
+    assert_eq!(taken(&stack), [5, 6, 7]);
+    stack[0] = 4;
+    assert_eq!(taken(&stack), [4, 5, 6, 7]);
+    assert_eq!(taken(&[0; DEPTH]), [0_u64; 0]);
+}
+
+#[test]
+fn a_stack_belongs_to_its_process_and_to_the_other_keys() {
+    let plan = planned(&PROBE, malloc(), &[("value", "arg1"), ("key", "stack,comm")]).unwrap();
+    assert!(plan.user_stack && !plan.kernel_stack);
+    let mut one = key([0; 3], b"cat\0\0\0\0\0");
+    one[6..].copy_from_slice(&[77, 12, 1000]);
+    let stacks = HashMap::from([(77, vec![5, 6])]);
+    let sample = plan.sample(&one, Sum { count: 2, sum: 64 }, &stacks);
+    assert_eq!((sample.owner.as_str(), sample.pid, sample.value, sample.count), ("cat", Some(12), 64.0, 2));
+    let Piece::Frames { process, part, .. } = sample.pieces[0] else { panic!() };
+    assert_eq!((process, part), (Some(Process { pid: 12, born: 1000 }), Part::Taken(&[5, 6])));
+}
