@@ -48,6 +48,8 @@ pub(super) struct Args {
 enum Format {
     /// One self-contained page, with differential flame graphs.
     Html,
+    /// A comment for a ticket.
+    Md,
     /// For programs; the schema is reports/schema/comparison.schema.json.
     Json,
     /// The differential flame graph of the first pair of stacks.
@@ -65,6 +67,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let text = match args.format {
         None => diff::text(&comparison),
         Some(Format::Json) => report::comparison_json(&comparison)?,
+        Some(Format::Md) => diff::markdown(&comparison),
         Some(Format::Html) => {
             let flames: Vec<_> =
                 diff::pairs(&before, &after).map(|(_, one, other)| diff::picture(one, other, true)).collect();

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ledger::Level;
 use super::{Status, Unit};
 
 /// Version of the format of comparisons.
@@ -19,6 +20,9 @@ pub struct Comparison {
     pub after: Side,
     /// What makes them hard to compare: another host, kernel, playbook or length.
     pub notes: Vec<String>,
+    /// Where the time of the task went, before and after; none unless both have a profile of Method R.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskChange>,
     /// Findings that differ, the worst first.
     pub findings: Vec<FindingChange>,
     /// Findings that fired in both, with the same status.
@@ -46,6 +50,65 @@ pub struct Side {
     pub playbook: String,
     /// Seconds that it covers; 0 where unknown.
     pub seconds: f64,
+}
+
+/// Two profiles of a task's time. Pairs are before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskChange {
+    /// Who was observed.
+    pub subjects: [String; 2],
+    /// How it was measured.
+    pub levels: [Level; 2],
+    /// What the seconds are parts of.
+    pub basis: TaskBasis,
+    /// Seconds of the whole.
+    pub whole_seconds: [f64; 2],
+    /// What follows, in a sentence.
+    pub headline: String,
+    /// What the sentence rests on, and what weakens it.
+    pub notes: Vec<String>,
+    /// All components of either, and what was accounted for in none (`unaccounted`), the largest change first.
+    pub components: Vec<PartChange>,
+    /// Calls whose time changed, the largest change first; empty where a side has no calls.
+    pub calls: Vec<PartChange>,
+    /// Calls that changed and were left out.
+    pub calls_others: usize,
+}
+
+/// What is compared of two profiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskBasis {
+    /// One execution each, the time of the one thread that spans it: seconds are compared, and their sum is the
+    /// response time.
+    Response,
+    /// One execution each, the time of all threads: seconds are compared, and their sum is more than the response time.
+    Threads,
+    /// Windows: how long they are was chosen, so shares are compared.
+    Windows,
+}
+
+/// A component or call, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PartChange {
+    /// Component id, or name of the call.
+    pub id: String,
+    /// In words; "" for calls.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Its time.
+    pub seconds: [f64; 2],
+    /// Of the whole.
+    pub share: [f64; 2],
+    /// Of what the whole grew or shrank by: 1 if all of it is here, negative if this went the other way. None where windows
+    /// are compared, or the whole did not change.
+    pub of_change: Option<f64>,
+    /// How many; none where not counted, or where they are not those of the one thread that is compared.
+    pub count: [Option<u64>; 2],
+    /// Mean duration of these.
+    pub mean: [Option<f64>; 2],
+    /// Larger than what two measurements may differ by: for estimates twice their standard error.
+    pub is_clear: bool,
 }
 
 /// What became of a finding.

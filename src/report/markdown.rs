@@ -169,7 +169,7 @@ fn text_cell(content: &str) -> String {
 }
 
 /// A table whose columns also line up as plain text.
-fn table(head: &[String], rows: &[Vec<String>]) -> String {
+pub(super) fn table(head: &[String], rows: &[Vec<String>]) -> String {
     use unicode_width::UnicodeWidthStr as _;
     let widths: Vec<usize> = (0..head.len())
         .map(|at| {

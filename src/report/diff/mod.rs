@@ -1,11 +1,15 @@
 //! Two measurements → their comparison.
 
+mod markdown;
 mod stacks;
+mod task;
 mod text;
 
 use std::collections::BTreeMap;
 
+pub use markdown::markdown;
 pub use stacks::{compare_stacks, picture};
+pub(super) use task::{cells as task_cells, heads as task_heads};
 pub use text::text;
 pub(super) use text::{shares, statuses, values, word};
 
@@ -50,10 +54,17 @@ pub fn compare(before: &Input, after: &Input) -> Comparison {
         ..Comparison::default()
     };
     if let (Some(one), Some(other)) = (&before.report, &after.report) {
+        if let (Some(one), Some(other)) = (&one.profile, &other.profile) {
+            comparison.task = Some(task::compare(one, other));
+        } else {
+            comparison.notes.extend(lengths(&before.side, &after.side));
+        }
         findings(&mut comparison, &one.findings, &other.findings);
         metrics(&mut comparison, &figures(before), &figures(after));
     } else if before.report.is_some() || after.report.is_some() {
         comparison.notes.push("one of them is a profile: only stacks are compared".into());
+    } else {
+        comparison.notes.extend(lengths(&before.side, &after.side));
     }
     for (probe, one, other) in pairs(before, after) {
         comparison.stacks.push(compare_stacks(probe, one, other));
@@ -83,11 +94,13 @@ fn notes(before: &Side, after: &Side) -> Vec<String> {
             notes.push(format!("different {what}: {one}, and {other}"));
         }
     }
-    let (short, long) = (before.seconds.min(after.seconds), before.seconds.max(after.seconds));
-    if short > 0.0 && long > 2.0 * short {
-        notes.push(format!("one covers {long:.0} s, the other {short:.0} s"));
-    }
     notes
+}
+
+/// That one is much longer than the other. Of a task's executions that is no weakness but the point.
+fn lengths(before: &Side, after: &Side) -> Option<String> {
+    let (short, long) = (before.seconds.min(after.seconds), before.seconds.max(after.seconds));
+    (short > 0.0 && long > 2.0 * short).then(|| format!("one covers {long:.0} s, the other {short:.0} s"))
 }
 
 fn findings(comparison: &mut Comparison, before: &[Finding], after: &[Finding]) {
@@ -213,5 +226,7 @@ fn metrics(comparison: &mut Comparison, before: &Figures, after: &Figures) {
     comparison.metrics = moved;
 }
 
+#[cfg(test)]
+mod task_tests;
 #[cfg(test)]
 mod tests;

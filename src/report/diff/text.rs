@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::model::comparison::{Change, Comparison, FunctionChange};
+use super::{task_cells, task_heads};
+use crate::model::comparison::{Change, Comparison, FunctionChange, PartChange, TaskChange};
 use crate::model::quantity::{percent, with_unit};
 use crate::model::{Status, Unit};
 use crate::report::escape::visible_within as short;
@@ -62,6 +63,9 @@ pub fn text(comparison: &Comparison) -> String {
     for note in &comparison.notes {
         let _ = writeln!(out, "  note: {}", short(note, 400));
     }
+    if let Some(task) = &comparison.task {
+        task_change(&mut out, task);
+    }
     if comparison.before.playbook.is_empty() || comparison.after.playbook.is_empty() {
         stacks(&mut out, comparison);
         return out;
@@ -98,6 +102,32 @@ pub fn text(comparison: &Comparison) -> String {
     more(&mut out, comparison.metrics.len(), comparison.metrics_others);
     stacks(&mut out, comparison);
     out
+}
+
+fn task_change(out: &mut String, task: &TaskChange) {
+    let _ = writeln!(out, "\nWhere the time of the task went\n{}", wrapped(&task.headline));
+    for note in &task.notes {
+        let _ = writeln!(out, "{}", wrapped(note));
+    }
+    for (name, parts) in [("component", &task.components), ("call", &task.calls)] {
+        let shown: Vec<&PartChange> = parts.iter().filter(|part| part.is_clear).take(ROWS).collect();
+        if shown.is_empty() {
+            continue;
+        }
+        let [before, after, change, of, times, mean] = task_heads(parts);
+        let _ = writeln!(out, "\n  {before:>9} {after:>9} {change:>9} {of:>13}  {name}");
+        for part in shown {
+            let [before, after, change, of, count, each] = task_cells(part, task.basis);
+            let counts =
+                if part.count == [None; 2] { String::new() } else { format!(" ({times} {count}, {mean} {each})") };
+            let name = short(&part.id, NAME);
+            let _ = writeln!(out, "  {before:>9} {after:>9} {change:>9} {of:>13}  {name}{counts}");
+        }
+    }
+}
+
+fn wrapped(text: &str) -> String {
+    textwrap::fill(&short(text, 1_000), textwrap::Options::new(100).initial_indent("  ").subsequent_indent("  "))
 }
 
 fn more(out: &mut String, listed: usize, others: usize) {

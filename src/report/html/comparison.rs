@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::probes::{CellView, Head, TableView};
 use super::view::Limits;
-use crate::model::comparison::{Change, Comparison, FunctionChange, Side, StacksChange};
+use crate::model::comparison::{Change, Comparison, FunctionChange, PartChange, Side, StacksChange, TaskChange};
 use crate::model::quantity::with_unit;
-use crate::report::diff::{shares, statuses, values, word};
+use crate::report::diff::{shares, statuses, task_cells, task_heads, values, word};
 use crate::report::escape::visible_within as short;
 
 /// Longest name, in characters.
@@ -17,6 +17,8 @@ pub(super) struct ComparisonView {
     before: String,
     after: String,
     notes: Vec<String>,
+    /// Where the time of a task went.
+    task: Option<TaskView>,
     /// Whether both are reports or recordings.
     judged: bool,
     findings: Vec<FindingView>,
@@ -24,6 +26,13 @@ pub(super) struct ComparisonView {
     metrics: TableView,
     metrics_lead: String,
     stacks: Vec<StacksView>,
+}
+
+#[derive(Serialize)]
+struct TaskView {
+    headline: String,
+    notes: Vec<String>,
+    tables: Vec<TableView>,
 }
 
 #[derive(Serialize)]
@@ -70,6 +79,7 @@ impl ComparisonView {
             before: side(&comparison.before),
             after: side(&comparison.after),
             notes: comparison.notes.clone(),
+            task: comparison.task.as_ref().map(|task| TaskView::of(task, rows)),
             judged: !comparison.before.playbook.is_empty() && !comparison.after.playbook.is_empty(),
             findings: comparison.findings.iter().take(rows).map(finding).collect(),
             findings_lead: format!("{} differ, {} as before.", comparison.findings.len(), comparison.findings_same),
@@ -85,6 +95,34 @@ impl ComparisonView {
                 comparison.metrics_compared
             ),
             stacks: stacks.map(|(change, flame)| StacksView::of(change, flame.as_deref(), rows)).collect(),
+        }
+    }
+}
+
+impl TaskView {
+    fn of(task: &TaskChange, rows: usize) -> Self {
+        let row = |part: &PartChange| {
+            let title = if part.title.is_empty() { String::new() } else { format!(" ({})", part.title) };
+            let mut cells = vec![cell(&format!("{}{title}", part.id))];
+            cells.extend(task_cells(part, task.basis).into_iter().map(figure));
+            cells
+        };
+        let parts = [("Component", &task.components, 0), ("Call", &task.calls, task.calls_others)];
+        let table = |(kind, parts, others): (&str, &Vec<PartChange>, usize)| {
+            let shown = parts.len().min(rows);
+            let mut heads = vec![head(kind, false)];
+            heads.extend(task_heads(parts).iter().map(|title| head(title, true)));
+            (shown > 0).then(|| TableView {
+                title: format!("By {}", kind.to_lowercase()),
+                head: heads,
+                rows: parts.iter().take(rows).map(row).collect(),
+                others: more(parts.len() - shown + others),
+            })
+        };
+        Self {
+            headline: task.headline.clone(),
+            notes: task.notes.clone(),
+            tables: parts.into_iter().filter_map(table).collect(),
         }
     }
 }
