@@ -13,6 +13,7 @@
 )]
 
 mod cli;
+mod conversation;
 mod examples;
 mod layering;
 mod method_r;

@@ -1,0 +1,81 @@
+//! The conversation of Method R as a person has it: on a terminal, line by line.
+
+use serde_json::Value;
+
+use crate::support::{Need, has, rdiag};
+
+/// What is on the screen in the end of somebody who types these lines, and the report; none where no report was written.
+fn at_a_terminal(args: &[&str], typed: &str) -> (String, Option<Value>) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let (before, command) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
+    let binary = rdiag().get_program().to_string_lossy().into_owned();
+    let words = [&[binary.as_str(), "run", "method-r", "--interval", "100ms", "--out"], &[out.to_str().unwrap()][..]];
+    let line = [&words.concat(), before, command].concat().join(" ");
+    let mut script = assert_cmd::Command::new("script");
+    script.args(["--quiet", "--flush", "--command", &line, "/dev/null"]).write_stdin(typed);
+    script.env("XDG_CONFIG_HOME", "/nonexistent").env("NO_COLOR", "1").timeout(std::time::Duration::from_secs(120));
+    let output = script.output().unwrap();
+    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+    let report = std::fs::read(out.join("report.json")).ok();
+    (screen, report.map(|bytes| serde_json::from_slice(&bytes).unwrap()))
+}
+
+#[test]
+fn what_a_person_answers_stands_in_the_report_and_the_verdict_answers_it() {
+    if !has(&[Need::Tool("script")]) {
+        return;
+    }
+    let typed = "the nightly import\nthe warehouse\nsoon\n200ms\na\n";
+    let (screen, report) = at_a_terminal(&["--", "sleep", "0.6"], typed);
+    let report = report.unwrap_or_else(|| panic!("no report: {screen}"));
+    let told = &report["profile"]["conversation"];
+    assert_eq!((&told["task"], &told["for_whom"]), (&"the nightly import".into(), &"the warehouse".into()), "{screen}");
+    assert_eq!((&told["goal_seconds"], &told["measured"]), (&0.2.into(), &true.into()), "{screen}");
+    let asked = report["profile"]["answer"]["asked"].as_str().unwrap();
+    assert!(
+        asked.starts_with("the nightly import for the warehouse took ") && asked.ends_with("may take 200 ms"),
+        "{asked}"
+    );
+    assert_eq!(report["verdict"]["status"], "warning", "the goal is missed");
+    let goal = report["profile"]["answer"]["goal"].as_str().unwrap();
+    assert!(goal.contains("to 200 ms") && goal.contains("must be saved"), "{goal}");
+    // It says how to write a time, walks through the steps, and shows the answer at last.
+    for shown in ["a time, please: 200ms", "How long may it take?", "Step 1 of 2", "Asked:", "the nightly import"] {
+        assert!(screen.contains(shown), "{shown} is not on the screen: {screen}");
+    }
+    assert!(!screen.contains("How long does it take now"), "rdiag measures that itself: {screen}");
+}
+
+#[test]
+fn a_person_who_named_no_task_is_shown_the_busiest_and_asked() {
+    if !has(&[Need::Tool("script")]) {
+        return;
+    }
+    let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let pid = busy.id().to_string();
+    let typed = format!("4194305\n{pid}\n\n\n2s\n1s\nq\n");
+    let (screen, report) = at_a_terminal(&["--duration", "500ms"], &typed);
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    let report = report.unwrap_or_else(|| panic!("no report: {screen}"));
+    assert!(screen.contains("there is no process 4194305"), "{screen}");
+    assert!(
+        screen.lines().any(|line| line.contains(&pid) && line.contains("of a CPU")),
+        "it is among the busiest: {screen}"
+    );
+    assert_eq!(report["profile"]["target"]["pids"], serde_json::json!([busy.id()]));
+    let told = &report["profile"]["conversation"];
+    assert_eq!((&told["now_seconds"], &told["goal_seconds"]), (&2.0.into(), &1.0.into()), "{screen}");
+    assert_eq!((&told["task"], &told["measured"]), (&Value::Null, &false.into()));
+    assert_eq!(report["profile"]["answer"]["asked"], "takes 2.00 s and may take 1.00 s");
+}
+
+#[test]
+fn a_person_who_answers_nothing_is_told_how_to_name_a_task() {
+    if !has(&[Need::Tool("script")]) {
+        return;
+    }
+    let (screen, report) = at_a_terminal(&["--duration", "500ms"], "\n");
+    assert!(report.is_none() && screen.contains("none is named") && screen.contains("-- COMMAND"), "{screen}");
+}
