@@ -18,6 +18,8 @@ const SHOWN: usize = 200;
 pub(super) struct Command {
     launched: Launched,
     words: String,
+    /// The same one by one; empty if they are no text.
+    separate: Vec<String>,
     times: u32,
     stop: Arc<AtomicBool>,
     terminated: Arc<AtomicBool>,
@@ -30,8 +32,10 @@ impl Command {
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
             .map_err(Failure::io("installing the signal handler"))?;
         let launched = Launched::start(words, times, Arc::clone(stop))?;
+        let separate = words.iter().map(|word| word.to_str().map(str::to_owned)).collect::<Option<_>>();
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        Ok(Self { launched, words: words.join(" "), times, stop: Arc::clone(stop), terminated })
+        let (words, stop) = (words.join(" "), Arc::clone(stop));
+        Ok(Self { launched, words, separate: separate.unwrap_or_default(), times, stop, terminated })
     }
 
     /// Its process id.
@@ -42,6 +46,11 @@ impl Command {
     /// What the user wrote.
     pub(super) fn words(&self) -> &str {
         &self.words
+    }
+
+    /// The same, word by word; empty if a word is no text.
+    pub(super) fn separate(&self) -> &[String] {
+        &self.separate
     }
 
     /// What those need who measure it.

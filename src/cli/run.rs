@@ -204,6 +204,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     if let Some(command) = &command {
         target.pids = vec![command.pid()];
         target.command = Some(command.words().to_owned());
+        target.words = command.separate().to_vec();
         target.children = true;
     }
     Ok(Prepared { host, plan, target, command, stop })

@@ -37,6 +37,7 @@ pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure>
         comm: args.each.clone().filter(|_| args.command.is_empty()).or_else(|| args.comm.clone()),
         cgroup: args.cgroup.clone(),
         command: None,
+        words: Vec::new(),
         children: args.children,
         each: args.each.is_some(),
     })

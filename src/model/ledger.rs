@@ -54,9 +54,12 @@ pub struct Target {
     /// Path of a control group below its mount point; groups below it count too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// The command that was started to be observed, as the user wrote it; its process is in `pids`.
+    /// The command that was started to be observed, its words with spaces between; its process is in `pids`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// The words of that command, one by one, so that it can be written down to be started again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
     /// Descendants of `pids` that are born within the window are observed too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub children: bool,
@@ -91,6 +94,9 @@ pub struct Ledger {
     pub ended: f64,
     /// The observed threads.
     pub threads: Vec<Thread>,
+    /// Why it ends before the window does, if it does: what it says then holds for its own time, not for the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
     /// Threads that ended without having been seen, so that their waits are unknown; none if that cannot be told. Their CPU
     /// time (process total less the threads seen) is a row of its own, with tid 0, T = that CPU time, and parts `cpu.*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,6 +161,35 @@ pub struct Thread {
     pub seconds: f64,
     /// Where they went. A component may have several parts with different calls and keys.
     pub parts: Vec<Part>,
+    /// What the kernel counted beside it (level L2); empty where it was not asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<Delay>,
+}
+
+/// Time that the kernel counted around a piece of its own work for a thread (taskstats). CPU time and waits within it
+/// stand in the parts as well, so that it explains parts and is none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Delay {
+    /// The work.
+    pub kind: DelayKind,
+    /// How often, within the window.
+    pub count: u64,
+    /// How long in all, within the window.
+    pub seconds: f64,
+}
+
+/// Work of the kernel that holds a thread up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DelayKind {
+    /// It freed memory itself, since there was none (direct reclaim).
+    Reclaim,
+    /// It moved pages together, for a large piece of memory.
+    Compaction,
+    /// It waited for pages that had been evicted shortly before.
+    Thrashing,
+    /// It brought pages back from swap.
+    SwapIn,
 }
 
 /// The time of one thread in one component, for one key.

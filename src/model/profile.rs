@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::Chain;
 use super::component::ThreadState;
-use super::ledger::{Level, SlowCall, Target, Timeline, Waker};
+use super::ledger::{DelayKind, Level, SlowCall, Target, Timeline, Waker};
 use super::probe::Stacks;
 use super::runs::Runs;
 use super::{Component, NextStep, Unavailable};
@@ -36,6 +36,9 @@ pub struct Profile {
     pub answer: Answer,
     /// Length of the observation E.
     pub elapsed_seconds: f64,
+    /// That the observation ended before the window did; none if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Partial>,
     /// Sum of the observed lives of all threads T.
     pub task_seconds: f64,
     /// How many threads.
@@ -46,6 +49,10 @@ pub struct Profile {
     pub unaccounted_seconds: f64,
     /// Time that components hold beyond the threads' lives; never netted with the above.
     pub over_accounted_seconds: f64,
+    /// What the kernel counted of its own work for these threads (level L2), the longest first. Its seconds stand in the
+    /// components as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<DelayRow>,
     /// How far the account can be trusted.
     pub quality: Quality,
     /// The roll-up to six thread states, in the order in which they are looked at.
@@ -83,6 +90,17 @@ pub struct Profile {
     /// What the reader must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// An observation that ended early: the profile is that of the beginning only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Partial {
+    /// Length of the window, which went on.
+    pub window_seconds: f64,
+    /// How much of it was observed, 0–1.
+    pub share: f64,
+    /// Why.
+    pub why: String,
 }
 
 /// A level that could not be had.
@@ -297,6 +315,27 @@ pub enum Skew {
     /// Too few calls to tell, or the level sees none.
     #[default]
     Unknown,
+}
+
+/// Work of the kernel that held threads up, counted to the nanosecond; no component, since it overlaps them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DelayRow {
+    /// Which.
+    pub kind: DelayKind,
+    /// In words.
+    pub title: String,
+    /// The components that hold its seconds.
+    pub within: String,
+    /// Its time, of all threads.
+    pub seconds: f64,
+    /// Of T.
+    pub share: f64,
+    /// How often.
+    pub count: u64,
+    /// Mean duration.
+    pub mean: f64,
+    /// The threads with most of it.
+    pub threads: Vec<Piece>,
 }
 
 /// How far the account can be trusted.

@@ -1,8 +1,10 @@
 //! What can be done about a component, and where to look next: into the USE view of the resource behind it, and into probes.
 
-use crate::model::ledger::Target;
-use crate::model::profile::Saving;
+use crate::model::profile::{ComponentRow, Saving, Skew};
+use crate::model::quantity::percent;
 use crate::model::{Component, NextStep};
+
+use super::whom::Whom;
 
 /// Components below this share of T get no next steps: nothing can be gained there.
 pub(super) const LEAST_SHARE: f64 = 0.05;
@@ -12,18 +14,19 @@ pub(super) struct Advice {
     pub(super) saving: Saving,
     /// What one can do about it, or why nothing.
     pub(super) words: &'static str,
-    /// What to look at next; `{target}` becomes the option that selects the task.
+    /// What to look at next; `{target}` becomes the option that selects the task, `{again}` the command that is to run
+    /// meanwhile.
     next: &'static [&'static str],
 }
 
 const CPU: &str = "See which code it is: rdiag probe profile {target}";
 const USE_CPU: &str =
-    "See who else wants the CPUs: rdiag run use-method (rules cpu.saturation and cpu.utilization.process)";
-const USE_DISK: &str = "See whether the disk is saturated, slow or failing: rdiag run use-method (rules disk.*)";
+    "See who else wants the CPUs (rules cpu.saturation and cpu.utilization.process): rdiag run use-method{again}";
+const USE_DISK: &str = "See whether the disk is saturated, slow or failing (rules disk.*): rdiag run use-method{again}";
 const DISKS: &str =
     "See the latency of each disk, and single requests: rdiag probe biolatency; rdiag probe biosnoop {target}";
-const USE_MEMORY: &str = "See whether memory is short: rdiag run use-method (rules memory.*)";
-const USE_NET: &str = "See losses, retransmissions and full buffers: rdiag run use-method (rules network.*)";
+const USE_MEMORY: &str = "See whether memory is short (rules memory.*): rdiag run use-method{again}";
+const USE_NET: &str = "See losses, retransmissions and full buffers (rules network.*): rdiag run use-method{again}";
 const OFF: &str = "See in which code it waits: rdiag probe offcputime {target}";
 const PEER: &str = "Profile whoever ends the waits (see the wakers): rdiag run method-r --pid ITS_PID";
 
@@ -48,7 +51,7 @@ pub(super) fn of(component: Component) -> Advice {
         C::CpuSteal => (
             Possible,
             "The hypervisor gave the CPU to others: a matter of the machine's host.",
-            &["See how much is stolen: rdiag run use-method (rule cpu.saturation.steal)"],
+            &["See how much is stolen (rule cpu.saturation.steal): rdiag run use-method{again}"],
         ),
         C::Runq | C::RunqPreempt | C::RunqWakeup => (
             Possible,
@@ -58,7 +61,7 @@ pub(super) fn of(component: Component) -> Advice {
         C::Throttled => (
             Possible,
             "A higher quota, or fewer threads at once, take it away: this is a limit, not a lack of CPUs.",
-            &["See the group and its quota: rdiag run use-method (rule cgroup.saturation.throttling)"],
+            &["See the group and its quota (rule cgroup.saturation.throttling): rdiag run use-method{again}"],
         ),
         C::IoBlock | C::IoBlockRead | C::IoBlockAsync => (
             Possible,
@@ -79,12 +82,12 @@ pub(super) fn of(component: Component) -> Advice {
         C::IoPace => (
             Possible,
             "It writes faster than the disk takes it: write less, or have a faster disk.",
-            &["See the writeback: rdiag run use-method (rule disk.saturation.writeback)", DISKS],
+            &["See the writeback (rule disk.saturation.writeback): rdiag run use-method{again}", DISKS],
         ),
         C::IoNetfs => (
             Elsewhere,
             "The file server's time, and the network's: look there.",
-            &["See the file server's response: rdiag run use-method (rules filesystem.saturation.nfs_*)"],
+            &["See the file server's response (rules filesystem.saturation.nfs_*): rdiag run use-method{again}"],
         ),
         C::IoFuse => (Elsewhere, "The time of the FUSE file system's daemon: profile that.", &[PEER]),
         C::Fault | C::FaultFile => (
@@ -96,7 +99,7 @@ pub(super) fn of(component: Component) -> Advice {
         C::MemReclaim => (
             Possible,
             "More memory, or a higher limit of the control group, take it away.",
-            &[USE_MEMORY, "See the limit of its group: rdiag run use-method (rules cgroup.*)"],
+            &[USE_MEMORY, "See the limit of its group (rules cgroup.*): rdiag run use-method{again}"],
         ),
         C::LockUser => {
             (Possible, "Holding the lock for less time, or more locks, shorten it: look at the holder.", &[OFF, PEER])
@@ -115,7 +118,10 @@ pub(super) fn of(component: Component) -> Advice {
         C::NetRecv => (
             Elsewhere,
             "The other side's time, and the network's: look there. Fewer round trips shorten it.",
-            &["See the time that packets take and how many are lost: rdiag run use-method (rules network.*)", OFF],
+            &[
+                "See the time that packets take and how many are lost (rules network.*): rdiag run use-method{again}",
+                OFF,
+            ],
         ),
         C::NetSend => (Elsewhere, "The other side does not take the data fast enough.", &[USE_NET]),
         C::NetConnect => {
@@ -146,30 +152,61 @@ pub(super) fn of(component: Component) -> Advice {
 }
 
 /// What to look at next.
-pub(super) fn next(component: Component, target: &Target) -> Vec<NextStep> {
-    let pids: Vec<String> = target.pids.iter().map(u32::to_string).collect();
-    let option = match (&target.comm, &target.cgroup) {
-        // Who starts the runs is not there any more, and is none of them.
-        _ if target.starter().is_some() => "-- COMMAND".to_owned(),
-        _ if !pids.is_empty() => format!("--pid {}", pids.join(",")),
-        (Some(comm), _) => format!("--comm {}", quoted(comm)),
-        (None, Some(cgroup)) => format!("--cgroup {}", quoted(cgroup)),
-        (None, None) => String::new(),
-    };
-    let step =
-        |text: &&str| NextStep { action: text.replace("{target}", &option).trim().to_owned(), changes_host: false };
-    of(component).next.iter().map(step).collect()
+pub(super) fn next(component: Component, whom: &Whom) -> Vec<NextStep> {
+    of(component).next.iter().map(|text| step(text, whom)).collect()
 }
 
-/// A word as a shell takes it, whatever is in it.
-fn quoted(word: &str) -> String {
-    let plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@".contains(c));
-    if plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+fn step(text: &str, whom: &Whom) -> NextStep {
+    NextStep { action: whom.named(text), changes_host: false }
+}
+
+/// How busy the CPUs were in the window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cpus {
+    /// Mean share of time, 0–1, over all of them.
+    pub busy: f64,
+    /// That of the busiest.
+    pub busiest: f64,
+}
+
+/// Below this share of time the CPUs are mostly idle, and none of them is full.
+const IDLE: Cpus = Cpus { busy: 0.5, busiest: 0.8 };
+/// No idle state and no hypervisor takes as long as this to wake up a CPU.
+const LONGEST_WAKE_UP: f64 = 1e-3;
+
+/// Whether these waits after wake-ups are those for an idle CPU to take up its work, and not for one that others use.
+pub(super) fn is_slow_wake_up(row: &ComponentRow, pre_empted: f64, cpus: Cpus) -> bool {
+    row.id == Component::RunqWakeup
+        && cpus.busy < IDLE.busy
+        && cpus.busiest < IDLE.busiest
+        // Whoever loses its CPU to others has competition, and a few long waits are no idle states.
+        && pre_empted < 0.25 * row.seconds
+        && row.skew != Skew::FewSlow
+        && row.mean.is_some_and(|mean| mean < LONGEST_WAKE_UP)
+}
+
+/// What is to be said and done about slow wake-ups of idle CPUs.
+pub(super) fn on_slow_wake_ups(cpus: Cpus, whom: &Whom) -> (String, Vec<NextStep>) {
+    let words = format!(
+        "The CPUs were only {} busy, so hardly anybody else was in the way: what takes long is to wake up an idle CPU, \
+         which must leave its idle state, and in a virtual machine be reached through the hypervisor. Fewer wake-ups, or \
+         tasks that wake each other on one CPU, shorten it.",
+        percent(cpus.busy)
+    );
+    let change = |action: &str| NextStep { action: action.to_owned(), changes_host: true };
+    let next = vec![
+        step("See how long these waits are: rdiag probe runqlat {target}", whom),
+        change("Try tasks that wake each other on one CPU: taskset -c 0 COMMAND, or taskset -acp 0 PID"),
+        change(
+            "Try it without deep idle states for as long as you measure: cpupower idle-set -D 10 (back: cpupower idle-set -E)",
+        ),
+    ];
+    (words, next)
 }
 
 /// What can be done about a component, in words for `rdiag explain`.
 #[must_use]
 pub fn advice(component: Component) -> (Saving, &'static str, Vec<NextStep>) {
     let advice = of(component);
-    (advice.saving, advice.words, next(component, &Target::default()))
+    (advice.saving, advice.words, next(component, &Whom::default()))
 }

@@ -1,7 +1,7 @@
 //! The profile in words: whom it is about, where the time is, what limits the conclusion.
 
 use crate::model::ledger::{Level, Target};
-use crate::model::profile::{Answer, ComponentRow, Conversation, Grade, Profile};
+use crate::model::profile::{Answer, ComponentRow, Conversation, Grade, Partial, Profile};
 use crate::model::quantity::{percent, seconds};
 
 use super::account::{Account, share};
@@ -60,18 +60,26 @@ fn headline(profile: &Profile) -> String {
     if profile.task_seconds <= 0.0 {
         return format!("Nothing was observed of {}: there is no time to account for.", profile.subject);
     }
-    let incomplete = if profile.quality.grade == Grade::D { "This profile is incomplete. " } else { "" };
+    let mut incomplete =
+        if profile.quality.grade == Grade::D { "This profile is incomplete. ".to_owned() } else { String::new() };
+    if let Some(partial) = &profile.partial {
+        incomplete.push_str(&format!(
+            "In {} ({}), all that was observed: ",
+            beginning(profile, partial),
+            percent(partial.share)
+        ));
+    }
     if let Some(runs) = profile.runs.as_ref().filter(|runs| !runs.headline.is_empty()) {
         return format!("{incomplete}{}", runs.headline);
     }
     let whole = whole(profile);
     let idle = share(profile.busy.idle_seconds, profile.task_seconds);
-    let is_execution = profile.target.command.is_some();
+    let is_execution = profile.target.command.is_some() && profile.partial.is_none();
     if let Some(text) = serial(profile).filter(|_| is_execution) {
         return format!("{incomplete}{text}.");
     }
     let mut rows: Vec<&ComponentRow> = profile.components.iter().filter(|row| row.seconds > 0.0).collect();
-    let mut text = incomplete.to_owned();
+    let mut text = incomplete;
     if idle > 0.5 && !is_execution && profile.busy.share > 0.0 {
         // True and useless: a server that waits for clients. What it does with the rest is the question.
         let largest = rows.iter().find(|row| row.idle).map_or("", |row| row.id.def().phrase);
@@ -91,6 +99,11 @@ fn headline(profile: &Profile) -> String {
     }
     text.push('.');
     text
+}
+
+/// `the first 2.00 s of 10.0 s`.
+fn beginning(profile: &Profile, partial: &Partial) -> String {
+    format!("the first {} of {}", seconds(profile.elapsed_seconds), seconds(partial.window_seconds))
 }
 
 /// Of a command with one thread that spans all of it, among others: the time that the user waits is that thread's.
@@ -120,7 +133,8 @@ fn serial(profile: &Profile) -> Option<String> {
 /// What the shares are shares of.
 fn whole(profile: &Profile) -> String {
     if profile.population.seen <= 1 {
-        return format!("the elapsed {}", seconds(profile.elapsed_seconds));
+        // A command may end before the window does.
+        return format!("the elapsed {}", seconds(profile.task_seconds));
     }
     format!("the {} that its {} threads lived", seconds(profile.task_seconds), profile.population.seen)
 }
@@ -148,6 +162,14 @@ fn clauses(rows: &[&ComponentRow], share_of: &dyn Fn(&ComponentRow) -> f64, of: 
 
 fn limits(profile: &Profile) -> Vec<String> {
     let mut limits = Vec::new();
+    if let Some(partial) = &profile.partial {
+        limits.push(format!(
+            "It ended early and covers {}, {} of it: {}. What came afterwards is not in here; a larger --budget lets it go on.",
+            beginning(profile, partial),
+            percent(partial.share),
+            partial.why
+        ));
+    }
     match profile.quality.grade {
         Grade::A => {}
         grade => limits.push(format!("Quality {grade:?}: {}.", profile.quality.words)),
@@ -158,7 +180,10 @@ fn limits(profile: &Profile) -> Vec<String> {
             Level::L1 => {
                 "from samples of /proc: time on a CPU and waiting for one is exact, what else it waited for is an estimate"
             }
-            _ => "from /proc and taskstats: waiting for disks is exact too, other waits are estimates",
+            _ => {
+                "from /proc and taskstats: time on a CPU, waiting for one and waiting for disks are exact as sums, other \
+                 waits and how disk waits divide are estimates"
+            }
         };
         limits.push(format!("Measured {how} ({errors} components); single waits, files and wakers are not seen."));
     }
@@ -173,7 +198,8 @@ fn limits(profile: &Profile) -> Vec<String> {
     if let Some(runs) = &profile.runs {
         limits.extend(runs.limits.iter().cloned());
     }
-    if idle > MOSTLY_IDLE && profile.target.command.is_none() && !profile.target.each {
+    let is_window = profile.target.command.is_none() && !profile.target.each && profile.partial.is_none();
+    if idle > MOSTLY_IDLE && is_window {
         limits.push(
             "Waiting for work may or may not be part of somebody's response time; this window cannot tell. One execution \
              observed from beginning to end can (`-- COMMAND`)."

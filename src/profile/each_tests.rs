@@ -30,9 +30,11 @@ fn profile_of(threads: Vec<Thread>, target: &Target, goal: Option<f64>) -> Profi
         source: "response",
         refused,
         window: 0,
+        window_seconds: 10.0,
         suspended_seconds: 0.0,
         target,
         conversation,
+        cpus: None,
     })
 }
 
@@ -178,9 +180,11 @@ fn an_account_that_cannot_tell_runs_apart_says_so_and_claims_no_distribution() {
         source: "task_states",
         refused: Vec::new(),
         window: 0,
+        window_seconds: 10.0,
         suspended_seconds: 0.0,
         target: &target,
         conversation: Conversation::default(),
+        cpus: None,
     });
     let runs = profile.runs.as_ref().unwrap();
     assert_eq!((runs.count, runs.response, runs.histogram.len()), (0, None, 0));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::Component;
 use crate::model::ledger::Target;
-use crate::model::profile::{Conversation, Forecast, ForecastRow};
+use crate::model::profile::{Conversation, Forecast, ForecastRow, Partial};
 use crate::model::quantity;
 use crate::model::runs::Runs;
 
@@ -34,6 +34,8 @@ pub(super) struct Basis<'a> {
     pub(super) adds_up: bool,
     /// R is the time of one execution, and not just that of a window.
     pub(super) is_execution: bool,
+    /// The account ended before the window did.
+    pub(super) is_beginning: bool,
     /// Why shares of the window are not those of an execution.
     pub(super) doubt: Option<String>,
 }
@@ -44,10 +46,21 @@ pub(super) fn forecast(
     target: &Target,
     conversation: &Conversation,
     runs: Option<&Runs>,
+    partial: Option<&Partial>,
 ) -> Forecast {
     let mean = runs.and_then(|runs| mean_run(runs, conversation));
     let number = mean.as_ref().and(runs).map(|runs| runs.count);
-    let basis = mean.unwrap_or_else(|| basis(account, target, conversation));
+    let mut basis = mean.unwrap_or_else(|| basis(account, target, conversation));
+    // Runs that were observed to their end are whole ones, whenever that was.
+    if let Some(partial) = partial.filter(|_| number.is_none()) {
+        basis.doubt = Some(format!(
+            "the account covers the first {} of the {} only, so its shares are not those of one execution; give it a larger \
+             --budget",
+            quantity::seconds(account.elapsed),
+            quantity::seconds(partial.window_seconds)
+        ));
+        basis.is_beginning = true;
+    }
     let mut rows: Vec<ForecastRow> = basis
         .parts
         .iter()
@@ -72,7 +85,17 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
     let scale = share(response, observed);
     let parts: BTreeMap<Component, f64> = runs.components.iter().map(|row| (row.id, row.spread.mean * scale)).collect();
     let uncertain = (response - parts.values().sum::<f64>()).abs();
-    Some(Basis { response, scale, parts, uncertain, serial: None, adds_up: true, is_execution: true, doubt: None })
+    Some(Basis {
+        response,
+        scale,
+        parts,
+        uncertain,
+        serial: None,
+        adds_up: true,
+        is_execution: true,
+        is_beginning: false,
+        doubt: None,
+    })
 }
 
 fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversation) -> Basis<'a> {
@@ -103,6 +126,7 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         adds_up: serial.is_some(),
         serial,
         is_execution: response.is_some(),
+        is_beginning: false,
         doubt,
     }
 }
@@ -186,7 +210,7 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
     if basis.uncertain > 0.005 * basis.response {
         words.push_str(&format!(" Unaccounted time widens all bounds by {}.", quantity::seconds(basis.uncertain)));
     }
-    if let Some(doubt) = basis.doubt.as_ref().filter(|_| basis.is_execution) {
+    if let Some(doubt) = basis.doubt.as_ref().filter(|_| basis.is_execution || basis.is_beginning) {
         words.push_str(&format!(" Beware: {doubt}."));
     }
     words

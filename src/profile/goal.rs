@@ -21,6 +21,10 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
         reductions,
         words,
     };
+    if let (false, true, Some(doubt)) = (basis.is_execution, basis.is_beginning, &basis.doubt) {
+        let words = format!("Whether {} can be reached cannot be told: {doubt}.", seconds(goal));
+        return told(Reach::Unknown, 0.0, Vec::new(), words);
+    }
     if !basis.is_execution {
         let words = format!(
             "Whether {} can be reached cannot be told: rdiag saw a window, not one execution. Say how long one takes \

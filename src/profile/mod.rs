@@ -5,10 +5,13 @@
 
 mod account;
 mod advice;
+#[cfg(test)]
+mod advice_tests;
 mod answer;
 mod calls;
 mod chains;
 mod components;
+mod delays;
 mod each;
 #[cfg(test)]
 mod each_tests;
@@ -21,17 +24,19 @@ mod skew;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod whom;
 
 use std::collections::BTreeMap;
 
-use crate::model::Unit;
 use crate::model::component::ThreadState;
 use crate::model::ledger::{ComponentStacks, Ledger, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
 use crate::model::probe::{Frame, Stack, Stacks};
-use crate::model::profile::{Answer, Busy, Conversation, Profile, Refused, StateRow, ThreadRow, WakerRow};
+use crate::model::profile::{Answer, Busy, Conversation, Partial, Profile, Refused, StateRow, ThreadRow, WakerRow};
+use crate::model::{Component, Unit};
 use account::{Account, share};
+use whom::Whom;
 
-pub use advice::advice;
+pub use advice::{Cpus, advice};
 
 /// Threads with a row of their own.
 const MAX_THREAD_ROWS: usize = 50;
@@ -55,12 +60,16 @@ pub struct Input<'l> {
     pub refused: Vec<Refused>,
     /// Index of its window.
     pub window: usize,
+    /// Its length.
+    pub window_seconds: f64,
     /// Seconds that the machine was suspended within the window.
     pub suspended_seconds: f64,
     /// Who was to be observed.
     pub target: &'l Target,
     /// What the user told.
     pub conversation: Conversation,
+    /// How busy the CPUs were meanwhile; none if that was not measured.
+    pub cpus: Option<Cpus>,
 }
 
 /// The profile of a ledger.
@@ -69,11 +78,17 @@ pub fn profile(input: Input<'_>) -> Profile {
     let ledger = input.ledger;
     let account = Account::new(ledger);
     let mut conversation = input.conversation;
+    let partial = ledger.stopped.as_ref().map(|why| Partial {
+        window_seconds: account::clean(input.window_seconds).max(account.elapsed),
+        share: share(account.elapsed, account::clean(input.window_seconds)).min(1.0),
+        why: why.clone(),
+    });
     let runs = input.target.each.then(|| each::runs(&account, ledger, input.target, conversation.goal_seconds));
     if let Some(runs) = runs.as_ref().filter(|_| conversation.now_seconds.is_none()) {
         conversation.now_seconds = runs.response.map(|response| response.mean);
         conversation.measured = runs.response.is_some();
-    } else if input.target.command.is_some() && conversation.now_seconds.is_none() {
+    } else if input.target.command.is_some() && conversation.now_seconds.is_none() && partial.is_none() {
+        // The beginning of an execution is not how long it took.
         // The window may go on for a moment after its end.
         conversation.now_seconds = Some(account.first_of(input.target).map_or(account.elapsed, |first| first.seconds));
         conversation.measured = true;
@@ -84,7 +99,7 @@ pub fn profile(input: Input<'_>) -> Profile {
     let all: f64 = components.iter().map(|row| row.seconds).sum();
     let busy_seconds = (all - idle_seconds).max(0.0);
     let (threads, other_threads) = thread_rows(&account);
-    let forecast = forecast::forecast(&account, input.target, &conversation, runs.as_ref());
+    let forecast = forecast::forecast(&account, input.target, &conversation, runs.as_ref(), partial.as_ref());
     let mut profile = Profile {
         level: ledger.level,
         source: input.source.to_owned(),
@@ -96,9 +111,11 @@ pub fn profile(input: Input<'_>) -> Profile {
         answer: Answer::default(),
         elapsed_seconds: account.elapsed,
         task_seconds: account.total,
+        partial,
         population: account.population(ledger),
         unaccounted_seconds: account.unaccounted,
         over_accounted_seconds: account.over_accounted,
+        delays: delays::rows(&account),
         quality,
         states: states(&account),
         busy: Busy { seconds: busy_seconds, share: share(busy_seconds, account.total), idle_seconds },
@@ -117,10 +134,25 @@ pub fn profile(input: Input<'_>) -> Profile {
     };
     profile.timelines = timelines(ledger, &profile.threads);
     profile.answer = answer::answer(&profile);
-    for row in profile.components.iter_mut().filter(|row| row.share >= advice::LEAST_SHARE) {
-        row.next = advice::next(row.id, &profile.target);
-    }
+    next_steps(&mut profile, &account, input.cpus);
     profile
+}
+
+/// What to do about the components that matter.
+fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>) {
+    let whom = Whom::of(account, &profile.target, profile.partial.is_some());
+    let pre_empted = account.component(Component::RunqPreempt);
+    for row in profile.components.iter_mut().filter(|row| row.share >= advice::LEAST_SHARE) {
+        let Some(cpus) = cpus.filter(|cpus| advice::is_slow_wake_up(row, pre_empted, *cpus)) else {
+            row.next = advice::next(row.id, &whom);
+            continue;
+        };
+        let (words, next) = advice::on_slow_wake_ups(cpus, &whom);
+        row.next = next;
+        for forecast in profile.forecast.rows.iter_mut().filter(|forecast| forecast.id == row.id) {
+            forecast.words.clone_from(&words);
+        }
+    }
 }
 
 /// The roll-up to thread states.

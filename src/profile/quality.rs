@@ -1,7 +1,7 @@
 //! How far an account can be trusted: what is left over, and what other accounts of the same time say.
 
 use crate::model::Component;
-use crate::model::ledger::Ledger;
+use crate::model::ledger::{Ledger, Level};
 use crate::model::profile::{Check, Grade, Quality};
 use crate::model::quantity::{percent, seconds};
 
@@ -32,8 +32,11 @@ pub(super) fn quality(account: &Account<'_>, ledger: &Ledger) -> Quality {
     } else {
         Grade::D
     };
-    let failed: Vec<&str> =
-        checks.iter().filter(|check| check.agrees == Some(false)).map(|check| check.id.as_str()).collect();
+    let failed: Vec<String> = checks
+        .iter()
+        .filter(|check| check.agrees == Some(false))
+        .map(|check| format!("{} ({})", check.id, check.words))
+        .collect();
     for _ in &failed {
         grade = lower(grade);
     }
@@ -45,7 +48,7 @@ pub(super) fn quality(account: &Account<'_>, ledger: &Ledger) -> Quality {
         if failed.is_empty() {
             format!("{made} of {} checks could be made and all agree", checks.len())
         } else {
-            format!("{} of {made} checks disagree: {}", failed.len(), failed.join(", "))
+            format!("{} of {made} checks disagree: {}", failed.len(), failed.join("; "))
         }
     );
     Quality { grade, residual_share, checks, words }
@@ -86,8 +89,31 @@ fn run_queue(account: &Account<'_>, ledger: &Ledger) -> Check {
     };
     let own = account.sum_of(Component::runnable);
     let agrees = (own - other).abs() <= RUN_QUEUE * own.max(clean(other)) + NEGLIGIBLE;
-    let words = format!("waiting for a CPU: {} here, {} in schedstat", seconds(own), seconds(clean(other)));
+    let mut words = format!("waiting for a CPU: {} here, {} in schedstat", seconds(own), seconds(clean(other)));
+    if !agrees {
+        words.extend(begun_later(account, ledger, own - clean(other)));
+    }
     check("run_queue", agrees, words)
+}
+
+/// A difference per wake-up beyond which another reason must be looked for.
+const WAKE_UP: f64 = 100e-6;
+
+/// Why every change of state, seen in the kernel, gives more waiting than the kernel's own count; none where that cannot
+/// be the reason.
+fn begun_later(account: &Account<'_>, ledger: &Ledger, more: f64) -> Option<String> {
+    let parts = account.threads.iter().flat_map(|own| &own.thread.parts);
+    let wakeups =
+        parts.filter(|part| part.component == Component::RunqWakeup).filter_map(|part| part.durations.as_ref());
+    let wakeups = wakeups.fold(0_u64, |sum, durations| sum.saturating_add(durations.count));
+    let each = share(more, wakeups as f64);
+    (ledger.level == Level::L3 && each > 0.0 && each < WAKE_UP).then(|| {
+        format!(
+            ", {} more for each of {wakeups} wake-ups: here the wait begins with the wake-up, in the kernel's count when the \
+             woken CPU has taken it up, which on a virtual machine can be some 10 µs later",
+            seconds(each)
+        )
+    })
 }
 
 /// The lives of the threads, and the time they are said to have been observed.
@@ -140,4 +166,30 @@ fn signs(account: &Account<'_>) -> Check {
         format!("{} durations are negative or absurd and were counted as 0", account.absurd)
     };
     check("signs", account.absurd == 0, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{plain, syncing};
+    use super::*;
+
+    #[test]
+    fn a_disagreement_about_waiting_for_a_cpu_is_explained_where_it_can_be() {
+        let words = |level, run_delay: f64| {
+            let mut ledger = syncing();
+            (ledger.level, ledger.checks.run_delay_seconds) = (level, Some(run_delay));
+            plain(&ledger).quality.words
+        };
+        let told = words(Level::L3, 0.96);
+        assert!(
+            told.contains(
+                "run_queue (waiting for a CPU: 1.00 s here, 960 ms in schedstat, 40.0 µs more for each of 1000"
+            ),
+            "{told}"
+        );
+        assert!(!words(Level::L3, 0.995).contains("wake-ups"), "they agree");
+        assert!(!words(Level::L3, 0.2).contains("wake-ups"), "far more than a wake-up can take");
+        assert!(!words(Level::L3, 2.0).contains("wake-ups"), "it is less here");
+        assert!(!words(Level::L2, 0.96).contains("wake-ups"));
+    }
 }

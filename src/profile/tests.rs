@@ -4,12 +4,21 @@ use crate::model::Component as C;
 use crate::model::ledger::{Accuracy, Call, CallKind, CheckInputs, Durations, Level, Part, Slice, Thread, Waker};
 use crate::model::profile::{Grade, Reach, Skew};
 
-fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
-    let refused = Vec::new();
-    profile(Input { ledger, source: "response", refused, window: 0, suspended_seconds: 0.0, target, conversation })
+pub(super) fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
+    profile(Input {
+        ledger,
+        source: "response",
+        refused: Vec::new(),
+        window: 0,
+        window_seconds: 10.0,
+        suspended_seconds: 0.0,
+        target,
+        conversation,
+        cpus: None,
+    })
 }
 
-fn plain(ledger: &Ledger) -> Profile {
+pub(super) fn plain(ledger: &Ledger) -> Profile {
     of(ledger, &Target { pids: vec![1], ..Target::default() }, Conversation::default())
 }
 
@@ -18,7 +27,7 @@ fn command(ledger: &Ledger, goal: Option<f64>) -> Profile {
     of(ledger, &target, Conversation { goal_seconds: goal, ..Conversation::default() })
 }
 
-fn row(profile: &Profile, id: C) -> &crate::model::profile::ComponentRow {
+pub(super) fn row(profile: &Profile, id: C) -> &crate::model::profile::ComponentRow {
     profile.components.iter().find(|row| row.id == id).unwrap()
 }
 
@@ -27,7 +36,7 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 /// 6 s of fsync, 3 s of CPU, 1 s of waiting for a CPU.
-fn syncing() -> Ledger {
+pub(super) fn syncing() -> Ledger {
     let parts = vec![
         waits(C::IoBlockSync, "vda", &[(1_000, 0.006)]),
         part(C::CpuUser, 3.0),
@@ -354,39 +363,27 @@ fn absurd_figures_make_no_sum_absurd_and_are_said() {
 }
 
 #[test]
+fn an_account_that_ended_early_says_so_first_and_takes_its_time_for_no_execution() {
+    let short = ledger(2.0, vec![thread(1, 1, 2.0, vec![part(C::CpuUser, 2.0)])]);
+    let stopped = Ledger { stopped: Some("its programs took 9.0% of the CPUs".into()), ..short };
+    let profile = command(&stopped, Some(1.0));
+    assert_eq!(profile.partial.as_ref().map(|partial| partial.share), Some(0.2));
+    assert!(profile.answer.headline.starts_with("In the first 2.00 s of 10.0 s (20.0%), all that was observed: "));
+    assert!(profile.answer.limits[0].contains("the first 2.00 s of 10.0 s, 20.0% of it: its programs took 9.0%"));
+    assert_eq!(profile.conversation.now_seconds, None, "the command went on");
+    let goal = profile.forecast.goal.unwrap();
+    assert_eq!(goal.reach, Reach::Unknown);
+    assert!(goal.words.contains("--budget"), "{}", goal.words);
+    // How long it takes is known, and what of the rest is not.
+    let target = Target { pids: vec![1], command: Some("sort big".into()), ..Target::default() };
+    let told = Conversation { now_seconds: Some(8.0), goal_seconds: Some(1.0), ..Conversation::default() };
+    assert_eq!(of(&stopped, &target, told).forecast.goal.unwrap().reach, Reach::Unknown);
+    assert_eq!(plain(&syncing()).partial, None);
+}
+
+#[test]
 fn a_ledger_without_threads_is_no_profile_of_zeros() {
     let profile = plain(&Ledger::default());
     assert_eq!(profile.quality.grade, Grade::D);
     assert!(profile.answer.headline.starts_with("Nothing was observed"), "{}", profile.answer.headline);
-}
-
-#[test]
-fn next_steps_name_the_task_whatever_its_name_is() {
-    let target = Target { comm: Some("a b; rm -rf '$HOME'".into()), ..Target::default() };
-    let profile = of(&syncing(), &target, Conversation::default());
-    let steps = &row(&profile, C::IoBlockSync).next;
-    assert!(
-        steps.iter().any(|step| step.action.contains(r"syncsnoop --comm 'a b; rm -rf '\''$HOME'\'''")),
-        "{steps:?}"
-    );
-    assert!(row(&plain(&syncing()), C::IoBlockSync).next[0].action.contains("--pid 1"));
-}
-
-#[test]
-fn next_steps_lead_to_probes_and_rules_that_exist() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("playbooks/rules");
-    #[expect(clippy::disallowed_methods, reason = "the rules of rdiag, not the host")]
-    let rules: String =
-        std::fs::read_dir(folder).unwrap().map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
-    for component in C::ALL {
-        for rule in component.def().rules {
-            assert!(rules.contains(&format!("- id: {rule}\n")), "{}: no rule {rule}", component.id());
-        }
-        for step in advice(*component).2 {
-            for rest in step.action.split("rdiag probe ").skip(1) {
-                let id: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
-                assert!(crate::probes::find(&id).is_some(), "{}: no probe {id}", component.id());
-            }
-        }
-    }
 }

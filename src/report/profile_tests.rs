@@ -96,8 +96,17 @@ fn stacks(owner: &str) -> Stacks {
 }
 
 fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
-    let refused = Vec::new();
-    profile(Input { ledger, source: "response", refused, window: 0, suspended_seconds: 0.0, target, conversation })
+    profile(Input {
+        ledger,
+        source: "response",
+        refused: Vec::new(),
+        window: 0,
+        window_seconds: 10.0,
+        suspended_seconds: 0.0,
+        target,
+        conversation,
+        cpus: None,
+    })
 }
 
 fn sample() -> Profile {

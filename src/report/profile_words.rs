@@ -4,7 +4,7 @@ use crate::model::Component;
 use crate::model::Profile;
 use crate::model::component::ThreadState;
 use crate::model::ledger::{Level, Slice, SlowCall};
-use crate::model::profile::{CallRow, ComponentRow, ForecastRow, Grade, Piece, ThreadRow};
+use crate::model::profile::{CallRow, ComponentRow, DelayRow, ForecastRow, Grade, Piece, ThreadRow};
 use crate::model::quantity::{number, percent, seconds};
 
 use super::words::plural;
@@ -95,7 +95,9 @@ pub(super) fn sum(profile: &Profile) -> String {
     let population = &profile.population;
     let threads = plural(usize::try_from(population.seen).unwrap_or(usize::MAX), "thread", "threads");
     let mean = if population.seen > 1 { format!(", {} on average", number(population.mean)) } else { String::new() };
-    format!("{threads} over {}{mean}", seconds(profile.elapsed_seconds))
+    let of = profile.partial.as_ref();
+    let of = of.map(|partial| format!(", the first {} of {}", percent(partial.share), seconds(partial.window_seconds)));
+    format!("{threads} over {}{}{mean}", seconds(profile.elapsed_seconds), of.unwrap_or_default())
 }
 
 /// What remains without waiting for work; none if there is no such waiting.
@@ -123,6 +125,23 @@ pub(super) fn quality(profile: &Profile) -> String {
         Level::L3 => "by watching every change of state inside the kernel (level L3)",
     };
     format!("Quality {}, measured {how}: {}.", grade(profile.quality.grade), profile.quality.words)
+}
+
+/// What the kernel counted of its own work, a sentence each.
+pub(super) fn delays(profile: &Profile) -> Vec<String> {
+    let sentence = |row: &DelayRow| {
+        let threads =
+            if row.threads.len() > 1 { format!(" By thread: {}.", pieces(&row.threads, 3)) } else { String::new() };
+        format!(
+            "Counted by the kernel: {} of {}, {} times, {} on average; {}.{threads}",
+            seconds(row.seconds),
+            row.title,
+            number(row.count as f64),
+            seconds(row.mean),
+            row.within,
+        )
+    };
+    profile.delays.iter().map(sentence).collect()
 }
 
 /// The grade's letter.

@@ -31,9 +31,11 @@ fn of(threads: Vec<Thread>, command: &str) -> Profile {
         source: "response",
         refused,
         window: 0,
+        window_seconds: 10.0,
         suspended_seconds: 0.0,
         target: &target,
         conversation,
+        cpus: None,
     })
 }
 

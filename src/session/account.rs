@@ -4,16 +4,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::model::profile::{Conversation, Refused};
-use crate::model::{Ledger, Profile, Reason, Recording, Target, Unavailable, Window};
+use crate::model::{Ledger, Metrics, Profile, Reading, Reason, Recording, Target, Unavailable, Window};
 use crate::playbook::{Method, Plan, PlaybookError, duration};
-use crate::profile::{Input, profile};
+use crate::profile::{Cpus, Input, profile};
 
 /// Probes and collectors that make accounts, the best first.
 pub(super) const ACCOUNTANTS: [&str; 2] = ["response", "task_states"];
 
 /// The profile of the first window that has one; none if the playbook does not ask for any. An error says why the task's
 /// time could not be accounted for at all.
-pub(super) fn of(recording: &Recording, plan: &Plan) -> Option<Result<Profile, Unavailable>> {
+pub(super) fn of(recording: &Recording, plan: &Plan, metrics: &[Metrics]) -> Option<Result<Profile, Unavailable>> {
     if plan.playbook.method != Method::MethodR {
         return None;
     }
@@ -29,11 +29,21 @@ pub(super) fn of(recording: &Recording, plan: &Plan) -> Option<Result<Profile, U
         source,
         refused: refused(window),
         window: at,
+        window_seconds: window.seconds,
         suspended_seconds: window.suspended_seconds,
         target: &recording.target,
         // A recording may come from another version, or be made up: what cannot be read was not said.
         conversation: conversation(&recording.params).unwrap_or_default(),
+        cpus: metrics.get(at).and_then(cpus),
     })))
+}
+
+/// How busy the CPUs were in a window.
+fn cpus(metrics: &Metrics) -> Option<Cpus> {
+    let busy = metrics.stats("cpu.busy.ratio", "").ok()?.mean;
+    let Some(Reading::Measured { instances, .. }) = metrics.readings.get("cpu.core.busy.ratio") else { return None };
+    let each = instances.values().filter_map(|stats| stats.as_ref().ok()).map(|stats| stats.mean);
+    Some(Cpus { busy, busiest: each.fold(busy, f64::max) })
 }
 
 /// The account of the highest level, and who made it.

@@ -98,8 +98,9 @@ impl<'a> Analyst<'a> {
             .collect();
         let steps = &self.plan.playbook.steps;
         let steps = steps.iter().filter_map(|step| by_id.get(step.id.as_str()).cloned()).collect();
-        let metrics = self.metrics.into_iter().map(Arc::unwrap_or_clone).collect();
-        Analysis { metrics, findings: self.findings, steps, profile: account::of(recording, self.plan) }
+        let metrics: Vec<Metrics> = self.metrics.into_iter().map(Arc::unwrap_or_clone).collect();
+        let profile = account::of(recording, self.plan, &metrics);
+        Analysis { metrics, findings: self.findings, steps, profile }
     }
 }
 

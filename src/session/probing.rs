@@ -55,6 +55,8 @@ pub(super) struct Running {
     latest: ProbeCost,
     metered: ProbeCost,
     notes: Vec<String>,
+    /// Why it was stopped before its time.
+    stopped: Option<String>,
 }
 
 /// A look at the cost that has begun.
@@ -93,6 +95,7 @@ impl Running {
             latest: ProbeCost::default(),
             metered: ProbeCost::default(),
             notes: Vec::new(),
+            stopped: None,
         })
     }
 
@@ -128,6 +131,11 @@ impl Running {
             quantity::number(self.latest.runs as f64 / self.latest.sampled_seconds.max(1e-9)),
             quantity::percent(self.order.budget)
         );
+        self.stopped = Some(format!(
+            "its programs took {} of the CPUs, and the budget is {}",
+            quantity::percent(self.share(host.facts().cpus)),
+            quantity::percent(self.order.budget)
+        ));
         self.notes.push(note);
     }
 
@@ -188,7 +196,7 @@ impl Running {
     fn end(&mut self, host: &Host, out: &Sink) -> Result<ProbeResult, Unavailable> {
         let result = self.read(host)?;
         if let Some(ledger) = self.probe.ledger() {
-            out.ledger(Ok(ledger));
+            out.ledger(Ok(crate::model::Ledger { stopped: self.stopped.take(), ..ledger }));
         }
         Ok(result)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::delays::disk_seconds;
+use super::delays;
 use super::estimate::Observed;
 use super::sampler::{Sampler, Task, change};
 use super::throttling::{Throttled, stopped_by};
@@ -58,6 +58,7 @@ pub(super) fn ledger(
             |wanted: Component| parts.iter().filter(|part| part.component == wanted).map(|part| part.seconds).sum();
         let (user, system): (f64, f64) = (sum(Component::CpuUser), sum(Component::CpuSys));
         let share = if user + system > 0.0 { user / (user + system) } else { 1.0 };
+        let told = delays::others(&task);
         if let Some(strip) = task.strip {
             ledger.timelines.push(shifted(strip.into_timeline(task.tid, share), began));
         }
@@ -74,6 +75,7 @@ pub(super) fn ledger(
             died: task.died,
             seconds: observed.seconds,
             parts,
+            delays: told,
         });
     }
     bound(&mut ledger);
@@ -88,7 +90,8 @@ fn level(ledger: &mut Ledger, counts_disks: bool, observed: &[Observed]) {
     let sampled = observed.iter().filter(|thread| thread.disk.is_none()).count();
     if sampled == 0 {
         ledger.level = Level::L2;
-        ledger.checks.blkio_delay_seconds = Some(observed.iter().filter_map(|thread| thread.disk).sum());
+        ledger.checks.blkio_delay_seconds =
+            Some(observed.iter().filter_map(|thread| thread.disk).map(|disk| disk.seconds).sum());
         return;
     }
     ledger.notes.push(format!(
@@ -125,7 +128,7 @@ fn observed(task: &Task, tick: f64, interval: f64) -> Observed {
         runnable: task.runnable,
         waits: task.waits.clone(),
         throttled: 0.0,
-        disk: disk_seconds(task),
+        disk: delays::disk(task),
     }
 }
 
@@ -336,6 +339,15 @@ fn bound(ledger: &mut Ledger) {
             match row.parts.iter_mut().find(|known| known.component == part.component) {
                 Some(known) => known.seconds += part.seconds,
                 None => row.parts.push(Part { call: String::new(), key: String::new(), ..part }),
+            }
+        }
+        for delay in thread.delays {
+            match row.delays.iter_mut().find(|known| known.kind == delay.kind) {
+                Some(known) => {
+                    known.count = known.count.saturating_add(delay.count);
+                    known.seconds += delay.seconds;
+                }
+                None => row.delays.push(delay),
             }
         }
     }

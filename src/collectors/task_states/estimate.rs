@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::delays::Disk;
 use crate::model::Component;
 use crate::model::ledger::{Accuracy, Part};
 
@@ -47,8 +48,8 @@ pub(super) struct Observed {
     pub(super) waits: Waits,
     /// Seconds in which the group's quota stopped it, of the time that it waited for a CPU.
     pub(super) throttled: f64,
-    /// Seconds that the kernel counted as waits for a disk (level L2).
-    pub(super) disk: Option<f64>,
+    /// What the kernel counted as waits for a disk (level L2).
+    pub(super) disk: Option<Disk>,
 }
 
 impl Observed {
@@ -109,15 +110,23 @@ impl Observed {
 
     /// Time off the CPU by samples; of waits for a disk, as much as the kernel has counted.
     fn off_cpu(&self, off: f64, parts: &mut Vec<Part>) {
-        let Some(disk) = self.disk else {
+        let Some(counted) = self.disk else {
             divide(off, &self.waits, |_| true, Component::OtherOff, parts);
             return;
         };
-        let disk = disk.clamp(0.0, off);
-        divide(disk, &self.waits, is_disk, Component::IoBlock, parts);
+        let disk = counted.seconds.clamp(0.0, off);
+        match counted.swap_in {
+            // Samples divide what the kernel does not tell apart.
+            Some(swap_in) => {
+                let swap_in = swap_in.clamp(0.0, disk);
+                push_about(parts, Component::FaultSwap, &fault(), swap_in, Accuracy::Exact);
+                let is_other = |component| is_disk(component) && component != Component::FaultSwap;
+                divide(disk - swap_in, &self.waits, is_other, Component::IoBlock, parts);
+            }
+            None => divide(disk, &self.waits, is_disk, Component::IoBlock, parts),
+        }
         // The sum is the kernel's; if nothing had to be divided, so is the part.
-        let counted = parts.iter().filter(|part| is_disk(part.component)).count();
-        if counted == 1 {
+        if parts.iter().filter(|part| is_disk(part.component)).count() == 1 {
             parts.iter_mut().filter(|part| is_disk(part.component)).for_each(|part| part.accuracy = Accuracy::Exact);
         }
         // What is left beside the counted waits is none of them, unless nothing else was ever seen: an fsync may wait for
@@ -126,6 +135,11 @@ impl Observed {
         divide(off - disk, &self.waits, |component| !others || !is_disk(component), Component::OtherOff, parts);
         merge(parts);
     }
+}
+
+/// What a wait in a page fault is about.
+fn fault() -> What {
+    What { call: "page fault", key: String::new() }
 }
 
 /// Components whose time the kernel counts as waits for a disk.
@@ -272,7 +286,8 @@ mod tests {
     #[test]
     fn counted_waits_for_disks_replace_the_sampled_ones() {
         let waits = waits(&[(Component::IoBlockRead, 150), (Component::FaultFile, 50), (Component::WaitSleep, 300)]);
-        let thread = Observed { waits, disk: Some(3.0), ..observed() };
+        let disk = |seconds| Some(Disk { seconds, swap_in: None });
+        let thread = Observed { waits, disk: disk(3.0), ..observed() };
         let parts = thread.parts();
         assert!(
             near(seconds(&parts, Component::IoBlockRead), 2.25) && near(seconds(&parts, Component::FaultFile), 0.75)
@@ -283,9 +298,20 @@ mod tests {
         assert!(near(seconds(&parts, Component::IoBlock), 3.0) && near(seconds(&parts, Component::WaitSleep), 7.0));
         // An fsync that waits for the journal for the most part, which is not counted.
         let syncs = super::tests::waits(&[(Component::IoBlockSync, 500)]);
-        let parts = Observed { waits: syncs, disk: Some(1.0), ..observed() }.parts();
+        let parts = Observed { waits: syncs, disk: disk(1.0), ..observed() }.parts();
         assert!(near(seconds(&parts, Component::IoBlockSync), 10.0));
         assert_eq!(parts.len(), 1);
+    }
+
+    #[test]
+    fn swapping_in_is_as_long_as_the_kernel_counts_where_it_counts_that_apart() {
+        let waits = waits(&[(Component::IoBlockRead, 100), (Component::FaultSwap, 100), (Component::WaitSleep, 300)]);
+        let thread = Observed { waits, disk: Some(Disk { seconds: 4.0, swap_in: Some(1.0) }), ..observed() };
+        let parts = thread.parts();
+        assert!(near(seconds(&parts, Component::FaultSwap), 1.0) && near(seconds(&parts, Component::IoBlockRead), 3.0));
+        assert!(near(seconds(&parts, Component::WaitSleep), 6.0));
+        let swap = parts.iter().find(|part| part.component == Component::FaultSwap).unwrap();
+        assert_eq!(swap.accuracy, Accuracy::Exact);
     }
 
     #[test]
@@ -306,10 +332,11 @@ mod tests {
         fn parts_sum_up_to_the_time_unless_more_was_counted_than_there_was(
             seconds in 0.0..100.0_f64, cpu in 0.0..100.0_f64, run_delay in 0.0..100.0_f64, throttled in 0.0..100.0_f64,
             user_ticks: u64, system_ticks: u64, samples in 0_u64..10_000, share in 0.0..1.0_f64,
-            disk in proptest::option::of(0.0..100.0_f64), sleeps in 0_u64..1000, reads in 0_u64..1000,
+            disk in proptest::option::of(0.0..100.0_f64), swap_in in proptest::option::of(0.0..100.0_f64), sleeps in 0_u64..1000, reads in 0_u64..1000,
         ) {
             let runnable = (samples as f64 * share) as u64;
             let waits = waits(&[(Component::WaitSleep, sleeps), (Component::IoBlockRead, reads)]);
+            let disk = disk.map(|seconds| Disk { seconds, swap_in });
             let thread = Observed {
                 seconds, cpu: Some(cpu), run_delay, throttled, user_ticks, system_ticks, samples, runnable, waits, disk, ..observed()
             };

@@ -13,7 +13,7 @@ use rustix::net::{
 };
 
 use crate::model::{Reason, Unavailable};
-pub use layout::{Delays, delays};
+pub use layout::{Delay, Delays, delays};
 use message::{Reply, attributes, replies, request, word};
 
 const CONTROLLER: u16 = 16;
@@ -200,14 +200,14 @@ mod tests {
         };
         let nested = [attribute(THREAD_ID, &77_u32.to_ne_bytes()), attribute(STRUCTURE, structure)].concat();
         let found = threads(&attribute(THREAD, &nested));
-        assert_eq!(found.iter().map(|(tid, delays)| (*tid, delays.cpu_count)).collect::<Vec<_>>(), [(77, 32)]);
+        assert_eq!(found.iter().map(|(tid, delays)| (*tid, delays.cpu.count)).collect::<Vec<_>>(), [(77, 32)]);
         assert!(threads(&nested).is_empty());
     }
 
     #[test]
     fn whoever_asks_gets_an_answer_or_a_reason() {
         match Taskstats::open().and_then(|mut kernel| kernel.of_thread(std::process::id())) {
-            Ok(delays) => assert!(delays.is_some_and(|delays| delays.cpu_count > 0)),
+            Ok(delays) => assert!(delays.is_some_and(|delays| delays.cpu.count > 0)),
             Err(gap) => assert!([Reason::Denied, Reason::Absent].contains(&gap.reason), "{gap}"),
         }
     }

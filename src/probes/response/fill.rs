@@ -129,6 +129,7 @@ fn thread(
         died: record.died,
         seconds: seconds(record.life),
         parts: parts.into_values().filter(|part| part.seconds > 0.0).collect(),
+        delays: Vec::new(),
     };
     (thread, kinds)
 }

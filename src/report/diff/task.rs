@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Profile;
 use crate::model::comparison::{PartChange, TaskBasis, TaskChange};
-use crate::model::profile::{CallRow, ComponentRow, Grade, ThreadRow};
+use crate::model::profile::{CallRow, Grade, ThreadRow};
 use crate::model::quantity::{number, percent, seconds};
+use crate::model::runs::Runs;
+use crate::model::{Component, Profile};
 use crate::report::flame::points;
 
 /// Calls that are listed.
@@ -38,14 +39,25 @@ pub(super) fn compare(before: &Profile, after: &Profile) -> TaskChange {
     change
 }
 
-/// Executions are compared in seconds if both are whole ones, and as response times if one thread spans each.
+/// Executions are compared in seconds if both are whole ones, and as response times if one thread spans each, or if they
+/// are the means of several runs.
 fn basis(both: [&Profile; 2]) -> TaskBasis {
-    let is_execution = |profile: &Profile| profile.target.command.is_some() && profile.partial.is_none();
+    if both.into_iter().all(|profile| runs(profile).is_some()) {
+        return TaskBasis::Runs;
+    }
+    let is_execution =
+        |profile: &Profile| profile.target.command.is_some() && !profile.target.each && profile.partial.is_none();
     if !both.into_iter().all(is_execution) {
         return TaskBasis::Windows;
     }
     let is_serial = |profile: &Profile| serial(profile).is_some();
     if both.into_iter().all(is_serial) { TaskBasis::Response } else { TaskBasis::Threads }
+}
+
+/// Runs that were told apart, and how long they took on average.
+fn runs(profile: &Profile) -> Option<(&Runs, f64)> {
+    let runs = profile.runs.as_ref()?;
+    Some((runs, clean(runs.response?.mean)))
 }
 
 /// The thread whose time is the response time.
@@ -55,6 +67,9 @@ fn serial(profile: &Profile) -> Option<&ThreadRow> {
 }
 
 fn whole(profile: &Profile, basis: TaskBasis) -> f64 {
+    if let Some((_, mean)) = runs(profile).filter(|_| basis == TaskBasis::Runs) {
+        return mean;
+    }
     clean(
         serial(profile).filter(|_| basis == TaskBasis::Response).map_or(profile.task_seconds, |thread| thread.seconds),
     )
@@ -67,10 +82,13 @@ fn clean(seconds: f64) -> f64 {
 
 /// Seconds by component, and what is in none.
 fn parts(profile: &Profile, basis: TaskBasis) -> BTreeMap<String, f64> {
-    let mut parts: BTreeMap<String, f64> = match serial(profile).filter(|_| basis == TaskBasis::Response) {
-        Some(thread) => thread.parts.iter().map(|(id, seconds)| (id.id().to_owned(), clean(*seconds))).collect(),
-        None => profile.components.iter().map(|row| (row.id.id().to_owned(), clean(row.seconds))).collect(),
+    let all: Vec<(Component, f64)> = match (basis, runs(profile), serial(profile)) {
+        (TaskBasis::Runs, Some((runs, _)), _) => runs.components.iter().map(|row| (row.id, row.spread.mean)).collect(),
+        (TaskBasis::Response, _, Some(thread)) => thread.parts.clone(),
+        _ => profile.components.iter().map(|row| (row.id, row.seconds)).collect(),
     };
+    let mut parts: BTreeMap<String, f64> =
+        all.into_iter().map(|(id, seconds)| (id.id().to_owned(), clean(seconds))).collect();
     let rest = whole(profile, basis) - parts.values().sum::<f64>();
     parts.insert(UNACCOUNTED.to_owned(), rest.max(0.0));
     parts
@@ -78,8 +96,12 @@ fn parts(profile: &Profile, basis: TaskBasis) -> BTreeMap<String, f64> {
 
 fn components(both: [&Profile; 2], basis: TaskBasis, whole: [f64; 2]) -> Vec<PartChange> {
     let [before, after] = both.map(|profile| parts(profile, basis));
-    // How many there were is known of all threads together.
-    let counts = basis != TaskBasis::Response || both.into_iter().all(|profile| profile.population.seen <= 1);
+    // How many there were is known of all threads and runs together.
+    let counts = match basis {
+        TaskBasis::Runs => false,
+        TaskBasis::Response => both.into_iter().all(|profile| profile.population.seen <= 1),
+        TaskBasis::Threads | TaskBasis::Windows => true,
+    };
     let ids: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let changes = ids.into_iter().map(|id| {
         let rows = both.map(|profile| profile.components.iter().find(|row| row.id.id() == id));
@@ -90,7 +112,7 @@ fn components(both: [&Profile; 2], basis: TaskBasis, whole: [f64; 2]) -> Vec<Par
             title: title.to_owned(),
             count: rows.map(|row| row.filter(|_| counts).and_then(|row| row.count)),
             mean: rows.map(|row| row.filter(|_| counts).and_then(|row| row.mean)),
-            is_clear: is_clear(rows, seconds, whole, basis),
+            is_clear: is_clear(errors(both, id, basis), seconds, whole, basis),
             ..part(id, seconds, whole, basis)
         }
     });
@@ -128,14 +150,25 @@ fn sort(changes: &mut [PartChange], basis: TaskBasis) {
     changes.sort_by(|a, b| moved(b, basis).abs().total_cmp(&moved(a, basis).abs()).then_with(|| a.id.cmp(&b.id)));
 }
 
+/// The standard errors of a component's two figures: of estimates as they were measured; of means of runs by how far the
+/// runs lie apart, which rather overstates them.
+fn errors(both: [&Profile; 2], id: &str, basis: TaskBasis) -> [f64; 2] {
+    both.map(|profile| match runs(profile).filter(|_| basis == TaskBasis::Runs) {
+        Some((runs, _)) => {
+            let row = runs.components.iter().find(|row| row.id.id() == id);
+            row.map_or(0.0, |row| (row.spread.max - row.spread.min) / (runs.count.max(1) as f64).sqrt())
+        }
+        None => profile.components.iter().find(|row| row.id.id() == id).and_then(|row| row.plus_minus).unwrap_or(0.0),
+    })
+}
+
 /// Whether a change is larger than what does not matter, and than twice the error of the two figures.
-fn is_clear(rows: [Option<&ComponentRow>; 2], seconds: [f64; 2], whole: [f64; 2], basis: TaskBasis) -> bool {
+fn is_clear(errors: [f64; 2], seconds: [f64; 2], whole: [f64; 2], basis: TaskBasis) -> bool {
     let in_windows = basis == TaskBasis::Windows;
     let scales = if in_windows { whole } else { [1.0; 2] };
     if scales.into_iter().any(|scale| scale <= 0.0) {
         return false;
     }
-    let errors = rows.map(|row| row.and_then(|row| row.plus_minus).unwrap_or(0.0));
     let error = (errors[0] / scales[0]).hypot(errors[1] / scales[1]);
     let change = (seconds[1] / scales[1] - seconds[0] / scales[0]).abs();
     change >= least(whole, basis) && change > 2.0 * error
@@ -150,6 +183,8 @@ fn least(whole: [f64; 2], basis: TaskBasis) -> f64 {
 fn calls(both: [&Profile; 2], basis: TaskBasis) -> (Vec<PartChange>, usize) {
     let [Some(before), Some(after)] = both.map(|profile| profile.calls.as_ref()) else { return (Vec::new(), 0) };
     let whole = both.map(|profile| clean(profile.task_seconds));
+    // How many runs there were was chosen: only their shares tell something.
+    let basis = if basis == TaskBasis::Runs { TaskBasis::Windows } else { basis };
     let mut rows: BTreeMap<&str, [Option<&CallRow>; 2]> = BTreeMap::new();
     for row in &before.rows {
         rows.entry(&row.name).or_default()[0] = Some(row);
@@ -178,6 +213,7 @@ fn calls(both: [&Profile; 2], basis: TaskBasis) -> (Vec<PartChange>, usize) {
 fn notes(both: [&Profile; 2], basis: TaskBasis) -> Vec<String> {
     let mut notes = vec![
         match basis {
+            TaskBasis::Runs => "Several runs each: their means are compared.",
             TaskBasis::Response => "One execution each: what the first thread spent is how long it took.",
             TaskBasis::Threads => {
                 "One execution each: the seconds of all threads are compared, of which several pass at the same time."
@@ -212,6 +248,7 @@ fn notes(both: [&Profile; 2], basis: TaskBasis) -> Vec<String> {
 fn headline(change: &TaskChange) -> String {
     let [before, after] = change.whole_seconds;
     let lead = match change.basis {
+        TaskBasis::Runs => format!("A run took {} on average, and then {}", seconds(before), seconds(after)),
         TaskBasis::Response => format!("It took {}, and then {}", seconds(before), seconds(after)),
         TaskBasis::Threads => format!("Its threads took {} in all, and then {}", seconds(before), seconds(after)),
         TaskBasis::Windows => return in_windows(change),

@@ -2,6 +2,7 @@ use super::*;
 use crate::model::comparison::{PartChange, TaskBasis, TaskChange};
 use crate::model::ledger::{Call, Ledger, Thread};
 use crate::model::profile::Conversation;
+use crate::model::runs::{RunComponent, Runs, Spread};
 use crate::model::{Component as C, Profile, Target};
 use crate::profile::testing::{durations, ledger, part, thread, waits};
 use crate::profile::{Input as Of, profile};
@@ -128,6 +129,26 @@ fn the_response_time_is_that_of_the_first_thread_and_not_the_sum_of_all() {
     assert!(near(task.whole_seconds[0], 2.0) && near(task.whole_seconds[1], 2.0));
     assert_eq!(row(&task, "io.block.sync").count, [None; 2], "they are counted over all threads");
     assert!(task.components.iter().all(|part| part.id != "wait.futex"));
+}
+
+#[test]
+fn runs_that_were_told_apart_are_compared_by_their_means_and_by_how_far_they_lie_apart() {
+    let with_runs = |mean: f64, apart: f64| {
+        let spread = |mean: f64| Spread { mean, min: mean - apart / 2.0, max: mean + apart / 2.0, ..Spread::default() };
+        let id = C::IoBlockSync;
+        let row = RunComponent { id, title: "sync".into(), share: 1.0, runs: 16, spread: spread(mean) };
+        let components = vec![row];
+        let mut profile = of(&syncing(200, 0.005), Some("load"));
+        profile.runs = Some(Runs { count: 16, response: Some(spread(mean)), components, ..Runs::default() });
+        profile
+    };
+    let close = task(with_runs(1.0, 0.2), with_runs(1.5, 0.2));
+    assert_eq!((close.basis, close.whole_seconds), (TaskBasis::Runs, [1.0, 1.5]));
+    assert!(
+        close.headline.starts_with("A run took 1.00 s on average, and then 1.50 s, +500 ms: 100% of the growth is")
+    );
+    let apart = task(with_runs(1.0, 2.0), with_runs(1.5, 2.0));
+    assert!(!row(&apart, "io.block.sync").is_clear, "16 runs, two seconds apart, say no more than that");
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(super) fn head(profile: &Profile) -> String {
     rows.push(sum.iter().map(|cell| text(cell)).collect());
     let titles: Vec<String> = titles.into_iter().map(str::to_owned).collect();
     out.push_str(&table(&titles, &rows));
-    for said in words::busy(profile).into_iter().chain([words::quality(profile)]) {
+    for said in words::busy(profile).into_iter().chain([words::quality(profile)]).chain(words::delays(profile)) {
         out.push_str(&format!("{}\n\n", text(&said)));
     }
     out.push_str(&format!("States: {}\n\n", text(&words::states(profile))));

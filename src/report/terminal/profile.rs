@@ -1,5 +1,6 @@
 //! The profile of a task's time: the table whose sum is 100 %, then what it is made of.
 
+use super::super::escape::visible_within;
 use super::super::profile_words::{self as words, Line, Shade};
 use super::super::wait_words;
 use super::{Page, Paint, pad, visible};
@@ -16,11 +17,17 @@ const WORTH: f64 = 0.05;
 const MAX_LINES: usize = 6;
 /// Chains of waits.
 const MAX_CHAINS: usize = 3;
+/// Longest paragraph, in characters.
+const SENTENCES: usize = 1_000;
 /// Narrower than this, figures of single waits are left out of the table.
 const NARROW: usize = 76;
 
 impl Page {
     pub(super) fn profile(&mut self, profile: &Profile) {
+        // That an account ended early comes before anything that it says.
+        if let (Some(_), Some(limit)) = (&profile.partial, profile.answer.limits.first()) {
+            self.item("Early end:", &visible(limit), Paint::Bold, Paint::None);
+        }
         if let Some(asked) = &profile.answer.asked {
             self.item("Asked:", &visible(asked), Paint::Bold, Paint::None);
         }
@@ -37,8 +44,8 @@ impl Page {
         self.line(words::HOW_TO_READ, 0, Paint::Dim);
         self.blank();
         self.table(profile);
-        for text in words::busy(profile).into_iter().chain([words::quality(profile)]) {
-            self.line(&text, 2, Paint::None);
+        for text in words::busy(profile).into_iter().chain([words::quality(profile)]).chain(words::delays(profile)) {
+            self.line(&visible_within(&text, SENTENCES), 2, Paint::None);
         }
         self.item("  States:", &words::states(profile), Paint::None, Paint::None);
         self.blank();

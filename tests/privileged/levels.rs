@@ -1,0 +1,124 @@
+//! Which account of a task's time is chosen, what it says of itself, and what it says when it had to end early.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::task_states::{Account, Counting};
+use crate::support::ledger::Ledger;
+use crate::support::{Need, alone, has, rdiag};
+
+#[test]
+#[ignore = "needs: root, setpriv, a disk under /var/tmp"]
+fn root_without_bpf_gets_exact_waits_for_disks_and_is_told_why_no_more() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("setpriv")]) {
+        return;
+    }
+    let _counting = Counting::on();
+    let program = Ledger::start("direct-read", &[("folder", "/var/tmp")]);
+    let pid = program.pid().to_string();
+    let mut command = assert_cmd::Command::new("setpriv");
+    command.args(["--bounding-set", "-bpf,-perfmon,-sys_admin"]).arg(rdiag().get_program());
+    command.args(["run", "method-r", "--duration", "3s", "--format", "json", "--out", "-", "--pid", &pid]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let profile = &report["profile"];
+    assert_eq!(profile["level"], "L2", "{:#}", profile["notes"]);
+    assert_eq!(profile["refused"][0]["source"], "response");
+    let limits = report["verdict"]["limits"].to_string();
+    assert!(limits.contains("A better account was not to be had"), "{limits}");
+    let truth = program.truth().share("io.block.read");
+    let components = profile["components"].as_array().unwrap();
+    let row = components.iter().find(|row| row["id"] == "io.block.read").unwrap();
+    let share = row["share"].as_f64().unwrap();
+    assert!((share - truth).abs() < 0.05, "{share}, and should be {truth}");
+    assert_eq!(row["exact"], true, "{row:#}");
+}
+
+/// A group whose memory is too small for the program in it.
+struct SmallMemory {
+    group: PathBuf,
+    limit: &'static str,
+}
+
+impl SmallMemory {
+    fn new() -> Option<Self> {
+        let v1 = PathBuf::from("/sys/fs/cgroup/memory");
+        let (root, file) =
+            if v1.exists() { (v1, "memory.limit_in_bytes") } else { ("/sys/fs/cgroup".into(), "memory.max") };
+        let group = root.join("rdiag-test-small-memory");
+        let _ = std::fs::create_dir(&group);
+        let group = Self { group, limit: file };
+        group.limit("32M").ok().map(|()| group)
+    }
+
+    fn limit(&self, bytes: &str) -> std::io::Result<()> {
+        std::fs::write(self.group.join(self.limit), bytes)
+    }
+}
+
+impl Drop for SmallMemory {
+    fn drop(&mut self) {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let _ = std::fs::remove_dir(&self.group);
+    }
+}
+
+#[test]
+#[ignore = "needs: root, the memory controller, a disk under /var/tmp"]
+fn a_program_that_must_free_memory_itself_is_said_to_do_so() {
+    let _alone = alone();
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let Some(group) = SmallMemory::new() else { return };
+    let _counting = Counting::on();
+    let program = Ledger::start_in(&group.group.join("cgroup.procs"), "fault-file", &[("folder", "/var/tmp")]);
+    // Half of the file that it reads again and again.
+    group.limit("8M").unwrap();
+    let account = Account::of(&program);
+    drop(program);
+    let delays = account.threads().iter().filter_map(|thread| thread["delays"].as_array()).flatten();
+    let reclaim: Vec<&Value> = delays.filter(|delay| delay["kind"] == "reclaim").collect();
+    let counted: u64 = reclaim.iter().map(|delay| delay["count"].as_u64().unwrap()).sum();
+    assert!(counted > 0, "{}", account.ledger());
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn an_account_that_its_budget_stopped_is_said_to_be_that_of_the_beginning() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
+        return;
+    }
+    let program = Ledger::start("pipe-ping-pong", &[]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let pid = program.pid().to_string();
+    let output = rdiag()
+        .args(["run", "method-r", "--no-guided", "--duration", "6s", "--budget", "0.05%", "--pid", &pid, "--out"])
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&std::fs::read(out.join("report.json")).unwrap()).unwrap();
+    let profile = &report["profile"];
+    let share = profile["partial"]["share"].as_f64().unwrap_or_else(|| panic!("{:#}", report["verdict"]));
+    let (elapsed, window) =
+        (profile["elapsed_seconds"].as_f64().unwrap(), report["window"]["seconds"].as_f64().unwrap());
+    assert!(
+        share < 0.9 && (share - elapsed / window).abs() < 0.02,
+        "{share} of {window} s, and {elapsed} s were observed"
+    );
+    let terminal = String::from_utf8_lossy(&output.stdout).into_owned();
+    let page = |file: &str| std::fs::read_to_string(out.join(file)).unwrap();
+    for (name, text) in [("terminal", terminal), ("html", page("report.html")), ("markdown", page("report.md"))] {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let text = words.join(" ");
+        let at = text.find("all that was observed").unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(at < text.find("unaccounted").unwrap(), "{name}: it stands before the table");
+        assert!(text.contains("the budget is 0.05%"), "{name}: {text}");
+    }
+}
