@@ -225,15 +225,9 @@ pub(super) fn errors(row: &CallRow) -> String {
     row.errors.iter().take(3).map(|(error, count)| format!("{error} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// `postgres (thread 11)`.
+/// `postgres (11)`; when it was born and ended is to be seen in its timeline.
 pub(super) fn thread(row: &ThreadRow) -> String {
-    match (row.tid, row.born, row.died) {
-        (0, _, _) => row.comm.clone(),
-        (tid, false, false) => format!("{} ({tid})", row.comm),
-        (tid, true, false) => format!("{} ({tid}, born)", row.comm),
-        (tid, false, true) => format!("{} ({tid}, ended)", row.comm),
-        (tid, true, true) => format!("{} ({tid}, born and ended)", row.comm),
-    }
+    if row.tid == 0 { row.comm.clone() } else { format!("{} ({})", row.comm, row.tid) }
 }
 
 /// The part of a slice that weighs most.

@@ -9,6 +9,7 @@ mod kernels;
 mod levels;
 mod memory;
 mod network;
+mod picture;
 mod probes;
 mod probes_any;
 mod probes_block;

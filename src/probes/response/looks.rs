@@ -92,14 +92,16 @@ pub(super) struct Grown {
 }
 
 impl Looks {
-    /// Looks at all threads, at `now` in ns of CLOCK_MONOTONIC.
-    pub(super) fn look(&mut self, object: &Object, slots: u32, now: u64) -> Result<(), Unavailable> {
+    /// Looks at all threads; `now` tells ns of CLOCK_MONOTONIC.
+    pub(super) fn look(&mut self, object: &Object, slots: u32, now: impl Fn() -> u64) -> Result<(), Unavailable> {
         self.round += 1;
         let every = self.skipped + 1;
         if !self.round.is_multiple_of(every) {
             return Ok(());
         }
         for slot in 0..slots.min(MAX_SLOTS) {
+            // Going through all of them takes a while, in which others go on.
+            let at = now();
             let thread: ThreadWords = object.element("threads", slot)?;
             let Some(live) = Live::of(&thread) else { continue };
             let full = self.watched.len() >= MAX_WATCHED;
@@ -111,15 +113,17 @@ impl Looks {
             // Nothing of the cells changes but when it goes out or comes in.
             let moved = (live.switches, live.mode);
             if watched.moved != Some(moved) {
-                watched.moved = Some(moved);
+                // Without them there is no look, now or at the next time.
+                watched.moved = None;
                 let Some(cells) = cells_of(object, live.first, MAX_CELLS)? else { continue };
                 watched.cells = Sums::new();
                 for (kind, ns) in cells {
                     add(&mut watched.cells, Doing::of(kind), ns);
                 }
+                watched.moved = Some(moved);
             }
-            let sums = live.sums(watched.cells.clone(), now);
-            watched.looks.push(Look { round: self.round, at: now, sums });
+            let sums = live.sums(watched.cells.clone(), at);
+            watched.looks.push(Look { round: self.round, at, sums });
         }
         self.thin(every);
         Ok(())

@@ -332,7 +332,7 @@ impl Probe for Response {
             self.begin(host)?;
         }
         self.take_ended(host)?;
-        self.looks.look(&self.object, self.room.threads, now(host))?;
+        self.looks.look(&self.object, self.room.threads, || now(host))?;
         if host.now() >= self.look_next {
             self.look_next = host.now() + LOOK_SECONDS;
             self.look(host)?;

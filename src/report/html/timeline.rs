@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::model::Profile;
 use crate::model::ledger::Timeline;
 use crate::model::quantity::seconds;
-use crate::report::profile_words::Shade;
+use crate::report::profile_words::{self as words, Shade};
 use crate::report::svg::{self, Area};
 
 /// Threads whose states are drawn.
@@ -28,8 +28,7 @@ pub(super) fn threads(profile: &Profile) -> (Vec<ThreadView>, String) {
         .filter_map(|row| {
             let timeline = profile.timelines.iter().find(|timeline| timeline.tid == row.tid)?;
             Some(ThreadView {
-                // When it was born and ended is to be seen.
-                name: format!("{} ({})", row.comm, row.tid),
+                name: words::thread(row),
                 seconds: seconds(row.seconds),
                 svg: svg::areas(&states(timeline, profile.elapsed_seconds), 14),
             })
