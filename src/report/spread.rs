@@ -9,7 +9,7 @@ use crate::model::quantity::percent;
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 150.0;
 const LEFT: f64 = 44.0;
-const RIGHT: f64 = 472.0;
+const RIGHT: f64 = 458.0;
 const FLOOR: f64 = 126.0;
 const HIGHEST: f64 = 108.0;
 /// Bars are at most this wide.
