@@ -3,6 +3,7 @@
 
 pub mod cgroups;
 mod clock;
+mod control;
 mod escapes;
 mod facts;
 pub mod files;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub use clock::{Clock, own_usage, thread_usage};
+pub use control::Control;
 pub use escapes::unescape_octal;
 pub use process_dir::ProcessDir;
 pub use replay::{Fault, HostSpec, OpenFile};

@@ -1,5 +1,5 @@
-//! How the kernel is measured, beyond reading files: programs inside the kernel, performance events, and names for
-//! addresses. Nothing here knows what is measured, or judges it.
+//! How the kernel is measured, beyond reading files: programs inside the kernel, performance events, its own trace buffers, and
+//! names for addresses. Nothing here knows what is measured, or judges it.
 
 pub mod ebpf;
 pub mod perf;
@@ -7,3 +7,4 @@ pub mod perf_data;
 pub mod points;
 pub mod symbols;
 pub mod taskstats;
+pub mod tracefs;

@@ -6,7 +6,8 @@ use crate::host::Host;
 const MAX: u32 = 1 << 16;
 
 /// `0-3,8` → 0, 1, 2, 3, 8; what makes no sense is left out.
-pub(super) fn parse(list: &str) -> Vec<u32> {
+#[must_use]
+pub fn parse(list: &str) -> Vec<u32> {
     let range = |range: &str| -> Option<std::ops::RangeInclusive<u32>> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);

@@ -1,0 +1,41 @@
+//! Files by which the kernel takes orders, such as those of tracefs: written in one piece, never created.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use super::Host;
+
+/// A way to such files that outlives the host it came from, so that what was switched on can be switched off at any end.
+#[derive(Debug, Clone)]
+pub struct Control {
+    root: PathBuf,
+}
+
+impl Host {
+    /// The way to files that take orders; none on a recorded tree, where nobody obeys.
+    #[must_use]
+    pub fn control(&self) -> Option<Control> {
+        self.replay.is_none().then(|| Control { root: self.root.clone() })
+    }
+}
+
+impl Control {
+    /// Writes to a file, given as `sys/kernel/tracing/…`. It is one call of write(2), since the kernel takes each as an order
+    /// of its own; what the file holds is not cut off before, since for some files that is an order too.
+    pub fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(self.root.join(path))?;
+        let written = file.write(text.as_bytes())?;
+        if written < text.len() { Err(io::Error::from(io::ErrorKind::WriteZero)) } else { Ok(()) }
+    }
+
+    /// Creates a directory, which for the kernel may be an order too.
+    pub fn make_directory(&self, path: &str) -> io::Result<()> {
+        std::fs::create_dir(self.root.join(path))
+    }
+
+    /// Removes a directory that holds nothing of anybody else's.
+    pub fn remove_directory(&self, path: &str) -> io::Result<()> {
+        std::fs::remove_dir(self.root.join(path))
+    }
+}

@@ -1,0 +1,251 @@
+//! An instance of the kernel's tracing: made for one measurement, and removed with it.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{place, stale};
+use crate::host::{Control, Host};
+use crate::model::{Reason, Unavailable};
+
+/// As many ids are handed to the kernel at once.
+const IDS: usize = 500;
+
+/// A private instance. Events that are written into it are seen by nobody else, and it goes with this value.
+#[derive(Debug)]
+pub struct Instance {
+    control: Control,
+    dir: String,
+}
+
+impl Instance {
+    /// Makes one whose buffers do not run yet, after removing what killed processes of rdiag have left behind.
+    pub fn create(host: &Host) -> Result<Self, Unavailable> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        place::obstacle(host)?;
+        let instances = format!("{}/instances", place::find(host)?);
+        let nobody = || Unavailable::new(Reason::NotVisible, "a recorded tree has no running kernel to trace");
+        let control = host.control().ok_or_else(nobody)?;
+        stale::sweep(host, &control, &instances);
+        let dir = format!("{instances}/{}", stale::name(host, NUMBER.fetch_add(1, Ordering::Relaxed)));
+        control.make_directory(&dir).map_err(|error| refused(&format!("making /{dir}"), &error))?;
+        let instance = Self { control, dir };
+        instance.set("tracing_on", "0")?;
+        Ok(instance)
+    }
+
+    /// One that is there already, as a tree of ordinary files.
+    #[cfg(test)]
+    pub(super) fn at(control: Control, dir: &str) -> Self {
+        Self { control, dir: dir.to_owned() }
+    }
+
+    /// Its directory, without a leading slash.
+    #[must_use]
+    pub fn dir(&self) -> &str {
+        &self.dir
+    }
+
+    /// Writes to one of its files. The kernel's answer comes as it is, for those who know what it means there.
+    pub fn try_set(&self, file: &str, value: &str) -> io::Result<()> {
+        self.control.write(&format!("{}/{file}", self.dir), value)
+    }
+
+    /// Writes to one of its files; an error says what was attempted.
+    pub fn set(&self, file: &str, value: &str) -> Result<(), Unavailable> {
+        self.try_set(file, value)
+            .map_err(|error| refused(&format!("writing {value:?} to /{}/{file}", self.dir), &error))
+    }
+
+    /// What one of its files holds.
+    pub fn get(&self, host: &Host, file: &str) -> Result<String, Unavailable> {
+        Ok(host.read(&format!("{}/{file}", self.dir))?)
+    }
+
+    /// Sets the clock that stamps events: one of those in `trace_clock`.
+    pub fn set_clock(&self, host: &Host, clock: &str) -> Result<(), Unavailable> {
+        let known = self.get(host, "trace_clock")?;
+        let known: Vec<&str> = known.split_whitespace().map(|name| name.trim_matches(['[', ']'])).collect();
+        if !known.contains(&clock) {
+            let why = format!("the kernel has no clock {clock:?} for events; it has {}", known.join(", "));
+            return Err(Unavailable::new(Reason::Malformed, why));
+        }
+        self.set("trace_clock", clock)
+    }
+
+    /// Limits events to some CPUs.
+    pub fn set_cpus(&self, cpus: &[u32]) -> Result<(), Unavailable> {
+        self.set("tracing_cpumask", &mask(cpus))
+    }
+
+    /// Limits what is seen to processes, with all their threads and whatever they start from now on.
+    pub fn follow(&self, host: &Host, pids: &[u32]) -> Result<(), Unavailable> {
+        self.set("options/event-fork", "1")?;
+        let mut known = Vec::new();
+        // Threads that were started while the first list was read are in the second one, or they were started by one of it.
+        for _ in 0..2 {
+            let mut threads: Vec<u32> = pids.iter().flat_map(|pid| threads(host, *pid)).collect();
+            threads.retain(|thread| !known.contains(thread));
+            self.add_ids("set_event_pid", &threads)?;
+            known.extend(threads);
+        }
+        // An empty list would limit nothing.
+        if known.is_empty() {
+            return Err(Unavailable::new(Reason::Absent, "the process has ended"));
+        }
+        Ok(())
+    }
+
+    /// Leaves out what this process does. Kernels before 5.8 cannot, and show it.
+    pub fn leave_out_own(&self, host: &Host) -> Result<(), Unavailable> {
+        match self.add_ids("set_event_notrace_pid", &threads(host, host.facts().pid)) {
+            Err(gap) if gap.reason == Reason::Absent => Ok(()),
+            done => done,
+        }
+    }
+
+    fn add_ids(&self, file: &str, ids: &[u32]) -> Result<(), Unavailable> {
+        for some in ids.chunks(IDS) {
+            let some: Vec<String> = some.iter().map(u32::to_string).collect();
+            self.set(file, &some.join(" "))?;
+        }
+        Ok(())
+    }
+
+    /// Puts a filter on an event. If the kernel rejects it, no event may be switched on: what was there before is gone.
+    pub fn set_filter(&self, host: &Host, group: &str, name: &str, filter: &str) -> Result<(), Unavailable> {
+        let file = format!("events/{group}/{name}/filter");
+        let wrong = |said: String| {
+            Unavailable::new(Reason::Malformed, format!("the kernel rejects the filter for {group}:{name}: {said}"))
+        };
+        if let Err(error) = self.try_set(&file, filter) {
+            let log = self.get(host, "error_log").unwrap_or_default();
+            return Err(wrong(latest_error(&log).unwrap_or_else(|| error.to_string())));
+        }
+        // A filter that was swallowed would let everything through.
+        match self.get(host, &file)?.trim() {
+            "none" | "" => Err(wrong(format!("it was not taken over: {filter:?}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the stream of its events as text, oldest first; what was read is gone from the buffer. Close it before the
+    /// instance is dropped: the kernel keeps an instance that somebody reads.
+    pub fn pipe(&self, host: &Host) -> Result<Pipe, Unavailable> {
+        Ok(Pipe(host.open(&format!("{}/trace_pipe", self.dir))?))
+    }
+
+    /// Events that were lost since the instance was made: overwritten before anybody read them, or dropped at once.
+    #[must_use]
+    pub fn lost(&self, host: &Host) -> u64 {
+        let cpus = host.subdirectories(&format!("{}/per_cpu", self.dir)).unwrap_or_default();
+        let lost = |cpu: String| lost_in(&self.get(host, &format!("per_cpu/{cpu}/stats")).unwrap_or_default());
+        cpus.into_iter().map(lost).fold(0, u64::saturating_add)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.try_set("tracing_on", "0");
+        // Switches its events off too. If somebody else reads it just now it stays, and the next start removes it.
+        let _ = self.control.remove_directory(&self.dir);
+    }
+}
+
+/// Ids of a process's threads; none if it has ended.
+fn threads(host: &Host, pid: u32) -> Vec<u32> {
+    let names = host.subdirectories(&format!("proc/{pid}/task")).unwrap_or_default();
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// The open stream of an instance's events.
+#[derive(Debug)]
+pub struct Pipe(File);
+
+impl Pipe {
+    /// Reads what is there, without waiting; 0 if nothing is.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Unavailable> {
+        loop {
+            match self.0.read(buffer) {
+                Ok(read) => return Ok(read),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(refused("reading trace_pipe", &error)),
+            }
+        }
+    }
+}
+
+/// A refusal of the kernel, with what was attempted.
+fn refused(attempt: &str, error: &io::Error) -> Unavailable {
+    use rustix::io::Errno;
+    let why = format!("{attempt} was refused: {error}");
+    match Errno::from_io_error(error) {
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
+            Unavailable::new(Reason::Denied, why).with_remedy("run rdiag as root, where tracefs may be written to")
+        }
+        Some(Errno::NOENT | Errno::NOSYS | Errno::OPNOTSUPP | Errno::NODEV) => Unavailable::new(Reason::Absent, why),
+        _ => Unavailable::new(Reason::Malformed, why),
+    }
+}
+
+/// CPUs as the kernel reads a mask: words of 32 bits in hexadecimal, the highest first.
+fn mask(cpus: &[u32]) -> String {
+    let mut words = vec![0_u32; cpus.iter().max().map_or(1, |last| *last as usize / 32 + 1)];
+    for cpu in cpus {
+        if let Some(word) = words.get_mut(*cpu as usize / 32) {
+            *word |= 1 << (cpu % 32);
+        }
+    }
+    words.iter().rev().map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",")
+}
+
+/// The last entry of `error_log`: what is wrong, the text that was written, and a caret below the place.
+fn latest_error(log: &str) -> Option<String> {
+    let lines: Vec<&str> = log.lines().collect();
+    let last = lines.iter().rposition(|line| line.starts_with('['))?;
+    let mut entry = lines.get(last..)?.iter();
+    let head = entry.next()?;
+    let what = head.rsplit_once("error: ").map_or(*head, |(_, what)| what);
+    // As much white space is taken from each line as keeps the caret where it belongs.
+    let rest = entry.map(|line| format!("\n  {}", line.strip_prefix("  ").unwrap_or(line)));
+    Some(what.to_owned() + &rest.collect::<String>())
+}
+
+/// Lost events in the `stats` of one CPU's buffer.
+fn lost_in(stats: &str) -> u64 {
+    let value = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        ["overrun", "commit overrun", "dropped events"].contains(&name).then(|| value.trim().parse::<u64>().ok())?
+    };
+    stats.lines().filter_map(value).fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_has_the_highest_cpus_first() {
+        assert_eq!(mask(&[0, 1, 3]), "0000000b");
+        assert_eq!(mask(&[33, 0]), "00000002,00000001");
+    }
+
+    #[test]
+    fn the_kernels_own_words_about_a_filter_are_kept_with_the_caret_at_its_place() {
+        let before = "[  1.0] event filter parse error: error: Invalid value\n  Command: a\n           ^\n";
+        let last = "[37794.5] event filter parse error: error: Field not found\n  Command: prev_pid > 0 && bad == 1\n";
+        let text = latest_error(&format!("{before}{last}{:31}^\n", "")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], ["Field not found", "  Command: prev_pid > 0 && bad == 1"]);
+        assert_eq!(lines[2].find('^'), lines[1].find("=="), "{text}");
+        assert_eq!(latest_error(""), None);
+    }
+
+    #[test]
+    fn whatever_a_buffer_could_not_keep_is_lost() {
+        let stats = "entries: 238\noverrun: 3\ncommit overrun: 1\nbytes: 12952\nnow ts: 37823.4\ndropped events: 5\n";
+        assert_eq!(lost_in(stats), 9);
+        assert_eq!(lost_in("overrun: x\n\n:"), 0);
+    }
+}

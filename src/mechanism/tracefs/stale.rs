@@ -1,0 +1,55 @@
+//! Instances that a killed rdiag has left behind: the kernel keeps them, with their events switched on.
+
+use crate::host::{Control, Host};
+
+/// All instances of rdiag begin with it.
+const PREFIX: &str = "rdiag-";
+
+/// The name of an instance of this process: its id and start time tell whether its owner lives.
+pub(super) fn name(host: &Host, number: u64) -> String {
+    let pid = host.facts().pid;
+    let started = started(host, pid).unwrap_or(0);
+    format!("{PREFIX}{pid}-{started}-{number}")
+}
+
+/// Removes the instances of rdiag whose process is gone. One that somebody still reads cannot be removed, and stays.
+pub(super) fn sweep(host: &Host, control: &Control, instances: &str) {
+    for name in host.subdirectories(instances).unwrap_or_default() {
+        if owner(&name).is_some_and(|(pid, since)| started(host, pid) != Some(since)) {
+            let _ = control.remove_directory(&format!("{instances}/{name}"));
+        }
+    }
+}
+
+/// Process id and start time in the name of an instance; none if it is not rdiag's.
+fn owner(name: &str) -> Option<(u32, u64)> {
+    let mut parts = name.strip_prefix(PREFIX)?.split('-');
+    let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    parts.next()?.parse::<u64>().ok()?;
+    parts.next().is_none().then_some(owner)
+}
+
+/// When a process was started, in ticks since boot (field 22 of /proc/PID/stat); none if there is none, or only what is
+/// left of one that ended.
+fn started(host: &Host, pid: u32) -> Option<u64> {
+    let text = host.read(&format!("proc/{pid}/stat")).ok()?;
+    // The name stands in parentheses and may hold some itself.
+    let (_, after) = text.rsplit_once(')')?;
+    let mut fields = after.split_whitespace();
+    let state = fields.next()?;
+    let started = fields.nth(18)?.parse().ok()?;
+    (!["Z", "X", "x"].contains(&state)).then_some(started)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::owner;
+
+    #[test]
+    fn only_names_that_rdiag_gives_have_an_owner() {
+        assert_eq!(owner("rdiag-12-345-0"), Some((12, 345)));
+        for other in ["rdiag", "rdiag-", "rdiag-12", "rdiag-12-345", "rdiag-x-1-0", "rdiag-1-2-3-4", "mine-12-345-0"] {
+            assert_eq!(owner(other), None, "{other}");
+        }
+    }
+}
