@@ -101,9 +101,13 @@ pub(super) fn checked(args: &Args) -> Result<(&'static ProbeDef, ProbeRequest), 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let (def, mut request) = checked(args)?;
     let host = Arc::new(open_host(Path::new("/"))?);
-    for param in def.params.iter().filter(|param| param.kind == ParamKind::Events) {
-        let events = request.params.text(param.name).unwrap_or_default();
-        probes::check_events(&host, events).map_err(wrong_events)?;
+    for param in def.params {
+        let list = request.params.text(param.name).unwrap_or_default();
+        match param.kind {
+            ParamKind::Events => probes::check_events(&host, list).map_err(wrong_events)?,
+            ParamKind::Tracepoints => probes::check_tracepoints(&host, list).map_err(wrong_tracepoints)?,
+            _ => {}
+        }
     }
     for pid in &request.pids {
         if !host.exists(&format!("proc/{pid}")) {
@@ -153,6 +157,9 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     };
     match session::probe(&host, &request, &stop, &mut ready, &mut each) {
         ProbeEnd::Done => {
+            if args.format == Format::Text && def.streams {
+                ui.print(&live.end(&style))?;
+            }
             let ended = command.map(|command| command.settle(ui)).transpose()?.flatten();
             let is_interrupted = ended.is_none() && stop.load(Ordering::Relaxed) && request.duration.is_some();
             Ok(if is_interrupted { Exit::Interrupted } else { Exit::Done })
@@ -228,10 +235,17 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
 }
 
 fn wrong_events(error: EventError) -> Failure {
+    wrong_names(error, "`rdiag list events` shows what there is")
+}
+
+fn wrong_tracepoints(error: EventError) -> Failure {
+    wrong_names(error, "available_events in /sys/kernel/tracing lists what there is; `sched:*` means a whole group")
+}
+
+fn wrong_names(error: EventError, otherwise: &str) -> Failure {
     let near = error.near.as_ref();
     let meant = near.and_then(|(written, known)| did_you_mean(written, known.iter().map(String::as_str)));
-    let hint = meant.or_else(|| Some("`rdiag list events` shows what there is".into()));
-    Failure::Usage { message: error.message, hint }
+    Failure::Usage { message: error.message, hint: meant.or_else(|| Some(otherwise.to_owned())) }
 }
 
 /// What somebody has mistyped is told with what was meant; what stands in the way of looking, when the probe starts.

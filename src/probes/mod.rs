@@ -11,6 +11,7 @@ mod block;
 mod calls;
 mod count;
 mod cpudist;
+mod events;
 mod execsnoop;
 mod grammar;
 mod hardirqs;
@@ -39,6 +40,7 @@ pub use crate::mechanism::ebpf::filter::MAX_PIDS;
 pub use crate::mechanism::perf::catalogue::{EventInfo, events};
 pub use crate::mechanism::perf::select::{EventError, check as check_events};
 pub use crate::mechanism::points::PointError;
+pub use crate::mechanism::tracefs::select::check as check_tracepoints;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -58,6 +60,7 @@ pub static ALL: &[&ProbeDef] = &[
     &biotop::PROBE,
     &count::PROBE,
     &cpudist::PROBE,
+    &events::PROBE,
     &execsnoop::PROBE,
     &hardirqs::PROBE,
     &count::HIST,

@@ -48,6 +48,8 @@ pub enum ParamKind {
     Keys,
     /// Comparisons that must hold: `bytes_req > 1000 and node == 0`.
     Filter,
+    /// Events that the kernel announces, as `group:name` with `*` and `?`, separated by commas.
+    Tracepoints,
 }
 
 /// The parameter of probes that may end before the window does.
@@ -140,8 +142,8 @@ fn check(def: &ParamDef, value: &str) -> Result<(), String> {
         ParamKind::Values => grammar::values(value).map(drop),
         ParamKind::Keys => grammar::keys(value).map(drop),
         ParamKind::Filter => grammar::filter(value).map(drop),
-        // Which events there are, the machine must say: `check_events`.
-        ParamKind::Text | ParamKind::Events => Ok(()),
+        // Which events there are, the machine must say: `check_events` and the like.
+        ParamKind::Text | ParamKind::Events | ParamKind::Tracepoints => Ok(()),
     }
 }
 

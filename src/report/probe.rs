@@ -9,7 +9,7 @@ use super::bars::bars;
 use super::escape::visible_within;
 use super::hot::hot;
 use super::hot_words as words;
-use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stacks};
+use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
 use crate::model::{Unit, quantity};
 
 /// Longest bar of a histogram, in columns.
@@ -80,6 +80,8 @@ pub fn interval_text(result: &ProbeResult, style: &Style) -> String {
 pub struct Live {
     widths: Vec<usize>,
     has_heading: bool,
+    /// Tables of counts, summed up over all readings.
+    counts: Vec<ProbeTable>,
 }
 
 impl Live {
@@ -106,6 +108,9 @@ impl Live {
             }
         }
         for output in &result.outputs {
+            if let Output::Table(table) = output {
+                self.count(table);
+            }
             if let Output::Stacks(stacks) = output
                 && !stacks.stacks.is_empty()
             {
@@ -119,6 +124,39 @@ impl Live {
             let _ = writeln!(out, "note: {}", visible_within(note, NOTE));
         }
         out
+    }
+
+    /// What there was of each kind, when all is over; nothing for probes that count nothing beside the events.
+    #[must_use]
+    pub fn end(&self, style: &Style) -> String {
+        let text = |table: &ProbeTable| {
+            let mut table = table.clone();
+            let largest = |row: &Row| row.cells.iter().find_map(Cell::number).unwrap_or(0.0);
+            table.rows.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
+            format!("\n{}\n\n{}", table.title, table_text(&table, style))
+        };
+        self.counts.iter().map(text).collect()
+    }
+
+    /// Adds a table, if all its numbers are counts: other figures of several readings may not be summed up.
+    fn count(&mut self, table: &ProbeTable) {
+        if !table.columns.iter().all(|column| matches!(column.unit, None | Some(Unit::Count))) {
+            return;
+        }
+        let Some(sums) = self.counts.iter_mut().find(|sums| sums.id == table.id) else {
+            return self.counts.push(table.clone());
+        };
+        for row in &table.rows {
+            let Some(sum) = sums.rows.iter_mut().find(|sum| sum.instance == row.instance) else {
+                sums.rows.push(row.clone());
+                continue;
+            };
+            for (cell, more) in sum.cells.iter_mut().zip(&row.cells) {
+                if let (Cell::Number(sum), Cell::Number(more)) = (cell, more) {
+                    *sum += more;
+                }
+            }
+        }
     }
 }
 

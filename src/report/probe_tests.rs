@@ -175,3 +175,28 @@ fn one_of_many_readings_shows_its_functions_and_nothing_that_runs_off_the_screen
     assert!(text.contains("function_14") && text.contains("and 10 more: share 40.0%"), "{text}");
     assert!(!text.contains("function_15") && !text.contains("by stack") && !text.contains("and so on"), "{text}");
 }
+
+#[test]
+fn counts_of_many_readings_are_summed_up_at_the_end_and_other_figures_are_not() {
+    let table = |id: &str, unit: Unit, rows: &[(&str, f64)]| {
+        let row = |(name, value): &(&str, f64)| Row {
+            instance: (*name).into(),
+            cells: vec![(*name).into(), (*value).into()],
+        };
+        Output::Table(ProbeTable {
+            id: id.into(),
+            title: format!("Table of {id}"),
+            columns: vec![Column::text("event", "event"), Column::number("n", "n", unit)],
+            rows: rows.iter().map(row).collect(),
+            ..ProbeTable::default()
+        })
+    };
+    let mut live = super::probe::Live::default();
+    for rows in [&[("a", 1.0), ("b", 2.0)][..], &[("a", 4.0), ("c", 3.0)]] {
+        let outputs = vec![table("counts", Unit::Count, rows), table("means", Unit::Seconds, rows)];
+        assert_eq!(live.events(&ProbeResult { outputs, ..ProbeResult::default() }, &WIDE), "");
+    }
+    let text = live.end(&WIDE);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines, ["Table of counts", "event  n", "a      5", "c      3", "b      2"], "{text}");
+}

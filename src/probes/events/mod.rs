@@ -1,0 +1,134 @@
+//! Events that the kernel announces by itself (tracepoints), one line for each, and how many there were of each.
+
+mod log;
+mod setup;
+
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::tracefs::instance::{Instance, Pipe};
+use crate::mechanism::tracefs::line::Lines;
+use crate::model::probe::{Attachment, Output};
+use crate::model::{Unavailable, Unit};
+use log::Log;
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "events",
+    question: "Which events of the kernel happen, when, where and in whose name, and how many of each?",
+    attach: "Any tracepoint (`event=sched:sched_switch,irq:*`), in an instance of the kernel's tracing of its own.",
+    output: "A line for each event: seconds since the start, CPU, task, event, what the CPU was in the middle of, and the \
+             event's own fields; and how many there were of each event.",
+    caveats: "The task is the one on the CPU: an interrupt happens in the name of whoever was interrupted. Times are whole \
+              microseconds. A task has the name that it had last. Marks that \
+              programs write to trace_marker of the instance, rdiag-PID-…, stand among the events. A file name or another text within an event may contain line breaks that look like another event. \
+              rdiag's own events are left out from Linux 5.8 on.",
+    overhead: "The kernel makes text of each event, and rdiag reads it: not measured yet, and far more than a probe that \
+               counts inside the kernel. Ask for few events, or put a filter on them.",
+    params: &[
+        ParamDef {
+            name: "event",
+            kind: ParamKind::Tracepoints,
+            default: "sched:sched_process_fork,sched:sched_process_exec,sched:sched_process_exit",
+            help: "which: group:name, with * and ?, separated by commas",
+        },
+        ParamDef {
+            name: "filter",
+            kind: ParamKind::Text,
+            default: "",
+            help: "only events whose fields fit, in the kernel's own words: `prev_state == 2 && prev_comm ~ \"dd*\"`; every \
+                   event that was asked for must have the fields",
+        },
+        ParamDef {
+            name: "lines",
+            kind: ParamKind::Count { min: 0, max: 1_000_000 },
+            default: "10000",
+            help: "show so many events and only count the others",
+        },
+        ParamDef { name: "cpus", kind: ParamKind::Text, default: "", help: "only on these CPUs: 0,2-3" },
+        ParamDef {
+            name: "clock",
+            kind: ParamKind::Text,
+            default: MONOTONIC,
+            help: "the kernel's clock that stamps events (local, global, counter, boot …); only mono counts from the start",
+        },
+        ParamDef {
+            name: "buffer_kb",
+            kind: ParamKind::Count { min: 4, max: 1_048_576 },
+            default: "4096",
+            help: "memory for events that are not yet read, for each CPU, in KiB",
+        },
+    ],
+    filters: &[FilterKind::Pid],
+    streams: true,
+    stacks: GivesStacks::Never,
+    metrics: &[],
+    start,
+};
+
+/// The clock that everything else in rdiag goes by.
+const MONOTONIC: &str = "mono";
+/// As much is read at once.
+const PIECE: usize = 64 << 10;
+/// As much is read in one turn, so that a flood does not keep rdiag from anything else.
+const TURN: usize = 16 << 20;
+
+struct Events {
+    // The pipe is closed before the instance is removed: fields are dropped in this order.
+    pipe: Pipe,
+    instance: Instance,
+    lines: Lines,
+    log: Log,
+    attached: Vec<Attachment>,
+    lost: u64,
+    buffer: Vec<u8>,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let host = context.host;
+    let (instance, chosen) = setup::prepare(context)?;
+    let pipe = instance.pipe(host)?;
+    let clock = context.params.text("clock").unwrap_or(MONOTONIC);
+    let began = (clock == MONOTONIC).then(|| host.now());
+    instance.set("tracing_on", "1")?;
+    let unit = if ["counter", "x86-tsc"].contains(&clock) { Unit::Count } else { Unit::Seconds };
+    let attached = chosen.iter().map(|(pattern, events)| attachment(pattern, events.len())).collect();
+    let log = Log::new(began, unit, context.params.count("lines"), &chosen);
+    let buffer = vec![0; PIECE];
+    Ok(Box::new(Events { pipe, instance, lines: Lines::default(), log, attached, lost: 0, buffer }))
+}
+
+fn attachment(pattern: &str, events: usize) -> Attachment {
+    let event = if pattern.contains(['*', '?']) { format!("{pattern}, {events} events") } else { pattern.to_owned() };
+    Attachment { event, back_end: "tracefs instance".into(), refused: Vec::new() }
+}
+
+impl Probe for Events {
+    fn attachments(&self) -> Vec<Attachment> {
+        self.attached.clone()
+    }
+
+    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
+        let mut room = TURN;
+        loop {
+            let read = self.pipe.read(&mut self.buffer)?;
+            let piece = self.buffer.get(..read).unwrap_or_default();
+            self.lines.feed(piece, &mut |line| self.log.add(line));
+            room = room.saturating_sub(read);
+            if read == 0 {
+                self.lines.flush(&mut |line| self.log.add(line));
+            }
+            if read == 0 || room == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        self.poll(host)?;
+        let before = std::mem::replace(&mut self.lost, self.instance.lost(host));
+        let (events, counts) = self.log.take();
+        let lost = vec![("the buffer was full", self.lost.saturating_sub(before))];
+        let more = (events.others > 0).then(|| format!("{} more events were counted and are not shown", events.others));
+        let outputs = vec![Output::Events(events), Output::Table(counts)];
+        Ok(Taken { outputs, lost, notes: more.into_iter().collect() })
+    }
+}

@@ -1,0 +1,45 @@
+//! Getting an instance ready: everything that limits what is seen is in force before the first event is switched on.
+
+use super::super::Context;
+use super::MONOTONIC;
+use crate::mechanism::perf::cpus;
+use crate::mechanism::tracefs::instance::Instance;
+use crate::mechanism::tracefs::select::{self, Chosen, TraceEvent};
+use crate::model::{Reason, Unavailable};
+
+/// An instance whose events are on and whose buffers wait for the word, and the events by the pattern that chose them. If
+/// anything is refused, the instance is gone again and no event was ever on.
+pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>), Unavailable> {
+    let (host, params) = (context.host, context.params);
+    let instance = Instance::create(host)?;
+    let wrong = |error: select::EventError| Unavailable::new(Reason::Malformed, error.message);
+    let list = params.text("event").unwrap_or_default();
+    let chosen = select::select(&select::available(host)?, list).map_err(wrong)?;
+    instance.set_clock(host, params.text("clock").unwrap_or(MONOTONIC))?;
+    instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
+    if let Some(list) = params.text("cpus") {
+        let online = cpus::online(host);
+        let wanted = cpus::parse(list);
+        if wanted.is_empty() || !wanted.iter().all(|cpu| online.contains(cpu)) {
+            let why = format!("{list:?} is no list of CPUs that are switched on here, such as 0,2-3");
+            return Err(Unavailable::new(Reason::Malformed, why));
+        }
+        instance.set_cpus(&wanted)?;
+    }
+    match context.filter.pids.as_slice() {
+        [] => instance.leave_out_own(host)?,
+        pids => instance.follow(host, pids)?,
+    }
+    let mut events: Vec<&TraceEvent> = chosen.iter().flat_map(|(_, events)| events).collect();
+    events.sort_unstable();
+    events.dedup();
+    if let Some(filter) = params.text("filter") {
+        for event in &events {
+            instance.set_filter(host, &event.group, &event.name, filter)?;
+        }
+    }
+    for event in events {
+        instance.set(&format!("events/{}/{}/enable", event.group, event.name), "1")?;
+    }
+    Ok((instance, chosen))
+}
