@@ -189,6 +189,29 @@ fn the_readme_shows_real_output() {
 }
 
 #[test]
+fn the_readme_shows_what_is_said_of_a_recorded_task() {
+    let recording = |name: &str| path("tests/fixtures/recordings").join(name);
+    let (slow, fast) = (recording("orders-dsync.json.gz"), recording("orders-fdatasync.json.gz"));
+    let shown = |args: &[&std::ffi::OsStr]| text(&rdiag().args(args).env("LANG", "C.UTF-8").output().unwrap().stdout);
+    let analysis = shown(&["analyze".as_ref(), slow.as_os_str()]);
+    let comparison = shown(&["diff".as_ref(), slow.as_os_str(), fast.as_os_str()]);
+    let readme = std::fs::read_to_string(path("README.md")).unwrap();
+    let section = readme.split("\n## ").find(|section| section.starts_with("Where the time of one task goes")).unwrap();
+    let examples: Vec<&str> =
+        section.split("```text\n").skip(1).map(|part| part.split("```").next().unwrap()).collect();
+    assert_eq!(examples.len(), 2);
+    for (example, output) in examples.into_iter().zip([analysis, comparison]) {
+        let printed: Vec<&str> = output.lines().map(str::trim_end).collect();
+        for line in example.lines().filter(|line| !line.starts_with("$ ") && *line != "…") {
+            assert!(
+                printed.contains(&line.trim_end()),
+                "the README shows a line that rdiag does not print: {line:?}\n{output}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_probe_without_stacks_has_no_flame_graph_and_says_which_have() {
     let output = rdiag().args(["probe", "runqlat", "--format", "folded"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
