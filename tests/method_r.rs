@@ -99,6 +99,30 @@ fn each_run_of_a_command_is_told_apart_or_it_is_said_why_not() {
 }
 
 #[test]
+fn runs_that_fail_are_told() {
+    let output = rdiag()
+        .args([
+            "run",
+            "method-r",
+            "--format",
+            "json",
+            "--out",
+            "-",
+            "--each",
+            "2",
+            "--",
+            "sh",
+            "-c",
+            "sleep 0.2; exit 7",
+        ])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && told.contains(", 2 times, ended with code 7"), "{told}");
+    assert!(told.contains("not every run ended with code 0"), "{told}");
+}
+
+#[test]
 fn runs_are_told_apart_by_method_r_only() {
     let output = rdiag().args(["run", "use-method", "--each", "3", "--", "true"]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -72,22 +72,27 @@ impl Command {
         let patience = if self.stop.load(Ordering::Relaxed) { GRACE_SECONDS } else { 0.0 };
         let ended = self.launched.wait(patience);
         let words = visible_within(&self.words, SHOWN);
-        let what = if self.times > 1 { format!("{} runs of {words:?}", self.times) } else { format!("{words:?}") };
+        let what = if self.times > 1 { format!("{words:?}, {} times,", self.times) } else { format!("{words:?}") };
         match &ended {
             Some(Ended { how: how @ How::NotStarted(_), .. }) => {
                 return Err(Failure::Usage { message: format!("{words:?} {how}"), hint: None });
             }
-            Some(ended) => ui.note(format!(
-                "{what} {} after {}; CPU time {} user, {} system",
-                ended.how,
-                quantity::seconds(ended.elapsed),
-                quantity::seconds(ended.user),
-                quantity::seconds(ended.system)
-            )),
+            Some(ended) => {
+                ui.note(format!(
+                    "{what} {} after {}; CPU time {} user, {} system",
+                    ended.how,
+                    quantity::seconds(ended.elapsed),
+                    quantity::seconds(ended.user),
+                    quantity::seconds(ended.system)
+                ));
+                if self.times > 1 && matches!(ended.how, How::Exited(1..)) {
+                    ui.warn("not every run ended with code 0; those that did not are in the figures as well");
+                }
+            }
             None if self.times > 1 => {
                 // Nobody would measure the runs to come.
                 self.launched.stop_repeating();
-                ui.note(format!("{what} are not over; the one that is under way goes on"));
+                ui.note(format!("{what} is not over; the run that is under way goes on"));
             }
             None => ui.note(format!("{words:?} goes on as process {}", self.pid())),
         }

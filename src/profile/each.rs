@@ -224,14 +224,14 @@ fn mostly(id: Component, slow: &[One<'_, '_>], fast: &[One<'_, '_>]) -> String {
     }
 }
 
-/// `20 runs took 1.02 s on average (…). The slowest 5 took 1.00 s longer than the fastest 10: 98% of that is …`.
+/// `20 runs took 1.02 s on average (…); the slowest 5 took 1.00 s longer than the fastest 10: 98% of that is …`.
 fn headline(runs: &Runs) -> String {
     let Some(response) = &runs.response else { return "No run began and ended within the window.".to_owned() };
     if runs.count == 1 {
         return format!("One run took {}; a distribution takes more than one.", seconds(response.mean));
     }
     let spread = format!(
-        "{} runs took {} on average (half of them at most {}; from {} to {})",
+        "{} runs took {} on average (median {}, from {} to {})",
         runs.count,
         seconds(response.mean),
         seconds(response.p50),
@@ -247,7 +247,7 @@ fn headline(runs: &Runs) -> String {
         return format!("{spread}; {why}.");
     };
     let mut text = format!(
-        "{spread}. The slowest {} took {} longer than the fastest {}",
+        "{spread}; the slowest {} took {} longer than the fastest {}",
         difference.slow_runs,
         seconds(difference.seconds),
         difference.fast_runs

@@ -74,7 +74,7 @@ fn what_slow_runs_have_more_of_explains_the_difference() {
     assert!(close(row.share, 1.0) && close(row.seconds, 0.8));
     assert_eq!(
         runs.headline,
-        "20 runs took 300 ms on average (half of them at most 100 ms; from 100 ms to 1.10 s). The slowest 5 took 800 ms \
+        "20 runs took 300 ms on average (median 100 ms, from 100 ms to 1.10 s); the slowest 5 took 800 ms \
          longer than the fastest 10: 100% of that is sleeping because it chose to (timer), clock_nanosleep."
     );
     let counts: Vec<u64> = runs.histogram.iter().map(|bar| bar.count).collect();

@@ -79,6 +79,16 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
+fn where_runs_could_not_be_told_apart_the_terminal_says_why() {
+    let mut profile = of(napping("clock_nanosleep"), "report --month");
+    let limits = vec!["Single runs are told apart inside the kernel only.".to_owned()];
+    profile.runs = Some(crate::model::runs::Runs { limits, ..Default::default() });
+    let text = terminal(&report(profile), &WIDE);
+    assert!(text.contains("  ! Single runs are told apart inside the kernel only.\n"), "{text}");
+    assert!(!text.contains("slow runs"), "{text}");
+}
+
+#[test]
 fn the_page_tells_the_difference_before_the_profile_of_all_runs() {
     let page = html(&report(of(napping("clock_nanosleep"), "report --month"))).unwrap();
     let (runs, profile) = (page.find("id=\"runs\"").unwrap(), page.find("id=\"profile\"").unwrap());

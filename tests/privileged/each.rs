@@ -77,7 +77,7 @@ fn a_command_that_sleeps_in_every_fifth_run_is_slow_by_that_even_if_a_child_slee
     assert_eq!(script.count(), 20, "it ran that often: {told}");
     assert_eq!((&runs["count"], &runs["open"]), (&20.into(), &0.into()), "{runs:#}");
     assert_eq!(runs["within_goal"], 16, "{runs:#}");
-    assert!(told.contains("20 runs of") && told.contains("ended with code 0"), "{told}");
+    assert!(told.contains(", 20 times, ended with code 0"), "{told}");
     assert_whole(runs);
     let difference = &runs["difference"];
     let gap = figure(&difference["seconds"]);
@@ -112,7 +112,8 @@ fn a_command_that_computes_in_every_fifth_run_is_slow_by_that() {
     let share: f64 = rows.iter().filter(of_cpu).map(|row| figure(&row["share"])).sum();
     assert!((0.9..1.05).contains(&share), "{difference:#}");
     let computing = rows.iter().find(|row| row["id"] == "cpu.user").expect("time in user mode");
-    assert_eq!(computing["above_all_fast"], 4, "{difference:#}");
+    // The fifth of the slow runs may have a little more than any fast one, too.
+    assert!(figure(&computing["above_all_fast"]) >= 4.0, "{difference:#}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Page {
         if let Some(goal) = &profile.answer.goal {
             self.item("Goal:", &visible(goal), Paint::Bold, Paint::None);
         }
-        if let Some(runs) = profile.runs.as_ref().filter(|runs| runs.count > 0) {
+        if let Some(runs) = &profile.runs {
             if profile.answer.asked.is_some() {
                 self.blank();
             }

@@ -15,6 +15,12 @@ const NARROW: usize = 72;
 impl Page {
     pub(super) fn runs(&mut self, runs: &Runs) {
         self.push("Run by run", Paint::Bold);
+        for limit in runs.limits.iter().take(MAX_LINES) {
+            self.item("  !", &visible(limit), Paint::None, Paint::None);
+        }
+        if runs.count == 0 {
+            return self.blank();
+        }
         self.line(&words::lead(runs), 0, Paint::Dim);
         if let Some(goal) = words::goal(runs) {
             self.line(&goal, 0, Paint::None);
