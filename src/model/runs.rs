@@ -2,8 +2,8 @@
 //! the fast ones.
 //!
 //! The time of a run is the life of its first thread, from its birth (by name: from its exec) to its end. Where that
-//! thread waited for children that ran one after the other, what they did stands in place of the wait, so the parts of
-//! a run still add up to its time. Durations are seconds; shares are 0–1.
+//! thread waited for children that ran one after the other, what they did stands in place of the wait, in proportion
+//! where they lived longer than it waited, so the parts of a run still add up to its time. Durations are seconds; shares are 0–1.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,8 @@ pub struct Growth {
     pub id: Component,
     /// Its name in a few words.
     pub title: String,
-    /// The call and the object that grew most within it, `fsync [vda]`; "" if none is known. Chosen by strangers in part.
+    /// The call, the object and the child process that grew most within it, `fsync [vda] in tar`; "" if none is known.
+    /// Chosen by strangers in part.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mostly: String,
     /// Its mean in the slow runs.

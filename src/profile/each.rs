@@ -11,7 +11,7 @@ use crate::model::runs::{Difference, Growth, Run, RunComponent, Runs, Spread};
 
 use super::account::{Account, ThreadAccount, share};
 use super::answer::cut;
-use super::serial::{Family, Parts, leaders};
+use super::serial::{Family, Key, Parts, leaders};
 
 /// Fewer runs than this are not divided into slow and fast ones.
 const LEAST: usize = 8;
@@ -38,7 +38,7 @@ impl One<'_, '_> {
     }
 
     fn of(&self, id: Component) -> f64 {
-        self.parts.iter().filter(|(key, _)| key.0 == id).map(|(_, seconds)| seconds).sum()
+        self.parts.iter().filter(|(key, _)| key.component == id).map(|(_, seconds)| seconds).sum()
     }
 }
 
@@ -93,7 +93,7 @@ fn firsts<'l, 'a>(account: &'a Account<'l>, target: &Target) -> Vec<&'a ThreadAc
 }
 
 fn run(one: &One<'_, '_>) -> Run {
-    let ids: BTreeSet<Component> = one.parts.keys().map(|key| key.0).collect();
+    let ids: BTreeSet<Component> = one.parts.keys().map(|key| key.component).collect();
     let mut parts: Vec<(Component, f64)> = ids.into_iter().map(|id| (id, one.of(id))).collect();
     parts.retain(|(_, seconds)| *seconds > 0.0);
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -142,7 +142,7 @@ fn histogram(sorted: &[f64]) -> Vec<Bar> {
 
 fn components(all: &[One<'_, '_>]) -> Vec<RunComponent> {
     let whole: f64 = all.iter().map(One::seconds).sum();
-    let ids: BTreeSet<Component> = all.iter().flat_map(|one| one.parts.keys().map(|key| key.0)).collect();
+    let ids: BTreeSet<Component> = all.iter().flat_map(|one| one.parts.keys().map(|key| key.component)).collect();
     let row = |id: Component| {
         let values: Vec<f64> = all.iter().map(|one| one.of(id)).collect();
         Some(RunComponent {
@@ -172,7 +172,7 @@ fn difference(all: &[One<'_, '_>]) -> Option<Difference> {
     if gap <= ALIKE * fast_mean {
         return None;
     }
-    let ids: BTreeSet<Component> = all.iter().flat_map(|one| one.parts.keys().map(|key| key.0)).collect();
+    let ids: BTreeSet<Component> = all.iter().flat_map(|one| one.parts.keys().map(|key| key.component)).collect();
     let growth = |id: Component| {
         let highest = fast.iter().map(|one| one.of(id)).fold(0.0, f64::max);
         let (slow_mean, fast_mean) = (mean(slow, |one| one.of(id)), mean(fast, |one| one.of(id)));
@@ -207,21 +207,27 @@ fn mean(of: &[One<'_, '_>], value: impl Fn(&One<'_, '_>) -> f64) -> f64 {
     share(of.iter().map(value).sum(), of.len() as f64)
 }
 
-/// The call and the object of a component that grew most from fast to slow runs; "" if nothing is known about them.
+/// The call, the object and the child of a component that grew most from fast to slow runs; "" if none is known.
 fn mostly(id: Component, slow: &[One<'_, '_>], fast: &[One<'_, '_>]) -> String {
-    let mut growth: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    let mut growth: BTreeMap<Key<'_>, f64> = BTreeMap::new();
     for (of, weight) in [(slow, 1.0 / slow.len() as f64), (fast, -1.0 / fast.len() as f64)] {
-        for (key, seconds) in of.iter().flat_map(|one| &one.parts).filter(|(key, _)| key.0 == id) {
-            *growth.entry((key.1, key.2)).or_default() += seconds * weight;
+        for (key, seconds) in of.iter().flat_map(|one| &one.parts).filter(|(key, _)| key.component == id) {
+            *growth.entry(*key).or_default() += seconds * weight;
         }
     }
     let most = growth.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, seconds)| *seconds > 0.0);
-    match most.map(|(key, _)| key) {
-        None | Some(("", "")) => String::new(),
-        Some((call, "")) => cut(call),
-        Some(("", key)) => format!("[{}]", cut(key)),
-        Some((call, key)) => format!("{} [{}]", cut(call), cut(key)),
+    let Some((key, _)) = most else { return String::new() };
+    let mut words = Vec::new();
+    if !key.call.is_empty() {
+        words.push(cut(key.call));
     }
+    if !key.object.is_empty() {
+        words.push(format!("[{}]", cut(key.object)));
+    }
+    if !key.child.is_empty() {
+        words.push(format!("in {}", cut(key.child)));
+    }
+    words.join(" ")
 }
 
 /// `20 runs took 1.02 s on average (…); the slowest 5 took 1.00 s longer than the fastest 10: 98% of that is …`.
@@ -277,8 +283,8 @@ fn limits(all: &[One<'_, '_>], account: &Account<'_>, beside: usize) -> Vec<Stri
     }
     if beside > 0 {
         limits.push(format!(
-            "In {beside} of {} runs children ran side by side, or beside their parent: their time is one figure, waiting for \
-             a child or for what they give.",
+            "In {beside} of {} runs children ran side by side, or beside their parent: their time is not divided, and counts as \
+             waiting for a child or as what the parent did meanwhile.",
             all.len()
         ));
     }

@@ -139,9 +139,38 @@ fn children_that_run_side_by_side_stay_a_wait_and_are_told() {
     let one = run(101, 100, 0.1, vec![part(C::CpuUser, 0.8)]);
     let other = run(102, 100, 0.1, vec![part(C::IpcPipe, 0.85)]);
     let runs = runs_of(vec![shell, one, other], &command());
-    let parts: Vec<C> = runs.slowest.first().unwrap().parts.iter().map(|part| part.0).collect();
-    assert_eq!(parts, [C::WaitChild, C::CpuUser]);
+    let parts = &runs.slowest.first().unwrap().parts;
+    assert!(matches!(parts.as_slice(), [(C::WaitChild, wait), (C::CpuUser, _)] if close(*wait, 0.9)), "{parts:?}");
     assert!(runs.limits.iter().any(|limit| limit.contains("side by side")), "{:?}", runs.limits);
+}
+
+#[test]
+fn a_child_whose_output_is_read_from_a_pipe_is_followed_too_and_one_beside_its_parent_is_not() {
+    let reads = run(100, STARTER, 0.0, vec![part(C::CpuUser, 0.1), part(C::IpcPipe, 0.5), part(C::WaitChild, 0.01)]);
+    let read_from = run(101, 100, 0.1, vec![part(C::IoBlockRead, 0.5)]);
+    let works = run(200, STARTER, 2.0, vec![part(C::CpuUser, 0.9), part(C::WaitChild, 0.1)]);
+    let beside = run(201, 200, 2.0, vec![part(C::IoBlockRead, 0.9)]);
+    let runs = runs_of(vec![reads, read_from, works, beside], &command());
+    let parts = |number: u64| {
+        let found = runs.slowest.iter().find(|run| run.number == number).unwrap();
+        assert!(close(found.parts.iter().map(|part| part.1).sum(), found.seconds), "{found:?}");
+        found.parts.iter().map(|part| part.0).collect::<Vec<_>>()
+    };
+    assert_eq!(parts(1).first(), Some(&C::IoBlockRead));
+    assert_eq!(parts(2), [C::CpuUser, C::WaitChild]);
+    assert!(runs.limits.iter().any(|limit| limit.starts_with("In 1 of 2 runs")), "{:?}", runs.limits);
+}
+
+#[test]
+fn children_that_began_while_their_parent_had_no_cpu_count_in_proportion_so_that_the_sum_stays_right() {
+    let shell = run(100, STARTER, 0.0, vec![part(C::RunqPreempt, 0.2), part(C::WaitChild, 0.8)]);
+    let child = run(101, 100, 0.05, vec![part(C::CpuUser, 0.9)]);
+    let runs = runs_of(vec![shell, child], &command());
+    let parts = &runs.slowest.first().unwrap().parts;
+    assert!(
+        matches!(parts.as_slice(), [(C::CpuUser, cpu), (C::RunqPreempt, queue)] if close(*cpu, 0.8) && close(*queue, 0.2)),
+        "{parts:?}"
+    );
 }
 
 #[test]
