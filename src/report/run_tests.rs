@@ -95,8 +95,19 @@ fn the_page_tells_the_difference_before_the_profile_of_all_runs() {
     assert!(runs < profile);
     let told = page.get(runs..profile).unwrap();
     assert!(told.contains("sleeping by choice: clock_nanosleep") && told.contains("4 of 5"), "{told}");
-    assert!(told.contains("16 of 20 runs (80.0%) were within the goal"), "{told}");
+    assert!(told.contains("16 of 20 runs (80.0%) were within the goal;"), "{told}");
     assert!(told.contains("<svg class=\"plot\""), "{told}");
+}
+
+#[test]
+fn a_goal_that_is_met_on_average_and_missed_by_some_runs_is_not_called_fine() {
+    let status = |goal| {
+        let mut profile = of(napping("clock_nanosleep"), "report --month");
+        profile.runs.as_mut().unwrap().within_goal = goal;
+        profile.forecast.goal.as_mut().unwrap().reach = crate::model::profile::Reach::Met;
+        report(profile).verdict.status
+    };
+    assert_eq!([status(Some(16)), status(Some(20))], [crate::model::Status::Info, crate::model::Status::Ok]);
 }
 
 #[test]

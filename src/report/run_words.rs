@@ -31,7 +31,11 @@ fn number(runs: u64) -> String {
 pub(super) fn goal(runs: &Runs) -> Option<String> {
     let within = runs.within_goal?;
     let share = if runs.count > 0 { within as f64 / runs.count as f64 } else { 0.0 };
-    Some(format!("{within} of {} ({}) were within the goal.", number(runs.count), percent(share)))
+    Some(format!(
+        "{within} of {} ({}) were within the goal; what is said of the goal elsewhere is about their mean.",
+        number(runs.count),
+        percent(share)
+    ))
 }
 
 /// Heads of [`figures`].
