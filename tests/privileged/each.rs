@@ -76,17 +76,22 @@ fn a_command_that_sleeps_in_every_fifth_run_is_slow_by_that_even_if_a_child_slee
     let runs = &profile["runs"];
     assert_eq!(script.count(), 20, "it ran that often: {told}");
     assert_eq!((&runs["count"], &runs["open"]), (&20.into(), &0.into()), "{runs:#}");
-    assert_eq!(runs["within_goal"], 16, "{runs:#}");
+    // On a busy machine others may miss it too.
+    let late = runs["slowest"].as_array().unwrap().iter().filter(|run| figure(&run["seconds"]) > 0.2).count();
+    assert!(late >= 4 && figure(&runs["within_goal"]) == 20.0 - late as f64, "{runs:#}");
     assert!(told.contains(", 20 times, ended with code 0"), "{told}");
     assert_whole(runs);
     let difference = &runs["difference"];
     let gap = figure(&difference["seconds"]);
-    // Four of the five slowest slept.
-    assert!((0.22..0.30).contains(&gap), "{difference:#}");
-    let first = &difference["rows"][0];
-    assert_eq!((&first["id"], &first["above_all_fast"]), (&"wait.sleep".into(), &4.into()), "{difference:#}");
-    assert!((0.9..1.02).contains(&figure(&first["share"])), "{difference:#}");
-    assert_eq!(first["mostly"], "clock_nanosleep in sleep", "{difference:#}");
+    let rows = difference["rows"].as_array().unwrap();
+    let slept = rows.iter().find(|row| row["id"] == "wait.sleep").expect("time asleep");
+    assert_eq!((&slept["mostly"], &slept["above_all_fast"]), (&"clock_nanosleep in sleep".into(), &4.into()));
+    // Four of the five slowest slept 0.3 s; whatever else the machine made them wait for is in other rows.
+    assert!((0.235..0.26).contains(&figure(&slept["seconds"])), "{difference:#}");
+    let busy = ["cpu.", "runq.", "io.block.", "fault"];
+    let others = rows.iter().filter(|row| busy.iter().any(|begin| row["id"].as_str().unwrap().starts_with(begin)));
+    let others: f64 = others.map(|row| figure(&row["seconds"])).sum();
+    assert!((figure(&slept["seconds"]) + others - gap).abs() < 0.05 * gap, "{difference:#}");
     assert!(figure(&difference["unexplained_seconds"]).abs() < 0.05 * gap, "{difference:#}");
     // What starts the runs is none of them.
     let names = profile["threads"].as_array().unwrap();

@@ -40,8 +40,7 @@ impl RunsView {
 fn growth(difference: &Difference, most: usize) -> TableView {
     let rows = difference.rows.iter().take(most).map(|row| {
         vec![
-            text(words::grown(row)),
-            text(row.id.id().to_owned()),
+            text(format!("{} ({})", words::grown(row), row.id.id())),
             figure(percent(row.share)),
             figure(words::signed(row.seconds)),
             figure(seconds(row.slow_mean)),
@@ -49,8 +48,8 @@ fn growth(difference: &Difference, most: usize) -> TableView {
             figure(words::above(row, difference)),
         ]
     });
-    let heads = ["What", "Component", "Of the difference", "More", "Slow runs", "Fast runs", "Above any fast run"];
-    let mut view = table("What the slow runs have more of", &heads, 2, rows.collect());
+    let heads = ["What", "Of the difference", "More", "Slow runs", "Fast runs", "Above any fast run"];
+    let mut view = table("What the slow runs have more of", &heads, 1, rows.collect());
     view.others = words::unexplained(difference).unwrap_or_default();
     view
 }
