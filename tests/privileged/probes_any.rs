@@ -291,7 +291,7 @@ __attribute__((noinline)) void *large(void) { void *p = malloc(222222); asm vola
 int main(void) {
     for (int i = 0; i < 300; i++) free(small());
     for (int i = 0; i < 40; i++) free(large());
-    sleep(2); /* names are looked up while it lives */
+    sleep(10); /* names are looked up while it lives, and an emulated CPU takes its time */
     return 0;
 }
 ";
