@@ -144,10 +144,33 @@ fn wrong_command(tool: &Tool, command: &str, library: &Library) -> Option<String
     })
 }
 
+/// The words of a command as a shell takes them, and all that stands outside of quotes; the map uses single ones.
+fn words(command: &str) -> (Vec<String>, String) {
+    let (mut words, mut plain) = (Vec::new(), String::new());
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    for c in command.chars() {
+        match c {
+            '\'' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            ' ' if !quoted => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+        plain.extend(Some(c).filter(|_| !quoted));
+    }
+    words.extend(word);
+    (words, plain)
+}
+
 /// Whether a command could begin: its options, and the playbook, probe and parameters that it names.
 fn run_dry(command: &str, library: &Library) -> Result<(), String> {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    if words.first() != Some(&"rdiag") {
+    let (words, plain) = words(command);
+    if plain.contains(['<', '>', '|', '&', ';', '$', '`', '(', ')', '#']) {
+        return Err("a shell would not take it as it stands; put single quotes around the word".into());
+    }
+    if words.first().is_none_or(|word| word != "rdiag") {
         return Err("a command begins with rdiag; others belong into `manual`".into());
     }
     let cli = Cli::try_parse_from(words)
@@ -181,6 +204,7 @@ mod tests {
     fn commands_that_cannot_be_typed_are_found() {
         for (command, says) in [
             ("vmstat 1", "begins with rdiag"),
+            ("rdiag probe count --param tracepoint=kmem:kmalloc --param filter=bytes_req>1000", "single quotes"),
             ("rdiag measure", "unrecognized subcommand"),
             ("rdiag run use-metod", "no playbook named"),
             ("rdiag record use-metod", "no playbook named"),
@@ -193,6 +217,13 @@ mod tests {
             assert!(error.contains(says), "{command}: {error}");
         }
         assert_eq!(run_dry("rdiag probe biosnoop --threshold 10ms", &library()), Ok(()));
+    }
+
+    #[test]
+    fn words_are_taken_apart_as_a_shell_does() {
+        let (words, plain) = words("rdiag  probe 'a > b' c'd 'e ''");
+        assert_eq!(words, ["rdiag", "probe", "a > b", "cd e", ""]);
+        assert!(!plain.contains('>'), "{plain}");
     }
 
     #[test]
