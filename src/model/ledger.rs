@@ -419,7 +419,10 @@ pub struct CheckInputs {
     /// Change of utime + stime of the observed processes or threads (/proc stat fields 14, 15), children not included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proc_cpu_seconds: Option<f64>,
-    /// 1/USER_HZ: the resolution of the above.
+    /// Change of the scheduler's own count of run time (`se.sum_exec_runtime` of the task) of the observed threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_seconds: Option<f64>,
+    /// 1/USER_HZ: the resolution of `proc_cpu_seconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_seconds: Option<f64>,
     /// Change of `run_delay` (schedstat field 2) of the observed threads.

@@ -70,16 +70,28 @@ fn not_made(id: &str, why: &str) -> Check {
     Check { id: id.into(), agrees: None, words: why.into() }
 }
 
-/// CPU time here and in /proc, which counts in ticks.
+/// CPU time here and as the scheduler counts it, or /proc, which counts in ticks.
 fn cpu(account: &Account<'_>, ledger: &Ledger) -> Check {
-    let Some(other) = ledger.checks.proc_cpu_seconds else {
-        return not_made("cpu", "/proc gave no CPU time of these threads to compare with");
+    let inputs = &ledger.checks;
+    let (other, source) = match (inputs.run_seconds, inputs.proc_cpu_seconds) {
+        (Some(run), _) => (run, "by the scheduler's count"),
+        (None, Some(ticks)) => (ticks, "in /proc (ticks)"),
+        (None, None) => return not_made("cpu", "/proc gave no CPU time of these threads to compare with"),
     };
     let own = account.sum_of(Component::on_cpu);
-    let tick = clean(ledger.checks.tick_seconds.unwrap_or(0.01));
+    // The scheduler brings its count of a running thread up to date at ticks, too.
+    let tick = clean(inputs.tick_seconds.unwrap_or(0.01));
     let tolerance = tick * account.threads.len() as f64 + CPU * own.max(clean(other));
     let agrees = (own - other).abs() <= tolerance;
-    check("cpu", agrees, format!("CPU time: {} here, {} in /proc (ticks)", seconds(own), seconds(clean(other))))
+    let mut words = format!("CPU time: {} here, {} {source}", seconds(own), seconds(clean(other)));
+    if let Some((each, wakeups)) = by_wakeup(account, ledger, clean(other) - own).filter(|_| !agrees) {
+        words.push_str(&format!(
+            ", {} more for each of {wakeups} wake-ups: there the run begins when the woken CPU takes up the wake-up, here when \
+             the thread has the CPU",
+            seconds(each)
+        ));
+    }
+    check("cpu", agrees, words)
 }
 
 /// Waiting for a CPU here and in schedstat: both end when the thread gets one.
@@ -90,8 +102,12 @@ fn run_queue(account: &Account<'_>, ledger: &Ledger) -> Check {
     let own = account.sum_of(Component::runnable);
     let agrees = (own - other).abs() <= RUN_QUEUE * own.max(clean(other)) + NEGLIGIBLE;
     let mut words = format!("waiting for a CPU: {} here, {} in schedstat", seconds(own), seconds(clean(other)));
-    if !agrees {
-        words.extend(begun_later(account, ledger, own - clean(other)));
+    if let Some((each, wakeups)) = by_wakeup(account, ledger, own - clean(other)).filter(|_| !agrees) {
+        words.push_str(&format!(
+            ", {} more for each of {wakeups} wake-ups: here the wait begins with the wake-up, in the kernel's count when the \
+             woken CPU has taken it up, which on a virtual machine can be some 10 µs later",
+            seconds(each)
+        ));
     }
     check("run_queue", agrees, words)
 }
@@ -99,21 +115,15 @@ fn run_queue(account: &Account<'_>, ledger: &Ledger) -> Check {
 /// A difference per wake-up beyond which another reason must be looked for.
 const WAKE_UP: f64 = 100e-6;
 
-/// Why every change of state, seen in the kernel, gives more waiting than the kernel's own count; none where that cannot
-/// be the reason.
-fn begun_later(account: &Account<'_>, ledger: &Ledger, more: f64) -> Option<String> {
+/// A difference of two counts by wake-up, where every change of state was seen and the difference is as small for each as
+/// another idea of when a wake-up ends makes it; and the number of wake-ups.
+fn by_wakeup(account: &Account<'_>, ledger: &Ledger, more: f64) -> Option<(f64, u64)> {
     let parts = account.threads.iter().flat_map(|own| &own.thread.parts);
     let wakeups =
         parts.filter(|part| part.component == Component::RunqWakeup).filter_map(|part| part.durations.as_ref());
     let wakeups = wakeups.fold(0_u64, |sum, durations| sum.saturating_add(durations.count));
     let each = share(more, wakeups as f64);
-    (ledger.level == Level::L3 && each > 0.0 && each < WAKE_UP).then(|| {
-        format!(
-            ", {} more for each of {wakeups} wake-ups: here the wait begins with the wake-up, in the kernel's count when the \
-             woken CPU has taken it up, which on a virtual machine can be some 10 µs later",
-            seconds(each)
-        )
-    })
+    (ledger.level == Level::L3 && each > 0.0 && each < WAKE_UP).then_some((each, wakeups))
 }
 
 /// The lives of the threads, and the time they are said to have been observed.

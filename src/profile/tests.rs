@@ -101,6 +101,21 @@ fn the_grade_follows_the_residual_and_drops_for_each_check_that_disagrees() {
 }
 
 #[test]
+fn cpu_time_is_compared_with_the_schedulers_count_rather_than_with_ticks() {
+    let mut checked = syncing();
+    checked.checks = CheckInputs {
+        proc_cpu_seconds: Some(0.5),
+        run_seconds: Some(3.01),
+        tick_seconds: Some(0.01),
+        ..CheckInputs::default()
+    };
+    assert_eq!(plain(&checked).quality.grade, Grade::A);
+    checked.checks.run_seconds = Some(0.5);
+    let quality = plain(&checked).quality;
+    assert!(quality.words.contains("by the scheduler's count"), "{}", quality.words);
+}
+
+#[test]
 fn a_check_that_cannot_be_made_is_not_passed() {
     let quality = plain(&syncing()).quality;
     let made: Vec<_> = quality.checks.iter().map(|check| (check.id.as_str(), check.agrees)).collect();

@@ -10,7 +10,7 @@ use crate::support::{Need, alone, has, rdiag};
 
 #[test]
 #[ignore = "needs: root, setpriv, a disk under /var/tmp"]
-fn root_without_bpf_gets_exact_waits_for_disks_and_is_told_why_no_more() {
+fn root_without_bpf_gets_the_kernels_count_of_waits_for_disks_and_is_told_why_no_more() {
     let _alone = alone();
     if !has(&[Need::Root, Need::Tool("setpriv")]) {
         return;
@@ -33,8 +33,8 @@ fn root_without_bpf_gets_exact_waits_for_disks_and_is_told_why_no_more() {
     let components = profile["components"].as_array().unwrap();
     let row = components.iter().find(|row| row["id"] == "io.block.read").unwrap();
     let share = row["share"].as_f64().unwrap();
+    // It is said to be exact only if nothing but waits for a CPU was beside it, which is up to the samples.
     assert!((share - truth).abs() < 0.05, "{share}, and should be {truth}");
-    assert_eq!(row["exact"], true, "{row:#}");
 }
 
 /// A group whose memory is too small for the program in it.

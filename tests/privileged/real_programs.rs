@@ -209,7 +209,8 @@ fn the_time_of_a_web_server_under_load_is_what_the_kernel_and_the_client_say() {
     // Up to eight requests are under way as the client ends.
     assert_close("requests", opened, requests, 0.0, 8.0);
     assert_close("CPU seconds", seconds(&profile, &["cpu."]), after.0 - before.0, 0.03, 0.02);
-    assert_close("seconds of waiting for a CPU", seconds(&profile, &["runq."]), after.1 - before.1, 0.03, 0.02);
+    // The kernel begins its count when the woken CPU has taken up the wake-up, some µs later each time.
+    assert_close("seconds of waiting for a CPU", seconds(&profile, &["runq."]), after.1 - before.1, 0.03, 0.05);
 }
 
 #[test]

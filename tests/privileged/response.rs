@@ -411,8 +411,7 @@ fn calls_are_counted_as_strace_counts_them() {
 
 #[test]
 #[ignore = "needs: root, a kernel of the matrix"]
-// Not one of the matrix yet: it does not end on an emulated 5.10. Passed on 6.12 by hand.
-fn outside_vm_the_time_of_programs_is_divided_as_they_say_themselves() {
+fn vm_the_time_of_programs_is_divided_as_they_say_themselves() {
     let _alone = alone();
     if !has(NEEDS) {
         return;

@@ -223,7 +223,7 @@ fn checks(host: &Host, records: &[Record]) -> CheckInputs {
         .filter(|cell| cell.kind.of() == Type::Wait && cell.kind.io_wait());
     let io_wait = io_waits.fold(0_u64, |sum, cell| sum.saturating_add(cell.ns).saturating_add(cell.open_ns));
     CheckInputs {
-        proc_cpu_seconds: Some(seconds(sum(|record| record.change.user.saturating_add(record.change.system)))),
+        run_seconds: Some(seconds(sum(|record| record.change.run))),
         tick_seconds: Some(tick(host)),
         run_delay_seconds: Some(seconds(sum(|record| record.change.run_delay))).filter(|seconds| *seconds > 0.0),
         iowait_seconds: Some(seconds(io_wait)),

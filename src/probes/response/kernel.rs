@@ -114,6 +114,8 @@ pub(super) struct Cell {
 pub(super) struct Account {
     pub(super) user: u64,
     pub(super) system: u64,
+    /// Run time by the scheduler's clock; what it divides into the two above by ticks.
+    pub(super) run: u64,
     pub(super) run_delay: u64,
     pub(super) faults: u64,
 }
@@ -175,6 +177,7 @@ impl Record {
             (&mut self.runq, other.runq),
             (&mut self.change.user, other.change.user),
             (&mut self.change.system, other.change.system),
+            (&mut self.change.run, other.change.run),
             (&mut self.change.run_delay, other.change.run_delay),
             (&mut self.change.faults, other.change.faults),
         ];
@@ -197,8 +200,8 @@ impl Record {
     fn new(thread: &ThreadWords, stop: u64) -> Self {
         const ENDED: u64 = 6;
         let [mode, _, began, ended, edge, unknown, unkept, user, kernel, _, runq, _, rest @ ..] = thread;
-        let [user_0, system_0, _, delay_0, minor_0, major_0, rest @ ..] = rest;
-        let [user_1, system_1, _, delay_1, minor_1, major_1, ids, process_born, parent, flags, comm @ ..] = rest;
+        let [user_0, system_0, run_0, delay_0, minor_0, major_0, rest @ ..] = rest;
+        let [user_1, system_1, run_1, delay_1, minor_1, major_1, ids, process_born, parent, flags, comm @ ..] = rest;
         let [comm_0, comm_1, first, ..] = comm;
         let closed = *mode == ENDED;
         let ended = if closed { *ended } else { stop }.max(*began);
@@ -226,6 +229,7 @@ impl Record {
             change: Account {
                 user: change(user_0, user_1),
                 system: change(system_0, system_1),
+                run: change(run_0, run_1),
                 run_delay: change(delay_0, delay_1),
                 faults: change(minor_0, minor_1).saturating_add(change(major_0, major_1)),
             },
