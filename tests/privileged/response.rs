@@ -416,8 +416,9 @@ fn vm_the_time_of_programs_is_divided_as_they_say_themselves() {
     if !has(NEEDS) {
         return;
     }
-    // On an emulated CPU the start of a program takes long, and its own account misses that.
-    for name in ["spin", "sleep", "pipe-ping-pong", "futex-convoy", "mix"] {
+    // On an emulated CPU the start of a program takes long, and its own account misses that. How much of its time a program
+    // computes that also sleeps depends on what else is emulated meanwhile, such as the start of rdiag.
+    for name in ["spin", "sleep", "pipe-ping-pong", "futex-convoy"] {
         agrees_while_it_runs(name, 5, 0.05);
     }
     let program = Ledger::start("blocked", &[]);
