@@ -149,6 +149,19 @@ fn a_closed_pipe_is_no_error() {
 }
 
 #[test]
+fn notes_that_nobody_reads_stop_nothing() {
+    let rdiag = assert_cmd::cargo::cargo_bin!("rdiag");
+    let mut child = std::process::Command::new(rdiag)
+        .args(["explain", "nothing-is-named-so"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    // An error is the first thing that it says: 101 would be a panic.
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+#[test]
 fn an_interrupted_run_reports_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");

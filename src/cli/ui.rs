@@ -69,10 +69,9 @@ impl Ui {
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::io("writing to stdout"))
     }
 
-    /// Tells something about the run, beside its result.
-    #[expect(clippy::print_stderr, reason = "this is the file that prints")]
+    /// Tells something about the run, beside its result. That nobody reads it any more (`2>&1 | head`) is no reason to stop.
     pub(super) fn note(self, text: impl Display) {
-        eprintln!("{text}");
+        let _ = writeln!(io::stderr(), "{text}");
     }
 
     /// Warns.
@@ -118,9 +117,8 @@ impl Ui {
     }
 
     /// Asks for a line on stderr, so that stdout stays the result's; none at the end of input.
-    #[expect(clippy::print_stderr, reason = "this is the file that prints")]
     pub(super) fn line(self, prompt: &str) -> Option<String> {
-        eprint!("{prompt}");
+        let _ = write!(io::stderr(), "{prompt}");
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line).ok()?;
         (read > 0).then(|| line.trim().to_owned())
