@@ -112,11 +112,10 @@ fn head(report: &Report) -> String {
     if !detail.is_empty() {
         out.push_str(&format!("**{}**\n\n", text(&detail)));
     }
-    let interrupted = if report.window.interrupted { ", interrupted" } else { "" };
     out.push_str(&format!(
-        "{} · {:.1} s{interrupted} · playbook {} · {} {}\n\n",
+        "{} · {} · playbook {} · {} {}\n\n",
         text(&words::occasion(report)),
-        report.window.seconds,
+        words::measured(report),
         code(&report.playbook.name),
         text(&report.tool.name),
         text(&report.tool.version),

@@ -76,17 +76,12 @@ impl Page {
         self.hanging(&badge, &visible(&verdict.headline), 2, Paint::Status(verdict.status), Paint::Bold);
         let checks = &report.coverage.checks;
         if checks.unknown > 0 {
-            let note = format!("Not seen: {} of {} checks; what and why is listed below.", checks.unknown, checks.all);
+            let apply = checks.judged + checks.unknown;
+            let note = format!("Not seen: {} of {apply} checks; what and why is listed below.", checks.unknown);
             self.line(&note, 0, Paint::None);
         }
-        let window = &report.window;
-        let ended = if window.interrupted { ", interrupted" } else { "" };
-        let run = format!(
-            "{} · {:.1} s{ended} · {}",
-            visible(&report.playbook.name),
-            window.seconds,
-            words::occasion(report)
-        );
+        let run =
+            format!("{} · {} · {}", visible(&report.playbook.name), words::measured(report), words::occasion(report));
         self.line(&run, 0, Paint::Dim);
         self.blank();
     }

@@ -261,6 +261,14 @@ pub(super) fn occasion(report: &Report) -> String {
     )
 }
 
+/// How long was measured: `10.0 s in 2 windows, interrupted`.
+pub(super) fn measured(report: &Report) -> String {
+    let window = &report.window;
+    let windows = if window.windows > 1 { format!(" in {} windows", window.windows) } else { String::new() };
+    let ended = if window.interrupted { ", interrupted" } else { "" };
+    format!("{}{windows}{ended}", crate::model::quantity::seconds(window.seconds))
+}
+
 /// What measuring cost, in a sentence.
 pub(super) fn cost(report: &Report) -> String {
     let own = &report.overhead;

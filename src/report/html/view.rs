@@ -186,14 +186,12 @@ pub(super) fn more(all: usize, shown: usize, text: &str) -> String {
 }
 
 fn facts(report: &Report) -> Vec<Named> {
-    let (host, window) = (&report.host, &report.window);
+    let host = &report.host;
     let kind = match (&host.container, host.virtual_machine) {
         (Some(container), _) => format!("container ({container})"),
         (None, true) => "virtual machine".into(),
         (None, false) => "bare metal".into(),
     };
-    let ended = if window.interrupted { ", interrupted" } else { "" };
-    let drills = if window.windows > 1 { format!(" in {} windows", window.windows) } else { String::new() };
     let cpus = match host.cpus_present {
         present if present > host.cpus => format!("{} online of {present}", host.cpus),
         _ => host.cpus.to_string(),
@@ -206,7 +204,7 @@ fn facts(report: &Report) -> Vec<Named> {
         ("Memory", bytes(host.memory_bytes as f64)),
         ("Runs on", kind),
         ("Up for", seconds(host.uptime_seconds)),
-        ("Measured", format!("{}{drills}{ended}", seconds(window.seconds))),
+        ("Measured", words::measured(report)),
         ("Measured as", uid),
     ]
     .into_iter()
