@@ -236,3 +236,16 @@ fn a_probe_without_stacks_has_no_flame_graph_and_says_which_have() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("threshold, top, user"));
 }
+
+#[test]
+fn doctor_tells_probes_that_cannot_run_from_those_that_have_to_be_told_more() {
+    let output = rdiag().arg("doctor").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let told = text(&output.stdout);
+    assert!(told.contains("sources answer in full"), "{told}");
+    let (_, told) = told.split_once("Probes that have to be told what to look at\n").expect("no such section");
+    let told = told.split("\n\n").next().unwrap();
+    for probe in ["count", "hist", "log"] {
+        assert!(told.contains(&format!("\n  {probe} (")) || told.starts_with(&format!("  {probe} (")), "{told}");
+    }
+}

@@ -137,7 +137,7 @@ fn tracefs(host: &Host) -> String {
 /// Which probes can run here: each was attached for a moment.
 fn probes(out: &mut String, tried: &[(&'static ProbeDef, Option<Unavailable>)]) {
     let can: Vec<&str> = tried.iter().filter(|(_, gap)| gap.is_none()).map(|(def, _)| def.id).collect();
-    let _ = writeln!(out, "{} of {} probes inside the kernel can run here.", can.len(), tried.len());
+    let _ = writeln!(out, "{} of {} probes inside the kernel can run here as they are.", can.len(), tried.len());
     if !can.is_empty() {
         let options = textwrap::Options::new(100).initial_indent("  ").subsequent_indent("  ");
         let _ = writeln!(out, "{}", textwrap::fill(&can.join(", "), options));
@@ -149,5 +149,7 @@ fn probes(out: &mut String, tried: &[(&'static ProbeDef, Option<Unavailable>)]) 
             by_gap.entry((gap.reason, &gap.why)).or_insert((gap, Vec::new())).1.push(def.id);
         }
     }
-    section(out, "Probes that cannot run", by_gap.values());
+    let idle = |gap: &Unavailable| gap.reason == Reason::NotApplicable;
+    section(out, "Probes that have to be told what to look at", by_gap.values().filter(|(gap, _)| idle(gap)));
+    section(out, "Probes that cannot run", by_gap.values().filter(|(gap, _)| !idle(gap)));
 }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 
 use super::processes::parse;
 use super::processes::reader::Reader;
-use super::{Cadence, Collect, CollectorDef, Sink, Size};
+use super::{Cadence, Collect, CollectorDef, Sink, Size, untraceable};
 use crate::host::{Host, SourceError};
 use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
 use crate::model::{RawUnit, Reason, Unavailable, Unit};
@@ -109,9 +109,8 @@ impl Collect for MemoryMaps {
         }
         let instance = if counted > 0 { "(others)" } else { "" };
         if denied > 0 {
-            let why = format!("the mappings of {denied} large processes may be seen by their owners only");
-            let remedy = "run rdiag as root, or with CAP_SYS_PTRACE";
-            out.gap("memory_maps.", instance, Unavailable::new(Reason::Denied, why).with_remedy(remedy));
+            let what = format!("the mappings of {denied} large processes");
+            out.gap("memory_maps.", instance, untraceable(host.facts(), &what));
         } else if late > 0 {
             let why = format!("counting took long and was ended before {late} large processes were done");
             out.gap("memory_maps.", instance, Unavailable::new(Reason::ShortWindow, why));

@@ -54,7 +54,21 @@ mod zram;
 pub use sink::{Shared, Sink, Size};
 
 use crate::host::Host;
-use crate::model::{MetricDef, SeriesDef, Unavailable};
+use crate::model::{Facts, MetricDef, Reason, SeriesDef, Unavailable};
+
+/// The gap where files of some processes may be read by those only who may trace them. `what` is what was not read.
+///
+/// Being root is not enough: the kernel wants every capability that the process holds, which a container may withhold.
+fn untraceable(facts: &Facts, what: &str) -> Unavailable {
+    let (why, remedy) = match facts.uid {
+        0 => (
+            "may not be read by this root, who lacks a right that they have",
+            "run rdiag with every capability, outside of the container",
+        ),
+        _ => ("may be read by their owners only", "run rdiag as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"),
+    };
+    Unavailable::new(Reason::Denied, format!("{what} {why}")).with_remedy(remedy)
+}
 
 /// All collectors, sorted by id.
 pub static ALL: &[&CollectorDef] = &[

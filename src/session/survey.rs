@@ -42,7 +42,8 @@ pub fn survey(host: &SharedHost) -> io::Result<Vec<Surveyed>> {
 /// Probes that are tried at the same time: most of the time goes into waiting for the kernel to let go of a program.
 const SIDE_BY_SIDE: usize = 4;
 
-/// Attaches every probe for a moment. Each comes with the reason why it cannot run here, if it cannot.
+/// Attaches every probe for a moment. Each comes with the reason why it cannot run here, if it cannot; one that has to be
+/// told what to look at comes with [`Reason::NotApplicable`].
 pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavailable>)> {
     // Kept for all of them, so that the kernel's types are read once.
     let _kernel = Kernel::shared(host);
@@ -67,6 +68,6 @@ pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavai
 /// Attaches a probe as it is without parameters, and detaches it at once.
 fn attach(host: &SharedHost, def: &'static ProbeDef) -> Result<(), Unavailable> {
     let params = Params::new(def.id, def.params, &BTreeMap::new())
-        .map_err(|what| Unavailable::new(Reason::NotApplicable, format!("it needs to be told more: {what}")))?;
+        .map_err(|what| Unavailable::new(Reason::NotApplicable, what.to_string()))?;
     (def.start)(&Context::new(host, &params, &Filter::default())).map(drop)
 }

@@ -11,10 +11,10 @@ use places::Places;
 
 use super::processes::parse;
 use super::processes::reader::Reader;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use super::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use crate::host::{Host, SourceError};
 use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use crate::model::{Facts, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "deleted_files",
@@ -97,17 +97,15 @@ impl Collect for DeletedFiles {
                 denied += usize::from(error.reason == Reason::Denied && search.reader.file(pid, "stat").is_ok());
             }
         }
-        search.record(unseen(pids.len(), denied, late).as_ref(), out);
+        search.record(unseen(host.facts(), pids.len(), denied, late).as_ref(), out);
         Ok(())
     }
 }
 
 /// Why not all is known, if it is not.
-fn unseen(all: usize, denied: usize, late: usize) -> Option<Unavailable> {
+fn unseen(facts: &Facts, all: usize, denied: usize, late: usize) -> Option<Unavailable> {
     if denied > 0 {
-        let why = format!("the open files of {denied} of {all} processes may be seen by their owners only");
-        let remedy = "run rdiag as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
-        return Some(Unavailable::new(Reason::Denied, why).with_remedy(remedy));
+        return Some(untraceable(facts, &format!("the open files of {denied} of {all} processes")));
     }
     let why = format!("there are so many open files that {late} of {all} processes were left out");
     (late > 0).then(|| Unavailable::new(Reason::ShortWindow, why))

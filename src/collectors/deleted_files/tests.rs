@@ -3,7 +3,7 @@
 use super::{COLLECTOR, is_deleted};
 use crate::collectors::testing::{Story, gap, instances, stats};
 use crate::host::{Fault, OpenFile};
-use crate::model::Reason;
+use crate::model::{Facts, Reason};
 
 const MOUNTS: &str = "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
                       21 20 8:2 / /var rw - ext4 /dev/sda2 rw\n\
@@ -122,7 +122,16 @@ fn a_host_without_open_files_holds_nothing() {
 
 #[test]
 fn a_search_that_was_cut_short_says_so() {
-    assert_eq!(super::unseen(10, 0, 0), None);
-    assert_eq!(super::unseen(10, 0, 3).unwrap().reason, Reason::ShortWindow);
-    assert_eq!(super::unseen(10, 1, 3).unwrap().reason, Reason::Denied);
+    let unseen = |denied, late| super::unseen(&Facts::default(), 10, denied, late);
+    assert_eq!(unseen(0, 0), None);
+    assert_eq!(unseen(0, 3).unwrap().reason, Reason::ShortWindow);
+    assert_eq!(unseen(1, 3).unwrap().reason, Reason::Denied);
+}
+
+#[test]
+fn root_is_not_told_to_become_root() {
+    for (uid, remedy) in [(1000, "run rdiag as root"), (0, "run rdiag with every capability")] {
+        let gap = super::unseen(&Facts { uid, ..Facts::default() }, 10, 1, 0).unwrap();
+        assert!(gap.remedy.unwrap().starts_with(remedy));
+    }
 }

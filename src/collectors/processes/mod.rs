@@ -17,9 +17,9 @@ use self::parse::Stat;
 use self::reader::Reader;
 use self::table::{Table, point, push};
 use self::users::Users;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use super::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use crate::host::{Host, ProcessDir};
-use crate::model::{Process, ProcessPoint, Reason, Unavailable};
+use crate::model::{Facts, Process, ProcessPoint, Reason, Unavailable};
 use kernel::{Group, Tasks};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -120,7 +120,7 @@ impl Collect for Processes {
         if self.kernel.is_none() {
             self.last_look(at, &mut reader);
         }
-        self.explain_gaps(out);
+        self.explain_gaps(host.facts(), out);
         self.users.name(host, out);
         let wanted = names::that_matter(&self.table.entries, at);
         let processes: Vec<Process> =
@@ -225,14 +225,13 @@ impl Processes {
         }
     }
 
-    fn explain_gaps(&mut self, out: &Sink) {
+    fn explain_gaps(&mut self, facts: &Facts, out: &Sink) {
         let entries = &mut self.table.entries;
         let count = entries.len();
         let denied = entries.iter().filter(|entry| entry.io_denied).count();
         if denied > 0 {
-            let why = format!("/proc/PID/io of {denied} of {count} processes belongs to other users");
-            let gap = Unavailable::new(Reason::Denied, why);
-            out.gap("io", "", gap.with_remedy("run rdiag as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"));
+            let what = format!("/proc/PID/io of {denied} of {count} processes");
+            out.gap("io", "", untraceable(facts, &what));
         }
         if self.hidden || self.denied > 0 {
             let why = "/proc is mounted with hidepid: processes of other users are hidden";
