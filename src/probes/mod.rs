@@ -27,11 +27,13 @@ mod response;
 mod runqlat;
 mod runqlen;
 mod runqslower;
+mod sockets;
 mod softirqs;
 mod stat;
 mod stream;
 mod syncsnoop;
 mod syscount;
+mod tcplife;
 
 pub use params::{FOR, ParamDef, ParamKind, Params};
 pub use reads::check_point;
@@ -79,6 +81,9 @@ pub static ALL: &[&ProbeDef] = &[
     &stat::PROBE,
     &syncsnoop::PROBE,
     &syscount::PROBE,
+    &tcplife::TCPACCEPT,
+    &tcplife::TCPCONNECT,
+    &tcplife::PROBE,
     &offcputime::WAKEUPTIME,
 ];
 
