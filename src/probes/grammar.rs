@@ -197,6 +197,17 @@ pub(super) fn tracepoint(text: &str) -> Result<(), String> {
     }
 }
 
+/// The name of a place that developers have marked: `python3:python:gc__start`, `/path/to/program:provider:name`.
+pub(super) fn marker(text: &str) -> Result<(), String> {
+    let mut parts = text.rsplitn(3, ':');
+    let is_named = |part: Option<&str>| part.is_some_and(|part| !part.is_empty() && !part.contains(char::is_whitespace));
+    let (name, provider, file) = (parts.next(), parts.next(), parts.next());
+    if is_named(name) && is_named(provider) && file.is_some_and(|file| !file.is_empty()) {
+        return Ok(());
+    }
+    Err(format!("{text:?} is no marked place; write FILE:PROVIDER:NAME, such as python3:python:gc__start"))
+}
+
 /// The name of a function: `vfs_read`, `libc:malloc`, `/usr/bin/bash:readline`.
 pub(super) fn function(text: &str) -> Result<(), String> {
     let (file, name) = text.rsplit_once(':').map_or((None, text), |(file, name)| (Some(file), name));
@@ -285,6 +296,12 @@ mod tests {
         }
         for name in ["", "libc:", ":malloc", "a b", "/usr/bin/x"] {
             assert!(function(name).is_err(), "{name}");
+        }
+        for name in ["python3:python:gc__start", "/opt/a:b/c:p:n", "libc:*:*"] {
+            assert_eq!(marker(name), Ok(()), "{name}");
+        }
+        for name in ["", "python3", "python3:gc__start", "a::b", ":p:n", "a:p:", "a:p q:n"] {
+            assert!(marker(name).is_err(), "{name}");
         }
         assert_eq!(tracepoint("kmem:kmalloc"), Ok(()));
         for name in ["", "kmalloc", "kmem:", ":kmalloc", "t:kmem:kmalloc"] {

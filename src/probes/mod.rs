@@ -36,6 +36,7 @@ mod syscount;
 mod tcplife;
 
 pub use params::{FOR, ParamDef, ParamKind, Params};
+use params::MARKER;
 pub use reads::check_point;
 
 pub use crate::mechanism::ebpf::filter::MAX_PIDS;
@@ -175,9 +176,14 @@ pub trait Probe: Send {
         None
     }
 
+    /// All its objects, where there are several.
+    fn objects(&self) -> Vec<&Object> {
+        self.object().into_iter().collect()
+    }
+
     /// The events that it is attached to.
     fn attachments(&self) -> Vec<Attachment> {
-        self.object().map(|object| object.attachments().to_vec()).unwrap_or_default()
+        self.objects().into_iter().flat_map(Object::attachments).cloned().collect()
     }
 
     /// Takes over what the kernel has streamed, so that its buffers do not fill up. Called about once per interval.

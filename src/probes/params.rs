@@ -40,6 +40,8 @@ pub enum ParamKind {
     Function,
     /// A tracepoint: `kmem:kmalloc`; "" for none.
     Tracepoint,
+    /// A place that the developers of a program have marked: `python3:python:gc__start`; "" for none.
+    Marker,
     /// What to read of each event: a field, `arg1`, `return`, `latency`; "" for nothing.
     Value,
     /// Values, separated by commas; text too: `arg1:string`.
@@ -54,6 +56,9 @@ pub enum ParamKind {
 
 /// The parameter of probes that may end before the window does.
 pub const FOR: &str = "for";
+
+/// The parameter that names a place that developers have marked (USDT).
+pub(super) const MARKER: &str = "usdt";
 
 /// The parameters of one probe in force: the defaults, and what was given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,15 +86,15 @@ impl Params {
         Ok(params)
     }
 
-    /// Probes of any point need one, and a tracepoint is over as soon as it is passed.
+    /// Probes of any point need one kind of it.
     fn names_one_point(&self) -> Result<(), String> {
-        match (self.text("function"), self.text("tracepoint")) {
-            (None, None) => {
-                let examples = "function=libc:malloc, function=vfs_read or tracepoint=kmem:kmalloc";
+        match ["function", "tracepoint", MARKER].iter().filter(|name| self.text(name).is_some()).count() {
+            0 => {
+                let examples = "function=libc:malloc, function=vfs_read, tracepoint=kmem:kmalloc or usdt=python3:python:gc__start";
                 Err(format!("say what to look at: {examples}"))
             }
-            (Some(_), Some(_)) => Err("give a function or a tracepoint, not both".into()),
-            _ => Ok(()),
+            1 => Ok(()),
+            _ => Err("give a function, a tracepoint or a marked place, not several of them".into()),
         }
     }
 
@@ -138,6 +143,7 @@ fn check(def: &ParamDef, value: &str) -> Result<(), String> {
         _ if value.is_empty() => Ok(()),
         ParamKind::Function => grammar::function(value),
         ParamKind::Tracepoint => grammar::tracepoint(value),
+        ParamKind::Marker => grammar::marker(value),
         ParamKind::Value => grammar::value(value).map(drop),
         ParamKind::Values => grammar::values(value).map(drop),
         ParamKind::Keys => grammar::keys(value).map(drop),

@@ -1,10 +1,10 @@
 //! From what somebody has written and what the point has, to the constants of point.h: what is read, what is compared.
 
 use super::grammar::{self, Cast, LATENCY, MAX_TESTS, MAX_VALUES, OF_TASK, Operand, Test};
-use super::{ParamKind, Params, ProbeDef, count, log};
+use super::{MARKER, ParamKind, Params, ProbeDef, count, log};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Moments, Object};
-use crate::mechanism::points::{self, Field, Point, PointError, Shape, Target, Text, When};
+use crate::mechanism::points::{self, Field, Place, Point, PointError, Shape, Target, Text, When};
 use crate::model::{Reason, Unavailable};
 
 /// Fields of the program: values and keys, then the left sides of comparisons.
@@ -22,6 +22,8 @@ pub(super) enum Source {
     Tgid,
     Tid,
     Cpu,
+    Memory,
+    Constant,
 }
 
 /// `struct field` of the program, and what the number means.
@@ -29,6 +31,7 @@ pub(super) enum Source {
 pub(super) struct Read {
     pub(super) source: Source,
     pub(super) offset: u32,
+    plus: i64,
     bytes: u32,
     pub(super) is_signed: bool,
     is_address: bool,
@@ -37,7 +40,7 @@ pub(super) struct Read {
 }
 
 const NOTHING: Read =
-    Read { source: Source::Nothing, offset: 0, bytes: 8, is_signed: false, is_address: false, text: None };
+    Read { source: Source::Nothing, offset: 0, plus: 0, bytes: 8, is_signed: false, is_address: false, text: None };
 
 impl Read {
     /// A number that was read, for people.
@@ -64,8 +67,53 @@ pub fn check_point(host: &Host, def: &ProbeDef, params: &Params, pids: &[u32]) -
     if !def.params.iter().any(|param| param.kind == ParamKind::Function) {
         return Ok(());
     }
-    let reads = Reads::new(host, params, pids)?;
-    if def.id == log::PROBE.id { log::check(reads, params) } else { count::check(reads, def.id, params) }
+    let points = named(host, params, pids)?;
+    if def.id == log::PROBE.id { log::check(points, params) } else { count::check(points, def.id, params) }
+}
+
+/// What is to be done at each of the points that one name stands for.
+#[derive(Debug)]
+pub(super) struct Plans<P> {
+    /// At least one.
+    pub(super) each: Vec<P>,
+    /// Why there are not more, for people.
+    pub(super) notes: Vec<String>,
+}
+
+/// The points that the parameters name: several where the name is a pattern, or where one marked place was compiled in several ways.
+pub(super) fn named(host: &Host, params: &Params, pids: &[u32]) -> Result<Vec<Point>, PointError> {
+    let process = if let [pid] = pids { Some(*pid) } else { None };
+    match (params.text("tracepoint"), params.text(MARKER), params.text("function")) {
+        (Some(tracepoint), ..) => points::tracepoints(host, tracepoint),
+        (_, Some(marker), _) => points::markers(host, marker, process),
+        (.., function) => points::functions(host, function.unwrap_or_default(), process),
+    }
+}
+
+/// Makes a plan for each point. Of several, those that have not what is asked for are left out; that all lack it is an error.
+pub(super) fn plans<P>(
+    points: Vec<Point>,
+    params: &Params,
+    plan: impl Fn(Reads) -> Result<P, PointError>,
+) -> Result<Plans<P>, PointError> {
+    let (mut each, mut left_out) = (Vec::new(), Vec::new());
+    let count = points.len();
+    for point in points {
+        match Reads::of(point, params.text("filter").unwrap_or_default()).and_then(&plan) {
+            Ok(planned) => each.push(planned),
+            Err(error) => left_out.push(error),
+        }
+    }
+    let others = left_out.len();
+    match left_out.into_iter().next() {
+        Some(error) if each.is_empty() => Err(error),
+        None if each.is_empty() => Err(wrong("there is nothing to look at".into())),
+        None => Ok(Plans { each, notes: Vec::new() }),
+        Some(error) => {
+            let note = format!("{others} of {count} points are left out; {}", error.message);
+            Ok(Plans { each, notes: vec![note] })
+        }
+    }
 }
 
 /// A message about what was written.
@@ -74,17 +122,7 @@ pub(super) fn wrong(message: String) -> PointError {
 }
 
 impl Reads {
-    /// The point that the parameters name, and its filter.
-    pub(super) fn new(host: &Host, params: &Params, pids: &[u32]) -> Result<Self, PointError> {
-        let one = if let [pid] = pids { Some(*pid) } else { None };
-        let point = match (params.text("tracepoint"), params.text("function")) {
-            (Some(tracepoint), _) => points::tracepoint(host, tracepoint),
-            (None, function) => points::function(host, function.unwrap_or_default(), one),
-        };
-        Self::of(point?, params.text("filter").unwrap_or_default())
-    }
-
-    /// The same for a point that is known.
+    /// A point, and what must hold there.
     pub(super) fn of(point: Point, filter: &str) -> Result<Self, PointError> {
         let mut reads = Self { point, fields: [NOTHING; FIELDS], tests: Vec::new() };
         for (at, test) in grammar::filter(filter).map_err(wrong)?.into_iter().enumerate() {
@@ -98,12 +136,12 @@ impl Reads {
 
     /// Whether the point is a function.
     pub(super) fn is_function(&self) -> bool {
-        !matches!(self.point.target, Target::Tracepoint { .. })
+        matches!(self.point.target, Target::Kernel(_) | Target::User { .. })
     }
 
-    /// Whether the point is a function of a program or library.
+    /// Whether the point is in a program or library.
     pub(super) fn is_user(&self) -> bool {
-        matches!(self.point.target, Target::User { .. })
+        matches!(self.point.target, Target::User { .. } | Target::Marker { .. })
     }
 
     /// Has the program read a number in one of its fields.
@@ -141,7 +179,7 @@ impl Reads {
         if operand.is(LATENCY) {
             if !self.is_function() {
                 let message = format!(
-                    "{} is a tracepoint, which is passed in no time; latency is that of a function",
+                    "{} is a place that is passed in no time; latency is that of a function",
                     point.name
                 );
                 return Err(wrong(message));
@@ -164,8 +202,12 @@ impl Reads {
 
     fn field(&self, field: &Field, operand: &Operand) -> Result<Read, PointError> {
         let name = format!("{} of {}", field.name, self.point.name);
-        let source = if field.when == When::Return { Source::Return } else { Source::Entry };
-        let read = Read { source, offset: field.offset, ..NOTHING };
+        let read = match (field.place, field.when) {
+            (Place::Context(offset), When::Entry) => Read { source: Source::Entry, offset, ..NOTHING },
+            (Place::Context(offset), When::Return) => Read { source: Source::Return, offset, ..NOTHING },
+            (Place::Memory(offset, plus), _) => Read { source: Source::Memory, offset, plus, ..NOTHING },
+            (Place::Constant(plus), _) => Read { source: Source::Constant, plus, ..NOTHING },
+        };
         match (field.shape, operand.cast) {
             (Shape::Other, _) => Err(wrong(format!("{name} is neither a number nor text that can be read"))),
             (Shape::Text(text), None | Some(Cast::Text | Cast::TextOfProgram)) => {
@@ -200,7 +242,10 @@ impl Reads {
 
     /// The constants of point.h.
     pub(super) fn globals(&self) -> Vec<Global> {
-        let field = |read: &Read| words(&[read.source as u32, read.offset, read.bytes, u32::from(read.is_signed)]);
+        let field = |read: &Read| {
+            let words = words(&[read.source as u32, read.offset, read.bytes, u32::from(read.is_signed)]);
+            words.into_iter().chain(read.plus.to_ne_bytes())
+        };
         let mut tests = Vec::new();
         for at in 0..MAX_TESTS {
             let (test, read) = (self.tests.get(at), self.fields.get(FIRST_TEST + at));
@@ -230,6 +275,19 @@ pub(super) struct Totals {
 }
 
 impl Totals {
+    /// The sums of several points.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            events: self.events + other.events,
+            sum: self.sum.wrapping_add(other.sum),
+            negative: self.negative + other.negative,
+            no_room: self.no_room + other.no_room,
+            no_stack_room: self.no_stack_room + other.no_stack_room,
+            too_deep: self.too_deep + other.too_deep,
+            no_entry: self.no_entry + other.no_entry,
+        }
+    }
+
     /// Reads them anew, and gives what came since.
     pub(super) fn advance(&mut self, object: &Object) -> Result<Self, Unavailable> {
         let copies = |at| -> Result<u64, Unavailable> {

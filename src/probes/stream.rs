@@ -80,8 +80,17 @@ impl Events {
 
 /// What is not in a reading: events that found the ring full, and those that a reading does not hold.
 pub(super) fn lost(object: &mut Object, table: &ProbeTable) -> Result<Vec<(&'static str, u64)>, Unavailable> {
-    let dropped = object.take_counts("dropped")?.iter().sum();
-    Ok(vec![("the buffer was full", dropped), ("more than a reading holds", table.others)])
+    Ok(vec![dropped(object)?, beyond(table)])
+}
+
+/// Events that found the ring full.
+pub(super) fn dropped(object: &mut Object) -> Result<(&'static str, u64), Unavailable> {
+    Ok(("the buffer was full", object.take_counts("dropped")?.iter().sum()))
+}
+
+/// Events that a reading does not hold.
+pub(super) fn beyond(table: &ProbeTable) -> (&'static str, u64) {
+    ("more than a reading holds", table.others)
 }
 
 #[cfg(test)]

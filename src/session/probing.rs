@@ -70,11 +70,19 @@ struct Metering {
 impl Metering {
     /// Begins; none where there are no programs, the kernel keeps no such statistics, or this user may not ask for them.
     fn start(probe: &dyn Probe, now: f64) -> Option<Self> {
-        let object = probe.object()?;
+        if probe.objects().is_empty() {
+            return None;
+        }
         let meter = CostMeter::start();
-        let (runs, cpu_seconds) = object.run_time();
+        let (runs, cpu_seconds) = run_time(probe);
         meter.is_on().then_some(Self { _statistics: meter, since: now, runs, cpu_seconds })
     }
+}
+
+/// Runs of all programs of a probe that the statistics saw, and their CPU seconds.
+fn run_time(probe: &dyn Probe) -> (u64, f64) {
+    let each = probe.objects().into_iter().map(Object::run_time);
+    each.fold((0, 0.0), |(runs, seconds), (more, longer)| (runs + more, seconds + longer))
 }
 
 impl Running {
@@ -152,7 +160,7 @@ impl Running {
         if elapsed < METERED_SECONDS {
             return;
         }
-        let (runs, cpu_seconds) = self.probe.object().map_or((0, 0.0), Object::run_time);
+        let (runs, cpu_seconds) = run_time(self.probe.as_ref());
         self.latest = ProbeCost {
             sampled_seconds: elapsed,
             runs: runs.saturating_sub(metering.runs),

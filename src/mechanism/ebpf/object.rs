@@ -5,6 +5,7 @@ use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, S
 use aya::programs::{Program, ProgramError};
 
 use super::{Kernel, error};
+use crate::mechanism::perf::dynamic::Watched;
 use crate::mechanism::perf::event::{Event, Every};
 use crate::model::Unavailable;
 use crate::model::probe::Attachment;
@@ -40,6 +41,8 @@ type Way<'w> = &'w mut dyn FnMut(&mut Ebpf) -> Result<(), ProgramError>;
 pub struct Object {
     pub(super) ebpf: Ebpf,
     pub(super) attached: Vec<Attachment>,
+    /// Events to which the loader cannot attach; they run a program for as long as they are open.
+    pub(super) watched: Vec<Watched>,
 }
 
 impl std::fmt::Debug for Object {
@@ -50,7 +53,7 @@ impl std::fmt::Debug for Object {
 
 impl Object {
     pub(super) fn new(ebpf: Ebpf) -> Self {
-        Self { ebpf, attached: Vec::new() }
+        Self { ebpf, attached: Vec::new(), watched: Vec::new() }
     }
 
     /// Where it is attached.

@@ -1,6 +1,7 @@
 //! Attaching to a point that somebody has chosen: one object serves them all.
 
 use std::num::NonZeroU32;
+use std::os::fd::AsFd as _;
 
 use aya::Ebpf;
 use aya::programs::uprobe::{UProbeAttachLocation, UProbeScope};
@@ -8,6 +9,8 @@ use aya::programs::{Program, ProgramError};
 
 use super::object::by_name;
 use super::{Object, error};
+use crate::host::Host;
+use crate::mechanism::perf::dynamic::{self, Spot};
 use crate::mechanism::points::{Point, Target};
 use crate::model::probe::Attachment;
 use crate::model::{Reason, Unavailable};
@@ -29,11 +32,20 @@ pub enum Moments {
 impl Object {
     /// Attaches the programs `point_tracepoint`, or `point_kprobe` and `point_kretprobe`, or `point_uprobe` and
     /// `point_uretprobe`. Functions of programs are watched in these processes alone; in all if none are given.
-    pub fn attach_point(&mut self, point: &Point, moments: Moments, pids: &[u32]) -> Result<(), Unavailable> {
+    pub fn attach_point(
+        &mut self,
+        host: &Host,
+        point: &Point,
+        moments: Moments,
+        pids: &[u32],
+    ) -> Result<(), Unavailable> {
         let (back_end, attached) = match &point.target {
             Target::Tracepoint { group, event } => ("tracepoint", tracepoint(&mut self.ebpf, group, event)),
             Target::Kernel(function) => ("kprobe", kernel(&mut self.ebpf, function, moments)),
             Target::User { path, offsets } => ("uprobe", user(&mut self.ebpf, path, offsets, moments, pids)),
+            Target::Marker { path, offsets, semaphore } => {
+                ("uprobe", self.marker(host, path, offsets, *semaphore, pids))
+            }
         };
         attached.map_err(|problem| {
             let said = error::refusal(&problem);
@@ -45,6 +57,33 @@ impl Object {
         })?;
         let back_end = back_end.to_owned();
         self.attached.push(Attachment { event: point.name.clone(), back_end, refused: Vec::new() });
+        Ok(())
+    }
+
+    /// The loader knows nothing of the counters by which programs tell whether anybody is interested.
+    fn marker(
+        &mut self,
+        host: &Host,
+        path: &str,
+        offsets: &[u64],
+        semaphore: Option<u64>,
+        pids: &[u32],
+    ) -> Result<(), ProgramError> {
+        let Program::UProbe(program) = by_name(&mut self.ebpf, "point_uprobe")? else {
+            return Err(ProgramError::UnexpectedProgramType);
+        };
+        program.load()?;
+        let program = program.fd()?.as_fd();
+        let pids: Vec<Option<u32>> =
+            if pids.is_empty() { vec![None] } else { pids.iter().copied().map(Some).collect() };
+        for offset in offsets {
+            for pid in &pids {
+                let spot = Spot::User { path, offset: *offset, semaphore };
+                let watched = dynamic::open(host, spot, *pid).map_err(ProgramError::IOError)?;
+                watched.run(program).map_err(ProgramError::IOError)?;
+                self.watched.push(watched);
+            }
+        }
         Ok(())
     }
 }

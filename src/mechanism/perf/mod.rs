@@ -3,6 +3,7 @@
 pub mod catalogue;
 pub mod counters;
 pub mod cpus;
+pub mod dynamic;
 pub mod event;
 mod names;
 mod open;

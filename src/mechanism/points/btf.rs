@@ -7,14 +7,18 @@ use super::Shape;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Argument {
     pub(super) name: String,
+    /// Its type in C.
+    pub(super) declared: String,
     pub(super) shape: Shape,
 }
 
 /// A function: its arguments, and its result unless it has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prototype {
+    /// The whole in C.
+    pub(super) declared: String,
     pub(super) arguments: Vec<Argument>,
-    pub(super) result: Option<Shape>,
+    pub(super) result: Option<Argument>,
 }
 
 const MAGIC: u16 = 0xeb9f;
@@ -25,45 +29,39 @@ const ENUM: u32 = 6;
 const FUNC: u32 = 12;
 const FUNC_PROTO: u32 = 13;
 const ENUM64: u32 = 19;
+const ARRAY: u32 = 3;
+const STRUCT: u32 = 4;
+const UNION: u32 = 5;
+const FORWARD: u32 = 7;
+const VOLATILE: u32 = 9;
+const CONST: u32 = 10;
+const RESTRICT: u32 = 11;
+const TYPE_TAG: u32 = 18;
 /// Typedef, volatile, const, restrict, type tag: another name for another type.
 const ALIASES: [u32; 5] = [8, 9, 10, 11, 18];
 /// The kernel nests them less deep.
 const MAX_ALIASES: usize = 32;
 
-struct Types<'b> {
+/// The description of all types.
+pub(super) struct Types<'b> {
     types: &'b [u8],
     strings: &'b [u8],
     /// Where each type stands; number 0 is `void`, and stands nowhere.
     places: Vec<usize>,
 }
 
+/// `size_t size`, `char *name`.
+fn variable(kind: &str, name: &str) -> String {
+    if kind.ends_with('*') { format!("{kind}{name}") } else { format!("{kind} {name}") }
+}
+
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// A function that the types describe; none if they do not, or cannot be understood.
-pub(super) fn prototype(bytes: &[u8], name: &str) -> Option<Prototype> {
-    let types = Types::parse(bytes)?;
-    let is_it = |at: &&usize| {
-        types.kind(**at) == Some(FUNC) && word(types.types, **at).is_some_and(|offset| types.string_is(offset, name))
-    };
-    let function = *types.places.iter().skip(1).find(is_it)?;
-    let place = types.place(word(types.types, function + 8)?)?;
-    if types.kind(place) != Some(FUNC_PROTO) {
-        return None;
-    }
-    let mut arguments = Vec::new();
-    for at in 0..types.members(place)? {
-        let at = place + 12 + at * 8;
-        let (name, kind) = (word(types.types, at)?, word(types.types, at + 4)?);
-        arguments.push(Argument { name: types.string(name)?, shape: types.shape(kind) });
-    }
-    let result = word(types.types, place + 8)?;
-    Some(Prototype { arguments, result: (result != 0).then(|| types.shape(result)) })
-}
-
 impl<'b> Types<'b> {
-    fn parse(bytes: &'b [u8]) -> Option<Self> {
+    /// None if they cannot be understood.
+    pub(super) fn parse(bytes: &'b [u8]) -> Option<Self> {
         let magic = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
         let header = word(bytes, 4)? as usize;
         let section = |at: usize| {
@@ -82,6 +80,72 @@ impl<'b> Types<'b> {
             at = next;
         }
         Some(whole)
+    }
+
+    /// A function that the types describe; none if they do not.
+    pub(super) fn prototype(&self, name: &str) -> Option<Prototype> {
+        let is_it = |at: &&usize| {
+            self.kind(**at) == Some(FUNC) && word(self.types, **at).is_some_and(|offset| self.string_is(offset, name))
+        };
+        let function = *self.places.iter().skip(1).find(is_it)?;
+        let place = self.place(word(self.types, function + 8)?)?;
+        if self.kind(place) != Some(FUNC_PROTO) {
+            return None;
+        }
+        let mut arguments = Vec::new();
+        for at in 0..self.members(place)? {
+            let at = place + 12 + at * 8;
+            let (name, kind) = (word(self.types, at)?, word(self.types, at + 4)?);
+            arguments.push(Argument { name: self.string(name)?, declared: self.name(kind), shape: self.shape(kind) });
+        }
+        let returned = word(self.types, place + 8)?;
+        let declared: Vec<String> = arguments.iter().map(|one| variable(&one.declared, &one.name)).collect();
+        let declared = format!("{}({})", variable(&self.name(returned), name), declared.join(", "));
+        let result = Argument { name: String::new(), declared: self.name(returned), shape: self.shape(returned) };
+        Some(Prototype { declared, arguments, result: (returned != 0).then_some(result) })
+    }
+
+    /// A type as it is written in C.
+    fn name(&self, mut number: u32) -> String {
+        let (mut before, mut after) = (String::new(), String::new());
+        for _ in 0..MAX_ALIASES {
+            let Some(at) = self.place(number) else { break };
+            let text = |default: &str| {
+                let name = word(self.types, at).and_then(|offset| self.string(offset)).unwrap_or_default();
+                if name.is_empty() { default.to_owned() } else { name }
+            };
+            let plain = match self.kind(at) {
+                Some(PTR) => {
+                    after.insert(0, '*');
+                    None
+                }
+                // A pointer that does not change is the matter of the function itself.
+                Some(CONST) => {
+                    let target = word(self.types, at + 8).and_then(|number| self.place(number));
+                    if target.and_then(|at| self.kind(at)) != Some(PTR) && !before.contains("const") {
+                        before.push_str("const ");
+                    }
+                    None
+                }
+                Some(VOLATILE | RESTRICT | TYPE_TAG) => None,
+                Some(FUNC_PROTO) => Some("function".to_owned()),
+                Some(ARRAY) => Some("array".to_owned()),
+                Some(STRUCT) => Some(format!("struct {}", text("{}"))),
+                Some(UNION) => Some(format!("union {}", text("{}"))),
+                // The bit of its kind tells which of the two is only announced.
+                Some(FORWARD) => {
+                    let is_union = word(self.types, at + 4).is_some_and(|word| word >> 31 == 1);
+                    Some(format!("{} {}", if is_union { "union" } else { "struct" }, text("{}")))
+                }
+                Some(ENUM | ENUM64) => Some(format!("enum {}", text("{}"))),
+                _ => Some(text("?")),
+            };
+            if let Some(plain) = plain {
+                return if after.is_empty() { before + &plain } else { format!("{before}{plain} {after}") };
+            }
+            number = word(self.types, at + 8).unwrap_or(0);
+        }
+        if after.is_empty() { before + "void" } else { format!("{before}void {after}") }
     }
 
     fn kind(&self, at: usize) -> Option<u32> {

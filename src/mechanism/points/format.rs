@@ -1,6 +1,27 @@
 //! How tracefs describes the record of an event (`events/GROUP/EVENT/format`).
 
-use super::{Field, Shape, Text, When};
+use super::{Field, Place, PointError, Shape, Text, When};
+use crate::host::{Host, SourceError};
+use crate::model::Reason;
+
+/// The groups of events, none where tracefs is not mounted. An error says that they may not be looked at.
+pub(super) fn listed(host: &Host, place: &str, wanted: &str) -> Result<Vec<String>, PointError> {
+    match host.subdirectories(place) {
+        Ok(groups) if groups.is_empty() => Err(unmounted(wanted)),
+        Ok(groups) => Ok(groups),
+        Err(error) if error.reason == Reason::Denied => Err(denied(wanted, &error)),
+        Err(_) => Err(unmounted(wanted)),
+    }
+}
+
+pub(super) fn denied(wanted: &str, error: &SourceError) -> PointError {
+    PointError::plain(Reason::Denied, format!("the tracepoint {wanted} cannot be looked up: {error}"))
+}
+
+fn unmounted(wanted: &str) -> PointError {
+    let message = format!("the tracepoint {wanted} cannot be looked up: tracefs is not mounted at /sys/kernel/tracing");
+    PointError::plain(Reason::Absent, message)
+}
 
 /// The fields of a record, without those that all records share. Lines that cannot be understood are left out.
 pub(super) fn fields(group: &str, text: &str) -> Vec<Field> {
@@ -21,7 +42,8 @@ fn field(group: &str, line: &str) -> Option<Field> {
         }
     }
     let (kind, name) = declared.rsplit_once([' ', '*'])?;
-    let (name, is_array) = name.split_once('[').map_or((name, false), |(name, _)| (name, true));
+    let (name, array) = name.find('[').and_then(|at| name.split_at_checked(at)).unwrap_or((name, ""));
+    let is_array = !array.is_empty();
     let is_address = declared.contains('*');
     let plain = kind.trim();
     // Records of system calls keep every argument in a whole register, of which an int is the lower half.
@@ -42,5 +64,8 @@ fn field(group: &str, line: &str) -> Option<Field> {
         (_, false, _, 1 | 2 | 4 | 8) if !plain.contains("__rel_loc") => Shape::Number { bytes, is_signed, is_address },
         _ => Shape::Other,
     };
-    Some(Field { name: name.to_owned(), when: When::Entry, offset: offset?, shape })
+    // `const char * filename`: the star stands between the type and the name.
+    let star = if declared.strip_suffix(name).is_some_and(|rest| rest.ends_with('*')) { " *" } else { "" };
+    let declared = format!("{}{star}{array}", plain.trim_start_matches("__data_loc "));
+    Some(Field { name: name.to_owned(), declared, when: When::Entry, place: Place::Context(offset?), shape })
 }

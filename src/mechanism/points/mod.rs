@@ -1,23 +1,34 @@
-//! Points at which something can be counted: tracepoints, functions of the kernel, and functions of programs and libraries;
-//! and what can be read there: fields of a record, arguments, the value returned. Names are looked up, nothing is attached.
+//! Points at which something can be counted: tracepoints, functions of the kernel, functions of programs and libraries, and the
+//! places that their developers have marked; and what can be read there: fields of a record, arguments, the value returned.
+//! Names are looked up, nothing is attached.
 
 mod binaries;
 mod btf;
+mod error;
 mod format;
 mod functions;
+mod markers;
 mod registers;
 
 use crate::host::Host;
 use crate::mechanism::perf::select::tracing;
-use crate::model::{Reason, Unavailable};
+use crate::mechanism::tracefs::select::fits;
+use crate::model::Reason;
 
+pub use error::PointError;
 pub use registers::{CALLER, Caller};
+
+/// As many points as one name may stand for: each has a program of its own, and attaching to some kinds takes the kernel
+/// milliseconds.
+pub const MOST: usize = 200;
 
 /// A point, and what can be read there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// As it is shown: `kmem:kmalloc`, `vfs_read`, `libc.so.6:malloc`.
     pub name: String,
+    /// How it is declared in C, where that is known; else "".
+    pub declared: String,
     /// Where it is.
     pub target: Target,
     /// What can be read there, in the order in which it is declared.
@@ -43,6 +54,15 @@ pub enum Target {
         /// Where they begin: offsets in the file.
         offsets: Vec<u64>,
     },
+    /// Places in a program or library that its developers have marked (USDT).
+    Marker {
+        /// The file, as rdiag opens it.
+        path: String,
+        /// Where they are: offsets in the file.
+        offsets: Vec<u64>,
+        /// Where the program looks whether anybody is interested: the offset in the file of a counter of 16 bits.
+        semaphore: Option<u64>,
+    },
 }
 
 /// Something that can be read at a point.
@@ -50,10 +70,12 @@ pub enum Target {
 pub struct Field {
     /// Its name: `bytes_req`, `arg1`, `return`.
     pub name: String,
+    /// Its type in C, where that is known; else "".
+    pub declared: String,
     /// When it can be read.
     pub when: When,
-    /// Where in the context that the program is given, in bytes.
-    pub offset: u32,
+    /// Where it is.
+    pub place: Place,
     /// What is there.
     pub shape: Shape,
 }
@@ -65,6 +87,17 @@ pub enum When {
     Entry,
     /// When a function returns.
     Return,
+}
+
+/// Where a field is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// At this offset of the context that a program in the kernel is given, in bytes.
+    Context(u32),
+    /// In the memory of the program: so many bytes from where a register points to, which is at that offset of the context.
+    Memory(u32, i64),
+    /// Nowhere: it always has this value.
+    Constant(i64),
 }
 
 /// What a field holds.
@@ -98,36 +131,39 @@ pub enum Text {
     Inline,
 }
 
-/// Why there is no such point.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PointError {
-    /// A sentence.
-    pub message: String,
-    /// What was written, and what could have been meant.
-    pub near: Option<(String, Vec<String>)>,
-    /// The kind of reason.
-    pub reason: Reason,
+/// Whether a name stands for all that fit.
+#[must_use]
+pub fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '?'])
 }
 
-impl PointError {
-    fn absent(message: String, written: &str, known: Vec<String>) -> Self {
-        Self { message, near: Some((written.to_owned(), known)), reason: Reason::Absent }
+/// Tracepoints, given as `group:event`, either of which may be a pattern.
+pub fn tracepoints(host: &Host, text: &str) -> Result<Vec<Point>, PointError> {
+    if !is_pattern(text) {
+        return Ok(vec![tracepoint(host, text)?]);
     }
+    let names = tracepoint_names(host, text)?;
+    bounded(text, "tracepoints", names.len())?;
+    names.iter().map(|name| tracepoint(host, name)).collect()
+}
 
-    fn plain(reason: Reason, message: String) -> Self {
-        Self { message, near: None, reason }
+/// The names of the tracepoints that a pattern stands for.
+pub fn tracepoint_names(host: &Host, pattern: &str) -> Result<Vec<String>, PointError> {
+    let place = tracing(host);
+    let (group, event) = pattern.split_once(':').unwrap_or((pattern, "*"));
+    let mut names = Vec::new();
+    for known in format::listed(host, place, pattern)?.into_iter().filter(|known| fits(group, known)) {
+        let events = host.subdirectories(&format!("{place}/{known}")).unwrap_or_default();
+        names.extend(events.into_iter().filter(|name| fits(event, name)).map(|name| format!("{known}:{name}")));
     }
-
-    /// As the reason why nothing was measured.
-    #[must_use]
-    pub fn gap(self) -> Unavailable {
-        let gap = Unavailable::new(self.reason, self.message);
-        if self.reason == Reason::Denied { gap.with_remedy("run rdiag as root") } else { gap }
+    if names.is_empty() {
+        return Err(PointError::plain(Reason::Absent, format!("no tracepoint fits {pattern:?}")));
     }
+    Ok(names)
 }
 
 /// A tracepoint, given as `group:event`.
-pub fn tracepoint(host: &Host, text: &str) -> Result<Point, PointError> {
+fn tracepoint(host: &Host, text: &str) -> Result<Point, PointError> {
     let place = tracing(host);
     let (group, event) = text.split_once(':').unwrap_or((text, ""));
     let is_plain = |name: &str| {
@@ -149,42 +185,89 @@ pub fn tracepoint(host: &Host, text: &str) -> Result<Point, PointError> {
     }
     let described = match host.read(&format!("{place}/{group}/{event}/format")) {
         Ok(text) => text,
-        Err(error) if error.reason == Reason::Denied => {
-            return Err(PointError::plain(
-                Reason::Denied,
-                format!("the tracepoint {text} cannot be looked up: {error}"),
-            ));
+        Err(error) => {
+            format::listed(host, place, text)?;
+            return Err(if error.reason == Reason::Denied { format::denied(text, &error) } else { unknown() });
         }
-        Err(_) if !host.exists(place) => {
-            let message =
-                format!("the tracepoint {text} cannot be looked up: tracefs is not mounted at /sys/kernel/tracing");
-            return Err(PointError::plain(Reason::Absent, message));
-        }
-        Err(_) => return Err(unknown()),
     };
     let target = Target::Tracepoint { group: group.to_owned(), event: event.to_owned() };
-    Ok(Point { name: text.to_owned(), target, fields: format::fields(group, &described) })
+    let fields = format::fields(group, &described);
+    Ok(Point { name: text.to_owned(), declared: String::new(), target, fields })
 }
 
-/// A function, given as `vfs_read` (of the kernel), `libc:malloc` or `/path/to/file:main`. Libraries and programs without a path
-/// are searched for in the usual places, as `process` sees them if one is given.
-pub fn function(host: &Host, text: &str, process: Option<u32>) -> Result<Point, PointError> {
-    let fields = |prototype| {
-        registers::fields(prototype).ok_or_else(|| {
-            let message = "rdiag does not know where functions have their arguments on this architecture".to_owned();
-            PointError::plain(Reason::NotApplicable, message)
+/// Functions, given as `vfs_read` (of the kernel), `libc:malloc` or `/path/to/file:main`; their names may be patterns. Libraries and
+/// programs without a path are searched for in the usual places, as `process` sees them if one is given.
+pub fn functions(host: &Host, text: &str, process: Option<u32>) -> Result<Vec<Point>, PointError> {
+    let Some((file, name)) = text.rsplit_once(':') else { return kernel_functions(host, text) };
+    let path = binaries::find(host, file, process)?;
+    let found = if is_pattern(name) {
+        binaries::matching(host, &path, name)?
+    } else {
+        vec![(name.to_owned(), binaries::offsets(host, &path, name)?)]
+    };
+    bounded(text, "functions", found.len())?;
+    let shown = path.rsplit('/').next().unwrap_or(file);
+    let fields = registers::fields(None)?;
+    let point = |(name, offsets): (String, Vec<u64>)| Point {
+        name: format!("{shown}:{name}"),
+        declared: String::new(),
+        target: Target::User { path: path.clone(), offsets },
+        fields: fields.clone(),
+    };
+    Ok(found.into_iter().map(point).collect())
+}
+
+/// The names of the functions that a pattern stands for: of the kernel, or of a program or library as `FILE:PATTERN`.
+pub fn function_names(host: &Host, pattern: &str) -> Result<Vec<String>, PointError> {
+    let Some((file, name)) = pattern.rsplit_once(':') else { return functions::matching(host, pattern) };
+    let found = binaries::matching(host, &binaries::find(host, file, None)?, name)?;
+    Ok(found.into_iter().map(|(name, _)| format!("{file}:{name}")).collect())
+}
+
+fn kernel_functions(host: &Host, text: &str) -> Result<Vec<Point>, PointError> {
+    let names = if is_pattern(text) {
+        functions::matching(host, text)?
+    } else {
+        functions::must_exist(host, text)?;
+        vec![text.to_owned()]
+    };
+    bounded(text, "functions", names.len())?;
+    let bytes = host.read_bytes("sys/kernel/btf/vmlinux").unwrap_or_default();
+    let types = btf::Types::parse(&bytes);
+    let point = |name: String| {
+        let prototype = types.as_ref().and_then(|types| types.prototype(&name));
+        Ok(Point {
+            declared: prototype.as_ref().map(|prototype| prototype.declared.clone()).unwrap_or_default(),
+            target: Target::Kernel(name.clone()),
+            fields: registers::fields(prototype)?,
+            name,
         })
     };
-    let Some((file, name)) = text.rsplit_once(':') else {
-        functions::must_exist(host, text)?;
-        let types = host.read_bytes("sys/kernel/btf/vmlinux").unwrap_or_default();
-        let fields = fields(btf::prototype(&types, text))?;
-        return Ok(Point { name: text.to_owned(), target: Target::Kernel(text.to_owned()), fields });
+    names.into_iter().map(point).collect()
+}
+
+/// Places that developers have marked, given as `FILE:PROVIDER:NAME`; provider and name may be patterns. Where one marker is in
+/// several places that keep its arguments differently, there is a point for each way.
+pub fn markers(host: &Host, text: &str, process: Option<u32>) -> Result<Vec<Point>, PointError> {
+    let mut parts = text.rsplitn(3, ':');
+    let (Some(name), Some(provider), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
+        let message = format!("{text:?} names no marked place; write FILE:PROVIDER:NAME, such as python3:python:gc__start");
+        return Err(PointError::plain(Reason::Malformed, message));
     };
     let path = binaries::find(host, file, process)?;
-    let offsets = binaries::offsets(host, &path, name)?;
-    let shown = path.rsplit('/').next().unwrap_or(file);
-    Ok(Point { name: format!("{shown}:{name}"), target: Target::User { path, offsets }, fields: fields(None)? })
+    let points = markers::points(&binaries::read(host, &path)?, &path, provider, name)?;
+    bounded(text, "marked places", points.len())?;
+    Ok(points)
+}
+
+fn bounded(pattern: &str, what: &str, count: usize) -> Result<(), PointError> {
+    if count <= MOST {
+        return Ok(());
+    }
+    let message = format!(
+        "{pattern:?} stands for {count} {what}, and at most {MOST} can be looked at at once; `rdiag probe list` shows them"
+    );
+    Err(PointError::plain(Reason::Malformed, message))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! (`struct pt_regs`), by the calling convention of C. Offsets are part of the kernel's interface to debuggers.
 
 use super::btf::{Argument, Prototype};
-use super::{Field, Shape, When};
+use super::{Field, Place, PointError, Shape, When};
+use crate::model::Reason;
 
 /// Where a function that is just entered finds the address to which it will return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,31 +38,37 @@ const RESULT: u32 = 0;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub const CALLER: Caller = Caller { how: 0, offset: 0 };
 
-/// `arg1`, `arg2` … and `return`; none where the registers are not known. Where the types are not known either, arguments are taken
-/// for unsigned numbers and results for signed ones; where they are, arguments have their own names too.
-pub(super) fn fields(prototype: Option<Prototype>) -> Option<Vec<Field>> {
+/// `arg1`, `arg2` … and `return`. Where the types are not known, arguments are taken for unsigned numbers and results for signed
+/// ones; where they are, arguments have their own names too.
+pub(super) fn fields(prototype: Option<Prototype>) -> Result<Vec<Field>, PointError> {
     if ARGUMENTS.is_empty() {
-        return None;
+        let message = "rdiag does not know where functions have their arguments on this architecture".to_owned();
+        return Err(PointError::plain(Reason::NotApplicable, message));
     }
     let number = |is_signed| Shape::Number { bytes: 8, is_signed, is_address: false };
-    let result = |shape| Field { name: "return".into(), when: When::Return, offset: RESULT, shape };
-    let argument = |name: String, offset: u32, shape: Shape| Field { name, when: When::Entry, offset, shape };
+    let field = |name: &str, declared: &str, when, offset: u32, shape| Field {
+        name: name.to_owned(),
+        declared: declared.to_owned(),
+        when,
+        place: Place::Context(offset),
+        shape,
+    };
     let numbered = (1..).map(|at: usize| format!("arg{at}"));
-    let Some(Prototype { arguments, result: returned }) = prototype else {
-        let fields = numbered.zip(ARGUMENTS).map(|(name, offset)| argument(name, *offset, number(false)));
-        return Some(fields.chain([result(number(true))]).collect());
+    let Some(Prototype { arguments, result: returned, .. }) = prototype else {
+        let fields = numbered.zip(ARGUMENTS).map(|(name, at)| field(&name, "", When::Entry, *at, number(false)));
+        return Ok(fields.chain([field("return", "", When::Return, RESULT, number(true))]).collect());
     };
     let mut fields = Vec::new();
-    for ((number, offset), Argument { name, shape }) in numbered.zip(ARGUMENTS).zip(arguments) {
+    for ((number, offset), Argument { name, declared, shape }) in numbered.zip(ARGUMENTS).zip(arguments) {
         // A structure may take one register, two or none: nothing behind it has a place that is known.
         if shape == Shape::Other {
             break;
         }
         if !name.is_empty() {
-            fields.push(argument(name, *offset, shape));
+            fields.push(field(&name, &declared, When::Entry, *offset, shape));
         }
-        fields.push(argument(number, *offset, shape));
+        fields.push(field(&number, &declared, When::Entry, *offset, shape));
     }
-    fields.extend(returned.map(result));
-    Some(fields)
+    fields.extend(returned.map(|Argument { declared, shape, .. }| field("return", &declared, When::Return, RESULT, shape)));
+    Ok(fields)
 }

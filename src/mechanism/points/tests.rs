@@ -12,13 +12,15 @@ fn number(bytes: u32, is_signed: bool, is_address: bool) -> Shape {
 #[test]
 fn the_fields_of_a_record_are_read_without_those_that_all_records_share() {
     let found = fields("kmem", KMALLOC);
-    let shapes: Vec<_> = found.iter().map(|field| (field.name.as_str(), field.offset, field.shape)).collect();
+    let declared: Vec<&str> = found.iter().map(|field| field.declared.as_str()).collect();
+    assert_eq!(declared, ["const void *", "size_t", "int"]);
+    let shapes: Vec<_> = found.iter().map(|field| (field.name.as_str(), field.place, field.shape)).collect();
     assert_eq!(
         shapes,
         [
-            ("ptr", 16, number(8, false, true)),
-            ("bytes_req", 24, number(8, false, false)),
-            ("node", 48, number(4, true, false))
+            ("ptr", Place::Context(16), number(8, false, true)),
+            ("bytes_req", Place::Context(24), number(8, false, false)),
+            ("node", Place::Context(48), number(4, true, false))
         ]
     );
 }
@@ -36,6 +38,7 @@ fn text_and_arrays_are_no_numbers() {
                 \tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\tfield:u8 mac[8];\toffset:8;\tsize:8;\tsigned:0;";
     let found = fields("sched", text);
     assert_eq!(found.iter().map(|field| field.name.as_str()).collect::<Vec<_>>(), ["filename", "prev_comm", "mac"]);
+    assert_eq!(found.iter().map(|field| field.declared.as_str()).collect::<Vec<_>>(), ["char[]", "char[16]", "u8[8]"]);
     let shapes: Vec<Shape> = found.iter().map(|field| field.shape).collect();
     assert_eq!(shapes, [Shape::Text(Text::Located), Shape::Text(Text::Inline), Shape::Other]);
     let names = "\tfield:const char * name;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:const char *const * argv;\toffset:16;\tsize:8;\tsigned:0;";
@@ -80,7 +83,10 @@ fn functions() -> Vec<u8> {
 
 #[test]
 fn arguments_of_kernel_functions_have_their_names_and_types() {
-    let found = btf::prototype(&functions(), "f").unwrap();
+    let bytes = functions();
+    let types = btf::Types::parse(&bytes).unwrap();
+    let found = types.prototype("f").unwrap();
+    assert_eq!(found.declared, "int f(struct s *file, size size, struct s whole, int behind)");
     let fields = registers::fields(Some(found)).unwrap();
     let shown: Vec<_> = fields.iter().map(|field| (field.name.as_str(), field.shape)).collect();
     let (address, long, int) = (number(8, false, true), number(8, false, false), number(4, true, false));
@@ -89,21 +95,21 @@ fn arguments_of_kernel_functions_have_their_names_and_types() {
         [("file", address), ("arg1", address), ("size", long), ("arg2", long), ("return", int)],
         "what stands behind a structure has no place that is known"
     );
-    let nothing = btf::prototype(&functions(), "g").unwrap();
-    assert_eq!((nothing.arguments.len(), nothing.result), (0, None));
-    assert_eq!(btf::prototype(&functions(), "h"), None);
-    assert_eq!(btf::prototype(&functions(), ""), None);
+    let nothing = types.prototype("g").unwrap();
+    assert_eq!((nothing.declared.as_str(), nothing.arguments.len(), nothing.result), ("void g()", 0, None));
+    assert_eq!(types.prototype("h"), None);
+    assert_eq!(types.prototype(""), None);
 }
 
 #[test]
 fn types_that_are_cut_short_harm_nobody() {
     let whole = functions();
     for length in 0..whole.len() {
-        let _ = btf::prototype(&whole[..length], "f");
+        let _ = btf::Types::parse(&whole[..length]).and_then(|types| types.prototype("f"));
     }
     for at in 0..whole.len() {
         let mut garbled = whole.clone();
         garbled[at] ^= 0xff;
-        let _ = btf::prototype(&garbled, "f");
+        let _ = btf::Types::parse(&garbled).and_then(|types| types.prototype("f"));
     }
 }

@@ -68,7 +68,7 @@ pub fn select(all: &[TraceEvent], list: &str) -> Result<Vec<Chosen>, EventError>
 }
 
 /// Whether a name fits a pattern in which `*` stands for any text and `?` for one character.
-fn fits(pattern: &str, name: &str) -> bool {
+pub(in crate::mechanism) fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut next) = (0, 0);
     // Where the last star stands, and how much of the name it has swallowed so far.

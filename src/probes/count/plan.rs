@@ -23,6 +23,10 @@ pub(super) struct Value {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Plan {
     pub(super) reads: Reads,
+    /// What is looked at, for people: the point, or what stands for several.
+    pub(super) title: String,
+    /// Whether there are others, from which it is told apart by name.
+    pub(super) shows_point: bool,
     pub(super) value: Option<Value>,
     /// The numbers that are keys, by name.
     pub(super) keys: Vec<(String, Read)>,
@@ -57,7 +61,8 @@ impl Plan {
                 keys.push((operand.name, read));
             }
         }
-        Ok(Self { reads, value, keys, by_comm, kernel_stack, user_stack })
+        let title = reads.point.name.clone();
+        Ok(Self { reads, title, shows_point: false, value, keys, by_comm, kernel_stack, user_stack })
     }
 
     /// Whether anything is told apart.
@@ -74,7 +79,7 @@ impl Plan {
     pub(super) fn globals(&self, want_hist: bool) -> Vec<Global> {
         let flag = |name, value: bool| Global::u32(name, u32::from(value));
         // Only a function that is just entered has no frame.
-        let at_entry = self.reads.is_user() && self.reads.moments() == Moments::Entry;
+        let at_entry = self.reads.is_user() && self.reads.is_function() && self.reads.moments() == Moments::Entry;
         let mut globals = self.reads.globals();
         globals.extend([
             flag("want_hist", want_hist),

@@ -14,12 +14,14 @@
 #define FIRST_TEST (FIRST_KEY + KEYS)
 #define FIELDS (FIRST_TEST + TESTS)
 
-enum source { NOTHING, ENTRY, RETURN, LATENCY, TGID, TID, CPU };
+/* MEMORY: of the program, where a register points to; CONSTANT: what a compiler knew. */
+enum source { NOTHING, ENTRY, RETURN, LATENCY, TGID, TID, CPU, MEMORY, CONSTANT };
 struct field {
 	u32 source;
-	u32 offset; /* in the context, for ENTRY and RETURN */
+	u32 offset; /* in the context, for ENTRY, RETURN and MEMORY */
 	u32 size; /* 1, 2, 4 or 8 bytes */
 	u32 is_signed;
+	s64 plus; /* from where the register points to, for MEMORY; the value, for CONSTANT */
 };
 enum operator { NO_TEST, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, SHARES_BITS };
 struct test {
@@ -77,9 +79,16 @@ static __always_inline void add(u32 which, u64 value)
 static __always_inline u64 load(void *ctx, const volatile struct field *field)
 {
 	u32 size = field->size;
-	u64 value = 0;
+	u64 value = 0, base = 0;
 
-	bpf_probe_read_kernel(&value, size, ctx + field->offset);
+	if (field->source == CONSTANT) {
+		value = field->plus;
+	} else if (field->source == MEMORY) {
+		bpf_probe_read_kernel(&base, sizeof(base), ctx + field->offset);
+		bpf_probe_read_user(&value, size, (void *)(base + field->plus));
+	} else {
+		bpf_probe_read_kernel(&value, size, ctx + field->offset);
+	}
 	u32 shift = 64 - 8 * size;
 	return field->is_signed ? (u64)((s64)(value << shift) >> shift) : value;
 }
@@ -161,7 +170,7 @@ static __noinline int enters(void *ctx)
 		return 0;
 #pragma unroll
 	for (int i = 0; i < FIELDS; i++) {
-		if (point_fields[i].source == ENTRY)
+		if (point_fields[i].source == ENTRY || point_fields[i].source == MEMORY || point_fields[i].source == CONSTANT)
 			words[i] = load(ctx, &point_fields[i]);
 	}
 	return is_paired ? remember(words) : settle(ctx, words);

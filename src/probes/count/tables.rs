@@ -1,7 +1,7 @@
 //! From the program's sums to tables, histograms and stacks.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Key;
 use super::plan::{Plan, Value};
@@ -31,39 +31,52 @@ impl Value {
     }
 }
 
+impl Sum {
+    pub(super) fn of_all_cpus(copies: &[[u64; 2]]) -> Self {
+        copies.iter().fold(Self::default(), |all, [count, sum]| all.plus(Self { count: *count, sum: *sum }))
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { count: self.count + other.count, sum: self.sum.wrapping_add(other.sum) }
+    }
+}
+
 impl Plan {
     /// `kmem:kmalloc by comm, bytes_req`.
-    pub(super) fn title(&self, what: &str) -> String {
+    pub(super) fn heading(&self, what: &str) -> String {
         let mut by: Vec<&str> = self.keys.iter().map(|(name, _)| name.as_str()).collect();
         if self.by_comm {
             by.insert(0, "task");
+        }
+        if self.shows_point {
+            by.insert(0, "point");
         }
         if self.has_stack() {
             by.push("stack");
         }
         let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
-        format!("{what}{}{by}", self.reads.point.name)
+        format!("{what}{}{by}", self.title)
     }
 
-    /// The key's parts as text, the task's name first.
+    /// The key's parts as text: the point, the task's name, the numbers.
     fn parts(&self, key: &Key) -> Vec<String> {
         let [first, second, third, comm @ ..] = key;
         let numbers = self.keys.iter().zip([first, second, third]).map(|((_, read), word)| read.shown(*word));
         let name = self.by_comm.then(|| words::text_of_words(comm.get(..2).unwrap_or_default()));
-        name.into_iter().chain(numbers).collect()
+        let point = self.shows_point.then(|| self.reads.point.name.clone());
+        point.into_iter().chain(name).chain(numbers).collect()
     }
 
     /// What a row of the outputs is.
     fn dimension(&self) -> Option<String> {
-        self.has_key().then(|| "key".to_owned())
+        (self.has_key() || self.shows_point).then(|| "key".to_owned())
     }
 
-    /// Counts and sums by key, largest first.
-    pub(super) fn table(&self, sums: &[(Key, Sum)], seconds: f64, top: usize) -> ProbeTable {
-        let mut columns = Vec::new();
-        if self.by_comm {
-            columns.push(Column::text("name", "task"));
-        }
+    /// One column for each part of the key, then the figures.
+    fn columns(&self) -> Vec<Column> {
+        let point = self.shows_point.then(|| Column::text("point", "point"));
+        let name = self.by_comm.then(|| Column::text("name", "task"));
+        let mut columns: Vec<Column> = point.into_iter().chain(name).collect();
         columns.extend(self.keys.iter().map(|(name, _)| Column::text(name, name)));
         columns.push(Column::number("count", "times", Unit::Count));
         columns.push(Column::number("per_second", "per second", Unit::PerSecond));
@@ -72,54 +85,7 @@ impl Plan {
             columns.push(Column::number("sum", &format!("sum of {}", value.name), unit));
             columns.push(Column::number("mean", "mean", unit));
         }
-        let mut sorted: Vec<&(Key, Sum)> = sums.iter().collect();
-        let size = |sum: &Sum| self.value.as_ref().map_or(sum.count as f64, |value| value.sum(sum.sum));
-        sorted.sort_by(|(a, left), (b, right)| size(right).total_cmp(&size(left)).then(a.cmp(b)));
-        let mut table = ProbeTable {
-            id: "counts".into(),
-            title: self.title(""),
-            dimension: self.dimension(),
-            columns,
-            ..ProbeTable::default()
-        };
-        for (at, (key, sum)) in sorted.into_iter().enumerate() {
-            let figures = self.figures(*sum, seconds);
-            if at >= top {
-                table.others += 1;
-                for (id, figure) in ["count", "per_second", "sum"].into_iter().zip(figures) {
-                    *table.others_sum.entry(id.into()).or_default() += figure;
-                }
-                continue;
-            }
-            let parts = self.parts(key);
-            let mean = self.value.as_ref().map(|value| value.sum(sum.sum) / sum.count.max(1) as f64);
-            let cells = parts.iter().cloned().map(Cell::from).chain(figures.into_iter().map(Cell::from));
-            table.rows.push(Row { instance: parts.join(", "), cells: cells.chain(mean.map(Cell::from)).collect() });
-        }
-        table
-    }
-
-    /// Count, rate, and the sum if there is one.
-    fn figures(&self, sum: Sum, seconds: f64) -> Vec<f64> {
-        let value = self.value.as_ref().map(|value| value.sum(sum.sum));
-        [sum.count as f64, sum.count as f64 / seconds].into_iter().chain(value).collect()
-    }
-
-    /// Distributions by key, largest count first; and how many values were left out.
-    pub(super) fn histogram(&self, mut hists: Vec<(Key, hist::Hist)>, top: usize) -> (Output, u64) {
-        let (unit, scale) = self.value.as_ref().map_or((Unit::Count, 1.0), Value::unit);
-        hists.sort_by_key(|(key, [count, ..])| (Reverse(*count), *key));
-        let left_out = hists.iter().skip(top).map(|(_, [count, ..])| *count).sum();
-        let name = self.value.as_ref().map_or("", |value| value.name.as_str());
-        let rows = hists.iter().take(top).map(|(key, values)| hist::row(&self.parts(key).join(", "), values, scale));
-        let histogram = Histogram {
-            id: "values".into(),
-            title: self.title(&format!("{name} of ")),
-            unit,
-            dimension: self.dimension(),
-            rows: rows.collect(),
-        };
-        (Output::Histogram(histogram), left_out)
+        columns
     }
 
     /// A sum with its stacks, as far as they were kept.
@@ -143,4 +109,68 @@ impl Plan {
             count: sum.count,
         }
     }
+}
+
+/// Counts and sums by key, largest first. A point that was not passed has a row only if there is no other.
+pub(super) fn table(points: &[(&Plan, Vec<(Key, Sum)>)], seconds: f64, top: usize) -> ProbeTable {
+    let Some((plan, _)) = points.first() else { return ProbeTable { id: "counts".into(), ..ProbeTable::default() } };
+    // A marked place that was compiled in several ways is one for people.
+    let mut rows: BTreeMap<Vec<String>, (u64, f64)> = BTreeMap::new();
+    for (plan, sums) in points {
+        for (key, sum) in sums.iter().filter(|(_, sum)| sum.count > 0 || !plan.shows_point) {
+            let (count, whole) = rows.entry(plan.parts(key)).or_default();
+            *count += sum.count;
+            *whole += plan.value.as_ref().map_or(0.0, |value| value.sum(sum.sum));
+        }
+    }
+    let mut sorted: Vec<(Vec<String>, (u64, f64))> = rows.into_iter().collect();
+    let size = |(count, sum): &(u64, f64)| if plan.value.is_some() { *sum } else { *count as f64 };
+    sorted.sort_by(|(_, left), (_, right)| size(right).total_cmp(&size(left)));
+    let mut table = ProbeTable {
+        id: "counts".into(),
+        title: plan.heading(""),
+        dimension: plan.dimension(),
+        columns: plan.columns(),
+        ..ProbeTable::default()
+    };
+    for (at, (parts, (count, sum))) in sorted.into_iter().enumerate() {
+        let with_value = plan.value.is_some();
+        let figures = [count as f64, count as f64 / seconds].into_iter().chain(with_value.then_some(sum));
+        if at >= top {
+            table.others += 1;
+            for (id, figure) in ["count", "per_second", "sum"].into_iter().zip(figures) {
+                *table.others_sum.entry(id.into()).or_default() += figure;
+            }
+            continue;
+        }
+        let figures = figures.chain(with_value.then(|| sum / count.max(1) as f64));
+        let cells = parts.iter().cloned().map(Cell::from).chain(figures.map(Cell::from));
+        table.rows.push(Row { instance: parts.join(", "), cells: cells.collect() });
+    }
+    table
+}
+
+/// Distributions by key, largest count first; and how many values were left out.
+pub(super) fn histogram(points: &[(&Plan, Vec<(Key, hist::Hist)>)], top: usize) -> (Output, u64) {
+    let Some((plan, _)) = points.first() else { return (Output::Histogram(Histogram::default()), 0) };
+    let (unit, scale) = plan.value.as_ref().map_or((Unit::Count, 1.0), Value::unit);
+    let mut rows: BTreeMap<Vec<String>, hist::Hist> = BTreeMap::new();
+    for (plan, hists) in points {
+        for (key, values) in hists.iter().filter(|(_, [count, ..])| *count > 0 || !plan.shows_point) {
+            let add = |known: &mut hist::Hist| *known = hist::sum([&*known, values]);
+            rows.entry(plan.parts(key)).and_modify(add).or_insert(*values);
+        }
+    }
+    let mut sorted: Vec<(Vec<String>, hist::Hist)> = rows.into_iter().collect();
+    sorted.sort_by_key(|(_, [count, ..])| Reverse(*count));
+    let left_out = sorted.iter().skip(top).map(|(_, [count, ..])| *count).sum();
+    let name = plan.value.as_ref().map_or("", |value| value.name.as_str());
+    let histogram = Histogram {
+        id: "values".into(),
+        title: plan.heading(&format!("{name} of ")),
+        unit,
+        dimension: plan.dimension(),
+        rows: sorted.iter().take(top).map(|(parts, values)| hist::row(&parts.join(", "), values, scale)).collect(),
+    };
+    (Output::Histogram(histogram), left_out)
 }

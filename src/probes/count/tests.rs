@@ -1,12 +1,20 @@
 use std::collections::{BTreeMap, HashMap};
 
+use super::stacks::{DEPTH, taken};
+use super::tables::{Sum, histogram, table};
 use super::*;
-use crate::mechanism::points::{Field, Point, Shape, Target, When};
-use crate::mechanism::symbols::{Part, Piece};
-use crate::model::probe::Cell;
+use crate::mechanism::ebpf::{Moments, hist};
+use crate::mechanism::points::{Field, Place, Shape, Target, When};
+use crate::mechanism::symbols::{Part, Piece, Process};
+use crate::model::probe::{Cell, Output, ProbeTable};
 
 fn field(name: &str, when: When, offset: u32, bytes: u32, is_signed: bool, is_address: bool) -> Field {
-    Field { name: name.into(), when, offset, shape: Shape::Number { bytes, is_signed, is_address } }
+    let shape = Shape::Number { bytes, is_signed, is_address };
+    Field { name: name.into(), declared: String::new(), when, place: Place::Context(offset), shape }
+}
+
+fn point(name: &str, target: Target, fields: Vec<Field>) -> Point {
+    Point { name: name.into(), declared: String::new(), target, fields }
 }
 
 fn kmalloc() -> Point {
@@ -18,24 +26,31 @@ fn kmalloc() -> Point {
         field("pid", When::Entry, 52, 4, true, false),
     ];
     fields.push(Field { shape: Shape::Other, ..field("text", When::Entry, 60, 8, false, false) });
-    Point { name: "kmem:kmalloc".into(), target, fields }
+    point("kmem:kmalloc", target, fields)
 }
 
 fn malloc() -> Point {
     let target = Target::User { path: "/libc.so.6".into(), offsets: vec![64] };
     let fields =
         vec![field("arg1", When::Entry, 112, 8, false, false), field("return", When::Return, 80, 8, true, false)];
-    Point { name: "libc.so.6:malloc".into(), target, fields }
+    point("libc.so.6:malloc", target, fields)
 }
 
 fn planned(def: &ProbeDef, point: Point, given: &[(&str, &str)]) -> Result<Plan, String> {
-    let name = if matches!(point.target, Target::Tracepoint { .. }) { "tracepoint" } else { "function" };
-    let point_name = if name == "tracepoint" { "kmem:kmalloc" } else { "libc:malloc" };
+    all_planned(def, vec![point], given).map(|plans| plans.each.into_iter().next().unwrap())
+}
+
+fn all_planned(def: &ProbeDef, points: Vec<Point>, given: &[(&str, &str)]) -> Result<Plans<Plan>, String> {
+    let is_tracepoint = matches!(points[0].target, Target::Tracepoint { .. });
+    let name = if is_tracepoint { ("tracepoint", "kmem:*") } else { ("function", "libc:*") };
     let given: BTreeMap<String, String> =
-        [&(name, point_name)].into_iter().chain(given).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        [&name].into_iter().chain(given).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let params = Params::new(def.id, def.params, &given)?;
-    let reads = Reads::of(point, params.text("filter").unwrap_or_default());
-    reads.and_then(|reads| super::planned(reads, def.id, &params)).map_err(|error| error.message)
+    super::planned(points, def.id, &params).map_err(|error| error.message)
+}
+
+fn table_of(plan: &Plan, sums: &[(Key, Sum)], seconds: f64, top: usize) -> ProbeTable {
+    table(&[(plan, sums.to_vec())], seconds, top)
 }
 
 fn global(plan: &Plan, name: &str) -> Vec<u32> {
@@ -54,7 +69,7 @@ fn fields_keys_and_comparisons_become_places_in_the_context() {
     .unwrap();
     assert_eq!(plan.reads.moments(), Moments::Entry);
     let fields = global(&plan, "point_fields");
-    let places: Vec<&[u32]> = fields.chunks(4).collect();
+    let places: Vec<&[u32]> = fields.chunks(6).map(|field| &field[..4]).collect();
     assert_eq!(places[0], [1, 24, 8, 0]);
     assert_eq!(places[1..4], [[1, 16, 8, 0], [1, 48, 1, 0], [0, 0, 8, 0]]);
     assert_eq!(places[4..6], [[1, 24, 8, 0], [1, 48, 4, 1]]);
@@ -85,7 +100,7 @@ fn only_the_moments_that_are_needed_are_watched() {
 fn a_field_that_is_called_like_a_key_is_told_apart() {
     let own = planned(&PROBE, kmalloc(), &[("key", "pid")]).unwrap();
     let of_event = planned(&PROBE, kmalloc(), &[("key", "args.pid")]).unwrap();
-    assert_eq!((global(&own, "point_fields")[4], global(&of_event, "point_fields")[4]), (4, 1));
+    assert_eq!((global(&own, "point_fields")[6], global(&of_event, "point_fields")[6]), (4, 1));
 }
 
 #[test]
@@ -99,7 +114,7 @@ fn what_cannot_be_is_told_before_anything_is_attached() {
         (&PROBE, kmalloc(), &[("filter", "node > 4000000000")], "lies between -2147483648 and 2147483647"),
         (&HIST, kmalloc(), &[], "say what is to be distributed"),
         (&HIST, malloc(), &[("key", "stack")], "not kept by stack"),
-        (&PROBE, malloc(), &[("tracepoint", "kmem:kmalloc")], "not both"),
+        (&PROBE, malloc(), &[("tracepoint", "kmem:kmalloc")], "not several"),
         (&PROBE, malloc(), &[("function", "")], "say what to look at"),
     ] {
         let error = planned(def, point, given).unwrap_err();
@@ -118,7 +133,7 @@ fn keys_are_shown_in_order_of_their_sums_and_the_others_are_added_up() {
     let one = (key([0xff00, u64::MAX, 0], b"cat\0\0\0\0\0"), Sum { count: 4, sum: 100 });
     let two = (key([0xff10, 1, 0], b"dd\0\0\0\0\0\0"), Sum { count: 2, sum: 900 });
     let three = (key([0, 0, 0], b"ls\0\0\0\0\0\0"), Sum { count: 9, sum: 1 });
-    let table = plan.table(&[one, two, three], 2.0, 2);
+    let table = table_of(&plan, &[one, two, three], 2.0, 2);
     assert_eq!(table.title, "kmem:kmalloc by task, ptr, node");
     let cells = |row: &[Cell]| row.to_vec();
     assert_eq!(
@@ -133,13 +148,13 @@ fn keys_are_shown_in_order_of_their_sums_and_the_others_are_added_up() {
 #[test]
 fn sums_of_negative_values_are_negative_and_times_are_seconds() {
     let plan = planned(&PROBE, kmalloc(), &[("value", "node")]).unwrap();
-    let table = plan.table(&[([0; 9], Sum { count: 2, sum: (-3_i64).cast_unsigned() })], 1.0, 10);
+    let table = table_of(&plan, &[([0; 9], Sum { count: 2, sum: (-3_i64).cast_unsigned() })], 1.0, 10);
     assert_eq!(table.rows[0].cells[2..], [(-3.0).into(), (-1.5).into()]);
     assert_eq!((table.title.as_str(), table.dimension), ("kmem:kmalloc", None));
     let plan = planned(&HIST, malloc(), &[]).unwrap();
     let mut values = [0; hist::WORDS];
     values[..3].copy_from_slice(&[1, 2_000_000_000, 2_000_000_000]);
-    let (Output::Histogram(histogram), 0) = plan.histogram(vec![([0; 9], values)], 1) else { panic!() };
+    let (Output::Histogram(histogram), 0) = histogram(&[(&plan, vec![([0; 9], values)])], 1) else { panic!() };
     assert_eq!((histogram.unit, histogram.rows[0].sum), (Unit::Seconds, 2.0));
     assert_eq!(histogram.title, "latency of libc.so.6:malloc");
 }
@@ -152,7 +167,7 @@ fn distributions_beyond_the_top_are_counted() {
         values[0] = count;
         (key([pid, 0, 0], b"\0\0\0\0\0\0\0\0"), values)
     };
-    let (Output::Histogram(histogram), left_out) = plan.histogram(vec![of(7, 1), of(8, 5), of(9, 2)], 2) else {
+    let (Output::Histogram(histogram), left_out) = histogram(&[(&plan, vec![of(7, 1), of(8, 5), of(9, 2)])], 2) else {
         panic!()
     };
     let instances: Vec<&str> = histogram.rows.iter().map(|row| row.instance.as_str()).collect();
@@ -180,4 +195,50 @@ fn a_stack_belongs_to_its_process_and_to_the_other_keys() {
     assert_eq!((sample.owner.as_str(), sample.pid, sample.value, sample.count), ("cat", Some(12), 64.0, 2));
     let Piece::Frames { process, part, .. } = sample.pieces[0] else { panic!() };
     assert_eq!((process, part), (Some(Process { pid: 12, born: 1000 }), Part::Taken(&[5, 6])));
+}
+
+fn marker(offset: u64, place: Place) -> Point {
+    let target = Target::Marker { path: "/x".into(), offsets: vec![offset], semaphore: None };
+    let shape = Shape::Number { bytes: 4, is_signed: true, is_address: false };
+    let field = Field { name: "arg1".into(), declared: "s32".into(), when: When::Entry, place, shape };
+    point("x:p:n", target, vec![field])
+}
+
+#[test]
+fn a_marked_place_that_keeps_its_arguments_in_several_ways_is_one_row() {
+    let points = vec![marker(1, Place::Memory(32, -136)), marker(2, Place::Constant(-5))];
+    let given = [("function", ""), ("usdt", "x:p:n"), ("value", "arg1")];
+    let plans = all_planned(&PROBE, points, &given).unwrap().each;
+    assert_eq!(global(&plans[0], "point_fields")[..6], [7, 32, 4, 1, (-136_i32).cast_unsigned(), u32::MAX]);
+    assert_eq!(global(&plans[1], "point_fields")[..6], [8, 0, 4, 1, (-5_i32).cast_unsigned(), u32::MAX]);
+    assert_eq!(plans[0].reads.moments(), Moments::Entry);
+    let of = |count, sum: i64| vec![([0; 9], Sum { count, sum: sum.cast_unsigned() })];
+    let both = table(&[(&plans[0], of(2, 7)), (&plans[1], of(3, -15))], 1.0, 10);
+    assert_eq!((both.title.as_str(), both.rows.len()), ("x:p:n", 1));
+    assert_eq!(both.rows[0].cells, [5.0, 5.0, -8.0, -1.6].map(Cell::from));
+    let error = planned(&PROBE, marker(1, Place::Constant(0)), &[("function", ""), ("usdt", "x:p:n"), ("value", "latency")]);
+    assert!(error.unwrap_err().contains("passed in no time"));
+}
+
+#[test]
+fn several_points_have_a_row_each_and_those_without_the_field_are_left_out() {
+    let mut free = kmalloc();
+    free.name = "kmem:kfree".into();
+    free.fields.truncate(1);
+    let mut other = kmalloc();
+    other.name = "kmem:kmem_cache_alloc".into();
+    let points = vec![free.clone(), kmalloc(), other];
+    let plans = all_planned(&PROBE, points.clone(), &[("value", "bytes_req"), ("key", "comm")]).unwrap();
+    assert_eq!(plans.each.len(), 2);
+    assert!(plans.notes[0].starts_with("1 of 3 points are left out; kmem:kfree has no field \"bytes_req\""), "{:?}", plans.notes);
+    let of = |count| vec![(key([0; 3], b"cat\0\0\0\0\0"), Sum { count, sum: 10 * count })];
+    let found = table(&[(&plans.each[0], of(0)), (&plans.each[1], of(3))], 1.0, 10);
+    assert_eq!((found.title.as_str(), found.rows.len()), ("kmem:* by point, task", 1), "what was not passed has no row");
+    assert_eq!(found.rows[0].instance, "kmem:kmem_cache_alloc, cat");
+    assert_eq!(found.columns.len(), found.rows[0].cells.len());
+    assert!(all_planned(&PROBE, vec![free.clone(), free], &[("value", "bytes_req")]).unwrap_err().contains("no field"));
+    let many: Vec<Point> = (0..17).map(|at| Point { name: format!("kmem:e{at}"), ..kmalloc() }).collect();
+    assert!(all_planned(&PROBE, many.clone(), &[("key", "stack")]).unwrap_err().contains("at most 16 points"));
+    assert!(all_planned(&HIST, many.clone(), &[("value", "node"), ("key", "comm")]).unwrap_err().contains("at most 16"));
+    assert_eq!(all_planned(&HIST, many, &[("value", "node")]).unwrap().each.len(), 17);
 }

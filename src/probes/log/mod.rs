@@ -1,14 +1,14 @@
 //! Each event at any point, with values and text: what somebody would have printed there.
 
-use super::count::{ATTACH, CAVEATS, FILTER, FUNCTION, OVERHEAD, THREADS, TRACEPOINT};
+use super::count::{ATTACH, CAVEATS, FILTER, FUNCTION, OVERHEAD, THREADS, TRACEPOINT, USDT};
 use super::grammar;
-use super::reads::{Read, Reads, Source, Totals, words as bytes_of, wrong};
-use super::stream::Events;
+use super::reads::{Plans, Read, Reads, Source, Totals, named, plans, words as bytes_of, wrong};
+use super::stream::{self, Events};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Params, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
-use crate::mechanism::points::{PointError, Text};
-use crate::model::probe::{Cell, Column};
+use crate::mechanism::points::{Point, PointError, Text};
+use crate::model::probe::{Cell, Column, Output};
 use crate::model::{Reason, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -21,6 +21,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     params: &[
         FUNCTION,
         TRACEPOINT,
+        USDT,
         ParamDef {
             name: "value",
             kind: ParamKind::Values,
@@ -53,25 +54,50 @@ const FIRST_TEXT: usize = FIRST_LENGTH + MAX_TEXTS;
 /// Bytes of a text with its NUL.
 const TEXT: usize = 256;
 
+/// Points at most: each has a buffer of its own.
+const MOST: usize = 16;
+
 /// What the program is to do.
 #[derive(Debug)]
 struct Plan {
     reads: Reads,
     values: Vec<(String, Read)>,
+    /// Whether there are other points, from which this one is told apart by name.
+    shows_point: bool,
+}
+
+/// A point that is watched.
+struct Watched {
+    object: Object,
+    plan: Plan,
+    totals: Totals,
 }
 
 struct Log {
-    object: Object,
-    plan: Plan,
+    /// At least one.
+    points: Vec<Watched>,
     events: Events,
-    totals: Totals,
+    title: String,
+    notes: Vec<String>,
     /// Lines that may still come.
     left: Option<u64>,
 }
 
-/// What is wrong with the parameters.
-pub(super) fn check(reads: Reads, params: &Params) -> Result<(), PointError> {
-    Plan::new(reads, params).map(drop)
+/// What is wrong with the points and the other parameters.
+pub(super) fn check(points: Vec<Point>, params: &Params) -> Result<(), PointError> {
+    planned(points, params).map(drop)
+}
+
+/// One plan for each point.
+fn planned(points: Vec<Point>, params: &Params) -> Result<Plans<Plan>, PointError> {
+    if points.len() > MOST {
+        let message = format!("at most {MOST} points can be logged, and these are {}; count shows how many", points.len());
+        return Err(wrong(message));
+    }
+    let shows_point = points.first().map(|point| &point.name) != points.last().map(|point| &point.name);
+    let mut plans = plans(points, params, |reads| Plan::new(reads, params))?;
+    plans.each.iter_mut().for_each(|plan| plan.shows_point = shows_point);
+    Ok(plans)
 }
 
 impl Plan {
@@ -84,7 +110,7 @@ impl Plan {
         if values.iter().filter(|(_, read)| read.text.is_some()).count() > MAX_TEXTS {
             return Err(wrong(format!("at most {MAX_TEXTS} texts can be shown")));
         }
-        Ok(Self { reads, values })
+        Ok(Self { reads, values, shows_point: false })
     }
 
     /// The values that are text, by their place.
@@ -115,12 +141,11 @@ impl Plan {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let mut columns = vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("tid", "tid"),
-            Column::text("cpu", "cpu"),
-        ];
+        let mut columns = Vec::new();
+        if self.shows_point {
+            columns.push(Column::text("point", "point"));
+        }
+        columns.extend([("name", "task"), ("pid", "pid"), ("tid", "tid"), ("cpu", "cpu")].map(|(id, title)| Column::text(id, title)));
         columns.extend(
             self.values
                 .iter()
@@ -139,12 +164,13 @@ impl Plan {
     fn line(&self, record: &[u8]) -> Vec<Cell> {
         let word = |at: usize| words::word(record, at * 8);
         let (ids, cpu) = (word(1), word(2));
-        let mut cells: Vec<Cell> = vec![
-            words::text_of_words(&[word(3), word(4)]).into(),
-            (ids >> 32).to_string().into(),
-            (ids & 0xffff_ffff).to_string().into(),
-            cpu.to_string().into(),
-        ];
+        let mut cells: Vec<Cell> = Vec::new();
+        if self.shows_point {
+            cells.push(self.reads.point.name.as_str().into());
+        }
+        let task = words::text_of_words(&[word(3), word(4)]);
+        let task = [task, (ids >> 32).to_string(), (ids & 0xffff_ffff).to_string(), cpu.to_string()];
+        cells.extend(task.map(Cell::from));
         let mut texts = 0;
         for (at, (_, read)) in self.values.iter().enumerate() {
             let value = word(FIRST_VALUE + at);
@@ -175,35 +201,49 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     if context.host.is_recorded() || context.host.is_seen_from_outside() {
         return Err(Unavailable::new(Reason::NotVisible, "a recorded tree has no running kernel to attach to"));
     }
-    let reads = Reads::new(context.host, context.params, &context.filter.pids);
-    let plan = reads.and_then(|reads| Plan::new(reads, context.params)).map_err(PointError::gap)?;
+    let points = named(context.host, context.params, &context.filter.pids);
+    let plans = points.and_then(|points| planned(points, context.params)).map_err(PointError::gap)?;
+    let points = plans.each.into_iter().map(|plan| watch(context, plan)).collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<&str> = points.iter().map(|point| point.plan.reads.point.name.as_str()).collect();
+    let title = match (names.first(), names.last()) {
+        (Some(first), Some(last)) if first != last => format!("Events at {} points", names.len()),
+        (first, _) => format!("Events at {}", first.unwrap_or(&"")),
+    };
+    let lines = context.params.count("lines");
+    let (events, left) = (Events::new(context.host.now()), (lines > 0).then_some(lines));
+    Ok(Box::new(Log { points, events, title, notes: plans.notes, left }))
+}
+
+/// Loads the program for a point, and attaches it.
+fn watch(context: &Context<'_>, plan: Plan) -> Result<Watched, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/log/log.bpf.o"));
     let mut globals = context.filter.globals(context.host)?;
     globals.extend(plan.globals());
     let moments = plan.reads.moments();
     let threads = if moments == Moments::Both { THREADS } else { 1 };
     let mut object = context.kernel()?.load(bytes, globals, &[("point_calls", threads)])?;
-    object.attach_point(&plan.reads.point, moments, &context.filter.pids)?;
-    let lines = context.params.count("lines");
-    let events = Events::new(context.host.now());
-    Ok(Box::new(Log { object, plan, events, totals: Totals::default(), left: (lines > 0).then_some(lines) }))
+    object.attach_point(context.host, &plan.reads.point, moments, &context.filter.pids)?;
+    Ok(Watched { object, plan, totals: Totals::default() })
 }
 
 impl Probe for Log {
-    fn object(&self) -> Option<&Object> {
-        Some(&self.object)
+    fn objects(&self) -> Vec<&Object> {
+        self.points.iter().map(|point| &point.object).collect()
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        let (plan, left) = (&self.plan, &mut self.left);
-        self.events.drain(&mut self.object, |record| match left {
-            Some(0) => None,
-            Some(lines) => {
-                *lines -= 1;
-                Some(plan.line(record))
-            }
-            None => Some(plan.line(record)),
-        })
+        let left = &mut self.left;
+        for Watched { object, plan, .. } in &mut self.points {
+            self.events.drain(object, |record| match left {
+                Some(0) => None,
+                Some(lines) => {
+                    *lines -= 1;
+                    Some(plan.line(record))
+                }
+                None => Some(plan.line(record)),
+            })?;
+        }
+        Ok(())
     }
 
     fn is_over(&self) -> bool {
@@ -212,10 +252,14 @@ impl Probe for Log {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let title = format!("Events at {}", self.plan.reads.point.name);
-        let mut taken = self.events.taken(&mut self.object, "events", &title, &self.plan.columns())?;
-        taken.lost.extend(self.totals.advance(&self.object)?.lost());
-        Ok(taken)
+        let columns = self.points.first().map(|point| point.plan.columns()).unwrap_or_default();
+        let table = self.events.table("events", &self.title, &columns);
+        let mut lost = vec![stream::beyond(&table)];
+        for point in &mut self.points {
+            lost.push(stream::dropped(&mut point.object)?);
+            lost.extend(point.totals.advance(&point.object)?.lost());
+        }
+        Ok(Taken { outputs: vec![Output::Events(table)], lost, notes: self.notes.clone() })
     }
 }
 

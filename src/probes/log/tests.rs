@@ -1,26 +1,32 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::mechanism::points::{Field, Point, Shape, Target, When};
+use crate::mechanism::points::{Field, Place, Shape, Target, When};
 
 fn openat() -> Point {
     let target = Target::Tracepoint { group: "syscalls".into(), event: "sys_enter_openat".into() };
-    let field = |name: &str, offset, shape| Field { name: name.into(), when: When::Entry, offset, shape };
+    let field = |name: &str, offset, shape| Field {
+        name: name.into(),
+        declared: String::new(),
+        when: When::Entry,
+        place: Place::Context(offset),
+        shape,
+    };
     let fields = vec![
         field("dfd", 16, Shape::Number { bytes: 4, is_signed: true, is_address: false }),
         field("filename", 24, Shape::Text(Text::OfProgram)),
         field("comm", 32, Shape::Text(Text::Inline)),
         field("how", 40, Shape::Number { bytes: 8, is_signed: false, is_address: true }),
     ];
-    Point { name: "syscalls:sys_enter_openat".into(), target, fields }
+    Point { name: "syscalls:sys_enter_openat".into(), declared: String::new(), target, fields }
 }
 
 fn planned(values: &str) -> Result<Plan, String> {
     let given = [("tracepoint", "syscalls:sys_enter_openat"), ("value", values)];
     let given: BTreeMap<String, String> = given.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
     let params = Params::new("log", PROBE.params, &given)?;
-    let plan = Reads::of(openat(), "").and_then(|reads| Plan::new(reads, &params));
-    plan.map_err(|error| error.message)
+    let plans = super::planned(vec![openat()], &params).map_err(|error| error.message)?;
+    Ok(plans.each.into_iter().next().unwrap())
 }
 
 fn record(values: [u64; 4], lengths: [i64; 2], texts: [&[u8]; 2]) -> Vec<u8> {
@@ -79,4 +85,18 @@ fn what_cannot_be_shown_is_told() {
         let error = planned(values).unwrap_err();
         assert!(error.contains(says), "{values}: {error}");
     }
+}
+
+#[test]
+fn lines_of_several_points_begin_with_the_point() {
+    let mut other = openat();
+    other.name = "syscalls:sys_enter_openat2".into();
+    let params = BTreeMap::from([("tracepoint".to_owned(), "syscalls:*".to_owned()), ("value".into(), "dfd".into())]);
+    let params = Params::new("log", PROBE.params, &params).unwrap();
+    let plans = super::planned(vec![openat(), other], &params).unwrap().each;
+    assert_eq!(plans[1].columns()[0].id, "point");
+    let cells = plans[1].line(&record([3, 0, 0, 0], [0, 0], [b"", b""]));
+    assert_eq!((cells.len(), &cells[0]), (plans[1].columns().len(), &Cell::from("syscalls:sys_enter_openat2")));
+    let many = vec![openat(); MOST + 1];
+    assert!(super::planned(many, &params).unwrap_err().message.contains("at most 16 points"));
 }
