@@ -24,10 +24,39 @@ fn wrong_usage_is_told_with_what_would_be_right() {
 }
 
 #[test]
+fn a_list_needs_a_name_and_a_probe_takes_none() {
+    fails_with(&["list"], 2, &["say what to list", "rdiag probe list tcp_sendmsg"]);
+    fails_with(&["runqlat", "tcp_sendmsg"], 2, &["after the probe's name", "--param"]);
+    fails_with(&["list", "x", "--format", "svg"], 2, &["a list has no stacks"]);
+    fails_with(&["list", "/no/such/file:main"], 2, &["no file \"/no/such/file\""]);
+    fails_with(&["list", "/etc/passwd:a:b"], 2, &["/etc/passwd cannot be searched"]);
+}
+
+#[test]
+fn functions_of_a_program_are_listed_with_what_can_be_read_and_marked_places_are_not_made_up() {
+    let own = assert_cmd::cargo::cargo_bin!("rdiag").display().to_string();
+    let output = rdiag().args(["probe", "list", &format!("{own}:main")]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.starts_with(&format!("{own}:main: function of a program or library\n")), "{told}");
+    assert!(told.contains("arg1") && told.contains("return"), "{told}");
+    let many = rdiag().args(["probe", "list", &format!("{own}:ma*n"), "--format", "json"]).output().unwrap();
+    let listing: serde_json::Value = serde_json::from_slice(&many.stdout).unwrap();
+    assert!(
+        listing["points"].as_array().unwrap().iter().any(|point| point["name"] == format!("{own}:main")),
+        "{listing:#}"
+    );
+    fails_with(&["list", &format!("{own}:mian")], 2, &["has no function \"mian\"", "did you mean `main`"]);
+    fails_with(&["list", &format!("{own}:no_such_*")], 2, &["no function of", "fits \"no_such_*\""]);
+    fails_with(&["list", &format!("{own}:p:n")], 2, &["has no places that its developers marked"]);
+}
+
+#[test]
 fn what_probes_of_any_point_cannot_be_told_is_said_before_the_machine_is_asked() {
     for (probe, params, says) in [
         ("count", &[][..], "say what to look at"),
-        ("count", &["function=libc:malloc", "tracepoint=kmem:kmalloc"], "not both"),
+        ("count", &["function=libc:malloc", "tracepoint=kmem:kmalloc"], "not several"),
+        ("log", &["usdt=python3:gc__start"], "write FILE:PROVIDER:NAME"),
         ("count", &["tracepoint=kmalloc"], "write group:event"),
         ("count", &["function=libc:"], "no function"),
         ("count", &["function=libc:malloc", "filter=arg1 > many"], "no whole number"),

@@ -188,7 +188,7 @@ fn event_entries() -> Result<Vec<Entry>, Failure> {
 }
 
 /// Columns, aligned; the last one runs free.
-fn table(rows: &[Vec<String>]) -> String {
+pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|text| text.width()).max().unwrap_or(0);

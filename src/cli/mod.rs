@@ -12,6 +12,7 @@ mod guided;
 mod list;
 mod man;
 mod output;
+mod points;
 mod probe;
 mod record;
 mod report;

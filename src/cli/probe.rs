@@ -11,19 +11,25 @@ use clap::ValueEnum;
 
 use super::command::Command;
 use super::run::{open_host, stop_on_signal};
-use super::{Exit, Failure, output, stacks, tools, ui::Ui};
+use super::{Exit, Failure, output, points, stacks, tools, ui::Ui};
 use crate::model::Reason;
 use crate::playbook::suggest::did_you_mean;
 use crate::probes::{self, EventError, FilterKind, GivesStacks, ParamKind, Params, PointError, ProbeDef};
 use crate::report::probe::{self as text, Live};
 use crate::session::{self, ProbeEnd, ProbeRequest};
 
+/// The word in the place of a probe that asks what there is to look at.
+const LIST: &str = "list";
+
 /// Run one probe inside the kernel, until --duration is over, the command ends, or Ctrl-C.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Name of the probe (`rdiag list probes`).
+    /// Name of the probe (`rdiag list probes`); or `list`, to see what a name stands for.
     #[arg(value_name = "PROBE")]
     name: String,
+    /// With `list`: a function or tracepoint, as tcp_sendmsg, 'vfs_*', kmem:kmalloc, libc:malloc or 'python3:python:*'.
+    #[arg(value_name = "POINT")]
+    point: Option<String>,
     /// How long: 500ms, 10s, 2m. Until Ctrl-C if not given.
     #[arg(long, short, value_name = "TIME")]
     duration: Option<String>,
@@ -85,8 +91,34 @@ impl Format {
     }
 }
 
-/// The probe that was asked for, with everything about it that can be wrong without the machine.
-pub(super) fn checked(args: &Args) -> Result<(&'static ProbeDef, ProbeRequest), Failure> {
+/// What was asked for.
+pub(super) enum Asked<'a> {
+    /// What a name stands for.
+    List(&'a str),
+    /// To run a probe.
+    Run(&'static ProbeDef, ProbeRequest),
+}
+
+/// What was asked for, with everything about it that can be wrong without the machine.
+pub(super) fn checked(args: &Args) -> Result<Asked<'_>, Failure> {
+    match &args.point {
+        Some(point) if args.name == LIST && !point.is_empty() => {
+            if args.format.of_stacks().is_some() {
+                return Err(usage("a list has no stacks".into(), Some("take --format text or json")));
+            }
+            return Ok(Asked::List(point));
+        }
+        Some(point) if args.name != LIST => {
+            let hint = "what a probe looks at is given with --param, as `rdiag explain PROBE` says";
+            return Err(usage(format!("{:?} after the probe's name means nothing", point), Some(hint)));
+        }
+        _ if args.name == LIST => {
+            let hint =
+                "`rdiag probe list tcp_sendmsg`, 'vfs_*', kmem:kmalloc, libc:malloc; `rdiag list probes` lists probes";
+            return Err(usage("say what to list".into(), Some(hint)));
+        }
+        _ => {}
+    }
     let Some(def) = probes::find(&args.name) else {
         let hint = match tools::map().named(&args.name) {
             Some(_) => Some(format!("`rdiag explain {}` says what stands for it here", args.name)),
@@ -95,11 +127,14 @@ pub(super) fn checked(args: &Args) -> Result<(&'static ProbeDef, ProbeRequest), 
         let hint = hint.or_else(|| Some("`rdiag list probes` shows them".into()));
         return Err(Failure::Usage { message: format!("there is no probe named {:?}", args.name), hint });
     };
-    Ok((def, request(def, args)?))
+    Ok(Asked::Run(def, request(def, args)?))
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let (def, mut request) = checked(args)?;
+    let (def, mut request) = match checked(args)? {
+        Asked::List(point) => return points::main(point, args.format == Format::Json, ui),
+        Asked::Run(def, request) => (def, request),
+    };
     let host = Arc::new(open_host(Path::new("/"))?);
     for param in def.params {
         let list = request.params.text(param.name).unwrap_or_default();
@@ -249,7 +284,7 @@ fn wrong_names(error: EventError, otherwise: &str) -> Failure {
 }
 
 /// What somebody has mistyped is told with what was meant; what stands in the way of looking, when the probe starts.
-fn wrong_point(error: PointError) -> Result<(), Failure> {
+pub(super) fn wrong_point(error: PointError) -> Result<(), Failure> {
     if !matches!(error.reason, Reason::Absent | Reason::Malformed) {
         return Ok(());
     }

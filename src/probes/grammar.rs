@@ -200,7 +200,8 @@ pub(super) fn tracepoint(text: &str) -> Result<(), String> {
 /// The name of a place that developers have marked: `python3:python:gc__start`, `/path/to/program:provider:name`.
 pub(super) fn marker(text: &str) -> Result<(), String> {
     let mut parts = text.rsplitn(3, ':');
-    let is_named = |part: Option<&str>| part.is_some_and(|part| !part.is_empty() && !part.contains(char::is_whitespace));
+    let is_named =
+        |part: Option<&str>| part.is_some_and(|part| !part.is_empty() && !part.contains(char::is_whitespace));
     let (name, provider, file) = (parts.next(), parts.next(), parts.next());
     if is_named(name) && is_named(provider) && file.is_some_and(|file| !file.is_empty()) {
         return Ok(());

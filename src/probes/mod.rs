@@ -16,6 +16,7 @@ mod execsnoop;
 mod grammar;
 mod hardirqs;
 mod killsnoop;
+pub mod listing;
 mod log;
 mod migrations;
 mod offcputime;
@@ -35,8 +36,8 @@ mod syncsnoop;
 mod syscount;
 mod tcplife;
 
-pub use params::{FOR, ParamDef, ParamKind, Params};
 use params::MARKER;
+pub use params::{FOR, ParamDef, ParamKind, Params};
 pub use reads::check_point;
 
 pub use crate::mechanism::ebpf::filter::MAX_PIDS;

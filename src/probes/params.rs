@@ -90,7 +90,8 @@ impl Params {
     fn names_one_point(&self) -> Result<(), String> {
         match ["function", "tracepoint", MARKER].iter().filter(|name| self.text(name).is_some()).count() {
             0 => {
-                let examples = "function=libc:malloc, function=vfs_read, tracepoint=kmem:kmalloc or usdt=python3:python:gc__start";
+                let examples =
+                    "function=libc:malloc, function=vfs_read, tracepoint=kmem:kmalloc or usdt=python3:python:gc__start";
                 Err(format!("say what to look at: {examples}"))
             }
             1 => Ok(()),

@@ -178,10 +178,8 @@ impl Reads {
         let point = &self.point;
         if operand.is(LATENCY) {
             if !self.is_function() {
-                let message = format!(
-                    "{} is a place that is passed in no time; latency is that of a function",
-                    point.name
-                );
+                let message =
+                    format!("{} is a place that is passed in no time; latency is that of a function", point.name);
                 return Err(wrong(message));
             }
             return Ok(Read { source: Source::Latency, ..NOTHING });

@@ -17,6 +17,7 @@ mod probes_calls;
 mod probes_command;
 mod probes_filters;
 mod probes_network;
+mod probes_points;
 mod probes_profile;
 mod probes_sched;
 mod probes_stacks;

@@ -1,5 +1,5 @@
 //! Events at places that somebody has chosen: a tracepoint, a function of the kernel, a place in a program. Opening one tells
-//! whether the kernel can stop there; what is closed again has changed nothing.
+//! whether the kernel can stop there; once it is closed the kernel's code is what it was.
 #![expect(unsafe_code, reason = "perf_event_open(2) and its ioctls have no safe form")]
 
 use std::ffi::CString;
@@ -33,7 +33,7 @@ pub enum Spot<'s> {
 #[derive(Debug)]
 pub struct Watched(OwnedFd);
 
-/// Opens an event that happens in this process, in any if none is given. It does nothing yet.
+/// Opens an event that happens in this process, in any if none is given. The kernel stops there already, and does nothing.
 pub fn open(host: &Host, spot: Spot<'_>, pid: Option<u32>) -> io::Result<Watched> {
     let kind = |device: &str| {
         let text = host.read_line(&format!("sys/bus/event_source/devices/{device}/type"));

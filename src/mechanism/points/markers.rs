@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn what_lies_where_it_cannot_be_read_keeps_its_number() {
-        let odd = "-4@NBuffers(%rip) 8f@%xmm0 8@(%rax,%rbx,8) 3@%rax 8@ @%rax 8@%rzx -4@40+x(%rip) 8@( 8@(%eax) 8@% 4@%eax";
+        let odd =
+            "-4@NBuffers(%rip) 8f@%xmm0 8@(%rax,%rbx,8) 3@%rax 8@ @%rax 8@%rzx -4@40+x(%rip) 8@( 8@(%eax) 8@% 4@%eax";
         let found = fields(odd);
         let (last, others) = found.split_last().unwrap();
         assert!(others.iter().all(|field| field.shape == Shape::Other), "{others:#?}");

@@ -69,6 +69,8 @@ pub(super) fn fields(prototype: Option<Prototype>) -> Result<Vec<Field>, PointEr
         }
         fields.push(field(&number, &declared, When::Entry, *offset, shape));
     }
-    fields.extend(returned.map(|Argument { declared, shape, .. }| field("return", &declared, When::Return, RESULT, shape)));
+    fields.extend(
+        returned.map(|Argument { declared, shape, .. }| field("return", &declared, When::Return, RESULT, shape)),
+    );
     Ok(fields)
 }

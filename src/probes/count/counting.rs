@@ -167,9 +167,7 @@ impl Probe for Counting {
         }
         let title = self.points.first().map_or("", |point| point.plan.title.as_str());
         let event = |count| format!("{title} ({count} points)");
-        all.extend(
-            ways.into_iter().map(|(back_end, n)| Attachment { event: event(n), back_end, refused: Vec::new() }),
-        );
+        all.extend(ways.into_iter().map(|(back_end, n)| Attachment { event: event(n), back_end, refused: Vec::new() }));
         all
     }
 

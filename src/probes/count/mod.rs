@@ -86,8 +86,7 @@ pub(super) static HIST: ProbeDef = ProbeDef {
     start: |context| counting::start(context, Kind::Distribution),
 };
 
-pub(super) const ATTACH: &str =
-    "The tracepoint, function or marked place that is given, or all that fit a pattern: perf tracepoint, kprobe and kretprobe, \
+pub(super) const ATTACH: &str = "The tracepoint, function or marked place that is given, or all that fit a pattern: perf tracepoint, kprobe and kretprobe, \
      uprobe and uretprobe.";
 pub(super) const CAVEATS: &str = "Arguments of functions are taken from the registers where C passes whole numbers and addresses; structures by value, \
      floating point and what a compiler passes in its own ways are not seen. A name stands for what is called: code that was \
@@ -166,7 +165,9 @@ fn default_value(id: &str) -> Option<&'static str> {
 
 /// Plans that make sense for the probe, one for each point.
 fn planned(points: Vec<Point>, id: &str, params: &Params) -> Result<Plans<Plan>, PointError> {
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Err(wrong("there is no point".into())) };
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return Err(wrong("there is no point".into()));
+    };
     let shows_point = first.name != last.name;
     let name = ["function", "tracepoint", MARKER].iter().find_map(|name| params.text(name)).unwrap_or_default();
     let title = if shows_point { name.to_owned() } else { first.name.clone() };
@@ -183,7 +184,8 @@ fn planned(points: Vec<Point>, id: &str, params: &Params) -> Result<Plans<Plan>,
     let takes_memory = plans.each.iter().any(|plan| plan.has_stack() || id == HIST.id && plan.has_key());
     if takes_memory && plans.each.len() > MOST_WITH_MEMORY {
         let what = if id == HIST.id { "distributions by key" } else { "stacks" };
-        let message = format!("{what} are kept of at most {MOST_WITH_MEMORY} points, and {title:?} has {}", plans.each.len());
+        let message =
+            format!("{what} are kept of at most {MOST_WITH_MEMORY} points, and {title:?} has {}", plans.each.len());
         return Err(wrong(message));
     }
     Ok(plans)

@@ -216,7 +216,8 @@ fn a_marked_place_that_keeps_its_arguments_in_several_ways_is_one_row() {
     let both = table(&[(&plans[0], of(2, 7)), (&plans[1], of(3, -15))], 1.0, 10);
     assert_eq!((both.title.as_str(), both.rows.len()), ("x:p:n", 1));
     assert_eq!(both.rows[0].cells, [5.0, 5.0, -8.0, -1.6].map(Cell::from));
-    let error = planned(&PROBE, marker(1, Place::Constant(0)), &[("function", ""), ("usdt", "x:p:n"), ("value", "latency")]);
+    let error =
+        planned(&PROBE, marker(1, Place::Constant(0)), &[("function", ""), ("usdt", "x:p:n"), ("value", "latency")]);
     assert!(error.unwrap_err().contains("passed in no time"));
 }
 
@@ -230,15 +231,25 @@ fn several_points_have_a_row_each_and_those_without_the_field_are_left_out() {
     let points = vec![free.clone(), kmalloc(), other];
     let plans = all_planned(&PROBE, points.clone(), &[("value", "bytes_req"), ("key", "comm")]).unwrap();
     assert_eq!(plans.each.len(), 2);
-    assert!(plans.notes[0].starts_with("1 of 3 points are left out; kmem:kfree has no field \"bytes_req\""), "{:?}", plans.notes);
+    assert!(
+        plans.notes[0].starts_with("1 of 3 points are left out; kmem:kfree has no field \"bytes_req\""),
+        "{:?}",
+        plans.notes
+    );
     let of = |count| vec![(key([0; 3], b"cat\0\0\0\0\0"), Sum { count, sum: 10 * count })];
     let found = table(&[(&plans.each[0], of(0)), (&plans.each[1], of(3))], 1.0, 10);
-    assert_eq!((found.title.as_str(), found.rows.len()), ("kmem:* by point, task", 1), "what was not passed has no row");
+    assert_eq!(
+        (found.title.as_str(), found.rows.len()),
+        ("kmem:* by point, task", 1),
+        "what was not passed has no row"
+    );
     assert_eq!(found.rows[0].instance, "kmem:kmem_cache_alloc, cat");
     assert_eq!(found.columns.len(), found.rows[0].cells.len());
     assert!(all_planned(&PROBE, vec![free.clone(), free], &[("value", "bytes_req")]).unwrap_err().contains("no field"));
     let many: Vec<Point> = (0..17).map(|at| Point { name: format!("kmem:e{at}"), ..kmalloc() }).collect();
     assert!(all_planned(&PROBE, many.clone(), &[("key", "stack")]).unwrap_err().contains("at most 16 points"));
-    assert!(all_planned(&HIST, many.clone(), &[("value", "node"), ("key", "comm")]).unwrap_err().contains("at most 16"));
+    assert!(
+        all_planned(&HIST, many.clone(), &[("value", "node"), ("key", "comm")]).unwrap_err().contains("at most 16")
+    );
     assert_eq!(all_planned(&HIST, many, &[("value", "node")]).unwrap().each.len(), 17);
 }

@@ -91,7 +91,8 @@ pub(super) fn check(points: Vec<Point>, params: &Params) -> Result<(), PointErro
 /// One plan for each point.
 fn planned(points: Vec<Point>, params: &Params) -> Result<Plans<Plan>, PointError> {
     if points.len() > MOST {
-        let message = format!("at most {MOST} points can be logged, and these are {}; count shows how many", points.len());
+        let message =
+            format!("at most {MOST} points can be logged, and these are {}; count shows how many", points.len());
         return Err(wrong(message));
     }
     let shows_point = points.first().map(|point| &point.name) != points.last().map(|point| &point.name);
@@ -145,7 +146,10 @@ impl Plan {
         if self.shows_point {
             columns.push(Column::text("point", "point"));
         }
-        columns.extend([("name", "task"), ("pid", "pid"), ("tid", "tid"), ("cpu", "cpu")].map(|(id, title)| Column::text(id, title)));
+        columns.extend(
+            [("name", "task"), ("pid", "pid"), ("tid", "tid"), ("cpu", "cpu")]
+                .map(|(id, title)| Column::text(id, title)),
+        );
         columns.extend(
             self.values
                 .iter()

@@ -1,0 +1,131 @@
+//! `rdiag probe list NAME`: what there is to look at under a name.
+
+use std::path::Path;
+
+use super::list::table;
+use super::run::open_host;
+use super::{Exit, Failure, probe, ui::Ui};
+use crate::model::Unavailable;
+use crate::probes::listing::{self, Details, Listed, Listing};
+use crate::report::escape::visible;
+
+pub(super) fn main(name: &str, as_json: bool, ui: &Ui) -> Result<Exit, Failure> {
+    let host = open_host(Path::new("/"))?;
+    let listing = match listing::list(&host, name) {
+        Ok(listing) => listing,
+        Err(error) => {
+            let gap = error.clone().gap();
+            probe::wrong_point(error)?;
+            return Err(Failure::Unavailable { what: name.to_owned(), gap });
+        }
+    };
+    if as_json {
+        let text = serde_json::to_string(&listing).map_err(|error| Failure::io("writing JSON")(error.into()))?;
+        ui.print(&format!("{text}\n"))?;
+    } else {
+        ui.print(&text(&listing))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn text(listing: &Listing) -> String {
+    let plain = |point: &&Listed| point.details.is_none();
+    let names: Vec<Vec<String>> = listing
+        .points
+        .iter()
+        .filter(plain)
+        .map(|point| vec![shown(&point.name), point.kind.words().to_owned()])
+        .collect();
+    let mut text = table(&names);
+    if listing.others > 0 {
+        text.push_str(&format!("and {} more\n", listing.others));
+    }
+    let blocks = listing.points.iter().filter_map(|point| Some(block(point, point.details.as_ref()?)));
+    text + &blocks.collect::<Vec<_>>().join("\n")
+}
+
+fn block(point: &Listed, details: &Details) -> String {
+    let name = shown(&point.name);
+    let mut text = format!("{name}: {}\n", point.kind.words());
+    if !details.declared.is_empty() {
+        text.push_str(&format!("  {}\n", shown(&details.declared)));
+    }
+    text.push_str(&match &details.unavailable {
+        None => format!("  can be probed here ({})\n", details.back_end),
+        Some(Unavailable { why, remedy, .. }) => {
+            let remedy = remedy.as_ref().map_or_else(String::new, |remedy| format!("; {remedy}"));
+            format!("  cannot be probed here ({}): {}{}\n", details.back_end, shown(why), shown(&remedy))
+        }
+    });
+    if details.fields.is_empty() {
+        text.push_str("  has nothing that can be read\n");
+    }
+    let rows: Vec<Vec<String>> = details
+        .fields
+        .iter()
+        .map(|field| {
+            let when = if field.at_return { "when it returns" } else { "" };
+            let names = field.names.join(" or ");
+            vec!["   ".to_owned(), shown(&names), shown(&field.declared), field.usable.to_owned(), when.to_owned()]
+        })
+        .collect();
+    text.push_str(&table(&rows));
+    let param = format!("{}={}", point.kind.param(), point.name);
+    if details.unavailable.is_none()
+        && param.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:=/.+-".contains(&byte))
+    {
+        text.push_str(&format!("  rdiag probe count --param {param}\n"));
+    }
+    text
+}
+
+fn shown(text: &str) -> String {
+    visible(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Reason;
+    use crate::probes::listing::{Kind, Readable};
+
+    fn point(name: &str, details: Option<Details>) -> Listed {
+        Listed { name: name.into(), kind: Kind::KernelFunction, details }
+    }
+
+    fn details(unavailable: Option<Unavailable>) -> Details {
+        let field = |names: &[&str], declared: &str, at_return| Readable {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            declared: declared.into(),
+            at_return,
+            usable: "number",
+        };
+        let fields = vec![field(&["size", "arg3"], "size_t", false), field(&["return"], "int", true)];
+        Details { declared: "int f(size_t size)".into(), fields, back_end: "kprobe", unavailable }
+    }
+
+    #[test]
+    fn few_points_are_told_with_their_fields_and_the_command_to_type() {
+        let listing = Listing { points: vec![point("f", Some(details(None)))], others: 0 };
+        let lines = "f: function of the kernel\n  int f(size_t size)\n  can be probed here (kprobe)\n\
+                     \u{20}    size or arg3  size_t  number\n     return        int     number  when it returns\n  rdiag probe count --param function=f\n";
+        assert_eq!(text(&listing), lines);
+    }
+
+    #[test]
+    fn what_stands_in_the_way_is_told_in_place_of_a_command() {
+        let gap = Unavailable::new(Reason::Denied, "this user may not look at it").with_remedy("run rdiag as root");
+        let said = text(&Listing { points: vec![point("f", Some(details(Some(gap))))], others: 0 });
+        assert!(
+            said.contains("cannot be probed here (kprobe): this user may not look at it; run rdiag as root"),
+            "{said}"
+        );
+        assert!(!said.contains("--param"), "{said}");
+    }
+
+    #[test]
+    fn many_points_are_told_by_name_whatever_is_in_it() {
+        let said = text(&Listing { points: vec![point("a\u{1b}[31m", None), point("b", None)], others: 3 });
+        assert!(!said.contains('\u{1b}') && said.ends_with("and 3 more\n"), "{said:?}");
+    }
+}

@@ -1,0 +1,224 @@
+//! What there is to look at under a name: kernel functions, tracepoints, functions and marked places of programs, with what can be
+//! read there, and whether this kernel lets anybody look.
+
+use crate::host::Host;
+use crate::mechanism::ebpf::Kernel;
+use crate::mechanism::perf::dynamic::{self, Spot};
+use crate::mechanism::points::{self, Field, Point, PointError, Shape, Target, When, is_pattern};
+use crate::model::{Reason, Unavailable};
+
+/// More are told by their names alone: trying one changes code of the kernel for a moment.
+const FEW: usize = 8;
+/// Names that are given at most.
+const MOST: usize = 2000;
+
+/// What fits a name.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Listing {
+    /// Sorted by kind and name.
+    pub points: Vec<Listed>,
+    /// As many more were found.
+    pub others: usize,
+}
+
+/// A point that fits.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Listed {
+    /// As it is given to probes.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// More about it, where few fit.
+    pub details: Option<Details>,
+}
+
+/// What a point is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A function of the kernel.
+    KernelFunction,
+    /// A tracepoint of the kernel.
+    Tracepoint,
+    /// A function of a program or library.
+    UserFunction,
+    /// A place that the developers of a program or library have marked.
+    Marker,
+}
+
+impl Kind {
+    /// For people.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::KernelFunction => "function of the kernel",
+            Self::Tracepoint => "tracepoint of the kernel",
+            Self::UserFunction => "function of a program or library",
+            Self::Marker => "place that developers have marked (USDT)",
+        }
+    }
+
+    /// The parameter of `count`, `hist` and `log` that takes it.
+    #[must_use]
+    pub fn param(self) -> &'static str {
+        match self {
+            Self::KernelFunction | Self::UserFunction => "function",
+            Self::Tracepoint => "tracepoint",
+            Self::Marker => super::MARKER,
+        }
+    }
+}
+
+/// What can be read at a point, and by which way.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Details {
+    /// Its declaration in C, where the kernel tells it; else "".
+    pub declared: String,
+    /// What can be read, in the order in which it is declared.
+    pub fields: Vec<Readable>,
+    /// The way by which it is reached.
+    pub back_end: &'static str,
+    /// Why it cannot be probed here, found by trying; none if it can.
+    pub unavailable: Option<Unavailable>,
+}
+
+/// Something that can be read at a point.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Readable {
+    /// Its names, any of which will do.
+    pub names: Vec<String>,
+    /// Its type; "" if it is not known.
+    pub declared: String,
+    /// Whether it is known when the function returns, and not before.
+    pub at_return: bool,
+    /// What it can be used as.
+    pub usable: &'static str,
+}
+
+/// Everything that fits `tcp_sendmsg`, `vfs_*`, `kmem:kmalloc`, `libc:mem*` or `python3:python:*`.
+pub fn list(host: &Host, text: &str) -> Result<Listing, PointError> {
+    let (mut named, points) = match text.matches(':').count() {
+        0 => (of_kernel(host, text)?, Vec::new()),
+        1 if is_group(host, text) => (of_kind(Kind::Tracepoint, tracepoints(host, text)?), Vec::new()),
+        1 => (of_kind(Kind::UserFunction, functions(host, text)?), Vec::new()),
+        _ => (Vec::new(), points::markers(host, text, None)?),
+    };
+    let others = named.len().saturating_sub(MOST);
+    named.truncate(MOST);
+    let with_details = named.len() <= FEW;
+    let mut listed = Vec::new();
+    for (kind, name) in named {
+        let details = if with_details { Some(details(host, point(host, kind, &name)?)) } else { None };
+        listed.push(Listed { name, kind, details });
+    }
+    // With the file as it was given, so that the name can be typed.
+    let file = text.rsplitn(3, ':').nth(2).unwrap_or_default();
+    for point in points {
+        let rest = point.name.split_once(':').map_or("", |(_, rest)| rest);
+        let name = format!("{file}:{rest}");
+        listed.push(Listed { name, kind: Kind::Marker, details: Some(details(host, point)) });
+    }
+    Ok(Listing { points: listed, others })
+}
+
+fn of_kind(kind: Kind, names: Vec<String>) -> Vec<(Kind, String)> {
+    names.into_iter().map(|name| (kind, name)).collect()
+}
+
+/// Functions and tracepoints of the kernel. A name that is neither is told as a function.
+fn of_kernel(host: &Host, text: &str) -> Result<Vec<(Kind, String)>, PointError> {
+    let events = points::tracepoint_names(host, &format!("*:{text}")).unwrap_or_default();
+    let events = of_kind(Kind::Tracepoint, events);
+    match functions(host, text) {
+        Ok(names) => Ok(of_kind(Kind::KernelFunction, names).into_iter().chain(events).collect()),
+        Err(_) if !events.is_empty() => Ok(events),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_group(host: &Host, text: &str) -> bool {
+    let group = text.split(':').next().unwrap_or_default();
+    !group.contains('/') && points::tracepoint_names(host, &format!("{group}:*")).is_ok()
+}
+
+fn tracepoints(host: &Host, text: &str) -> Result<Vec<String>, PointError> {
+    if is_pattern(text) { points::tracepoint_names(host, text) } else { Ok(vec![text.to_owned()]) }
+}
+
+fn functions(host: &Host, text: &str) -> Result<Vec<String>, PointError> {
+    if is_pattern(text) {
+        return points::function_names(host, text);
+    }
+    points::functions(host, text, None).map(|_| vec![text.to_owned()])
+}
+
+fn point(host: &Host, kind: Kind, name: &str) -> Result<Point, PointError> {
+    let found =
+        if kind == Kind::Tracepoint { points::tracepoints(host, name) } else { points::functions(host, name, None) };
+    let none = || PointError { message: format!("there is no {name:?}"), near: None, reason: Reason::Absent };
+    found?.into_iter().next().ok_or_else(none)
+}
+
+fn details(host: &Host, point: Point) -> Details {
+    let (back_end, tried) = attempt(host, &point.target);
+    // Without programs in the kernel nothing is read there, whatever the kernel can stop at.
+    let unavailable = tried.and_then(|()| Kernel::shared(host).map(drop)).err();
+    Details { fields: readable(&point.fields), declared: point.declared, back_end, unavailable }
+}
+
+/// A field with several names is one.
+fn readable(fields: &[Field]) -> Vec<Readable> {
+    let mut found: Vec<(&Field, Readable)> = Vec::new();
+    for field in fields {
+        match found.last_mut().filter(|(last, _)| last.place == field.place && last.shape == field.shape) {
+            Some((_, known)) if field.when == When::Entry && !known.at_return => known.names.push(field.name.clone()),
+            _ => found.push((
+                field,
+                Readable {
+                    names: vec![field.name.clone()],
+                    declared: field.declared.clone(),
+                    at_return: field.when == When::Return,
+                    usable: match field.shape {
+                        Shape::Number { is_address: true, .. } => "address",
+                        Shape::Number { .. } => "number",
+                        Shape::Text(_) => "text, for log",
+                        Shape::Other => "cannot be read",
+                    },
+                },
+            )),
+        }
+    }
+    found.into_iter().map(|(_, readable)| readable).collect()
+}
+
+/// Opens the event as a probe would, and closes it again: of programs for rdiag's own process, so that nobody else is stopped.
+fn attempt(host: &Host, target: &Target) -> (&'static str, Result<(), Unavailable>) {
+    let own = Some(host.facts().pid);
+    let open = |spot, whom| dynamic::open(host, spot, whom).map(drop);
+    let first = |offsets: &[u64]| offsets.first().copied().unwrap_or_default();
+    let (back_end, opened) = match target {
+        Target::Tracepoint { group, event } => {
+            let opened = points::tracepoint_id(host, group, event)
+                .map_err(std::io::Error::other)
+                .and_then(|id| open(Spot::Tracepoint(id), own));
+            ("tracepoint", opened)
+        }
+        Target::Kernel(name) => ("kprobe", open(Spot::Kernel(name), None)),
+        Target::User { path, offsets } => {
+            ("uprobe", open(Spot::User { path, offset: first(offsets), semaphore: None }, own))
+        }
+        Target::Marker { path, offsets, semaphore } => {
+            ("uprobe", open(Spot::User { path, offset: first(offsets), semaphore: *semaphore }, own))
+        }
+    };
+    let gap = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            Unavailable::new(Reason::Denied, "this user may not look at it").with_remedy("run rdiag as root")
+        }
+        std::io::ErrorKind::NotFound if error.raw_os_error().is_none() => {
+            Unavailable::new(Reason::Absent, error.to_string())
+        }
+        _ => Unavailable::new(Reason::NotApplicable, format!("the kernel refuses to stop there: {error}")),
+    };
+    (back_end, opened.map_err(gap))
+}
