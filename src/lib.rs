@@ -12,6 +12,7 @@ pub mod classify;
 pub mod cli;
 pub mod collectors;
 pub mod host;
+pub mod lab;
 pub mod mechanism;
 pub mod metrics;
 pub mod model;

@@ -116,7 +116,7 @@ fn every_valid_playbook_passes_and_every_invalid_one_fails_with_its_message() {
 
 #[test]
 fn every_list_has_a_json_form() {
-    for kind in ["playbooks", "rules", "metrics", "collectors"] {
+    for kind in ["playbooks", "rules", "metrics", "collectors", "labs"] {
         let output = rdiag().args(["list", kind, "--json"]).output().unwrap();
         let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(!list.as_array().unwrap().is_empty(), "{kind}");

@@ -5,9 +5,10 @@ use crate::support::path;
 /// Folder of src/, and the folders that it may import.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("classify", &["model"]),
-    ("cli", &["session", "report", "host", "playbook", "collectors", "probes", "model"]),
+    ("cli", &["lab", "session", "report", "host", "playbook", "collectors", "probes", "model"]),
     ("collectors", &["classify", "mechanism", "host", "model"]),
     ("host", &["model"]),
+    ("lab", &["session", "report", "playbook", "host", "model"]),
     ("mechanism", &["host", "model"]),
     ("metrics", &["model"]),
     ("model", &[]),

@@ -15,6 +15,7 @@
 mod cli;
 mod conversation;
 mod examples;
+mod lab;
 mod layering;
 mod method_r;
 mod perf_data;

@@ -1,6 +1,7 @@
 //! The committed schemas are those of the types, and what rdiag writes follows them.
 //! `RDIAG_BLESS=1 cargo test schema` writes them anew.
 
+use rdiag::lab::Scenario;
 use rdiag::model::comparison::Comparison;
 use rdiag::model::{Recording, Report};
 use rdiag::playbook::{Playbook, RuleFile};
@@ -9,13 +10,14 @@ use serde_json::Value;
 
 use crate::support::{path, rdiag};
 
-fn schemas() -> [(&'static str, Schema); 5] {
+fn schemas() -> [(&'static str, Schema); 6] {
     [
         ("playbook", schema_for!(Playbook)),
         ("rules", schema_for!(RuleFile)),
         ("recording", schema_for!(Recording)),
         ("report", schema_for!(Report)),
         ("comparison", schema_for!(Comparison)),
+        ("lab", schema_for!(Scenario)),
     ]
 }
 

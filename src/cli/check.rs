@@ -1,12 +1,14 @@
-//! `rdiag check`: lint playbooks, rules and the map of old tools, and run the tests that rules carry.
+//! `rdiag check`: lint playbooks, rules, exercises and the map of old tools, and run the tests that rules carry.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Exit, Failure, tools, ui::Ui};
-use crate::playbook::check;
+use crate::host::files;
+use crate::lab;
+use crate::playbook::{Library, Problem, check, load};
 use crate::session;
 
-/// Check playbooks, rules and the map of old tools: everything they cite exists, and the tests of the rules pass.
+/// Check playbooks, rules, exercises and the map of old tools: everything they cite exists, and the tests of the rules pass.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Files to check, with the built-in ones behind them; without any, all that `run` would use.
@@ -16,24 +18,32 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let folders = if args.files.is_empty() { session::default_folders() } else { Vec::new() };
-    let library = session::library(&folders, &args.files)?;
+    let (labs, others): (Vec<_>, Vec<_>) = args.files.iter().cloned().partition(|path| lab_text(path).is_some());
+    let library = session::library(&folders, &others)?;
     let map = tools::map();
     let mut problems = check::everything(&library, &session::catalogue());
     if args.files.is_empty() {
         problems.extend(check::unused(&library));
         problems.extend(tools::problems(&map, &library));
+        let builtin = lab::SCENARIOS.iter().map(|(name, text)| (format!("built-in {name}"), *text));
+        problems.extend(builtin.flat_map(|(file, text)| lab_problems(&file, text, &library)));
     } else {
         let named: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
         problems.retain(|problem| named.contains(&problem.file));
+        for path in &labs {
+            let text = lab_text(path).unwrap_or_default();
+            problems.extend(lab_problems(&path.display().to_string(), &text, &library));
+        }
     }
     for problem in &problems {
         ui.print(&format!("{problem}\n\n"))?;
     }
     let tests: usize = library.rules.values().map(|loaded| loaded.rule.tests.len()).sum();
     let summary = format!(
-        "{} playbooks, {} rules, {tests} rule tests, {} old tools: {}\n",
+        "{} playbooks, {} rules, {tests} rule tests, {} exercises, {} old tools: {}\n",
         library.playbooks.len(),
         library.rules.len(),
+        if args.files.is_empty() { lab::SCENARIOS.len() } else { labs.len() },
         map.all().count(),
         match problems.len() {
             0 => "all is well".to_owned(),
@@ -43,4 +53,17 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     );
     ui.print(&summary)?;
     Ok(if problems.is_empty() { Exit::Done } else { Exit::Usage })
+}
+
+/// The text of a file that holds an exercise: nothing else has a symptom.
+fn lab_text(path: &Path) -> Option<String> {
+    let text = String::from_utf8(files::read_named(path, load::MAX_BYTES).ok()?).ok()?;
+    text.lines().any(|line| line.starts_with("symptom:")).then_some(text)
+}
+
+fn lab_problems(file: &str, text: &str, library: &Library) -> Vec<Problem> {
+    match lab::library::parse(file, text) {
+        Ok(scenario) => lab::lint::problems(file, text, &scenario, library),
+        Err(problem) => vec![problem],
+    }
 }

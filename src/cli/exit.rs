@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use crate::host::launch::LaunchError;
+use crate::lab::{LabError, Trouble};
 use crate::model::Unavailable;
 use crate::playbook::PlaybookError;
 use crate::session::{ImportError, StoreError};
@@ -88,6 +89,9 @@ pub enum Failure {
     /// A command could not be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// An exercise could not be started, checked or ended.
+    #[error(transparent)]
+    Lab(#[from] LabError),
     /// Output or input failed.
     #[error("{attempt}: {source}")]
     Io {
@@ -112,6 +116,11 @@ impl Failure {
             Self::Usage { .. } | Self::Playbook(_) => Exit::Usage,
             Self::Launch(LaunchError::NotFound(_) | LaunchError::NotExecutable(..)) => Exit::Usage,
             Self::Unavailable { .. } => Exit::Nothing,
+            Self::Lab(error) => match error.trouble {
+                Trouble::Usage => Exit::Usage,
+                Trouble::NotHere => Exit::Nothing,
+                Trouble::Failed => Exit::Failed,
+            },
             _ => Exit::Failed,
         }
     }
@@ -127,6 +136,7 @@ impl Failure {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Usage { hint, .. } => hint.clone(),
+            Self::Lab(error) => error.hint.clone(),
             Self::Unavailable { gap, .. } => gap.remedy.clone(),
             Self::Launch(LaunchError::NotFound(_)) => Some(
                 "write the program and its arguments as words of their own after --; `sh -c '…'` runs a line".into(),

@@ -9,12 +9,13 @@ use unicode_width::UnicodeWidthStr as _;
 use super::run::open_host;
 use super::{Exit, Failure, tools, ui::Ui};
 use crate::collectors;
+use crate::lab;
 use crate::playbook::tools::Standing;
 use crate::probes;
 use crate::report::escape::visible;
 use crate::session;
 
-/// List playbooks, rules, metrics, collectors, probes, events, or what stands for old tools.
+/// List playbooks, rules, metrics, collectors, probes, events, exercises, or what stands for old tools.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// What to list.
@@ -39,6 +40,8 @@ enum ListKind {
     Probes,
     /// What can be counted here (`rdiag probe stat --param events=…`), found by trying.
     Events,
+    /// Exercises for `rdiag lab`.
+    Labs,
     /// Commands, subcommands, tracers, events and counters that people know, and what answers them here.
     Tools,
 }
@@ -59,6 +62,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ListKind::Collectors => collector_entries(),
         ListKind::Probes => probe_entries(),
         ListKind::Events => event_entries()?,
+        ListKind::Labs => lab_entries()?,
         ListKind::Tools => tool_entries()?,
     };
     if args.json {
@@ -167,6 +171,17 @@ fn tool_entries() -> Result<Vec<Entry>, Failure> {
         }
     };
     Ok(map.all().map(entry).collect())
+}
+
+fn lab_entries() -> Result<Vec<Entry>, Failure> {
+    let entry = |scenario: lab::Scenario| Entry {
+        columns: vec![scenario.id.clone(), format!("level {}", scenario.level), scenario.title.clone()],
+        json: json!({
+            "id": scenario.id, "title": scenario.title, "level": scenario.level, "minutes": scenario.minutes,
+            "topics": scenario.topics, "teaches": scenario.teaches,
+        }),
+    };
+    Ok(lab::library::all()?.into_iter().map(entry).collect())
 }
 
 fn event_entries() -> Result<Vec<Entry>, Failure> {

@@ -9,6 +9,7 @@ mod doctor;
 mod exit;
 mod explain;
 mod guided;
+mod lab;
 mod list;
 mod man;
 mod output;
@@ -29,6 +30,7 @@ use clap::{Parser, Subcommand};
 pub use exit::{Exit, Failure};
 
 use crate::host::{launch, statvfs};
+use crate::lab::{keeper, load};
 
 /// Guided performance diagnosis for Linux: what is saturated, who is behind it, what was ruled out.
 #[derive(Debug, Parser)]
@@ -49,6 +51,7 @@ enum Command {
     Analyze(analyze::Args),
     Report(report::Args),
     Diff(diff::Args),
+    Lab(lab::Args),
     List(list::Args),
     Explain(explain::Args),
     Check(check::Args),
@@ -68,6 +71,12 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == launch::HELPER_ARGUMENT) {
         return launch::helper_main(std::env::args_os().skip(2));
     }
+    // A process of an exercise has one argument and no other.
+    match (std::env::args_os().nth(1), std::env::args_os().len()) {
+        (Some(first), 2) if first == load::ARGUMENT => return load::main(),
+        (Some(first), 2) if first == keeper::ARGUMENT => return keeper::main(),
+        _ => {}
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -85,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Analyze(args) => analyze::main(args, &ui),
         Command::Report(args) => report::main(args, &ui),
         Command::Diff(args) => diff::main(args, &ui),
+        Command::Lab(args) => lab::main(args, &ui),
         Command::List(args) => list::main(args, &ui),
         Command::Explain(args) => explain::main(args, &ui),
         Command::Check(args) => check::main(args, &ui),

@@ -69,3 +69,79 @@ pub fn list_named(directory: &Path, extension: &str) -> io::Result<Vec<std::path
     paths.sort();
     Ok(paths)
 }
+
+/// Adds a line to a file that only this user may read, and has it on the disk before it returns.
+pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    file.write_all(format!("{line}\n").as_bytes())?;
+    file.sync_data()
+}
+
+/// Creates a directory with mode 0700 that was not there before.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Makes a symbolic link that was not there before.
+pub fn link_to(target: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+/// Removes a file of rdiag's own; that it is not there is as good.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a directory of rdiag's own with all that is in it, without following links; that it is not there is as good.
+pub fn remove_directory(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A lock that the whole of rdiag shares on a file, until it is dropped; none if somebody else has it.
+pub fn try_lock(path: &Path) -> io::Result<Option<std::fs::File>> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Bytes that this user may still write where `path` lies.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// The device that holds a file, as the kernel numbers it: major and minor.
+pub fn device_of(path: &Path) -> io::Result<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = path.metadata()?.dev();
+    Ok((rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+/// Whether files in a directory can be read past the page cache (O_DIRECT), found by trying.
+#[must_use]
+pub fn can_read_directly(directory: &Path) -> bool {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let Ok(file) = NamedTempFile::new_in(directory) else { return false };
+    let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
+    std::fs::OpenOptions::new().read(true).custom_flags(direct).open(file.path()).is_ok()
+}

@@ -8,6 +8,7 @@ mod escapes;
 mod facts;
 pub mod files;
 pub mod launch;
+pub mod own;
 mod process_dir;
 mod replay;
 mod source;

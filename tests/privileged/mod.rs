@@ -6,6 +6,7 @@ mod disk;
 mod each;
 mod filesystem;
 mod kernels;
+mod lab;
 mod levels;
 mod memory;
 mod network;

@@ -1,0 +1,231 @@
+//! Hints, answers, their check, and the solution.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::super::{Exit, Failure, ui::Ui};
+use super::{live, run::questions, wrapped, wrapped_steps};
+use crate::host::Host;
+use crate::lab::exam::{Outcome, mark, outcome};
+use crate::lab::judge::{Verdict, accept};
+use crate::lab::place::{Place, Run};
+use crate::lab::text::fill;
+use crate::lab::{LabError, Scenario, library, runner};
+use crate::report::escape::visible;
+
+/// The exercise that is meant.
+#[derive(Debug, clap::Args)]
+pub(super) struct IdArgs {
+    /// The exercise; what was started if it is not said.
+    id: Option<String>,
+}
+
+/// Answers.
+#[derive(Debug, clap::Args)]
+pub(super) struct AnswerArgs {
+    /// The exercise if you like, then answers: cause=disk who=4711.
+    #[arg(value_name = "KEY=VALUE")]
+    words: Vec<String>,
+}
+
+/// What to check.
+#[derive(Debug, clap::Args)]
+pub(super) struct CheckArgs {
+    #[command(flatten)]
+    id: IdArgs,
+    /// For programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to explain.
+#[derive(Debug, clap::Args)]
+pub(super) struct SolutionArgs {
+    #[command(flatten)]
+    id: IdArgs,
+    /// Before any check.
+    #[arg(long)]
+    give_up: bool,
+}
+
+fn started(place: &Place, id: Option<&str>) -> Result<(Scenario, Run), Failure> {
+    let asked = id.map(library::find).transpose()?;
+    let run = runner::started(place, asked.as_ref().map(|scenario| scenario.id.as_str()))?;
+    Ok((library::find(&run.scenario)?, run))
+}
+
+pub(super) fn hint(args: &IdArgs, ui: &Ui) -> Result<Exit, Failure> {
+    let place = Place::of_user()?;
+    let _lock = place.lock()?;
+    let (scenario, mut run) = started(&place, args.id.as_deref())?;
+    let Some(hint) = scenario.hints.get(run.hints) else {
+        let message = format!("there are no more than {} hints", scenario.hints.len());
+        return Err(LabError::usage(message, "`rdiag lab solution --give-up` tells all").into());
+    };
+    run.hints += 1;
+    place.keep_run(&run)?;
+    let text = format!("Hint {} of {}: {hint}", run.hints, scenario.hints.len());
+    ui.print(&format!("{}\n", wrapped(&text, "", ui)))?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn answer(args: &AnswerArgs, ui: &Ui) -> Result<Exit, Failure> {
+    let (host, place) = (live(), Place::of_user()?);
+    let _lock = place.lock()?;
+    let (id, pairs) = match args.words.split_first() {
+        Some((first, rest)) if !first.contains('=') => (Some(first.as_str()), rest),
+        _ => (None, args.words.as_slice()),
+    };
+    let (scenario, mut run) = started(&place, id)?;
+    if pairs.is_empty() {
+        ask_all(&host, &scenario, &mut run, ui)?;
+    }
+    for pair in pairs {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(LabError::usage(format!("{pair:?} is no answer"), "write key=value").into());
+        };
+        put(&host, &scenario, &mut run, key, value)?;
+    }
+    place.keep_run(&run)?;
+    let open: Vec<&str> =
+        scenario.questions.iter().map(|q| q.key.as_str()).filter(|key| !run.answers.contains_key(*key)).collect();
+    if open.is_empty() {
+        ui.note("everything is answered; `rdiag lab check` has it checked");
+    } else {
+        ui.note(format!("not answered yet: {}", open.join(", ")));
+    }
+    Ok(Exit::Done)
+}
+
+fn put(host: &Host, scenario: &Scenario, run: &mut Run, key: &str, value: &str) -> Result<(), LabError> {
+    let Some(question) = scenario.question(key) else {
+        let known: Vec<&str> = scenario.questions.iter().map(|question| question.key.as_str()).collect();
+        return Err(LabError::usage(
+            format!("{} does not ask for {key:?}", scenario.id),
+            format!("it asks for {}", known.join(", ")),
+        ));
+    };
+    let name_of = |pid: u32| host.read_line(&format!("proc/{pid}/comm")).ok();
+    run.answers.insert(key.to_owned(), accept(question, value, name_of)?);
+    Ok(())
+}
+
+/// Asks one question after the other; an empty line leaves one as it is.
+fn ask_all(host: &Host, scenario: &Scenario, run: &mut Run, ui: &Ui) -> Result<(), Failure> {
+    if !ui.is_interactive() {
+        return Err(LabError::usage("no answer was given", "write key=value, for example cause=disk").into());
+    }
+    ui.print(&questions(scenario, ui))?;
+    for question in &scenario.questions {
+        while let Some(line) = ui.line(&format!("{} = ", question.key)).filter(|line| !line.is_empty()) {
+            match put(host, scenario, run, &question.key, &line) {
+                Ok(()) => break,
+                Err(error) => ui.note(format!("{error}; {}", error.hint.as_deref().unwrap_or_default())),
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check(args: &CheckArgs, ui: &Ui) -> Result<Exit, Failure> {
+    let (host, place) = (live(), Place::of_user()?);
+    let _lock = place.lock()?;
+    let (scenario, mut run) = started(&place, args.id.id.as_deref())?;
+    runner::running(&host, &place, None)?;
+    ui.note("measuring twice what is true now …");
+    let variant = runner::variant_of(&scenario, &run)?;
+    let truth = runner::truth(&host, &place, variant, &run);
+    // What ended meanwhile was not measured to the end.
+    runner::running(&host, &place, None)?;
+    if !truth.readings.iter().any(|readings| runner::shows(&scenario, &run.baseline, readings)) {
+        let message = "the symptom is not there at this moment, so nothing can be judged";
+        return Err(LabError::not_here(message, "try again; `rdiag lab status` shows it").into());
+    }
+    let marks = mark(&scenario, &run.answers, &truth);
+    let outcome = outcome(&marks);
+    run.checks += 1;
+    place.keep_run(&run)?;
+    keep_progress(&host, &place, &run, outcome)?;
+    let mut out = String::new();
+    for (key, verdict) in &marks {
+        let given = run.answers.get(key).map_or("", String::as_str);
+        let (word, text) = match verdict {
+            Verdict::Right => ("right", String::new()),
+            Verdict::Wrong(text) => ("not yet", text.clone()),
+            Verdict::Unanswered => ("open", "there is no answer yet".into()),
+            Verdict::Undecided(why) => ("undecided", why.clone()),
+        };
+        let line = format!("{word:<9} {key} = {given}");
+        let _ = writeln!(out, "{}", visible(line.trim_end_matches(" = ")));
+        if !text.is_empty() {
+            let _ = writeln!(out, "{}", wrapped(&visible(&text), "          ", ui));
+        }
+    }
+    let (exit, end) = match outcome {
+        Outcome::Passed => {
+            (Exit::Done, "Passed. `rdiag lab solution` tells the whole story; `rdiag lab stop` ends it.")
+        }
+        Outcome::NotPassed => (Exit::Findings, "Not passed yet. `rdiag lab hint` helps; a check costs nothing."),
+        Outcome::CannotJudge => (Exit::Nothing, "Nothing is wrong, but the host is too noisy to be sure. Check again."),
+    };
+    let _ = writeln!(out, "\n{end}");
+    if args.json {
+        let marks: Vec<_> = marks.iter().map(|(key, verdict)| mark_json(key, verdict)).collect();
+        let all = json!({"scenario": run.scenario, "passed": outcome == Outcome::Passed, "hints": run.hints,
+            "checks": run.checks, "answers": run.answers, "marks": marks});
+        out = format!("{all:#}\n");
+    }
+    ui.print(&out)?;
+    Ok(exit)
+}
+
+fn mark_json(key: &str, verdict: &Verdict) -> serde_json::Value {
+    let (word, text) = match verdict {
+        Verdict::Right => ("right", None),
+        Verdict::Wrong(text) => ("wrong", Some(text)),
+        Verdict::Unanswered => ("unanswered", None),
+        Verdict::Undecided(text) => ("undecided", Some(text)),
+    };
+    json!({"key": key, "verdict": word, "text": text})
+}
+
+fn keep_progress(host: &Host, place: &Place, run: &Run, outcome: Outcome) -> Result<(), LabError> {
+    let mut progress = place.progress()?;
+    let reached = progress.entry(run.scenario.clone()).or_default();
+    reached.checks += 1;
+    if outcome == Outcome::Passed {
+        reached.hints = if reached.passed { reached.hints.min(run.hints) } else { run.hints };
+        reached.passed = true;
+        reached.when = Some(host.wall_clock());
+    }
+    place.keep_progress(&progress)
+}
+
+pub(super) fn solution(args: &SolutionArgs, ui: &Ui) -> Result<Exit, Failure> {
+    let (host, place) = (live(), Place::of_user()?);
+    let _lock = place.lock()?;
+    let (scenario, run) = started(&place, args.id.id.as_deref())?;
+    runner::running(&host, &place, None)?;
+    if run.checks == 0 && !args.give_up {
+        let message = "nothing was checked yet, and a solution that is read first teaches little";
+        return Err(LabError::usage(message, "try `rdiag lab check`, or add --give-up").into());
+    }
+    ui.note("measuring what to explain with …");
+    let variant = runner::variant_of(&scenario, &run)?;
+    let truth = runner::truth(&host, &place, variant, &run);
+    let words = truth.words();
+    let mut out = format!("{}\n\n", wrapped(&fill(&variant.explanation, &words), "", ui));
+    let _ = writeln!(out, "{}\n", wrapped_steps(&fill(&scenario.solution, &words), ui));
+    for question in &scenario.questions {
+        let right = truth.right_answer(question).unwrap_or_else(|| "cannot be measured here".into());
+        let _ = writeln!(out, "  {} = {right}", question.key);
+    }
+    let _ = writeln!(
+        out,
+        "\nThe same again: rdiag lab start {} --variant {} --seed {}",
+        run.scenario, run.variant, run.seed
+    );
+    ui.print(&out)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,160 @@
+//! Processes of rdiag's own: this program, started once more under another name, told from whoever gets its number later,
+//! limited, and ended. Lessons use it to make a load; no process of anybody else is ever touched.
+
+mod fork;
+mod limits;
+mod real_time;
+
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+pub use fork::{fork_to, hold_up_by_child};
+pub use limits::{Limits, apply};
+pub use real_time::{busy_priority, usable_cpus, use_only};
+
+/// No order to a process of rdiag's own is longer.
+const MAX_ORDER_BYTES: u64 = 64 * 1024;
+
+/// A process, told from a later one with the same number, and from one of another boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Process id.
+    pub pid: u32,
+    /// When it started, in ticks since boot (/proc/PID/stat, field 22).
+    pub started: u64,
+    /// /proc/sys/kernel/random/boot_id.
+    pub boot: String,
+}
+
+/// The running boot of the machine; empty where /proc does not tell.
+#[must_use]
+pub fn boot_id() -> String {
+    text("/proc/sys/kernel/random/boot_id").trim().to_owned()
+}
+
+impl Identity {
+    /// The process with this number, if there is one that has not ended.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = text(&format!("/proc/{pid}/stat"));
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split_whitespace().collect();
+        // A zombie has ended, and keeps only its number.
+        let ended = matches!(fields.first(), Some(&("Z" | "X")));
+        let started = fields.get(19)?.parse().ok().filter(|_| !ended)?;
+        Some(Self { pid, started, boot: boot_id() })
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn own() -> Option<Self> {
+        Self::of(rustix::process::getpid().as_raw_nonzero().get().cast_unsigned())
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid).as_ref() == Some(self)
+    }
+
+    /// Ends it at once (SIGKILL), and nobody else: the number is looked at again after it can no longer be given to another.
+    pub fn kill(&self) -> io::Result<()> {
+        let Some(pid) = Pid::from_raw(self.pid.cast_signed()) else { return Ok(()) };
+        let held = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(held) => held,
+            Err(rustix::io::Errno::SRCH) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if !self.is_alive() {
+            return Ok(());
+        }
+        match pidfd_send_signal(held, Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Where this program lies.
+pub fn program() -> io::Result<std::path::PathBuf> {
+    std::env::current_exe()
+}
+
+/// Starts this program as another process: `place` is a path by which it can be started (a link gives it its name), `role` the
+/// hidden argument that says what it is to be. It waits until it is handed its order, and has a process group of its own.
+pub fn start(place: &Path, role: &str) -> io::Result<Child> {
+    use std::os::unix::process::CommandExt as _;
+    #[expect(clippy::disallowed_methods, reason = "itself, as a load for a lesson")]
+    let mut command = Command::new(place);
+    command.arg0(place.file_name().unwrap_or(place.as_os_str())).arg(role);
+    command.env_clear().current_dir("/").process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn()
+}
+
+/// The same, in the process group of whoever starts it: its children are found by it.
+pub fn start_in_group(place: &Path, role: &str) -> io::Result<Child> {
+    use std::os::unix::process::CommandExt as _;
+    #[expect(clippy::disallowed_methods, reason = "itself, as part of a load for a lesson")]
+    let mut command = Command::new(place);
+    command.arg0(place.file_name().unwrap_or(place.as_os_str())).arg(role).env_clear().current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn()
+}
+
+/// Hands a started process its order; from then on it goes by itself.
+pub fn hand(child: &mut Child, order: &[u8]) -> io::Result<()> {
+    let Some(mut input) = child.stdin.take() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+    input.write_all(order)
+}
+
+/// The order, read by the process that was started.
+pub fn order() -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::stdin().lock().take(MAX_ORDER_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Makes this process die with the one that started it. An error if that one has died already.
+pub fn die_with(parent: u32) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+    if now == Some(parent) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+}
+
+/// Gives the calling thread a name (15 bytes of it), as `ps` and `top` show it.
+pub fn set_name(name: &str) {
+    if let Ok(name) = std::ffi::CString::new(name) {
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
+/// Leaves the terminal and the session of whoever started this process, so that a Ctrl-C there does not end it.
+pub fn leave_session() {
+    let _ = rustix::process::setsid();
+}
+
+fn text(path: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "rdiag's own processes, not what is looked at")]
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_from_another_with_the_same_number() {
+        let own = Identity::own().unwrap();
+        assert!(own.is_alive());
+        let earlier = Identity { started: own.started + 1, ..own.clone() };
+        assert!(!earlier.is_alive());
+        assert!(!Identity { boot: "another".into(), ..own }.is_alive());
+        // It is not this process, so nothing happens to it.
+        earlier.kill().unwrap();
+        assert_eq!(Identity::of(u32::MAX), None);
+    }
+}

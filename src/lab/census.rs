@@ -1,0 +1,102 @@
+//! Which tasks there are, in what state, and what they used: one look at /proc.
+
+use std::collections::BTreeMap;
+
+use crate::host::Host;
+
+/// Threads of one process that are looked at.
+const MOST_THREADS: usize = 256;
+
+/// What one group of processes (or the whole host) does and has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Processes that have not ended.
+    pub processes: u64,
+    /// Tasks in uninterruptible sleep.
+    pub blocked: u64,
+    /// CPU ticks, of children that were waited for too.
+    pub ticks: u64,
+    /// Minor page faults, of children that were waited for too.
+    pub faults: u64,
+}
+
+/// One look.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Census {
+    /// Tasks in uninterruptible sleep on the whole host.
+    pub blocked: u64,
+    /// Of the groups that were asked for, by their number.
+    pub groups: BTreeMap<u32, Group>,
+}
+
+/// The fields of /proc/PID/stat that matter here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    group: u32,
+    faults: u64,
+    ticks: u64,
+    threads: usize,
+}
+
+/// Looks at all processes. What ends meanwhile is left out.
+#[must_use]
+pub(super) fn look(host: &Host, groups: &[u32]) -> Census {
+    let mut census = Census { blocked: 0, groups: groups.iter().map(|group| (*group, Group::default())).collect() };
+    for pid in
+        host.list("proc").unwrap_or_default().iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    {
+        let Some(stat) = host.read(&format!("proc/{pid}/stat")).ok().and_then(|text| parse(&text)) else { continue };
+        let blocked = if stat.threads > 1 { blocked_threads(host, pid) } else { u64::from(stat.state == 'D') };
+        census.blocked += blocked;
+        if let Some(group) = census.groups.get_mut(&stat.group) {
+            group.processes += u64::from(!matches!(stat.state, 'Z' | 'X'));
+            group.blocked += blocked;
+            group.ticks += stat.ticks;
+            group.faults += stat.faults;
+        }
+    }
+    census
+}
+
+fn blocked_threads(host: &Host, pid: &str) -> u64 {
+    let threads = host.list(&format!("proc/{pid}/task")).unwrap_or_default();
+    let state = |tid: &String| parse(&host.read(&format!("proc/{pid}/task/{tid}/stat")).ok()?).map(|stat| stat.state);
+    threads.iter().take(MOST_THREADS).filter_map(state).filter(|state| *state == 'D').count() as u64
+}
+
+fn parse(text: &str) -> Option<Stat> {
+    // The name stands in parentheses and may hold any character.
+    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let sum = |from: usize, to: usize| (from..=to).map(number).sum::<Option<u64>>();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        group: fields.get(2)?.parse().ok()?,
+        faults: sum(7, 8)?,
+        ticks: sum(11, 14)?,
+        threads: usize::try_from(number(17)?).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_are_counted_behind_the_name_whatever_it_holds() {
+        let text = "77 (a) b (c) D 1 70 70 0 -1 4194304 500 41 0 0 3 4 5 6 20 0 24 0 999 1 2";
+        assert_eq!(parse(text), Some(Stat { state: 'D', group: 70, faults: 541, ticks: 18, threads: 24 }));
+        for broken in ["", "77 (a", "77 (a) ", "77 (a) R 1 x", "77 (a) R 1 70 70 0 -1 0 1 2 3 4 5 6 7"] {
+            assert_eq!(parse(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_found_in_its_group() {
+        let host = Host::live(std::path::Path::new("/"));
+        let group = rustix::process::getpgrp().as_raw_nonzero().get().cast_unsigned();
+        let found = look(&host, &[group]).groups[&group];
+        assert!(found.processes >= 1 && found.faults > 0, "{found:?}");
+    }
+}

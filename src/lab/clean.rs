@@ -1,0 +1,110 @@
+//! Undoing what the journal says was done. Safe to be called at any time, any number of times, after any crash.
+
+use super::census;
+use super::error::LabError;
+use super::place::{Place, Undo};
+use crate::host::own::boot_id;
+use crate::host::{Host, files};
+
+/// How long ended processes may take to be gone, in seconds: a task that waits for a disk ends when the disk has answered.
+const PATIENCE_SECONDS: f64 = 8.0;
+
+/// What was cleaned up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Processes that still ran.
+    pub processes: usize,
+    /// Folders that were still there.
+    pub folders: usize,
+}
+
+/// Ends what still runs, removes what still lies about, and forgets the run.
+pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
+    let journal = place.journal()?;
+    // After a reboot the numbers are other processes'.
+    let boot = boot_id();
+    let processes: Vec<_> = journal
+        .iter()
+        .filter_map(|undo| match undo {
+            Undo::Process(process) => Some(process).filter(|process| process.boot == boot),
+            Undo::Folder(_) => None,
+        })
+        .collect();
+    let mut ended = 0;
+    // The keeper was noted before what it started: it must be gone before it sees a program end.
+    for process in &processes {
+        if process.is_alive() {
+            process.kill().map_err(LabError::failed(format!("ending process {}", process.pid)))?;
+            ended += 1;
+        }
+    }
+    let groups: Vec<u32> = processes.iter().map(|process| process.pid).collect();
+    let begun = host.now();
+    let never = std::sync::atomic::AtomicBool::new(false);
+    while !groups.is_empty() {
+        let left: u64 = census::look(host, &groups).groups.values().map(|group| group.processes).sum();
+        if left == 0 {
+            break;
+        }
+        if host.now() - begun > PATIENCE_SECONDS {
+            return Err(LabError {
+                trouble: super::error::Trouble::Failed,
+                message: format!("{left} processes of the exercise have not ended yet; they wait inside the kernel"),
+                hint: Some("wait a little, and try `rdiag lab stop` again".into()),
+            });
+        }
+        host.wait(host.now() + 0.05, 0, &never);
+    }
+    let folders = remove_folders(place)?;
+    place.forget()?;
+    Ok(Cleaned { processes: ended, folders })
+}
+
+/// Removes the folders of the run; returns how many there were.
+pub fn remove_folders(place: &Place) -> Result<usize, LabError> {
+    let mut removed = 0;
+    for undo in place.journal()?.iter().rev() {
+        if let Undo::Folder(folder) = undo
+            && place.is_scratch(folder)
+            && folder.symlink_metadata().is_ok()
+        {
+            files::remove_directory(folder).map_err(LabError::failed(format!("removing {}", folder.display())))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::own::Identity;
+
+    #[test]
+    fn only_folders_of_the_lab_are_removed_and_a_second_time_finds_nothing() {
+        let temporary = tempfile::tempdir().unwrap();
+        let place = Place::existing(temporary.path().join("lab"));
+        let (own, other) = (place.scratch(7), temporary.path().join("scratch-1"));
+        for folder in [place.folder(), &own, &other] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        place.note(&Undo::Folder(own.clone())).unwrap();
+        place.note(&Undo::Folder(other.clone())).unwrap();
+        place.note(&Undo::Folder(place.folder().join("../scratch-1"))).unwrap();
+        let host = Host::live(std::path::Path::new("/"));
+        assert_eq!(clean(&host, &place).unwrap(), Cleaned { processes: 0, folders: 1 });
+        assert!(!own.exists() && other.exists());
+        assert_eq!(clean(&host, &place).unwrap(), Cleaned::default());
+    }
+
+    #[test]
+    fn a_number_from_before_a_reboot_is_nobody_and_a_line_that_was_cut_off_is_left_out() {
+        let temporary = tempfile::tempdir().unwrap();
+        let place = Place::existing(temporary.path().to_owned());
+        let own = Identity::own().unwrap();
+        place.note(&Undo::Process(Identity { boot: "earlier".into(), ..own })).unwrap();
+        files::append_line(&temporary.path().join("journal"), "{\"process\":{\"pid\":1,").unwrap();
+        let host = Host::live(std::path::Path::new("/"));
+        assert_eq!(clean(&host, &place).unwrap(), Cleaned::default());
+    }
+}

@@ -1,0 +1,51 @@
+//! The scenarios that there are.
+
+use super::builtin::SCENARIOS;
+use super::error::{LabError, Trouble};
+use super::scenario::Scenario;
+use crate::playbook::suggest::did_you_mean;
+use crate::playbook::{Problem, load};
+
+/// Reads a scenario.
+pub fn parse(file: &str, text: &str) -> Result<Scenario, Problem> {
+    load::parse(file, text)
+}
+
+/// All scenarios that are part of the program, in order.
+pub fn all() -> Result<Vec<Scenario>, LabError> {
+    SCENARIOS.iter().map(|(file, text)| parse(&format!("built-in {file}"), text).map_err(broken)).collect()
+}
+
+/// The scenario of this id; its number, or what follows the number, is enough.
+pub fn find(id: &str) -> Result<Scenario, LabError> {
+    let all = all()?;
+    let is_meant =
+        |known: &str| known == id || known.split_once('-').is_some_and(|(number, word)| id == number || id == word);
+    let known: Vec<String> = all.iter().map(|scenario| scenario.id.clone()).collect();
+    all.into_iter().find(|scenario| is_meant(&scenario.id)).ok_or_else(|| {
+        let hint = did_you_mean(id, known.iter().map(String::as_str));
+        LabError::usage(
+            format!("there is no exercise {id:?}"),
+            hint.unwrap_or_else(|| format!("there are {}", known.join(", "))),
+        )
+    })
+}
+
+fn broken(problem: Problem) -> LabError {
+    LabError { trouble: Trouble::Failed, message: problem.to_string(), hint: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_is_found_by_its_id_its_number_or_its_word() {
+        for asked in ["01-stutter", "01", "stutter"] {
+            assert_eq!(find(asked).unwrap().id, "01-stutter");
+        }
+        let error = find("01-stuter").unwrap_err();
+        assert_eq!(error.hint.as_deref(), Some("did you mean `01-stutter`?"));
+        assert!(find("xyzzy").unwrap_err().hint.unwrap().starts_with("there are 01-stutter, "));
+    }
+}

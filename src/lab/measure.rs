@@ -1,0 +1,182 @@
+//! Measuring a host, and the load on it, over one stretch of time.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use super::census::{self, Census};
+use super::reading::{Reading, Readings};
+use crate::host::{Host, files, own};
+
+/// How long a thread of the meter sleeps at a time, in seconds.
+const NAP_SECONDS: f64 = 0.005;
+/// From one look at the tasks to the next, in seconds.
+const LOOK_SECONDS: f64 = 0.1;
+/// CPUs on which wake-ups are timed.
+const MOST_CPUS: usize = 16;
+
+/// The load, as far as it is measured by itself.
+#[derive(Debug, Clone, Default)]
+pub struct Subject {
+    /// Process group of each program, by role.
+    pub groups: BTreeMap<String, u32>,
+    /// Where programs count their workers, by role.
+    pub counts: BTreeMap<String, PathBuf>,
+    /// The device of the state folder: major and minor.
+    pub disk: Option<(u32, u32)>,
+}
+
+/// What is read at both ends.
+struct Ends {
+    at: f64,
+    cpu: Vec<u64>,
+    started: Option<u64>,
+    pressure: [Option<u64>; 2],
+    disk_ticks: Option<u64>,
+    census: Census,
+    counts: BTreeMap<String, u64>,
+}
+
+/// Measures for so many seconds.
+pub(super) fn measure(host: &Host, subject: &Subject, seconds: f64) -> Readings {
+    let groups: Vec<u32> = subject.groups.values().copied().collect();
+    let stop = AtomicBool::new(false);
+    let before = ends(host, subject, &groups);
+    let (mut looks, mut blocked) = (0.0, 0.0);
+    let mut own_blocked: BTreeMap<u32, f64> = BTreeMap::new();
+    let until = before.at + seconds;
+    let mut delays = std::thread::scope(|scope| {
+        let cpus = own::usable_cpus().into_iter().take(MOST_CPUS);
+        let threads: Vec<_> = cpus.map(|cpu| scope.spawn(move || wakeup_delays(host, cpu, until))).collect();
+        while host.wait((host.now() + LOOK_SECONDS).min(until), 0, &stop) && host.now() < until {
+            let census = census::look(host, &groups);
+            looks += 1.0;
+            blocked += census.blocked as f64;
+            for (group, found) in &census.groups {
+                *own_blocked.entry(*group).or_default() += found.blocked as f64;
+            }
+        }
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect::<Vec<f64>>()
+    });
+    let after = ends(host, subject, &groups);
+    let mut readings = between(host, subject, &before, &after);
+    delays.sort_by(f64::total_cmp);
+    if let (Some(median), Some(longest)) = (delays.get(delays.len() / 2), delays.last()) {
+        readings.put(Reading::WakeupDelayMedian, None, *median);
+        readings.put(Reading::WakeupDelayLongest, None, *longest);
+    }
+    readings.put(Reading::BlockedTasks, None, blocked / looks);
+    if !groups.is_empty() {
+        readings.put(Reading::OwnBlocked, None, own_blocked.values().sum::<f64>() / looks);
+    }
+    for (role, group) in &subject.groups {
+        let mean = own_blocked.get(group).map_or(f64::NAN, |sum| sum / looks);
+        readings.put(Reading::OwnBlocked, Some(role), mean);
+    }
+    readings
+}
+
+/// How much later than asked a thread on this CPU runs again, each time.
+fn wakeup_delays(host: &Host, cpu: usize, until: f64) -> Vec<f64> {
+    let mut delays = Vec::new();
+    if own::use_only(cpu).is_err() {
+        return delays;
+    }
+    let nap = rustix::time::Timespec { tv_sec: 0, tv_nsec: (NAP_SECONDS * 1e9) as i64 };
+    while host.now() < until {
+        let before = host.now();
+        let _ = rustix::thread::nanosleep(&nap);
+        delays.push((host.now() - before - NAP_SECONDS).max(0.0));
+    }
+    delays
+}
+
+fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
+    let stat = host.read("proc/stat").unwrap_or_default();
+    let total = |resource: &str| {
+        let text = host.read(&format!("proc/pressure/{resource}")).ok()?;
+        text.lines().find(|line| line.starts_with("some"))?.rsplit_once("total=")?.1.parse().ok()
+    };
+    let disk_ticks = subject.disk.and_then(|(major, minor)| {
+        let text = host.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok()?;
+        text.split_whitespace().nth(9)?.parse().ok()
+    });
+    let count = |path: &PathBuf| String::from_utf8(files::read_named(path, 64).ok()?).ok()?.trim().parse().ok();
+    Ends {
+        at: host.now(),
+        cpu: numbers(stat.lines().next().unwrap_or_default()),
+        started: stat
+            .lines()
+            .find(|line| line.starts_with("processes "))
+            .and_then(|line| numbers(line).first().copied()),
+        pressure: ["cpu", "io"].map(total),
+        disk_ticks,
+        census: census::look(host, groups),
+        counts: subject.counts.iter().filter_map(|(role, path)| Some((role.clone(), count(path)?))).collect(),
+    }
+}
+
+fn numbers(line: &str) -> Vec<u64> {
+    line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect()
+}
+
+fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readings {
+    let mut readings = Readings::default();
+    let seconds = after.at - before.at;
+    let grown = |from: Option<u64>, to: Option<u64>| match (from, to) {
+        (Some(from), Some(to)) => to.saturating_sub(from) as f64,
+        _ => f64::NAN,
+    };
+    // user nice system idle iowait irq softirq steal; guest time is in user time already.
+    let cpu: Vec<f64> = (0..8).map(|at| grown(before.cpu.get(at).copied(), after.cpu.get(at).copied())).collect();
+    let all: f64 = cpu.iter().sum();
+    let part = |at: usize| cpu.get(at).copied().unwrap_or(f64::NAN) / all;
+    readings.put(Reading::CpuBusy, None, 1.0 - part(3) - part(4));
+    readings.put(Reading::IoWait, None, part(4));
+    readings.put(Reading::TasksStarted, None, grown(before.started, after.started) / seconds);
+    let [cpu_before, io_before] = before.pressure;
+    let [cpu_after, io_after] = after.pressure;
+    readings.put(Reading::CpuPressure, None, grown(cpu_before, cpu_after) * 1e-6 / seconds);
+    readings.put(Reading::IoPressure, None, grown(io_before, io_after) * 1e-6 / seconds);
+    readings.put(Reading::DiskBusy, None, grown(before.disk_ticks, after.disk_ticks) * 1e-3 / seconds);
+    let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
+    readings.put(Reading::LoadAverage, None, load.unwrap_or(f64::NAN));
+    let ticks = host.facts().ticks_per_second.max(1) as f64;
+    let mut own_cpu = 0.0;
+    for (role, group) in &subject.groups {
+        let (Some(from), Some(to)) = (before.census.groups.get(group), after.census.groups.get(group)) else {
+            continue;
+        };
+        let used = to.ticks.saturating_sub(from.ticks) as f64 / ticks / seconds;
+        own_cpu += used;
+        readings.put(Reading::OwnCpu, Some(role), used);
+        let made = grown(before.counts.get(role).copied(), after.counts.get(role).copied());
+        if made > 0.0 {
+            let faults = to.faults.saturating_sub(from.faults) as f64;
+            readings.put(Reading::OwnFaultsPerWorker, Some(role), faults / made);
+        }
+    }
+    if !subject.groups.is_empty() {
+        readings.put(Reading::OwnCpu, None, own_cpu);
+    }
+    readings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_measured_with_plausible_figures_and_no_load() {
+        let host = Host::live(std::path::Path::new("/"));
+        let readings = measure(&host, &Subject::default(), 0.3);
+        let busy = readings.get(Reading::CpuBusy, None).unwrap();
+        assert!((0.0..=1.0).contains(&busy), "{busy}");
+        let (median, longest) = (
+            readings.get(Reading::WakeupDelayMedian, None).unwrap(),
+            readings.get(Reading::WakeupDelayLongest, None).unwrap(),
+        );
+        assert!(median >= 0.0 && median <= longest && longest < 60.0, "{median} {longest}");
+        assert_eq!(readings.get(Reading::OwnCpu, None), None, "there is no load");
+    }
+}

@@ -1,0 +1,34 @@
+//! Exercises: a symptom on this very host, a student who measures, and answers that are checked against what is true at that moment.
+//!
+//! ```text
+//! scenario (YAML) ─► plan ─► start ─► symptom is there ─► answers ─► check ─► solution ─► stop
+//!                    (seed)  (journal)  (meter)                     (measured twice)      (journal backwards)
+//! ```
+//!
+//! Nothing that an exercise does outlives it: the load is processes of rdiag's own that end in time, when their watcher ends, and
+//! by the journal.
+
+mod builtin;
+mod census;
+mod chance;
+pub mod clean;
+pub mod dev_check;
+mod error;
+pub mod exam;
+pub mod judge;
+pub mod keeper;
+pub mod library;
+pub mod lint;
+pub mod load;
+mod measure;
+pub mod needs;
+pub mod place;
+mod reading;
+pub mod runner;
+mod scenario;
+pub mod text;
+
+pub use builtin::SCENARIOS;
+pub use error::{LabError, Trouble};
+pub use reading::{Reading, Readings};
+pub use scenario::{Answer, Question, Scenario, Variant};

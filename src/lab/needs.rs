@@ -1,0 +1,40 @@
+//! What a host can express, found by trying; never concluded from a version.
+
+use super::place::Place;
+use super::runner::disk;
+use super::scenario::{Need, Variant};
+use crate::host::{Host, files, own};
+use crate::model::{Reason, Unavailable};
+
+/// The first thing that a variant needs and this host does not have.
+#[must_use]
+pub fn missing(host: &Host, place: &Place, variant: &Variant) -> Option<Unavailable> {
+    variant.needs.iter().find_map(|need| try_need(host, place, *need).err())
+}
+
+fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
+    match need {
+        Need::TwoCpus if own::usable_cpus().len() >= 2 => Ok(()),
+        Need::TwoCpus => Err(Unavailable::new(Reason::Absent, "it needs two CPUs, and this process may use only one")),
+        Need::RealTime => {
+            // A thread of its own: this one keeps its priority.
+            let tried = std::thread::scope(|scope| scope.spawn(|| own::busy_priority(1)).join());
+            match tried {
+                Ok(Ok(())) => Ok(()),
+                _ => Err(Unavailable::new(Reason::Denied, "it needs real-time priority, which this user may not have")
+                    .with_remedy("start it as root, or with CAP_SYS_NICE")),
+            }
+        }
+        Need::DirectReads => {
+            let reads = files::can_read_directly(place.folder());
+            let counted = disk(place.folder())
+                .is_some_and(|(major, minor)| host.exists(&format!("sys/dev/block/{major}:{minor}/stat")));
+            if reads && counted {
+                return Ok(());
+            }
+            let why =
+                format!("it needs a disk that can be read past the page cache below {}", place.folder().display());
+            Err(Unavailable::new(Reason::Absent, why).with_remedy("set XDG_STATE_HOME to a folder on a local disk"))
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a lab keeps between two commands: the exercise that runs, the journal of how to undo it, and what was reached so far. All
+//! of it lies in one private folder of the user; nothing else is needed to clean up, after a crash or a reboot either.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::error::LabError;
+use super::load::Task;
+use super::reading::Readings;
+use crate::host::files;
+use crate::host::own::Identity;
+
+/// None of these files is larger.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub struct Place(PathBuf);
+
+/// An exercise that was started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// Id of the scenario.
+    pub scenario: String,
+    /// Name of the variant.
+    pub variant: String,
+    /// What chose the variant, names and numbers.
+    pub seed: u64,
+    /// Wall-clock time, RFC 3339, UTC.
+    pub started: String,
+    /// The boot in which it was started.
+    pub boot: String,
+    /// When it ends, in monotonic seconds of that boot.
+    pub until: f64,
+    /// Its folder for files.
+    pub scratch: PathBuf,
+    /// The program that watches over the load.
+    pub keeper: Option<Identity>,
+    /// What runs, by role.
+    pub jobs: Vec<RunJob>,
+    /// What the host was like before.
+    pub baseline: Readings,
+    /// What the student answered so far, by key.
+    pub answers: BTreeMap<String, String>,
+    /// Hints that were shown.
+    pub hints: usize,
+    /// How often it was checked.
+    pub checks: usize,
+}
+
+/// A program of the load with its name and numbers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunJob {
+    /// Its role in the scenario.
+    pub role: String,
+    /// Its name on this host.
+    pub name: String,
+    /// What it does.
+    pub task: Task,
+}
+
+/// What a student reached in one scenario.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Reached {
+    /// Whether it was passed.
+    pub passed: bool,
+    /// Hints of the best try.
+    pub hints: usize,
+    /// Checks over all tries.
+    pub checks: usize,
+    /// When it was passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+}
+
+/// By scenario.
+pub type Progress = BTreeMap<String, Reached>;
+
+/// How one change is undone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undo {
+    /// End this process.
+    Process(Identity),
+    /// Remove this folder; it must lie in the lab's.
+    Folder(PathBuf),
+}
+
+impl Place {
+    /// The user's folder, made if it is not there: `$XDG_STATE_HOME/rdiag/lab`, or `~/.local/state/rdiag/lab`.
+    pub fn of_user() -> Result<Self, LabError> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+        let Some(state) = state.filter(|state| state.is_absolute()) else {
+            let message = "there is no place to keep the state of an exercise: neither XDG_STATE_HOME nor HOME is set";
+            return Err(LabError::usage(message, "set HOME to a folder that you may write to"));
+        };
+        let folder = state.join("rdiag/lab");
+        files::prepare_directory(&folder)
+            .map_err(LabError::failed(format!("preparing the state folder {}", folder.display())))?;
+        Ok(Self(folder))
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// A folder for the files of a run.
+    #[must_use]
+    pub fn scratch(&self, seed: u64) -> PathBuf {
+        self.0.join(format!("scratch-{seed:016x}"))
+    }
+
+    /// Keeps other commands of the lab out until it is dropped.
+    pub fn lock(&self) -> Result<File, LabError> {
+        let locked = files::try_lock(&self.0.join("lock")).map_err(LabError::failed("locking the state folder"))?;
+        locked.ok_or_else(|| {
+            LabError::usage("another command of the lab is at work", "wait until it is done, or end it with Ctrl-C")
+        })
+    }
+
+    /// The exercise that was started and not stopped.
+    pub fn run(&self) -> Result<Option<Run>, LabError> {
+        self.read("run.json")
+    }
+
+    /// Keeps it.
+    pub fn keep_run(&self, run: &Run) -> Result<(), LabError> {
+        self.write("run.json", run)
+    }
+
+    /// What was reached so far.
+    pub fn progress(&self) -> Result<Progress, LabError> {
+        Ok(self.read("progress.json")?.unwrap_or_default())
+    }
+
+    /// Keeps it.
+    pub fn keep_progress(&self, progress: &Progress) -> Result<(), LabError> {
+        self.write("progress.json", progress)
+    }
+
+    /// Puts down how a change is undone; to be called before the change is made.
+    pub fn note(&self, undo: &Undo) -> Result<(), LabError> {
+        let attempt = "writing the journal";
+        let line = serde_json::to_string(undo).map_err(|error| LabError::failed(attempt)(error.into()))?;
+        files::append_line(&self.0.join("journal"), &line).map_err(LabError::failed(attempt))
+    }
+
+    /// All changes that were noted, the oldest first. A line that was cut off by a crash was never acted upon.
+    pub fn journal(&self) -> Result<Vec<Undo>, LabError> {
+        let bytes = match files::read_named(&self.0.join("journal"), MAX_BYTES) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(LabError::failed("reading the journal"))?,
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    /// Whether a folder is one that a run made here.
+    #[must_use]
+    pub fn is_scratch(&self, folder: &Path) -> bool {
+        let named = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("scratch-"));
+        named && folder.parent() == Some(&self.0)
+    }
+
+    /// Forgets the run: everything is undone.
+    pub fn forget(&self) -> Result<(), LabError> {
+        for name in ["journal", "run.json"] {
+            files::remove_file(&self.0.join(name)).map_err(LabError::failed(format!("removing {name}")))?;
+        }
+        Ok(())
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, LabError> {
+        let path = self.0.join(name);
+        let bytes = match files::read_named(&path, MAX_BYTES) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(LabError::failed(format!("reading {}", path.display())))?,
+        };
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+            let mut error = LabError::failed(format!("reading {}", path.display()))(error.into());
+            error.hint = Some("`rdiag lab stop` cleans up and forgets it".into());
+            error
+        })
+    }
+
+    fn write(&self, name: &str, what: &impl Serialize) -> Result<(), LabError> {
+        let path = self.0.join(name);
+        files::write_atomically(&path, |out| serde_json::to_writer_pretty(out, what).map_err(Into::into))
+            .map_err(LabError::failed(format!("writing {}", path.display())))
+    }
+
+    /// A folder that was prepared before.
+    #[must_use]
+    pub(super) fn existing(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+}

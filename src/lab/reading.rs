@@ -1,0 +1,180 @@
+//! What can be measured of a host with a load on it, by name.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::Unit;
+use crate::model::quantity::with_unit;
+
+/// A measured quantity. Those that begin with `own` are of the load, the others of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// How much later than asked a sleeping thread ran again, in the median, over all CPUs. Seconds.
+    WakeupDelayMedian,
+    /// The same, the longest. Seconds.
+    WakeupDelayLongest,
+    /// Processes and threads created (`processes` in /proc/stat). Per second.
+    TasksStarted,
+    /// Tasks in uninterruptible sleep, mean of the looks (state D in /proc/PID/task/TID/stat). Count.
+    BlockedTasks,
+    /// Part of all CPUs' time that was not idle (/proc/stat; waiting for I/O is idle). Ratio.
+    CpuBusy,
+    /// Part of all CPUs' time that was idle while a task waited for I/O (`iowait` in /proc/stat). Ratio.
+    IoWait,
+    /// Part of the time in which a task waited for a CPU (`some` in /proc/pressure/cpu). Ratio.
+    CpuPressure,
+    /// Part of the time in which a task waited for I/O (`some` in /proc/pressure/io). Ratio.
+    IoPressure,
+    /// Part of the time in which the disk below rdiag's state folder had requests (field 10 of its `stat`). Ratio.
+    DiskBusy,
+    /// The load average of one minute. Count.
+    LoadAverage,
+    /// CPU time of the load, children that have ended included, in CPUs (`utime`, `stime`, `cutime`, `cstime`). Ratio of one CPU.
+    OwnCpu,
+    /// Tasks of the load in uninterruptible sleep. Count.
+    OwnBlocked,
+    /// Minor page faults of the load, children included, for each worker that it made meanwhile. Count.
+    OwnFaultsPerWorker,
+}
+
+impl Reading {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::WakeupDelayMedian,
+        Self::WakeupDelayLongest,
+        Self::TasksStarted,
+        Self::BlockedTasks,
+        Self::CpuBusy,
+        Self::IoWait,
+        Self::CpuPressure,
+        Self::IoPressure,
+        Self::DiskBusy,
+        Self::LoadAverage,
+        Self::OwnCpu,
+        Self::OwnBlocked,
+        Self::OwnFaultsPerWorker,
+    ];
+
+    /// Its name in YAML and in the holes of texts.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::WakeupDelayMedian => "wakeup_delay_median",
+            Self::WakeupDelayLongest => "wakeup_delay_longest",
+            Self::TasksStarted => "tasks_started",
+            Self::BlockedTasks => "blocked_tasks",
+            Self::CpuBusy => "cpu_busy",
+            Self::IoWait => "io_wait",
+            Self::CpuPressure => "cpu_pressure",
+            Self::IoPressure => "io_pressure",
+            Self::DiskBusy => "disk_busy",
+            Self::LoadAverage => "load_average",
+            Self::OwnCpu => "own_cpu",
+            Self::OwnBlocked => "own_blocked",
+            Self::OwnFaultsPerWorker => "own_faults_per_worker",
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::WakeupDelayMedian => "delay until a woken thread runs, median",
+            Self::WakeupDelayLongest => "delay until a woken thread runs, longest",
+            Self::TasksStarted => "processes and threads created",
+            Self::BlockedTasks => "tasks in uninterruptible sleep",
+            Self::CpuBusy => "CPUs busy",
+            Self::IoWait => "CPUs idle with I/O under way",
+            Self::CpuPressure => "time in which a task waited for a CPU",
+            Self::IoPressure => "time in which a task waited for I/O",
+            Self::DiskBusy => "disk busy",
+            Self::LoadAverage => "load average of one minute",
+            Self::OwnCpu => "CPU time of the load",
+            Self::OwnBlocked => "tasks of the load in uninterruptible sleep",
+            Self::OwnFaultsPerWorker => "minor page faults for each worker",
+        }
+    }
+
+    /// Whether it is of the load, and so of each of its programs too.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::OwnCpu | Self::OwnBlocked | Self::OwnFaultsPerWorker)
+    }
+
+    /// Its base unit.
+    #[must_use]
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::WakeupDelayMedian | Self::WakeupDelayLongest => Unit::Seconds,
+            Self::TasksStarted => Unit::PerSecond,
+            Self::CpuBusy | Self::IoWait | Self::CpuPressure | Self::IoPressure | Self::DiskBusy | Self::OwnCpu => {
+                Unit::Ratio
+            }
+            Self::BlockedTasks | Self::LoadAverage | Self::OwnBlocked | Self::OwnFaultsPerWorker => Unit::Count,
+        }
+    }
+}
+
+/// What was measured over one stretch of time. What this host does not tell is left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Readings(BTreeMap<String, f64>);
+
+impl Readings {
+    /// Puts one down; of one program of the load, or of all of it.
+    pub fn put(&mut self, reading: Reading, of: Option<&str>, value: f64) {
+        if value.is_finite() {
+            self.0.insert(name(reading, of), value);
+        }
+    }
+
+    /// What was measured, in the base unit.
+    #[must_use]
+    pub fn get(&self, reading: Reading, of: Option<&str>) -> Option<f64> {
+        self.0.get(&name(reading, of)).copied()
+    }
+
+    /// The mean of two measurements; what only one of them has is left out.
+    #[must_use]
+    pub fn mean(first: &Self, second: &Self) -> Self {
+        let both = first.0.iter().filter_map(|(key, one)| Some((key.clone(), (one + second.0.get(key)?) / 2.0)));
+        Self(both.collect())
+    }
+
+    /// For the holes of texts: name and value with its unit.
+    pub fn words(&self) -> impl Iterator<Item = (String, String)> {
+        let unit = |key: &str| {
+            let word = key.rsplit('.').next().unwrap_or(key);
+            Reading::ALL.into_iter().find(|reading| reading.word() == word).map_or(Unit::Count, Reading::unit)
+        };
+        self.0.iter().map(move |(key, value)| (key.clone(), with_unit(*value, unit(key))))
+    }
+}
+
+/// `own_cpu`, or `client.own_cpu` of one program.
+fn name(reading: Reading, of: Option<&str>) -> String {
+    of.map_or_else(|| reading.word().to_owned(), |role| format!("{role}.{}", reading.word()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reading_has_one_name_in_yaml_and_in_texts() {
+        for reading in Reading::ALL {
+            assert_eq!(serde_json::to_value(reading).unwrap(), reading.word());
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_measured_is_left_out() {
+        let mut readings = Readings::default();
+        readings.put(Reading::CpuBusy, None, f64::NAN);
+        readings.put(Reading::OwnCpu, Some("client"), 0.5);
+        assert_eq!(readings.get(Reading::CpuBusy, None), None);
+        assert_eq!(readings.words().collect::<Vec<_>>(), [("client.own_cpu".to_owned(), "50.0%".to_owned())]);
+    }
+}
