@@ -144,11 +144,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             _ => {}
         }
     }
-    for pid in &request.pids {
-        if !host.exists(&format!("proc/{pid}")) {
-            return Err(usage(format!("there is no process {pid}"), None));
-        }
-    }
+    super::task::lives(&host, &request.pids)?;
     probes::check_point(&host, def, &request.params, &request.pids).or_else(wrong_point)?;
     let stop = stop_on_signal()?;
     let mut command = match args.command.as_slice() {

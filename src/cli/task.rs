@@ -24,11 +24,7 @@ const SHOWN: usize = 60;
 
 /// The target of the options; what is not there is an error before time is spent.
 pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure> {
-    for pid in &args.pid {
-        if !host.exists(&format!("proc/{pid}")) {
-            return Err(usage(format!("there is no process {pid}"), None));
-        }
-    }
+    lives(host, &args.pid)?;
     if args.pid.len() > MAX_PIDS {
         return Err(usage(format!("at most {MAX_PIDS} processes can be named"), Some("use --comm or --cgroup")));
     }
@@ -41,6 +37,30 @@ pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure>
         children: args.children,
         each: args.each.is_some(),
     })
+}
+
+/// Whether there are such processes, of which something can still be seen.
+pub(super) fn lives(host: &Host, pids: &[u32]) -> Result<(), Failure> {
+    for pid in pids {
+        if !host.exists(&format!("proc/{pid}")) {
+            return Err(usage(format!("there is no process {pid}"), None));
+        }
+        // It may end meanwhile, or be out of sight: then those who observe say so.
+        let Ok(status) = host.read(&format!("proc/{pid}/status")) else { continue };
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+        let (process, threads) = (field("Tgid:"), field("Threads:"));
+        if process.parse().is_ok_and(|process: u32| process != *pid) {
+            let hint = format!("name the process: --pid {process}");
+            return Err(usage(format!("{pid} is a thread of the process {process}"), Some(&hint)));
+        }
+        // Its first thread may have ended before the others.
+        if field("State:").starts_with('Z') && threads.parse().is_ok_and(|threads: u32| threads <= 1) {
+            let parent = field("PPid:");
+            let message = format!("the process {pid} has ended; its parent {parent} has not asked for its result yet");
+            return Err(usage(message, None));
+        }
+    }
+    Ok(())
 }
 
 /// How often the command is to be run; what makes no sense with `--each` is an error.
@@ -123,11 +143,13 @@ fn which(host: &SharedHost, ui: &Ui, target: &mut Target) {
     for _ in 0..TRIES {
         let Some(answer) = ui.line("Its process id, or its name: ").filter(|answer| !answer.is_empty()) else { return };
         match answer.parse::<u32>() {
-            Ok(pid) if host.exists(&format!("proc/{pid}")) => {
-                target.pids = vec![pid];
-                return;
-            }
-            Ok(pid) => ui.note(format!("  there is no process {pid}")),
+            Ok(pid) => match lives(host, &[pid]) {
+                Ok(()) => {
+                    target.pids = vec![pid];
+                    return;
+                }
+                Err(problem) => ui.note(format!("  {problem}")),
+            },
             Err(_) => {
                 target.comm = Some(answer);
                 return;

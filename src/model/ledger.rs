@@ -104,6 +104,10 @@ pub struct Ledger {
     /// The calls, by name and class of file; empty where a level sees none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
+    /// The share of the threads' time, 0–1, in which calls were watched, from `began` on, if not until the end: `calls` are
+    /// those of this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_share: Option<f64>,
     /// The slowest waits and calls, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<SlowCall>,

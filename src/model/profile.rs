@@ -429,6 +429,10 @@ pub struct ThreadRow {
 /// their own: in system calls, in page faults, outside both.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallProfile {
+    /// The share of the time, 0–1, in which calls were watched, if not all of it: counts and seconds of calls are scaled to
+    /// the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched_share: Option<f64>,
     /// In system calls.
     pub syscall_seconds: f64,
     /// In page faults, as far as they were seen.
@@ -491,6 +495,10 @@ pub struct Forecast {
     /// The one thread whose time adds up to R; none where threads run side by side and only bounds can be given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
+    /// Names of the children that ran alone while that thread waited for them: their time stands in the rows in place of the
+    /// wait, at most five names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<String>,
     /// The largest possible gain first.
     pub rows: Vec<ForecastRow>,
     /// What it would take to reach the goal.

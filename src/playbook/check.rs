@@ -73,6 +73,8 @@ pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogu
     if let Err(error) = plan::defaults(playbook) {
         problems.push(whole.problem("params", error.to_string()));
     }
+    // Wrong ones were reported above.
+    let defaults = plan::defaults(playbook).unwrap_or_default();
     let mut ids = BTreeSet::new();
     for step in &playbook.steps {
         let place = Place { file: &loaded.file, start: start_of(&loaded.file.text, &step.id) };
@@ -80,7 +82,7 @@ pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogu
             problems.push(place.problem(&step.id, format!("the step id {:?} is used twice", step.id)));
         }
         for measure in &step.collect {
-            problems.extend(check_measure(&place, measure, catalogue));
+            problems.extend(check_measure(&place, &measure.resolve(&defaults), catalogue));
         }
         for id in &step.rules {
             if !library.rules.contains_key(id) {

@@ -86,7 +86,8 @@ impl Plan {
         for step in &playbook.steps {
             let rules = step.rules.iter().filter_map(|id| planned_rule(id, &playbook, loaded, library)).collect();
             if let Some(window) = windows.get_mut(levels.get(&step.id).copied().unwrap_or(0)) {
-                window.push(PlannedStep { step: step.clone(), rules });
+                let collect = step.collect.iter().map(|measure| measure.resolve(&params)).collect();
+                window.push(PlannedStep { step: Step { collect, ..step.clone() }, rules });
             }
         }
         Ok(Self { playbook, params, duration, interval, budget: DEFAULT_BUDGET, windows })
@@ -209,6 +210,16 @@ pub(super) fn levels(playbook: &Playbook) -> Result<BTreeMap<String, usize>, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_of_the_playbook_stand_in_for_their_names_in_what_is_collected() {
+        let measure: crate::playbook::Measure =
+            serde_json::from_str(r#"{"syscount": {"for": "$short", "top": 5, "call": "$nobody"}}"#).unwrap();
+        let params = BTreeMap::from([("short".to_owned(), "1s".to_owned())]);
+        let given = measure.resolve(&params).params();
+        let of = |name: &str| given.get(name).map(String::as_str);
+        assert_eq!((of("for"), of("top"), of("call")), (Some("1s"), Some("5"), Some("$nobody")));
+    }
 
     #[test]
     fn durations_are_read_and_nonsense_is_refused() {

@@ -143,6 +143,22 @@ impl Measure {
     }
 }
 
+impl Measure {
+    /// The same with the playbook's parameters in place of their names: `$duration`.
+    #[must_use]
+    pub fn resolve(&self, params: &BTreeMap<String, String>) -> Self {
+        let Self::With(with) = self else { return self.clone() };
+        let mut with = with.clone();
+        for value in with.values_mut().flat_map(BTreeMap::values_mut) {
+            let given = value.as_str().and_then(|text| text.strip_prefix('$')).and_then(|name| params.get(name));
+            if let Some(given) = given {
+                *value = serde_json::Value::String(given.clone());
+            }
+        }
+        Self::With(with)
+    }
+}
+
 /// A file of rules.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]

@@ -154,7 +154,7 @@ fn check(def: &ParamDef, value: &str) -> Result<(), String> {
     }
 }
 
-/// `10us`, `5ms`, `1s`, or plain seconds → nanoseconds; at most a day.
+/// `10us`, `5ms`, `1s`, or plain seconds → nanoseconds; more than a day is a day.
 pub(super) fn duration(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
@@ -163,11 +163,12 @@ pub(super) fn duration(text: &str) -> Option<u64> {
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "" | "s" => 1e9,
-        "m" => 60e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
         _ => return None,
     };
     let nanoseconds = number.parse::<f64>().ok()? * factor;
-    (0.0..=86_400e9).contains(&nanoseconds).then_some(nanoseconds as u64)
+    (nanoseconds.is_finite() && nanoseconds >= 0.0).then_some(nanoseconds.min(86_400e9) as u64)
 }
 
 #[cfg(test)]
@@ -191,6 +192,15 @@ mod tests {
             (params.nanoseconds("threshold"), params.count("top"), params.flag("failed")),
             (10_000_000, 5, false)
         );
+    }
+
+    #[test]
+    fn durations_of_playbooks_are_durations_here_and_end_at_a_day() {
+        for (text, seconds) in [("500ms", 0.5), ("2m", 120.0), ("2min", 120.0), ("3h", 10_800.0), ("99999h", 86_400.0)]
+        {
+            assert_eq!(duration(text), Some((seconds * 1e9) as u64), "{text}");
+        }
+        assert_eq!(duration("1 year"), None);
     }
 
     #[test]

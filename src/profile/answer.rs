@@ -118,7 +118,14 @@ fn serial(profile: &Profile) -> Option<String> {
             break;
         }
         let of = if clauses.is_empty() {
-            format!(" of the {} that it took, in its first thread ({}),", seconds(forecast.response_seconds), cut(comm))
+            let children: Vec<String> = forecast.children.iter().take(2).map(|child| cut(child)).collect();
+            let children = if children.is_empty() {
+                String::new()
+            } else {
+                format!(" and in what that waited for ({})", children.join(", "))
+            };
+            let response = seconds(forecast.response_seconds);
+            format!(" of the {response} that it took, in its first thread ({}){children},", cut(comm))
         } else {
             String::new()
         };

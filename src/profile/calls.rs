@@ -12,6 +12,8 @@ use super::skew::percentile;
 const MAX_ROWS: usize = 30;
 /// Kinds of errors of one call.
 const MAX_ERRORS: usize = 8;
+/// Counts are not scaled by more than this.
+const MAX_SCALE: f64 = 1e6;
 /// More failures than this share of the calls, at more than so many calls per second, are a storm.
 const STORM: (f64, f64) = (0.2, 1000.0);
 
@@ -20,23 +22,26 @@ pub(super) fn profile(ledger: &Ledger, account: &Account<'_>) -> Option<CallProf
     if ledger.calls.is_empty() {
         return None;
     }
+    let watched = ledger.calls_share.filter(|share| *share > 0.0 && *share < 1.0);
+    let scale = watched.map_or(1.0, |share| (1.0 / share).min(MAX_SCALE));
+    let calls: Vec<Call> = ledger.calls.iter().map(|call| scaled(call, scale)).collect();
     let mut named: BTreeMap<String, Call> = BTreeMap::new();
-    for call in &ledger.calls {
+    for call in &calls {
         let name = if call.on.is_empty() { call.name.clone() } else { format!("{}({})", call.name, call.on) };
         match named.get_mut(&name) {
             Some(known) => merge(known, call),
             None => drop(named.insert(name, call.clone())),
         }
     }
-    let of = |kind: CallKind| -> f64 {
-        ledger.calls.iter().filter(|call| call.kind == kind).map(|call| clean(call.seconds)).sum()
-    };
+    let of =
+        |kind: CallKind| -> f64 { calls.iter().filter(|call| call.kind == kind).map(|call| clean(call.seconds)).sum() };
     let (syscalls, faults) = (of(CallKind::Syscall), of(CallKind::Fault));
     let mut rows: Vec<CallRow> = named.into_iter().map(|(name, call)| row(name, &call, account)).collect();
     rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| a.name.cmp(&b.name)));
     let cut = rows.split_off(MAX_ROWS.min(rows.len()));
     let cut_seconds: f64 = cut.iter().map(|row| row.seconds).sum();
     Some(CallProfile {
+        watched_share: watched,
         syscall_seconds: syscalls,
         fault_seconds: faults,
         user_seconds: (account.total - syscalls - faults).max(0.0),
@@ -49,6 +54,22 @@ pub(super) fn profile(ledger: &Ledger, account: &Account<'_>) -> Option<CallProf
             ..Piece::default()
         },
     })
+}
+
+/// What a call would be in the whole time. How long single ones take stays as it was seen, and page faults are counted always.
+fn scaled(call: &Call, scale: f64) -> Call {
+    if scale <= 1.0 || call.kind == CallKind::Fault {
+        return call.clone();
+    }
+    let times = |count: u64| (count as f64 * scale).round() as u64;
+    Call {
+        count: times(call.count),
+        seconds: call.seconds * scale,
+        on_cpu_seconds: call.on_cpu_seconds.map(|seconds| seconds * scale),
+        bytes: call.bytes.map(times),
+        errors: call.errors.iter().map(|(error, count)| (error.clone(), times(*count))).collect(),
+        ..call.clone()
+    }
 }
 
 fn merge(into: &mut Call, call: &Call) {

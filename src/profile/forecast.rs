@@ -9,10 +9,13 @@ use crate::model::quantity;
 use crate::model::runs::Runs;
 
 use super::account::{Account, ThreadAccount, share};
+use super::serial::{Family, Parts};
 use super::{advice, goal};
 
 /// Components with a row.
 const MAX_ROWS: usize = 12;
+/// Names of children that are told.
+const MAX_CHILDREN: usize = 5;
 /// A component below this share of R is not worth a row.
 const LEAST: f64 = 0.005;
 /// Where potentially idle waits hold more of the window than this, its shares are not those of one execution.
@@ -30,6 +33,8 @@ pub(super) struct Basis<'a> {
     pub(super) uncertain: f64,
     /// The thread that adds up to R; none where threads run side by side, or R is the mean of several runs.
     pub(super) serial: Option<&'a ThreadAccount<'a>>,
+    /// Children that ran alone while that thread waited for them: what they did is in `parts` in place of the wait.
+    pub(super) children: Vec<String>,
     /// Whether the parts add up to R; else they run side by side.
     pub(super) adds_up: bool,
     /// R is the time of one execution, and not just that of a window.
@@ -73,6 +78,7 @@ pub(super) fn forecast(
         basis: words(&basis, account, conversation, number),
         response_seconds: basis.response,
         thread: basis.serial.map(|thread| thread.thread.tid),
+        children: basis.children.clone(),
         rows,
         goal: conversation.goal_seconds.map(|goal| goal::goal(goal, &basis)),
     }
@@ -91,6 +97,7 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
         parts,
         uncertain,
         serial: None,
+        children: Vec::new(),
         adds_up: true,
         is_execution: true,
         is_beginning: false,
@@ -104,12 +111,21 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
     let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0);
     let scale = response.map_or(1.0, |response| share(response, observed));
     let mut parts: BTreeMap<Component, f64> = BTreeMap::new();
-    for thread in account.threads.iter().filter(|thread| serial.is_none_or(|own| std::ptr::eq(own, *thread))) {
-        for (component, seconds) in &thread.parts {
-            *parts.entry(*component).or_default() += seconds * scale;
-        }
-    }
-    let uncertain = serial.map_or(account.unaccounted + account.over_accounted, |thread| thread.residual.abs()) * scale;
+    let mut children = Vec::new();
+    let mut add = |component: Component, seconds: f64| *parts.entry(component).or_default() += seconds * scale;
+    let uncertain = if let Some(first) = serial {
+        let (of_first, _) = Family::new(account).serial(first);
+        of_first.iter().for_each(|(key, seconds)| add(key.component, *seconds));
+        children = names_of(&of_first);
+        (first.seconds - of_first.values().sum::<f64>()).abs().max(first.residual.abs())
+    } else {
+        account
+            .threads
+            .iter()
+            .flat_map(|thread| &thread.parts)
+            .for_each(|(component, seconds)| add(*component, *seconds));
+        account.unaccounted + account.over_accounted
+    } * scale;
     let idle: f64 = account.sum_of(|component| component.def().idle);
     let doubt = (target.command.is_none() && idle > MOSTLY_IDLE * account.total).then(|| {
         format!(
@@ -125,10 +141,22 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         uncertain,
         adds_up: serial.is_some(),
         serial,
+        children,
         is_execution: response.is_some(),
         is_beginning: false,
         doubt,
     }
+}
+
+/// The children whose parts are in the place of a wait for them, those with the most time first.
+fn names_of(parts: &Parts<'_>) -> Vec<String> {
+    let mut seconds: BTreeMap<&str, f64> = BTreeMap::new();
+    // A wait for several at once stays one.
+    let own = parts.iter().filter(|(key, _)| !key.child.is_empty() && key.component != Component::WaitChild);
+    own.for_each(|(key, part)| *seconds.entry(key.child).or_default() += part);
+    let mut names: Vec<(&str, f64)> = seconds.into_iter().collect();
+    names.sort_by(|a, b| b.1.total_cmp(&a.1));
+    names.into_iter().take(MAX_CHILDREN).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The one thread whose time is the elapsed time: the only one, or the first of a command that was started for this.
@@ -197,6 +225,12 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
                 "One thread, so its parts add up to {of}. What vanishes may be replaced by other waits: gains are upper bounds."
             )
         }
+        Some(thread) if !basis.children.is_empty() => format!(
+            "Forecast from {of}, for {}, whose time spans all of it, and the children that ran alone while it waited for \
+             them ({}); what these wait for from other processes is in their own profiles. Gains are upper bounds.",
+            thread.name(),
+            basis.children.join(", ")
+        ),
         Some(thread) => format!(
             "Forecast from {of}, for {}, whose time spans all of it; what it waits for from other threads and processes \
              is in their own profiles. Gains are upper bounds.",

@@ -1,4 +1,4 @@
-use super::testing::{durations, ledger, part, thread, waits};
+use super::testing::{durations, ledger, part, run, thread, waits};
 use super::*;
 use crate::model::Component as C;
 use crate::model::ledger::{Accuracy, Call, CallKind, CheckInputs, Durations, Level, Part, Slice, Thread, Waker};
@@ -312,6 +312,43 @@ fn the_call_profile_is_a_cut_of_its_own_that_sums_up_too() {
     );
     assert_eq!((calls.rows[1].count, calls.rows[1].error_storm, calls.rows[0].error_storm), (40_010, true, false));
     assert!(close(calls.rows[0].off_cpu_seconds.unwrap(), 3.1));
+}
+
+#[test]
+fn calls_that_were_watched_for_a_fifth_of_the_time_count_five_times() {
+    let mut with = syncing();
+    let durations = Some(durations(&[(10, 0.01)]));
+    let call = Call { name: "fsync".into(), count: 10, seconds: 0.1, durations, ..Call::default() };
+    let fault = Call { kind: CallKind::Fault, name: "page fault".into(), count: 7, seconds: 0.3, ..Call::default() };
+    (with.calls, with.calls_share) = (vec![call, fault], Some(0.2));
+    let calls = plain(&with).calls.unwrap();
+    assert_eq!(calls.watched_share, Some(0.2));
+    let of = |name: &str| calls.rows.iter().find(|row| row.name == name).unwrap();
+    assert!(of("fsync").count == 50 && close(of("fsync").seconds, 0.5) && close(of("fsync").mean.unwrap(), 0.01));
+    assert!(of("page fault").count == 7 && close(of("page fault").seconds, 0.3), "these are counted all the time");
+    for absurd in [f64::NAN, 0.0, -1.0, 1.5] {
+        with.calls_share = Some(absurd);
+        let calls = plain(&with).calls.unwrap();
+        assert!(calls.watched_share.is_none() && calls.rows.iter().any(|row| row.count == 10), "{absurd}");
+    }
+}
+
+#[test]
+fn a_command_that_waited_for_children_is_answered_by_what_they_did() {
+    let shell = run(1, 0, 0.0, vec![part(C::CpuUser, 0.1), part(C::WaitChild, 0.9)]);
+    let child = |pid, at, parts| Thread { comm: format!("child{pid}"), ..run(pid, 1, at, parts) };
+    let first = child(2, 0.1, vec![part(C::IoBlockRead, 0.6)]);
+    let second = child(3, 0.75, vec![part(C::CpuUser, 0.2)]);
+    let serial = command(&ledger(1.0, vec![shell.clone(), first.clone(), second]), None);
+    let seconds = |profile: &Profile, id| profile.forecast.rows.iter().find(|row| row.id == id).map(|row| row.seconds);
+    assert!(close(seconds(&serial, C::IoBlockRead).unwrap(), 0.6) && close(seconds(&serial, C::CpuUser).unwrap(), 0.3));
+    assert!(close(seconds(&serial, C::WaitChild).unwrap(), 0.1), "what no child accounts for stays a wait");
+    assert_eq!(serial.forecast.children, ["child2", "child3"]);
+    assert!(serial.answer.headline.contains("60.0% of the 1.00 s"), "{}", serial.answer.headline);
+    assert!(serial.answer.headline.contains("what that waited for (child2, child3)"), "{}", serial.answer.headline);
+    let beside = child(3, 0.2, vec![part(C::CpuUser, 0.4)]);
+    let together = command(&ledger(1.0, vec![shell, first, beside]), None);
+    assert!(close(seconds(&together, C::WaitChild).unwrap(), 0.9) && together.forecast.children.is_empty());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::model::Component;
 use crate::model::Profile;
 use crate::model::component::ThreadState;
 use crate::model::ledger::{Level, Slice, SlowCall};
-use crate::model::profile::{CallRow, ComponentRow, DelayRow, ForecastRow, Grade, Piece, ThreadRow};
+use crate::model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, Grade, Piece, ThreadRow};
 use crate::model::quantity::{number, percent, seconds};
 
 use super::words::plural;
@@ -218,6 +218,18 @@ pub(super) fn speed_up(row: &ForecastRow) -> String {
         Some(_) => "over 100×".to_owned(),
         None => NOT_KNOWN.to_owned(),
     }
+}
+
+/// That calls were watched for a part of the time only, with a space before it; "" if they were all the time.
+pub(super) fn watched(calls: &CallProfile) -> String {
+    let text = |watched| {
+        format!(
+            " Calls were watched in the first {} of the time: their counts and seconds are scaled to the whole, and what \
+             happened later may differ (--param calls_for=24h watches all the time).",
+            percent(watched)
+        )
+    };
+    calls.watched_share.map(text).unwrap_or_default()
 }
 
 /// Failures of a call, `EAGAIN 30000`.

@@ -10,6 +10,7 @@ mod lab;
 mod levels;
 mod memory;
 mod network;
+mod odd_targets;
 mod picture;
 mod probes;
 mod probes_any;

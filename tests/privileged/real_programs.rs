@@ -24,6 +24,8 @@ fn profiling(args: &[&str]) -> Child {
         .map_or_else(|| assert_cmd::cargo::cargo_bin!("rdiag").to_path_buf(), PathBuf::from);
     let mut command = Command::new(binary);
     command.env("NO_COLOR", "1").args(["run", "method-r", "--format", "json", "--out", "-"]).args(args);
+    // Other tools count all calls.
+    command.args(["--param", "calls_for=24h"]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Attaching takes a fraction of this, also in a build that is not optimised; the window is long enough for the rest.
     std::thread::sleep(Duration::from_secs(4));

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use aya::{Btf, EbpfLoader};
 use aya_obj::btf::BtfKind;
 
-pub use self::object::{Hook, Object};
+pub use self::object::{Held, Hook, Object};
 pub use aya::include_bytes_aligned;
 pub use cost::CostMeter;
 pub use filter::Filter;

@@ -2,7 +2,8 @@
 
 use aya::Ebpf;
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
-use aya::programs::{Program, ProgramError};
+use aya::programs::tp_btf::BtfTracePointLink;
+use aya::programs::{BtfTracePoint, Program, ProgramError};
 
 use super::{Kernel, error};
 use crate::mechanism::perf::dynamic::Watched;
@@ -78,6 +79,26 @@ impl Object {
                 self.first_of("CPU clock", [("perf event", &mut |ebpf: &mut Ebpf| clock(ebpf, program, hz))])
             }
         }
+    }
+
+    /// Loads the program of a BTF tracepoint that [`Object::hold`] attaches, maybe again and again.
+    pub fn prepare(&mut self, kernel: &Kernel, event: &str) -> Result<(), Unavailable> {
+        self.first_of(
+            event,
+            [("BTF tracepoint", &mut |ebpf: &mut Ebpf| btf_tracepoint(ebpf, event)?.load(event, kernel.btf()))],
+        )
+    }
+
+    /// Attaches a prepared program for as long as what is returned lives.
+    pub fn hold(&mut self, event: &str) -> Result<Held, Unavailable> {
+        let held = btf_tracepoint(&mut self.ebpf, event).and_then(|program| {
+            let link = program.attach()?;
+            program.take_link(link)
+        });
+        held.map(|link| Held { _link: link }).map_err(|problem| {
+            let refused = format!("BTF tracepoint: {}", error::refusal(&problem));
+            error::of_attempts(event, &[refused], error::is_denied(&problem))
+        })
     }
 
     /// Has a program run at samples of an event, of whatever runs on these CPUs. It may be called again for others. A CPU that
@@ -163,6 +184,24 @@ impl Object {
         }
         Err(error::of_attempts(event, &refused, denied))
     }
+}
+
+/// An attachment that ends when this is dropped.
+pub struct Held {
+    _link: BtfTracePointLink,
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
+fn btf_tracepoint<'e>(ebpf: &'e mut Ebpf, event: &str) -> Result<&'e mut BtfTracePoint, ProgramError> {
+    let Program::BtfTracePoint(program) = by_name(ebpf, &format!("{event}_btf"))? else {
+        return Err(ProgramError::UnexpectedProgramType);
+    };
+    Ok(program)
 }
 
 pub(super) fn by_name<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Program, ProgramError> {

@@ -37,13 +37,15 @@ pub(super) struct Source<'s> {
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
     pub(super) ended: u64,
+    /// When calls began not to be watched any more; none: they were all the time, or never.
+    pub(super) calls_until: Option<u64>,
 }
 
 /// What a part is told apart by within a thread.
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source { host, settings, records, stacks, looks, began, ended } = source;
+    let Source { host, settings, records, stacks, looks, began, ended, calls_until } = source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
@@ -51,13 +53,16 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     let mut classes = Classes::new(symbols, stacks, without_swap, &records);
     let mut kinds: Vec<Kinds> = Vec::new();
     for record in &records {
-        let (thread, of_kinds) = thread(record, &mut classes, &devices, settings, began, &mut ledger.slow);
+        let watched = settings.calls && calls_until.is_none_or(|until| record.ended <= until);
+        let on_cpu = on_cpu(record, watched, settings.tick);
+        let (thread, of_kinds) = thread(record, on_cpu, &mut classes, &devices, began, &mut ledger.slow);
         ledger.threads.push(thread);
         kinds.push(of_kinds);
     }
     ledger.timelines = timelines(&records, &kinds, &ledger.threads, looks, began);
     (ledger.wakers, ledger.links) = wakers(&records, &kinds, symbols, stacks);
     ledger.calls = all_calls(&records);
+    ledger.calls_share = calls_until.map(|until| watched_share(&records, until));
     ledger.checks = checks(host, &records);
     ledger.stacks = stacks_by_component(host, &records, &kinds, symbols, stacks);
     ledger.slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -67,17 +72,25 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     ledger
 }
 
+/// The share of the threads' time, 0–1, in which calls were watched.
+pub(super) fn watched_share(records: &[Record], until: u64) -> f64 {
+    let within = |record: &Record| until.clamp(record.began, record.ended.max(record.began)) - record.began;
+    let watched: f64 = records.iter().map(|record| seconds(within(record))).sum();
+    let whole: f64 = records.iter().map(|record| seconds(record.life)).sum();
+    if whole > 0.0 { (watched / whole).min(1.0) } else { 0.0 }
+}
+
 fn thread(
     record: &Record,
+    on_cpu: Vec<(Component, f64, Accuracy)>,
     classes: &mut Classes<'_>,
     devices: &Devices,
-    settings: &Settings,
     window: u64,
     slow: &mut Vec<SlowCall>,
 ) -> (Thread, Kinds) {
     let mut parts: BTreeMap<PartKey, Part> = BTreeMap::new();
     let mut kinds = Kinds::new();
-    for (component, seconds, accuracy) in on_cpu(record, settings) {
+    for (component, seconds, accuracy) in on_cpu {
         let part = part(&mut parts, (component, String::new(), String::new()));
         part.seconds += seconds;
         part.accuracy = accuracy;
@@ -149,23 +162,23 @@ fn part(parts: &mut BTreeMap<PartKey, Part>, key: PartKey) -> &mut Part {
 }
 
 /// Time on a CPU in user and kernel mode. Calls are told apart exactly; page faults, of which only the number is known,
-/// and everything when calls are not watched, by the kernel's own account, which is sampled by ticks on most kernels.
-fn on_cpu(record: &Record, settings: &Settings) -> Vec<(Component, f64, Accuracy)> {
+/// and everything when calls were not watched all the time, by the kernel's own account, which is sampled by ticks on most kernels.
+fn on_cpu(record: &Record, watched: bool, tick: f64) -> Vec<(Component, f64, Accuracy)> {
     let (user, kernel) = (seconds(record.user), seconds(record.kernel));
     let whole = user + kernel;
     let sampled = record.change.user.saturating_add(record.change.system);
     let by_faults = record.change.faults as f64 * FAULT_SECONDS > whole * FAULTS_MATTER;
-    let exact = record.kernel_thread || (settings.calls && !by_faults);
+    let exact = record.kernel_thread || (watched && !by_faults);
     if exact || sampled == 0 {
         let accuracy = if exact { Accuracy::Exact } else { Accuracy::Estimate(None) };
         return vec![(Component::CpuUser, user, accuracy), (Component::CpuSys, kernel, accuracy)];
     }
     let share = record.change.system as f64 / sampled as f64;
-    let least = if settings.calls { kernel } else { 0.0 };
+    let least = if watched { kernel } else { 0.0 };
     let system = (whole * share).clamp(least, whole);
-    let ticks = (seconds(sampled) / settings.tick).max(1.0);
+    let ticks = (seconds(sampled) / tick).max(1.0);
     let error = (share * (1.0 - share) / ticks).sqrt() * whole;
-    let accuracy = Accuracy::Estimate(Some(error.max(settings.tick.min(whole))));
+    let accuracy = Accuracy::Estimate(Some(error.max(tick.min(whole))));
     vec![(Component::CpuUser, whole - system, accuracy), (Component::CpuSys, system, accuracy)]
 }
 

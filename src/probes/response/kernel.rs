@@ -6,7 +6,7 @@ use crate::model::Unavailable;
 use crate::model::ledger::{Bucket, Durations};
 
 /// Words of `struct thread`, `struct cell`, `struct spread`.
-pub(super) type ThreadWords = [u64; 178];
+pub(super) type ThreadWords = [u64; 179];
 type CellWords = [u64; 24];
 const BUCKETS: usize = 241;
 type SpreadWords = [u64; 2 * BUCKETS];
@@ -326,6 +326,12 @@ pub(super) fn fill_free_lists(object: &mut Object, room: Room) -> Result<(), Una
     object.push("free_spreads", 1..room.spreads)
 }
 
+/// Whether any thread was taken in since the start: places are given in ascending order.
+pub(super) fn is_any_observed(object: &Object) -> Result<bool, Unavailable> {
+    let first: ThreadWords = object.element("threads", 0)?;
+    Ok(first.first() != Some(&0))
+}
+
 /// Takes the record at a slot with all its cells, and gives their places free; none if nobody is there.
 pub(super) fn take(object: &mut Object, slot: u32, stop: u64) -> Result<Option<Record>, Unavailable> {
     let thread: ThreadWords = object.element("threads", slot)?;
@@ -353,7 +359,7 @@ pub(super) fn take(object: &mut Object, slot: u32, stop: u64) -> Result<Option<R
     if there == u64::from(record.tid) | u64::from(slot) << 32 {
         object.set_element("places", place, 0_u64)?;
     }
-    object.set_element("threads", slot, [0_u64; 178])?;
+    object.set_element("threads", slot, [0_u64; 179])?;
     object.push("free_cells", cells)?;
     object.push("free_spreads", spreads)?;
     object.push("free_threads", [slot])?;

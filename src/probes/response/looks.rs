@@ -239,7 +239,7 @@ mod tests {
 
     /// A live thread with this in its words: mode, since, user, kernel, switches, call, woken, wait.
     fn words(mode: u64, since: u64, user: u64, kernel: u64, call: u64, woken: u64, wait: u64) -> ThreadWords {
-        let mut words = [0; 178];
+        let mut words = [0; 179];
         for (at, word) in [(0, mode), (1, since), (7, user), (8, kernel), (24, 9 << 32 | 10), (25, 77), (32, call)] {
             words[at] = word;
         }

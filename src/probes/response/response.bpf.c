@@ -9,14 +9,73 @@
 #include "membership.h"
 #include "waits.h"
 
+static __noinline void failed(struct thread *thread, u64 slot, u64 call, u64 class, u64 error)
+{
+	struct key key = { .kind = ERRNO | call << 8 | class << 24, .object[0] = error };
+	struct cell *cell = cell_of(thread, slot, &key, 0);
+
+	if (cell)
+		cell->count++;
+}
+
+/* A call that ended, or is under way when nobody looks any more. */
+static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 result, u64 lasts_until)
+{
+	u64 call = thread->call, class = NO_FILE;
+	struct key key = { .kind = CALL };
+	u64 now = lasts_until ? lasts_until : thread->t;
+	u8 has = traits(call);
+
+	if (has & TAKES_FD) {
+		struct opened *file = opened(thread, task, thread->argument & 0xffffffff, false);
+		class = file->class;
+		if (class == ANONYMOUS)
+			key.object[2] = file->object[2];
+	}
+	key.kind |= call << 8 | class << 24;
+	struct cell *cell = cell_of(thread, slot, &key, 0);
+	if (!cell)
+		return;
+	u64 wall = now > thread->call_at ? now - thread->call_at : 0, off = thread->off - thread->call_off;
+	cell->on += wall > off ? wall - off : 0;
+	if (lasts_until || thread->call_open) {
+		cell_add_open(cell, wall, now);
+		return;
+	}
+	cell_add(cell, wall, now);
+	if (is_error(result)) {
+		cell->errors++;
+		failed(thread, slot, call, class, -result);
+	} else if (has & GIVES_BYTES) {
+		cell->bytes += result;
+	}
+}
+
+/* Ends the call under way when calls began not to be watched any more. It was under way then, or it would have been seen
+ * to end; after that the registers tell the call. */
+static __always_inline void cut_call(struct thread *thread, u64 slot, struct task_struct *task)
+{
+	u32 two = 2;
+	u64 *until = bpf_map_lookup_elem(&control, &two);
+
+	if (!with_calls || !thread->call_at)
+		return;
+	if (until && thread->call_at < *until && thread->call < CALLS && thread->call != NONE && !(thread->flags & 1))
+		called(thread, slot, (u64)task, 0, *until);
+	thread->call_at = 0;
+}
+
 static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, struct task_struct *prev, bool preempted,
 				     u64 now)
 {
 	u32 state = task_state(prev, true);
 
-	if (!with_calls || thread->call == UNSEEN) {
+	if (!calls_seen()) {
+		cut_call(thread, slot, prev);
 		look_at_registers(thread, prev);
-		thread->call_open = with_calls;
+	} else if (thread->call == UNSEEN) {
+		look_at_registers(thread, prev);
+		thread->call_open = 1;
 	}
 	ran(thread, slot, (u64)prev, now, thread->call != NONE);
 	thread->switches++;
@@ -40,13 +99,16 @@ SEC("tp_btf/sched_switch") int sched_switch_btf(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	u32 out = prev->pid, in = next->pid;
-	struct thread *leaving = observed(out);
+	struct thread *leaving = observed(out), *coming;
+	u64 now = 0;
 
-	if (leaving)
-		goes_out(ctx, leaving, slot_of(out), prev, ctx[0], now_ns());
-	struct thread *coming = observed(in);
+	if (leaving) {
+		now = now_ns();
+		goes_out(ctx, leaving, slot_of(out), prev, ctx[0], now);
+	}
+	coming = observed(in);
 	if (coming)
-		comes_in(coming, slot_of(in), next, now_ns());
+		comes_in(coming, slot_of(in), next, now ? now : now_ns());
 	return 0;
 }
 
@@ -66,8 +128,12 @@ SEC("tp_btf/sched_waking") int sched_waking_btf(u64 *ctx)
 	}
 	if (thread->woken)
 		return 0;
-	thread->waker = bpf_get_current_pid_tgid();
-	bpf_get_current_comm(thread->waker_comm, sizeof(thread->waker_comm));
+	u64 waker = bpf_get_current_pid_tgid();
+	/* The same one as before is called as before, but for a program that has just begun. */
+	if (waker != thread->waker || now - thread->t >= threshold_ns) {
+		thread->waker = waker;
+		bpf_get_current_comm(thread->waker_comm, sizeof(thread->waker_comm));
+	}
 	thread->waker_stack = 0;
 	/* The stack tells an interrupt from the task that it hit. */
 	if ((u32)thread->waker && now - thread->t >= threshold_ns) {
@@ -157,7 +223,7 @@ SEC("tp_btf/sys_enter") int sys_enter_btf(u64 *ctx)
 	u32 tid = bpf_get_current_pid_tgid();
 	struct thread *thread = observed(tid);
 
-	if (!thread)
+	if (!thread || !calls_seen())
 		return 0;
 	u64 now = now_ns();
 	void *saved = (void *)ctx[0];
@@ -173,54 +239,12 @@ SEC("tp_btf/sys_enter") int sys_enter_btf(u64 *ctx)
 	return 0;
 }
 
-static __noinline void failed(struct thread *thread, u64 slot, u64 call, u64 class, u64 error)
-{
-	struct key key = { .kind = ERRNO | call << 8 | class << 24, .object[0] = error };
-	struct cell *cell = cell_of(thread, slot, &key, 0);
-
-	if (cell)
-		cell->count++;
-}
-
-/* A call that ended, or is under way at the end. */
-static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 result, bool lasts)
-{
-	u64 call = thread->call, class = NO_FILE;
-	struct key key = { .kind = CALL };
-	u64 now = thread->t;
-	u8 has = traits(call);
-
-	if (has & TAKES_FD) {
-		struct opened *file = opened(thread, task, thread->argument & 0xffffffff);
-		class = file->class;
-		if (class == ANONYMOUS)
-			key.object[2] = file->object[2];
-	}
-	key.kind |= call << 8 | class << 24;
-	struct cell *cell = cell_of(thread, slot, &key, 0);
-	if (!cell)
-		return;
-	u64 wall = now - thread->call_at, off = thread->off - thread->call_off;
-	cell->on += wall > off ? wall - off : 0;
-	if (lasts || thread->call_open) {
-		cell_add_open(cell, wall, now);
-		return;
-	}
-	cell_add(cell, wall, now);
-	if (is_error(result)) {
-		cell->errors++;
-		failed(thread, slot, call, class, -result);
-	} else if (has & GIVES_BYTES) {
-		cell->bytes += result;
-	}
-}
-
 SEC("tp_btf/sys_exit") int sys_exit_btf(u64 *ctx)
 {
 	u32 tid = bpf_get_current_pid_tgid(), one = 1;
 	struct thread *thread = observed(tid);
 
-	if (!thread)
+	if (!thread || !calls_seen())
 		return 0;
 	u64 now = now_ns();
 	if (thread->call == UNSEEN) {
@@ -231,7 +255,7 @@ SEC("tp_btf/sys_exit") int sys_exit_btf(u64 *ctx)
 	}
 	ran(thread, slot_of(tid), bpf_get_current_task(), now, true);
 	if (thread->call < CALLS && thread->call != NONE) {
-		called(thread, slot_of(tid), bpf_get_current_task(), ctx[1], false);
+		called(thread, slot_of(tid), bpf_get_current_task(), ctx[1], 0);
 		if (traits(thread->call) & FREES_FD) {
 			u64 *generation = bpf_map_lookup_elem(&control, &one);
 			if (generation)
@@ -239,18 +263,23 @@ SEC("tp_btf/sys_exit") int sys_exit_btf(u64 *ctx)
 		}
 	}
 	thread->call = NONE;
+	thread->call_at = 0;
 	return 0;
 }
 
 /* Where the running thread sent its last request: what it waits for next, most likely. */
 static __always_inline int bio_queued(struct bio *bio)
 {
-	struct thread *thread = observed(bpf_get_current_pid_tgid());
+	u64 ids = bpf_get_current_pid_tgid(), now;
+	struct thread *thread = observed(ids), *first = observed(ids >> 32);
 
 	if (!thread)
 		return 0;
+	now = now_ns();
 	thread->bio_device = bio_device(bio);
-	thread->bio_at = now_ns();
+	thread->bio_at = now;
+	if (first)
+		first->process_bio_at = now;
 	return 0;
 }
 /* The queue came first once. */
@@ -372,8 +401,10 @@ SEC("iter/task") int end_threads(struct bpf_iter__task *ctx)
 	} else if (mode == PREEMPTED || mode == WOKEN || mode == THROTTLED) {
 		queued(thread, slot, mode == THROTTLED ? PREEMPTED : mode, ns, now, true, throttled_of(thread, task, ns));
 	}
-	if (with_calls && thread->call < CALLS && thread->call != NONE && !(thread->flags & 1))
-		called(thread, slot, (u64)task, 0, true);
+	if (!calls_seen())
+		cut_call(thread, slot, task);
+	else if (thread->call < CALLS && thread->call != NONE && !(thread->flags & 1))
+		called(thread, slot, (u64)task, 0, now);
 	account(task, thread->after);
 	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
 	thread->ended = now;

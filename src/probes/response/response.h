@@ -115,7 +115,7 @@ struct thread {
 	/* From here on nobody reads but the programs. */
 	u64 fresh; /* nothing has happened since it was taken in */
 	u64 call;
-	u64 call_at;
+	u64 call_at; /* when the call began; 0: in none that was seen to begin */
 	u64 call_off;
 	u64 call_open;
 	u64 argument;
@@ -139,6 +139,7 @@ struct thread {
 	u64 waited_before;
 	struct cached cache[CACHED];
 	struct opened files[FILES];
+	u64 process_bio_at; /* of the first thread: when any of the process, workers of io_uring too, sent a request */
 };
 
 struct place {
@@ -218,10 +219,11 @@ struct {
 	__type(value, struct stack);
 } scratch SEC(".maps");
 
-/* 0: when the observation stopped, 0 while it goes on; 1: generation of file descriptors. */
+/* 0: when the observation stopped, 0 while it goes on; 1: generation of file descriptors; 2: since when calls are not
+ * watched any more, 0 while they are. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, 3);
 	__type(key, u32);
 	__type(value, u64);
 } control SEC(".maps");

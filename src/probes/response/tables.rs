@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::ledger::{Durations, Thread, WakerKind};
 use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Component, Ledger, Unit};
+use crate::model::{Component, Ledger, Unit, quantity};
 
 /// What several parts add up to.
 #[derive(Debug, Clone)]
@@ -145,9 +145,15 @@ fn details(ledger: &Ledger, whole: f64) -> ProbeTable {
 }
 
 fn calls(ledger: &Ledger) -> ProbeTable {
+    let title = ledger.calls_share.map_or_else(
+        || "System calls, with what they waited for in them".to_owned(),
+        |share| {
+            format!("System calls of the first {} of the time, with what they waited for", quantity::percent(share))
+        },
+    );
     let mut table = ProbeTable {
         id: "calls".into(),
-        title: "System calls, with what they waited for in them".into(),
+        title,
         dimension: Some("call".into()),
         columns: vec![
             Column::text("call", "call"),

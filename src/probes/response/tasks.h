@@ -4,7 +4,6 @@
 #include "sums.h"
 
 const volatile u64 threshold_ns = 100000;
-const volatile u32 with_calls = 1;
 const volatile u32 with_children = 0;
 const volatile u32 with_command = 0; /* it was started for this, and stands still until it is let go */
 const volatile u32 want_user = 1;
@@ -13,11 +12,13 @@ const volatile u8 call_traits[CALLS] = {}; /* bits: see the next */
 #define GIVES_BYTES 2
 #define TAKES_ADDRESS 4
 #define FREES_FD 8
+#define IS_RING 16
 
 #define DEAD 0x80
 #define STATES 0x940f /* bits of a sleeping task that tell why: S, D, T, t, NOLOAD, RTLOCK, FROZEN */
-#define ONE_IN 64 /* short waits of a thread whose stack is taken */
+#define ONE_IN 256 /* short waits of a thread whose stack is taken */
 #define EARLY_NS 20000
+#define RING_NS 1000000000 /* a request to a disk that was sent so long ago may still be waited for */
 #define SOCK_MAGIC 0x534F434B
 #define PIPE_MAGIC 0x50495045
 #define ANON_MAGIC 0x09041934
@@ -179,19 +180,20 @@ static __noinline void open_file(u64 of, struct opened *out, u32 fd)
 }
 
 /* The same by way of what is known already. A descriptor can mean another file only after one was closed. */
-static __always_inline struct opened *opened(struct thread *thread, u64 task, u64 fd)
+static __always_inline struct opened *opened(struct thread *thread, u64 task, u64 fd, const bool direct)
 {
 	u32 one = 1;
 	u64 *generation = bpf_map_lookup_elem(&control, &one);
 	u64 tag = fd << 32 | ((generation ? *generation : 0) & 0x7fffffff) | 1ULL << 31;
 	struct opened *known = &thread->files[fd & (FILES - 1)];
 
-	if (known->tag == tag && !with_calls) {
+	if (known->tag == tag && !calls_seen()) {
 		/* Nobody watches what is closed: the same file has the same address and the same inode. */
 		struct task_struct___more *more = (void *)task;
-		struct fdtable *table = BPF_CORE_READ(more, files, fdt);
-		struct file **array = BPF_CORE_READ(table, fd), *file = NULL;
-		if (fd >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), array + fd) ||
+		struct files_struct *files = READ(more, files);
+		struct fdtable *table = READ(files, fdt);
+		struct file **array = READ(table, fd), *file = NULL;
+		if (fd >= READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), array + fd) ||
 		    (u64)file != known->file || (u64)BPF_CORE_READ(file, f_inode) != known->inode)
 			known->tag = 0;
 	}

@@ -46,14 +46,23 @@ const ON_FILE: &[&str] = &[
 /// Calls after which a descriptor may mean another file.
 const FREES: &[&str] = &["close", "close_range", "dup2", "dup3", "execve", "execveat"];
 
+/// Calls that wait for any of many requests.
+const RINGS: &[&str] = &["io_uring_enter", "io_getevents", "io_pgetevents"];
+
 /// For each call what its arguments and result are, as response.bpf.c has it.
 pub(super) fn all() -> Vec<u8> {
     const TAKES_FD: u8 = 1;
     const GIVES_BYTES: u8 = 2;
     const TAKES_ADDRESS: u8 = 4;
     const FREES_FD: u8 = 8;
-    let sets: [(&[&str], u8); 4] =
-        [(MOVES_BYTES, TAKES_FD | GIVES_BYTES), (ON_FILE, TAKES_FD), (&["futex"], TAKES_ADDRESS), (FREES, FREES_FD)];
+    const IS_RING: u8 = 16;
+    let sets: [(&[&str], u8); 5] = [
+        (MOVES_BYTES, TAKES_FD | GIVES_BYTES),
+        (ON_FILE, TAKES_FD),
+        (&["futex"], TAKES_ADDRESS),
+        (FREES, FREES_FD),
+        (RINGS, IS_RING),
+    ];
     let mut traits = vec![0_u8; calls::CALLS];
     for (names, bits) in sets {
         for number in names.iter().filter_map(|name| calls::number(name)) {
@@ -73,6 +82,7 @@ mod tests {
     fn a_read_takes_a_descriptor_and_gives_bytes_and_a_close_frees_one() {
         let of = |name| all()[calls::number(name).unwrap() as usize];
         assert_eq!([of("read"), of("fsync"), of("futex"), of("close"), of("nanosleep")], [3, 1, 4, 8, 0]);
+        assert_eq!([of("io_uring_enter"), of("io_getevents")], [16, 16]);
         assert_eq!(all().len(), calls::CALLS);
     }
 }

@@ -73,6 +73,17 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 	thread->on_since = now;
 }
 
+/* Whether its process has sent a request to a disk so lately that an io_uring or libaio may wait for it. */
+static __always_inline bool sent_to_disk(struct thread *thread)
+{
+	struct thread *first = observed(thread->ids >> 32);
+	u64 now = now_ns();
+
+	if (thread->bio_at && now - thread->bio_at < RING_NS)
+		return true;
+	return first && first->process_bio_at && now - first->process_bio_at < RING_NS;
+}
+
 /* What a thread that is asleep waits for, as far as that is known without its stack. */
 static __always_inline void describe_wait(struct thread *thread, struct task_struct *task, u32 state)
 {
@@ -87,7 +98,7 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 		flags |= KERNEL_THREAD;
 		call = NONE;
 	} else if (traits(call) & TAKES_FD) {
-		struct opened *file = opened(thread, (u64)task, thread->argument & 0xffffffff);
+		struct opened *file = opened(thread, (u64)task, thread->argument & 0xffffffff, true);
 		class = file->class;
 		thread->object[0] = file->object[0];
 		thread->object[1] = file->object[1];
@@ -106,7 +117,9 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 		if (number < 0x800)
 			call = 0x800 | number;
 	}
-	if (BPF_CORE_READ_BITFIELD_PROBED(more, in_iowait)) {
+	/* The kernel calls it a wait for a disk whatever an io_uring has under way, a read of a pipe too, and never for libaio. */
+	bool disk = traits(call) & IS_RING ? sent_to_disk(thread) : BPF_CORE_READ_BITFIELD(more, in_iowait);
+	if (disk) {
 		flags |= IO_WAIT;
 		/* The device that it sent its last request to, if that was just now. */
 		if (thread->bio_at && thread->bio_at >= thread->on_since)

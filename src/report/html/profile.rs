@@ -285,10 +285,11 @@ fn forecast(profile: &Profile) -> Option<TableView> {
 fn calls_lead(calls: &CallProfile) -> String {
     format!(
         "In system calls {}, in page faults {}, outside both {}. Within a call there is waiting and CPU time, so this is a \
-         second cut of the same seconds.",
+         second cut of the same seconds.{}",
         seconds(calls.syscall_seconds),
         seconds(calls.fault_seconds),
-        seconds(calls.user_seconds)
+        seconds(calls.user_seconds),
+        words::watched(calls)
     )
 }
 

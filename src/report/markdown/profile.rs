@@ -153,10 +153,11 @@ pub(super) fn calls(profile: &Profile) -> String {
         .collect();
     format!(
         "## The same time by call\n\nIn system calls {}, in page faults {}, outside both {}. Within a call there is waiting \
-         and CPU time.\n\n{}",
+         and CPU time.{}\n\n{}",
         seconds(calls.syscall_seconds),
         seconds(calls.fault_seconds),
         seconds(calls.user_seconds),
+        words::watched(calls),
         table(&head, &rows)
     )
 }

@@ -216,10 +216,11 @@ impl Page {
         let Some(calls) = &profile.calls else { return };
         self.push("The same time by call", Paint::Bold);
         let text = format!(
-            "In system calls {}, in page faults {}, outside both {}. Within a call there is waiting and CPU time.",
+            "In system calls {}, in page faults {}, outside both {}. Within a call there is waiting and CPU time.{}",
             seconds(calls.syscall_seconds),
             seconds(calls.fault_seconds),
-            seconds(calls.user_seconds)
+            seconds(calls.user_seconds),
+            words::watched(calls)
         );
         self.line(&text, 2, Paint::Dim);
         let columns = if self.width >= NARROW { 5 } else { 2 };
