@@ -32,6 +32,18 @@ struct {
 	__type(value, struct sum);
 } point_sums SEC(".maps");
 
+/* The same without stacks: hashing the whole key for every event would cost more than the rest. */
+struct short_key {
+	u64 words[KEYS];
+	u64 comm[2];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct short_key); /* what a struct key begins with */
+	__type(value, struct sum);
+} point_short_sums SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 1);
@@ -136,18 +148,19 @@ static __always_inline void add_value(struct key *key, u64 value)
 		__sync_fetch_and_add(&hist->slots[slot], 1);
 }
 
-static __always_inline void add_sum(struct key *key, u64 value)
+static __always_inline void add_sum(void *sums, struct key *key, u64 value)
 {
-	struct sum *sum = bpf_map_lookup_elem(&point_sums, key);
+	struct sum *sum = bpf_map_lookup_elem(sums, key);
 
 	if (!sum) {
 		struct sum fresh = {};
-		bpf_map_update_elem(&point_sums, key, &fresh, BPF_NOEXIST);
-		sum = bpf_map_lookup_elem(&point_sums, key);
+		bpf_map_update_elem(sums, key, &fresh, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(sums, key);
 	}
 	if (sum) {
 		__sync_fetch_and_add(&sum->count, 1);
-		__sync_fetch_and_add(&sum->sum, value);
+		if (point_fields[0].source != NOTHING)
+			__sync_fetch_and_add(&sum->sum, value);
 	} else {
 		add(NO_ROOM, 1);
 	}
@@ -163,7 +176,9 @@ static __noinline int settle(void *ctx, u64 *words)
 		add(NEGATIVE, 1);
 		return 0;
 	}
-	add(EVENTS, 1);
+	/* Sums by key tell it themselves, unless some of them get lost on the way. */
+	if (!has_key || want_hist || want_kernel || want_user)
+		add(EVENTS, 1);
 	struct key key = {};
 	if (has_key) {
 		__builtin_memcpy(key.words, &words[FIRST_KEY], sizeof(key.words));
@@ -184,10 +199,12 @@ static __noinline int settle(void *ctx, u64 *words)
 		add_value(&key, value);
 		return 0;
 	}
-	if (point_fields[0].source != NOTHING)
+	if (point_fields[0].source != NOTHING && (!has_key || want_kernel || want_user))
 		add(SUM, value);
-	if (has_key)
-		add_sum(&key, value);
+	if (want_kernel || want_user)
+		add_sum(&point_sums, &key, value);
+	else if (has_key)
+		add_sum(&point_short_sums, &key, value);
 	return 0;
 }
 

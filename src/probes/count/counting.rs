@@ -17,6 +17,8 @@ use crate::probes::{Context, Probe, Taken};
 /// Keys that are told apart at once, of all points; more are counted together.
 const SUMS: u32 = 10_240;
 const LEAST_SUMS: u32 = 128;
+/// Words of a key without stacks: what a whole one begins with.
+const SHORT: usize = 5;
 /// Memory that distributions by key may take, in bytes; each takes 4 KB for each CPU.
 const HISTS_BYTES: u32 = 16 << 20;
 /// Distinct stacks that the kernel's tables hold.
@@ -90,7 +92,8 @@ fn watch(context: &Context<'_>, kind: Kind, plan: Plan, of: u32) -> Result<Watch
     let size = |needed: bool, entries: u32, least: u32| if needed { (entries / of.max(1)).max(least) } else { 1 };
     let each = (hist::WORDS as u32 * 8).saturating_mul(context.host.facts().cpus.max(1));
     let entries = [
-        ("point_sums", size(kind == Kind::Sums && plan.has_key(), SUMS, LEAST_SUMS)),
+        ("point_sums", size(plan.has_stack(), SUMS, LEAST_SUMS)),
+        ("point_short_sums", size(kind == Kind::Sums && plan.has_key() && !plan.has_stack(), SUMS, LEAST_SUMS)),
         ("point_hists", size(kind == Kind::Distribution && plan.has_key(), (HISTS_BYTES / each).clamp(64, 512), 16)),
         ("point_stacks", size(plan.has_stack(), STACKS, 1024)),
         ("point_calls", size(moments == Moments::Both, THREADS, 256)),
@@ -104,7 +107,9 @@ impl Watched {
     /// The sums by key since the last reading.
     fn new_sums(&mut self) -> Result<Vec<(Key, Sum)>, Unavailable> {
         let mut changed = Vec::new();
-        for (key, copies) in self.object.per_cpu_hash::<Key, [u64; 2]>("point_sums")? {
+        for (short, copies) in self.object.per_cpu_hash::<[u64; SHORT], [u64; 2]>("point_short_sums")? {
+            let mut key: Key = [0; 9];
+            key.iter_mut().zip(short).for_each(|(word, own)| *word = own);
             let now = Sum::of_all_cpus(&copies);
             let before = self.before.insert(key, now).unwrap_or_default();
             if now.count > before.count {
@@ -125,15 +130,17 @@ impl Watched {
 }
 
 impl Counting {
-    fn outputs(&mut self, host: &Host, each: &[Totals], seconds: f64) -> Result<(Vec<Output>, u64), Unavailable> {
+    fn outputs(&mut self, host: &Host, each: &[Totals], seconds: f64) -> Result<Outcome, Unavailable> {
+        let idle = each.iter().filter(|totals| totals.events == 0).count();
         if let Some(stacks) = &mut self.stacks {
             stacks.gather(host, &mut self.points)?;
-            return Ok((stacks.output(host, &self.points, each, self.top), 0));
+            let outputs = stacks.output(host, &self.points, each, self.top);
+            return Ok(Outcome { outputs, left_out: 0, idle });
         }
         if self.kind == Kind::Distribution {
             let taken: Vec<_> = self.points.iter_mut().map(Watched::new_hists).collect::<Result<_, _>>()?;
             let (output, left_out) = tables::histogram(&of_plans(&self.points, taken), self.top);
-            return Ok((vec![output], left_out));
+            return Ok(Outcome { outputs: vec![output], left_out, idle });
         }
         let sums = |(point, totals): (&mut Watched, &Totals)| {
             if point.plan.has_key() {
@@ -142,9 +149,20 @@ impl Counting {
             Ok(vec![([0; 9], Sum { count: totals.events, sum: totals.sum })])
         };
         let taken: Vec<_> = self.points.iter_mut().zip(each).map(sums).collect::<Result<_, _>>()?;
+        // With a key the program counts nothing but the sums.
+        let idle = taken.iter().filter(|sums| sums.iter().all(|(_, sum)| sum.count == 0)).count();
         let table = tables::table(&of_plans(&self.points, taken), seconds, self.top);
-        Ok((vec![Output::Table(table)], 0))
+        Ok(Outcome { outputs: vec![Output::Table(table)], left_out: 0, idle })
     }
+}
+
+/// What was taken at all points.
+struct Outcome {
+    outputs: Vec<Output>,
+    /// Values of keys that are not shown.
+    left_out: u64,
+    /// Points that were not passed.
+    idle: usize,
 }
 
 /// What was taken at each point, with its plan.
@@ -181,7 +199,7 @@ impl Probe for Counting {
         let totals = each.iter().fold(Totals::default(), |all, one| all.plus(*one));
         let now = host.now();
         let seconds = (now - std::mem::replace(&mut self.since, now)).max(1e-9);
-        let (outputs, left_out) = self.outputs(host, &each, seconds)?;
+        let Outcome { outputs, left_out, idle } = self.outputs(host, &each, seconds)?;
         let mut notes = self.notes.clone();
         if totals.negative > 0 {
             let value = self.points.first().and_then(|point| point.plan.value.as_ref());
@@ -191,7 +209,6 @@ impl Probe for Counting {
         if left_out > 0 {
             notes.push(format!("{left_out} values of other keys are not shown"));
         }
-        let idle = each.iter().filter(|totals| totals.events == 0).count();
         if self.points.iter().any(|point| point.plan.shows_point) && idle > 0 {
             notes.push(format!("{idle} of {} points were not passed", self.points.len()));
         }

@@ -120,13 +120,11 @@ static __noinline int settle(void *ctx, u64 *words);
 /* What every event has, and whether all comparisons hold. */
 static __always_inline bool holds(u64 *words)
 {
-	u64 ids = bpf_get_current_pid_tgid();
-
 #pragma unroll
 	for (int i = 0; i < FIELDS; i++) {
 		switch (point_fields[i].source) {
-		case TGID: words[i] = ids >> 32; break;
-		case TID: words[i] = (u32)ids; break;
+		case TGID: words[i] = bpf_get_current_pid_tgid() >> 32; break;
+		case TID: words[i] = (u32)bpf_get_current_pid_tgid(); break;
 		case CPU: words[i] = bpf_get_smp_processor_id(); break;
 		}
 	}
