@@ -235,3 +235,44 @@ fn note(elf: &object::File<'_>, base: Option<u64>, data: &[u8]) -> Option<Note> 
     };
     Some(Note { provider, name, arguments, offset, semaphore })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A note of this owner and kind, padded as in a file.
+    fn noted(owner: &[u8], kind: u32, description: &[u8]) -> Vec<u8> {
+        let words = [owner.len() as u32, description.len() as u32, kind];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        for part in [owner, description] {
+            bytes.extend(part);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        bytes
+    }
+
+    #[test]
+    fn only_notes_of_marked_places_are_taken_and_the_others_passed_over() {
+        let all =
+            [noted(b"GNU\0", 3, b"12345"), noted(b"stapsdt\0", 3, b"abcde"), noted(b"stapsdt\0", 4, b"x")].concat();
+        let (first, rest) = next_note(&all).unwrap();
+        let (second, rest) = next_note(rest).unwrap();
+        let (third, rest) = next_note(rest).unwrap();
+        assert_eq!((first, second, third, rest.len()), (None, Some(&b"abcde"[..]), None, 0));
+        assert_eq!(next_note(rest), None);
+    }
+
+    #[test]
+    fn notes_that_are_cut_short_or_garbled_end_soon_and_harm_nobody() {
+        let whole = [noted(b"stapsdt\0", 3, b"abcde"), noted(b"stapsdt\0", 3, b"fghij")].concat();
+        let count = |data: &[u8]| std::iter::successors(next_note(data), |(_, rest)| next_note(rest)).count();
+        for length in 0..whole.len() {
+            assert!(count(&whole[..length]) <= 2);
+        }
+        for at in 0..whole.len() {
+            let mut garbled = whole.clone();
+            garbled[at] ^= 0xff;
+            assert!(count(&garbled) <= 3);
+        }
+    }
+}
