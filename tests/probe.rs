@@ -28,6 +28,10 @@ fn a_list_needs_a_name_and_a_probe_takes_none() {
     fails_with(&["list"], 2, &["say what to list", "rdiag probe list tcp_sendmsg"]);
     fails_with(&["runqlat", "tcp_sendmsg"], 2, &["after the probe's name", "--param"]);
     fails_with(&["list", "x", "--format", "svg"], 2, &["a list has no stacks"]);
+    let tracing = std::fs::read_dir("/sys/kernel/tracing").map(drop);
+    if tracing.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied) {
+        fails_with(&["list", "kmem:kmalloc"], 3, &["permission denied", "run rdiag as root"]);
+    }
     fails_with(&["list", "/no/such/file:main"], 2, &["no file \"/no/such/file\""]);
     fails_with(&["list", "/etc/passwd:a:b"], 2, &["/etc/passwd cannot be searched"]);
 }

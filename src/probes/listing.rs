@@ -99,8 +99,7 @@ pub struct Readable {
 pub fn list(host: &Host, text: &str) -> Result<Listing, PointError> {
     let (mut named, points) = match text.matches(':').count() {
         0 => (of_kernel(host, text)?, Vec::new()),
-        1 if is_group(host, text) => (of_kind(Kind::Tracepoint, tracepoints(host, text)?), Vec::new()),
-        1 => (of_kind(Kind::UserFunction, functions(host, text)?), Vec::new()),
+        1 => (of_group_or_file(host, text)?, Vec::new()),
         _ => (Vec::new(), points::markers(host, text, None)?),
     };
     let others = named.len().saturating_sub(MOST);
@@ -125,20 +124,31 @@ fn of_kind(kind: Kind, names: Vec<String>) -> Vec<(Kind, String)> {
     names.into_iter().map(|name| (kind, name)).collect()
 }
 
-/// Functions and tracepoints of the kernel. A name that is neither is told as a function.
+/// Functions and tracepoints of the kernel. A name that is neither is told as a function, unless tracepoints may not be looked at.
 fn of_kernel(host: &Host, text: &str) -> Result<Vec<(Kind, String)>, PointError> {
-    let events = points::tracepoint_names(host, &format!("*:{text}")).unwrap_or_default();
-    let events = of_kind(Kind::Tracepoint, events);
-    match functions(host, text) {
-        Ok(names) => Ok(of_kind(Kind::KernelFunction, names).into_iter().chain(events).collect()),
-        Err(_) if !events.is_empty() => Ok(events),
-        Err(error) => Err(error),
+    let events = points::tracepoint_names(host, &format!("*:{text}"));
+    match (functions(host, text), events) {
+        (Ok(names), events) => {
+            let events = of_kind(Kind::Tracepoint, events.unwrap_or_default());
+            Ok(of_kind(Kind::KernelFunction, names).into_iter().chain(events).collect())
+        }
+        (Err(_), Ok(events)) => Ok(of_kind(Kind::Tracepoint, events)),
+        (Err(error), Err(denied)) if denied.reason == Reason::Denied && error.near.is_none() => Err(denied),
+        (Err(error), _) => Err(error),
     }
 }
 
-fn is_group(host: &Host, text: &str) -> bool {
+/// `group:event` where there is such a group, else `file:function`.
+fn of_group_or_file(host: &Host, text: &str) -> Result<Vec<(Kind, String)>, PointError> {
     let group = text.split(':').next().unwrap_or_default();
-    !group.contains('/') && points::tracepoint_names(host, &format!("{group}:*")).is_ok()
+    let refused = match points::tracepoint_names(host, &format!("{group}:*")) {
+        Ok(_) => return Ok(of_kind(Kind::Tracepoint, tracepoints(host, text)?)),
+        Err(error) => error,
+    };
+    functions(host, text).map(|names| of_kind(Kind::UserFunction, names)).map_err(|error| {
+        let hides_it = refused.reason == Reason::Denied && error.reason == Reason::Absent && !group.contains('/');
+        if hides_it { refused } else { error }
+    })
 }
 
 fn tracepoints(host: &Host, text: &str) -> Result<Vec<String>, PointError> {
