@@ -15,12 +15,15 @@ use crate::probes;
 use crate::report::escape::visible;
 use crate::session;
 
-/// List playbooks, rules, metrics, collectors, probes, events, exercises, or what stands for old tools.
+/// List playbooks, rules, metrics, collectors, probes, events, functions, exercises, or what stands for old tools.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// What to list.
     #[arg(value_enum)]
     kind: ListKind,
+    /// Which functions: names with * and ?, :mod:MODULE for those of a module, separated by commas.
+    #[arg(value_name = "PATTERN")]
+    pattern: Option<String>,
     /// For programs.
     #[arg(long)]
     json: bool,
@@ -40,6 +43,8 @@ enum ListKind {
     Probes,
     /// What can be counted here (`rdiag probe stat --param events=…`), found by trying.
     Events,
+    /// Functions of the kernel that `rdiag probe functions` and `graph` can trace here, found by trying.
+    Functions,
     /// Exercises for `rdiag lab`.
     Labs,
     /// Commands, subcommands, tracers, events and counters that people know, and what answers them here.
@@ -56,12 +61,17 @@ struct Entry {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    if args.pattern.is_some() != matches!(args.kind, ListKind::Functions) {
+        let message = "a pattern is for functions, and functions need one".to_owned();
+        return Err(Failure::Usage { message, hint: Some("write rdiag list functions '*balance*'".into()) });
+    }
     let entries = match args.kind {
         ListKind::Playbooks | ListKind::Rules => from_library(args.kind)?,
         ListKind::Metrics => metrics(),
         ListKind::Collectors => collector_entries(),
         ListKind::Probes => probe_entries(),
         ListKind::Events => event_entries()?,
+        ListKind::Functions => function_entries(args.pattern.as_deref().unwrap_or_default())?,
         ListKind::Labs => lab_entries()?,
         ListKind::Tools => tool_entries()?,
     };
@@ -200,6 +210,18 @@ fn event_entries() -> Result<Vec<Entry>, Failure> {
         Entry { columns: vec![name, kind, text], json }
     };
     Ok(probes::events(&host).into_iter().map(entry).collect())
+}
+
+fn function_entries(list: &str) -> Result<Vec<Entry>, Failure> {
+    let wrong = |message| Failure::Usage { message, hint: None };
+    probes::check_function_list(list).map_err(wrong)?;
+    let functions = probes::traceable_functions(&open_host(Path::new("/"))?, list);
+    let functions = functions.map_err(|gap| Failure::Unavailable { what: "functions".to_owned(), gap })?;
+    let entry = |function: probes::Function| {
+        let json = json!(function);
+        Entry { columns: vec![function.name, function.module.unwrap_or_default()], json }
+    };
+    Ok(functions.into_iter().map(entry).collect())
 }
 
 /// Columns, aligned; the last one runs free.

@@ -14,7 +14,7 @@ use super::run::{open_host, stop_on_signal};
 use super::{Exit, Failure, output, points, stacks, tools, ui::Ui};
 use crate::model::Reason;
 use crate::playbook::suggest::did_you_mean;
-use crate::probes::{self, EventError, FilterKind, GivesStacks, ParamKind, Params, PointError, ProbeDef};
+use crate::probes::{self, Condition, EventError, FilterKind, GivesStacks, ParamKind, Params, PointError, ProbeDef};
 use crate::report::probe::{self as text, Live};
 use crate::session::{self, ProbeEnd, ProbeRequest};
 
@@ -51,6 +51,12 @@ pub(super) struct Args {
     /// Only what takes longer than this.
     #[arg(long, value_name = "TIME")]
     threshold: Option<String>,
+    /// Only this function.
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+    /// So many levels of calls.
+    #[arg(long, value_name = "N")]
+    depth: Option<String>,
     /// Set a parameter of the probe (`rdiag explain PROBE` lists them).
     #[arg(long = "param", value_name = "NAME=VALUE")]
     params: Vec<String>,
@@ -141,6 +147,15 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         match param.kind {
             ParamKind::Events => probes::check_events(&host, list).map_err(wrong_events)?,
             ParamKind::Tracepoints => probes::check_tracepoints(&host, list).map_err(wrong_tracepoints)?,
+            ParamKind::KernelFunctions => probes::check_functions(&host, list).map_err(wrong_function)?,
+            ParamKind::Condition => match Condition::parse(list) {
+                Ok(condition) if condition.event().is_some() => {
+                    probes::check_tracepoints(&host, &condition.point).map_err(wrong_tracepoints)?;
+                }
+                Ok(condition) => probes::check_functions(&host, &condition.point).map_err(wrong_function)?,
+                // Nothing is waited for.
+                Err(_) => {}
+            },
             _ => {}
         }
     }
@@ -208,7 +223,9 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
         };
         given.insert(name.to_owned(), value.to_owned());
     }
-    for (name, value) in [("top", &args.top), ("threshold", &args.threshold)] {
+    for (name, value) in
+        [("top", &args.top), ("threshold", &args.threshold), ("function", &args.function), ("depth", &args.depth)]
+    {
         given.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
     }
     if let (true, GivesStacks::IfAsked(name)) = (args.format.of_stacks().is_some(), def.stacks) {
@@ -271,6 +288,10 @@ fn wrong_events(error: EventError) -> Failure {
 
 fn wrong_tracepoints(error: EventError) -> Failure {
     wrong_names(error, "available_events in /sys/kernel/tracing lists what there is; `sched:*` means a whole group")
+}
+
+fn wrong_function(error: EventError) -> Failure {
+    wrong_names(error, "`rdiag list functions '*PART*'` shows what there is")
 }
 
 fn wrong_names(error: EventError, otherwise: &str) -> Failure {

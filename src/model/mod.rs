@@ -1,5 +1,6 @@
 //! The words of rdiag as plain data. Nothing here reads the machine, judges or prints.
 
+pub mod call_trace;
 pub mod chain;
 pub mod comparison;
 pub mod component;

@@ -1,10 +1,11 @@
-//! What a probe inside the kernel gives: histograms, tables, single events, stacks; how it was attached; what it cost.
+//! What a probe inside the kernel gives: histograms, tables, single events, stacks, calls; how it was attached; what it cost.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::call_trace::CallTrace;
 use super::{Unavailable, Unit};
 
 /// The result of one probe over one window.
@@ -71,6 +72,8 @@ pub enum Output {
     Events(ProbeTable),
     /// Sums by stack.
     Stacks(Stacks),
+    /// Calls as they happened.
+    Calls(CallTrace),
 }
 
 /// A distribution.

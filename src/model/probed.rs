@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Unit;
+use super::call_trace::CallTrace;
 use super::hot::Hot;
 use super::probe::{Attachment, ProbeCost, ProbeTable, Stacks};
 
@@ -60,6 +61,8 @@ pub enum ProbedOutput {
     Events(ProbeTable),
     /// Sums by stack.
     Stacks(StackSums),
+    /// The first of calls as they happened.
+    Calls(CallTrace),
 }
 
 /// Distributions of one kind.

@@ -218,6 +218,19 @@ pub(super) fn function(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Functions of the kernel as its tracers are told them: `vfs_read,*balance*,:mod:ext4`.
+pub fn kernel_functions(text: &str) -> Result<(), String> {
+    let plain = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || "_.*?".contains(c));
+    for pattern in text.split(',').map(str::trim) {
+        let (name, module) = pattern.split_once(":mod:").unwrap_or((pattern, "*"));
+        // Other words of the kernel's own grammar switch its tracing on and off.
+        if pattern.is_empty() || module.is_empty() || !plain(name) || !plain(&module.replace('-', "_")) {
+            return Err(format!("{pattern:?} is no function of the kernel; write vfs_read, *balance* or :mod:ext4"));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,6 +316,12 @@ mod tests {
         }
         for name in ["", "python3", "python3:gc__start", "a::b", ":p:n", "a:p:", "a:p q:n"] {
             assert!(marker(name).is_err(), "{name}");
+        }
+        for list in ["vfs_read", "*balance*, vfs_?ead", ":mod:ext4,foo.isra.0", "*x*:mod:snd-*"] {
+            assert_eq!(kernel_functions(list), Ok(()), "{list}");
+        }
+        for list in ["a b", "vfs_read:traceoff", "!vfs_read", "vfs_read,", ":mod:", "libc:malloc", "#"] {
+            assert!(kernel_functions(list).is_err(), "{list}");
         }
         assert_eq!(tracepoint("kmem:kmalloc"), Ok(()));
         for name in ["", "kmalloc", "kmem:", ":kmalloc", "t:kmem:kmalloc"] {

@@ -13,7 +13,9 @@ mod count;
 mod cpudist;
 mod events;
 mod execsnoop;
+mod functions;
 mod grammar;
+mod graph;
 mod hardirqs;
 mod killsnoop;
 pub mod listing;
@@ -36,6 +38,7 @@ mod syncsnoop;
 mod syscount;
 mod tcplife;
 
+pub use grammar::kernel_functions as check_function_list;
 use params::MARKER;
 pub use params::{FOR, ParamDef, ParamKind, Params};
 pub use reads::check_point;
@@ -44,7 +47,9 @@ pub use crate::mechanism::ebpf::filter::MAX_PIDS;
 pub use crate::mechanism::perf::catalogue::{EventInfo, events};
 pub use crate::mechanism::perf::select::{EventError, check as check_events};
 pub use crate::mechanism::points::PointError;
+pub use crate::mechanism::tracefs::functions::{Function, check as check_functions, traceable as traceable_functions};
 pub use crate::mechanism::tracefs::select::check as check_tracepoints;
+pub use crate::mechanism::tracefs::trigger::Condition;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -66,6 +71,8 @@ pub static ALL: &[&ProbeDef] = &[
     &cpudist::PROBE,
     &events::PROBE,
     &execsnoop::PROBE,
+    &functions::PROBE,
+    &graph::PROBE,
     &hardirqs::PROBE,
     &count::HIST,
     &killsnoop::PROBE,
@@ -192,6 +199,9 @@ pub trait Probe: Send {
         let _ = host;
         Ok(())
     }
+
+    /// The next reading will be the last one.
+    fn close(&mut self) {}
 
     /// Whether it has all that it was asked for, and may end.
     fn is_over(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::grammar;
+use crate::mechanism::tracefs::trigger::Condition;
 
 /// A parameter of a probe.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
@@ -52,6 +53,10 @@ pub enum ParamKind {
     Filter,
     /// Events that the kernel announces, as `group:name` with `*` and `?`, separated by commas.
     Tracepoints,
+    /// Functions of the kernel: names with `*` and `?`, `:mod:MODULE` for those of a module, separated by commas; "" for all.
+    KernelFunctions,
+    /// What has to happen: `group:name if FILTER`, or a function of the kernel; "" for nothing.
+    Condition,
 }
 
 /// The parameter of probes that may end before the window does.
@@ -151,6 +156,8 @@ fn check(def: &ParamDef, value: &str) -> Result<(), String> {
         ParamKind::Filter => grammar::filter(value).map(drop),
         // Which events there are, the machine must say: `check_events` and the like.
         ParamKind::Text | ParamKind::Events | ParamKind::Tracepoints => Ok(()),
+        ParamKind::KernelFunctions => grammar::kernel_functions(value),
+        ParamKind::Condition => Condition::parse(value).map(drop),
     }
 }
 

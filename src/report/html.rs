@@ -28,10 +28,11 @@ pub(super) const STYLE: &str =
 pub(super) const STYLE_HASH: &str = "sha256-1K+1ifEGAgc39VZgwuiZGbHWfyt7ug9d0UVyJKvSdPE=";
 /// SHA-256 of the script for flame graphs, likewise.
 pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
-const TEMPLATES: [(&str, &str); 9] = [
+const TEMPLATES: [(&str, &str); 10] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
     ("probe.html", include_str!("../../reports/templates/probe.html")),
+    ("calls.html", include_str!("../../reports/templates/calls.html")),
     ("hot.html", include_str!("../../reports/templates/hot.html")),
     ("diff.html", include_str!("../../reports/templates/diff.html")),
     ("profile.html", include_str!("../../reports/templates/profile.html")),

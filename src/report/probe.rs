@@ -9,6 +9,8 @@ use super::bars::bars;
 use super::escape::visible_within;
 use super::hot::hot;
 use super::hot_words as words;
+use super::probe_words;
+use crate::model::call_trace::CallTrace;
 use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
 use crate::model::{Unit, quantity};
 
@@ -20,6 +22,10 @@ const CELL: usize = 60;
 const LIVE_ROWS: usize = 15;
 /// Stacks shown on a terminal.
 const STACKS: usize = 10;
+/// Calls as they happened.
+const CALLS: usize = 1_000;
+/// Calls are indented up to this depth.
+const DEPTH: usize = 50;
 /// Longest note.
 const NOTE: usize = 1500;
 /// Functions.
@@ -39,6 +45,7 @@ pub fn text(result: &ProbeResult, style: &Style) -> String {
                 out.push_str(&table_text(table, style));
             }
             Output::Stacks(stacks) => out.push_str(&stacks_text(stacks)),
+            Output::Calls(trace) => out.push_str(&calls_text(trace)),
         }
         out.push('\n');
     }
@@ -82,6 +89,8 @@ pub struct Live {
     has_heading: bool,
     /// Tables of counts, summed up over all readings.
     counts: Vec<ProbeTable>,
+    /// Events that were counted and not shown.
+    others: u64,
 }
 
 impl Live {
@@ -91,6 +100,7 @@ impl Live {
         let mut out = String::new();
         for output in &result.outputs {
             let Output::Events(table) = output else { continue };
+            self.others = self.others.saturating_add(table.others);
             let rows = cells(table);
             let headings: Vec<String> = table.columns.iter().map(|column| column.title.clone()).collect();
             self.widths.resize(headings.len(), 0);
@@ -135,7 +145,11 @@ impl Live {
             table.rows.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
             format!("\n{}\n\n{}", table.title, table_text(&table, style))
         };
-        self.counts.iter().map(text).collect()
+        let others = match self.others {
+            0 => String::new(),
+            others => format!("note: {} more events are not shown\n", quantity::number(others as f64)),
+        };
+        others + &self.counts.iter().map(text).collect::<String>()
     }
 
     /// Adds a table, if all its numbers are counts: other figures of several readings may not be summed up.
@@ -296,6 +310,27 @@ fn hot_text(stacks: &Stacks) -> String {
     let _ = writeln!(out, "  {}", words::meaning(stacks.activity));
     if let Some(path) = words::path(&hot, PATH) {
         let _ = writeln!(out, "  Hottest path: {}", visible_within(&path, 600));
+    }
+    out
+}
+
+/// Calls as an indented list, each outermost one below a line that says whose it is.
+fn calls_text(trace: &CallTrace) -> String {
+    let mut out = format!("{}\n", visible_within(&trace.title, CELL));
+    let shown = trace.calls.len().min(CALLS);
+    for (call, depth) in trace.calls.iter().zip(trace.depths()).take(shown) {
+        if depth == 0 {
+            let _ = writeln!(out, "\n  {}", visible_within(&probe_words::whose(call), 100));
+        }
+        let (took, function) = (probe_words::took(call), visible_within(&call.function, 100));
+        let _ = writeln!(out, "  {took:>10}  {}{function}", "  ".repeat(depth.min(DEPTH)));
+    }
+    if trace.calls.is_empty() {
+        out.push_str("\n  nothing\n");
+    }
+    let cut = probe_words::cut(trace, trace.calls.len() - shown);
+    if !cut.is_empty() {
+        let _ = writeln!(out, "\n  {cut}");
     }
     out
 }

@@ -200,3 +200,35 @@ fn counts_of_many_readings_are_summed_up_at_the_end_and_other_figures_are_not() 
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(lines, ["Table of counts", "event  n", "a      5", "c      3", "b      2"], "{text}");
 }
+
+#[test]
+fn events_that_are_not_shown_are_told_once_at_the_end() {
+    let mut live = super::probe::Live::default();
+    for others in [3, 0, 4] {
+        let outputs = vec![Output::Events(ProbeTable { others, ..ProbeTable::default() })];
+        assert_eq!(live.events(&ProbeResult { outputs, ..ProbeResult::default() }, &WIDE), "");
+    }
+    assert_eq!(live.end(&WIDE), "note: 7 more events are not shown\n");
+    assert_eq!(super::probe::Live::default().end(&WIDE), "");
+}
+
+#[test]
+fn calls_are_a_tree_in_every_format_and_what_is_cut_is_said() {
+    let report = report("ls");
+    let page = html(&report).unwrap();
+    let (_, after) = page.split_once("aria-label=\"Calls of bprm_execve\"").unwrap();
+    let (tree, _) = after.split_once("</p>").unwrap();
+    assert_eq!((tree.matches("<details").count(), tree.matches("</details>").count()), (2, 2), "{tree}");
+    assert!(tree.find("do_open_execat").unwrap() < tree.find("exec_binprm").unwrap());
+    let comment = markdown(&report).unwrap();
+    let lines: Vec<&str> = comment.lines().filter(|line| line.contains("execat") || line.contains("binprm")).collect();
+    assert!(lines.iter().all(|line| line.starts_with("  - ")), "{lines:?}");
+    let screen = terminal(&report, &WIDE);
+    let place = |name: &str| screen.lines().find_map(|line| line.find(name)).unwrap();
+    assert_eq!(place("do_open_execat"), place("exec_binprm"), "{screen}");
+    let alone = super::probe::text(&result("graph", vec![Output::Calls(super::sample_probes::calls("ls"))]), &WIDE);
+    for text in [tree, &comment, &screen, &alone] {
+        assert!(text.contains("Not shown: 7 more calls; 30 calls that are deeper than was asked for."), "{text}");
+        assert!(text.contains("ls (4711), CPU 1, 2.00 ms after the start") || text.contains("ls \\(4711\\)"), "{text}");
+    }
+}

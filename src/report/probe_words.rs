@@ -1,6 +1,7 @@
 //! The words about probes that all renderers share. Names within are as they were found: renderers escape what they show.
 
 use crate::model::Unit;
+use crate::model::call_trace::{Call, CallTrace};
 use crate::model::probe::{Cell, Column, ProbeTable, Row};
 use crate::model::probed::{Distribution, Probed, ProbedOutput, StackSums};
 use crate::model::quantity::{number, percent, seconds, with_unit};
@@ -152,11 +153,36 @@ pub(super) fn stack(sums: &StackSums, at: usize, most: usize) -> Option<(String,
     Some((format!("{} {figure}", stack.owner).trim().to_owned(), format!("{shown}{cut}")))
 }
 
+/// How long a call took.
+pub(super) fn took(call: &Call) -> String {
+    call.seconds.map_or("–".to_owned(), seconds)
+}
+
+/// Whose call it is, where and when: `ls (4711), CPU 1, 1.20 ms after the start`; empty for calls within others.
+pub(super) fn whose(call: &Call) -> String {
+    let of = |task: &String| format!("{task}, CPU {}, {} after the start", call.cpu, seconds(call.at));
+    call.task.as_ref().map_or_else(String::new, of)
+}
+
+/// What of the calls is not shown; empty when all is.
+pub(super) fn cut(trace: &CallTrace, hidden: usize) -> String {
+    let (others, deeper) = (trace.others.saturating_add(hidden as u64), trace.deeper);
+    let mut parts = Vec::new();
+    if others > 0 {
+        parts.push(format!("{} more calls", number(others as f64)));
+    }
+    if deeper > 0 {
+        parts.push(format!("{} calls that are deeper than was asked for", number(deeper as f64)));
+    }
+    if parts.is_empty() { String::new() } else { format!("Not shown: {}.", parts.join("; ")) }
+}
+
 /// Whether it saw anything at all.
 pub(super) fn is_empty(probed: &Probed) -> bool {
     probed.outputs.iter().all(|output| match output {
         ProbedOutput::Histogram(all) => all.rows.iter().all(|row| row.count == 0),
         ProbedOutput::Table(table) | ProbedOutput::Events(table) => table.rows.is_empty() && table.others == 0,
         ProbedOutput::Stacks(sums) => sums.stacks.stacks.is_empty(),
+        ProbedOutput::Calls(trace) => trace.calls.is_empty() && trace.others == 0,
     })
 }

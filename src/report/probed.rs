@@ -16,6 +16,8 @@ use crate::model::{Evidence, Finding, Metrics, Per, Reading, Recording};
 const MAX_ROWS: usize = 50;
 /// Single events.
 const MAX_EVENTS: usize = 200;
+/// Calls as they happened.
+const MAX_CALLS: usize = 1_000;
 /// Distributions of one kind.
 const MAX_DISTRIBUTIONS: usize = 20;
 /// Stacks, enough for a flame graph.
@@ -124,6 +126,7 @@ fn output(output: &Output) -> ProbedOutput {
         Output::Table(table) => ProbedOutput::Table(first_rows(table, MAX_ROWS)),
         Output::Events(table) => ProbedOutput::Events(first_rows(table, MAX_EVENTS)),
         Output::Stacks(stacks) => ProbedOutput::Stacks(stack_sums(stacks)),
+        Output::Calls(trace) => ProbedOutput::Calls(trace.first(MAX_CALLS)),
     }
 }
 

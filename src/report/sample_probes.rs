@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::sample::{metrics, recording, saturated};
 use super::{Parts, ProbeTexts};
+use crate::model::call_trace::{Call, CallTrace};
 use crate::model::metric::Pick;
 use crate::model::probe::*;
 use crate::model::report::{PlaybookInfo, StepOutcome};
@@ -121,6 +122,31 @@ pub(super) fn stacks(name: &str) -> Stacks {
     }
 }
 
+/// Two calls of a function, the first with what it called.
+pub(super) fn calls(name: &str) -> CallTrace {
+    let call = |depth, function: &str, seconds| Call {
+        depth,
+        function: function.into(),
+        seconds,
+        at: 0.002,
+        cpu: 1,
+        task: (depth == 0).then(|| format!("{name} (4711)")),
+    };
+    CallTrace {
+        id: "calls".into(),
+        title: "Calls of bprm_execve".into(),
+        calls: vec![
+            call(0, "bprm_execve", Some(0.0012)),
+            call(1, "do_open_execat", Some(0.0003)),
+            call(2, name, Some(0.0001)),
+            call(1, "exec_binprm", Some(0.0008)),
+            call(0, "bprm_execve", None),
+        ],
+        others: 7,
+        deeper: 30,
+    }
+}
+
 pub(super) fn result(probe: &str, outputs: Vec<Output>) -> ProbeResult {
     ProbeResult {
         probe: probe.into(),
@@ -150,6 +176,7 @@ pub(super) fn probed(name: &str) -> Recording {
         ("biolatency".into(), Ok(result("biolatency", vec![Output::Histogram(histogram(&[name, "sdb"]))]))),
         ("biosnoop".into(), Ok(slow)),
         ("offcputime".into(), Ok(result("offcputime", vec![Output::Stacks(stacks(name))]))),
+        ("graph".into(), Ok(result("graph", vec![Output::Calls(calls(name))]))),
         ("oomkill".into(), Ok(result("oomkill", vec![Output::Events(events(name, 0))]))),
         ("tcpretrans".into(), denied("this user may not load programs into the kernel")),
         ("execsnoop".into(), denied("this user may not load programs into the kernel")),
@@ -187,7 +214,8 @@ pub(super) fn report_of(recording: &Recording) -> Report {
         instances: [(String::new(), Ok(Stats::constant(0.067)))].into(),
     };
     drilled.readings.insert("runqlat.p99.seconds".into(), reading);
-    let probes = ["runqlat", "biolatency", "biosnoop", "offcputime", "oomkill", "tcpretrans", "execsnoop", "vfsstat"];
+    let probes =
+        ["runqlat", "biolatency", "biosnoop", "offcputime", "graph", "oomkill", "tcpretrans", "execsnoop", "vfsstat"];
     let step = StepOutcome {
         id: "cpu-waits".into(),
         question: "Which tasks wait for a CPU, and for how long?".into(),

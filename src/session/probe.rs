@@ -96,6 +96,9 @@ pub fn probe(
         }
         let last =
             over || running.is_done(host) || stop.load(Ordering::Relaxed) || ends.is_some_and(|ends| now >= ends);
+        if last {
+            running.close();
+        }
         if last || now >= next_reading {
             next_reading = now + request.interval.filter(|_| !request.def.streams).unwrap_or(STREAM_SECONDS);
             match running.read(host) {

@@ -200,8 +200,14 @@ impl Running {
         })
     }
 
+    /// The next reading will be the last one.
+    pub(super) fn close(&mut self) {
+        self.probe.close();
+    }
+
     /// Reads for the last time, and passes on the account of the observed task's time, if the probe makes one.
     fn end(&mut self, host: &Host, out: &Sink) -> Result<ProbeResult, Unavailable> {
+        self.close();
         let result = self.read(host)?;
         if let Some(ledger) = self.probe.ledger() {
             out.ledger(Ok(crate::model::Ledger { stopped: self.stopped.take(), ..ledger }));

@@ -112,8 +112,11 @@ fn lines_beyond_the_limit_are_counted_and_no_more_are_shown() {
     let (readings, _) = probe(&args);
     assert_eq!(rows(&readings, "events").count(), 25);
     assert_eq!((count(&readings, "syscalls:sys_enter_openat"), lost(&readings)), (300.0, 0));
-    let notes: String = readings.iter().map(|reading| reading["notes"].to_string()).collect();
-    assert!(notes.contains("more events were counted and are not shown"), "{notes}");
+    let others = readings.iter().filter_map(|reading| reading["outputs"][0]["events"]["others"].as_u64());
+    assert_eq!(others.sum::<u64>(), 275);
+    let output = rdiag().args(["probe", "events"]).args(args).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.matches("275 more events are not shown").count(), 1, "{text}");
 }
 
 #[test]
@@ -273,4 +276,145 @@ fn events_of_one_cpu_by_a_counting_clock() {
     assert!(times.is_sorted() && times.iter().all(|time| time.fract() == 0.0), "{times:?}");
     let output = rdiag().args(["probe", "events", "--param", "cpus=9999"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "needs: root, tracefs"]
+fn the_last_events_before_a_condition_are_shown_if_asked_for() {
+    if !can_trace() {
+        return;
+    }
+    let args = ["--param", "event=syscalls:sys_enter_openat", "--param", "lines=3", "--param", "last=true", "--param"];
+    let stop = format!("stop_when=syscalls:sys_enter_openat if mode == {}", 0o124);
+    let program =
+        "import os\nfor mode in [*range(0o200, 0o300), 0o124, 0o301]: os.close(os.open('/dev/null', os.O_CREAT, mode))";
+    let (readings, told) = probe(&[&args[..], &[&stop, "--", "python3", "-c", program]].concat());
+    let shown: Vec<&str> = rows(&readings, "events").map(|cells| cells[6].as_str().unwrap()).collect();
+    assert_eq!(shown.len(), 3, "{told}");
+    // Whether the event that ends the log is part of it, is up to the kernel.
+    assert!(
+        shown[2].contains("mode: 124") || shown[2].contains("mode: 0x54") || shown[2].contains("0277"),
+        "{shown:?}"
+    );
+}
+
+/// Opens with the known mode before, between and after two calls that nobody else makes: of openat with another mode, and of mkdirat.
+fn in_three_parts() -> String {
+    let end = "\nroot = os.open('/', 0)\ntry: os.mkdir('nonexistent/x', 0o705, dir_fd=root)\nexcept OSError: pass\n";
+    [&opens(10), "\nos.close(os.open('/dev/null', os.O_CREAT, 0o124))\n", &opens(20), end, &opens(30)].concat()
+}
+
+fn switched_on() -> String {
+    std::fs::read_to_string("/sys/kernel/tracing/tracing_on").unwrap()
+}
+
+#[test]
+#[ignore = "needs: root, tracefs"]
+fn vm_the_log_begins_and_ends_where_the_conditions_hold_and_other_tracing_goes_on() {
+    if !can_trace() {
+        return;
+    }
+    let before = switched_on();
+    let program = in_three_parts();
+    let filter = format!("filter=mode == {}", 0o123);
+    let start = format!("start_when=syscalls:sys_enter_openat if mode == {}", 0o124);
+    let stop = format!("stop_when=syscalls:sys_enter_mkdirat if mode == {}", 0o705);
+    for (bounds, expected) in [
+        (&[&start, &stop][..], 20.0),
+        (&[&start], 50.0),
+        (&[&stop], 30.0),
+        (&[&"start_when=syscalls:sys_enter_mkdirat if mode == 1".to_owned()], 0.0),
+    ] {
+        let mut args = vec!["--param", "event=syscalls:sys_enter_openat", "--param", &filter];
+        args.extend(bounds.iter().flat_map(|bound| ["--param", bound.as_str()]));
+        let (readings, told) = probe(&[&args[..], &["--", "python3", "-c", &program]].concat());
+        assert_eq!(count(&readings, "syscalls:sys_enter_openat"), expected, "{bounds:?}: {told}");
+        let notes: Vec<&str> = readings
+            .iter()
+            .filter_map(|reading| reading["notes"].as_array())
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let says = |text: &str| notes.iter().filter(|note| note.starts_with(text)).count();
+        let is_met = expected > 0.0;
+        assert_eq!(
+            says("the log begins with: syscalls:sys_enter_openat"),
+            usize::from(is_met && bounds[0] == &start),
+            "{notes:?}"
+        );
+        assert_eq!(
+            says("the log ends with: syscalls:sys_enter_mkdirat"),
+            usize::from(bounds.contains(&&stop)),
+            "{notes:?}"
+        );
+        assert!(is_met || says("nothing is logged before: ") == 1, "{notes:?}");
+    }
+    assert_eq!(switched_on(), before, "the kernel's own tracing was left alone");
+}
+
+#[test]
+#[ignore = "needs: root, tracefs"]
+fn vm_the_log_begins_at_a_function_where_the_kernel_lets_one_choose_functions() {
+    if !can_trace() {
+        return;
+    }
+    let program = in_three_parts();
+    let filter = format!("filter=mode == {}", 0o123);
+    let args =
+        ["--param", "event=syscalls:sys_enter_openat", "--param", &filter, "--param", "start_when=__x64_sys_mkdirat"];
+    let args = [&args[..], &["--", "python3", "-c", &program]].concat();
+    if std::fs::read_to_string("/sys/kernel/tracing/set_ftrace_filter").is_err() {
+        let output = rdiag().args(["probe", "events"]).args(args).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        assert!(told.contains("does not take __x64_sys_mkdirat as a condition"), "{told}");
+        return;
+    }
+    let (readings, told) = probe(&args);
+    assert_eq!(count(&readings, "syscalls:sys_enter_openat"), 30.0, "{told}");
+}
+
+#[test]
+#[ignore = "needs: root, tracefs"]
+fn vm_a_condition_that_the_kernel_rejects_or_does_not_know_is_told_and_nothing_is_traced() {
+    if !can_trace() {
+        return;
+    }
+    let before = instances();
+    for (condition, code, says) in [
+        ("start_when=sched:sched_switch if bad == 1", 3, "as a condition: Field not found"),
+        ("stop_when=sched:sched_swich if prev_pid == 1", 2, "did you mean `sched:sched_switch`"),
+        ("stop_when=sched:sched_switch:traceon", 2, "nothing to wait for"),
+        ("stop_when=vfs_read if count == 1", 2, "cannot be compared"),
+    ] {
+        let args = ["probe", "events", "--duration", "300ms", "--param", condition];
+        let output = rdiag().args(args).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        assert!(told.contains(says), "{condition}: {told}");
+    }
+    assert_eq!(instances(), before, "nothing is left");
+}
+
+#[test]
+#[ignore = "needs: root, tracefs"]
+fn interrupts_softirqs_and_switches_are_logged_with_the_state_of_the_cpu_in_words() {
+    if !can_trace() {
+        return;
+    }
+    let args = ["--param", "event=irq:softirq_entry,irq:irq_handler_entry,sched:*", "--duration", "1s"];
+    let (readings, told) = probe(&args);
+    let states = |event: &str| -> BTreeSet<&str> {
+        rows(&readings, "events").filter(|cells| cells[4] == event).filter_map(|cells| cells[5].as_str()).collect()
+    };
+    for (event, word) in [
+        ("irq:softirq_entry", "softirq"),
+        ("irq:irq_handler_entry", "hard interrupt"),
+        ("sched:sched_switch", "interrupts off"),
+    ] {
+        let states = states(event);
+        assert!(states.iter().all(|state| state.contains(word)), "{event}: {states:?}");
+        // Which devices interrupt within a second is up to them.
+        assert!(event == "irq:irq_handler_entry" || !states.is_empty(), "{event}: {told}");
+    }
 }

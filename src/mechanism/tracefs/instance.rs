@@ -1,5 +1,6 @@
 //! An instance of the kernel's tracing: made for one measurement, and removed with it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,14 +80,15 @@ impl Instance {
     }
 
     /// Limits what is seen to processes, with all their threads and whatever they start from now on.
-    pub fn follow(&self, host: &Host, pids: &[u32]) -> Result<(), Unavailable> {
-        self.set("options/event-fork", "1")?;
+    pub fn follow(&self, host: &Host, what: Followed, pids: &[u32]) -> Result<(), Unavailable> {
+        let (file, fork) = what.files();
+        self.set(fork, "1")?;
         let mut known = Vec::new();
         // Threads that were started while the first list was read are in the second one, or they were started by one of it.
         for _ in 0..2 {
             let mut threads: Vec<u32> = pids.iter().flat_map(|pid| threads(host, *pid)).collect();
             threads.retain(|thread| !known.contains(thread));
-            self.add_ids("set_event_pid", &threads)?;
+            self.add_ids(file, &threads)?;
             known.extend(threads);
         }
         // An empty list would limit nothing.
@@ -97,8 +99,8 @@ impl Instance {
     }
 
     /// Leaves out what this process does. Kernels before 5.8 cannot, and show it.
-    pub fn leave_out_own(&self, host: &Host) -> Result<(), Unavailable> {
-        match self.add_ids("set_event_notrace_pid", &threads(host, host.facts().pid)) {
+    pub fn leave_out_own(&self, host: &Host, what: Followed) -> Result<(), Unavailable> {
+        match self.add_ids(what.left_out(), &threads(host, host.facts().pid)) {
             Err(gap) if gap.reason == Reason::Absent => Ok(()),
             done => done,
         }
@@ -135,6 +137,29 @@ impl Instance {
         Ok(Pipe(host.open(&format!("{}/trace_pipe", self.dir))?))
     }
 
+    /// Opens the stream of each CPU's events as pages of records. Close them before the instance is dropped.
+    pub fn raw_pipes(&self, host: &Host) -> Result<Vec<(u32, Pipe)>, Unavailable> {
+        let names = host.subdirectories(&format!("{}/per_cpu", self.dir))?;
+        let cpus = names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse::<u32>().ok());
+        cpus.map(|cpu| Ok((cpu, Pipe(host.open(&format!("{}/per_cpu/cpu{cpu}/trace_pipe_raw", self.dir))?)))).collect()
+    }
+
+    /// The tracers that the kernel has for its global buffer, with blanks between them.
+    pub fn global_tracers(host: &Host) -> Result<String, Unavailable> {
+        Ok(host.read(&format!("{}/available_tracers", place::find(host)?))?)
+    }
+
+    /// Names of tasks by their ids, as far as the tracing remembers them; none where they cannot be read.
+    #[must_use]
+    pub fn task_names(host: &Host) -> BTreeMap<u32, String> {
+        let text = place::find(host).ok().and_then(|place| host.read(&format!("{place}/saved_cmdlines")).ok());
+        let name = |line: &str| {
+            let (id, name) = line.trim_start().split_once(' ')?;
+            Some((id.parse().ok()?, name.to_owned()))
+        };
+        text.unwrap_or_default().lines().filter_map(name).collect()
+    }
+
     /// Events that were lost since the instance was made: overwritten before anybody read them, or dropped at once.
     #[must_use]
     pub fn lost(&self, host: &Host) -> u64 {
@@ -149,6 +174,33 @@ impl Drop for Instance {
         let _ = self.try_set("tracing_on", "0");
         // Switches its events off too. If somebody else reads it just now it stays, and the next start removes it.
         let _ = self.control.remove_directory(&self.dir);
+    }
+}
+
+/// What of a process is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    /// The events that happen in it.
+    Events,
+    /// The functions that it calls.
+    Functions,
+}
+
+impl Followed {
+    /// The file that holds the ids, and the option by which the kernel adds those of children.
+    fn files(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Events => ("set_event_pid", "options/event-fork"),
+            Self::Functions => ("set_ftrace_pid", "options/function-fork"),
+        }
+    }
+
+    /// The file that holds the ids of those who are not seen.
+    fn left_out(self) -> &'static str {
+        match self {
+            Self::Events => "set_event_notrace_pid",
+            Self::Functions => "set_ftrace_notrace_pid",
+        }
     }
 }
 
@@ -201,7 +253,7 @@ fn mask(cpus: &[u32]) -> String {
 }
 
 /// The last entry of `error_log`: what is wrong, the text that was written, and a caret below the place.
-fn latest_error(log: &str) -> Option<String> {
+pub(super) fn latest_error(log: &str) -> Option<String> {
     let lines: Vec<&str> = log.lines().collect();
     let last = lines.iter().rposition(|line| line.starts_with('['))?;
     let mut entry = lines.get(last..)?.iter();

@@ -1,10 +1,15 @@
 //! The kernel's own tracing (tracefs), in a private instance: its buffer, events and filters are nobody else's, and the global
 //! ones stay as they are.
 
+pub mod format;
+pub mod functions;
 pub mod instance;
 pub mod line;
+pub mod page;
 mod place;
+pub mod raw;
 pub mod select;
 mod stale;
 #[cfg(test)]
 mod tests;
+pub mod trigger;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::instance::Instance;
+use super::instance::{Followed, Instance};
 use super::{place, stale};
 use crate::host::Host;
 use crate::model::Reason;
@@ -67,10 +67,10 @@ fn whoever_is_followed_is_followed_with_all_threads_and_children() {
     let threads = ["proc/71/task/71/stat", "proc/71/task/72/stat"].map(|name| (name.to_owned(), ""));
     let files: Vec<_> = files.iter().chain(&threads).map(|(name, text)| (name.as_str(), *text)).collect();
     let (folder, host) = tree(&files);
-    instance(&host).follow(&host, &[71]).unwrap();
+    instance(&host).follow(&host, Followed::Events, &[71]).unwrap();
     assert_eq!(content(folder.path(), "options/event-fork"), "1");
     assert_eq!(content(folder.path(), "set_event_pid"), "71 72");
-    let gap = instance(&host).follow(&host, &[99]).unwrap_err();
+    let gap = instance(&host).follow(&host, Followed::Events, &[99]).unwrap_err();
     assert_eq!(gap.reason, Reason::Absent, "nobody is followed, so nothing would limit what is seen: {}", gap.why);
 }
 

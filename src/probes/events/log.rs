@@ -1,6 +1,6 @@
 //! Events as rows, at most so many, and their number by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::mechanism::tracefs::line::{Line, Stamp, context};
 use crate::mechanism::tracefs::select::{Chosen, TraceEvent};
@@ -18,9 +18,11 @@ pub(super) struct Log {
     unit: Unit,
     /// As many may still be shown.
     room: u64,
+    /// Whether the last events are shown, all at the end, in place of the first as they come.
+    keeps_last: bool,
     /// Names with their group, by the name alone.
     names: BTreeMap<String, String>,
-    rows: Vec<Row>,
+    rows: VecDeque<Row>,
     others: u64,
     counts: BTreeMap<String, u64>,
 }
@@ -37,7 +39,17 @@ impl Log {
                 *whole = format!("{group}|{whole}");
             }
         }
-        Self { began, unit, room, names, rows: Vec::new(), others: 0, counts: BTreeMap::new() }
+        Self { began, unit, room, keeps_last: false, names, rows: VecDeque::new(), others: 0, counts: BTreeMap::new() }
+    }
+
+    /// Shows the last events, when it is taken for the last time, in place of the first.
+    pub(super) fn keep_last(&mut self) {
+        self.keeps_last = true;
+    }
+
+    /// Nothing follows: what was kept until now is shown when it is taken.
+    pub(super) fn close(&mut self) {
+        self.keeps_last = false;
     }
 
     pub(super) fn add(&mut self, line: Line) {
@@ -48,11 +60,15 @@ impl Log {
             None => "other".to_owned(),
         };
         *self.counts.entry(event.clone()).or_default() += 1;
-        if self.room == 0 || self.rows.len() >= ROWS {
+        let is_full = self.room == 0 || self.rows.len() >= ROWS;
+        if is_full {
             self.others += 1;
-            return;
+            if !self.keeps_last || self.rows.pop_front().is_none() {
+                return;
+            }
+        } else {
+            self.room -= 1;
         }
-        self.room -= 1;
         let time = match (line.stamp, self.began) {
             (Stamp::Seconds(at), Some(began)) => (at - began).max(0.0),
             (Stamp::Seconds(at), None) => at,
@@ -67,11 +83,15 @@ impl Log {
             context(&line.flags).into(),
             line.fields.into(),
         ];
-        self.rows.push(Row { instance: String::new(), cells });
+        self.rows.push_back(Row { instance: String::new(), cells });
     }
 
     /// The events and their counts, and forgets them.
     pub(super) fn take(&mut self) -> (ProbeTable, ProbeTable) {
+        let (rows, others) = match self.keeps_last {
+            true => (VecDeque::new(), 0),
+            false => (std::mem::take(&mut self.rows), std::mem::take(&mut self.others)),
+        };
         let events = ProbeTable {
             id: "events".into(),
             title: "Events".into(),
@@ -84,8 +104,8 @@ impl Log {
                 Column::text("context", "context"),
                 Column::text("fields", "fields"),
             ],
-            rows: std::mem::take(&mut self.rows),
-            others: std::mem::take(&mut self.others),
+            rows: rows.into(),
+            others,
             ..ProbeTable::default()
         };
         let mut counts: Vec<(String, u64)> = std::mem::take(&mut self.counts).into_iter().collect();
@@ -143,6 +163,22 @@ mod tests {
         assert_eq!((cells[0].number(), cells[4].text()), (Some(1.5), Some("a:x")));
         assert_eq!((&cells[2], cells[5].text()), (&Cell::Unknown(()), Some("hard interrupt, preemption off (1)")));
         assert!(log.take().0.rows.is_empty());
+    }
+
+    #[test]
+    fn the_last_events_are_shown_when_nothing_follows_and_not_before() {
+        let mut log = log(2);
+        log.keep_last();
+        for at in [11.0, 12.0, 13.0] {
+            log.add(line("x", at));
+        }
+        let (events, counts) = log.take();
+        assert_eq!((events.rows.len(), events.others, counts.rows.len()), (0, 0, 1));
+        log.add(line("y", 14.0));
+        log.close();
+        let (events, _) = log.take();
+        let times: Vec<f64> = events.rows.iter().filter_map(|row| row.cells[0].number()).collect();
+        assert_eq!((times, events.others), (vec![3.0, 4.0], 2));
     }
 
     #[test]

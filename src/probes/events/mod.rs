@@ -1,5 +1,6 @@
 //! Events that the kernel announces by itself (tracepoints), one line for each, and how many there were of each.
 
+mod bounds;
 mod log;
 mod setup;
 
@@ -9,6 +10,7 @@ use crate::mechanism::tracefs::instance::{Instance, Pipe};
 use crate::mechanism::tracefs::line::Lines;
 use crate::model::probe::{Attachment, Output};
 use crate::model::{Unavailable, Unit};
+use bounds::Bounds;
 use log::Log;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -18,7 +20,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "A line for each event: seconds since the start, CPU, task, event, what the CPU was in the middle of, and the \
              event's own fields; and how many there were of each event.",
     caveats: "The task is the one on the CPU: an interrupt happens in the name of whoever was interrupted. Times are whole \
-              microseconds. A task has the name that it had last. Marks that \
+              microseconds. A task has the name that it had last. What starts or stops the log may be done by any task, and may itself be in the log or not. Marks that \
               programs write to trace_marker of the instance, rdiag-PID-…, stand among the events. A file name or another text within an event may contain line breaks that look like another event. \
               rdiag's own events are left out from Linux 5.8 on.",
     overhead: "The kernel makes text of each event, and rdiag reads it: not measured yet, and far more than a probe that \
@@ -38,10 +40,29 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
                    event that was asked for must have the fields",
         },
         ParamDef {
+            name: "start_when",
+            kind: ParamKind::Condition,
+            default: "",
+            help: "only from the first such event on: `sched:sched_process_exec if filename ~ \"*/dd\"`, or a call of a function \
+                   of the kernel: `vfs_read`; whoever it happens to",
+        },
+        ParamDef {
+            name: "stop_when",
+            kind: ParamKind::Condition,
+            default: "",
+            help: "only until the first such event: that ends the measurement",
+        },
+        ParamDef {
             name: "lines",
             kind: ParamKind::Count { min: 0, max: 1_000_000 },
             default: "10000",
             help: "show so many events and only count the others",
+        },
+        ParamDef {
+            name: "last",
+            kind: ParamKind::Flag,
+            default: "false",
+            help: "show the last events in place of the first, at most 10000 and all at the end: what led to it (stop_when)",
         },
         ParamDef { name: "cpus", kind: ParamKind::Text, default: "", help: "only on these CPUs: 0,2-3" },
         ParamDef {
@@ -77,6 +98,7 @@ struct Events {
     instance: Instance,
     lines: Lines,
     log: Log,
+    bounds: Bounds,
     attached: Vec<Attachment>,
     lost: u64,
     buffer: Vec<u8>,
@@ -88,12 +110,15 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let pipe = instance.pipe(host)?;
     let clock = context.params.text("clock").unwrap_or(MONOTONIC);
     let began = (clock == MONOTONIC).then(|| host.now());
-    instance.set("tracing_on", "1")?;
+    let bounds = Bounds::begin(context, &instance)?;
     let unit = if ["counter", "x86-tsc"].contains(&clock) { Unit::Count } else { Unit::Seconds };
     let attached = chosen.iter().map(|(pattern, events)| attachment(pattern, events.len())).collect();
-    let log = Log::new(began, unit, context.params.count("lines"), &chosen);
+    let mut log = Log::new(began, unit, context.params.count("lines"), &chosen);
+    if context.params.flag("last") {
+        log.keep_last();
+    }
     let buffer = vec![0; PIECE];
-    Ok(Box::new(Events { pipe, instance, lines: Lines::default(), log, attached, lost: 0, buffer }))
+    Ok(Box::new(Events { pipe, instance, lines: Lines::default(), log, bounds, attached, lost: 0, buffer }))
 }
 
 fn attachment(pattern: &str, events: usize) -> Attachment {
@@ -106,7 +131,7 @@ impl Probe for Events {
         self.attached.clone()
     }
 
-    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
+    fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
         let mut room = TURN;
         loop {
             let read = self.pipe.read(&mut self.buffer)?;
@@ -117,9 +142,19 @@ impl Probe for Events {
                 self.lines.flush(&mut |line| self.log.add(line));
             }
             if read == 0 || room == 0 {
-                return Ok(());
+                break;
             }
         }
+        self.bounds.look(&self.instance, host);
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.log.close();
+    }
+
+    fn is_over(&self) -> bool {
+        self.bounds.is_over()
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -127,8 +162,7 @@ impl Probe for Events {
         let before = std::mem::replace(&mut self.lost, self.instance.lost(host));
         let (events, counts) = self.log.take();
         let lost = vec![("the buffer was full", self.lost.saturating_sub(before))];
-        let more = (events.others > 0).then(|| format!("{} more events were counted and are not shown", events.others));
         let outputs = vec![Output::Events(events), Output::Table(counts)];
-        Ok(Taken { outputs, lost, notes: more.into_iter().collect() })
+        Ok(Taken { outputs, lost, notes: self.bounds.notes() })
     }
 }

@@ -3,7 +3,7 @@
 use super::super::Context;
 use super::MONOTONIC;
 use crate::mechanism::perf::cpus;
-use crate::mechanism::tracefs::instance::Instance;
+use crate::mechanism::tracefs::instance::{Followed, Instance};
 use crate::mechanism::tracefs::select::{self, Chosen, TraceEvent};
 use crate::model::{Reason, Unavailable};
 
@@ -27,8 +27,8 @@ pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>), 
         instance.set_cpus(&wanted)?;
     }
     match context.filter.pids.as_slice() {
-        [] => instance.leave_out_own(host)?,
-        pids => instance.follow(host, pids)?,
+        [] => instance.leave_out_own(host, Followed::Events)?,
+        pids => instance.follow(host, Followed::Events, pids)?,
     }
     let mut events: Vec<&TraceEvent> = chosen.iter().flat_map(|(_, events)| events).collect();
     events.sort_unstable();

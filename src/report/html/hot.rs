@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use super::probes::{CellView, Head, TableView};
 use crate::model::Unit;
+use crate::model::call_trace::{Call, CallTrace as Trace};
 use crate::model::hot::{CallTree, Hot, HotRow, HotTable};
 use crate::model::probed::StackSums;
 use crate::report::escape::visible_within as short;
-use crate::report::hot_words as words;
+use crate::report::{hot_words as words, probe_words};
 
 /// Longest name, in characters.
 const MAX_NAME: usize = 100;
@@ -17,6 +18,8 @@ const MAX_NAMES: usize = 8;
 const LINES: usize = 4;
 /// Branches that stand open: so many levels.
 const OPEN: usize = 2;
+/// Levels of a page below each other.
+const DEEPEST: usize = 50;
 
 #[derive(Serialize)]
 pub(super) struct HotView {
@@ -28,18 +31,20 @@ pub(super) struct HotView {
     trees: Vec<TreeView>,
 }
 
+/// A tree that opens without a script.
 #[derive(Serialize)]
-struct TreeView {
-    title: &'static str,
+pub(super) struct TreeView {
+    title: String,
     lines: Vec<LineView>,
     cut: String,
 }
 
 #[derive(Serialize)]
 struct LineView {
-    share: String,
-    own: String,
+    figure: String,
     name: String,
+    /// What else is said of it.
+    more: String,
     /// Whether lines below it follow, and whether they are seen at once.
     has_more: bool,
     open: bool,
@@ -105,18 +110,37 @@ impl TreeView {
                 }
             };
             LineView {
-                share: words::share(hot, line.value),
-                own: if line.own > 0.0 { words::share(hot, line.own) } else { String::new() },
+                figure: words::share(hot, line.value),
                 name,
+                more: if line.own > 0.0 { format!("{} self", words::share(hot, line.own)) } else { String::new() },
                 has_more: next > line.depth,
                 open: line.depth < OPEN,
                 ends: line.depth.saturating_sub(next),
             }
         };
         Self {
-            title,
+            title: title.to_owned(),
             lines: lines.iter().zip(next).map(view).collect(),
             cut: words::cut(hot, tree, unit, all.len() - lines.len()),
+        }
+    }
+
+    /// Calls as they happened.
+    pub(super) fn calls(trace: &Trace, most: usize) -> Self {
+        let depths: Vec<usize> = trace.depths().take(most).map(|depth| depth.min(DEEPEST)).collect();
+        let next = depths.iter().skip(1).copied().chain([0]);
+        let view = |((call, depth), next): ((&Call, &usize), usize)| LineView {
+            figure: probe_words::took(call),
+            name: short(&call.function, MAX_NAME).into_owned(),
+            more: short(&probe_words::whose(call), MAX_NAME).into_owned(),
+            has_more: next > *depth,
+            open: *depth < OPEN,
+            ends: depth.saturating_sub(next),
+        };
+        Self {
+            title: trace.title.clone(),
+            lines: trace.calls.iter().zip(&depths).zip(next).map(view).collect(),
+            cut: probe_words::cut(trace, trace.calls.len() - depths.len()),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::hot::HotView;
+use super::hot::{HotView, TreeView};
 use super::view::{Limits, Named, more};
 use crate::model::probe::ProbeTable;
 use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
@@ -21,6 +21,8 @@ const MAX_COLUMNS: usize = 16;
 const MAX_CELL: usize = 100;
 /// Outputs of one probe.
 const MAX_OUTPUTS: usize = 8;
+/// Calls as they happened, for each row of a table.
+const CALLS: usize = 10;
 /// Frames of a stack that is shown as text.
 const MAX_FRAMES: usize = 24;
 
@@ -54,6 +56,7 @@ struct OutputView {
     folded: bool,
     stacks: Vec<StackView>,
     hot: Option<HotView>,
+    calls: Option<TreeView>,
 }
 
 #[derive(Serialize)]
@@ -175,6 +178,10 @@ fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> Result<
                 folded: true,
                 ..OutputView::default()
             },
+            ProbedOutput::Calls(trace) => {
+                let calls = (!trace.calls.is_empty()).then(|| TreeView::calls(trace, limits.rows * CALLS));
+                OutputView { title: trace.title.clone(), calls, ..OutputView::default() }
+            }
             ProbedOutput::Stacks(sums) => {
                 let flame = flames.get(&(at, output_at)).cloned().unwrap_or_default();
                 OutputView { flame, ..stacks(sums, limits) }

@@ -5,6 +5,7 @@ use super::super::{
     words::{plural, some},
 };
 use super::{code, table, text};
+use crate::model::call_trace::CallTrace;
 use crate::model::probe::ProbeTable;
 use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
 use crate::model::quantity::with_unit;
@@ -18,6 +19,9 @@ const MAX_COLUMNS: usize = 8;
 const MAX_OUTPUTS: usize = 4;
 /// Frames of a stack.
 const MAX_FRAMES: usize = 6;
+/// Calls as they happened, and their depth.
+const MAX_CALLS: usize = 20;
+const MAX_DEPTH: usize = 6;
 /// Longest text of a cell, in characters.
 const MAX_CELL: usize = 60;
 
@@ -47,6 +51,7 @@ pub(super) fn probe(probed: &Probed) -> String {
                 ProbedOutput::Histogram(all) => distributions(all),
                 ProbedOutput::Table(rows) | ProbedOutput::Events(rows) => rows_of(rows),
                 ProbedOutput::Stacks(sums) => stacks(sums),
+                ProbedOutput::Calls(trace) => calls(trace),
             });
         }
         if let Some(more) = probed.outputs.len().checked_sub(MAX_OUTPUTS).filter(|more| *more > 0) {
@@ -132,6 +137,26 @@ fn stacks(sums: &StackSums) -> String {
     }
     out.push('\n');
     out
+}
+
+/// Calls as a nested list.
+fn calls(trace: &CallTrace) -> String {
+    let mut out = format!("{}:\n\n", text(&trace.title));
+    let calls = trace.calls.iter().zip(trace.depths()).filter(|(_, depth)| *depth < MAX_DEPTH);
+    let mut shown = 0;
+    for (call, depth) in calls.take(MAX_CALLS) {
+        shown += 1;
+        let whose = words::whose(call);
+        let whose = if whose.is_empty() { whose } else { format!(" ({})", text(&whose)) };
+        out.push_str(&format!(
+            "{}- {}: {}{whose}\n",
+            "  ".repeat(depth),
+            text(&words::took(call)),
+            short(&call.function)
+        ));
+    }
+    let cut = words::cut(trace, trace.calls.len() - shown);
+    out + &if cut.is_empty() { "\n".to_owned() } else { format!("\n{}\n\n", text(&cut)) }
 }
 
 fn short(name: &str) -> String {

@@ -12,6 +12,8 @@ const MAX_PROBES: usize = 12;
 const MAX_OUTPUTS: usize = 3;
 /// Rows of a table, distributions by key, stacks.
 const MAX_ROWS: usize = 3;
+/// Calls as they happened.
+const MAX_CALLS: usize = 15;
 /// Frames of a stack.
 const MAX_FRAMES: usize = 4;
 /// Losses and notes.
@@ -78,6 +80,19 @@ impl Page {
                         Paint::None,
                         Paint::None,
                     );
+                }
+            }
+            ProbedOutput::Calls(trace) => {
+                self.line(&format!("{}:", visible(&trace.title)), 4, Paint::None);
+                for (call, depth) in trace.calls.iter().zip(trace.depths()).take(MAX_CALLS) {
+                    let whose = words::whose(call);
+                    let whose = if whose.is_empty() { whose } else { format!("  {whose}") };
+                    let text = format!("{:>10}  {}{}", words::took(call), "  ".repeat(depth), visible(&call.function));
+                    self.line(&format!("{text}{}", visible(&whose)), 4, Paint::None);
+                }
+                let cut = words::cut(trace, trace.calls.len().saturating_sub(MAX_CALLS));
+                if !cut.is_empty() {
+                    self.line(&cut, 4, Paint::Dim);
                 }
             }
             ProbedOutput::Stacks(sums) => {
