@@ -21,6 +21,7 @@ mod probes_filters;
 mod probes_network;
 mod probes_points;
 mod probes_functions;
+mod probes_network;
 mod probes_profile;
 mod probes_sched;
 mod probes_stacks;

@@ -151,7 +151,7 @@ fn calls(trace: &CallTrace) -> String {
         out.push_str(&format!(
             "{}- {}: {}{whose}\n",
             "  ".repeat(depth),
-            text(&words::took(call)),
+            if call.seconds.is_some() { text(&words::took(call)) } else { "end not seen".to_owned() },
             short(&call.function)
         ));
     }
