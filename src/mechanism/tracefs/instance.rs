@@ -12,6 +12,9 @@ use crate::model::{Reason, Unavailable};
 /// As many ids are handed to the kernel at once.
 const IDS: usize = 500;
 
+/// Longest file that comes in one piece, in bytes.
+const AT_ONCE: usize = 16 << 10;
+
 /// A private instance. Events that are written into it are seen by nobody else, and it goes with this value.
 #[derive(Debug)]
 pub struct Instance {
@@ -61,6 +64,14 @@ impl Instance {
     /// What one of its files holds.
     pub fn get(&self, host: &Host, file: &str) -> Result<String, Unavailable> {
         Ok(host.read(&format!("{}/{file}", self.dir))?)
+    }
+
+    /// What one of those of its files holds that the kernel hands out in one piece: whoever reads on, or reads little, gets a part.
+    pub fn get_at_once(&self, host: &Host, file: &str) -> Result<String, Unavailable> {
+        let path = format!("{}/{file}", self.dir);
+        let mut buffer = vec![0; AT_ONCE];
+        let read = host.open(&path)?.read(&mut buffer).map_err(|error| refused(&format!("reading /{path}"), &error))?;
+        Ok(String::from_utf8_lossy(buffer.get(..read).unwrap_or_default()).into_owned())
     }
 
     /// Sets the clock that stamps events: one of those in `trace_clock`.

@@ -116,6 +116,8 @@ mod tests {
         let found = records(&page(1000, &words));
         let later = 1006 + 3 + (2 << 27) + 1;
         assert_eq!(found, [(1005, vec![7, 8]), (1006, vec![9]), (later, vec![10])]);
+        assert_eq!(PageLayout::parse(HEADER).size(), Some(4096));
+        assert_eq!(PageLayout::parse("\tfield: u64 timestamp;\toffset:0;\tsize:8;\n").size(), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct Buffers {
 impl Buffers {
     /// Opens them.
     pub fn open(instance: &Instance, host: &Host) -> Result<Self, Unavailable> {
-        let layout = PageLayout::parse(&instance.get(host, "events/header_page")?);
+        let layout = PageLayout::parse(&instance.get_at_once(host, "events/header_page")?);
         let page = vec![0; layout.size().ok_or_else(|| not_understood("events/header_page"))?];
         Ok(Self { layout, pipes: instance.raw_pipes(host)?, page })
     }
