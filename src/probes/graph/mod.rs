@@ -25,7 +25,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "Needs a kernel on which the tracer runs in an instance (Linux 6.12 and later do). Functions that the compiler \
               inlined and those that may not be traced are part of their callers. Being traced takes time itself, many times that of a \
               small function, and counts as its callers'. Interrupts that happen meanwhile are part of the call that they \
-              interrupted. A function that gives up the CPU takes the time until it goes on.",
+              interrupted; one that comes just as a call returns stands within it, and may take longer than it. A function that gives up the CPU takes the time until it goes on.",
     overhead: "Not measured yet. While it runs every function of the kernel takes the way through the tracer, whoever calls it.",
     params: &[
         ParamDef {
