@@ -32,7 +32,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("flate2", &["session/store.rs"]),
     ("aya", &["mechanism/ebpf"]),
     ("blazesym", &["mechanism/symbols"]),
-    ("object", &["mechanism/points/binaries.rs"]),
+    ("object", &["mechanism/points/binaries.rs", "mechanism/ebpf/types"]),
     ("perf_event_open_sys", &["mechanism/perf"]),
     ("syscall_numbers", &["classify", "probes/calls.rs"]),
 ];

@@ -21,6 +21,7 @@ mod method_r;
 mod perf_data;
 mod probe;
 mod recorded;
+mod relocation;
 mod replay;
 mod schema;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]

@@ -1,6 +1,7 @@
 //! How the kernel is measured, beyond reading files: programs inside the kernel, performance events, its own trace buffers, and
 //! names for addresses. Nothing here knows what is measured, or judges it.
 
+pub mod btf;
 pub mod ebpf;
 pub mod perf;
 pub mod perf_data;

@@ -1,12 +1,15 @@
 //! Programs that the kernel runs once for each of its tasks, whenever somebody reads.
 
 use std::io::{self, Read as _};
+use std::sync::Arc;
 
 use aya::programs::Program;
 
-use super::{Kernel, Object, error};
+use super::{AttachPoint, Kernel, Object, error};
 use crate::model::{Reason, Unavailable};
 
+/// The function that stands for the list of tasks.
+const TASKS: &str = "bpf_iter_task";
 /// What one reading may give at most: some 300 000 threads.
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -19,9 +22,12 @@ pub struct TaskIterator {
 
 impl TaskIterator {
     /// Loads a program of the section `iter/task`.
-    pub fn open(kernel: &Kernel, bytes: &[u8], program: &'static str) -> Result<Self, Unavailable> {
+    pub fn open(kernel: Arc<Kernel>, bytes: &[u8], program: &'static str) -> Result<Self, Unavailable> {
         let mut object = kernel.load(bytes, Vec::new(), &[])?;
-        object.load_iterator(kernel, program)?;
+        let tasks = kernel.function(TASKS);
+        // What comes now takes as much memory as the kernel's types, which nobody else may need.
+        drop(kernel);
+        object.load_iterator_of(&tasks, program)?;
         Ok(Self { object, program })
     }
 
@@ -34,9 +40,13 @@ impl TaskIterator {
 impl Object {
     /// Loads a program of the section `iter/task`, so that [`Self::iterate`] can run it.
     pub fn load_iterator(&mut self, kernel: &Kernel, program: &str) -> Result<(), Unavailable> {
+        self.load_iterator_of(&kernel.function(TASKS), program)
+    }
+
+    fn load_iterator_of(&mut self, tasks: &AttachPoint, program: &str) -> Result<(), Unavailable> {
         match self.ebpf.program_mut(program) {
             Some(Program::Iter(iterator)) => iterator
-                .load("task", kernel.btf())
+                .load("task", &tasks.types())
                 .map_err(|e| error::of_attempts("the list of tasks", &[error::refusal(&e)], error::is_denied(&e))),
             _ => Err(Unavailable::new(Reason::Malformed, format!("the object has no iterator {program}"))),
         }

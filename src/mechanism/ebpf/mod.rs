@@ -9,15 +9,16 @@ mod error;
 pub mod filter;
 pub mod hist;
 mod iterator;
+mod loader;
 mod maps;
 mod object;
 mod point;
+mod types;
 pub mod words;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use aya::{Btf, EbpfLoader};
-use aya_obj::btf::BtfKind;
+use aya::{Btf, Endianness};
 
 pub use self::object::{Held, Hook, Object};
 pub use aya::include_bytes_aligned;
@@ -25,21 +26,18 @@ pub use cost::CostMeter;
 pub use filter::Filter;
 pub use iterator::TaskIterator;
 pub use point::Moments;
+use types::AttachPoint;
+pub use types::KernelTypes;
 
 use crate::host::Host;
-use crate::model::{Reason, Unavailable};
+use crate::mechanism::btf::{FUNC, TYPEDEF};
+use crate::model::Unavailable;
 
-/// The running kernel's types, and what loads objects against them. Parsing them takes some 20 ms and 30 MB, so one of
-/// these serves all probes of a window, and is dropped once they are loaded.
+/// What loads objects. It holds the running kernel's types as they lie in its file (some 6 MB), so one of these serves all
+/// probes of a window, and is dropped once they are loaded.
+#[derive(Debug)]
 pub struct Kernel {
-    btf: Btf,
-    loader: Mutex<EbpfLoader<'static>>,
-}
-
-impl std::fmt::Debug for Kernel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Kernel")
-    }
+    types: KernelTypes,
 }
 
 /// A constant of a program, set before it is loaded.
@@ -100,14 +98,8 @@ impl Kernel {
     /// Reads the kernel's types.
     fn open(host: &Host) -> Result<Self, Unavailable> {
         error::obstacle(host)?;
-        let btf = Btf::from_sys_fs().map_err(|error| {
-            Unavailable::new(Reason::Absent, format!("/sys/kernel/btf/vmlinux cannot be used: {error}"))
-                .with_remedy("use a kernel built with CONFIG_DEBUG_INFO_BTF")
-        })?;
-        let mut loader = EbpfLoader::new();
-        // Only offsets are needed from here on; a verifier log is asked for when a program is refused.
-        loader.verifier_log_level(aya::VerifierLogLevel::DISABLE);
-        Ok(Self { btf, loader: Mutex::new(loader) })
+        loader::keep_no_large_blocks();
+        Ok(Self { types: KernelTypes::read(host)? })
     }
 
     /// Loads an object's maps, with constants in force. Programs are loaded when they are attached.
@@ -117,11 +109,12 @@ impl Kernel {
         globals: Vec<Global>,
         entries: &[(&'static str, u32)],
     ) -> Result<Object, Unavailable> {
-        let mut loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner);
-        for global in globals {
-            // The loader borrows its constants for as long as it lives; they are a few hundred bytes for each probe.
-            let bytes: &'static [u8] = Vec::leak(global.bytes);
-            loader.override_global(global.name, bytes, false);
+        let types = Btf::parse(&self.types.for_object(bytes), Endianness::default()).unwrap_or_default();
+        let mut loader = loader::without_types();
+        // A verifier log is asked for when a program is refused.
+        loader.verifier_log_level(aya::VerifierLogLevel::DISABLE).btf(Some(&types));
+        for global in &globals {
+            loader.override_global(global.name, global.bytes.as_slice(), false);
         }
         for (map, size) in entries {
             loader.map_max_entries(map, *size);
@@ -129,19 +122,19 @@ impl Kernel {
         Ok(Object::new(loader.load(bytes).map_err(|e| error::of_object(&e))?))
     }
 
-    /// Whether the kernel's types name a function. It may still be impossible to attach to it.
-    #[must_use]
-    pub fn has_function(&self, name: &str) -> bool {
-        self.btf.id_by_type_name_kind(name, BtfKind::Func).is_ok()
-    }
-
     /// Whether the kernel has a tracepoint.
     #[must_use]
     pub fn has_tracepoint(&self, name: &str) -> bool {
-        self.btf.id_by_type_name_kind(&format!("btf_trace_{name}"), BtfKind::Typedef).is_ok()
+        self.tracepoint(name).exists()
     }
 
-    pub(super) fn btf(&self) -> &Btf {
-        &self.btf
+    /// A tracepoint as something to attach to.
+    fn tracepoint(&self, name: &str) -> AttachPoint {
+        self.types.point(TYPEDEF, &format!("btf_trace_{name}"))
+    }
+
+    /// A function as something to attach to.
+    fn function(&self, name: &str) -> AttachPoint {
+        self.types.point(FUNC, name)
     }
 }

@@ -85,7 +85,9 @@ impl Object {
     pub fn prepare(&mut self, kernel: &Kernel, event: &str) -> Result<(), Unavailable> {
         self.first_of(
             event,
-            [("BTF tracepoint", &mut |ebpf: &mut Ebpf| btf_tracepoint(ebpf, event)?.load(event, kernel.btf()))],
+            [("BTF tracepoint", &mut |ebpf: &mut Ebpf| {
+                btf_tracepoint(ebpf, event)?.load(event, &kernel.tracepoint(event).types())
+            })],
         )
     }
 
@@ -152,7 +154,7 @@ impl Object {
                     let Program::BtfTracePoint(program) = by_name(ebpf, &format!("{program}_btf"))? else {
                         return Err(ProgramError::UnexpectedProgramType);
                     };
-                    program.load(event, kernel.btf())?;
+                    program.load(event, &kernel.tracepoint(event).types())?;
                     program.attach().map(drop)
                 }),
                 ("raw tracepoint", &mut |ebpf: &mut Ebpf| {
@@ -212,12 +214,12 @@ pub(super) fn by_name<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Prog
 fn fentry(ebpf: &mut Ebpf, kernel: &Kernel, function: &str) -> Result<(), ProgramError> {
     let mut any = false;
     if let Some(Program::FEntry(program)) = ebpf.program_mut(&format!("{function}_fentry")) {
-        program.load(function, kernel.btf())?;
+        program.load(function, &kernel.function(function).types())?;
         program.attach()?;
         any = true;
     }
     if let Some(Program::FExit(program)) = ebpf.program_mut(&format!("{function}_fexit")) {
-        program.load(function, kernel.btf())?;
+        program.load(function, &kernel.function(function).types())?;
         program.attach()?;
         any = true;
     }

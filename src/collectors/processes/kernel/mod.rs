@@ -10,9 +10,9 @@ use crate::host::Host;
 use crate::mechanism::ebpf::{Kernel, TaskIterator, include_bytes_aligned};
 use crate::model::{ProcessPoint, Unavailable};
 
-/// Below this many processes, /proc is the better way: loading the kernel's types takes some 40 ms of CPU time, which pays
-/// off from about a thousand on, and for a moment 40 MB of memory, which a host that is short of it may not have.
-const WORTH_FROM: usize = 5000;
+/// Below this many processes, /proc is the better way: it needs nothing of the kernel, and loading the program takes some 10 ms
+/// of CPU time, which a window of 10 s gains back twice at this number.
+const WORTH_FROM: usize = 500;
 
 /// From how many processes on this way is taken. Tests cannot start that many, so the environment can say less.
 pub(super) fn worth_from() -> usize {
@@ -34,7 +34,7 @@ impl Tasks {
         let kernel = Kernel::shared(host)?;
         let object =
             include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/collectors/processes/kernel/tasks.bpf.o"));
-        let iterator = TaskIterator::open(&kernel, object, "tasks")?;
+        let iterator = TaskIterator::open(kernel, object, "tasks")?;
         Ok(Self { iterator, bytes: Vec::new(), ticks_per_second: host.facts().ticks_per_second.max(1) })
     }
 
