@@ -71,6 +71,9 @@ struct Opened {
     id: u64,
     /// Those of its group, in the order of opening; empty for a member.
     members: Vec<u64>,
+    /// How many were ever in its group. An event that was closed stays in it while a process that was just forked has its
+    /// descriptor too, and the kernel refuses a reading without room for it.
+    most: usize,
 }
 
 /// Words at the head of a reading of a group: number of values, time enabled, time running.
@@ -116,18 +119,21 @@ impl Pmu for Machine {
             return Err(last_error());
         }
         match leader.and_then(|leader| self.events.get_mut(leader)?.as_mut()) {
-            Some(leader) => leader.members.push(id),
+            Some(leader) => {
+                leader.members.push(id);
+                leader.most += 1;
+            }
             None if leader.is_some() => return Err(libc::EBADF),
             None => {}
         }
         let members = if leader.is_none() { vec![id] } else { Vec::new() };
-        self.events.push(Some(Opened { fd, id, members }));
+        self.events.push(Some(Opened { fd, id, members, most: 1 }));
         Ok(self.events.len() - 1)
     }
 
     fn read(&mut self, leader: usize) -> Result<Reading, i32> {
         let opened = self.get(leader)?;
-        let mut bytes = vec![0_u8; (HEAD + 2 * opened.members.len()) * 8];
+        let mut bytes = vec![0_u8; (HEAD + 2 * opened.most) * 8];
         let length = rustix::io::read(&opened.fd, &mut bytes).map_err(rustix::io::Errno::raw_os_error)?;
         let words: Vec<u64> = bytes
             .get(..length)
@@ -255,7 +261,11 @@ mod tests {
         let reading = machine.read(leader).unwrap();
         assert_eq!(reading.values.len(), 2);
         assert!(reading.running > 0 && reading.values[0] > 0, "{reading:?}");
+        // As if a process that was just forked had it still.
+        let elsewhere = machine.get(member).unwrap().fd.try_clone().unwrap();
         machine.close(member);
+        assert_eq!(machine.read(leader).unwrap().values.len(), 1);
+        drop(elsewhere);
         assert_eq!(machine.read(leader).unwrap().values.len(), 1);
         machine.close(leader);
         assert_eq!(machine.read(leader), Err(libc::EBADF));
