@@ -314,3 +314,22 @@ fn calls_that_are_watched_for_a_part_of_the_time_are_scaled_to_the_whole() {
     assert!((ratio(&part) / ratio(&whole) - 1.0).abs() < 0.05, "{:#} {:#}", part["calls"], whole["calls"]);
     assert!(rate(&part, "openat") > 0.5 * rate(&whole, "openat"), "{:#} {:#}", part["calls"], whole["calls"]);
 }
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn the_calls_of_a_command_are_counted_to_its_end_unless_it_makes_very_many() {
+    let _alone = alone();
+    if !has(NEEDS) {
+        return;
+    }
+    // What it does after the first half second is what counts: nothing of it is seen before.
+    let few = "sleep 1; i=0; while [ $i -lt 700 ]; do read -r x < /dev/null; i=$((i + 1)); done";
+    let calls = &profile(&["--", "sh", "-c", few])["calls"];
+    assert!(calls["watched_share"].is_null(), "{calls:#}");
+    let rows = calls["rows"].as_array().unwrap();
+    let opened: f64 = rows.iter().filter(|row| row["name"].as_str().unwrap().starts_with("openat")).map(|row| row["count"].as_f64().unwrap()).sum();
+    assert!((700.0..760.0).contains(&opened), "{calls:#}");
+    let many = "end=$(($(date +%s) + 3)); while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 90000 ]; do read -r x < /dev/null; i=$((i + 1)); done; done";
+    let calls = &profile(&["--", "sh", "-c", many])["calls"];
+    assert!(calls["watched_share"].as_f64().unwrap() < 0.8, "{calls:#}");
+}

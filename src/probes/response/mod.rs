@@ -57,7 +57,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             kind: ParamKind::Duration,
             default: "500ms",
             help: "for how long calls are watched, which slows down every call on the host: the profile of calls is that of \
-                   this time; repeated runs are watched all the time",
+                   this time; a command that makes few, and repeated runs, are watched all the time",
         },
         ParamDef {
             name: "children",
@@ -96,6 +96,9 @@ const LOOK_SECONDS: f64 = 1.0;
 /// Elements of `control`.
 const STOPPED: u32 = 0;
 const CALLS_UNTIL: u32 = 2;
+/// A command that makes fewer calls per second is slowed down by less than a percent, and its calls are watched to its end:
+/// what a program does first is not what it does later.
+const FEW_CALLS: f64 = 20_000.0;
 
 /// What the probe was started with.
 #[derive(Debug, Clone)]
@@ -103,6 +106,8 @@ struct Settings {
     calls: bool,
     /// For how long calls are watched, in ns; none: all the time.
     calls_for: Option<u64>,
+    /// Whether that holds only where many are made.
+    few_to_the_end: bool,
     top: usize,
     threshold: u64,
     /// Seconds of a tick of the kernel's own account.
@@ -141,6 +146,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let settings = Settings {
         calls: params.flag("calls") && (params.nanoseconds("calls_for") > 0 || filter.each),
         calls_for: Some(params.nanoseconds("calls_for")).filter(|_| !filter.each),
+        few_to_the_end: filter.command.is_some(),
         top: params.count("top") as usize,
         threshold: params.nanoseconds("threshold"),
         tick: fill::tick(host),
@@ -256,13 +262,20 @@ impl Response {
     fn limit_calls(&mut self, host: &Host) -> Result<(), Unavailable> {
         let now = now(host);
         let from = *self.calls_from.get_or_insert(now);
-        let enough = self.settings.calls_for.is_some_and(|ns| now.saturating_sub(from) >= ns);
-        if enough && !self.calls.is_empty() {
+        let passed = now.saturating_sub(from);
+        let enough = self.settings.calls_for.is_some_and(|ns| passed >= ns);
+        if enough && !self.calls.is_empty() && !(self.settings.few_to_the_end && self.makes_few(passed)?) {
             self.object.set_element("control", CALLS_UNTIL, now)?;
             self.calls_until = Some(now);
             self.calls.clear();
         }
         Ok(())
+    }
+
+    /// Whether the observed threads have made few calls for this time, in ns.
+    fn makes_few(&mut self, passed: u64) -> Result<bool, Unavailable> {
+        let made: u64 = self.object.counts("calls_made")?.iter().sum();
+        Ok(made as f64 <= FEW_CALLS * passed as f64 * 1e-9)
     }
 
     fn iterate(&mut self, program: &str) -> Result<(), Unavailable> {

@@ -24,6 +24,7 @@ static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 res
 	u64 call = thread->call, class = NO_FILE;
 	struct key key = { .kind = CALL };
 	u64 now = lasts_until ? lasts_until : thread->t;
+	u32 zero = 0;
 	u8 has = traits(call);
 
 	if (has & TAKES_FD) {
@@ -43,6 +44,9 @@ static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 res
 		return;
 	}
 	cell_add(cell, wall, now);
+	u64 *made = bpf_map_lookup_elem(&calls_made, &zero);
+	if (made)
+		(*made)++;
 	if (is_error(result)) {
 		cell->errors++;
 		failed(thread, slot, call, class, -result);

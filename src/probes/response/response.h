@@ -236,6 +236,14 @@ struct {
 	__type(value, u64);
 } losses SEC(".maps");
 
+/* Calls that observed threads made, while they were watched. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} calls_made SEC(".maps");
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct qstr {
 	const unsigned char *name;
