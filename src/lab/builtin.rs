@@ -2,6 +2,7 @@
 
 /// File name and text.
 pub const SCENARIOS: &[(&str, &str)] = &[
+    ("00-busydisk.yaml", include_str!("../../lab-scenarios/00-busydisk.yaml")),
     ("01-stutter.yaml", include_str!("../../lab-scenarios/01-stutter.yaml")),
     ("02-hundred.yaml", include_str!("../../lab-scenarios/02-hundred.yaml")),
     ("04-load.yaml", include_str!("../../lab-scenarios/04-load.yaml")),

@@ -46,6 +46,6 @@ mod tests {
         }
         let error = find("01-stuter").unwrap_err();
         assert_eq!(error.hint.as_deref(), Some("did you mean `01-stutter`?"));
-        assert!(find("xyzzy").unwrap_err().hint.unwrap().starts_with("there are 01-stutter, "));
+        assert!(find("xyzzy").unwrap_err().hint.unwrap().starts_with("there are 00-busydisk, 01-stutter, "));
     }
 }

@@ -266,6 +266,11 @@ fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {
                 "a file of 1 to 1024 MiB within disk_mib, blocks of 4 KiB to 1 MiB (a power of two), 1 to 64 threads",
             )
         }
+        Work::Rewrite { file_mib, every_ms } => {
+            let safe = within(*file_mib, 1, 64) && file_mib[1] <= disk_mib && within(*every_ms, 200, 10_000);
+            (!safe || f64::from(file_mib[1]) / f64::from(every_ms[0].max(1)) > 0.06)
+                .then_some("a file of 1 to 64 MiB within disk_mib, every 200 ms to 10 s, at most 60 MiB per second")
+        }
         Work::HoldUp { parents } => (!within(*parents, 1, 64)).then_some("1 to 64 parents"),
     }
 }
@@ -286,7 +291,7 @@ mod tests {
     use crate::lab::library::parse;
 
     fn text() -> &'static str {
-        crate::lab::SCENARIOS[0].1
+        crate::lab::SCENARIOS[1].1
     }
 
     fn messages(source: &str) -> String {

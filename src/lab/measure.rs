@@ -35,6 +35,8 @@ struct Ends {
     disk_ticks: Option<u64>,
     census: Census,
     counts: BTreeMap<String, u64>,
+    /// Bytes read from and written to disks, by role.
+    io: BTreeMap<String, [u64; 2]>,
 }
 
 /// Measures for so many seconds.
@@ -112,8 +114,16 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
         pressure: ["cpu", "io"].map(total),
         disk_ticks,
         census: census::look(host, groups),
+        io: subject.groups.iter().filter_map(|(role, pid)| Some((role.clone(), disk_bytes(host, *pid)?))).collect(),
         counts: subject.counts.iter().filter_map(|(role, path)| Some((role.clone(), count(path)?))).collect(),
     }
+}
+
+/// What a process had read from and written to disks. That it is denied where another user's are, does not matter: it is our own.
+fn disk_bytes(host: &Host, pid: u32) -> Option<[u64; 2]> {
+    let text = host.read(&format!("proc/{pid}/io")).ok()?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    Some([field("read_bytes:")?, field("write_bytes:")?])
 }
 
 fn numbers(line: &str) -> Vec<u64> {
@@ -142,7 +152,7 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
     let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
     readings.put(Reading::LoadAverage, None, load.unwrap_or(f64::NAN));
     let ticks = host.facts().ticks_per_second.max(1) as f64;
-    let mut own_cpu = 0.0;
+    let (mut own_cpu, mut own_bytes) = (0.0, [0.0; 2]);
     for (role, group) in &subject.groups {
         let (Some(from), Some(to)) = (before.census.groups.get(group), after.census.groups.get(group)) else {
             continue;
@@ -150,6 +160,16 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
         let used = to.ticks.saturating_sub(from.ticks) as f64 / ticks / seconds;
         own_cpu += used;
         readings.put(Reading::OwnCpu, Some(role), used);
+        let bytes = match (before.io.get(role), after.io.get(role)) {
+            (Some([read, written]), Some([read_then, written_then])) => {
+                [(read, read_then), (written, written_then)].map(|(from, to)| to.saturating_sub(*from) as f64 / seconds)
+            }
+            _ => [f64::NAN; 2],
+        };
+        for ((sum, one), reading) in own_bytes.iter_mut().zip(bytes).zip([Reading::OwnRead, Reading::OwnWritten]) {
+            *sum += one;
+            readings.put(reading, Some(role), one);
+        }
         let made = grown(before.counts.get(role).copied(), after.counts.get(role).copied());
         if made > 0.0 {
             let faults = to.faults.saturating_sub(from.faults) as f64;
@@ -157,7 +177,10 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
         }
     }
     if !subject.groups.is_empty() {
+        let [read, written] = own_bytes;
         readings.put(Reading::OwnCpu, None, own_cpu);
+        readings.put(Reading::OwnRead, None, read);
+        readings.put(Reading::OwnWritten, None, written);
     }
     readings
 }

@@ -36,13 +36,17 @@ pub enum Reading {
     OwnCpu,
     /// Tasks of the load in uninterruptible sleep. Count.
     OwnBlocked,
+    /// Bytes that the load had sent to a disk (`write_bytes` in /proc/PID/io of its programs). Bytes per second.
+    OwnWritten,
+    /// Bytes that the load had fetched from a disk (`read_bytes` in /proc/PID/io of its programs). Bytes per second.
+    OwnRead,
     /// Minor page faults of the load, children included, for each worker that it made meanwhile. Count.
     OwnFaultsPerWorker,
 }
 
 impl Reading {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::WakeupDelayMedian,
         Self::WakeupDelayLongest,
         Self::TasksStarted,
@@ -55,6 +59,8 @@ impl Reading {
         Self::LoadAverage,
         Self::OwnCpu,
         Self::OwnBlocked,
+        Self::OwnWritten,
+        Self::OwnRead,
         Self::OwnFaultsPerWorker,
     ];
 
@@ -74,6 +80,8 @@ impl Reading {
             Self::LoadAverage => "load_average",
             Self::OwnCpu => "own_cpu",
             Self::OwnBlocked => "own_blocked",
+            Self::OwnWritten => "own_written",
+            Self::OwnRead => "own_read",
             Self::OwnFaultsPerWorker => "own_faults_per_worker",
         }
     }
@@ -94,6 +102,8 @@ impl Reading {
             Self::LoadAverage => "load average of one minute",
             Self::OwnCpu => "CPU time of the load",
             Self::OwnBlocked => "tasks of the load in uninterruptible sleep",
+            Self::OwnWritten => "what the load writes to a disk",
+            Self::OwnRead => "what the load reads from a disk",
             Self::OwnFaultsPerWorker => "minor page faults for each worker",
         }
     }
@@ -101,7 +111,19 @@ impl Reading {
     /// Whether it is of the load, and so of each of its programs too.
     #[must_use]
     pub fn is_own(self) -> bool {
-        matches!(self, Self::OwnCpu | Self::OwnBlocked | Self::OwnFaultsPerWorker)
+        !matches!(
+            self,
+            Self::WakeupDelayMedian
+                | Self::WakeupDelayLongest
+                | Self::TasksStarted
+                | Self::BlockedTasks
+                | Self::CpuBusy
+                | Self::IoWait
+                | Self::CpuPressure
+                | Self::IoPressure
+                | Self::DiskBusy
+                | Self::LoadAverage
+        )
     }
 
     /// Its base unit.
@@ -110,6 +132,7 @@ impl Reading {
         match self {
             Self::WakeupDelayMedian | Self::WakeupDelayLongest => Unit::Seconds,
             Self::TasksStarted => Unit::PerSecond,
+            Self::OwnWritten | Self::OwnRead => Unit::BytesPerSecond,
             Self::CpuBusy | Self::IoWait | Self::CpuPressure | Self::IoPressure | Self::DiskBusy | Self::OwnCpu => {
                 Unit::Ratio
             }

@@ -88,6 +88,14 @@ pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish)
         taken.push(name);
         jobs.push(RunJob { role: job.role.clone(), name: name.clone(), task: job.work.decide(&mut chance, cpus) });
     }
+    let tasks: u64 = jobs.iter().map(|job| job.task.tasks(cpus)).sum();
+    if tasks > u64::from(limits.tasks) {
+        let message = format!(
+            "{} would start {tasks} processes and threads on {cpus} CPUs; its limit is {}",
+            scenario.id, limits.tasks
+        );
+        return Err(LabError::not_here(message, "let it use fewer CPUs: taskset -c 0-7 rdiag lab start …"));
+    }
     Ok(Plan { scenario, variant, seed, jobs, seconds, scratch: place.scratch(seed) })
 }
 
@@ -155,7 +163,7 @@ impl Plan<'_> {
         ];
         for job in &self.jobs {
             changes.push(format!("a program named {} and what it starts; {until}", job.name));
-            if let Task::Reads { file_mib, .. } = job.task {
+            if let Task::Reads { file_mib, .. } | Task::Rewrite { file_mib, .. } = job.task {
                 changes.push(format!("a file of {file_mib} MiB in that folder; removed with it"));
             }
         }

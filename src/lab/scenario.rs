@@ -202,6 +202,8 @@ pub enum Shown {
     Percent,
     /// A number of things.
     Count,
+    /// MiB per second.
+    MebibytesPerSecond,
 }
 
 impl Shown {
@@ -212,6 +214,7 @@ impl Shown {
             Self::Milliseconds => 1000.0,
             Self::Percent => 100.0,
             Self::Count => 1.0,
+            Self::MebibytesPerSecond => 1.0 / 1_048_576.0,
         }
     }
 
@@ -222,6 +225,7 @@ impl Shown {
             Self::Milliseconds => " ms",
             Self::Percent => " %",
             Self::Count => "",
+            Self::MebibytesPerSecond => " MiB/s",
         }
     }
 }

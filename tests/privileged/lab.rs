@@ -26,6 +26,12 @@ fn holds(id: &str, variants: usize) {
 
 #[test]
 #[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_busy_disk_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds("00-busydisk", 1);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
 fn the_exercise_of_the_stutter_can_be_solved_only_rightly_and_leaves_nothing() {
     holds("01-stutter", 2);
 }

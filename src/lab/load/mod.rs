@@ -6,6 +6,7 @@ mod crew;
 mod hold_up;
 mod pulse;
 mod reads;
+mod rewrite;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
@@ -61,6 +62,13 @@ pub enum Work {
         /// How many threads, 1 to 64.
         threads: Between,
     },
+    /// Writes one file over and over, and waits each time until it is on the disk.
+    Rewrite {
+        /// Size of the file, 1 to 64.
+        file_mib: Between,
+        /// From one time to the next, in milliseconds, 200 to 10000; the rate is at most 60 MiB per second.
+        every_ms: Between,
+    },
     /// Processes that each wait inside the kernel for a child that sleeps.
     HoldUp {
         /// How many, 1 to 64.
@@ -93,6 +101,8 @@ pub enum Task {
     Crew { how: CrewKind, workers: u32, every: f64 },
     /// See [`Work::Reads`].
     Reads { file_mib: u32, block_bytes: u32, threads: u32 },
+    /// See [`Work::Rewrite`].
+    Rewrite { file_mib: u32, every: f64 },
     /// See [`Work::HoldUp`].
     HoldUp { parents: u32 },
     /// One of their processes.
@@ -117,7 +127,25 @@ impl Work {
             Self::Reads { file_mib, block_bytes, threads } => {
                 Task::Reads { file_mib: *file_mib, block_bytes: *block_bytes, threads: pick(*threads) }
             }
+            Self::Rewrite { file_mib, every_ms } => {
+                Task::Rewrite { file_mib: pick(*file_mib), every: ms(pick(*every_ms)) }
+            }
             Self::HoldUp { parents } => Task::HoldUp { parents: pick(*parents) },
+        }
+    }
+}
+
+impl Task {
+    /// Processes and threads that it has at one time, on a host with so many CPUs.
+    #[must_use]
+    pub fn tasks(&self, cpus: usize) -> u64 {
+        1 + match self {
+            Self::Bursts { processes, .. } => u64::from(*processes),
+            Self::Pulse { .. } => cpus as u64,
+            Self::Crew { workers, .. } => u64::from(*workers),
+            Self::Reads { threads, .. } => u64::from(*threads),
+            Self::HoldUp { parents } => 2 * u64::from(*parents),
+            Self::Burst { .. } | Self::Rewrite { .. } | Self::HeldUp => 0,
         }
     }
 }
@@ -187,6 +215,7 @@ pub fn main() -> ExitCode {
         Task::Reads { file_mib, block_bytes, threads } => {
             reads::read_at_random(&order, *file_mib, *block_bytes, *threads)
         }
+        Task::Rewrite { file_mib, every } => rewrite::rewrite(&order, *file_mib, *every),
         Task::HoldUp { parents } => hold_up::hold_up(&order, *parents),
         Task::HeldUp => own::hold_up_by_child(left),
     };
