@@ -1,20 +1,16 @@
 //! The kernel's tables of sockets (/proc/net/tcp, udp and their IPv6 siblings), and who owns a socket.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Sink;
-use crate::host::{Host, SourceError};
-use crate::model::Reason;
+use crate::host::{Host, SourceError, socket_owners};
 
 /// State LISTEN, as the tables have it.
 const LISTEN: u8 = 0x0A;
-/// More listeners, processes and descriptors than these are not looked at, nor is the search longer than this.
+/// More listeners than these are not looked at.
 const MAX_LISTENERS: usize = 4096;
-const MAX_PROCESSES: usize = 20_000;
-const MAX_DESCRIPTORS: usize = 200_000;
-const MAX_SEARCH_SECONDS: f64 = 0.5;
 
 /// A line of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +104,7 @@ pub(super) fn label_owners(host: &Host, out: &Sink, sockets: &BTreeMap<String, B
     if wanted.is_empty() {
         return;
     }
-    let (owners, all_seen) = owners(host, &wanted);
+    let (owners, all_seen) = socket_owners(host, &wanted);
     for (instance, inodes) in sockets {
         match inodes.iter().find_map(|inode| owners.get(inode)) {
             Some((pid, process)) => {
@@ -128,46 +124,13 @@ pub(super) fn label_owners(host: &Host, out: &Sink, sockets: &BTreeMap<String, B
     }
 }
 
-/// The first process, by id, that holds each socket, and whether every process could be looked at.
-fn owners(host: &Host, wanted: &BTreeSet<u64>) -> (HashMap<u64, (u32, String)>, bool) {
-    let mut owners = HashMap::new();
-    let mut all_seen = true;
-    let Ok(names) = host.list("proc") else { return (owners, false) };
-    let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
-    pids.sort_unstable();
-    let deadline = host.now() + MAX_SEARCH_SECONDS;
-    let mut left = MAX_DESCRIPTORS;
-    for pid in pids.into_iter().take(MAX_PROCESSES) {
-        if owners.len() == wanted.len() {
-            break;
-        }
-        if left == 0 || host.now() > deadline {
-            return (owners, false);
-        }
-        let descriptors = match host.list(&format!("proc/{pid}/fd")) {
-            Ok(descriptors) => descriptors,
-            Err(error) => {
-                all_seen &= error.reason != Reason::Denied;
-                continue;
-            }
-        };
-        for descriptor in descriptors {
-            left = left.saturating_sub(1);
-            let Ok(target) = host.link(&format!("proc/{pid}/fd/{descriptor}")) else { continue };
-            let inode = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')?.parse::<u64>().ok());
-            if let Some(inode) = inode.filter(|inode| wanted.contains(inode)) {
-                let process = || host.read_line(&format!("proc/{pid}/comm")).unwrap_or_else(|_| "?".into());
-                owners.entry(inode).or_insert_with(|| (pid, process()));
-            }
-        }
-    }
-    (owners, all_seen)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
     use crate::collectors::testing::Story;
+    use crate::model::Reason;
 
     const TCP: &str = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000003 00:00000000 00000000  1000        0 23836 4 00000000ce95ab1a 100 0 0 10 0";
     const UDP: &str = " 1234: 00000000:0035 00000000:0000 07 00000000:00000D40 00:00000000 00000000   101        0 17000 2 0000000000000000 994";
@@ -237,7 +200,7 @@ mod tests {
             tree.link(&format!("proc/{pid}/fd/3"), "socket:[77]").link(&format!("proc/{pid}/fd/0"), "/dev/null");
             tree.put(&format!("proc/{pid}/comm"), format!("web{pid}\n"));
         }
-        let (found, all_seen) = owners(&tree.host(), &BTreeSet::from([77, 78]));
+        let (found, all_seen) = socket_owners(&tree.host(), &BTreeSet::from([77, 78]));
         assert_eq!(found.get(&77), Some(&(30, "web30".to_owned())));
         assert_eq!((found.get(&78), all_seen), (None, true));
     }
@@ -247,6 +210,6 @@ mod tests {
         let mut tree = Story::of_seconds(1);
         tree.link("proc/30/fd/3", "socket:[77]");
         tree.fault("proc/30/fd", Reason::Denied);
-        assert_eq!(owners(&tree.host(), &BTreeSet::from([77])), (HashMap::new(), false));
+        assert_eq!(socket_owners(&tree.host(), &BTreeSet::from([77])), (HashMap::new(), false));
     }
 }

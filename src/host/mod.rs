@@ -11,6 +11,7 @@ pub mod launch;
 pub mod own;
 mod process_dir;
 mod replay;
+mod socket_owners;
 mod source;
 pub mod statvfs;
 
@@ -23,6 +24,7 @@ pub use control::Control;
 pub use escapes::unescape_octal;
 pub use process_dir::ProcessDir;
 pub use replay::{Fault, HostSpec, OpenFile};
+pub use socket_owners::socket_owners;
 pub use source::SourceError;
 
 use crate::model::Facts;

@@ -11,6 +11,7 @@ mod block;
 mod calls;
 mod count;
 mod cpudist;
+mod drops;
 mod events;
 mod execsnoop;
 mod functions;
@@ -23,6 +24,7 @@ mod log;
 mod migrations;
 mod offcputime;
 mod opensnoop;
+mod owners;
 mod params;
 mod profile;
 mod reads;
@@ -37,6 +39,7 @@ mod stream;
 mod syncsnoop;
 mod syscount;
 mod tcplife;
+mod tcpretrans;
 
 pub use grammar::kernel_functions as check_function_list;
 use params::MARKER;
@@ -69,6 +72,7 @@ pub static ALL: &[&ProbeDef] = &[
     &biotop::PROBE,
     &count::PROBE,
     &cpudist::PROBE,
+    &drops::PROBE,
     &events::PROBE,
     &execsnoop::PROBE,
     &functions::PROBE,
@@ -93,6 +97,7 @@ pub static ALL: &[&ProbeDef] = &[
     &tcplife::TCPACCEPT,
     &tcplife::TCPCONNECT,
     &tcplife::PROBE,
+    &tcpretrans::PROBE,
     &offcputime::WAKEUPTIME,
 ];
 

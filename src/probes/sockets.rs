@@ -48,6 +48,25 @@ pub(super) fn ends(record: &[u8], at: usize) -> [Cell; 2] {
     [end(1, word(0) >> 16), end(3, word(0))]
 }
 
+/// The state of a connection of TCP, `include/net/tcp_states.h`.
+pub(super) fn state(number: u64) -> &'static str {
+    match number {
+        1 => "ESTABLISHED",
+        2 => "SYN_SENT",
+        // A request that is no socket yet has a number of its own.
+        3 | 12 => "SYN_RECV",
+        4 => "FIN_WAIT1",
+        5 => "FIN_WAIT2",
+        6 => "TIME_WAIT",
+        7 => "CLOSE",
+        8 => "CLOSE_WAIT",
+        9 => "LAST_ACK",
+        10 => "LISTEN",
+        11 => "CLOSING",
+        _ => "(unknown)",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

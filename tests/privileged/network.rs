@@ -226,6 +226,9 @@ fn a_path_that_loses_packets_shows_in_retransmissions_and_not_in_the_devices() {
     assert_eq!(retransmits["status"], "warning", "{retransmits:#}");
     let share = retransmits["value"].as_f64().unwrap();
     assert!((0.02..0.05).contains(&share), "3 % were lost, and {share} sent again");
+    let peers = finding(&report, "network.errors.retransmitting_peers", None);
+    assert_eq!(peers["status"], "info", "{peers:#}");
+    assert_eq!(peers["culprit"]["name"], "python3 to 10.9.8.2", "{peers:#}");
     assert_nothing_else_fired(
         &report,
         &["network.errors.retransmits", "network.errors.timeouts", "cpu.", "interrupts."],

@@ -208,3 +208,90 @@ for s in (one, two, one):
         |line: &Map<String, Value>| ["local", "remote"].iter().any(|end| text(line, end).ends_with(":40123"));
     assert!(lines.iter().all(has_port), "{lines:#?}");
 }
+
+/// A byte that is lost until a timer has expired, and a connection request whose answer is lost. The kernel counts each segment
+/// that it sends again in this namespace.
+const RESENT: &str = "
+def lose(what): run('nft -f -', 'table ip t { chain i { type filter hook input priority 0; ' + what + ' drop; }; }')
+s = listener('127.0.0.1')
+port = s.getsockname()[1]
+c = socket.create_connection(s.getsockname()); d, _ = s.accept()
+lose(f'tcp dport {port}'); c.sendall(b'x'); time.sleep(0.8); run('nft delete table ip t'); d.recv(1)
+lose(f'tcp sport {port}')
+e = socket.socket(); e.setblocking(False); e.connect_ex(s.getsockname())
+time.sleep(0.5); run('nft delete table ip t')
+e.setblocking(True); e.sendall(b'x'); s.accept()[0].recv(1)
+lines = [line.split() for line in open('/proc/self/net/snmp') if line.startswith('Tcp:')]
+says = dict(zip(*lines))['RetransSegs']
+";
+
+#[test]
+#[ignore = "needs: root, eBPF, python3, ip, nft"]
+fn vm_as_many_segments_are_told_of_as_the_kernel_counted_with_their_state_and_process() {
+    let _alone = alone();
+    if !ready() || !has(&[Need::Tool("ip"), Need::Tool("nft")]) {
+        return;
+    }
+    let (mut script, mut says) = (script(RESENT), String::new());
+    let pid = script.pid().to_string();
+    let readings = probed(&["tcpretrans"], || says = script.work());
+    assert_nothing_lost(&readings);
+    let all = rows(&readings, "events", "retransmissions");
+    let own: Vec<_> = all.iter().filter(|line| line["pid"] == pid.as_str()).collect();
+    let truth: f64 = says.parse().unwrap();
+    assert!(truth >= 3.0, "{truth}");
+    assert_eq!(own.iter().map(|line| number(line, "segments")).sum::<f64>(), truth, "{all:#?}");
+    for state in ["ESTABLISHED", "SYN_SENT", "SYN_RECV"] {
+        assert!(own.iter().any(|line| text(line, "state") == state), "{state}: {own:#?}");
+    }
+    let after_timer = own.iter().filter(|line| text(line, "congestion") == "loss").count();
+    assert!(after_timer >= 2, "{own:#?}");
+    let peers = rows(&readings, "table", "peers");
+    let sums = peers.iter().filter(|row| row["pid"] == pid.as_str());
+    let sums: Vec<(&str, f64)> = sums.map(|row| (text(row, "name"), number(row, "segments"))).collect();
+    assert!(sums.iter().all(|(name, _)| *name == "python3 to 127.0.0.1"), "{sums:?}");
+    assert_eq!(sums.iter().map(|(_, segments)| segments).sum::<f64>(), truth);
+}
+
+/// 300 datagrams into a small buffer, 70 to a port that nobody has, and 500 that are read. The kernel counts in this namespace
+/// what found no room.
+const DATAGRAMS: &str = "
+def udp():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('127.0.0.1', 0)); return s
+small, reader, sender = udp(), udp(), udp()
+small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+for n in range(300): sender.sendto(b'x' * 200, small.getsockname())
+for n in range(70): sender.sendto(b'x', ('127.0.0.1', 9))
+for n in range(500): sender.sendto(b'x', reader.getsockname()); reader.recv(1)
+lines = [line.split() for line in open('/proc/self/net/snmp') if line.startswith('Udp:')]
+says = dict(zip(*lines))['RcvbufErrors']
+";
+
+#[test]
+#[ignore = "needs: root, eBPF, python3, ip"]
+fn vm_packets_that_the_kernel_throws_away_are_counted_by_place_and_datagrams_by_socket() {
+    let _alone = alone();
+    if !ready() || !has(&[Need::Tool("ip")]) {
+        return;
+    }
+    let (mut script, mut says) = (script(DATAGRAMS), String::new());
+    let pid = script.pid().to_string();
+    let readings = probed(&["drops", "--top", "1000"], || says = script.work());
+    assert_nothing_lost(&readings);
+    let truth: f64 = says.parse().unwrap();
+    assert!(truth > 200.0, "{truth}");
+    let receivers = rows(&readings, "table", "receivers");
+    let own = receivers.iter().filter(|row| row["pid"] == pid.as_str());
+    assert_eq!(own.map(|row| number(row, "datagrams")).sum::<f64>(), truth, "{receivers:#?}");
+    let drops = rows(&readings, "table", "drops");
+    let udp: Vec<_> = drops.iter().filter(|row| text(row, "function").contains("udp")).collect();
+    let packets: f64 = udp.iter().map(|row| number(row, "packets")).sum();
+    // Others may lose a few meanwhile; what was read is not among them.
+    assert!((truth + 70.0..truth + 170.0).contains(&packets), "{packets} and {truth} + 70: {drops:#?}");
+    let has_reasons = drops.iter().any(|row| !row["reason"].is_null());
+    for (reason, least) in [("NO_SOCKET", 70.0), ("SOCKET_RCVBUFF", truth)] {
+        let of_reason = udp.iter().filter(|row| row["reason"] == reason);
+        let packets: f64 = of_reason.map(|row| number(row, "packets")).sum();
+        assert!(!has_reasons || (least..least + 50.0).contains(&packets), "{reason}: {drops:#?}");
+    }
+}

@@ -59,6 +59,20 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_ne_bytes)
 }
 
+/// Names and values of an enumeration that the types describe; none if they do not.
+pub(super) fn enumerators(bytes: &[u8], name: &str) -> Option<Vec<(u32, String)>> {
+    let types = Types::parse(bytes)?;
+    let is_it = |at: &&usize| {
+        types.kind(**at) == Some(ENUM) && word(types.types, **at).is_some_and(|offset| types.string_is(offset, name))
+    };
+    let place = *types.places.iter().skip(1).find(is_it)?;
+    let each = |at: usize| {
+        let at = place + 12 + at * 8;
+        Some((word(types.types, at + 4)?, types.string(word(types.types, at)?)?))
+    };
+    (0..types.members(place)?).map(each).collect()
+}
+
 impl<'b> Types<'b> {
     /// None if they cannot be understood.
     pub(super) fn parse(bytes: &'b [u8]) -> Option<Self> {

@@ -10,6 +10,8 @@ mod functions;
 mod markers;
 mod registers;
 
+use std::collections::BTreeMap;
+
 use crate::host::{Host, SourceError};
 use crate::mechanism::perf::select::tracing;
 use crate::mechanism::tracefs::select::fits;
@@ -274,6 +276,13 @@ fn bounded(pattern: &str, what: &str, count: usize) -> Result<(), PointError> {
         "{pattern:?} stands for {count} {what}, and at most {MOST} can be looked at at once; `rdiag probe list` shows them"
     );
     Err(PointError::plain(Reason::Malformed, message))
+}
+
+/// The names of an enumeration's values, from the types that the kernel describes itself with; empty if it has none of that name.
+#[must_use]
+pub fn enumerators(host: &Host, name: &str) -> BTreeMap<u32, String> {
+    let types = host.read_bytes("sys/kernel/btf/vmlinux").unwrap_or_default();
+    btf::enumerators(&types, name).unwrap_or_default().into_iter().collect()
 }
 
 #[cfg(test)]

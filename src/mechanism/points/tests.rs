@@ -101,6 +101,22 @@ fn arguments_of_kernel_functions_have_their_names_and_types() {
     assert_eq!(types.prototype(""), None);
 }
 
+/// int; enum e { ONE = 1, LAST = 0xffffffff }
+fn enumeration() -> Vec<u8> {
+    let types: [&[u32]; 2] = [&[1, 1 << 24, 4, 1 << 24 | 32], &[5, 6 << 24 | 2, 4, 7, 1, 11, u32::MAX]];
+    described(&types.concat(), b"\0int\0e\0ONE\0LAST\0")
+}
+
+#[test]
+fn the_values_of_an_enumeration_have_their_names() {
+    let expected = vec![(1, "ONE".to_owned()), (u32::MAX, "LAST".to_owned())];
+    assert_eq!(btf::enumerators(&enumeration(), "e"), Some(expected));
+    assert_eq!(btf::enumerators(&enumeration(), "int"), None);
+    for length in 0..enumeration().len() {
+        let _ = btf::enumerators(&enumeration()[..length], "e");
+    }
+}
+
 #[test]
 fn types_that_are_cut_short_harm_nobody() {
     let whole = functions();

@@ -26,6 +26,8 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 	struct in6_addr skc_v6_daddr;
 	u16 skc_dport;
+	u16 skc_num;
+	volatile unsigned char skc_state;
 	unsigned long skc_flags;
 };
 struct socket;
@@ -43,11 +45,19 @@ struct tcp_sock {
 	u64 bytes_retrans;
 	u64 bytes_received;
 };
-struct socket {
-	struct sock *sk;
+struct inode___socket {
+	unsigned long i_ino;
 };
 struct file___socket {
 	void *private_data;
+	struct inode___socket *f_inode;
+};
+struct socket {
+	struct sock *sk;
+	struct file___socket *file;
+};
+struct request_sock {
+	struct sock_common __req_common;
 };
 struct fdtable {
 	unsigned int max_fds;
@@ -75,21 +85,37 @@ static __always_inline u16 swapped(u16 port)
 	return port << 8 | port >> 8;
 }
 
-/* The local port outlives the binding, so that it is still known when the socket is closed. */
+static __always_inline void read_common(struct sock_common *common, u16 local, struct ends *ends)
+{
+	u16 family = BPF_CORE_READ(common, skc_family);
+	u16 remote = BPF_CORE_READ(common, skc_dport);
+
+	ends->family_and_ports = (u64)family << 32 | (u32)local << 16 | swapped(remote);
+	if (family == AF_INET6 && bpf_core_field_exists(common->skc_v6_daddr)) {
+		bpf_core_read(ends->local, 16, &common->skc_v6_rcv_saddr);
+		bpf_core_read(ends->remote, 16, &common->skc_v6_daddr);
+	} else {
+		ends->local[0] = BPF_CORE_READ(common, skc_rcv_saddr);
+		ends->remote[0] = BPF_CORE_READ(common, skc_daddr);
+	}
+}
+
+/* The port of inet_sock outlives the binding, so that it is still known when the socket is closed. */
 static __always_inline void read_ends(struct sock *sk, struct ends *ends)
 {
-	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
-	u16 local = BPF_CORE_READ((struct inet_sock *)sk, inet_sport);
-	u16 remote = BPF_CORE_READ(sk, __sk_common.skc_dport);
+	read_common(&sk->__sk_common, swapped(BPF_CORE_READ((struct inet_sock *)sk, inet_sport)), ends);
+}
 
-	ends->family_and_ports = (u64)family << 32 | (u32)swapped(local) << 16 | swapped(remote);
-	if (family == AF_INET6 && bpf_core_field_exists(sk->__sk_common.skc_v6_daddr)) {
-		bpf_core_read(ends->local, 16, &sk->__sk_common.skc_v6_rcv_saddr);
-		bpf_core_read(ends->remote, 16, &sk->__sk_common.skc_v6_daddr);
-	} else {
-		ends->local[0] = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
-		ends->remote[0] = BPF_CORE_READ(sk, __sk_common.skc_daddr);
-	}
+/* A request to connect that is no socket yet. */
+static __always_inline void read_request_ends(struct request_sock *request, struct ends *ends)
+{
+	read_common(&request->__req_common, BPF_CORE_READ(request, __req_common.skc_num), ends);
+}
+
+/* By what descriptors of processes name the socket; 0: none does, it was not accepted yet, or closed, or is the kernel's. */
+static __always_inline u64 inode_of(struct sock *sk)
+{
+	return BPF_CORE_READ(sk, sk_socket, file, f_inode, i_ino);
 }
 
 /* Only this port, on either side; 0: any. */

@@ -1,0 +1,73 @@
+//! Who holds the sockets that a program names by inode.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::host::{Host, socket_owners};
+use crate::model::probe::Cell;
+
+/// Sockets that are remembered; then all are forgotten.
+const MOST: usize = 10_000;
+/// The search goes through the descriptors of all processes, so it may take this share of the time, and this much at once.
+const SHARE: f64 = 0.02;
+const HEAD_START: f64 = 0.5;
+
+/// Sockets and who holds them, as far as they were looked for.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    known: HashMap<u64, Option<(u32, String)>>,
+    began: f64,
+    spent: f64,
+}
+
+impl Owners {
+    pub(super) fn new(began: f64) -> Self {
+        Self { began, ..Self::default() }
+    }
+
+    /// Looks for those that are new, while their processes live.
+    pub(super) fn learn(&mut self, host: &Host, inodes: impl IntoIterator<Item = u64>) {
+        if self.known.len() > MOST {
+            self.known.clear();
+        }
+        let new = |inode: &u64| *inode != 0 && !self.known.contains_key(inode);
+        let wanted: BTreeSet<u64> = inodes.into_iter().filter(new).take(MOST).collect();
+        let now = host.now();
+        if wanted.is_empty() || self.spent > SHARE * (now - self.began) + HEAD_START {
+            return;
+        }
+        let (mut found, _) = socket_owners(host, &wanted);
+        self.known.extend(wanted.into_iter().map(|inode| (inode, found.remove(&inode))));
+        self.spent += host.now() - now;
+    }
+
+    /// Name and process id. A socket without an inode has no process: it is closed, not accepted yet, or the kernel's.
+    pub(super) fn cells(&self, inode: u64) -> [Cell; 2] {
+        match self.known.get(&inode) {
+            Some(Some((pid, name))) => [name.as_str().into(), pid.to_string().into()],
+            _ if inode == 0 => ["(no process)".into(), Cell::Unknown(())],
+            _ => [Cell::Unknown(()), Cell::Unknown(())],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::HostSpec;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a made-up tree, not the host")]
+    fn holders_are_named_and_a_socket_without_one_is_told_from_one_whose_holder_is_not_known() {
+        let tree = tempfile::tempdir().unwrap();
+        let folder = tree.path().join("t0/proc/30/fd");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink("socket:[77]", folder.join("3")).unwrap();
+        std::fs::write(tree.path().join("t0/proc/30/comm"), "web\n").unwrap();
+        let host = Host::recorded(tree.path(), HostSpec::default());
+        let mut owners = Owners::new(host.now());
+        owners.learn(&host, [77, 78, 0]);
+        assert_eq!(owners.cells(77), ["web".into(), "30".into()]);
+        assert_eq!(owners.cells(78), [Cell::Unknown(()), Cell::Unknown(())]);
+        assert_eq!(owners.cells(0), ["(no process)".into(), Cell::Unknown(())]);
+    }
+}
