@@ -8,7 +8,7 @@ use crate::support::{Need, alone, has};
 
 /// A network of its own with nothing but loopback, and what the scripts below share.
 const SETUP: &str = "
-import ctypes, errno, socket, struct, subprocess, threading
+import ctypes, errno, select, socket, struct, subprocess, threading
 assert ctypes.CDLL(None).unshare(0x40000000) == 0
 def run(words, text=None): subprocess.run(words.split(), input=text, text=True, check=True)
 run('ip link set lo up')
@@ -122,8 +122,8 @@ except ConnectionResetError: pass
     assert_eq!(lines.len(), 4, "{lines:#?}");
 }
 
-/// 7 attempts that succeed, 5 that are refused, one that is given up, and one without a port to leave from. Then a segment that
-/// is lost once: the kernel sends it again after a second.
+/// 7 attempts that succeed, 5 that are refused, one that is given up, one whose request is lost, which the kernel sends again
+/// after a second, and one without a port to leave from.
 const ATTEMPTS: &str = "
 s = listener('127.0.0.1')
 for n in range(7): socket.create_connection(s.getsockname()).close()
@@ -132,12 +132,12 @@ for n in range(5):
     except ConnectionRefusedError: pass
 run('nft -f -', 'table ip t { chain o { type filter hook output priority 0; tcp flags syn / syn,ack drop; }; }')
 c = socket.socket(); c.setblocking(False); c.connect_ex(s.getsockname()); c.close()
-c = socket.socket(); c.setblocking(False); c.connect_ex(s.getsockname())
+c = socket.socket(); c.setblocking(False); start = time.monotonic(); c.connect_ex(s.getsockname())
 time.sleep(0.2); run('nft delete table ip t')
-c.setblocking(True); c.sendall(b'x')
+select.select([], [c], []); took = time.monotonic() - start
 open('/proc/sys/net/ipv4/ip_local_port_range', 'w').write('50001 50001')
 d = socket.socket(); d.bind(('127.0.0.1', 50001))
-says = errno.errorcode[socket.socket().connect_ex(s.getsockname())]
+says = f'{errno.errorcode[socket.socket().connect_ex(s.getsockname())]} {took}'
 ";
 
 #[test]
@@ -148,7 +148,8 @@ fn vm_attempts_to_connect_are_told_with_their_result_and_the_time_that_a_lost_pa
         return;
     }
     let (lines, says) = lines("tcpconnect", "attempts", ATTEMPTS);
-    assert_eq!(says, "EADDRNOTAVAIL");
+    let (error, took) = says.split_once(' ').unwrap();
+    assert_eq!(error, "EADDRNOTAVAIL");
     let results: Vec<&str> = lines.iter().map(|line| text(line, "result")).collect();
     let expected =
         [vec!["established"; 7], vec!["ECONNREFUSED"; 5], vec!["given up", "established", "no local port"]].concat();
@@ -156,8 +157,9 @@ fn vm_attempts_to_connect_are_told_with_their_result_and_the_time_that_a_lost_pa
     assert!(
         lines.iter().filter(|line| text(line, "result") == "ECONNREFUSED").all(|line| line["remote"] == "127.0.0.1:9")
     );
-    let lost = number(&lines[13], "latency");
-    assert!((0.95..1.3).contains(&lost), "{lost} s for a SYN that was lost once");
+    // On a slow machine the request is lost twice, so the program's own clock is the judge.
+    let (lost, took) = (number(&lines[13], "latency"), took.parse::<f64>().unwrap());
+    assert!(lost > 0.95 && lost > 0.9 * took && lost <= took, "{lost} s, and the program saw {took} s");
     let others = lines.iter().take(12).map(|line| number(line, "latency")).fold(0.0, f64::max);
     assert!(others < 0.5, "{others} s on loopback");
 }
@@ -288,7 +290,10 @@ fn vm_packets_that_the_kernel_throws_away_are_counted_by_place_and_datagrams_by_
     let packets: f64 = udp.iter().map(|row| number(row, "packets")).sum();
     // Others may lose a few meanwhile; what was read is not among them.
     assert!((truth + 70.0..truth + 170.0).contains(&packets), "{packets} and {truth} + 70: {drops:#?}");
-    let has_reasons = drops.iter().any(|row| !row["reason"].is_null());
+    let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
+    let name = b"SKB_DROP_REASON_NO_SOCKET";
+    let has_reasons = types.windows(name.len()).any(|bytes| bytes == name);
+    assert_eq!(udp.iter().all(|row| row["reason"].is_null()), !has_reasons, "{udp:#?}");
     for (reason, least) in [("NO_SOCKET", 70.0), ("SOCKET_RCVBUFF", truth)] {
         let of_reason = udp.iter().filter(|row| row["reason"] == reason);
         let packets: f64 = of_reason.map(|row| number(row, "packets")).sum();

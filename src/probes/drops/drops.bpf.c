@@ -7,9 +7,10 @@ struct sk_buff {
 	unsigned int len;
 	u16 protocol;
 };
-/* The reason is told since 5.17. */
+/* The reason is told since 5.17. The field is there for the loader only if its type is of the same kind and name. */
+enum skb_drop_reason { SKB_DROP_REASON_UNUSED };
 struct trace_event_raw_kfree_skb {
-	int reason;
+	enum skb_drop_reason reason;
 };
 #pragma clang attribute pop
 
