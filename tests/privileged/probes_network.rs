@@ -211,8 +211,8 @@ for s in (one, two, one):
     assert!(lines.iter().all(has_port), "{lines:#?}");
 }
 
-/// A byte that is lost until a timer has expired, and a connection request whose answer is lost. The kernel counts each segment
-/// that it sends again in this namespace.
+/// A byte that is lost until a timer has expired, and a connection request whose answer is lost until both sides have repeated
+/// themselves. The kernel counts each segment that it sends again in this namespace.
 const RESENT: &str = "
 def lose(what): run('nft -f -', 'table ip t { chain i { type filter hook input priority 0; ' + what + ' drop; }; }')
 s = listener('127.0.0.1')
@@ -221,7 +221,7 @@ c = socket.create_connection(s.getsockname()); d, _ = s.accept()
 lose(f'tcp dport {port}'); c.sendall(b'x'); time.sleep(0.8); run('nft delete table ip t'); d.recv(1)
 lose(f'tcp sport {port}')
 e = socket.socket(); e.setblocking(False); e.connect_ex(s.getsockname())
-time.sleep(0.5); run('nft delete table ip t')
+time.sleep(1.5); run('nft delete table ip t')
 e.setblocking(True); e.sendall(b'x'); s.accept()[0].recv(1)
 lines = [line.split() for line in open('/proc/self/net/snmp') if line.startswith('Tcp:')]
 says = dict(zip(*lines))['RetransSegs']
