@@ -89,10 +89,7 @@ fn row(((pid, name, peer), sum): (Pair, Sum)) -> Row {
     let known = if pid.is_empty() { Cell::Unknown(()) } else { pid.as_str().into() };
     Row {
         instance: format!("{pid}:{whose} to {peer}"),
-        cells: [format!("{whose} to {peer}").into(), known]
-            .into_iter()
-            .chain(sum.figures().map(Cell::from))
-            .collect(),
+        cells: [format!("{whose} to {peer}").into(), known].into_iter().chain(sum.figures().map(Cell::from)).collect(),
     }
 }
 
