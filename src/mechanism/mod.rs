@@ -2,6 +2,7 @@
 //! names for addresses. Nothing here knows what is measured, or judges it.
 
 pub mod btf;
+pub mod descriptors;
 pub mod ebpf;
 pub mod perf;
 pub mod perf_data;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, finding, has, path, rdiag};
+use crate::support::{Load, Need, alone, finding, has, path, rdiag, wait_until};
 
 /// Seven, two and one parts of the time in three functions. Each step needs the result of the last, so that no trick of a CPU
 /// makes one loop faster than another; they are short, so that no multiple of their time is that between two samples.
@@ -324,7 +324,7 @@ fn a_stripped_binary_is_told_and_a_process_that_has_ended_keeps_its_names() {
     let load = Load::start(1, &text_of(&bare), &[]);
     let result = profiled(&load, "1s");
     let first = &rows(&result, "functions")[0];
-    assert_eq!(cell(&result, "functions", first, "name"), "[no symbols]");
+    assert_eq!(cell(&result, "functions", first, "name"), "[no symbols: bare]");
     assert_eq!(cell(&result, "functions", first, "object"), "bare");
     assert!(notes(&result).contains("has no function names (bare "), "{}", notes(&result));
 }
@@ -390,40 +390,163 @@ impl Drop for Paranoid {
 }
 
 /// Paranoia beyond what the kernel knows is a patch of distributions, and everywhere else the same as 2.
-fn nobody_profiles_its_own(paranoid: &str) {
+fn nobody_measures_its_own(paranoid: &str) {
     let (_program, binary) = c_program();
     let (folder, user) = as_nobody().unwrap();
     let _set = Paranoid::set(paranoid);
     let words: Vec<&str> = user.iter().map(String::as_str).collect();
     let load = Load::start(1, words[0], &[&words[1..], &[&text_of(&binary)]].concat());
     std::thread::sleep(Duration::from_millis(500));
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).arg(folder.path().join("rdiag")).args(["probe", "profile", "--format", "json"]);
-    command.args(["--param", "hz=997", "--duration", "3s", "--pid", &load.pids()[0].to_string()]);
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !output.status.success() {
+    let pid = load.pids()[0].to_string();
+    let measured = |args: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(folder.path().join("rdiag")).arg("probe").args(args);
+        let output = command.args(["--format", "json", "--pid", &pid]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            return Ok(serde_json::from_slice::<Value>(&output.stdout).unwrap());
+        }
         assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(paranoid != "2" && said.contains(&format!("kernel.perf_event_paranoid = {paranoid}")), "{said}");
-        assert!(said.contains("sysctl kernel.perf_event_paranoid=2"), "{said}");
-        return;
+        assert!(paranoid != "2", "{said}");
+        Err(said)
+    };
+    match measured(&["profile", "--param", "hz=997", "--duration", "3s"]) {
+        Ok(result) => {
+            assert_split(&result, &PARTS);
+            assert_eq!(result["attached"][0]["back_end"], "sampling ring");
+            assert!(notes(&result).contains("what the kernel did was not sampled"), "{}", notes(&result));
+            assert!(cell(&result, "host", &rows(&result, "host")[0], "kernel").is_null());
+        }
+        Err(said) => {
+            assert!(said.contains(&format!("kernel.perf_event_paranoid = {paranoid}")), "{said}");
+            assert!(said.contains("sysctl kernel.perf_event_paranoid=2"), "{said}");
+        }
     }
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_split(&result, &PARTS);
-    assert_eq!(result["attached"][0]["back_end"], "sampling ring");
-    assert!(notes(&result).contains("what the kernel did was not sampled"), "{}", notes(&result));
-    assert!(cell(&result, "host", &rows(&result, "host")[0], "kernel").is_null());
+    match measured(&["stat", "--param", "events=task-clock", "--duration", "2s"]) {
+        Ok(result) => {
+            let clock = cell(&result, "events", &rows(&result, "events")[0], "value").as_f64().unwrap();
+            assert!(clock > 0.0, "{result:#}");
+        }
+        Err(said) => {
+            assert!(said.contains(&format!("kernel.perf_event_paranoid is {paranoid}")), "{said}");
+            assert!(said.contains("CAP_PERFMON") && said.contains("kernel.perf_event_paranoid to "), "{said}");
+        }
+    }
 }
 
 #[test]
 #[ignore = "needs: root, eBPF, cc, setpriv"]
-fn vm_a_user_without_rights_profiles_own_processes_or_is_told_what_forbids_it() {
+fn vm_a_user_without_rights_measures_own_processes_or_is_told_what_forbids_it() {
     let _alone = alone();
     if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("setpriv")]) {
         return;
     }
-    nobody_profiles_its_own("2");
-    nobody_profiles_its_own("3");
+    for paranoid in ["2", "3", "4"] {
+        nobody_measures_its_own(paranoid);
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn vm_whoever_holds_the_right_is_not_held_up_by_any_paranoia() {
+    let _alone = alone();
+    if !has(&CC) {
+        return;
+    }
+    let (_folder, binary) = c_program();
+    let load = Load::start(1, &text_of(&binary), &[]);
+    let _set = Paranoid::set("4");
+    assert_split(&profile(&["--pid", &load.pids()[0].to_string(), "--param", "hz=499", "--duration", "3s"]), &PARTS);
+    let output = rdiag().args(["probe", "stat", "--duration", "1s"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The kernel's own list of its functions: address, name, module.
+fn kallsyms() -> Vec<(u64, String, String)> {
+    let text = std::fs::read_to_string("/proc/kallsyms").unwrap();
+    let symbol = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let module = fields.get(3).unwrap_or(&"").to_string();
+        (u64::from_str_radix(fields[0], 16).unwrap(), fields[2].to_owned(), module)
+    };
+    text.lines().map(symbol).collect()
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn vm_functions_of_the_kernel_have_the_names_that_its_own_list_has() {
+    let _alone = alone();
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let script = "while :; do for i in 1 2 3 4 5 6 7 8; do cat /proc/self/maps /proc/stat; done; done >/dev/null";
+    let _load = Load::start(1, "sh", &["-c", script]);
+    let result = profile(&["--param", "hz=499", "--param", "top=1000", "--duration", "4s"]);
+    let known = kallsyms();
+    let mut found = 0;
+    for row in rows(&result, "functions") {
+        let of = |column| cell(&result, "functions", row, column).as_str().unwrap();
+        let (name, object) = (of("name"), of("object"));
+        if of("mode") != "kernel" || name.starts_with('[') || name.starts_with("bpf_") {
+            continue;
+        }
+        let module = if object == "[kernel]" { "" } else { object };
+        assert!(known.iter().any(|(_, own, of)| own == name && of == module), "{name} in {object}");
+        found += 1;
+    }
+    assert!(found >= 10, "{:#?}", rows(&result, "functions"));
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn a_program_that_was_replaced_on_disk_or_ends_meanwhile_keeps_the_names_of_what_ran() {
+    let _alone = alone();
+    if !has(&CC) {
+        return;
+    }
+    let (folder, binary) = c_program();
+    let load = Load::start(1, &text_of(&binary), &[]);
+    let comm = format!("/proc/{}/comm", load.pids()[0]);
+    assert!(wait_until(10, || std::fs::read_to_string(&comm).is_ok_and(|name| name == "splitter\n")));
+    // As an update does it: another file takes the name.
+    let update = folder.path().join("update");
+    std::fs::copy("/bin/true", &update).unwrap();
+    std::fs::rename(&update, &binary).unwrap();
+    assert_split(&profiled(&load, "2s"), &PARTS);
+    drop(load);
+    let (_folder, binary) = c_program();
+    let load = Load::start(1, "sh", &["-c", &format!("ulimit -t 2; exec {}", text_of(&binary))]);
+    let result = profile(&["--pid", &load.pids()[0].to_string(), "--param", "hz=499", "--duration", "8s"]);
+    assert_split(&result, &PARTS);
+    assert!(samples(&result) < 1500.0, "it has ended: {}", samples(&result));
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn a_lack_of_descriptors_is_told_and_not_put_down_to_the_programs() {
+    let _alone = alone();
+    if !has(&CC) {
+        return;
+    }
+    let (_folder, binary) = c_program();
+    let load = Load::start(1, &text_of(&binary), &[]);
+    let rdiag = assert_cmd::cargo::cargo_bin!("rdiag").display();
+    let limited = |limit: &str| {
+        let pid = load.pids()[0];
+        let line = format!("ulimit {limit}; exec {rdiag} probe profile --format json -d 4s --param hz=997 --pid {pid}");
+        Command::new("sh").args(["-c", &line]).output().unwrap()
+    };
+    // What the soft limit lacks, the hard one gives.
+    let output = limited("-S -n 12");
+    assert_split(&serde_json::from_slice(&output.stdout).unwrap(), &PARTS);
+    let output = limited("-n 9");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() {
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(share(&result, "part_seventy") > 0.5 || notes(&result).contains("ulimit -n"), "{}", notes(&result));
+    } else {
+        assert!(output.status.code() == Some(3) && said.contains("ulimit -n"), "{said}");
+    }
 }
 
 #[test]

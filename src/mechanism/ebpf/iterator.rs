@@ -1,4 +1,4 @@
-//! Programs that the kernel runs once for each of its tasks, whenever somebody reads.
+//! Programs that the kernel runs once for each of its tasks, or of some other kind, whenever somebody reads.
 
 use std::io::{self, Read as _};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl TaskIterator {
         let tasks = kernel.function(TASKS);
         // What comes now takes as much memory as the kernel's types, which nobody else may need.
         drop(kernel);
-        object.load_iterator_of(&tasks, program)?;
+        object.load_iterator_of(&tasks, program, "task")?;
         Ok(Self { object, program })
     }
 
@@ -38,21 +38,22 @@ impl TaskIterator {
 }
 
 impl Object {
-    /// Loads a program of the section `iter/task`, so that [`Self::iterate`] can run it.
-    pub fn load_iterator(&mut self, kernel: &Kernel, program: &str) -> Result<(), Unavailable> {
-        self.load_iterator_of(&kernel.function(TASKS), program)
+    /// Loads a program of the section `iter/KIND` (`task`, `bpf_map`), so that [`Self::iterate`] can run it.
+    pub fn load_iterator(&mut self, kernel: &Kernel, program: &str, kind: &str) -> Result<(), Unavailable> {
+        self.load_iterator_of(&kernel.function(&format!("bpf_iter_{kind}")), program, kind)
     }
 
-    fn load_iterator_of(&mut self, tasks: &AttachPoint, program: &str) -> Result<(), Unavailable> {
+    fn load_iterator_of(&mut self, list: &AttachPoint, program: &str, kind: &str) -> Result<(), Unavailable> {
+        let what = if kind == "task" { "the list of tasks" } else { kind };
         match self.ebpf.program_mut(program) {
             Some(Program::Iter(iterator)) => iterator
-                .load("task", &tasks.types())
-                .map_err(|e| error::of_attempts("the list of tasks", &[error::refusal(&e)], error::is_denied(&e))),
+                .load(kind, &list.types())
+                .map_err(|e| error::of_attempts(what, &[error::refusal(&e)], error::is_denied(&e))),
             _ => Err(Unavailable::new(Reason::Malformed, format!("the object has no iterator {program}"))),
         }
     }
 
-    /// Runs an iterator for every task, and puts all that it wrote into `out`.
+    /// Runs an iterator for everything of its kind, and puts all that it wrote into `out`.
     pub fn iterate(&mut self, program: &str, out: &mut Vec<u8>) -> io::Result<()> {
         out.clear();
         let Some(Program::Iter(iterator)) = self.ebpf.program_mut(program) else {

@@ -6,9 +6,9 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use perf_event_open_sys as raw;
 use perf_event_open_sys::bindings as sys;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::select::{Encoding, Modifiers};
+use crate::mechanism::descriptors;
 
 /// What is opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Pmu for Machine {
         let cpu = cpu.map_or(-1, u32::cast_signed);
         let fd = match self.try_open(&mut attributes, whom, cpu, leader_fd.unwrap_or(-1)) {
             Err(libc::EMFILE) if !std::mem::replace(&mut self.limit_raised, true) => {
-                raise_limit();
+                descriptors::make_room(u64::MAX);
                 self.try_open(&mut attributes, whom, cpu, leader_fd.unwrap_or(-1))?
             }
             other => other?,
@@ -202,13 +202,6 @@ fn attributes(attr: &Attr) -> sys::perf_event_attr {
     raw.set_disabled(attr.disabled.into());
     raw.set_enable_on_exec(attr.on_exec.into());
     raw
-}
-
-/// Raises the soft limit of open descriptors to the hard one.
-fn raise_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    // If that is refused, the next attempt tells.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 fn last_error() -> i32 {

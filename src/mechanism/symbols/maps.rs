@@ -1,5 +1,9 @@
 //! What of a process's memory holds code, and from which file.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
 use super::Process;
 use crate::host::{Host, unescape_octal};
 
@@ -15,6 +19,8 @@ struct Mapping {
     offset: u64,
     /// Name of the file without its directories, `[vdso]`, or "" for memory without a file.
     object: String,
+    /// Its path, as the process sees it; "" for what has none.
+    path: PathBuf,
     kind: Kind,
     /// Its file has no name any more: it was removed, or replaced by another.
     deleted: bool,
@@ -63,10 +69,29 @@ impl Maps {
         Some(format!("{}+{offset:#x}", mapping.object))
     }
 
+    /// Where the code at an address is in its file, which is opened by its path, or as the process has it mapped.
+    pub(super) fn in_file(&self, address: u64, pid: u32, through_map_files: bool) -> Option<InFile> {
+        let mapping = self.find(address).filter(|mapping| !mapping.path.as_os_str().is_empty())?;
+        let path = if through_map_files {
+            PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end))
+        } else {
+            mapping.path.clone()
+        };
+        Some(InFile { path, offset: (address - mapping.start).wrapping_add(mapping.offset) })
+    }
+
     /// Name of the file that holds the code at an address; "" for memory without a file.
     pub(super) fn object(&self, address: u64) -> Option<&str> {
         self.find(address).map(|mapping| mapping.object.as_str())
     }
+}
+
+/// A place in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InFile {
+    /// The file as it can be opened.
+    pub(super) path: PathBuf,
+    pub(super) offset: u64,
 }
 
 fn mapping(line: &str) -> Option<Mapping> {
@@ -88,7 +113,9 @@ fn mapping(line: &str) -> Option<Mapping> {
     };
     let object = if kind == Kind::Memory { "" } else { path.rsplit('/').next().unwrap_or_default() };
     let object = String::from_utf8_lossy(&unescape_octal(object.as_bytes())).into_owned();
-    Some(Mapping { start, end, offset, object, kind, deleted })
+    let path = if kind == Kind::File && path.starts_with('/') { path } else { "" };
+    let path = PathBuf::from(OsString::from_vec(unescape_octal(path.as_bytes())));
+    Some(Mapping { start, end, offset, object, path, kind, deleted })
 }
 
 /// Whether the process of this id is still the one that was seen.
@@ -134,6 +161,11 @@ ffffffffffffffffff-0 r-xp";
         assert_eq!(maps.place(0x55d0_c0a0_2010).as_deref(), Some("app+0x2010"));
         assert_eq!(of(0x7f12_0000_0000), (Some(Kind::Memory), Some("")));
         assert_eq!(maps.place(0x7f12_0000_0000), None);
+        let in_file = |path: &str, offset| Some(InFile { path: path.into(), offset });
+        assert_eq!(maps.in_file(0x55d0_c0a0_2010, 7, false), in_file("/usr/bin/app", 0x2010));
+        let mapped = "/proc/7/map_files/7f1300000000-7f1300010000";
+        assert_eq!(maps.in_file(0x7f13_0000_0001, 7, true), in_file(mapped, 1));
+        assert_eq!((maps.in_file(0x7f12_0000_0000, 7, true), maps.in_file(0x7ffd_0000_0000, 7, false)), (None, None));
         assert_eq!(of(0x7f13_0000_ffff), (Some(Kind::File), Some("lib\nx.so")));
         assert!(maps.is_deleted(0x7f13_0000_0000) && !maps.is_deleted(0x55d0_c0a0_2010));
         assert_eq!(of(0x7f14_0000_0000), (Some(Kind::MemoryFile), Some("memfd:jit")));

@@ -7,10 +7,12 @@
 //! Files are opened as the process has them mapped (/proc/PID/map_files), so containers and deleted files work; that takes
 //! CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE. Without it, the path is used, if the process sees the same mounts as rdiag.
 
+mod debug_file;
 mod files;
 mod kernel;
 mod maps;
 mod perf_map;
+mod running;
 mod stacks;
 mod worker;
 
@@ -21,8 +23,10 @@ pub use perf_map::OBJECT as COMPILED;
 pub use stacks::{Part, Piece, Sample, Summary, calls, is_start, summarize};
 
 use crate::host::Host;
+use crate::mechanism::ebpf::Kernel;
 use crate::model::probe::Frame;
 use maps::{Kind, Maps};
+use running::Running;
 use worker::{Detail, Of, Worker};
 
 /// Addresses that are remembered at most; each takes some 50 bytes, and its name once.
@@ -87,6 +91,8 @@ pub struct Place<'s> {
 pub struct Symbols {
     worker: Option<Worker>,
     given_up: bool,
+    /// What knows the kernel's functions, where programs may be in the kernel.
+    running: Option<Running>,
     known: HashMap<(Option<Process>, u64), Known>,
     frames: Vec<Frame>,
     index: BTreeMap<Frame, u32>,
@@ -98,18 +104,26 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Begins to read the kernel's own symbols, so that they are there when they are needed.
+    /// Functions of the kernel are asked of itself, if a program may be in it; else its list is read, which begins at once, so that
+    /// it is there when it is needed.
     #[must_use]
-    pub fn new(host: &Host) -> Self {
-        let mut symbols = Self::default();
-        match kernel::hidden(host) {
-            Some(why) => {
-                symbols.no_kernel = true;
-                symbols.notes.insert(why);
-            }
-            None => symbols.ask(Of::Kernel, None, Vec::new(), Maps::default(), Detail::Name),
+    pub fn new(host: &Host, kernel: Option<&Kernel>) -> Self {
+        let running = kernel.and_then(|kernel| Running::open(kernel).ok());
+        let mut symbols = Self { running, ..Self::default() };
+        if symbols.running.is_none() {
+            symbols.begin_list(host);
         }
         symbols
+    }
+
+    fn begin_list(&mut self, host: &Host) {
+        match kernel::hidden(host) {
+            Some(why) => {
+                self.no_kernel = true;
+                self.notes.insert(why);
+            }
+            None => self.ask(Of::Kernel, None, Vec::new(), Maps::default(), Detail::Name),
+        }
     }
 
     /// Looks up those addresses of a process, or of the kernel, that are new. Names come later.
@@ -166,11 +180,7 @@ impl Symbols {
             return;
         }
         let Some(process) = process else {
-            if self.no_kernel {
-                fresh.iter().for_each(|at| self.unnamed(None, *at, None));
-            } else {
-                self.ask(Of::Kernel, None, fresh, Maps::default(), detail);
-            }
+            self.learn_kernel(host, fresh);
             return;
         };
         let maps = if maps::is_same(host, process) { Maps::read(host, process.pid) } else { None };
@@ -203,8 +213,33 @@ impl Symbols {
         }
     }
 
+    fn learn_kernel(&mut self, host: &Host, fresh: Vec<u64>) {
+        match self.running.as_mut().map(|running| running.names(&fresh)) {
+            Some(Some(names)) => {
+                let names = names.into_iter().map(|name| name.into_iter().collect()).collect();
+                let maps = Maps::default();
+                return self.take(worker::Answer { process: None, addresses: fresh, names, maps, refused: None });
+            }
+            Some(None) => {
+                self.running = None;
+                self.begin_list(host);
+            }
+            None => {}
+        }
+        if self.no_kernel {
+            fresh.iter().for_each(|at| self.unnamed(None, *at, None));
+        } else {
+            self.ask(Of::Kernel, None, fresh, Maps::default(), Detail::Name);
+        }
+    }
+
     fn unnamed_all(&mut self, process: Process, addresses: Vec<u64>, maps: &Maps) {
         addresses.iter().for_each(|at| self.unnamed(Some(process), *at, Some(maps)));
+    }
+
+    /// Takes the names that have come meanwhile.
+    pub fn catch_up(&mut self, host: &Host) {
+        self.take_answers(host, 0.0);
     }
 
     /// Waits for the names that were asked for, but not for ever.
@@ -233,10 +268,10 @@ impl Symbols {
         Some(Place { function: frame(frames.first())?, inner: frame(frames.last())?, named })
     }
 
-    /// The name of the outermost function at an address of the kernel.
+    /// The name of the outermost function at an address, as far as it is known by now.
     #[must_use]
-    pub fn kernel_name(&self, address: u64) -> Option<&str> {
-        let Some(Known::Named(frames)) = self.known.get(&(None, address)) else { return None };
+    pub fn name(&self, process: Option<Process>, address: u64) -> Option<&str> {
+        let Some(Known::Named(frames)) = self.known.get(&(process, address)) else { return None };
         frames.first().and_then(|frame| self.frames.get(*frame as usize)).map(|frame| frame.name.as_str())
     }
 
@@ -317,6 +352,7 @@ impl Symbols {
     }
 
     fn take(&mut self, answer: worker::Answer) {
+        self.notes.extend(answer.refused);
         for (address, names) in answer.addresses.into_iter().zip(answer.names) {
             let kernel = answer.process.is_none();
             let object = if kernel { Some(kernel::OBJECT) } else { answer.maps.object(address) };

@@ -1,5 +1,6 @@
 //! The thread that reads symbols.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
@@ -9,14 +10,18 @@ use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use blazesym::{MaybeDefault, Pid};
 
 use super::Process;
-use super::maps::Maps;
+use super::debug_file::{self, Segments};
+use super::maps::{InFile, Maps};
+use crate::mechanism::descriptors;
 
 /// Questions that may wait.
 const QUEUE: usize = 4096;
 /// After so many processes what was read of their files is dropped: each file keeps a descriptor and memory.
 const PROCESSES: usize = 128;
 /// Longest name that is kept, in characters; templates of C++ can be longer than any page.
-const MAX_NAME: usize = 500;
+pub(super) const MAX_NAME: usize = 500;
+
+const TOO_MANY_FILES: &str = "names are missing, as no more files can be opened (raise the limit with `ulimit -n`)";
 
 /// Whose addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,12 +112,22 @@ impl Worker {
                     symbolizer = Symbolizer::new();
                 }
                 let Question { of, process, addresses, maps, detail } = question;
-                let refused = refused(&of);
-                let names = match (&refused, detail) {
-                    (Some(_), _) => vec![Vec::new(); addresses.len()],
-                    (None, Detail::Line) => names(&symbolizer, &of, &addresses, true),
-                    (None, Detail::Name) => plain_names(&symbolizer, &of, &addresses),
+                let mut refused = refused(&of);
+                let look_up = |symbolizer: &Symbolizer| match detail {
+                    Detail::Line => names(symbolizer, &of, &addresses, true),
+                    Detail::Name => plain_names(symbolizer, &of, &addresses, &maps),
                 };
+                let mut names = vec![Vec::new(); addresses.len()];
+                if refused.is_none() {
+                    names = look_up(&symbolizer);
+                    // Each file that was looked at is still open.
+                    if names.iter().any(Vec::is_empty) && descriptors::are_exhausted() {
+                        descriptors::make_room(u64::MAX);
+                        symbolizer = Symbolizer::new();
+                        names = look_up(&symbolizer);
+                        refused = descriptors::are_exhausted().then(|| TOO_MANY_FILES.to_owned());
+                    }
+                }
                 if answer.send(Answer { process, addresses, names, maps, refused }).is_err() {
                     return;
                 }
@@ -162,15 +177,37 @@ fn refused(of: &Of) -> Option<String> {
     }
 }
 
-/// Looks functions up. A file whose own table of symbols was stripped may have another one among its debug information.
-fn plain_names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64]) -> Vec<Vec<Named>> {
+/// Looks functions up. A file whose own table of symbols was stripped may have another one beside its debug information.
+fn plain_names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64], maps: &Maps) -> Vec<Vec<Named>> {
     let mut found = names(symbolizer, of, addresses, false);
-    let nameless: Vec<usize> = (0..).zip(&found).filter(|(_, names)| names.is_empty()).map(|(at, _)| at).collect();
-    if *of == Of::Kernel || nameless.is_empty() {
+    let nameless = |found: &[Vec<Named>], at: usize| found.get(at).is_some_and(Vec::is_empty);
+    let Of::Process { pid, through_map_files } = of else { return found };
+    let mut stripped: BTreeMap<PathBuf, Vec<(usize, u64)>> = BTreeMap::new();
+    for (at, address) in addresses.iter().enumerate().filter(|(at, _)| nameless(&found, *at)) {
+        if let Some(InFile { path, offset }) = maps.in_file(*address, *pid, *through_map_files) {
+            stripped.entry(path).or_default().push((at, offset));
+        }
+    }
+    let mut rest: BTreeSet<usize> = (0..addresses.len()).filter(|at| nameless(&found, *at)).collect();
+    for (path, places) in stripped {
+        let Some(debug_file) = debug_file::of(&path) else { continue };
+        let segments = Segments::read(&path);
+        let source = Source::Elf(Elf { debug_syms: false, ..Elf::new(debug_file) });
+        for (at, offset) in places {
+            let address = segments.address(offset);
+            let symbol = address.map(|address| symbolizer.symbolize_single(&source, Input::VirtOffset(address)));
+            if let (Some(Ok(symbol)), Some(place)) = (symbol, found.get_mut(at)) {
+                *place = functions(&symbol, false);
+                rest.remove(&at);
+            }
+        }
+    }
+    // Debug information that is found in other ways.
+    let again: Vec<u64> = rest.iter().filter_map(|at| addresses.get(*at).copied()).collect();
+    if again.is_empty() {
         return found;
     }
-    let again: Vec<u64> = nameless.iter().filter_map(|at| addresses.get(*at).copied()).collect();
-    for (at, names) in nameless.into_iter().zip(names(symbolizer, of, &again, true)) {
+    for (at, names) in rest.into_iter().zip(names(symbolizer, of, &again, true)) {
         if let Some(place) = found.get_mut(at) {
             *place = names;
         }
@@ -237,7 +274,7 @@ fn functions(found: &Symbolized<'_>, kernel: bool) -> Vec<Named> {
 }
 
 /// `[ext4]` for a module; none for the kernel itself.
-fn module_name(module: &str) -> Option<String> {
+pub(super) fn module_name(module: &str) -> Option<String> {
     let name = module.trim_matches(['[', ']']).rsplit('/').next().unwrap_or_default();
     (!name.is_empty() && name != "kallsyms" && name != "vmlinux").then(|| format!("[{name}]"))
 }

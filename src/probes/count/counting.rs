@@ -72,7 +72,7 @@ pub(super) fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>,
         kind,
         top: context.params.count("top") as usize,
         since: context.host.now(),
-        stacks: has_stack.then(|| Stacks::new(context.host)),
+        stacks: has_stack.then(|| Stacks::new(context.host, context.kernel().ok())),
         notes,
     };
     if count > 1 {

@@ -7,7 +7,7 @@ use super::Key;
 use super::counting::Watched;
 use super::tables::Sum;
 use crate::host::Host;
-use crate::mechanism::ebpf::Object;
+use crate::mechanism::ebpf::{Kernel, Object};
 use crate::mechanism::symbols::{Process, Summary, Symbols, calls, summarize};
 use crate::model::probe::Output;
 use crate::model::{Unavailable, Unit};
@@ -32,9 +32,9 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    pub(super) fn new(host: &Host) -> Self {
+    pub(super) fn new(host: &Host, kernel: Option<&Kernel>) -> Self {
         let (sums, addresses, kept) = (HashMap::new(), HashMap::new(), HashSet::new());
-        Self { symbols: Symbols::new(host), sums, addresses, kept }
+        Self { symbols: Symbols::new(host, kernel), sums, addresses, kept }
     }
 
     pub(super) fn notes(&self) -> impl Iterator<Item = &str> {

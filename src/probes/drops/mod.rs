@@ -79,7 +79,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     object.attach(kernel, Hook::Tracepoint("udp_fail_queue_rcv_skb"))?;
     Ok(Box::new(Drops {
         object,
-        symbols: Symbols::new(context.host),
+        symbols: Symbols::new(context.host, Some(kernel)),
         owners: Owners::new(context.host.now()),
         reasons: enumerators(context.host, "skb_drop_reason"),
         sums: BTreeMap::new(),
@@ -112,7 +112,7 @@ impl Probe for Drops {
         self.poll(host)?;
         self.symbols.settle(host);
         let symbols = &self.symbols;
-        let function = |at: u64| symbols.kernel_name(at).map_or_else(|| format!("{at:#x}"), str::to_owned);
+        let function = |at: u64| symbols.name(None, at).map_or_else(|| format!("{at:#x}"), str::to_owned);
         let drops = tables::drops(std::mem::take(&mut self.sums), &self.reasons, function, self.top);
         let receivers = tables::receivers(std::mem::take(&mut self.receivers), &self.owners, self.top);
         let lost = self.object.take_counts("lost")?;

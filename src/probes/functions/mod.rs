@@ -108,6 +108,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     })?;
     let shape = Shape::read(&instance, host)?;
     let buffers = Buffers::open(&instance, host)?;
+    let symbols = Symbols::new(host, context.kernel().ok());
     let began = host.now();
     instance.set("tracing_on", "1")?;
     let lines = usize::try_from(params.count("lines")).unwrap_or(usize::MAX);
@@ -115,7 +116,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         buffers,
         instance,
         shape,
-        symbols: Symbols::new(host),
+        symbols,
         tally: Tally::new(lines),
         top: usize::try_from(params.count("top")).unwrap_or(usize::MAX),
         began,
@@ -186,7 +187,7 @@ impl Probe for Functions {
         self.symbols.learn_functions(host, None, addresses.iter().copied());
         self.symbols.settle(host);
         let name =
-            |address: u64| self.symbols.kernel_name(address).map_or_else(|| format!("{address:#x}"), str::to_owned);
+            |address: u64| self.symbols.name(None, address).map_or_else(|| format!("{address:#x}"), str::to_owned);
         let names: BTreeMap<u64, String> = addresses.into_iter().map(|address| (address, name(address))).collect();
         let tasks = Instance::task_names(host);
         let untold = self.tally.untold();

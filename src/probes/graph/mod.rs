@@ -102,12 +102,13 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     instance.try_set("current_tracer", TRACER).map_err(|error| not_here(host, &error.to_string()))?;
     let shape = Shape::read(&instance, host)?;
     let buffers = Buffers::open(&instance, host)?;
+    let symbols = Symbols::new(host, context.kernel().ok());
     let began = host.now();
     instance.set("tracing_on", "1")?;
     Ok(Box::new(Graph {
         buffers,
         instance,
-        symbols: Symbols::new(host),
+        symbols,
         began,
         function,
         shape,
@@ -169,7 +170,7 @@ impl Probe for Graph {
         self.symbols.learn_functions(host, None, functions.iter().copied());
         self.symbols.settle(host);
         let name =
-            |address: u64| self.symbols.kernel_name(address).map_or_else(|| format!("{address:#x}"), str::to_owned);
+            |address: u64| self.symbols.name(None, address).map_or_else(|| format!("{address:#x}"), str::to_owned);
         let names: BTreeMap<u64, String> = functions.into_iter().map(|address| (address, name(address))).collect();
         let is_root = |address: u64| {
             let named = |wanted: &BTreeSet<String>| names.get(&address).is_some_and(|name| wanted.contains(name));

@@ -71,8 +71,11 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     globals.push(Global::u32("with_stack", u32::from(with_stack)));
     let mut object = context.kernel()?.load(bytes, globals, &[])?;
     object.attach(context.kernel()?, Hook::Tracepoint("signal_generate"))?;
-    let stacks =
-        with_stack.then(|| SenderStacks { symbols: Symbols::new(context.host), counts: BTreeMap::new(), rest: 0 });
+    let stacks = with_stack.then(|| SenderStacks {
+        symbols: Symbols::new(context.host, context.kernel().ok()),
+        counts: BTreeMap::new(),
+        rest: 0,
+    });
     Ok(Box::new(KillSnoop { object, events: Events::new(context.host.now()), stacks }))
 }
 

@@ -162,7 +162,7 @@ fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailabl
         threshold,
         stuck: (kind == Kind::Blocked && params.flag("uninterruptible")).then(|| context.filter.clone()),
         top: params.count("top") as usize,
-        symbols: Symbols::new(context.host),
+        symbols: Symbols::new(context.host, context.kernel().ok()),
         stacks: HashMap::new(),
         sums: HashMap::new(),
         crowded: Sum::default(),

@@ -140,6 +140,6 @@ fn without_probe<'s>(symbols: &Symbols, stack: &'s [u64]) -> &'s [u64] {
 }
 
 fn is_one_of(symbols: &Symbols, address: u64, beginnings: &[&str]) -> bool {
-    let name = symbols.kernel_name(address);
+    let name = symbols.name(None, address);
     name.is_some_and(|name| beginnings.iter().any(|beginning| name.starts_with(beginning)))
 }

@@ -9,8 +9,6 @@ use crate::model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
 /// Functions whose lines are told, and lines of each.
 const WITH_LINES: usize = 8;
 const LINES: usize = 4;
-/// What stands for all functions of a file without symbols.
-pub(super) const NO_SYMBOLS: &str = "[no symbols]";
 /// What stands where the place could not be taken.
 const NO_STACK: &str = "[no stack]";
 
@@ -99,7 +97,7 @@ impl Hottest {
             Some(frame) => {
                 let object = frame.object.unwrap_or_else(|| "[unknown]".into());
                 self.nameless.add(object.clone(), value);
-                (NO_SYMBOLS.into(), object, frame.kernel)
+                (no_symbols(&object), object, frame.kernel)
             }
         };
         let process = self.processes.entry(id).or_default();
@@ -282,6 +280,11 @@ impl Hottest {
     }
 }
 
+/// What stands for all functions of a file without symbols. Each file has its own: a culprit is found by its name.
+fn no_symbols(object: &str) -> String {
+    format!("[no symbols: {}]", object.trim_matches(['[', ']']))
+}
+
 fn mode(kernel: bool) -> &'static str {
     if kernel { "kernel" } else { "user" }
 }
@@ -383,7 +386,7 @@ mod tests {
         let rows = table(&hottest, "functions").rows;
         assert_eq!(
             (&rows[0].cells[0], &rows[0].cells[2], &rows[0].cells[3]),
-            (&0.5.into(), &NO_SYMBOLS.into(), &"app".into())
+            (&0.5.into(), &"[no symbols: app]".into(), &"app".into())
         );
         assert_eq!(rows.len(), 3);
         assert_eq!(hottest.nameless(), (vec![("app".to_owned(), 0.5)], 0.25));

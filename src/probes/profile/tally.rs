@@ -1,6 +1,6 @@
 //! Samples as they are kept until they are read: by process, name and stacks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::host::Host;
 use crate::mechanism::symbols::{Part, Piece, Process, Sample, Symbols, calls};
@@ -11,9 +11,9 @@ pub(super) const DEPTH: usize = 127;
 pub(super) const MISSING: u64 = 1;
 /// Distinct sums of one reading; more are summed without their stacks.
 const MAX_SUMS: usize = 50_000;
-/// The line of a place is told if it was hit so often, and by one sample of so many.
-const HOT_SAMPLES: u64 = 2;
-const HOT_SHARE: u64 = 1000;
+/// Lines are told of functions that were hit so often, and by one sample of so many.
+const HOT_SAMPLES: u64 = 10;
+const HOT_SHARE: u64 = 25;
 /// Stacks that are remembered from one reading to the next.
 const MAX_STACKS: usize = 20_000;
 
@@ -44,6 +44,8 @@ pub(super) struct Sum {
 pub(super) struct Tally {
     pub(super) sums: HashMap<Key, Sum>,
     stacks: HashMap<u64, Vec<u64>>,
+    /// Of the sums those whose addresses were not looked up yet.
+    fresh: Vec<Key>,
     /// Samples of the idle task.
     pub(super) idle: u64,
     /// Of sums that were too many to be kept apart.
@@ -58,7 +60,14 @@ impl Tally {
     /// Adds samples.
     pub(super) fn add(&mut self, key: Key, sum: Sum) {
         let crowded = self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key);
-        let known = if crowded { &mut self.crowded } else { self.sums.entry(key).or_default() };
+        let known = if crowded {
+            &mut self.crowded
+        } else {
+            self.sums.entry(key).or_insert_with(|| {
+                self.fresh.push(key);
+                Sum::default()
+            })
+        };
         known.count = known.count.saturating_add(sum.count);
         known.weight = known.weight.saturating_add(sum.weight);
     }
@@ -90,10 +99,10 @@ impl Tally {
         self.stacks.insert(name, addresses);
     }
 
-    /// Has the addresses of all stacks looked up, while their processes live.
-    pub(super) fn learn(&self, host: &Host, symbols: &mut Symbols) {
+    /// Has the addresses of new stacks looked up, while their processes live.
+    pub(super) fn learn(&mut self, host: &Host, symbols: &mut Symbols) {
         let mut addresses: HashMap<Option<Process>, Vec<u64>> = HashMap::new();
-        for key in self.sums.keys() {
+        for key in std::mem::take(&mut self.fresh) {
             for (process, name) in [(None, key.kernel), (Some(key.process), key.user)] {
                 if let Part::Taken(stack) = self.part(name) {
                     addresses.entry(process).or_default().extend(calls(process, stack));
@@ -103,24 +112,36 @@ impl Tally {
         for (process, addresses) in addresses {
             symbols.learn_functions(host, process, addresses);
         }
-        // Debug information takes longer to read than all else together, so it is asked about what is hot.
-        let mut places: HashMap<(Process, u64), u64> = HashMap::new();
+    }
+
+    /// Has the lines of the hottest functions looked up, as far as the functions are known. Debug information takes longer to read
+    /// than all else together.
+    pub(super) fn learn_lines(&self, host: &Host, symbols: &mut Symbols) {
+        symbols.catch_up(host);
+        for (process, addresses) in self.hot(symbols) {
+            symbols.learn_lines(host, process, addresses);
+        }
+    }
+
+    /// The places that were executed of the functions that took most.
+    fn hot(&self, symbols: &Symbols) -> BTreeMap<Process, Vec<u64>> {
+        let mut functions: HashMap<(Process, &str), (u64, Vec<u64>)> = HashMap::new();
         let mut samples = 0;
         for (key, sum) in &self.sums {
             samples += sum.count;
-            if let Some((Some(process), address)) = self.leaf(key) {
-                *places.entry((process, address)).or_default() += sum.count;
-            }
+            let Some((Some(process), address)) = self.leaf(key) else { continue };
+            let Some(name) = symbols.name(Some(process), address) else { continue };
+            let (count, addresses) = functions.entry((process, name)).or_default();
+            *count += sum.count;
+            addresses.push(address);
         }
-        let mut hot: HashMap<Process, Vec<u64>> = HashMap::new();
-        for ((process, address), count) in places {
+        let mut hot: BTreeMap<Process, Vec<u64>> = BTreeMap::new();
+        for ((process, _), (count, addresses)) in functions {
             if count >= HOT_SAMPLES && count.saturating_mul(HOT_SHARE) >= samples {
-                hot.entry(process).or_default().push(address);
+                hot.entry(process).or_default().extend(addresses);
             }
         }
-        for (process, addresses) in hot {
-            symbols.learn_lines(host, process, addresses);
-        }
+        hot
     }
 
     fn part(&self, name: u64) -> Part<'_> {

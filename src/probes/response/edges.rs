@@ -79,7 +79,7 @@ fn waker(cell: &Cell, symbols: &Symbols, stacks: &StackNames) -> Waker {
         let comm = words::text_of_words(comm);
         return Waker { kind: WakerKind::Thread, pid: (ids >> 32) as u32, tid: *ids as u32, comm };
     }
-    let names = || stack.iter().filter_map(|at| symbols.kernel_name(*at));
+    let names = || stack.iter().filter_map(|at| symbols.name(None, *at));
     let source = SOURCES.iter().find(|(_, known)| names().any(|name| known.contains(&name)));
     Waker { kind: WakerKind::Interrupt, comm: source.map_or("", |(source, _)| *source).to_owned(), ..Waker::default() }
 }

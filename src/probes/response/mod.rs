@@ -180,7 +180,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         object,
         room,
         settings,
-        symbols: Symbols::new(host),
+        symbols: Symbols::new(host, Some(kernel)),
         stacks: StackNames::default(),
         ended: Vec::new(),
         others: None,
@@ -205,7 +205,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 
 fn attach(object: &mut Object, kernel: &Kernel, calls: bool) -> Result<(), Unavailable> {
     for iterator in ["begin_threads", "end_threads"] {
-        object.load_iterator(kernel, iterator)?;
+        object.load_iterator(kernel, iterator, "task")?;
     }
     for event in ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_process_exec"] {
         object.attach(kernel, Hook::Tracepoint(event))?;

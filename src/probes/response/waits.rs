@@ -151,7 +151,7 @@ impl<'c> Classes<'c> {
         }
         let addresses = self.stacks.get(stack).unwrap_or_default();
         let frames: Vec<&str> =
-            calls(None, addresses).take(FRAMES).filter_map(|at| self.symbols.kernel_name(at)).collect();
+            calls(None, addresses).take(FRAMES).filter_map(|at| self.symbols.name(None, at)).collect();
         let component = component(kind, &cell.object, &frames, self.without_swap);
         self.known.insert((kind, stack, name), component);
         component

@@ -1,0 +1,114 @@
+//! The table of symbols that was stripped from a file into another one, with the debug information (`libc6-dbg`).
+//!
+//! That table is small and lies open; the debug information beside it is mostly compressed, and unpacking that of a C library
+//! alone takes 40 ms of CPU time. So names are looked up here first.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// Where such files are by the build id of the file that was stripped.
+const FOLDER: &str = "/usr/lib/debug/.build-id";
+/// Program headers that are looked at; more has no file that a linker made.
+const MAX_HEADERS: u16 = 256;
+const HEADER: usize = 56;
+const LOAD: u32 = 1;
+
+/// The file with the symbols of another file; none if it is not here.
+pub(super) fn of(path: &Path) -> Option<PathBuf> {
+    let id = blazesym::helper::read_elf_build_id(path).ok()??;
+    let hex: Vec<String> = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (first, rest) = hex.split_first()?;
+    let file = Path::new(FOLDER).join(first).join(format!("{}.debug", rest.concat()));
+    file.exists().then_some(file)
+}
+
+/// Where the parts of a file are in memory, relative to each other. Those of its debug file have lost their offsets.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Segments(Vec<Segment>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Segment {
+    offset: u64,
+    address: u64,
+    size: u64,
+}
+
+impl Segments {
+    /// Those of a file; none of what is no 64-bit ELF file of this machine's byte order.
+    #[expect(clippy::disallowed_methods, reason = "only this thread may hang on a file, and it has no host")]
+    pub(super) fn read(path: &Path) -> Self {
+        let Ok(file) = std::fs::File::open(path) else { return Self::default() };
+        let mut header = [0; 64];
+        let Ok(()) = file.read_exact_at(&mut header, 0) else { return Self::default() };
+        let Some((at, count)) = headers(&header) else { return Self::default() };
+        let mut bytes = vec![0; usize::from(count.min(MAX_HEADERS)) * HEADER];
+        let Ok(()) = file.read_exact_at(&mut bytes, at) else { return Self::default() };
+        Self(bytes.chunks_exact(HEADER).filter_map(segment).collect())
+    }
+
+    /// The address that symbols have, of a place in the file.
+    pub(super) fn address(&self, offset: u64) -> Option<u64> {
+        let within = |segment: &Segment| {
+            let into = offset.checked_sub(segment.offset).filter(|into| *into < segment.size)?;
+            segment.address.checked_add(into)
+        };
+        self.0.iter().find_map(within)
+    }
+}
+
+/// Where the program headers are, and how many.
+fn headers(header: &[u8]) -> Option<(u64, u16)> {
+    let class_and_order = [2, if cfg!(target_endian = "little") { 1 } else { 2 }];
+    let is_ours = header.starts_with(b"\x7fELF") && header.get(4..6)? == class_and_order;
+    let (size, count) = (number(header, 54, 2)?, number(header, 56, 2)?);
+    (is_ours && size == HEADER as u64).then_some((number(header, 32, 8)?, count as u16))
+}
+
+fn segment(bytes: &[u8]) -> Option<Segment> {
+    let is_loaded = number(bytes, 0, 4)? == u64::from(LOAD);
+    let segment = Segment { offset: number(bytes, 8, 8)?, address: number(bytes, 16, 8)?, size: number(bytes, 32, 8)? };
+    is_loaded.then_some(segment)
+}
+
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let field = bytes.get(at..at + size)?;
+    let mut whole = [0; 8];
+    if cfg!(target_endian = "little") {
+        whole.get_mut(..size)?.copy_from_slice(field);
+    } else {
+        whole.get_mut(8 - size..)?.copy_from_slice(field);
+    }
+    Some(u64::from_ne_bytes(whole))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test makes the files")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_file_has_the_address_that_its_segment_gives_it() {
+        let own = std::env::current_exe().unwrap();
+        let segments = Segments::read(&own);
+        assert!(segments.0.len() >= 2, "{segments:?}");
+        for segment in &segments.0 {
+            assert_eq!(segments.address(segment.offset + 1), Some(segment.address + 1));
+        }
+        assert_eq!(segments.address(u64::MAX), None);
+    }
+
+    #[test]
+    fn what_is_no_program_or_cut_short_has_no_segments() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let mut far = own[..64].to_vec();
+        far[32..40].copy_from_slice(&u64::MAX.to_ne_bytes());
+        for bytes in [&b"#!/bin/sh\n"[..], &own[..40], &own[..70], &far, &[]] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(Segments::read(&path), Segments::default());
+            assert_eq!(of(&path), None);
+        }
+        assert_eq!(Segments::read(Path::new("/no/such/file")), Segments::default());
+    }
+}
