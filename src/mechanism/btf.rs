@@ -164,7 +164,21 @@ impl Types {
     /// The first type of a kind and name.
     #[must_use]
     pub fn find(&self, wanted: u32, name: &str) -> Option<u32> {
-        self.numbers().find(|number| self.kind(*number) == Some(wanted) && self.name(*number) == Some(name.as_bytes()))
+        self.numbers().find(|number| self.kind(*number) == Some(wanted) && self.is_named(*number, name.as_bytes()))
+    }
+
+    /// Whether a type has this name. Cheaper than to find out where its name ends.
+    fn is_named(&self, number: u32, name: &[u8]) -> bool {
+        let offset = self.word(number, 0).map(|offset| offset as usize);
+        let text = offset.and_then(|offset| self.bytes.get(self.strings.clone())?.get(offset..));
+        text.and_then(|text| text.strip_prefix(name)).is_some_and(|rest| rest.first() == Some(&0))
+    }
+
+    /// The first two bytes of a type's name.
+    #[must_use]
+    pub fn lead(&self, number: u32) -> Option<[u8; 2]> {
+        let offset = self.word(number, 0)? as usize;
+        self.bytes.get(self.strings.clone())?.get(offset..)?.first_chunk().copied()
     }
 }
 
