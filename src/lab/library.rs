@@ -19,8 +19,12 @@ pub fn all() -> Result<Vec<Scenario>, LabError> {
 /// The scenario of this id; its number, or what follows the number, is enough.
 pub fn find(id: &str) -> Result<Scenario, LabError> {
     let all = all()?;
-    let is_meant =
-        |known: &str| known == id || known.split_once('-').is_some_and(|(number, word)| id == number || id == word);
+    // With or without its leading zero.
+    let asked = id.parse::<u32>().ok();
+    let is_meant = |known: &str| {
+        let is_part = |(number, word): (&str, &str)| id == word || asked.is_some() && number.parse().ok() == asked;
+        known == id || known.split_once('-').is_some_and(is_part)
+    };
     let known: Vec<String> = all.iter().map(|scenario| scenario.id.clone()).collect();
     all.into_iter().find(|scenario| is_meant(&scenario.id)).ok_or_else(|| {
         let hint = did_you_mean(id, known.iter().map(String::as_str));
@@ -41,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_scenario_is_found_by_its_id_its_number_or_its_word() {
-        for asked in ["01-stutter", "01", "stutter"] {
+        for asked in ["01-stutter", "01", "1", "stutter"] {
             assert_eq!(find(asked).unwrap().id, "01-stutter");
         }
         let error = find("01-stuter").unwrap_err();
