@@ -296,18 +296,17 @@ fn vm_functions_are_chosen_by_pattern_and_by_module_and_listed_as_the_kernel_tak
     let (code, listed) = list(":mod:null_blk");
     assert_eq!(code, 0, "{listed}");
     assert!(listed.lines().count() > 5 && listed.lines().all(|line| line.ends_with("null_blk")), "{listed}");
-    let args = [
-        "--function",
-        ":mod:null_blk",
-        "--",
-        "dd",
-        "if=/dev/nullb0",
-        "of=/dev/null",
-        "bs=4k",
-        "count=9",
-        "iflag=direct",
-    ];
-    let (code, reading, told) = run("functions", &args);
+    // Requests may be handed to the driver by a thread of the kernel, so it is not the reader that is followed.
+    let mut reader = Command::new("sh")
+        .args([
+            "-c",
+            "while :; do dd if=/dev/nullb0 of=/dev/null bs=4k count=9 iflag=direct 2>/dev/null; sleep 0.1; done",
+        ])
+        .spawn()
+        .unwrap();
+    let (code, reading, told) = run("functions", &["--function", ":mod:null_blk", "--duration", "5s"]);
+    let _ = reader.kill();
+    let _ = reader.wait();
     assert_eq!(code, 0, "{told}");
     let seen = counts(&[reading]);
     assert!(seen.get("null_queue_rq").is_some_and(|count| *count >= 9.0), "{seen:?}");
