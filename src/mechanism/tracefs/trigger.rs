@@ -101,6 +101,9 @@ impl Armed {
         };
         match condition.event() {
             Some((group, name)) => {
+                if order == Order::Start && group == "syscalls" && condition.filter.is_some() {
+                    compares_calls_while_off(instance, host)?;
+                }
                 let filter = condition.filter.as_ref().map_or_else(String::new, |filter| format!(" if {filter}"));
                 instance.try_set(&format!("events/{group}/{name}/trigger"), &format!("{word}:1{filter}")).map_err(
                     |error| {
@@ -125,6 +128,23 @@ impl Armed {
         };
         instance.get(host, &file).is_ok_and(|text| text.lines().any(|line| line.starts_with(&done)))
     }
+}
+
+/// Makes sure that the fields of system calls are compared while nothing is traced: Linux 5.10 does not, and such a start would
+/// never come. Tried with a call that rdiag makes itself. The instance is off afterwards.
+fn compares_calls_while_off(instance: &Instance, host: &Host) -> Result<(), Unavailable> {
+    const TRIGGER: &str = "events/syscalls/sys_enter_getppid/trigger";
+    const ORDER: &str = "traceon:1 if __syscall_nr >= 0";
+    instance.set(TRIGGER, ORDER)?;
+    let _ = rustix::process::getppid();
+    let has_obeyed = instance.get(host, "tracing_on").is_ok_and(|text| text.trim() == "1");
+    instance.set(TRIGGER, &format!("!{ORDER}"))?;
+    instance.set("tracing_on", "0")?;
+    if has_obeyed {
+        return Ok(());
+    }
+    let why = "this kernel does not compare the fields of system calls while nothing is traced, so the start would never come";
+    Err(Unavailable::new(Reason::Absent, why).with_remedy("start at another event, or at any such call, without `if`"))
 }
 
 /// Makes sure that orders at events concern the instance that they are given to: on kernels before 5.17 that are not mended they
