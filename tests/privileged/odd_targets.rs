@@ -330,7 +330,11 @@ fn the_calls_of_a_command_are_counted_to_its_end_unless_it_makes_very_many() {
     let opened: f64 = rows
         .iter()
         .filter(|row| row["name"].as_str().unwrap().starts_with("openat"))
-        .map(|row| row["count"].as_f64().unwrap())
+        .map(|row| {
+            // Programs look for their libraries where they are not.
+            let errors = row["errors"].as_array().unwrap().iter().map(|error| error[1].as_f64().unwrap());
+            row["count"].as_f64().unwrap() - errors.sum::<f64>()
+        })
         .sum();
     assert!((700.0..760.0).contains(&opened), "{calls:#}");
     let many = "end=$(($(date +%s) + 3)); while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 90000 ]; do read -r x < /dev/null; i=$((i + 1)); done; done";

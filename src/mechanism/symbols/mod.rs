@@ -23,6 +23,7 @@ pub use perf_map::OBJECT as COMPILED;
 pub use stacks::{Part, Piece, Sample, Summary, calls, is_start, summarize};
 
 use crate::host::Host;
+use crate::mechanism::descriptors;
 use crate::mechanism::ebpf::Kernel;
 use crate::model::probe::Frame;
 use maps::{Kind, Maps};
@@ -183,8 +184,7 @@ impl Symbols {
             self.learn_kernel(host, fresh);
             return;
         };
-        let maps = if maps::is_same(host, process) { Maps::read(host, process.pid) } else { None };
-        let Some(maps) = maps else {
+        let Some(maps) = self.maps_of(host, process) else {
             fresh.iter().for_each(|at| self.unnamed(Some(process), *at, None));
             return;
         };
@@ -211,6 +211,22 @@ impl Symbols {
             self.notes.insert("processes in another mount namespace have no names without CAP_SYS_ADMIN".into());
             self.unnamed_all(process, in_files, &maps);
         }
+    }
+
+    /// What a process has mapped; none if it has ended, or if no more files can be opened, which is told.
+    fn maps_of(&mut self, host: &Host, process: Process) -> Option<Maps> {
+        let read = || maps::is_same(host, process).then(|| Maps::read(host, process.pid)).flatten();
+        read().or_else(|| {
+            if !descriptors::are_exhausted() {
+                return None;
+            }
+            descriptors::make_room(u64::MAX);
+            let maps = read();
+            if maps.is_none() && descriptors::are_exhausted() {
+                self.notes.insert(worker::TOO_MANY_FILES.to_owned());
+            }
+            maps
+        })
     }
 
     fn learn_kernel(&mut self, host: &Host, fresh: Vec<u64>) {

@@ -21,7 +21,8 @@ const PROCESSES: usize = 128;
 /// Longest name that is kept, in characters; templates of C++ can be longer than any page.
 pub(super) const MAX_NAME: usize = 500;
 
-const TOO_MANY_FILES: &str = "names are missing, as no more files can be opened (raise the limit with `ulimit -n`)";
+pub(super) const TOO_MANY_FILES: &str =
+    "names are missing, as no more files can be opened (raise the limit with `ulimit -n`)";
 
 /// Whose addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
