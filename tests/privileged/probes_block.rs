@@ -93,12 +93,6 @@ impl Disk {
         Self::Null
     }
 
-    /// It keeps what is written to it.
-    fn kept() -> Self {
-        run("modprobe", &["null_blk", "nr_devices=1", "gb=1", "memory_backed=1"]);
-        Self::Null
-    }
-
     fn node(&self) -> &str {
         match self {
             Self::Loop { node, .. } => node,
@@ -391,76 +385,6 @@ fn vm_every_io_is_put_down_to_the_process_that_wants_it_with_the_latency_of_the_
     let _alone = alone();
     if ready_in_guest() {
         every_io_is_put_down_to_its_process(&Disk::null(100), 0.1..0.105);
-    }
-}
-
-/// A file system on a disk, mounted.
-struct Mounted<'d>(&'d Disk, PathBuf);
-
-impl<'d> Mounted<'d> {
-    fn new(disk: &'d Disk, at: &std::path::Path) -> Self {
-        // What the oldest kernels of the matrix know.
-        run("mkfs.ext2", &["-q", "-F", disk.node()]);
-        run("mount", &["-t", "ext4", disk.node(), at.to_str().unwrap()]);
-        Self(disk, at.to_owned())
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.1.join(name).display().to_string()
-    }
-}
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.1).status();
-    }
-}
-
-fn files_have_the_io_of_their_data(disk: &Disk) {
-    let folder = tempfile::tempdir().unwrap();
-    let mounted = Mounted::new(disk, folder.path());
-    let file = mounted.file("orders.db");
-    run("dd", &["if=/dev/zero", &format!("of={file}"), "bs=1M", "count=5", "conv=fsync"]);
-    let device = format!("device={}", mounted.0.name());
-    let reading = measured(&["biotop", "--param", &device], || {
-        run("dd", &["if=/dev/zero", &format!("of={}", mounted.file("invoices.db")), "bs=1M", "count=3", "conv=fsync"]);
-        // Nothing of it is in memory any more, so it is read from the disk.
-        run("dd", &[&format!("if={file}"), "iflag=nocache", "count=0"]);
-        run("cat", &[&file]);
-        run("dd", &[&format!("if={file}"), "of=/dev/null", "bs=1M", "iflag=direct"]);
-    });
-    let files = rows(output(&reading, "files"));
-    let sums = |name: &str, column: &str| -> f64 {
-        files.iter().filter(|row| row["file"] == name).map(|row| number(row, column)).sum()
-    };
-    let mib = f64::from(1 << 20);
-    assert_eq!((sums("invoices.db", "bytes"), sums("invoices.db", "written")), (3.0 * mib, 3.0 * mib), "{files:#?}");
-    // Direct I/O reads into a program's own memory, whose pages know no file.
-    assert_eq!((sums("orders.db", "bytes"), sums("orders.db", "written")), (5.0 * mib, 0.0), "{files:#?}");
-    let row = files.iter().find(|row| row["file"] == "orders.db").unwrap();
-    assert_eq!((&row["name"], &row["device"]), (&Value::from("cat"), &Value::from(mounted.0.name())));
-    let all: f64 = rows(output(&reading, "processes")).iter().map(|row| number(row, "bytes")).sum();
-    let known: f64 = files.iter().map(|row| number(row, "bytes")).sum();
-    // The rest is of no file: direct reads, and what the file system clears.
-    assert!(all - known >= 5.0 * mib, "{files:#?}");
-    assert!(reading.get("notes").unwrap().to_string().contains("are known to be of a file"), "{reading:#}");
-}
-
-#[test]
-#[ignore = "needs: root, eBPF, a loop device, mkfs.ext2"]
-fn files_have_the_io_of_their_data_here() {
-    let _alone = alone();
-    if ready_here() && has(&[Need::Tool("mkfs.ext2")]) {
-        within_three_tries(|| files_have_the_io_of_their_data(&Disk::looped()));
-    }
-}
-
-#[test]
-#[ignore = "needs: root, eBPF, a kernel of the matrix with its modules, mkfs.ext2"]
-fn vm_files_have_the_io_of_their_data() {
-    let _alone = alone();
-    if ready_in_guest() && has(&[Need::Tool("mkfs.ext2")]) {
-        files_have_the_io_of_their_data(&Disk::kept());
     }
 }
 

@@ -1,7 +1,5 @@
 //! Block I/O by process and device: how much, and how long it took.
 
-mod files;
-
 use super::block::{self, Devices};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
@@ -12,13 +10,12 @@ use crate::model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "biotop",
-    question: "Which processes cause the block I/O, on which device and of which files, how much, and how long does it take?",
+    question: "Which processes cause the block I/O, on which device, how much, and how long does it take?",
     attach: block::OWNER_ATTACH,
     output: "For each process and device the I/Os, bytes (and how many of them were written), the time in the device, its \
-             mean, and the time queued in the kernel before; largest time first. The same by process and file, where the file is \
-             known.",
-    caveats: CAVEATS,
-    overhead: "Three program runs per I/O, measured at 1.0 µs together on a busy machine.",
+             mean, and the time queued in the kernel before; largest time first.",
+    caveats: block::OWNER_CAVEATS,
+    overhead: "Three program runs per I/O, measured at 0.55 µs together.",
     params: &[
         block::DEVICE,
         ParamDef {
@@ -54,25 +51,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     start,
 };
 
-const CAVEATS: &str = "The task is the one that began the request: for background writes a kernel thread (kworker), for \
-    merged requests that of the first. Where block_io_start is missing, it may be a kernel thread that only passed the \
-    request on. A write of 0 bytes is a flush that the task waits for; the device's own flush is an I/O of the kernel. Devices \
-    without requests of their own (device mapper, md, zram) do not appear; the disks below them do. The file is known of what \
-    goes through the page cache, background writes too, and not of direct I/O; of a request for several files it is the \
-    first. Its name is without the folder, and the last one that was looked up where it has several.";
-
 /// Room for rows over all CPUs at most, in bytes.
 const MOST_BYTES: usize = 32 << 20;
 const WORDS: usize = 8;
 /// `struct sums` of the program: I/Os, bytes, bytes written, I/Os of known latency, time, time queued, name.
 type Sums = [u64; WORDS];
-/// `struct file`: process and device, number and file system.
-type File = [u64; 3];
-const NAMED: usize = WORDS + 4;
-/// `struct named_sums`: the same sums, and the name of the file.
-type NamedSums = [u64; NAMED];
-/// The file system of what belongs to no file, but to a device itself.
-const ON_DEVICE: u64 = 1 << 32;
 
 struct BioTop {
     object: Object,
@@ -82,9 +65,8 @@ struct BioTop {
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/biotop/biotop.bpf.o"));
     let cpus = context.host.facts().cpus.max(1) as usize;
-    let rows = (MOST_BYTES / (NAMED * 8 * cpus)).clamp(512, 8192) as u32;
-    let maps = [("processes", rows), ("files", rows)];
-    let object = block::load_with_owners(context, bytes, Global::u64("threshold", 0), &maps)?;
+    let rows = (MOST_BYTES / (WORDS * 8 * cpus)).clamp(512, 8192) as u32;
+    let object = block::load_with_owners(context, bytes, Global::u64("threshold", 0), &[("processes", rows)])?;
     Ok(Box::new(BioTop { object, top: context.params.count("top") as usize }))
 }
 
@@ -96,33 +78,19 @@ impl Probe for BioTop {
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         let devices = Devices::read(host);
         let entries = self.object.take_per_cpu_hash::<u64, Sums>("processes")?;
-        let sums: Vec<(u64, Sums)> = entries.iter().map(|(key, copies)| (*key, sum(copies))).collect();
-        let entries = self.object.take_per_cpu_hash::<File, NamedSums>("files")?;
-        let of_files: Vec<(File, NamedSums)> = entries.iter().map(|(file, copies)| (*file, sum(copies))).collect();
+        let sums = entries.iter().map(|(key, copies)| (*key, sum(copies))).collect();
         let lost = self.object.take_counts("lost")?;
-        let notes = known(&sums, &of_files).into_iter().collect();
-        let outputs = vec![
-            Output::Table(table(sums, self.top, &devices)),
-            Output::Table(files::table(of_files, self.top, &devices)),
-        ];
         Ok(Taken {
-            outputs,
-            lost: vec![("more processes, devices or files than the probe can note", lost.iter().sum())],
-            notes,
+            outputs: vec![Output::Table(table(sums, self.top, &devices))],
+            lost: vec![("more processes and devices than the probe can note", lost.iter().sum())],
+            ..Taken::default()
         })
     }
 }
 
-/// Of which share of the I/Os the file is known, in a sentence.
-fn known(sums: &[(u64, Sums)], of_files: &[(File, NamedSums)]) -> Option<String> {
-    let all: u64 = sums.iter().map(|(_, [ios, ..])| ios).sum();
-    let known: u64 = of_files.iter().map(|(_, [ios, ..])| ios).sum();
-    (all > 0).then(|| format!("of {all} I/Os, {known} are known to be of a file or of the file system itself"))
-}
-
-/// All CPUs' copies; names stand in that of the CPU that came first.
-fn sum<const N: usize>(copies: &[[u64; N]]) -> [u64; N] {
-    let mut total = [0; N];
+/// All CPUs' copies; the name stands in that of the CPU that came first.
+fn sum(copies: &[Sums]) -> Sums {
+    let mut total = [0; WORDS];
     for copy in copies {
         for (at, (sum, value)) in total.iter_mut().zip(copy).enumerate() {
             *sum = if at < 6 { *sum + value } else { (*sum).max(*value) };
