@@ -124,6 +124,12 @@ fn every_list_has_a_json_form() {
 }
 
 #[test]
+fn a_rule_names_the_exercise_that_shows_what_it_is_about() {
+    let explained = rdiag().args(["explain", "tasks.saturation.blocked"]).output().unwrap();
+    assert!(text(&explained.stdout).ends_with("See it for yourself\n  rdiag lab start 04-load\n"));
+}
+
+#[test]
 fn everything_listed_is_explained() {
     for kind in ["playbooks", "rules", "metrics", "collectors"] {
         let output = rdiag().args(["list", kind]).output().unwrap();

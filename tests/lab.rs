@@ -104,3 +104,77 @@ fn a_run_from_before_a_reboot_is_no_run() {
     }
     assert_eq!(lab(state.path(), &["hint"]).0, Some(2));
 }
+
+/// Plays a lesson with these lines typed.
+fn lesson(state: &std::path::Path, args: &[&str], typed: &str) -> (Option<i32>, String, String) {
+    let output =
+        rdiag().env("XDG_STATE_HOME", state).args(["lab", "lesson"]).args(args).write_stdin(typed).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_lesson_is_played_through_on_its_recording_and_its_progress_is_kept() {
+    let state = tempfile::tempdir().unwrap();
+    let (code, told, error) = lesson(state.path(), &["disk"], "trouble\nfine\nfine\nmaybe\nf\nfifty\nwait\n");
+    assert_eq!(code, Some(0), "{error}");
+    for said in [
+        "The first number is made for disks with one arm",
+        "You said trouble: it was not so.",
+        "You said fine: as it was.",
+        "By hand: iostat -dx 1 10",
+        "rdiag read: disk.",
+        "Foreseen: 3 of 4. Answered rightly: 2 of 2.",
+        "Passed. The same on your own host: add --here.",
+    ] {
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    assert!(error.contains("answer with one of: fine, trouble"), "{error}");
+    let (_, list, _) = lesson(state.path(), &[], "");
+    assert!(list.lines().any(|line| line.starts_with("disk ") && line.contains("passed")), "{list}");
+    let (code, told, _) = lesson(state.path(), &["busy"], "t\nt\nf\ntwice\nhalf\nlittle\n");
+    assert_eq!(code, Some(0));
+    assert!(told.contains("No: nothing.") && told.contains("Not passed yet"), "{told}");
+    // What was passed once stays so, and what was left is not counted.
+    let (_, _, error) = lesson(state.path(), &["disk"], "fine\n");
+    assert!(error.contains("left before its end"), "{error}");
+    let (_, progress, _) = lab(state.path(), &["progress"]);
+    let progress: serde_json::Value = serde_json::from_str(&progress).unwrap();
+    assert_eq!((&progress["disk"]["passed"], &progress["disk"]["checks"]), (&true.into(), &1.into()));
+    assert_eq!((&progress["busy"]["passed"], &progress["busy"]["score"]["right"]), (&false.into(), &1.into()));
+    let (code, _, error) = lesson(state.path(), &["dsk"], "");
+    assert!(code == Some(2) && error.contains("did you mean `disk`?"), "{error}");
+}
+
+#[test]
+fn a_lesson_can_be_played_on_this_host_as_an_ordinary_user() {
+    let state = tempfile::tempdir().unwrap();
+    let typed = "fine\n".repeat(3) + "nothing\ntwice\nlittle\n";
+    let (code, told, error) = lesson(state.path(), &["busy", "--here", "--duration", "1s"], &typed);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(told.contains("Answered rightly: 3 of 3") && !told.contains("A host with two CPUs. Its users"), "{told}");
+    let (code, _, error) = lesson(state.path(), &["busy", "--here", "--duration", "soon"], "");
+    assert!(code == Some(2) && error.contains("soon"), "{error}");
+}
+
+#[test]
+fn a_class_is_told_from_the_files_of_its_students() {
+    let folder = tempfile::tempdir().unwrap();
+    let (anna, ben) = (folder.path().join("anna.json"), folder.path().join("ben.json"));
+    std::fs::write(&anna, r#"{"04-load": {"passed": true, "hints": 1, "checks": 2}}"#).unwrap();
+    std::fs::write(&ben, "not JSON").unwrap();
+    let class = |files: &[&std::path::Path], more: &[&str]| {
+        let output = rdiag().args(["lab", "class"]).args(files).args(more).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, _, error) = class(&[&anna, &ben], &[]);
+    assert!(code == Some(2) && error.contains("rdiag lab progress > NAME.json"), "{error}");
+    std::fs::write(&ben, "{}").unwrap();
+    let (code, table, _) = class(&[&ben, &anna], &[]);
+    assert_eq!(code, Some(0));
+    assert!(table.contains("| anna | 1 | 0 | passed, hints: 1 |\n| ben | 0 | 0 |  |"), "{table}");
+    let (_, json, _) = class(&[&anna], &["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["format_version"], &json["exercises"][0]["tried"]), (&1.into(), &1.into()));
+}

@@ -2,6 +2,7 @@
 //! `RDIAG_BLESS=1 cargo test schema` writes them anew.
 
 use rdiag::lab::Scenario;
+use rdiag::lab::lesson::Lesson;
 use rdiag::model::comparison::Comparison;
 use rdiag::model::{Recording, Report};
 use rdiag::playbook::{Playbook, RuleFile};
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::{path, rdiag};
 
-fn schemas() -> [(&'static str, Schema); 6] {
+fn schemas() -> [(&'static str, Schema); 7] {
     [
         ("playbook", schema_for!(Playbook)),
         ("rules", schema_for!(RuleFile)),
@@ -18,6 +19,7 @@ fn schemas() -> [(&'static str, Schema); 6] {
         ("report", schema_for!(Report)),
         ("comparison", schema_for!(Comparison)),
         ("lab", schema_for!(Scenario)),
+        ("lesson", schema_for!(Lesson)),
     ]
 }
 

@@ -27,6 +27,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         problems.extend(tools::problems(&map, &library));
         let builtin = lab::SCENARIOS.iter().map(|(name, text)| (format!("built-in {name}"), *text));
         problems.extend(builtin.flat_map(|(file, text)| lab_problems(&file, text, &library)));
+        let lessons = lab::lesson::LESSONS.iter().map(|(name, text)| (format!("built-in lesson {name}"), *text));
+        problems.extend(lessons.flat_map(|(file, text)| lab_problems(&file, text, &library)));
     } else {
         let named: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
         problems.retain(|problem| named.contains(&problem.file));
@@ -40,10 +42,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     let tests: usize = library.rules.values().map(|loaded| loaded.rule.tests.len()).sum();
     let summary = format!(
-        "{} playbooks, {} rules, {tests} rule tests, {} exercises, {} old tools: {}\n",
+        "{} playbooks, {} rules, {tests} rule tests, {} exercises and lessons, {} old tools: {}\n",
         library.playbooks.len(),
         library.rules.len(),
-        if args.files.is_empty() { lab::SCENARIOS.len() } else { labs.len() },
+        if args.files.is_empty() { lab::SCENARIOS.len() + lab::lesson::LESSONS.len() } else { labs.len() },
         map.all().count(),
         match problems.len() {
             0 => "all is well".to_owned(),
@@ -55,13 +57,27 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     Ok(if problems.is_empty() { Exit::Done } else { Exit::Usage })
 }
 
-/// The text of a file that holds an exercise: nothing else has a symptom.
+/// The text of a file that holds an exercise or a lesson: nothing else has a symptom or a story.
 fn lab_text(path: &Path) -> Option<String> {
     let text = String::from_utf8(files::read_named(path, load::MAX_BYTES).ok()?).ok()?;
-    text.lines().any(|line| line.starts_with("symptom:")).then_some(text)
+    text.lines().any(|line| line.starts_with("symptom:") || is_story(line)).then_some(text)
+}
+
+fn is_story(line: &str) -> bool {
+    line.starts_with("story:")
+}
+
+fn lesson_problems(file: &str, text: &str, library: &Library) -> Vec<Problem> {
+    match lab::lesson::parse(file, text) {
+        Ok(lesson) => lab::lesson::problems(file, text, &lesson, library),
+        Err(problem) => vec![problem],
+    }
 }
 
 fn lab_problems(file: &str, text: &str, library: &Library) -> Vec<Problem> {
+    if text.lines().any(is_story) {
+        return lesson_problems(file, text, library);
+    }
     match lab::library::parse(file, text) {
         Ok(scenario) => lab::lint::problems(file, text, &scenario, library),
         Err(problem) => vec![problem],

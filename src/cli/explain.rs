@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Exit, Failure, tools, ui::Ui};
 use crate::collectors;
+use crate::lab;
 use crate::model::metric::Per;
 use crate::model::{Component, Formula, MetricDef, Term};
 use crate::playbook::suggest::did_you_mean;
@@ -109,6 +110,9 @@ fn rule(loaded: &LoadedRule) -> String {
         let step = next.step();
         let mark = if step.changes_host { " [changes the host]" } else { "" };
         let _ = writeln!(out, "  - {}{mark}", step.action);
+    }
+    if let Some(exercise) = lab::library::reproducing().get(&rule.id) {
+        let _ = writeln!(out, "\nSee it for yourself\n  rdiag lab start {exercise}");
     }
     out.trim_end().to_owned()
 }

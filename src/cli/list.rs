@@ -54,6 +54,10 @@ enum ListKind {
 /// The tools whose names are those of probes.
 const BCC: &str = "tool of bcc";
 
+/// Events that no list holds, and what can stand behind those that one does.
+const OTHER_EVENTS: &str = "any event of a CPU by its number: rNNN (hexadecimal), or device/event=0x3c,umask=0x01/ with the fields that the \
+     device has; behind a name: :u user mode, :k kernel, :h hypervisor, :G guests, :H no guests, :p precise";
+
 /// One line of a list: the columns for people, and all of it for programs.
 struct Entry {
     columns: Vec<String>,
@@ -86,6 +90,9 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     ui.print(&table(&rows))?;
     if args.kind == ListKind::Probes {
         note_other_names(ui);
+    }
+    if args.kind == ListKind::Events {
+        ui.note(OTHER_EVENTS);
     }
     Ok(Exit::Done)
 }

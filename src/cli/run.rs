@@ -74,6 +74,14 @@ pub(super) struct MeasureArgs {
     /// the slow runs have more of than the fast ones.
     #[arg(long, value_name = "N|NAME", conflicts_with_all = ["pid", "comm"])]
     pub(super) each: Option<String>,
+    /// Tell single requests apart (Method R): each is the time of one thread from this mark to the one of --each-to.
+    /// FILE:FUNCTION of a program or library; or function=, return=, usdt=FILE:PROVIDER:NAME, tracepoint=GROUP:EVENT,
+    /// or marker=TEXT for what the program writes to ftrace's trace_marker.
+    #[arg(long, value_name = "MARK", conflicts_with_all = ["each", "command", "children"])]
+    pub(super) each_from: Option<String>,
+    /// Where a request ends; where the function of --each-from returns if nothing is given.
+    #[arg(long, value_name = "MARK", requires = "each_from")]
+    pub(super) each_to: Option<String>,
     /// Processes that those start are looked at, too.
     #[arg(long, requires = "pid")]
     pub(super) children: bool,
@@ -275,10 +283,15 @@ pub(super) fn measure(prepared: &mut Prepared, ui: &Ui) -> Result<Run, Failure> 
 
 /// The document of a recording.
 pub(super) fn build(recording: &Recording, analysis: &Analysis, plan: &Plan) -> Report {
+    let exercises = crate::lab::library::reproducing();
+    let mut findings = analysis.findings.clone();
+    for finding in &mut findings {
+        finding.lab = exercises.get(&finding.id).cloned();
+    }
     report::build(Parts {
         recording,
         metrics: &analysis.metrics,
-        findings: analysis.findings.clone(),
+        findings,
         profile: analysis.profile.clone(),
         steps: analysis.steps.clone(),
         playbook: PlaybookInfo {

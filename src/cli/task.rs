@@ -7,9 +7,10 @@ use super::run::MeasureArgs;
 use super::{Failure, ui::Ui};
 use crate::host::{Host, SharedHost};
 use crate::model::Target;
+use crate::model::ledger::Marks;
 use crate::model::quantity::percent;
 use crate::playbook::{Method, Playbook, duration};
-use crate::probes::MAX_PIDS;
+use crate::probes::{self, MAX_PIDS};
 use crate::report::escape::visible_within;
 use crate::session;
 
@@ -28,6 +29,10 @@ pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure>
     if args.pid.len() > MAX_PIDS {
         return Err(usage(format!("at most {MAX_PIDS} processes can be named"), Some("use --comm or --cgroup")));
     }
+    let marks = marks(args)?;
+    if let Some(marks) = &marks {
+        probes::check_marks(host, marks, &args.pid).or_else(super::probe::wrong_point)?;
+    }
     Ok(Target {
         pids: args.pid.clone(),
         comm: args.each.clone().filter(|_| args.command.is_empty()).or_else(|| args.comm.clone()),
@@ -35,8 +40,28 @@ pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure>
         command: None,
         words: Vec::new(),
         children: args.children,
-        each: args.each.is_some(),
+        each: args.each.is_some() || marks.is_some(),
+        marks,
     })
+}
+
+/// The marks between which requests are looked at. What a function does lies between its entry and its return.
+fn marks(args: &MeasureArgs) -> Result<Option<Marks>, Failure> {
+    let Some(from) = &args.each_from else { return Ok(None) };
+    let function = match from.split_once('=') {
+        None => Some(from.as_str()),
+        Some(("function", name)) => Some(name),
+        Some(_) => None,
+    };
+    let to = match (&args.each_to, function) {
+        (Some(to), _) => to.clone(),
+        (None, Some(function)) => format!("return={function}"),
+        (None, None) => {
+            let message = format!("--each-from {from:?} says where requests begin, and nothing where they end");
+            return Err(usage(message, Some("add --each-to MARK")));
+        }
+    };
+    Ok(Some(Marks { from: from.clone(), to }))
 }
 
 /// Whether there are such processes, of which something can still be seen.
@@ -65,11 +90,13 @@ pub(super) fn lives(host: &Host, pids: &[u32]) -> Result<(), Failure> {
 
 /// How often the command is to be run; what makes no sense with `--each` is an error.
 pub(super) fn times(args: &MeasureArgs, playbook: &Playbook) -> Result<u32, Failure> {
-    let Some(each) = &args.each else { return Ok(1) };
-    if playbook.method != Method::MethodR {
-        let message = format!("--each is for playbooks of Method R, and {} is none", playbook.name);
+    let is_asked = args.each.is_some() || args.each_from.is_some();
+    if is_asked && playbook.method != Method::MethodR {
+        let option = if args.each.is_some() { "--each" } else { "--each-from" };
+        let message = format!("{option} is for playbooks of Method R, and {} is none", playbook.name);
         return Err(usage(message, Some("rdiag run method-r --each 20 -- COMMAND")));
     }
+    let Some(each) = &args.each else { return Ok(1) };
     let number = each.parse::<u32>().ok();
     match (args.command.is_empty(), number) {
         (true, None) if !each.is_empty() => Ok(1),

@@ -12,6 +12,8 @@ const MOST_THREADS: usize = 256;
 pub(super) struct Group {
     /// Processes that have not ended.
     pub processes: u64,
+    /// Processes that have ended and were not collected.
+    pub zombies: u64,
     /// Tasks in uninterruptible sleep.
     pub blocked: u64,
     /// CPU ticks, of children that were waited for too.
@@ -51,6 +53,7 @@ pub(super) fn look(host: &Host, groups: &[u32]) -> Census {
         census.blocked += blocked;
         if let Some(group) = census.groups.get_mut(&stat.group) {
             group.processes += u64::from(!matches!(stat.state, 'Z' | 'X'));
+            group.zombies += u64::from(stat.state == 'Z');
             group.blocked += blocked;
             group.ticks += stat.ticks;
             group.faults += stat.faults;

@@ -2,6 +2,7 @@
 
 use super::census;
 use super::error::LabError;
+use super::limit;
 use super::place::{Place, Undo};
 use crate::host::own::boot_id;
 use crate::host::{Host, files};
@@ -27,7 +28,7 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
         .iter()
         .filter_map(|undo| match undo {
             Undo::Process(process) => Some(process).filter(|process| process.boot == boot),
-            Undo::Folder(_) => None,
+            Undo::Folder(_) | Undo::Group(_) => None,
         })
         .collect();
     let mut ended = 0;
@@ -55,9 +56,26 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
         }
         host.wait(host.now() + 0.05, 0, &never);
     }
+    remove_groups(host, place)?;
     let folders = remove_folders(place)?;
     place.forget()?;
     Ok(Cleaned { processes: ended, folders })
+}
+
+/// Removes the control groups of the run. A task that has ended may hold its group for another moment.
+pub fn remove_groups(host: &Host, place: &Place) -> Result<(), LabError> {
+    let never = std::sync::atomic::AtomicBool::new(false);
+    for undo in place.journal()? {
+        let Undo::Group(directory) = undo else { continue };
+        let begun = host.now();
+        while let Err(error) = limit::remove(host, &directory) {
+            if host.now() - begun > PATIENCE_SECONDS {
+                return Err(LabError::failed(format!("removing the control group /{directory}"))(error));
+            }
+            host.wait(host.now() + 0.05, 0, &never);
+        }
+    }
+    Ok(())
 }
 
 /// Removes the folders of the run; returns how many there were.

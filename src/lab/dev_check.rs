@@ -1,30 +1,36 @@
 //! The gate for authors: every variant that this host can express is started, answered wrongly in every listed way, answered rightly,
 //! diagnosed by rdiag itself, stopped, and killed; nothing may be left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use super::clean::{Cleaned, clean};
-use super::error::LabError;
+use super::diagnose::{Programs, diagnose};
+use super::error::{LabError, Trouble};
 use super::exam::{Outcome, mark, outcome};
 use super::judge::{Truth, Verdict, accept, judge};
 use super::load;
 use super::needs;
 use super::place::{Place, Run};
+use super::reading::Readings;
 use super::runner::{self, Wish};
 use super::scenario::{Answer, Question, Scenario, Variant};
 use super::text::fill;
 use crate::host::{Host, SharedHost, files};
-use crate::model::{Finding, Status, Target};
-use crate::playbook::{Plan, PlannedStep};
-use crate::session::{self, Observer};
 
 /// Names, numbers and variants of a check are always the same.
 const SEED: u64 = 1;
+/// How a sentence about what was left behind begins.
+const AFTER: &str = "after ";
+/// Each of the two measurements behind the right answers, in seconds: shorter than a student's, so that all variants are checked in minutes.
+const TRUTH_SECONDS: f64 = 2.5;
 /// How long the load of a check may run, in seconds.
 const SECONDS: f64 = 120.0;
-/// Window of rdiag's own diagnosis.
-const WINDOW: &str = "5s";
+
+/// How long the load of the second run may take to be started, in seconds.
+const START_SECONDS: f64 = 5.0;
+/// Variants that are checked at the same time.
+const AT_ONCE: usize = 3;
 
 /// What a check of one variant gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +39,45 @@ pub enum Checked {
     Well,
     /// This host cannot express it, and why.
     NotHere(String),
+    /// The host is so busy with other things that nothing follows from what was seen.
+    CannotJudge(Vec<String>),
     /// What is wrong.
     Wrong(Vec<String>),
+}
+
+/// All variants in groups whose members can be checked at the same time: those that are judged by what the load itself does, so that
+/// another load beside it makes no difference, and whose programs cannot be taken for each other's.
+#[must_use]
+pub fn batches(scenarios: &[Scenario]) -> Vec<Vec<(&Scenario, &Variant)>> {
+    let all = scenarios.iter().flat_map(|scenario| scenario.variants.iter().map(move |variant| (scenario, variant)));
+    let (side_by_side, alone): (Vec<_>, Vec<_>) =
+        all.partition(|(scenario, variant)| is_judged_by_itself(scenario, variant));
+    let mut batches: Vec<Vec<_>> = alone.into_iter().map(|one| vec![one]).collect();
+    let first = batches.len();
+    for (scenario, variant) in side_by_side {
+        let names = |variant: &Variant| variant.load.iter().flat_map(|job| job.names.clone()).collect::<BTreeSet<_>>();
+        let has_room = |batch: &&mut Vec<(&Scenario, &Variant)>| {
+            batch.len() < AT_ONCE && batch.iter().all(|(_, other)| names(other).is_disjoint(&names(variant)))
+        };
+        match batches.iter_mut().skip(first).find(has_room) {
+            Some(batch) => batch.push((scenario, variant)),
+            None => batches.push(vec![(scenario, variant)]),
+        }
+    }
+    batches
+}
+
+fn is_judged_by_itself(scenario: &Scenario, variant: &Variant) -> bool {
+    let is_own = |question: &Question| match &question.answer {
+        Answer::Number { truth, .. } => truth.is_own(),
+        Answer::Block { .. } => false,
+        Answer::Choice { .. } | Answer::Name { .. } => true,
+    };
+    variant.diagnosis.is_empty()
+        && variant.quiet.is_empty()
+        && variant.load.iter().all(|job| job.limit.is_none())
+        && scenario.meter.reading.is_own()
+        && scenario.questions.iter().all(is_own)
 }
 
 /// Checks one variant, in a folder of its own below the lab's.
@@ -42,17 +85,33 @@ pub fn check(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &Va
     if let Some(gap) = needs::missing(host, place, variant) {
         return Ok(Checked::NotHere(gap.why));
     }
-    let folder = place.folder().join("dev-check");
+    let folder = place.folder().join(format!("dev-check-{}-{}", scenario.id, variant.name));
     files::prepare_directory(&folder).map_err(LabError::failed("preparing a folder for the check"))?;
     let own = Place::existing(folder);
     clean(host, &own)?;
     let mut wrong = Vec::new();
+    let busy = others_keep_it_busy(host);
     let tried = try_variant(host, &own, scenario, variant, &mut wrong);
     let cleaned = clean(host, &own);
     files::remove_directory(own.folder()).map_err(LabError::failed("removing the folder of the check"))?;
-    tried?;
     cleaned?;
-    Ok(if wrong.is_empty() { Checked::Well } else { Checked::Wrong(wrong) })
+    match tried {
+        Err(error) if error.trouble == Trouble::NotHere => wrong.push(error.message),
+        other => other?,
+    }
+    Ok(match (wrong.is_empty(), busy) {
+        (true, _) => Checked::Well,
+        (false, false) => Checked::Wrong(wrong),
+        // Whatever was left behind is wrong on any host.
+        (false, true) if wrong.iter().any(|text| text.starts_with(AFTER)) => Checked::Wrong(wrong),
+        (false, true) => Checked::CannotJudge(wrong),
+    })
+}
+
+/// Whether more tasks want a CPU than there are, before anything is started.
+fn others_keep_it_busy(host: &Host) -> bool {
+    let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
+    load.is_some_and(|load| load > f64::from(host.facts().cpus))
 }
 
 fn try_variant(
@@ -62,14 +121,20 @@ fn try_variant(
     variant: &Variant,
     wrong: &mut Vec<String>,
 ) -> Result<(), LabError> {
-    let run = start(host, place, scenario, variant)?;
-    let truth = runner::truth(host, place, variant, &run);
+    let run = runner::start(host, place, &plan(host, place, scenario, variant)?, &mut |_| {})?;
+    let programs = programs(host, place, &run);
+    let (truth, found) = std::thread::scope(|scope| {
+        let found = scope.spawn(|| diagnose(host, variant, &programs));
+        (runner::truth(host, place, scenario, variant, &run, TRUTH_SECONDS), found.join())
+    });
+    let ended = || LabError::failed("diagnosing")(std::io::Error::other("its thread ended"));
+    wrong.extend(found.map_err(|_| ended())??);
+    let truth = truth?;
     answers(scenario, &truth, wrong);
     let text = fill(&format!("{} {}", variant.explanation, scenario.solution), &truth.words());
     if text.contains('{') {
         wrong.push("the solution has a hole that is not filled".into());
     }
-    diagnosis(host, variant, &truth, wrong)?;
     let stopped = clean(host, place)?;
     if stopped.processes == 0 || stopped.folders != 1 {
         wrong.push(format!("stop found {} processes and {} folders to clean up", stopped.processes, stopped.folders));
@@ -78,12 +143,22 @@ fn try_variant(
     if clean(host, place)? != Cleaned::default() {
         wrong.push("a second stop found something to do".into());
     }
-    let run = start(host, place, scenario, variant)?;
+    let is_first = scenario.variants.first().is_some_and(|first| first.name == variant.name);
+    // It makes no difference to the other variants, and takes as long again.
+    if !is_first && variant.load.iter().all(|job| job.limit.is_none()) {
+        return Ok(());
+    }
+    let run = runner::launch(host, place, &plan(host, place, scenario, variant)?, Readings::default())?;
+    let never = AtomicBool::new(false);
+    let begun = host.now();
+    while runner::subject(host, place, &run).groups.is_empty() && host.now() - begun < START_SECONDS {
+        host.wait(host.now() + 0.05, 0, &never);
+    }
     if let Some(keeper) = &run.keeper {
         keeper.kill().map_err(LabError::failed("killing the keeper"))?;
     }
     // The kernel ends what it started; its folder is left for the journal.
-    host.wait(host.now() + 1.0, 0, &AtomicBool::new(false));
+    host.wait(host.now() + 0.5, 0, &never);
     if runner::is_running(host, &run) {
         wrong.push("the exercise is said to run although its keeper was killed".into());
     }
@@ -92,10 +167,19 @@ fn try_variant(
     Ok(())
 }
 
-fn start(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &Variant) -> Result<Run, LabError> {
+fn plan<'s>(
+    host: &SharedHost,
+    place: &Place,
+    scenario: &'s Scenario,
+    variant: &Variant,
+) -> Result<runner::Plan<'s>, LabError> {
     let wish = Wish { variant: Some(variant.name.clone()), seed: Some(SEED), seconds: Some(SECONDS), force: true };
-    let plan = runner::plan(host, place, scenario, &wish)?;
-    runner::start(host, place, &plan, &mut |_| {})
+    let mut plan = runner::plan(host, place, scenario, &wish)?;
+    if scenario.meter.times_baseline <= 1.0 {
+        // Nothing is compared with it.
+        plan.baseline_seconds = 0.2;
+    }
+    Ok(plan)
 }
 
 /// No answer and every wrong answer fail, each with what is said to it; the right ones pass.
@@ -134,6 +218,7 @@ fn wrong_answers(question: &Question, truth: &Truth) -> Vec<(String, &'static st
             options.keys().filter(|option| right != Some(*option)).map(|option| (option.clone(), "another")).collect()
         }
         Answer::Name { .. } => vec![("nobody".into(), "another")],
+        Answer::Block { .. } => vec![("0.0625".into(), "a block of 64 bytes")],
         Answer::Number { tolerance, .. } => {
             let Some(value) = truth.right_answer(question).and_then(|answer| answer.parse::<f64>().ok()) else {
                 return Vec::new();
@@ -144,43 +229,10 @@ fn wrong_answers(question: &Question, truth: &Truth) -> Vec<(String, &'static st
     }
 }
 
-/// rdiag's own answer: what it must find is found, what it must not find is not.
-fn diagnosis(host: &SharedHost, variant: &Variant, truth: &Truth, wrong: &mut Vec<String>) -> Result<(), LabError> {
-    if variant.diagnosis.is_empty() && variant.quiet.is_empty() {
-        return Ok(());
-    }
-    let failed = |error: String| LabError::failed("diagnosing")(std::io::Error::other(error));
-    let named = session::resolve("use-method").map_err(|error| failed(error.to_string()))?;
-    let given = BTreeMap::from([("duration".to_owned(), WINDOW.to_owned())]);
-    let plan = Plan::new(&named.loaded, &named.library, &given).map_err(|error| failed(error.to_string()))?;
-    let stop = AtomicBool::new(false);
-    let run =
-        session::run(host, &plan, &Target::default(), &stop, &mut Silent).map_err(LabError::failed("diagnosing"))?;
-    let of_rule =
-        |rule: &str| -> Vec<&Finding> { run.analysis.findings.iter().filter(|finding| finding.id == rule).collect() };
-    let told = |finding: &&Finding| format!("{}: {}", finding.status.word(), finding.summary);
-    for wanted in &variant.diagnosis {
-        let found = of_rule(&wanted.rule);
-        let name = wanted.culprit.as_ref().and_then(|role| truth.names.get(role));
-        let is_it = |finding: &&&Finding| {
-            finding.status.fired()
-                && name.is_none_or(|name| finding.culprit.as_ref().is_some_and(|who| who.name == *name))
-        };
-        if !found.iter().any(|finding| is_it(&finding)) {
-            let said: Vec<String> = found.iter().map(told).collect();
-            wrong.push(format!("rdiag does not find {} of {name:?}: {said:?}", wanted.rule));
-        }
-    }
-    // What others on this host do is theirs, so only blame of the load counts.
-    let is_own = |finding: &&&Finding| {
-        finding.culprit.as_ref().is_some_and(|who| truth.names.values().any(|name| *name == who.name))
-    };
-    for rule in &variant.quiet {
-        for finding in of_rule(rule).iter().filter(|finding| finding.status >= Status::Warning).filter(is_own) {
-            wrong.push(format!("rdiag is wrong about {rule}: {}", told(finding)));
-        }
-    }
-    Ok(())
+fn programs(host: &Host, place: &Place, run: &Run) -> Programs {
+    let started = runner::subject(host, place, run).groups;
+    let pid = |role: &String| started.get(role).copied();
+    run.jobs.iter().filter_map(|job| Some((job.role.clone(), (job.name.clone(), pid(&job.role)?)))).collect()
 }
 
 fn nothing_left(host: &Host, run: &Run, after: &str, wrong: &mut Vec<String>) {
@@ -192,18 +244,29 @@ fn nothing_left(host: &Host, run: &Run, after: &str, wrong: &mut Vec<String>) {
     };
     let left: Vec<String> = host.list("proc").unwrap_or_default().into_iter().filter(is_left).collect();
     if !left.is_empty() {
-        wrong.push(format!("after {after} these processes are left: {left:?}"));
+        wrong.push(format!("{AFTER}{after} these processes are left: {left:?}"));
     }
     if run.scratch.symlink_metadata().is_ok() {
-        wrong.push(format!("after {after} the folder {} is left", run.scratch.display()));
+        wrong.push(format!("{AFTER}{after} the folder {} is left", run.scratch.display()));
     }
 }
 
-struct Silent;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::library;
 
-impl Observer for Silent {
-    fn window(&mut self, _: &[&PlannedStep], _: f64, _: bool) {}
-    fn begun(&mut self) {}
-    fn progress(&mut self, _: f64) {}
-    fn window_ended(&mut self) {}
+    #[test]
+    fn only_what_is_judged_by_itself_is_checked_beside_others_and_everything_once() {
+        let all = library::all().unwrap();
+        let batches = batches(&all);
+        let told: Vec<String> = batches
+            .iter()
+            .map(|batch| batch.iter().map(|(s, v)| format!("{} {}", s.id, v.name)).collect::<Vec<_>>().join(", "))
+            .collect();
+        assert_eq!(batches.concat().len(), all.iter().map(|scenario| scenario.variants.len()).sum::<usize>());
+        assert!(told.contains(&"04-load disk".to_owned()), "its disk is everybody's: {told:?}");
+        let drill = told.iter().find(|text| text.contains("30-requests heap")).unwrap();
+        assert!(drill.contains("33-missing licence") && !drill.contains("30-requests mapping"), "{drill}");
+    }
 }

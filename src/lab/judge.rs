@@ -2,12 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::curve::Curve;
 use super::error::LabError;
 use super::reading::Readings;
 use super::scenario::{Answer, Question, Tolerance};
 use super::text::{Words, fill};
+use crate::model::Unit;
+use crate::model::quantity::with_unit;
 use crate::playbook::suggest::did_you_mean;
 
+const KIB: f64 = 1024.0;
+/// Sizes of blocks that are tried out, in KiB.
+const SMALLEST_BLOCK: f64 = 0.0625;
+const LARGEST_BLOCK: f64 = 1024.0;
 /// No answer is longer.
 const MAX_ANSWER: usize = 64;
 
@@ -20,6 +27,8 @@ pub struct Truth {
     pub names: BTreeMap<String, String>,
     /// The right choices, by key of the question.
     pub choices: BTreeMap<String, String>,
+    /// What copying costs by size of block, twice, where it is asked for.
+    pub curves: Vec<Curve>,
 }
 
 /// What is said to an answer.
@@ -49,6 +58,13 @@ impl Truth {
         match &question.answer {
             Answer::Choice { .. } => self.choices.get(&question.key).cloned(),
             Answer::Name { .. } => self.names.get(&question.key).cloned(),
+            Answer::Block { .. } => {
+                let (first, second) = (self.curves.first()?, self.curves.get(1)?);
+                let both = |bytes: f64| Some(first.at(bytes)? + second.at(bytes)?);
+                let sums = first.by_calls.iter().filter_map(|(bytes, _)| Some((*bytes, both(*bytes)?)));
+                let best = sums.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
+                Some((best.0 / KIB).to_string())
+            }
             Answer::Number { unit, truth, of, .. } => {
                 let [first, second] = &self.readings;
                 let value = Readings::mean(first, second).get(*truth, of.as_deref())?;
@@ -79,16 +95,19 @@ pub fn accept(question: &Question, typed: &str, name_of: impl Fn(u32) -> Option<
             }),
             Err(_) => Ok(typed.to_owned()),
         },
-        Answer::Number { unit, range: [low, high], .. } => {
-            let bare = typed.strip_suffix(unit.word().trim()).unwrap_or(typed).trim();
-            let number = bare.parse::<f64>().ok().filter(|number| number.is_finite());
-            let range = format!("a number from {low} to {high}{}", unit.word());
-            match number {
-                Some(number) if (*low..=*high).contains(&number) => Ok(number.to_string()),
-                Some(_) => Err(LabError::usage(format!("{key} = {typed} is out of range"), format!("it is {range}"))),
-                None => Err(LabError::usage(format!("{key} = {typed:?} is no number"), format!("give {range}"))),
-            }
-        }
+        Answer::Block { .. } => number(key, typed, " KiB", SMALLEST_BLOCK, LARGEST_BLOCK),
+        Answer::Number { unit, range: [low, high], .. } => number(key, typed, unit.word(), *low, *high),
+    }
+}
+
+fn number(key: &str, typed: &str, unit: &str, low: f64, high: f64) -> Result<String, LabError> {
+    let bare = typed.strip_suffix(unit.trim()).unwrap_or(typed).trim();
+    let number = bare.parse::<f64>().ok().filter(|number| number.is_finite());
+    let range = format!("a number from {low} to {high}{unit}");
+    match number {
+        Some(number) if (low..=high).contains(&number) => Ok(number.to_string()),
+        Some(_) => Err(LabError::usage(format!("{key} = {typed} is out of range"), format!("it is {range}"))),
+        None => Err(LabError::usage(format!("{key} = {typed:?} is no number"), format!("give {range}"))),
     }
 }
 
@@ -98,18 +117,31 @@ pub fn judge(question: &Question, given: Option<&str>, truth: &Truth) -> Verdict
     let Some(given) = given else { return Verdict::Unanswered };
     let mut words = truth.words();
     words.insert("answer".into(), given.to_owned());
-    let wrong = |text: &str| Verdict::Wrong(fill(text, &words));
     match &question.answer {
         Answer::Choice { wrong: texts, .. } => match truth.choices.get(&question.key) {
             Some(right) if right == given => Verdict::Right,
-            Some(_) => wrong(texts.get(given).map_or("", String::as_str)),
+            Some(_) => Verdict::Wrong(fill(texts.get(given).map_or("", String::as_str), &words)),
             None => Verdict::Undecided("the scenario does not say what is right".into()),
         },
         Answer::Name { wrong: text } => match truth.names.get(&question.key) {
             Some(right) if right == given => Verdict::Right,
-            Some(_) => wrong(text),
+            Some(_) => Verdict::Wrong(fill(text, &words)),
             None => Verdict::Undecided("no such program runs".into()),
         },
+        Answer::Block { slack, wrong: text } => {
+            let bytes = given.parse::<f64>().unwrap_or(f64::NAN) * KIB;
+            let ratio = |curve: &Curve| Some((curve.at(bytes)?, curve.at(bytes)? / curve.best()?.1));
+            let costs: Vec<(f64, f64)> = truth.curves.iter().filter_map(ratio).collect();
+            let mean = costs.iter().map(|(cost, _)| cost).sum::<f64>() / costs.len() as f64;
+            words.insert("its_cost".into(), with_unit(mean, Unit::Seconds));
+            let good = costs.iter().filter(|(_, ratio)| *ratio <= 1.0 + slack).count();
+            match good {
+                _ if costs.is_empty() => Verdict::Undecided("copying could not be tried out".into()),
+                0 => Verdict::Wrong(fill(text, &words)),
+                all if all == costs.len() => Verdict::Right,
+                _ => Verdict::Undecided("two trials of it, one after the other, do not agree".into()),
+            }
+        }
         Answer::Number { unit, truth: reading, of, tolerance, too_low, too_high, .. } => {
             let [first, second] = &truth.readings;
             let one = |readings: &Readings| readings.get(*reading, of.as_deref()).map(|value| value * unit.per_base());
@@ -126,8 +158,8 @@ pub fn judge(question: &Question, given: Option<&str>, truth: &Truth) -> Verdict
             }
             match given - mean {
                 off if off.abs() <= allowed => Verdict::Right,
-                off if off < 0.0 => wrong(too_low),
-                _ => wrong(too_high),
+                off if off < 0.0 => Verdict::Wrong(fill(too_low, &words)),
+                _ => Verdict::Wrong(fill(too_high, &words)),
             }
         }
     }

@@ -1,16 +1,18 @@
 //! The process that watches over a load: it starts the programs, ends them in time, and removes their files. If it is killed, the
 //! kernel ends the programs, and the journal tells the next command what is left to remove.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
 
 use serde::{Deserialize, Serialize};
 
 use super::clean;
+use super::limit::Group;
 use super::load::{self, Order};
 use super::place::{Place, RunJob, Undo};
-use crate::host::files;
+use super::runner::disk;
 use crate::host::own::{self, Identity};
+use crate::host::{Host, files};
 
 /// The hidden first argument that makes rdiag the keeper.
 pub const ARGUMENT: &str = "lab-keeper";
@@ -25,6 +27,8 @@ pub struct Charge {
     pub folder: PathBuf,
     /// The run's folder.
     pub scratch: PathBuf,
+    /// What chose names and numbers.
+    pub seed: u64,
     /// When it ends, in monotonic seconds.
     pub until: f64,
     /// The largest file that a program may write.
@@ -67,6 +71,7 @@ pub fn main() -> ExitCode {
         let _ = child.wait();
     }
     // A command of the lab may be cleaning up already; either does it.
+    let _ = clean::remove_groups(&Host::live(Path::new("/")), &place);
     let _ = clean::remove_folders(&place);
     ExitCode::SUCCESS
 }
@@ -82,6 +87,14 @@ fn start_all(charge: &Charge, place: &Place, children: &mut Vec<Child>) -> std::
         let mut child = own::start(&link, load::ARGUMENT)?;
         let process = Identity::of(child.id()).ok_or(std::io::ErrorKind::NotFound)?;
         noted(&Undo::Process(process.clone()))?;
+        if let Some(limit) = job.limit {
+            let host = Host::live(Path::new("/"));
+            let group =
+                Group::new(&host, limit, charge.seed, &job.role).map_err(|gap| std::io::Error::other(gap.why))?;
+            noted(&Undo::Group(group.directory().to_owned()))?;
+            group.make(&host, disk(place.folder())).map_err(|gap| std::io::Error::other(gap.why))?;
+            group.enter(&host, child.id())?;
+        }
         // It has waited for its order until now, so nothing happened that the journal does not know.
         let handed = load::hand(&mut child, &order(charge, job, link, own.pid));
         children.push(child);

@@ -1,8 +1,10 @@
 //! The scenarios that there are.
 
+use std::collections::BTreeMap;
+
 use super::builtin::SCENARIOS;
 use super::error::{LabError, Trouble};
-use super::scenario::Scenario;
+use super::scenario::{Diagnosis, Scenario};
 use crate::playbook::suggest::did_you_mean;
 use crate::playbook::{Problem, load};
 
@@ -35,6 +37,20 @@ pub fn find(id: &str) -> Result<Scenario, LabError> {
     })
 }
 
+/// The exercise in which rdiag must find a rule by itself, by rule. The gate for authors proves each of them, so this is no promise.
+#[must_use]
+pub fn reproducing() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for scenario in all().unwrap_or_default() {
+        for diagnosis in scenario.variants.iter().flat_map(|variant| &variant.diagnosis) {
+            if let Diagnosis::Rule { rule, .. } = diagnosis {
+                found.entry(rule.clone()).or_insert_with(|| scenario.id.clone());
+            }
+        }
+    }
+    found
+}
+
 fn broken(problem: Problem) -> LabError {
     LabError { trouble: Trouble::Failed, message: problem.to_string(), hint: None }
 }
@@ -42,6 +58,15 @@ fn broken(problem: Problem) -> LabError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_exercise_proves_names_an_exercise_that_can_be_started() {
+        let found = reproducing();
+        assert_eq!(found.get("tasks.saturation.blocked").map(String::as_str), Some("04-load"));
+        for (rule, id) in &found {
+            assert_eq!(&super::find(id).unwrap().id, id, "{rule}");
+        }
+    }
 
     #[test]
     fn a_scenario_is_found_by_its_id_its_number_or_its_word() {

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::load::{Between, Work};
+use super::limit::Limit;
+use super::load::{Work, unsafe_work};
 use super::reading::Reading;
-use super::scenario::{Answer, FORMAT_VERSION, Question, Scenario, Variant};
+use super::scenario::{Answer, Diagnosis, FORMAT_VERSION, Question, Scenario, Variant};
 use super::text::holes;
+use crate::model::Component;
 use crate::playbook::{Library, Problem};
+use crate::session;
 
 /// Everything that is wrong with a scenario. `library` knows the rules that may be cited.
 #[must_use]
@@ -23,6 +26,9 @@ pub fn problems(file: &str, source: &str, scenario: &Scenario, library: &Library
     lint.texts(scenario);
     lint.found
 }
+
+/// Holes of what is said to a wrong answer that are no readings: the answer itself, and what a block of that size costs.
+const ANSWERED: [&str; 2] = ["answer", "its_cost"];
 
 struct Lint<'a> {
     file: &'a str,
@@ -124,6 +130,12 @@ impl Lint<'_> {
                     format!("{name:?} is no name of 1 to 15 lower-case letters"),
                 );
             }
+            if matches!(job.work, Work::LeaveChildren { .. }) && !matches!(job.limit, Some(Limit::Tasks(_))) {
+                self.say(&job.role, format!("{}: children that nobody collects need a limit of tasks", job.role));
+            }
+            if let Some(wrong) = job.limit.and_then(Limit::wrong) {
+                self.say(&job.role, format!("{}: {wrong}", job.role));
+            }
             if let Some(wrong) = unsafe_work(&job.work, scenario.limits.disk_mib) {
                 self.say(&job.role, format!("{}: {wrong}", job.role));
             }
@@ -148,7 +160,7 @@ impl Lint<'_> {
                 Answer::Number { of: Some(role), .. } => {
                     self.need(is_role(role), role, format!("{} has no program with the role {role}", variant.name))
                 }
-                Answer::Number { of: None, .. } => {}
+                Answer::Number { of: None, .. } | Answer::Block { .. } => {}
             }
         }
         for key in variant.answers.keys() {
@@ -158,13 +170,37 @@ impl Lint<'_> {
                 format!("{key} is no question with choices"),
             );
         }
-        let cited = variant.diagnosis.iter().map(|diagnosis| &diagnosis.rule).chain(&variant.quiet);
-        for rule in cited {
-            self.need(library.rules.contains_key(rule), rule, format!("there is no rule {rule}"));
+        for diagnosis in &variant.diagnosis {
+            let role = match diagnosis {
+                Diagnosis::Rule { rule, culprit } => {
+                    self.rule(rule, library);
+                    culprit.as_ref()
+                }
+                Diagnosis::Largest { largest, of } => {
+                    let is_known = session::metric(largest).is_some_and(|metric| metric.dimension == Some("process"));
+                    self.need(is_known, largest, format!("there is no metric {largest} of processes"));
+                    Some(of)
+                }
+                Diagnosis::Component { component, of, share } => {
+                    let begins =
+                        |known: &Component| known.id() == component || known.id().starts_with(&format!("{component}."));
+                    let is_known = Component::ALL.iter().any(begins);
+                    self.need(is_known, component, format!("there is no component {component}"));
+                    self.need((0.0..=1.0).contains(share), component, "a share is 0 to 1");
+                    Some(of)
+                }
+            };
+            if let Some(role) = role {
+                self.need(is_role(role), role, format!("{} has no program with the role {role}", variant.name));
+            }
         }
-        for role in variant.diagnosis.iter().filter_map(|diagnosis| diagnosis.culprit.as_ref()) {
-            self.need(is_role(role), role, format!("{} has no program with the role {role}", variant.name));
+        for rule in &variant.quiet {
+            self.rule(rule, library);
         }
+    }
+
+    fn rule(&mut self, rule: &String, library: &Library) {
+        self.need(library.rules.contains_key(rule), rule, format!("there is no rule {rule}"));
     }
 
     fn question(&mut self, scenario: &Scenario, question: &Question) {
@@ -182,6 +218,10 @@ impl Lint<'_> {
                 for option in wrong.keys() {
                     self.need(options.contains_key(option), option, format!("{option} cannot be chosen"));
                 }
+            }
+            Answer::Block { slack, wrong } => {
+                self.need((0.01..1.0).contains(slack), key, "slack is 0.01 to 1");
+                self.need(!wrong.trim().is_empty(), key, format!("nothing is said to a wrong {key}"));
             }
             Answer::Name { wrong } => {
                 self.need(!wrong.trim().is_empty(), key, format!("nothing is said to a wrong {key}"))
@@ -225,10 +265,12 @@ impl Lint<'_> {
         for question in &scenario.questions {
             let texts: Vec<&String> = match &question.answer {
                 Answer::Choice { wrong, .. } => wrong.values().collect(),
-                Answer::Name { wrong } => vec![wrong],
+                Answer::Name { wrong } | Answer::Block { wrong, .. } => vec![wrong],
                 Answer::Number { too_low, too_high, .. } => vec![too_low, too_high],
             };
-            unknown.extend(texts.iter().flat_map(|text| holes(text)).filter(|hole| *hole != "answer" && !known(hole)));
+            unknown.extend(
+                texts.iter().flat_map(|text| holes(text)).filter(|hole| !ANSWERED.contains(hole) && !known(hole)),
+            );
         }
         let explained = scenario.variants.iter().map(|variant| &variant.explanation);
         unknown.extend(explained.chain([&scenario.solution]).flat_map(|text| holes(text)).filter(|hole| !known(hole)));
@@ -237,41 +279,6 @@ impl Lint<'_> {
         for hole in unknown {
             self.say(&format!("{{{hole}}}"), format!("{{{hole}}} is neither a reading nor a program here"));
         }
-    }
-}
-
-/// What is not safe about a piece of work.
-fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {
-    let within =
-        |between: Between, low: u32, high: u32| low <= between[0] && between[0] <= between[1] && between[1] <= high;
-    match work {
-        Work::Bursts { processes_per_cpu, busy_ms, every_ms } => {
-            let safe = within(*processes_per_cpu, 1, 16) && within(*busy_ms, 1, 50) && within(*every_ms, 100, 10_000);
-            let share = processes_per_cpu[1] as f64 * busy_ms[1] as f64 / f64::from(every_ms[0].max(1));
-            (!safe || share > 0.35).then_some(
-                "1 to 16 processes for each CPU, 1 to 50 ms, every 100 ms to 10 s, and at most 35 % of the CPUs",
-            )
-        }
-        Work::Pulse { busy_ms, every_ms } => {
-            let safe = within(*busy_ms, 1, 100) && within(*every_ms, 100, 10_000);
-            (!safe || f64::from(busy_ms[1]) > 0.35 * f64::from(every_ms[0]))
-                .then_some("1 to 100 ms, every 100 ms to 10 s, and at most 35 % of the time")
-        }
-        Work::Crew { workers, every_ms, .. } => (!(1..=200).contains(workers) || !(50..=10_000).contains(every_ms))
-            .then_some("1 to 200 workers, every 50 ms to 10 s"),
-        Work::Reads { file_mib, block_bytes, threads } => {
-            let safe = (1..=1024).contains(file_mib) && *file_mib <= disk_mib && within(*threads, 1, 64);
-            let block = (4096..=1 << 20).contains(block_bytes) && block_bytes.is_power_of_two();
-            (!safe || !block).then_some(
-                "a file of 1 to 1024 MiB within disk_mib, blocks of 4 KiB to 1 MiB (a power of two), 1 to 64 threads",
-            )
-        }
-        Work::Rewrite { file_mib, every_ms } => {
-            let safe = within(*file_mib, 1, 64) && file_mib[1] <= disk_mib && within(*every_ms, 200, 10_000);
-            (!safe || f64::from(file_mib[1]) / f64::from(every_ms[0].max(1)) > 0.06)
-                .then_some("a file of 1 to 64 MiB within disk_mib, every 200 ms to 10 s, at most 60 MiB per second")
-        }
-        Work::HoldUp { parents } => (!within(*parents, 1, 64)).then_some("1 to 64 parents"),
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use super::census::{self, Census};
+use super::limit::Group;
+use super::load::elf::odd_entry;
 use super::reading::{Reading, Readings};
 use crate::host::{Host, files, own};
 
@@ -12,6 +14,8 @@ use crate::host::{Host, files, own};
 const NAP_SECONDS: f64 = 0.005;
 /// From one look at the tasks to the next, in seconds.
 const LOOK_SECONDS: f64 = 0.1;
+/// No program that a load writes is larger.
+const MOST_PROGRAM_BYTES: u64 = 1 << 20;
 /// CPUs on which wake-ups are timed.
 const MOST_CPUS: usize = 16;
 
@@ -20,8 +24,14 @@ const MOST_CPUS: usize = 16;
 pub struct Subject {
     /// Process group of each program, by role.
     pub groups: BTreeMap<String, u32>,
-    /// Where programs count their workers, by role.
+    /// Where programs count their pieces of work, by role.
     pub counts: BTreeMap<String, PathBuf>,
+    /// Numbers that the seed gave its programs, by role.
+    pub figures: BTreeMap<String, f64>,
+    /// Control groups with a quota of CPU time, by role.
+    pub quotas: BTreeMap<String, Group>,
+    /// A program of the load that does not start.
+    pub program: Option<PathBuf>,
     /// The device of the state folder: major and minor.
     pub disk: Option<(u32, u32)>,
 }
@@ -32,11 +42,19 @@ struct Ends {
     cpu: Vec<u64>,
     started: Option<u64>,
     pressure: [Option<u64>; 2],
-    disk_ticks: Option<u64>,
+    /// The fields of the disk's `stat`.
+    disk: Vec<u64>,
+    huge_pages: Option<u64>,
+    lost_datagrams: Option<u64>,
     census: Census,
     counts: BTreeMap<String, u64>,
-    /// Bytes read from and written to disks, by role.
-    io: BTreeMap<String, [u64; 2]>,
+    /// Periods of a quota and those in which the group was stopped, by role.
+    periods: BTreeMap<String, [u64; 2]>,
+    refused: Option<u64>,
+    /// Open files, by role.
+    files: BTreeMap<String, usize>,
+    /// Bytes read from and written to disks, and calls that read or write, by role.
+    io: BTreeMap<String, [u64; 3]>,
 }
 
 /// Measures for so many seconds.
@@ -71,6 +89,10 @@ pub(super) fn measure(host: &Host, subject: &Subject, seconds: f64) -> Readings 
     if !groups.is_empty() {
         readings.put(Reading::OwnBlocked, None, own_blocked.values().sum::<f64>() / looks);
     }
+    if let Some(program) = &subject.program {
+        let odd = files::read_named(program, MOST_PROGRAM_BYTES).ok().and_then(|file| odd_entry(&file));
+        readings.put(Reading::OddEntry, None, odd.map_or(f64::NAN, |entry| entry as f64));
+    }
     for (role, group) in &subject.groups {
         let mean = own_blocked.get(group).map_or(f64::NAN, |sum| sum / looks);
         readings.put(Reading::OwnBlocked, Some(role), mean);
@@ -99,10 +121,8 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
         let text = host.read(&format!("proc/pressure/{resource}")).ok()?;
         text.lines().find(|line| line.starts_with("some"))?.rsplit_once("total=")?.1.parse().ok()
     };
-    let disk_ticks = subject.disk.and_then(|(major, minor)| {
-        let text = host.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok()?;
-        text.split_whitespace().nth(9)?.parse().ok()
-    });
+    let disk = subject.disk.and_then(|(major, minor)| host.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok());
+    let vmstat = host.read("proc/vmstat").unwrap_or_default();
     let count = |path: &PathBuf| String::from_utf8(files::read_named(path, 64).ok()?).ok()?.trim().parse().ok();
     Ends {
         at: host.now(),
@@ -112,18 +132,36 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
             .find(|line| line.starts_with("processes "))
             .and_then(|line| numbers(line).first().copied()),
         pressure: ["cpu", "io"].map(total),
-        disk_ticks,
+        disk: disk.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect(),
+        huge_pages: vmstat.lines().find_map(|line| line.strip_prefix("thp_fault_alloc ")?.parse().ok()),
+        lost_datagrams: protocol_count(host, "proc/net/snmp", "Udp:", "RcvbufErrors"),
         census: census::look(host, groups),
-        io: subject.groups.iter().filter_map(|(role, pid)| Some((role.clone(), disk_bytes(host, *pid)?))).collect(),
+        periods: subject.quotas.iter().filter_map(|(role, group)| Some((role.clone(), group.periods(host)?))).collect(),
+        refused: protocol_count(host, "proc/net/netstat", "TcpExt:", "ListenOverflows"),
+        files: subject
+            .groups
+            .iter()
+            .filter_map(|(role, pid)| Some((role.clone(), host.list(&format!("proc/{pid}/fd")).ok()?.len())))
+            .collect(),
+        io: subject.groups.iter().filter_map(|(role, pid)| Some((role.clone(), io_of(host, *pid)?))).collect(),
         counts: subject.counts.iter().filter_map(|(role, path)| Some((role.clone(), count(path)?))).collect(),
     }
 }
 
-/// What a process had read from and written to disks. That it is denied where another user's are, does not matter: it is our own.
-fn disk_bytes(host: &Host, pid: u32) -> Option<[u64; 2]> {
+/// A counter of a protocol in the network namespace: a line of names, then a line of values.
+fn protocol_count(host: &Host, file: &str, protocol: &str, counter: &str) -> Option<u64> {
+    let text = host.read(file).ok()?;
+    let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(protocol));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let at = names.split_whitespace().position(|name| name == counter)?;
+    values.split_whitespace().nth(at)?.parse().ok()
+}
+
+/// What a process had read from and written to disks, and its calls. That it is denied where another user's are, does not matter: it is our own.
+fn io_of(host: &Host, pid: u32) -> Option<[u64; 3]> {
     let text = host.read(&format!("proc/{pid}/io")).ok()?;
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    Some([field("read_bytes:")?, field("write_bytes:")?])
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    Some([field("read_bytes:")?, field("write_bytes:")?, field("syscr:")? + field("syscw:")?])
 }
 
 fn numbers(line: &str) -> Vec<u64> {
@@ -148,11 +186,14 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
     let [cpu_after, io_after] = after.pressure;
     readings.put(Reading::CpuPressure, None, grown(cpu_before, cpu_after) * 1e-6 / seconds);
     readings.put(Reading::IoPressure, None, grown(io_before, io_after) * 1e-6 / seconds);
-    readings.put(Reading::DiskBusy, None, grown(before.disk_ticks, after.disk_ticks) * 1e-3 / seconds);
+    put_disk(&mut readings, seconds, |field| grown(before.disk.get(field).copied(), after.disk.get(field).copied()));
+    readings.put(Reading::HugePages, None, grown(before.huge_pages, after.huge_pages) / seconds);
+    readings.put(Reading::LostDatagrams, None, grown(before.lost_datagrams, after.lost_datagrams) / seconds);
+    readings.put(Reading::RefusedConnections, None, grown(before.refused, after.refused) / seconds);
     let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
     readings.put(Reading::LoadAverage, None, load.unwrap_or(f64::NAN));
     let ticks = host.facts().ticks_per_second.max(1) as f64;
-    let (mut own_cpu, mut own_bytes) = (0.0, [0.0; 2]);
+    let (mut own_cpu, mut own_bytes, mut own_units) = (0.0, [0.0; 2], 0.0);
     for (role, group) in &subject.groups {
         let (Some(from), Some(to)) = (before.census.groups.get(group), after.census.groups.get(group)) else {
             continue;
@@ -160,34 +201,85 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
         let used = to.ticks.saturating_sub(from.ticks) as f64 / ticks / seconds;
         own_cpu += used;
         readings.put(Reading::OwnCpu, Some(role), used);
-        let bytes = match (before.io.get(role), after.io.get(role)) {
-            (Some([read, written]), Some([read_then, written_then])) => {
-                [(read, read_then), (written, written_then)].map(|(from, to)| to.saturating_sub(*from) as f64 / seconds)
-            }
-            _ => [f64::NAN; 2],
+        let io = match (before.io.get(role), after.io.get(role)) {
+            (Some(from), Some(to)) => std::array::from_fn(|at| {
+                let [from, to] = [from, to].map(|all| all.get(at).copied());
+                grown(from, to)
+            }),
+            _ => [f64::NAN; 3],
         };
-        for ((sum, one), reading) in own_bytes.iter_mut().zip(bytes).zip([Reading::OwnRead, Reading::OwnWritten]) {
-            *sum += one;
-            readings.put(reading, Some(role), one);
+        let [read, written, calls] = io;
+        readings.put(Reading::OwnCalls, Some(role), calls / seconds);
+        readings.put(Reading::OwnZombies, Some(role), to.zombies as f64);
+        readings.put(Reading::OwnFiles, Some(role), after.files.get(role).map_or(f64::NAN, |count| *count as f64));
+        if let (Some([periods, stopped]), Some([periods_then, stopped_then])) =
+            (before.periods.get(role), after.periods.get(role))
+        {
+            let periods = grown(Some(*periods), Some(*periods_then));
+            readings.put(Reading::OwnStopped, Some(role), grown(Some(*stopped), Some(*stopped_then)) / periods);
         }
+        for ((sum, one), reading) in
+            own_bytes.iter_mut().zip([read, written]).zip([Reading::OwnRead, Reading::OwnWritten])
+        {
+            *sum += one / seconds;
+            readings.put(reading, Some(role), one / seconds);
+        }
+        let faults = to.faults.saturating_sub(from.faults) as f64;
+        readings.put(Reading::OwnFaults, Some(role), faults / seconds);
         let made = grown(before.counts.get(role).copied(), after.counts.get(role).copied());
         if made > 0.0 {
-            let faults = to.faults.saturating_sub(from.faults) as f64;
-            readings.put(Reading::OwnFaultsPerWorker, Some(role), faults / made);
+            own_units += made / seconds;
+            readings.put(Reading::OwnUnits, Some(role), made / seconds);
+            readings.put(Reading::OwnFaultsPerUnit, Some(role), faults / made);
+            readings.put(Reading::OwnCallsPerUnit, Some(role), calls / made);
+        }
+    }
+    for (role, figure) in &subject.figures {
+        readings.put(Reading::OwnFigure, Some(role), *figure);
+    }
+    for reading in [Reading::OwnCalls, Reading::OwnFaults, Reading::OwnStopped, Reading::OwnFiles, Reading::OwnZombies]
+    {
+        let each: Vec<f64> = subject.groups.keys().filter_map(|role| readings.get(reading, Some(role))).collect();
+        if !each.is_empty() {
+            // Parts of two groups do not add up.
+            let is_part = reading == Reading::OwnStopped;
+            let all = if is_part { each.iter().copied().fold(0.0, f64::max) } else { each.iter().sum() };
+            readings.put(reading, None, all);
         }
     }
     if !subject.groups.is_empty() {
         let [read, written] = own_bytes;
         readings.put(Reading::OwnCpu, None, own_cpu);
+        readings.put(Reading::OwnUnits, None, own_units);
         readings.put(Reading::OwnRead, None, read);
         readings.put(Reading::OwnWritten, None, written);
     }
     readings
 }
 
+/// What follows from the fields of a disk's `stat`, counted from 0, by how much they grew.
+fn put_disk(readings: &mut Readings, seconds: f64, grown: impl Fn(usize) -> f64) {
+    let requests = grown(0) + grown(4);
+    readings.put(Reading::DiskRequests, None, requests / seconds);
+    readings.put(Reading::DiskWait, None, (grown(3) + grown(7)) * 1e-3 / requests);
+    readings.put(Reading::DiskBusy, None, grown(9) * 1e-3 / seconds);
+    readings.put(Reading::DiskInFlight, None, grown(10) * 1e-3 / seconds);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_is_read_by_its_fields() {
+        let mut readings = Readings::default();
+        // 400 reads and 100 writes took 2 s together, in 4 s of which it was busy for 1 s.
+        let fields = [400.0, 0.0, 0.0, 1500.0, 100.0, 0.0, 0.0, 500.0, 0.0, 1000.0, 2000.0];
+        put_disk(&mut readings, 4.0, |field| fields[field]);
+        let read = [Reading::DiskRequests, Reading::DiskWait, Reading::DiskBusy, Reading::DiskInFlight]
+            .map(|reading| readings.get(reading, None).unwrap());
+        assert_eq!(read, [125.0, 0.004, 0.25, 0.5]);
+    }
 
     #[test]
     fn a_host_is_measured_with_plausible_figures_and_no_load() {

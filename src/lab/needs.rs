@@ -1,15 +1,19 @@
 //! What a host can express, found by trying; never concluded from a version.
 
+use super::limit;
 use super::place::Place;
 use super::runner::disk;
 use super::scenario::{Need, Variant};
+use super::watch::while_watched;
 use crate::host::{Host, files, own};
 use crate::model::{Reason, Unavailable};
 
 /// The first thing that a variant needs and this host does not have.
 #[must_use]
 pub fn missing(host: &Host, place: &Place, variant: &Variant) -> Option<Unavailable> {
-    variant.needs.iter().find_map(|need| try_need(host, place, *need).err())
+    let needs = variant.needs.iter().find_map(|need| try_need(host, place, *need).err());
+    let limits = || variant.load.iter().filter_map(|job| job.limit);
+    needs.or_else(|| limits().find_map(|limit| limit::try_out(host, limit, disk(place.folder())).err()))
 }
 
 fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
@@ -25,6 +29,18 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
                     .with_remedy("start it as root, or with CAP_SYS_NICE")),
             }
         }
+        Need::HugePages => {
+            let chosen = host.read("sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+            if chosen.contains("[always]") || chosen.contains("[madvise]") {
+                return Ok(());
+            }
+            let reason = if chosen.is_empty() { Reason::Absent } else { Reason::Disabled };
+            let why = "it needs transparent huge pages, and this kernel gives none";
+            Err(Unavailable::new(reason, why).with_remedy(
+                "as root, write madvise to /sys/kernel/mm/transparent_hugepage/enabled, if the file is there",
+            ))
+        }
+        Need::Uprobes => while_watched(host.facts().pid, || ()),
         Need::DirectReads => {
             let reads = files::can_read_directly(place.folder());
             let counted = disk(place.folder())

@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::LabError;
+use super::lesson::Score;
+use super::limit::Limit;
 use super::load::Task;
 use super::reading::Readings;
 use crate::host::files;
@@ -61,10 +63,13 @@ pub struct RunJob {
     pub name: String,
     /// What it does.
     pub task: Task,
+    /// What it may have at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
 }
 
-/// What a student reached in one scenario.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+/// What a student reached in one scenario or lesson.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
     /// Whether it was passed.
     pub passed: bool,
@@ -75,9 +80,12 @@ pub struct Reached {
     /// When it was passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// Of a lesson, what was foreseen and answered the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<Score>,
 }
 
-/// By scenario.
+/// By scenario or lesson.
 pub type Progress = BTreeMap<String, Reached>;
 
 /// How one change is undone.
@@ -88,6 +96,8 @@ pub enum Undo {
     Process(Identity),
     /// Remove this folder; it must lie in the lab's.
     Folder(PathBuf),
+    /// Remove this control group, once its tasks have ended.
+    Group(String),
 }
 
 impl Place {

@@ -30,6 +30,16 @@ pub enum Reading {
     IoPressure,
     /// Part of the time in which the disk below rdiag's state folder had requests (field 10 of its `stat`). Ratio.
     DiskBusy,
+    /// Requests that the same disk completed (fields 1 and 5 of its `stat`). Per second.
+    DiskRequests,
+    /// How long a request took there, in the queue and in the device, on average (fields 4 and 8 by fields 1 and 5). Seconds.
+    DiskWait,
+    /// Requests under way there, on average (field 11 by the time). Count.
+    DiskInFlight,
+    /// Faults that got a transparent huge page (`thp_fault_alloc` in /proc/vmstat). Per second.
+    HugePages,
+    /// Datagrams lost at full sockets of this network namespace (`RcvbufErrors` of Udp in /proc/net/snmp). Per second.
+    LostDatagrams,
     /// The load average of one minute. Count.
     LoadAverage,
     /// CPU time of the load, children that have ended included, in CPUs (`utime`, `stime`, `cutime`, `cstime`). Ratio of one CPU.
@@ -40,13 +50,41 @@ pub enum Reading {
     OwnWritten,
     /// Bytes that the load had fetched from a disk (`read_bytes` in /proc/PID/io of its programs). Bytes per second.
     OwnRead,
-    /// Minor page faults of the load, children included, for each worker that it made meanwhile. Count.
-    OwnFaultsPerWorker,
+    /// Minor page faults of the load, children that were waited for included (`minflt` and `cminflt` in /proc/PID/stat). Per second.
+    OwnFaults,
+    /// A number that the seed gave a program of the load: bytes of its usual message, pieces of memory for a request, milliseconds
+    /// of rest. Count.
+    OwnFigure,
+    /// Pieces of work that the load did (it counts them itself: workers, MiB, tries). Per second.
+    OwnUnits,
+    /// Minor page faults of the load, children included, for each piece of work. Count.
+    OwnFaultsPerUnit,
+    /// System calls of the load that read or write (`syscr` and `syscw` in /proc/PID/io of its programs), for each piece of work. Count.
+    OwnCallsPerUnit,
+    /// System calls of the load that read or write, see above. Per second.
+    OwnCalls,
+    /// Part of the periods of its CPU quota in which the load was stopped (`nr_throttled` per `nr_periods` in cpu.stat of its group).
+    /// Ratio.
+    OwnStopped,
+    /// Files that the load has open (/proc/PID/fd of its programs). Count.
+    OwnFiles,
+    /// Processes of the load that have ended and were not collected. Count.
+    OwnZombies,
+    /// How many times fewer pieces of work it did while each of its calls of malloc was watched from outside (uprobe). Count.
+    WatchedCost,
+    /// Connections refused at a full accept queue (`ListenOverflows` in /proc/net/netstat). Per second.
+    RefusedConnections,
+    /// Entry of a program's table of segments that the kernel will not take, counted from 0, read from the file. Count.
+    OddEntry,
+    /// CPU time of copying one MiB from a file to another by read(2) and write(2), with the block that costs least. Seconds.
+    CopyByCalls,
+    /// The same in mapped memory, with the same block. Seconds.
+    CopyInMemory,
 }
 
 impl Reading {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 33] = [
         Self::WakeupDelayMedian,
         Self::WakeupDelayLongest,
         Self::TasksStarted,
@@ -56,12 +94,30 @@ impl Reading {
         Self::CpuPressure,
         Self::IoPressure,
         Self::DiskBusy,
+        Self::DiskRequests,
+        Self::DiskWait,
+        Self::DiskInFlight,
+        Self::HugePages,
+        Self::LostDatagrams,
         Self::LoadAverage,
         Self::OwnCpu,
         Self::OwnBlocked,
         Self::OwnWritten,
         Self::OwnRead,
-        Self::OwnFaultsPerWorker,
+        Self::OwnFaults,
+        Self::OwnFigure,
+        Self::OwnUnits,
+        Self::OwnFaultsPerUnit,
+        Self::OwnCallsPerUnit,
+        Self::OwnCalls,
+        Self::OwnStopped,
+        Self::OwnFiles,
+        Self::OwnZombies,
+        Self::WatchedCost,
+        Self::RefusedConnections,
+        Self::OddEntry,
+        Self::CopyByCalls,
+        Self::CopyInMemory,
     ];
 
     /// Its name in YAML and in the holes of texts.
@@ -77,12 +133,30 @@ impl Reading {
             Self::CpuPressure => "cpu_pressure",
             Self::IoPressure => "io_pressure",
             Self::DiskBusy => "disk_busy",
+            Self::DiskRequests => "disk_requests",
+            Self::DiskWait => "disk_wait",
+            Self::DiskInFlight => "disk_in_flight",
+            Self::HugePages => "huge_pages",
+            Self::LostDatagrams => "lost_datagrams",
             Self::LoadAverage => "load_average",
             Self::OwnCpu => "own_cpu",
             Self::OwnBlocked => "own_blocked",
             Self::OwnWritten => "own_written",
             Self::OwnRead => "own_read",
-            Self::OwnFaultsPerWorker => "own_faults_per_worker",
+            Self::OwnFaults => "own_faults",
+            Self::OwnFigure => "own_figure",
+            Self::OwnUnits => "own_units",
+            Self::OwnFaultsPerUnit => "own_faults_per_unit",
+            Self::OwnCallsPerUnit => "own_calls_per_unit",
+            Self::OwnCalls => "own_calls",
+            Self::OwnStopped => "own_stopped",
+            Self::OwnFiles => "own_files",
+            Self::OwnZombies => "own_zombies",
+            Self::WatchedCost => "watched_cost",
+            Self::RefusedConnections => "refused_connections",
+            Self::OddEntry => "odd_entry",
+            Self::CopyByCalls => "copy_by_calls",
+            Self::CopyInMemory => "copy_in_memory",
         }
     }
 
@@ -99,12 +173,30 @@ impl Reading {
             Self::CpuPressure => "time in which a task waited for a CPU",
             Self::IoPressure => "time in which a task waited for I/O",
             Self::DiskBusy => "disk busy",
+            Self::DiskRequests => "requests that the disk completed",
+            Self::DiskWait => "time that a request took at the disk",
+            Self::DiskInFlight => "requests under way at the disk",
+            Self::HugePages => "faults that got a huge page",
+            Self::LostDatagrams => "datagrams lost at full sockets",
             Self::LoadAverage => "load average of one minute",
             Self::OwnCpu => "CPU time of the load",
             Self::OwnBlocked => "tasks of the load in uninterruptible sleep",
             Self::OwnWritten => "what the load writes to a disk",
             Self::OwnRead => "what the load reads from a disk",
-            Self::OwnFaultsPerWorker => "minor page faults for each worker",
+            Self::OwnFaults => "minor page faults of the load",
+            Self::OwnFigure => "number that the load was given",
+            Self::OwnUnits => "pieces of work that the load did",
+            Self::OwnFaultsPerUnit => "minor page faults for each piece of work",
+            Self::OwnCallsPerUnit => "calls that read or write, for each piece of work",
+            Self::OwnCalls => "calls of the load that read or write",
+            Self::OwnStopped => "periods in which the load was stopped",
+            Self::OwnFiles => "files that the load has open",
+            Self::OwnZombies => "children of the load that nobody collected",
+            Self::WatchedCost => "how many times slower it is while its calls of malloc are watched",
+            Self::RefusedConnections => "connections refused at a full queue",
+            Self::OddEntry => "entry that the kernel will not take",
+            Self::CopyByCalls => "CPU time to copy one MiB by system calls, with the best block",
+            Self::CopyInMemory => "CPU time to copy one MiB in mapped memory",
         }
     }
 
@@ -122,7 +214,17 @@ impl Reading {
                 | Self::CpuPressure
                 | Self::IoPressure
                 | Self::DiskBusy
+                | Self::DiskRequests
+                | Self::DiskWait
+                | Self::DiskInFlight
+                | Self::HugePages
+                | Self::LostDatagrams
                 | Self::LoadAverage
+                | Self::WatchedCost
+                | Self::RefusedConnections
+                | Self::OddEntry
+                | Self::CopyByCalls
+                | Self::CopyInMemory
         )
     }
 
@@ -130,13 +232,38 @@ impl Reading {
     #[must_use]
     pub fn unit(self) -> Unit {
         match self {
-            Self::WakeupDelayMedian | Self::WakeupDelayLongest => Unit::Seconds,
-            Self::TasksStarted => Unit::PerSecond,
+            Self::WakeupDelayMedian
+            | Self::WakeupDelayLongest
+            | Self::DiskWait
+            | Self::CopyByCalls
+            | Self::CopyInMemory => Unit::Seconds,
+            Self::TasksStarted
+            | Self::OwnFaults
+            | Self::OwnUnits
+            | Self::OwnCalls
+            | Self::DiskRequests
+            | Self::HugePages
+            | Self::LostDatagrams
+            | Self::RefusedConnections => Unit::PerSecond,
             Self::OwnWritten | Self::OwnRead => Unit::BytesPerSecond,
-            Self::CpuBusy | Self::IoWait | Self::CpuPressure | Self::IoPressure | Self::DiskBusy | Self::OwnCpu => {
-                Unit::Ratio
-            }
-            Self::BlockedTasks | Self::LoadAverage | Self::OwnBlocked | Self::OwnFaultsPerWorker => Unit::Count,
+            Self::CpuBusy
+            | Self::IoWait
+            | Self::CpuPressure
+            | Self::IoPressure
+            | Self::DiskBusy
+            | Self::OwnCpu
+            | Self::OwnStopped => Unit::Ratio,
+            Self::BlockedTasks
+            | Self::LoadAverage
+            | Self::DiskInFlight
+            | Self::OwnFigure
+            | Self::WatchedCost
+            | Self::OwnBlocked
+            | Self::OwnFaultsPerUnit
+            | Self::OwnCallsPerUnit
+            | Self::OwnFiles
+            | Self::OwnZombies
+            | Self::OddEntry => Unit::Count,
         }
     }
 }

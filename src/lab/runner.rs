@@ -4,15 +4,18 @@ use std::path::Path;
 
 use super::chance::Chance;
 use super::clean::clean;
+use super::curve::Curve;
 use super::error::LabError;
 use super::judge::Truth;
 use super::keeper::{self, Charge, Started};
-use super::load::{Task, count_file};
+use super::limit::{Group, Limit};
+use super::load::{Task, count_file, program_file};
 use super::measure::{Subject, measure};
 use super::needs;
 use super::place::{Place, Run, RunJob, Undo};
-use super::reading::Readings;
-use super::scenario::{Scenario, Variant};
+use super::reading::{Reading, Readings};
+use super::scenario::{Answer, Question, Scenario, Variant};
+use super::watch::while_watched;
 use crate::host::own::{self, Identity, boot_id};
 use crate::host::{Host, files};
 
@@ -22,7 +25,9 @@ const BASELINE_SECONDS: f64 = 2.0;
 const READY_SECONDS: f64 = 1.5;
 const READY_LOOKS: usize = 7;
 /// How long each of the two measurements behind a check takes, in seconds.
-const TRUTH_SECONDS: f64 = 4.0;
+pub const TRUTH_SECONDS: f64 = 4.0;
+/// How long a program is watched to see what that costs it, in seconds.
+const WATCHED_SECONDS: f64 = 1.5;
 /// A host with a longer queue than this for each CPU is too busy to be taught with.
 const BUSY_LOAD_PER_CPU: f64 = 4.0;
 
@@ -54,6 +59,8 @@ pub struct Plan<'s> {
     pub seconds: f64,
     /// Where its files will be.
     pub scratch: std::path::PathBuf,
+    /// How long the host is looked at before anything is started, in seconds.
+    pub baseline_seconds: f64,
 }
 
 /// Decides what would be started; an error if the host cannot express it or would suffer.
@@ -86,7 +93,8 @@ pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish)
         let free: Vec<&String> = job.names.iter().filter(|name| !taken.contains(name)).collect();
         let name = chance.one_of(&free).copied().unwrap_or(&job.role);
         taken.push(name);
-        jobs.push(RunJob { role: job.role.clone(), name: name.clone(), task: job.work.decide(&mut chance, cpus) });
+        let task = job.work.decide(&mut chance, cpus);
+        jobs.push(RunJob { role: job.role.clone(), name: name.clone(), task, limit: job.limit });
     }
     let tasks: u64 = jobs.iter().map(|job| job.task.tasks(cpus)).sum();
     if tasks > u64::from(limits.tasks) {
@@ -96,7 +104,8 @@ pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish)
         );
         return Err(LabError::not_here(message, "let it use fewer CPUs: taskset -c 0-7 rdiag lab start …"));
     }
-    Ok(Plan { scenario, variant, seed, jobs, seconds, scratch: place.scratch(seed) })
+    let baseline_seconds = BASELINE_SECONDS;
+    Ok(Plan { scenario, variant, seed, jobs, seconds, scratch: place.scratch(seed), baseline_seconds })
 }
 
 fn named_variant<'s>(host: &Host, place: &Place, scenario: &'s Scenario, name: &str) -> Result<&'s Variant, LabError> {
@@ -163,8 +172,11 @@ impl Plan<'_> {
         ];
         for job in &self.jobs {
             changes.push(format!("a program named {} and what it starts; {until}", job.name));
-            if let Task::Reads { file_mib, .. } | Task::Rewrite { file_mib, .. } = job.task {
-                changes.push(format!("a file of {file_mib} MiB in that folder; removed with it"));
+            if let Some(limit) = job.limit {
+                changes.push(format!("a control group for it with at most {}; removed with it", limit.words()));
+            }
+            if job.task.disk_mib() > 0 {
+                changes.push(format!("files of {} MiB in that folder; removed with it", job.task.disk_mib()));
             }
         }
         let limits = self.scenario.limits;
@@ -179,15 +191,25 @@ impl Plan<'_> {
 /// Starts an exercise, and returns when the symptom is there. If it does not come, everything is undone.
 pub fn start(host: &Host, place: &Place, plan: &Plan<'_>, say: &mut dyn FnMut(&str)) -> Result<Run, LabError> {
     say("looking at the host as it is …");
-    let baseline = measure(host, &Subject::default(), BASELINE_SECONDS);
-    let until = host.now() + plan.seconds;
+    let baseline = measure(host, &Subject::default(), plan.baseline_seconds);
+    say("waiting until the symptom is there …");
+    let started =
+        launch(host, place, plan, baseline).and_then(|run| await_symptom(host, place, plan, &run).map(|()| run));
+    if started.is_err() {
+        clean(host, place)?;
+    }
+    started
+}
+
+/// Has the watcher start the load. What it has changed when that fails stands in the journal.
+pub fn launch(host: &Host, place: &Place, plan: &Plan<'_>, baseline: Readings) -> Result<Run, LabError> {
     let mut run = Run {
         scenario: plan.scenario.id.clone(),
         variant: plan.variant.name.clone(),
         seed: plan.seed,
         started: host.wall_clock(),
         boot: boot_id(),
-        until,
+        until: host.now() + plan.seconds,
         scratch: plan.scratch.clone(),
         keeper: None,
         jobs: plan.jobs.clone(),
@@ -196,17 +218,6 @@ pub fn start(host: &Host, place: &Place, plan: &Plan<'_>, say: &mut dyn FnMut(&s
         hints: 0,
         checks: 0,
     };
-    say("waiting until the symptom is there …");
-    match begin(host, place, plan, &mut run) {
-        Ok(()) => Ok(run),
-        Err(error) => {
-            clean(host, place)?;
-            Err(error)
-        }
-    }
-}
-
-fn begin(host: &Host, place: &Place, plan: &Plan<'_>, run: &mut Run) -> Result<(), LabError> {
     place.note(&Undo::Folder(run.scratch.clone()))?;
     files::create_private_directory(&run.scratch)
         .map_err(LabError::failed(format!("making the folder {}", run.scratch.display())))?;
@@ -214,6 +225,7 @@ fn begin(host: &Host, place: &Place, plan: &Plan<'_>, run: &mut Run) -> Result<(
     let charge = Charge {
         folder: place.folder().to_owned(),
         scratch: run.scratch.clone(),
+        seed: run.seed,
         until: run.until,
         file_bytes: u64::from(limits.disk_mib.max(1)) << 20,
         memory_bytes: u64::from(limits.memory_mib) << 20,
@@ -223,12 +235,16 @@ fn begin(host: &Host, place: &Place, plan: &Plan<'_>, run: &mut Run) -> Result<(
     let program = own::program().map_err(LabError::failed(attempt))?;
     let mut keeper = own::start(&program, keeper::ARGUMENT).map_err(LabError::failed(attempt))?;
     run.keeper = Identity::of(keeper.id());
-    place.keep_run(run)?;
+    place.keep_run(&run)?;
     let order = serde_json::to_vec(&charge).map_err(|error| LabError::failed(attempt)(error.into()))?;
     own::hand(&mut keeper, &order).map_err(LabError::failed(attempt))?;
+    Ok(run)
+}
+
+fn await_symptom(host: &Host, place: &Place, plan: &Plan<'_>, run: &Run) -> Result<(), LabError> {
     let mut last = None;
     for _ in 0..READY_LOOKS {
-        let readings = measure(host, &subject(place, run), READY_SECONDS);
+        let readings = measure(host, &subject(host, place, run), READY_SECONDS);
         last = readings.get(plan.scenario.meter.reading, None);
         if shows(plan.scenario, &run.baseline, &readings) {
             return Ok(());
@@ -292,13 +308,27 @@ pub fn started(place: &Place, asked: Option<&str>) -> Result<Run, LabError> {
 
 /// The load as far as it is measured by itself.
 #[must_use]
-pub fn subject(place: &Place, run: &Run) -> Subject {
+pub fn subject(host: &Host, place: &Place, run: &Run) -> Subject {
     let bytes = files::read_named(&keeper::started_file(&run.scratch), 64 * 1024).unwrap_or_default();
     let started: Vec<Started> = serde_json::from_slice(&bytes).unwrap_or_default();
-    let counts = run.jobs.iter().filter(|job| matches!(job.task, Task::Crew { .. }));
+    let counts = run.jobs.iter().filter(|job| job.task.counts());
+    let quota = |job: &RunJob| match job.limit {
+        Some(limit @ Limit::CpuPercent(_)) => {
+            Some((job.role.clone(), Group::new(host, limit, run.seed, &job.role).ok()?))
+        }
+        _ => None,
+    };
+    let quotas = run.jobs.iter().filter_map(quota).collect();
     Subject {
         groups: started.into_iter().map(|one| (one.role, one.process.pid)).collect(),
         counts: counts.map(|job| (job.role.clone(), count_file(&run.scratch, &job.name))).collect(),
+        figures: run.jobs.iter().filter_map(|job| Some((job.role.clone(), job.task.figure()?))).collect(),
+        quotas,
+        program: run
+            .jobs
+            .iter()
+            .any(|job| matches!(job.task, Task::Restart { .. }))
+            .then(|| program_file(&run.scratch)),
         disk: disk(place.folder()),
     }
 }
@@ -309,14 +339,46 @@ pub fn disk(folder: &Path) -> Option<(u32, u32)> {
     files::device_of(folder).ok().filter(|(major, _)| *major > 0)
 }
 
-/// Measures what is true now, twice.
-pub fn truth(host: &Host, place: &Place, variant: &Variant, run: &Run) -> Truth {
-    let subject = subject(place, run);
-    Truth {
-        readings: [(); 2].map(|()| measure(host, &subject, TRUTH_SECONDS)),
+/// Measures what is true now, twice for so many seconds.
+pub fn truth(
+    host: &Host,
+    place: &Place,
+    scenario: &Scenario,
+    variant: &Variant,
+    run: &Run,
+    seconds: f64,
+) -> Result<Truth, LabError> {
+    let subject = subject(host, place, run);
+    let mut truth = Truth {
+        readings: [(); 2].map(|()| measure(host, &subject, seconds)),
         names: run.jobs.iter().map(|job| (job.role.clone(), job.name.clone())).collect(),
         choices: variant.answers.clone(),
+        curves: Vec::new(),
+    };
+    if scenario.questions.iter().any(|question| matches!(question.answer, Answer::Block { .. })) {
+        for readings in &mut truth.readings {
+            let curve = Curve::measure(&run.scratch).map_err(LabError::failed("trying out sizes of blocks"))?;
+            readings.put(Reading::CopyByCalls, None, curve.best().map_or(f64::NAN, |(_, cost)| cost));
+            readings.put(Reading::CopyInMemory, None, curve.mapped);
+            truth.curves.push(curve);
+        }
     }
+    let watched = |question: &&Question| matches!(question.answer, Answer::Number { truth: Reading::WatchedCost, .. });
+    if let Some(pid) = scenario.questions.iter().find(watched).and_then(|_| subject.groups.values().next()) {
+        for readings in &mut truth.readings {
+            let then = while_watched(*pid, || measure(host, &subject, WATCHED_SECONDS)).map_err(|gap| {
+                LabError::not_here(
+                    format!("watching the program failed: {}", gap.why),
+                    "rdiag doctor says what it needs",
+                )
+            })?;
+            let units = |readings: &Readings| readings.get(Reading::OwnUnits, None).filter(|units| *units > 0.0);
+            if let (Some(alone), Some(watched)) = (units(readings), units(&then)) {
+                readings.put(Reading::WatchedCost, None, alone / watched);
+            }
+        }
+    }
+    Ok(truth)
 }
 
 /// The cause that runs.
@@ -331,5 +393,5 @@ pub fn variant_of<'s>(scenario: &'s Scenario, run: &Run) -> Result<&'s Variant, 
 /// A short look at the host and the load.
 #[must_use]
 pub fn look(host: &Host, place: &Place, run: &Run) -> Readings {
-    measure(host, &subject(place, run), READY_SECONDS)
+    measure(host, &subject(host, place, run), READY_SECONDS)
 }

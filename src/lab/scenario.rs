@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::limit::Limit;
 use super::load::Work;
 use super::reading::Reading;
 
@@ -109,6 +110,10 @@ pub enum Need {
     RealTime,
     /// Files that can be read past the page cache (O_DIRECT) from a disk with counters of its own.
     DirectReads,
+    /// Transparent huge pages, at least for those who ask for them.
+    HugePages,
+    /// Watching functions of programs (uprobes, eBPF).
+    Uprobes,
 }
 
 /// A program of the load.
@@ -121,17 +126,39 @@ pub struct Job {
     pub names: Vec<String>,
     /// What it does.
     pub work: Work,
+    /// What it may have at most, in a control group of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
 }
 
-/// A finding that rdiag must reach by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Diagnosis {
-    /// Rule id; it must at least be `info`.
-    pub rule: String,
-    /// The role whose name must be the culprit's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub culprit: Option<String>,
+/// What rdiag must find by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Diagnosis {
+    /// A rule of the playbook use-method must fire.
+    Rule {
+        /// Its id; it must at least be `info`.
+        rule: String,
+        /// The role whose name must be the culprit's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        culprit: Option<String>,
+    },
+    /// A metric by process must have its largest value with a program of the load; whatever gives the metric is switched on for it.
+    Largest {
+        /// Id of the metric.
+        largest: String,
+        /// The role that must have the most of it.
+        of: String,
+    },
+    /// The playbook method-r, of a program of the load, must put its time down to this.
+    Component {
+        /// Component of response time, or the beginning of its id: `io.block`.
+        component: String,
+        /// The role of the program.
+        of: String,
+        /// Its share of the time of all threads, at least, 0 to 1.
+        share: f64,
+    },
 }
 
 /// One thing that is asked.
@@ -160,6 +187,13 @@ pub enum Answer {
     /// The name (or process id) of the program whose role is the question's key.
     Name {
         /// What is said to another one.
+        wrong: String,
+    },
+    /// A size of block, in KiB: the one with which copying a file by system calls costs least, tried out at that moment.
+    Block {
+        /// How much more than the least a right answer may cost: 0.25 is a quarter.
+        slack: f64,
+        /// What is said to one that costs more.
         wrong: String,
     },
     /// A number, compared with what is measured at that moment.
@@ -204,6 +238,8 @@ pub enum Shown {
     Count,
     /// MiB per second.
     MebibytesPerSecond,
+    /// A number of things per second.
+    PerSecond,
 }
 
 impl Shown {
@@ -213,7 +249,7 @@ impl Shown {
         match self {
             Self::Milliseconds => 1000.0,
             Self::Percent => 100.0,
-            Self::Count => 1.0,
+            Self::Count | Self::PerSecond => 1.0,
             Self::MebibytesPerSecond => 1.0 / 1_048_576.0,
         }
     }
@@ -226,6 +262,7 @@ impl Shown {
             Self::Percent => " %",
             Self::Count => "",
             Self::MebibytesPerSecond => " MiB/s",
+            Self::PerSecond => " /s",
         }
     }
 }

@@ -4,6 +4,7 @@
 pub mod btf;
 pub mod descriptors;
 pub mod ebpf;
+mod obstacles;
 pub mod perf;
 pub mod perf_data;
 pub mod points;

@@ -55,6 +55,9 @@ pub struct Finding {
     pub verify: String,
     /// What to do next.
     pub next: Vec<NextStep>,
+    /// Exercise that brings the same onto a host: `rdiag lab start ID`; none where there is no such exercise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab: Option<String>,
 }
 
 /// The conditions of a rule as they were in force, and where they come from.

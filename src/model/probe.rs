@@ -202,6 +202,8 @@ pub enum Cell {
     Number(f64),
     /// Text; whoever shows it escapes it.
     Text(String),
+    /// The functions of a stack, innermost first, as text.
+    Stack(Vec<String>),
     /// Not known.
     Unknown(()),
 }
@@ -306,6 +308,15 @@ impl Cell {
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The functions of a stack, if it is one.
+    #[must_use]
+    pub fn stack(&self) -> Option<&[String]> {
+        match self {
+            Self::Stack(functions) => Some(functions),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Component;
+use super::ledger::Marks;
 use super::probed::Bar;
 
 /// The runs of one window.
@@ -36,6 +37,9 @@ pub struct Runs {
     /// The slowest runs, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<Run>,
+    /// A run is the time of one thread from one mark to another, not the life of a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<Marks>,
     /// The distribution and the difference in words.
     pub headline: String,
     /// What these figures do not say. Full sentences.

@@ -123,15 +123,33 @@ fn find(host: &Host, name: &str) -> Result<Place, Unavailable> {
         return Err(Unavailable::new(Reason::Absent, why).with_remedy("name one of /sys/class/block"));
     }
     if !host.exists(&format!("{folder}/partition")) {
+        must_have_requests(host, name, &folder)?;
         return Ok(Place { device: device_number(host, &folder)?, ..Place::default() });
     }
     // A partition's folder lies in that of its device.
     let target = host.link(&folder)?;
     let parent = target.rsplit('/').nth(1).unwrap_or_default();
+    must_have_requests(host, name, &format!("sys/class/block/{parent}"))?;
     let first = host.read_u64(&format!("{folder}/start"))?;
     let sectors = host.read_u64(&format!("{folder}/size"))?;
     let device = device_number(host, &format!("sys/class/block/{parent}"))?;
     Ok(Place { device, first, end: first.saturating_add(sectors) })
+}
+
+/// Devices that are made of others (device mapper, md) and some without a driver's queue (zram) get their I/O without requests:
+/// a program that watches requests would see nothing there, which must not be taken for no I/O.
+fn must_have_requests(host: &Host, name: &str, folder: &str) -> Result<(), Unavailable> {
+    if host.exists(&format!("{folder}/mq")) {
+        return Ok(());
+    }
+    let below = host.list(&format!("{folder}/slaves")).unwrap_or_default();
+    let passed =
+        if below.is_empty() { String::new() } else { format!(": what it gets it hands on to {}", below.join(", ")) };
+    let gap = Unavailable::new(Reason::NotApplicable, format!("{name:?} has no requests of its own{passed}"));
+    Err(match below.first() {
+        Some(first) => gap.with_remedy(format!("name a device below it, such as {first}")),
+        None => gap,
+    })
 }
 
 fn device_number(host: &Host, folder: &str) -> Result<u32, Unavailable> {
@@ -158,7 +176,8 @@ pub(super) const OWNER_ATTACH: &str =
 pub(super) const OWNER_CAVEATS: &str = "The task is the one that began the request: for background writes a kernel thread \
     (kworker), for merged requests that of the first. Where block_io_start is missing, it may be a kernel thread that only \
     passed the request on. A write of 0 bytes is a flush that the task waits for; the device's own flush is an I/O of the \
-    kernel. Devices without requests of their own (device mapper, md, zram) do not appear; the disks below them do.";
+    kernel. Devices without requests of their own (device mapper, md, zram) do not appear; the disks below them do. \
+    A loop device's I/O appears there and, as its worker's, on the disk that its file lies on.";
 
 /// Stands in records for a time that is not known.
 pub(super) const UNKNOWN: u64 = u64::MAX;
@@ -186,10 +205,10 @@ pub(super) fn load_with_owners(
     Ok(object)
 }
 
-/// Name, process id and thread id; a request that was begun before the probe has none.
+/// Name, process id and thread id; a request that was begun before the probe, or without its notice, has none.
 pub(super) fn owner(ids: u64, comm: &[u64]) -> [Cell; 3] {
     if ids == 0 {
-        return ["(begun earlier)".into(), Cell::Unknown(()), Cell::Unknown(())];
+        return ["(beginning not seen)".into(), Cell::Unknown(()), Cell::Unknown(())];
     }
     let (process, thread) = (ids >> 32, ids & 0xffff_ffff);
     [words::text_of_words(comm).into(), process.to_string().into(), thread.to_string().into()]
@@ -251,6 +270,10 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         write("sys/devices/vda/dev", "254:0\n");
+        write("sys/devices/vda/mq/0/nr_tags", "128\n");
+        write("sys/devices/dm-0/dev", "253:0\n");
+        write("sys/devices/dm-0/slaves/vda2/dev", "254:2\n");
+        write("sys/devices/zram0/dev", "252:0\n");
         write("sys/devices/vda/vda2/dev", "254:2\n");
         write("sys/devices/vda/vda2/partition", "2\n");
         write("sys/devices/vda/vda2/start", "2048\n");
@@ -261,6 +284,8 @@ mod tests {
         std::fs::create_dir_all(&class).unwrap();
         std::os::unix::fs::symlink("../../devices/vda", class.join("vda")).unwrap();
         std::os::unix::fs::symlink("../../devices/vda/vda2", class.join("vda2")).unwrap();
+        std::os::unix::fs::symlink("../../devices/dm-0", class.join("dm-0")).unwrap();
+        std::os::unix::fs::symlink("../../devices/zram0", class.join("zram0")).unwrap();
         let host = Host::recorded(tree.path(), HostSpec::default());
         (tree, host)
     }
@@ -271,6 +296,15 @@ mod tests {
         let device = number(254, 0);
         assert_eq!(find(&host, "vda").unwrap(), Place { device, first: 0, end: 0 });
         assert_eq!(find(&host, "/dev/vda2").unwrap(), Place { device, first: 2048, end: 3048 });
+    }
+
+    #[test]
+    fn a_device_that_hands_its_io_on_is_refused_with_what_lies_below_it() {
+        let (_tree, host) = tree();
+        let gap = find(&host, "dm-0").unwrap_err();
+        assert_eq!(gap.why, "\"dm-0\" has no requests of its own: what it gets it hands on to vda2");
+        assert_eq!(gap.remedy.as_deref(), Some("name a device below it, such as vda2"));
+        assert_eq!(find(&host, "zram0").unwrap_err().why, "\"zram0\" has no requests of its own");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What the probes of any point are told: what to read, by what to sum up, what to leave out. Checked here as far as it can be without
 //! the point: names are compared with what it has when the probe starts.
 
+use std::collections::BTreeSet;
+
 use super::params::duration;
 
 /// Parts of a key at most, stacks and the task's name aside.
@@ -14,13 +16,18 @@ pub(super) const LATENCY: &str = "latency";
 /// Keys that are no numbers.
 pub(super) const COMM: &str = "comm";
 pub(super) const STACKS: [&str; 3] = ["stack", "kernel_stack", "user_stack"];
+/// Which stacks are taken, where they are no keys.
+pub(super) const WHICH_STACKS: [&str; 3] = ["user", "kernel", "both"];
 /// What every event has, whatever its point.
 pub(super) const OF_TASK: [&str; 3] = ["pid", "tid", "cpu"];
+/// The control group of the task, a key.
+pub(super) const GROUP: &str = "cgroup";
 
-/// Something to read: `bytes_req`, `arg1:s32`, `return`, `latency`, `pid`.
+/// Something to read: `bytes_req`, `arg1:s32`, `return`, `latency`, `pid`, `sk.sk_family`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Operand {
-    /// Its name; fields of the point that are called like one of the names of this file are written `args.pid`.
+    /// Its name; fields of the point that are called like one of the names of this file are written `args.pid`. Members of what a
+    /// field points to stand behind it, with dots in between.
     pub(super) name: String,
     /// Whether it can only be a field of the point.
     pub(super) is_field: bool,
@@ -33,6 +40,8 @@ pub(super) struct Operand {
 pub(super) enum Cast {
     /// Bytes, and whether it has a sign.
     Number(u32, bool),
+    /// Bytes that stand in the order of networks: the highest first.
+    Swapped(u32),
     /// The address of text, where the function is: in the kernel or in the program.
     Text,
     /// The address of text in the program.
@@ -66,10 +75,15 @@ pub(super) fn operand(text: &str) -> Result<Operand, String> {
         None => (text.trim(), None),
         Some((name, kind)) => (name.trim(), Some(cast(kind.trim())?)),
     };
-    let (name, is_field) = name.strip_prefix("args.").map_or((name, false), |name| (name, true));
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if !starts || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        return Err(format!("{text:?} is no name of a field; write bytes_req, arg1, return or latency"));
+    // The types tell which of the two it is.
+    let name = name.replace("->", ".");
+    let (name, is_field) = name.strip_prefix("args.").map_or((name.as_str(), false), |name| (name, true));
+    let plain = |part: &str| {
+        let starts = part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        starts && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if !name.split('.').all(plain) {
+        return Err(format!("{text:?} is no name of a field; write bytes_req, arg1, sk.sk_family, return or latency"));
     }
     if cast.is_some() && !is_field && is_special(name) {
         return Err(format!("{name} has a type of its own"));
@@ -78,7 +92,7 @@ pub(super) fn operand(text: &str) -> Result<Operand, String> {
 }
 
 fn is_special(name: &str) -> bool {
-    name == LATENCY || name == COMM || OF_TASK.contains(&name) || STACKS.contains(&name)
+    [LATENCY, COMM, GROUP].contains(&name) || OF_TASK.contains(&name) || STACKS.contains(&name)
 }
 
 impl Operand {
@@ -95,8 +109,10 @@ fn cast(kind: &str) -> Result<Cast, String> {
         (_, Some((sign @ ("u" | "s"), bits @ ("8" | "16" | "32" | "64")))) => {
             Ok(Cast::Number(bits.parse::<u32>().unwrap_or(64) / 8, sign == "s"))
         }
+        ("be16" | "be32" | "be64", _) => Ok(Cast::Swapped(kind.trim_start_matches("be").parse().unwrap_or(64) / 8)),
         _ => Err(format!(
-            "there is no type {kind:?}; there are u8, u16, u32, u64, s8, s16, s32, s64, string and ustring"
+            "there is no type {kind:?}; there are u8, u16, u32, u64, s8, s16, s32, s64, be16, be32, be64 (in the order of \
+             networks), string and ustring"
         )),
     }
 }
@@ -104,7 +120,8 @@ fn cast(kind: &str) -> Result<Cast, String> {
 /// What a value may be: a number that can be summed up.
 pub(super) fn value(text: &str) -> Result<Operand, String> {
     let operand = operand(text)?;
-    if operand.is(COMM) || STACKS.iter().any(|stack| operand.is(stack)) || OF_TASK.iter().any(|name| operand.is(name)) {
+    let only_keys = STACKS.iter().chain(&OF_TASK).chain(&[COMM, GROUP]);
+    if only_keys.into_iter().any(|name| operand.is(name)) {
         return Err(format!("{} is no value to sum up; it can be a key", operand.name));
     }
     Ok(operand)
@@ -126,7 +143,7 @@ pub(super) fn keys(text: &str) -> Result<Vec<Operand>, String> {
     let keys: Vec<Operand> = items.map(operand).collect::<Result<_, _>>()?;
     let numbers = keys.iter().filter(|key| !key.is(COMM) && !STACKS.iter().any(|stack| key.is(stack))).count();
     if numbers > MAX_KEYS {
-        return Err(format!("at most {MAX_KEYS} numbers can be keys"));
+        return Err(format!("at most {MAX_KEYS} numbers and texts can be keys"));
     }
     if let Some(key) =
         keys.iter().enumerate().find_map(|(at, key)| keys.iter().skip(at + 1).find(|other| *other == key))
@@ -142,6 +159,8 @@ pub(super) fn filter(text: &str) -> Result<Vec<Test>, String> {
     if text.trim().is_empty() {
         return Ok(tests);
     }
+    // The arrow of C is no comparison.
+    let text = text.replace("->", ".");
     for part in text.split("&&").flat_map(|part| part.split(" and ")) {
         tests.push(test(part.trim())?);
     }
@@ -171,6 +190,9 @@ fn test(text: &str) -> Result<Test, String> {
     if operand.is(COMM) || STACKS.iter().any(|stack| operand.is(stack)) {
         return Err(format!("{} is no number; tasks are chosen by name with --comm", operand.name));
     }
+    if operand.is(GROUP) {
+        return Err("a control group is chosen with --cgroup".into());
+    }
     let right = right.trim();
     let number = if operand.is(LATENCY) { duration(right).map(i128::from) } else { number(right) };
     let expected = if operand.is(LATENCY) { "duration; write 10us, 5ms or 1s" } else { "whole number" };
@@ -187,6 +209,14 @@ fn number(text: &str) -> Option<i128> {
     };
     // Neither accepts a second sign but `+`.
     (!digits.contains('+')).then(|| if negative { -i128::from(value) } else { i128::from(value) })
+}
+
+/// The members of structures that any of the parameters of a probe of any point name: `sk.sk_family`.
+pub(super) fn members(values: &str, keys: &str, filter: &str) -> BTreeSet<String> {
+    // What cannot be understood is told when it is used.
+    let tests = self::filter(filter).unwrap_or_default().into_iter().map(|test| test.operand);
+    let others = values.split(',').chain(keys.split(',')).filter_map(|text| operand(text).ok());
+    tests.chain(others).map(|operand| operand.name).filter(|name| name.contains('.')).collect()
 }
 
 /// The name of a tracepoint: `kmem:kmalloc`.
@@ -247,14 +277,20 @@ mod tests {
             operand("args.pid:u8"),
             Ok(Operand { is_field: true, cast: Some(Cast::Number(1, false)), ..plain("pid") })
         );
+        assert_eq!(operand("sk->__sk_common.skc_dport:be16"), operand("sk.__sk_common.skc_dport:be16"));
+        let port = Operand { cast: Some(Cast::Swapped(2)), ..plain("sk.__sk_common.skc_dport") };
+        assert_eq!(operand("sk->__sk_common.skc_dport:be16"), Ok(port));
         for (text, says) in [
             ("", "no name"),
             ("1a", "no name"),
             ("a b", "no name"),
-            ("a->b", "no name"),
+            ("a->", "no name"),
+            ("a..b", "no name"),
+            (".a", "no name"),
             ("arg1:int", "no type \"int\"; there are u8"),
             ("arg1:", "no type"),
             ("pid:u32", "type of its own"),
+            ("arg1:be8", "no type"),
         ] {
             let error = operand(text).unwrap_err();
             assert!(error.contains(says), "{text:?}: {error}");
@@ -273,6 +309,8 @@ mod tests {
                 ("gfp_flags", Operator::SharesBits, 64)
             ]
         );
+        let [arrow] = &filter("sk->sk_family == 2").unwrap()[..] else { panic!() };
+        assert_eq!((arrow.operand.name.as_str(), arrow.number), ("sk.sk_family", 2));
         assert_eq!(filter("latency >= 5ms").unwrap()[0].number, 5_000_000);
         assert_eq!(filter(""), Ok(Vec::new()));
         for (text, says) in [
@@ -283,6 +321,7 @@ mod tests {
             ("x > +1", "no whole number"),
             ("latency > 5 parsecs", "5ms"),
             ("comm == bash", "--comm"),
+            ("cgroup == 1", "--cgroup"),
             ("> 1", "no name"),
             ("a>1 and b>1 and c>1 and d>1 and e>1", "at most 4"),
             ("a>1 and ", "no comparison"),
@@ -300,7 +339,11 @@ mod tests {
         assert_eq!(keys("comm,stack,a,b,c").unwrap().len(), 5);
         assert_eq!(values("arg1:string, return").unwrap().len(), 2);
         assert!(values("a,b,c,d,e").unwrap_err().contains("at most 4"));
-        assert!(value("pid").unwrap_err().contains("can be a key"));
+        for name in ["pid", "cgroup"] {
+            assert!(value(name).unwrap_err().contains("can be a key"));
+        }
+        let found = members("size", "comm,sk->a.b,sk.a.b", "x.y > 5 and z == 1");
+        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["sk.a.b", "x.y"]);
     }
 
     #[test]

@@ -171,13 +171,14 @@ fn point(host: &Host, kind: Kind, name: &str) -> Result<Point, PointError> {
 
 fn details(host: &Host, point: Point) -> Details {
     let (back_end, tried) = attempt(host, &point.target);
+    let is_kernel = matches!(point.target, Target::Kernel(_));
     // Without programs in the kernel nothing is read there, whatever the kernel can stop at.
     let unavailable = tried.and_then(|()| Kernel::shared(host).map(drop)).err();
-    Details { fields: readable(&point.fields), declared: point.declared, back_end, unavailable }
+    Details { fields: readable(&point.fields, is_kernel), declared: point.declared, back_end, unavailable }
 }
 
-/// A field with several names is one.
-fn readable(fields: &[Field]) -> Vec<Readable> {
+/// A field with several names is one. Pointers of the kernel's own functions can be followed, since their types are known.
+fn readable(fields: &[Field], is_kernel: bool) -> Vec<Readable> {
     let mut found: Vec<(&Field, Readable)> = Vec::new();
     for field in fields {
         match found.last_mut().filter(|(last, _)| last.place == field.place && last.shape == field.shape) {
@@ -189,9 +190,14 @@ fn readable(fields: &[Field]) -> Vec<Readable> {
                     declared: field.declared.clone(),
                     at_return: field.when == When::Return,
                     usable: match field.shape {
+                        Shape::Number { is_address: true, .. }
+                            if is_kernel && field.declared.starts_with("struct ") =>
+                        {
+                            "address; its members too: NAME.member"
+                        }
                         Shape::Number { is_address: true, .. } => "address",
                         Shape::Number { .. } => "number",
-                        Shape::Text(_) => "text, for log",
+                        Shape::Text(_) => "text, for log and as a key",
                         Shape::Other => "cannot be read",
                     },
                 },

@@ -8,25 +8,40 @@ mod biolatency;
 mod biosnoop;
 mod biotop;
 mod block;
+mod cachestat;
 mod calls;
 mod count;
 mod cpudist;
+mod deadlock;
 mod drops;
 mod events;
 mod execsnoop;
+mod file_ops;
+mod fileslower;
+mod filetop;
+mod fsdist;
 mod functions;
+mod futexctn;
 mod grammar;
 mod graph;
 mod hardirqs;
+mod kept;
 mod killsnoop;
+mod klockstat;
 pub mod listing;
 mod log;
+mod memleak;
+mod memstall;
 mod migrations;
+mod netqtop;
 mod offcputime;
+mod oomkill;
 mod opensnoop;
 mod owners;
 mod params;
+mod plans;
 mod profile;
+mod read;
 mod reads;
 mod response;
 mod runqlat;
@@ -34,17 +49,21 @@ mod runqlen;
 mod runqslower;
 mod sockets;
 mod softirqs;
+mod stack_table;
 mod stat;
 mod stream;
 mod syncsnoop;
 mod syscount;
 mod tcplife;
 mod tcpretrans;
+mod tcptop;
+mod totals;
 
 pub use grammar::kernel_functions as check_function_list;
 use params::MARKER;
 pub use params::{FOR, ParamDef, ParamKind, Params};
-pub use reads::check_point;
+pub use plans::check_point;
+pub use response::check_marks;
 
 pub use crate::mechanism::ebpf::filter::MAX_PIDS;
 pub use crate::mechanism::perf::catalogue::{EventInfo, events};
@@ -70,20 +89,33 @@ pub static ALL: &[&ProbeDef] = &[
     &biolatency::BIOLATPCTS,
     &biosnoop::PROBE,
     &biotop::PROBE,
+    &cachestat::PROBE,
+    &cachestat::CACHETOP,
     &count::PROBE,
     &cpudist::PROBE,
+    &deadlock::PROBE,
+    &filetop::DIRTOP,
     &drops::PROBE,
     &events::PROBE,
     &execsnoop::PROBE,
+    &fileslower::PROBE,
+    &filetop::PROBE,
+    &fsdist::PROBE,
     &functions::PROBE,
+    &futexctn::PROBE,
     &graph::PROBE,
     &hardirqs::PROBE,
     &count::HIST,
     &killsnoop::PROBE,
+    &klockstat::PROBE,
     &log::PROBE,
+    &memleak::PROBE,
+    &memstall::PROBE,
     &migrations::PROBE,
+    &netqtop::PROBE,
     &offcputime::PROBE,
     &offcputime::OFFWAKETIME,
+    &oomkill::PROBE,
     &opensnoop::PROBE,
     &profile::PROBE,
     &response::PROBE,
@@ -98,6 +130,7 @@ pub static ALL: &[&ProbeDef] = &[
     &tcplife::TCPCONNECT,
     &tcplife::PROBE,
     &tcpretrans::PROBE,
+    &tcptop::PROBE,
     &offcputime::WAKEUPTIME,
 ];
 

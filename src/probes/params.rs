@@ -33,6 +33,8 @@ pub enum ParamKind {
     },
     /// `true` or `false`.
     Flag,
+    /// One of these words; "" stands for none where that is the default.
+    OneOf(&'static [&'static str]),
     /// Any text; "" stands for none.
     Text,
     /// Performance events as `rdiag list events` shows them, separated by commas.
@@ -146,6 +148,8 @@ fn check(def: &ParamDef, value: &str) -> Result<(), String> {
         },
         ParamKind::Flag if ["true", "false"].contains(&value) => Ok(()),
         ParamKind::Flag => Err(format!("{value:?} is neither true nor false")),
+        ParamKind::OneOf(words) if words.contains(&value) || value == def.default => Ok(()),
+        ParamKind::OneOf(words) => Err(format!("{value:?} is none of {}", words.join(", "))),
         _ if value.is_empty() => Ok(()),
         ParamKind::Function => grammar::function(value),
         ParamKind::Tracepoint => grammar::tracepoint(value),
@@ -183,6 +187,7 @@ mod tests {
     use super::*;
 
     const DEFS: &[ParamDef] = &[
+        ParamDef { name: "stack", kind: ParamKind::OneOf(&["user", "kernel"]), default: "", help: "…" },
         ParamDef { name: "threshold", kind: ParamKind::Duration, default: "10ms", help: "…" },
         ParamDef { name: "top", kind: ParamKind::Count { min: 1, max: 100 }, default: "20", help: "…" },
         ParamDef { name: "failed", kind: ParamKind::Flag, default: "false", help: "…" },
@@ -194,6 +199,7 @@ mod tests {
 
     #[test]
     fn what_is_not_given_has_its_default() {
+        assert_eq!(params(&[("stack", "")]).unwrap().text("stack"), None);
         let params = params(&[("top", "5")]).unwrap();
         assert_eq!(
             (params.nanoseconds("threshold"), params.count("top"), params.flag("failed")),
@@ -217,7 +223,8 @@ mod tests {
             ("threshold", "10 parsecs", "5ms"),
             ("threshold", "-1s", "5ms"),
             ("failed", "yes", "true"),
-            ("topp", "1", "it has threshold, top, failed"),
+            ("stack", "all", "none of user, kernel"),
+            ("topp", "1", "it has stack, threshold, top, failed"),
         ] {
             let error = params(&[(name, value)]).unwrap_err();
             assert!(error.contains(says), "{error}");

@@ -1,57 +1,16 @@
 //! From what somebody has written and what the point has, to the constants of point.h: what is read, what is compared.
 
-use super::grammar::{self, Cast, LATENCY, MAX_TESTS, MAX_VALUES, OF_TASK, Operand, Test};
-use super::{MARKER, ParamKind, Params, ProbeDef, count, log};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Moments, Object};
-use crate::mechanism::points::{self, Field, Place, Point, PointError, Shape, Target, Text, When};
+use super::Context;
+use super::grammar::{self, Cast, GROUP, LATENCY, MAX_TESTS, MAX_VALUES, OF_TASK, Operand, Test};
+use super::plans::wrong;
+use super::read::{Form, NOTHING, Read, Source};
+use crate::mechanism::ebpf::{Global, Moments, Object, Way};
+use crate::mechanism::points::{CALLER, Field, Place, Point, PointError, Shape, Target, Text, When};
 use crate::model::{Reason, Unavailable};
 
 /// Fields of the program: values and keys, then the left sides of comparisons.
 const FIRST_TEST: usize = MAX_VALUES;
 const FIELDS: usize = FIRST_TEST + MAX_TESTS;
-
-/// `enum source` of the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub(super) enum Source {
-    Nothing,
-    Entry,
-    Return,
-    Latency,
-    Tgid,
-    Tid,
-    Cpu,
-    Memory,
-    Constant,
-}
-
-/// `struct field` of the program, and what the number means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Read {
-    pub(super) source: Source,
-    pub(super) offset: u32,
-    plus: i64,
-    bytes: u32,
-    pub(super) is_signed: bool,
-    is_address: bool,
-    /// Where the text is, if it leads to some.
-    pub(super) text: Option<Text>,
-}
-
-const NOTHING: Read =
-    Read { source: Source::Nothing, offset: 0, plus: 0, bytes: 8, is_signed: false, is_address: false, text: None };
-
-impl Read {
-    /// A number that was read, for people.
-    pub(super) fn shown(self, word: u64) -> String {
-        match (self.is_address, self.is_signed) {
-            (true, _) => format!("{word:#x}"),
-            (false, true) => word.cast_signed().to_string(),
-            (false, false) => word.to_string(),
-        }
-    }
-}
 
 /// A point, and what is read and compared there.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,73 +20,13 @@ pub(super) struct Reads {
     tests: Vec<Test>,
 }
 
-/// What is wrong with the point, the fields or the comparisons that the parameters of a probe of any point name, on this machine.
-/// Other probes have nothing that could be wrong.
-pub fn check_point(host: &Host, def: &ProbeDef, params: &Params, pids: &[u32]) -> Result<(), PointError> {
-    if !def.params.iter().any(|param| param.kind == ParamKind::Function) {
-        return Ok(());
-    }
-    let points = named(host, params, pids)?;
-    if def.id == log::PROBE.id { log::check(points, params) } else { count::check(points, def.id, params) }
-}
-
-/// What is to be done at each of the points that one name stands for.
-#[derive(Debug)]
-pub(super) struct Plans<P> {
-    /// At least one.
-    pub(super) each: Vec<P>,
-    /// Why there are not more, for people.
-    pub(super) notes: Vec<String>,
-}
-
-/// The points that the parameters name: several where the name is a pattern, or where one marked place was compiled in several ways.
-pub(super) fn named(host: &Host, params: &Params, pids: &[u32]) -> Result<Vec<Point>, PointError> {
-    let process = if let [pid] = pids { Some(*pid) } else { None };
-    match (params.text("tracepoint"), params.text(MARKER), params.text("function")) {
-        (Some(tracepoint), ..) => points::tracepoints(host, tracepoint),
-        (_, Some(marker), _) => points::markers(host, marker, process),
-        (.., function) => points::functions(host, function.unwrap_or_default(), process),
-    }
-}
-
-/// Makes a plan for each point. Of several, those that have not what is asked for are left out; that all lack it is an error.
-pub(super) fn plans<P>(
-    points: Vec<Point>,
-    params: &Params,
-    plan: impl Fn(Reads) -> Result<P, PointError>,
-) -> Result<Plans<P>, PointError> {
-    let (mut each, mut left_out) = (Vec::new(), Vec::new());
-    let count = points.len();
-    for point in points {
-        match Reads::of(point, params.text("filter").unwrap_or_default()).and_then(&plan) {
-            Ok(planned) => each.push(planned),
-            Err(error) => left_out.push(error),
-        }
-    }
-    let others = left_out.len();
-    match left_out.into_iter().next() {
-        Some(error) if each.is_empty() => Err(error),
-        None if each.is_empty() => Err(wrong("there is nothing to look at".into())),
-        None => Ok(Plans { each, notes: Vec::new() }),
-        Some(error) => {
-            let note = format!("{others} of {count} points are left out; {}", error.message);
-            Ok(Plans { each, notes: vec![note] })
-        }
-    }
-}
-
-/// A message about what was written.
-pub(super) fn wrong(message: String) -> PointError {
-    PointError { message, near: None, reason: Reason::Malformed }
-}
-
 impl Reads {
     /// A point, and what must hold there.
     pub(super) fn of(point: Point, filter: &str) -> Result<Self, PointError> {
         let mut reads = Self { point, fields: [NOTHING; FIELDS], tests: Vec::new() };
         for (at, test) in grammar::filter(filter).map_err(wrong)?.into_iter().enumerate() {
             let read = reads.number(&test.operand)?;
-            fits(&test, read).map_err(wrong)?;
+            read.fits(&test).map_err(wrong)?;
             reads.place(FIRST_TEST + at, read);
             reads.tests.push(test);
         }
@@ -167,7 +66,10 @@ impl Reads {
     fn number(&self, operand: &Operand) -> Result<Read, PointError> {
         let read = self.any(operand)?;
         if read.text.is_some() {
-            let message = format!("{} of {} is text, which `rdiag probe log` shows", operand.name, self.point.name);
+            let message = format!(
+                "{} of {} is text, which can be a key, and which `rdiag probe log` shows",
+                operand.name, self.point.name
+            );
             return Err(wrong(message));
         }
         Ok(read)
@@ -189,6 +91,9 @@ impl Reads {
                 return Ok(Read { source, ..NOTHING });
             }
         }
+        if operand.is(GROUP) {
+            return Ok(Read { source: Source::Group, ..NOTHING });
+        }
         let Some(field) = point.fields.iter().find(|field| field.name == operand.name) else {
             let known: Vec<String> = point.fields.iter().map(|field| field.name.clone()).collect();
             let has = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
@@ -203,6 +108,8 @@ impl Reads {
         let read = match (field.place, field.when) {
             (Place::Context(offset), When::Entry) => Read { source: Source::Entry, offset, ..NOTHING },
             (Place::Context(offset), When::Return) => Read { source: Source::Return, offset, ..NOTHING },
+            (Place::Behind(offset, path), When::Entry) => Read { source: Source::Entry, offset, path, ..NOTHING },
+            (Place::Behind(offset, path), When::Return) => Read { source: Source::Return, offset, path, ..NOTHING },
             (Place::Memory(offset, plus), _) => Read { source: Source::Memory, offset, plus, ..NOTHING },
             (Place::Constant(plus), _) => Read { source: Source::Constant, plus, ..NOTHING },
         };
@@ -210,9 +117,13 @@ impl Reads {
             (Shape::Other, _) => Err(wrong(format!("{name} is neither a number nor text that can be read"))),
             (Shape::Text(text), None | Some(Cast::Text | Cast::TextOfProgram)) => {
                 let bytes = if text == Text::Located { 4 } else { 8 };
-                Ok(Read { bytes, text: Some(text), ..read })
+                // A member that is text itself, not the address of some.
+                let form = if read.path.hops > 0 { Form::Place } else { Form::Plain };
+                Ok(Read { bytes, form, text: Some(text), ..read })
             }
-            (Shape::Text(_), Some(Cast::Number(..))) => Err(wrong(format!("{name} is text, and no number"))),
+            (Shape::Text(_), Some(Cast::Number(..) | Cast::Swapped(_))) => {
+                Err(wrong(format!("{name} is text, and no number")))
+            }
             (Shape::Number { bytes, .. }, Some(Cast::Text | Cast::TextOfProgram)) if bytes < 8 => {
                 Err(wrong(format!("{name} has {bytes} bytes, so it is no address of text")))
             }
@@ -220,12 +131,24 @@ impl Reads {
                 let in_program = cast == Cast::TextOfProgram || self.is_user();
                 Ok(Read { text: Some(if in_program { Text::OfProgram } else { Text::OfKernel }), ..read })
             }
-            (Shape::Number { bytes, .. }, Some(Cast::Number(narrow, _))) if narrow > bytes => {
+            (Shape::Number { bytes, .. }, Some(Cast::Number(narrow, _) | Cast::Swapped(narrow))) if narrow > bytes => {
                 Err(wrong(format!("{name} has {bytes} bytes, not {narrow}")))
             }
             (Shape::Number { .. }, Some(Cast::Number(bytes, is_signed))) => Ok(Read { bytes, is_signed, ..read }),
+            (Shape::Number { .. }, Some(Cast::Swapped(bytes))) => Ok(Read { bytes, form: Form::Swapped, ..read }),
             (Shape::Number { bytes, is_signed, is_address }, None) => Ok(Read { bytes, is_signed, is_address, ..read }),
         }
+    }
+
+    /// What the program reads in its first field.
+    pub(super) fn first(&self) -> Read {
+        let [first, ..] = self.fields;
+        first
+    }
+
+    /// The comparisons that must hold, with what is read for each.
+    pub(super) fn comparisons(&self) -> impl Iterator<Item = (&Test, Read)> {
+        self.tests.iter().zip(self.fields.iter().skip(FIRST_TEST).copied())
     }
 
     /// What must be watched for all that is read.
@@ -238,12 +161,60 @@ impl Reads {
         }
     }
 
+    /// The same for programs that are called with arguments and result in place of registers; none where they cannot be.
+    pub(super) fn among_arguments(&self) -> Option<Self> {
+        let mut moved = self.clone();
+        for read in &mut moved.fields {
+            let when = match read.source {
+                Source::Entry => When::Entry,
+                Source::Return => When::Return,
+                _ => continue,
+            };
+            read.offset = self.point.among_arguments(when, read.offset)?;
+        }
+        self.point.arguments.map(|_| moved)
+    }
+
+    /// An object that is attached to the point by the best way that works: a function of the kernel by a trampoline where `may_jump`.
+    /// `load` is given what it has to read, and a constant more.
+    pub(super) fn attached(
+        &self,
+        context: &Context<'_>,
+        may_jump: bool,
+        load: impl Fn(&Self, Global) -> Result<Object, Unavailable>,
+    ) -> Result<Object, Unavailable> {
+        let attach = |reads: &Self, way: Way<'_>| -> Result<Object, Unavailable> {
+            let is_preempted = self.is_user() || matches!(way, Way::Trampoline(_));
+            let mut object = load(reads, Global::u32("is_preempted", u32::from(is_preempted)))?;
+            object.attach_point(context.host, &self.point, self.moments(), &context.filter.pids, way)?;
+            Ok(object)
+        };
+        let mut refused = Vec::new();
+        if let Some(moved) = self.among_arguments().filter(|_| may_jump) {
+            match attach(&moved, Way::Trampoline(context.kernel()?)) {
+                Ok(object) => return Ok(object),
+                Err(gap) => refused.push(gap.why),
+            }
+        }
+        let mut object = attach(self, Way::Probe)?;
+        object.note_refused(&refused);
+        Ok(object)
+    }
+
+    /// The constants of whence.h: which stacks are taken, and where the entry of a function finds its caller.
+    pub(super) fn stack_globals(&self, of_kernel: bool, of_program: bool) -> [Global; 4] {
+        // Only a function that is just entered has no frame.
+        let at_entry = self.is_user() && self.is_function() && self.moments() == Moments::Entry;
+        [
+            Global::u32("want_kernel", u32::from(of_kernel)),
+            Global::u32("want_user", u32::from(of_program)),
+            Global::u32("caller_in", if at_entry { CALLER.how } else { 0 }),
+            Global::u32("caller_at", CALLER.offset),
+        ]
+    }
+
     /// The constants of point.h.
     pub(super) fn globals(&self) -> Vec<Global> {
-        let field = |read: &Read| {
-            let words = words(&[read.source as u32, read.offset, read.bytes, u32::from(read.is_signed)]);
-            words.into_iter().chain(read.plus.to_ne_bytes())
-        };
         let mut tests = Vec::new();
         for at in 0..MAX_TESTS {
             let (test, read) = (self.tests.get(at), self.fields.get(FIRST_TEST + at));
@@ -253,74 +224,9 @@ impl Reads {
             tests.extend((test.map_or(0, |test| test.number) as u64).to_ne_bytes());
         }
         vec![
-            Global::bytes("point_fields", self.fields.iter().flat_map(field).collect()),
+            Global::bytes("point_fields", self.fields.iter().flat_map(Read::bytes_of).collect()),
             Global::bytes("point_tests", tests),
             Global::u32("is_paired", u32::from(self.moments() == Moments::Both)),
-        ]
-    }
-}
-
-/// The counters of point.h, in its order: since the program was loaded, or between two readings.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    pub(super) events: u64,
-    pub(super) sum: u64,
-    pub(super) negative: u64,
-    no_room: u64,
-    no_stack_room: u64,
-    too_deep: u64,
-    no_entry: u64,
-}
-
-impl Totals {
-    /// The sums of several points.
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            events: self.events + other.events,
-            sum: self.sum.wrapping_add(other.sum),
-            negative: self.negative + other.negative,
-            no_room: self.no_room + other.no_room,
-            no_stack_room: self.no_stack_room + other.no_stack_room,
-            too_deep: self.too_deep + other.too_deep,
-            no_entry: self.no_entry + other.no_entry,
-        }
-    }
-
-    /// Reads them anew, and gives what came since.
-    pub(super) fn advance(&mut self, object: &Object) -> Result<Self, Unavailable> {
-        let copies = |at| -> Result<u64, Unavailable> {
-            let copies = object.per_cpu_element::<u64>("point_counters", at)?;
-            Ok(copies.iter().fold(0, |all, one| all.wrapping_add(*one)))
-        };
-        let now = Self {
-            events: copies(0)?,
-            sum: copies(1)?,
-            negative: copies(2)?,
-            no_room: copies(3)?,
-            no_stack_room: copies(4)?,
-            too_deep: copies(5)?,
-            no_entry: copies(6)?,
-        };
-        let before = std::mem::replace(self, now);
-        Ok(Self {
-            events: now.events.saturating_sub(before.events),
-            // Values may be negative.
-            sum: now.sum.wrapping_sub(before.sum),
-            negative: now.negative.saturating_sub(before.negative),
-            no_room: now.no_room.saturating_sub(before.no_room),
-            no_stack_room: now.no_stack_room.saturating_sub(before.no_stack_room),
-            too_deep: now.too_deep.saturating_sub(before.too_deep),
-            no_entry: now.no_entry.saturating_sub(before.no_entry),
-        })
-    }
-
-    /// What is not in the outputs, and why.
-    pub(super) fn lost(&self) -> [(&'static str, u64); 4] {
-        [
-            ("too many keys at once", self.no_room),
-            ("stacks that found no room", self.no_stack_room),
-            ("calls within more than 8 calls of the same function", self.too_deep),
-            ("returns whose call was not seen", self.no_entry),
         ]
     }
 }
@@ -328,22 +234,4 @@ impl Totals {
 /// An array of words as it lies in memory.
 pub(super) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
-}
-
-/// Whether the number of a comparison is one that the field can have: a comparison that always or never holds is a mistake.
-fn fits(test: &Test, read: Read) -> Result<(), String> {
-    let bits = 8 * read.bytes;
-    let range = if read.is_signed { -(1_i128 << (bits - 1))..1 << (bits - 1) } else { 0..1_i128 << bits };
-    if range.contains(&test.number) {
-        return Ok(());
-    }
-    let name = &test.operand.name;
-    let signed = format!("; write {name}:s{bits} if it may be negative");
-    let remedy = if test.number < 0 && !read.is_signed { signed } else { String::new() };
-    Err(format!(
-        "{name} lies between {} and {}, so it is never compared with {}{remedy}",
-        range.start,
-        range.end - 1,
-        test.number
-    ))
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::Component;
+use crate::model::component::ThreadState;
 use crate::model::ledger::{Ledger, MAX_SLICES, Slice, Target, Thread, Timeline};
 use crate::model::profile::{Population, ThreadRow};
 
@@ -36,6 +37,8 @@ pub(super) struct Account<'l> {
     pub(super) over_accounted: f64,
     /// Figures that no duration can have.
     pub(super) absurd: u64,
+    /// Threads stand for requests: nobody is idle within one.
+    pub(super) requests: bool,
 }
 
 /// One thread, added up.
@@ -46,11 +49,14 @@ pub(super) struct ThreadAccount<'l> {
     pub(super) parts: BTreeMap<Component, f64>,
     /// T less the parts, signed.
     pub(super) residual: f64,
+    /// It is a request.
+    requests: bool,
 }
 
 impl<'l> Account<'l> {
-    pub(super) fn new(ledger: &'l Ledger) -> Self {
-        let threads: Vec<_> = ledger.threads.iter().map(ThreadAccount::new).collect();
+    /// `requests`: each thread of the ledger is the time from one mark to another.
+    pub(super) fn new(ledger: &'l Ledger, requests: bool) -> Self {
+        let threads: Vec<_> = ledger.threads.iter().map(|thread| ThreadAccount::new(thread, requests)).collect();
         let figures = ledger.threads.iter().flat_map(|thread| {
             thread.parts.iter().flat_map(|part| [part.seconds, part.edge_seconds]).chain([thread.seconds])
         });
@@ -61,7 +67,21 @@ impl<'l> Account<'l> {
             over_accounted: threads.iter().map(|thread| (-thread.residual).max(0.0)).sum(),
             absurd: figures.filter(|seconds| is_absurd(*seconds)).count() as u64,
             threads,
+            requests,
         }
+    }
+
+    /// The state of a thread in it.
+    pub(super) fn state(&self, component: Component) -> ThreadState {
+        match component.def().state {
+            ThreadState::Idle if self.requests => ThreadState::Sleeping,
+            state => state,
+        }
+    }
+
+    /// Whether time in it is often no part of anybody's response time.
+    pub(super) fn is_idle(&self, component: Component) -> bool {
+        !self.requests && component.def().idle
     }
 
     /// Seconds of all components that are wanted.
@@ -117,7 +137,7 @@ impl<'l> Account<'l> {
 }
 
 impl<'l> ThreadAccount<'l> {
-    fn new(thread: &'l Thread) -> Self {
+    fn new(thread: &'l Thread, requests: bool) -> Self {
         let seconds = clean(thread.seconds);
         let mut parts: BTreeMap<Component, f64> = BTreeMap::new();
         for part in &thread.parts {
@@ -127,7 +147,7 @@ impl<'l> ThreadAccount<'l> {
         let residual = seconds - parts.values().sum::<f64>();
         // Nanoseconds that floating point loses are no residual.
         let residual = if residual.abs() < seconds * 1e-9 { 0.0 } else { residual };
-        Self { thread, seconds, parts, residual }
+        Self { thread, seconds, parts, residual, requests }
     }
 
     pub(super) fn sum_of(&self, wanted: impl Fn(Component) -> bool) -> f64 {
@@ -136,7 +156,7 @@ impl<'l> ThreadAccount<'l> {
 
     /// Time in components that are not potentially idle.
     pub(super) fn busy(&self) -> f64 {
-        self.sum_of(|component| !component.def().idle)
+        self.sum_of(|component| self.requests || !component.def().idle)
     }
 
     pub(super) fn row(&self) -> ThreadRow {

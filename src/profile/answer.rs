@@ -15,7 +15,7 @@ const MISSING: f64 = 0.05;
 const NAME: usize = 60;
 
 /// `process 4711 (postgres), 3 threads`.
-pub(super) fn subject(account: &Account<'_>, target: &Target) -> String {
+pub(super) fn subject(account: &Account<'_>, target: &Target, level: Level) -> String {
     let threads = account.threads.iter().map(|thread| u64::from(thread.thread.stands_for)).sum::<u64>();
     let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
     let name_of = |pid: u32| {
@@ -23,6 +23,15 @@ pub(super) fn subject(account: &Account<'_>, target: &Target) -> String {
             |tid: u32| account.threads.iter().find(|own| own.thread.pid == pid && (own.thread.tid == tid || tid == 0));
         of(pid).or_else(|| of(0)).map_or(String::new(), |own| format!(" ({})", cut(&own.thread.comm)))
     };
+    // Samples know of no marks: they are of all that the process does.
+    if let Some(marks) = target.marks.as_ref().filter(|_| level == Level::L3) {
+        let whose = match (target.pids.as_slice(), &target.comm, &target.cgroup) {
+            ([pid, ..], _, _) => format!("process {pid}{}", name_of(*pid)),
+            ([], Some(comm), _) => format!("tasks named {}", cut(comm)),
+            ([], None, cgroup) => format!("control group {}", cut(cgroup.as_deref().unwrap_or_default())),
+        };
+        return format!("the runs of {whose} from {} to {}", cut(&marks.from), cut(&marks.to));
+    }
     if let (Some(command), true) = (&target.command, target.each) {
         return format!("the runs of the command `{}`, {threads}", cut(command));
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::Component;
 use crate::model::ledger::{Call, CallKind, Durations, Ledger};
 use crate::model::profile::{CallProfile, CallRow, Piece};
 
@@ -12,8 +13,6 @@ use super::skew::percentile;
 const MAX_ROWS: usize = 30;
 /// Kinds of errors of one call.
 const MAX_ERRORS: usize = 8;
-/// Counts are not scaled by more than this.
-const MAX_SCALE: f64 = 1e6;
 /// More failures than this share of the calls, at more than so many calls per second, are a storm.
 const STORM: (f64, f64) = (0.2, 1000.0);
 
@@ -23,13 +22,13 @@ pub(super) fn profile(ledger: &Ledger, account: &Account<'_>) -> Option<CallProf
         return None;
     }
     let watched = ledger.calls_share.filter(|share| *share > 0.0 && *share < 1.0);
-    let scale = watched.map_or(1.0, |share| (1.0 / share).min(MAX_SCALE));
-    let calls: Vec<Call> = ledger.calls.iter().map(|call| scaled(call, scale)).collect();
+    let fits = estimates_fit(ledger, account);
+    let calls: Vec<Call> = ledger.calls.iter().map(|call| in_whole(call, fits)).collect();
     let mut named: BTreeMap<String, Call> = BTreeMap::new();
     for call in &calls {
         let name = if call.on.is_empty() { call.name.clone() } else { format!("{}({})", call.name, call.on) };
         match named.get_mut(&name) {
-            Some(known) => merge(known, call),
+            Some(known) => known.add(call),
             None => drop(named.insert(name, call.clone())),
         }
     }
@@ -56,38 +55,26 @@ pub(super) fn profile(ledger: &Ledger, account: &Account<'_>) -> Option<CallProf
     })
 }
 
-/// What a call would be in the whole time. How long single ones take stays as it was seen, and page faults are counted always.
-fn scaled(call: &Call, scale: f64) -> Call {
-    if scale <= 1.0 || call.kind == CallKind::Fault {
-        return call.clone();
-    }
-    let times = |count: u64| (count as f64 * scale).round() as u64;
+/// What it is in the whole time, without what no clock can have told. `fits`: of estimated CPU time.
+fn in_whole(call: &Call, fits: f64) -> Call {
+    let fits = if call.stands_for > 1.0 { fits } else { 1.0 };
+    let call = call.in_whole();
     Call {
-        count: times(call.count),
-        seconds: call.seconds * scale,
-        on_cpu_seconds: call.on_cpu_seconds.map(|seconds| seconds * scale),
-        bytes: call.bytes.map(times),
-        errors: call.errors.iter().map(|(error, count)| (error.clone(), times(*count))).collect(),
-        ..call.clone()
+        seconds: clean(call.seconds),
+        on_cpu_seconds: call.on_cpu_seconds.map(|on_cpu| clean(on_cpu) * fits),
+        ..call
     }
 }
 
-fn merge(into: &mut Call, call: &Call) {
-    into.count = into.count.saturating_add(call.count);
-    into.open = into.open.saturating_add(call.open);
-    into.seconds = clean(into.seconds) + clean(call.seconds);
-    into.on_cpu_seconds = into.on_cpu_seconds.zip(call.on_cpu_seconds).map(|(a, b)| clean(a) + clean(b));
-    into.bytes = match (into.bytes, call.bytes) {
-        (Some(a), Some(b)) => Some(a.saturating_add(b)),
-        (a, b) => a.or(b),
+/// How much of the CPU time that is estimated from parts of the time the threads can have used: how much they had, is known.
+fn estimates_fit(ledger: &Ledger, account: &Account<'_>) -> f64 {
+    let on_cpu = |estimated: bool| -> f64 {
+        let calls = ledger.calls.iter().filter(|call| (call.stands_for > 1.0) == estimated).map(Call::in_whole);
+        calls.filter_map(|call| call.on_cpu_seconds).map(clean).sum()
     };
-    for (error, count) in &call.errors {
-        let known = into.errors.entry(error.clone()).or_default();
-        *known = known.saturating_add(*count);
-    }
-    if let Some(durations) = &call.durations {
-        into.durations.get_or_insert_default().add(durations);
-    }
+    let left = account.sum_of(Component::on_cpu) - on_cpu(false);
+    let estimated = on_cpu(true);
+    if estimated > left { share(left.max(0.0), estimated) } else { 1.0 }
 }
 
 fn row(name: String, call: &Call, account: &Account<'_>) -> CallRow {

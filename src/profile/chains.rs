@@ -74,11 +74,12 @@ pub(super) fn chains(ledger: &Ledger, account: &Account<'_>, target: &Target) ->
 impl Web {
     fn new(ledger: &Ledger, account: &Account<'_>) -> Self {
         let links = ledger.links.get(..ledger.links.len().min(MAX_LINKS)).unwrap_or_default();
-        // A thread may have had another name when it woke somebody; the observed one counts.
+        // A thread may have had another name when it woke somebody; the observed one counts. Many short requests may be one thread's.
+        let lasts = |seconds: f64| account.requests || seconds >= account.elapsed * LEAST;
         let known: BTreeMap<u32, (&str, bool)> = account
             .threads
             .iter()
-            .map(|own| (own.thread.tid, (own.thread.comm.as_str(), own.seconds >= account.elapsed * LEAST)))
+            .map(|own| (own.thread.tid, (own.thread.comm.as_str(), lasts(own.seconds))))
             .collect();
         let mut apart: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
         for (tid, (name, lasts)) in &known {

@@ -48,9 +48,9 @@ pub(super) fn rows(account: &Account<'_>, ledger: &Ledger) -> Vec<ComponentRow> 
             all.entry(part.component).or_default().add(part, &name);
         }
     }
-    let busy = account.sum_of(|component| !component.def().idle);
+    let busy = account.sum_of(|component| !account.is_idle(component));
     let mut rows: Vec<ComponentRow> =
-        all.into_iter().map(|(id, gathered)| gathered.row(id, account.total, busy, ledger)).collect();
+        all.into_iter().map(|(id, gathered)| gathered.row(id, account, busy, ledger)).collect();
     rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.id.cmp(&b.id)));
     rows
 }
@@ -92,8 +92,9 @@ impl Gathered {
         }
     }
 
-    fn row(self, id: Component, total: f64, busy: f64, ledger: &Ledger) -> ComponentRow {
+    fn row(self, id: Component, account: &Account<'_>, busy: f64, ledger: &Ledger) -> ComponentRow {
         let def = id.def();
+        let (total, idle) = (account.total, account.is_idle(id));
         let keys = pieces(self.keys, self.seconds);
         let durations = self.durations.as_ref();
         let (skew, skew_words) = skew::verdict(durations, &keys);
@@ -116,8 +117,8 @@ impl Gathered {
             max: some.map(|durations| durations.max),
             open: self.open,
             edge_seconds: self.edge,
-            idle: def.idle,
-            busy_share: (!def.idle).then(|| share(self.seconds, busy)),
+            idle,
+            busy_share: (!idle).then(|| share(self.seconds, busy)),
             threads: pieces(self.threads, self.seconds),
             calls: named(pieces(self.calls, self.seconds)),
             keys: named(keys),

@@ -11,7 +11,7 @@ use crate::model::runs::{Difference, Growth, Run, RunComponent, Runs, Spread};
 
 use super::account::{Account, ThreadAccount, share};
 use super::answer::cut;
-use super::serial::{Family, Key, Parts, leaders};
+use super::serial::{Family, Key, Parts, leaders, own_parts};
 
 /// Fewer runs than this are not divided into slow and fast ones.
 const LEAST: usize = 8;
@@ -55,7 +55,8 @@ pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, goal
     let mut beside = 0_usize;
     let mut all: Vec<One<'_, '_>> = Vec::new();
     for (first, number) in whole.into_iter().zip(1..) {
-        let (parts, with_children) = family.serial(first);
+        let (parts, with_children) =
+            if target.marks.is_some() { (own_parts(first, ""), true) } else { family.serial(first) };
         beside += usize::from(!with_children);
         all.push(One { first, number, parts });
     }
@@ -72,14 +73,16 @@ pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, goal
         difference: difference(&all),
         slowest: all.iter().rev().take(MAX_ROWS).map(run).collect(),
         headline: String::new(),
-        limits: limits(&all, account, beside),
+        limits: limits(&all, account, target, beside),
+        between: target.marks.clone(),
     };
     runs.headline = headline(&runs);
     runs
 }
 
 /// The first threads of the runs, in the order in which they began: what the starter started; by name, whoever was not
-/// started within another run. A server that is always there may well start what counts as a run of its own.
+/// started within another run. A server that is always there may well start what counts as a run of its own. Between marks each
+/// record is one.
 fn firsts<'l, 'a>(account: &'a Account<'l>, target: &Target) -> Vec<&'a ThreadAccount<'l>> {
     let of_runs = leaders(account).filter(|own| own.thread.born && own.thread.died);
     let of_runs: BTreeSet<u32> = of_runs.map(|own| own.thread.pid).collect();
@@ -87,7 +90,11 @@ fn firsts<'l, 'a>(account: &'a Account<'l>, target: &Target) -> Vec<&'a ThreadAc
         Some(starter) => own.thread.parent == starter,
         None => !of_runs.contains(&own.thread.parent),
     };
-    let mut firsts: Vec<_> = leaders(account).filter(is_first).collect();
+    let mut firsts: Vec<_> = if target.marks.is_some() {
+        account.threads.iter().filter(|own| own.thread.tid != 0).collect()
+    } else {
+        leaders(account).filter(is_first).collect()
+    };
     firsts.sort_by(|a, b| a.thread.began.total_cmp(&b.thread.began));
     firsts
 }
@@ -271,11 +278,15 @@ fn headline(runs: &Runs) -> String {
     text
 }
 
-fn limits(all: &[One<'_, '_>], account: &Account<'_>, beside: usize) -> Vec<String> {
+fn limits(all: &[One<'_, '_>], account: &Account<'_>, target: &Target, beside: usize) -> Vec<String> {
     let mut limits = Vec::new();
     let summed = account.threads.iter().filter(|own| own.thread.tid == 0).map(|own| u64::from(own.thread.stands_for));
     let summed: u64 = summed.sum();
-    if summed > 0 {
+    if summed > 0 && target.marks.is_some() {
+        limits.push(format!(
+            "{summed} more were seen and are summed up; those here are a sample, of which each had the same chance."
+        ));
+    } else if summed > 0 {
         limits.push(format!(
             "{summed} threads are summed up and not told apart, the shortest before all, so the fastest runs are missing \
              here: repeat it fewer times."

@@ -247,3 +247,38 @@ fn absurd_and_circular_ledgers_give_finite_figures() {
         assert!(figures.chain(runs.response.map(|response| response.mean)).all(f64::is_finite), "{runs:?}");
     }
 }
+
+#[test]
+fn between_marks_each_record_is_a_run_whoever_its_parent_is_and_what_is_under_way_is_none() {
+    let marks = Some(crate::model::ledger::Marks { from: "app:begin".into(), to: "app:end".into() });
+    let target = Target { pids: vec![7], each: true, marks, ..Target::default() };
+    let request = |number: u32| {
+        let parts = vec![part(C::CpuUser, if number % 5 == 4 { 1.0 } else { 0.1 })];
+        Thread { tid: 8, parent: 7, ..run(7, 7, f64::from(number) * 2.0, parts) }
+    };
+    let mut requests: Vec<Thread> = (0..20).map(request).collect();
+    requests.push(Thread { died: false, ..request(20) });
+    requests.push(Thread { tid: 0, pid: 0, stands_for: 30, comm: "(others)".into(), ..request(21) });
+    let profile = profile_of(requests.clone(), &target, None);
+    let runs = profile.runs.unwrap();
+    assert_eq!((runs.count, runs.open), (20, 1));
+    assert!(close(runs.response.unwrap().mean, 0.28) && runs.between.is_some());
+    assert!(runs.limits.iter().any(|limit| limit.contains("30 more were seen")), "{:?}", runs.limits);
+    assert_eq!(profile.subject, "the runs of process 7 (task7) from app:begin to app:end");
+    let mut sampled = ledger(100.0, requests);
+    sampled.level = Level::L1;
+    assert!(!super::answer::subject(&Account::new(&sampled, false), &target, Level::L1).contains("app:begin"));
+}
+
+#[test]
+fn nobody_is_idle_within_a_request() {
+    let marks = Some(crate::model::ledger::Marks { from: "app:begin".into(), to: "app:end".into() });
+    let target = Target { pids: vec![7], each: true, marks, ..Target::default() };
+    let threads = vec![run(7, 7, 0.0, vec![part(C::WaitSleep, 1.0)]), run(7, 7, 2.0, vec![part(C::WaitSleep, 3.0)])];
+    let within = profile_of(threads.clone(), &target, None);
+    assert!(within.components.iter().all(|row| !row.idle && row.busy_share == Some(row.share)), "{within:#?}");
+    assert_eq!((within.busy.seconds, within.busy.idle_seconds), (within.task_seconds, 0.0));
+    assert!(within.states.iter().all(|row| (row.state.word() == "sleeping") == (row.seconds > 0.0)), "{within:#?}");
+    let window = profile_of(threads, &Target { pids: vec![7], ..Target::default() }, None);
+    assert!(window.components[0].idle && window.busy.seconds == 0.0);
+}

@@ -126,7 +126,7 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
             .for_each(|(component, seconds)| add(*component, *seconds));
         account.unaccounted + account.over_accounted
     } * scale;
-    let idle: f64 = account.sum_of(|component| component.def().idle);
+    let idle: f64 = account.sum_of(|component| account.is_idle(component));
     let doubt = (target.command.is_none() && idle > MOSTLY_IDLE * account.total).then(|| {
         format!(
             "{} of the observed time was waiting for work, so its shares are not those of one execution; observe one \
@@ -183,7 +183,7 @@ fn row(
         // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
         let remaining = |thread: &ThreadAccount<'_>| {
             let own = thread.parts.get(&id).copied().unwrap_or(0.0);
-            let busy = thread.busy() - if id.def().idle { 0.0 } else { own * (1.0 - kept) };
+            let busy = thread.busy() - if account.is_idle(id) { 0.0 } else { own * (1.0 - kept) };
             busy * basis.scale
         };
         let floor = account.threads.iter().map(remaining).fold(0.0, f64::max);

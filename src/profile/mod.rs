@@ -29,7 +29,7 @@ mod whom;
 use std::collections::BTreeMap;
 
 use crate::model::component::ThreadState;
-use crate::model::ledger::{ComponentStacks, Ledger, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
+use crate::model::ledger::{ComponentStacks, Ledger, Level, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
 use crate::model::probe::{Frame, Stack, Stacks};
 use crate::model::profile::{Answer, Busy, Conversation, Partial, Profile, Refused, StateRow, ThreadRow, WakerRow};
 use crate::model::{Component, Unit};
@@ -76,7 +76,9 @@ pub struct Input<'l> {
 #[must_use]
 pub fn profile(input: Input<'_>) -> Profile {
     let ledger = input.ledger;
-    let account = Account::new(ledger);
+    // Samples know of no marks: they are of all that the process does.
+    let requests = input.target.marks.is_some() && ledger.level == Level::L3;
+    let account = Account::new(ledger, requests);
     let mut conversation = input.conversation;
     let partial = ledger.stopped.as_ref().map(|why| Partial {
         window_seconds: account::clean(input.window_seconds).max(account.elapsed),
@@ -95,7 +97,7 @@ pub fn profile(input: Input<'_>) -> Profile {
     }
     let quality = quality::quality(&account, ledger);
     let components = components::rows(&account, ledger);
-    let idle_seconds = account.sum_of(|component| component.def().idle);
+    let idle_seconds = account.sum_of(|component| account.is_idle(component));
     let all: f64 = components.iter().map(|row| row.seconds).sum();
     let busy_seconds = (all - idle_seconds).max(0.0);
     let (threads, other_threads) = thread_rows(&account);
@@ -105,7 +107,7 @@ pub fn profile(input: Input<'_>) -> Profile {
         source: input.source.to_owned(),
         refused: input.refused,
         window: input.window,
-        subject: answer::subject(&account, input.target),
+        subject: answer::subject(&account, input.target, ledger.level),
         conversation,
         target: input.target.clone(),
         answer: Answer::default(),
@@ -132,7 +134,10 @@ pub fn profile(input: Input<'_>) -> Profile {
         lost: ledger.lost.iter().take(MAX_NOTES).map(|(reason, count)| (reason.clone(), *count)).collect(),
         notes: notes(ledger, input.suspended_seconds),
     };
-    profile.timelines = timelines(ledger, &profile.threads);
+    // A line would be one request, and nothing else of its thread.
+    if !requests {
+        profile.timelines = timelines(ledger, &profile.threads);
+    }
     profile.answer = answer::answer(&profile);
     next_steps(&mut profile, &account, input.cpus);
     profile
@@ -158,7 +163,7 @@ fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>) 
 /// The roll-up to thread states.
 fn states(account: &Account<'_>) -> Vec<StateRow> {
     let row = |state: ThreadState| {
-        let seconds = account.sum_of(|component| component.def().state == state);
+        let seconds = account.sum_of(|component| account.state(component) == state);
         StateRow { state, seconds, share: share(seconds, account.total) }
     };
     ThreadState::ALL.into_iter().map(row).collect()

@@ -35,6 +35,16 @@ struct Group<'l, 'a> {
 /// Seconds by key.
 pub(super) type Parts<'l> = BTreeMap<Key<'l>, f64>;
 
+/// What a thread's own time went into; `name` if it is a child.
+pub(super) fn own_parts<'l>(own: &ThreadAccount<'l>, name: &'l str) -> Parts<'l> {
+    let mut parts = Parts::new();
+    for part in &own.thread.parts {
+        let key = Key { component: part.component, call: &part.call, object: &part.key, child: name };
+        *parts.entry(key).or_default() += clean(part.seconds);
+    }
+    parts
+}
+
 /// The first threads of all processes, by the process that had started theirs.
 pub(super) struct Family<'l, 'a> {
     by_parent: BTreeMap<u32, Vec<&'a ThreadAccount<'l>>>,
@@ -73,11 +83,7 @@ impl<'l, 'a> Family<'l, 'a> {
         depth: usize,
         seen: &mut BTreeSet<*const ThreadAccount<'l>>,
     ) -> (Parts<'l>, bool) {
-        let mut parts = Parts::new();
-        for part in &own.thread.parts {
-            let key = Key { component: part.component, call: &part.call, object: &part.key, child: name };
-            *parts.entry(key).or_default() += clean(part.seconds);
-        }
+        let mut parts = own_parts(own, name);
         let children = self.children(own);
         if children.is_empty() {
             return (parts, true);

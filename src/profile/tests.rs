@@ -318,19 +318,45 @@ fn the_call_profile_is_a_cut_of_its_own_that_sums_up_too() {
 fn calls_that_were_watched_for_a_fifth_of_the_time_count_five_times() {
     let mut with = syncing();
     let durations = Some(durations(&[(10, 0.01)]));
-    let call = Call { name: "fsync".into(), count: 10, seconds: 0.1, durations, ..Call::default() };
+    let parts = Call { name: "fsync".into(), stands_for: 5.0, count: 10, seconds: 0.1, durations, ..Call::default() };
+    let whole = Call { count: 3, seconds: 0.2, durations: None, stands_for: 1.0, ..parts.clone() };
     let fault = Call { kind: CallKind::Fault, name: "page fault".into(), count: 7, seconds: 0.3, ..Call::default() };
-    (with.calls, with.calls_share) = (vec![call, fault], Some(0.2));
+    (with.calls, with.calls_share) = (vec![parts, whole, fault], Some(0.2));
     let calls = plain(&with).calls.unwrap();
     assert_eq!(calls.watched_share, Some(0.2));
     let of = |name: &str| calls.rows.iter().find(|row| row.name == name).unwrap();
-    assert!(of("fsync").count == 50 && close(of("fsync").seconds, 0.5) && close(of("fsync").mean.unwrap(), 0.01));
+    assert!(of("fsync").count == 53 && close(of("fsync").seconds, 0.7) && close(of("fsync").mean.unwrap(), 0.01));
     assert!(of("page fault").count == 7 && close(of("page fault").seconds, 0.3), "these are counted all the time");
-    for absurd in [f64::NAN, 0.0, -1.0, 1.5] {
+    for absurd in [f64::NAN, 0.0, -1.0, 1e300, f64::INFINITY] {
         with.calls_share = Some(absurd);
+        with.calls[0].stands_for = absurd;
         let calls = plain(&with).calls.unwrap();
-        assert!(calls.watched_share.is_none() && calls.rows.iter().any(|row| row.count == 10), "{absurd}");
+        assert!(calls.watched_share.is_none() && calls.rows.iter().any(|row| row.count == 13), "{absurd}");
     }
+}
+
+#[test]
+fn calls_that_were_watched_while_the_task_had_a_cpu_are_given_no_more_than_it_had() {
+    let of = |calls: Vec<Call>| {
+        let mut with = ledger(10.0, vec![thread(1, 0, 10.0, vec![part(C::CpuSys, 2.0), part(C::RunqPreempt, 8.0)])]);
+        with.calls = calls;
+        let profile = plain(&with).calls.unwrap();
+        let on_cpu = |name: &str| profile.rows.iter().find(|row| row.name == name).unwrap().on_cpu_seconds.unwrap();
+        (on_cpu("read"), on_cpu("write"))
+    };
+    let call = |name: &str, stands_for, seconds, on_cpu| Call {
+        name: name.into(),
+        stands_for,
+        seconds,
+        on_cpu_seconds: Some(on_cpu),
+        ..Call::default()
+    };
+    let (read, write) = of(vec![call("read", 20.0, 0.3, 0.15), call("write", 20.0, 0.1, 0.05)]);
+    assert!(close(read, 1.5) && close(write, 0.5), "{read} {write}");
+    let (read, write) = of(vec![call("read", 1.0, 1.6, 1.6), call("write", 20.0, 0.1, 0.05)]);
+    assert!(close(read, 1.6) && close(write, 0.4), "what was measured stays: {read} {write}");
+    let (read, write) = of(vec![call("read", 20.0, 0.3, 0.05), call("write", 20.0, 0.1, 0.01)]);
+    assert!(close(read, 1.0) && close(write, 0.2), "{read} {write}");
 }
 
 #[test]

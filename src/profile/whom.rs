@@ -23,7 +23,7 @@ impl Whom {
         let seen = || account.threads.iter().map(|own| own.thread).filter(|thread| thread.tid != 0);
         let has_ended = |pid: &u32| {
             let mut own = seen().filter(|thread| thread.pid == *pid).peekable();
-            own.peek().is_some() && own.all(|thread| thread.died)
+            target.marks.is_none() && own.peek().is_some() && own.all(|thread| thread.died)
         };
         let alive: Vec<String> = target.pids.iter().filter(|pid| !has_ended(pid)).map(u32::to_string).collect();
         // An account that ended early says nothing of what became of the command.

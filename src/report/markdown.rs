@@ -222,6 +222,9 @@ fn finding(report: &Report, number: usize, group: &shown::Group<'_>, lead: Optio
         let name = if step.changes_host { "Next (changes the host)" } else { "Next" };
         out.push_str(&format!("- **{name}:** {}\n", text(&step.action)));
     }
+    if let Some(lab) = &finding.lab {
+        out.push_str(&format!("- **See it for yourself:** {}\n", code(&words::exercise(lab))));
+    }
     if !finding.log.is_empty() {
         out.push_str("\nKernel log:\n\n");
         for line in finding.log.iter().take(5) {

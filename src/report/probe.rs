@@ -30,6 +30,8 @@ const DEPTH: usize = 50;
 const NOTE: usize = 1500;
 /// Functions.
 const FUNCTIONS: usize = 15;
+/// Longest name of a function below a line.
+const FUNCTION: usize = 120;
 /// Functions of the path with most.
 const PATH: usize = 12;
 
@@ -113,8 +115,9 @@ impl Live {
             if !rows.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
                 out.push_str(&line(&headings, &self.widths, table));
             }
-            for row in &rows {
-                out.push_str(&line(row, &self.widths, table));
+            for (row, shown) in table.rows.iter().zip(&rows) {
+                out.push_str(&line(shown, &self.widths, table));
+                out.push_str(&below(row));
             }
         }
         for output in &result.outputs {
@@ -245,6 +248,8 @@ fn bars_text(row: &HistogramRow, unit: Unit) -> String {
 fn cells(table: &ProbeTable) -> Vec<Vec<String>> {
     let cell = |(at, cell): (usize, &Cell)| match cell {
         Cell::Text(text) => visible_within(text, CELL).into_owned(),
+        // It stands below the line.
+        Cell::Stack(_) => String::new(),
         Cell::Number(value) => {
             let unit = table.columns.get(at).and_then(|column| column.unit).unwrap_or(Unit::Count);
             quantity::with_unit(*value, unit)
@@ -261,7 +266,12 @@ fn table_text(table: &ProbeTable, _: &Style) -> String {
     let columns = table.columns.len();
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out: String = rows.iter().map(|row| line(row, &widths, table)).collect();
+    let mut out = String::new();
+    for (at, row) in rows.iter().enumerate() {
+        out.push_str(&line(row, &widths, table));
+        // The first one is the heading.
+        out.extend(at.checked_sub(1).and_then(|at| table.rows.get(at)).map(below));
+    }
     if table.rows.is_empty() {
         out.push_str("  nothing\n");
     }
@@ -278,6 +288,12 @@ fn table_text(table: &ProbeTable, _: &Style) -> String {
         let _ = writeln!(out, "  and {} more{of}", table.others);
     }
     out
+}
+
+/// The stacks of a row, a function on each line.
+fn below(row: &Row) -> String {
+    let stacks = row.cells.iter().filter_map(Cell::stack).flatten();
+    stacks.map(|function| format!("        {}\n", visible_within(function, FUNCTION))).collect()
 }
 
 /// One line: numbers to the right, text to the left.

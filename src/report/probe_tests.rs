@@ -3,7 +3,7 @@
 use super::hostile_tests::{HOSTILE, structure, tags};
 use super::sample_probes::{events, histogram, probed, report, report_of, result, stacks, table};
 use super::{Style, html, json, markdown, terminal};
-use crate::model::probe::{Column, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
+use crate::model::probe::{Cell, Column, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
 use crate::model::probed::ProbedOutput;
 use crate::model::{Report, Unit};
 
@@ -210,6 +210,26 @@ fn events_that_are_not_shown_are_told_once_at_the_end() {
     }
     assert_eq!(live.end(&WIDE), "note: 7 more events are not shown\n");
     assert_eq!(super::probe::Live::default().end(&WIDE), "");
+}
+
+#[test]
+fn the_functions_of_a_stack_stand_below_its_line_and_act_on_no_terminal() {
+    let stack = |functions: &[&str]| Cell::Stack(functions.iter().map(|name| (*name).to_owned()).collect());
+    let rows = [("cat", stack(&["vfs_read", "\u{1b}[2J\u{202e}main"])), ("dd", Cell::Unknown(()))];
+    let table = ProbeTable {
+        title: "Events".into(),
+        columns: vec![Column::text("name", "task"), Column::text("stack", "stack")],
+        rows: rows.map(|(name, stack)| Row { instance: String::new(), cells: vec![name.into(), stack] }).into(),
+        ..ProbeTable::default()
+    };
+    let result = ProbeResult { outputs: vec![Output::Events(table)], ..ProbeResult::default() };
+    for text in [super::probe::Live::default().events(&result, &WIDE), super::probe::text(&result, &WIDE)] {
+        let shown: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let at = shown.iter().position(|line| line.starts_with("  cat")).unwrap();
+        assert_eq!((shown[at - 1], shown[at + 1]), ("  task  stack", "        vfs_read"), "{text}");
+        assert!(shown[at + 2].starts_with("        ") && shown[at + 2].ends_with("main"), "{text}");
+        assert!(shown[at + 3].starts_with("  dd") && !text.contains(['\u{1b}', '\u{202e}']), "{text}");
+    }
 }
 
 #[test]

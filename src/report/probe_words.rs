@@ -30,6 +30,7 @@ pub(super) fn cell(column: &Column, cell: &Cell) -> String {
     match cell {
         Cell::Text(text) if text.is_empty() => "–".into(),
         Cell::Text(text) => text.clone(),
+        Cell::Stack(functions) => functions.join(" < "),
         Cell::Number(value) => with_unit(*value, column.unit.unwrap_or(Unit::Count)),
         Cell::Unknown(()) => "–".into(),
     }
@@ -44,6 +45,8 @@ pub(super) fn row(table: &ProbeTable, row: &Row) -> (String, String) {
         match (column.id.as_str(), value) {
             ("pid" | "tid", Cell::Text(_)) | (_, Cell::Unknown(())) => {}
             (_, Cell::Text(text)) if text.is_empty() => {}
+            // The functions would hide the rest.
+            (_, Cell::Stack(_)) => {}
             (_, Cell::Text(text)) if names.is_empty() => names.push(text.clone()),
             _ => figures.push(format!("{} {}", column.title, cell(column, value))),
         }

@@ -13,8 +13,13 @@ use super::words::plural;
 pub(super) const NOT_KNOWN: &str = "–";
 
 /// What is to be understood before the table is read.
-pub(super) const HOW_TO_READ: &str = "Every second that a thread lived is in exactly one line, the largest first; \
-                                      together they are 100%. Only what is large here is worth changing.";
+pub(super) fn how_to_read(profile: &Profile) -> String {
+    let what = if profile.is_of_requests() { "of these runs" } else { "that a thread lived" };
+    format!(
+        "Every second {what} is in exactly one line, the largest first; together they are 100%. Only what is large here is \
+         worth changing."
+    )
+}
 
 /// What the waits below the line are.
 pub(super) const IDLE: &str = "often waiting for work, so no part of anybody's response time";
@@ -93,8 +98,10 @@ pub(super) fn has_errors(profile: &Profile) -> bool {
 /// `1 thread over 10.0 s`: what the last line of the table is the sum of.
 pub(super) fn sum(profile: &Profile) -> String {
     let population = &profile.population;
-    let threads = plural(usize::try_from(population.seen).unwrap_or(usize::MAX), "thread", "threads");
-    let mean = if population.seen > 1 { format!(", {} on average", number(population.mean)) } else { String::new() };
+    let (one, many) = if profile.is_of_requests() { ("run", "runs") } else { ("thread", "threads") };
+    let threads = plural(usize::try_from(population.seen).unwrap_or(usize::MAX), one, many);
+    let mean =
+        if population.seen > 1 { format!(", {} at once on average", number(population.mean)) } else { String::new() };
     let of = profile.partial.as_ref();
     let of = of.map(|partial| format!(", the first {} of {}", percent(partial.share), seconds(partial.window_seconds)));
     format!("{threads} over {}{}{mean}", seconds(profile.elapsed_seconds), of.unwrap_or_default())
@@ -224,8 +231,8 @@ pub(super) fn speed_up(row: &ForecastRow) -> String {
 pub(super) fn watched(calls: &CallProfile) -> String {
     let text = |watched| {
         format!(
-            " Calls were watched in the first {} of the time: their counts and seconds are scaled to the whole, and what \
-             happened later may differ (--param calls_for=24h watches all the time).",
+            " Calls were watched in {} of the time, in short parts spread over it or all along at its beginning: counts and seconds are \
+             scaled to the whole (--param calls_for=24h watches all the time).",
             percent(watched)
         )
     };

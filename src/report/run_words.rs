@@ -3,6 +3,7 @@
 use crate::model::quantity::{percent, seconds};
 use crate::model::runs::{Difference, Growth, Run, Runs, Spread};
 
+use super::escape::visible_within;
 use super::profile_words::NOT_KNOWN;
 use super::words::plural;
 
@@ -10,12 +11,24 @@ use super::words::plural;
 pub(super) const ALIKE: &str =
     "Slow and fast runs are not compared: there are too few, or they take about the same time.";
 
+/// Longest name of a mark that is shown.
+const SHOWN: usize = 120;
+
 /// What the figures are about.
 pub(super) fn lead(runs: &Runs) -> String {
     let open = match runs.open {
         0 => String::new(),
         open => format!(" Not in here: {}, under way at an edge of the window.", number(open)),
     };
+    if let Some(between) = &runs.between {
+        return format!(
+            "{} from beginning to end: each is the time of one thread from {} to {}. What a thread does outside of that is in no \
+             figure here.{open}",
+            number(runs.count),
+            visible_within(&between.from, SHOWN),
+            visible_within(&between.to, SHOWN)
+        );
+    }
     format!(
         "{} from beginning to end. A run's time is that of its first thread; where it waited for a child, what the child did \
          stands in place of the wait.{open}",

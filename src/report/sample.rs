@@ -37,6 +37,7 @@ pub(super) fn finding(id: &str, status: Status) -> Finding {
         why: "Because of this.".into(),
         verify: "vmstat 1 10".into(),
         next: Vec::new(),
+        lab: (id == "cpu.saturation").then(|| "10-more".into()),
     }
 }
 

@@ -175,6 +175,9 @@ impl Page {
             self.field(if name == before { "" } else { name }, &visible(&step.action));
             before = name;
         }
+        if let Some(lab) = finding.lab.as_ref().filter(|_| detailed) {
+            self.field("try it", &words::exercise(lab));
+        }
         self.blank();
     }
 

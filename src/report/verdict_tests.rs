@@ -30,11 +30,12 @@ fn the_headline_names_the_code_that_a_finding_of_the_same_resource_knows() {
         value: None,
         unit: None,
         metric: Some("profile.function.ratio".into()),
-        labels: std::collections::BTreeMap::new(),
+        labels: [("object".to_owned(), "app".to_owned())].into(),
     });
     findings.push(code.clone());
     let (_, told) = headline(findings);
-    assert!(told.contains("98.0% of the CPU time; function hot took 70.0% of the sampled CPU time (also: "), "{told}");
+    let expected = "98.0% of the CPU time; function hot of app took 70.0% of the sampled CPU time (also: ";
+    assert!(told.contains(expected), "{told}");
     let mut findings = saturated();
     findings.push(crate::model::Finding { resource: Resource::Disk, ..code });
     assert!(!headline(findings).1.contains("function hot"), "the code of another resource");

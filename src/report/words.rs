@@ -15,6 +15,11 @@ fn visible(name: &str) -> Cow<'_, str> {
     visible_within(name, MAX_NAME)
 }
 
+/// The command that brings the same onto a host.
+pub(super) fn exercise(lab: &str) -> String {
+    format!("rdiag lab start {}", visible(lab))
+}
+
 /// A resource as a heading.
 pub(super) fn resource(resource: Resource) -> &'static str {
     match resource {
@@ -140,6 +145,14 @@ pub(super) fn who(culprit: &Culprit) -> String {
         ("task", 0 | 1, [pid, ..]) => format!("{name} (a task of pid {pid})"),
         ("task", count, _) if count > 1 => format!("{name} ({count} tasks)"),
         ("process" | "log", ..) => name.into_owned(),
+        // Whose function it is: the process that used the most may be another.
+        ("function", ..) => match culprit.labels.get("object").map(String::as_str) {
+            Some("[kernel]") => format!("function {name} of the kernel"),
+            Some(object) if !object.is_empty() && !name.starts_with('[') => {
+                format!("function {name} of {}", visible(object))
+            }
+            _ => format!("function {name}"),
+        },
         (kind, count, _) if count > 1 => format!("{name} ({count} × {})", visible(kind).replace('_', " ")),
         (kind, ..) => format!("{} {name}", visible(kind).replace('_', " ")),
     }
@@ -174,8 +187,10 @@ pub(super) fn deed(culprit: &Culprit) -> String {
         "process.switches.involuntary.count" => ("made", "the involuntary context switches"),
         "profile.function.ratio" => ("took", "the sampled CPU time"),
         "profile.process_cpu.seconds" => ("used", "the sampled CPU time"),
+        "memstall.task.seconds" => ("spent", "the time that tasks made room in memory"),
         "runqlat.task_wait.seconds" => ("did", "the waiting for a CPU"),
-        "biotop.io_time.seconds" => ("had", "the time of requests in the devices"),
+        "biotop.io_time.seconds" => ("had", "the time of requests in the device"),
+        "fileslower.process.seconds" => ("spent", "the time of slow operations on files"),
         "execsnoop.short_lived_by_parent.per_second" => ("started", "the short-lived processes"),
         "syscount.process.per_second" => ("made", "the system calls"),
         "tasks.blocked.task.seconds" => ("spent", "the time in uninterruptible sleep"),
@@ -184,7 +199,15 @@ pub(super) fn deed(culprit: &Culprit) -> String {
     };
     let own = thing(metric);
     let noun = if noun == metric { own.as_str() } else { noun };
-    let place = culprit.labels.get("where").map(|place| format!(", mostly in {}", visible(place))).unwrap_or_default();
+    let of = |label: &str| culprit.labels.get(label).map(|text| visible(text));
+    // Of several processes it is the file of the first.
+    let by_file = ["biotop.io_time.seconds", "fileslower.process.seconds"].contains(&metric);
+    let file = of("file").filter(|_| by_file && culprit.count == 1);
+    let place = match (of("where"), file) {
+        (Some(place), _) => format!(", mostly in {place}"),
+        (None, Some(file)) => format!(", mostly for the file {file}"),
+        (None, None) => String::new(),
+    };
     match (culprit.share.is_some(), metric.is_empty()) {
         (true, false) => format!("{verb} {amount} {noun}{place}"),
         (true, true) => format!("had {amount} it"),

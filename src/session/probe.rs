@@ -66,6 +66,7 @@ pub fn probe(
         command: request.command.clone(),
         watch: request.watch.clone(),
         each: false,
+        marks: None,
         starter: None,
     };
     let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget };

@@ -130,6 +130,7 @@ fn filter_for(def: &ProbeDef, target: &Target) -> Filter {
         watch: None,
         cgroup: target.cgroup.clone().filter(|_| can(FilterKind::Cgroup)),
         each: target.each,
+        marks: target.marks.clone(),
         starter: target.starter(),
     }
 }

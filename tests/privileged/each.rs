@@ -173,3 +173,127 @@ fn an_end_before_the_last_run_leaves_no_runs_behind() {
     std::thread::sleep(std::time::Duration::from_millis(600));
     assert_eq!(script.count(), ran, "somebody still runs it");
 }
+
+/// A server that sleeps in every fifth request, in a call within the call, and between requests too.
+const SERVER: &str = r#"
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+static int marker = -1;
+static void mark(const char *text) { if (marker >= 0 && write(marker, text, strlen(text)) < 0) marker = -1; }
+static void nap(long ms) { struct timespec t = { 0, ms * 1000000 }; nanosleep(&t, 0); }
+__attribute__((noinline)) long handle_request(long n, int depth)
+{
+    volatile long sum = 0;
+    for (int i = 0; i < 20000; i++) sum += i;
+    if (depth) { sum += handle_request(n, 0); if (n % 5 == 4) nap(40); }
+    return sum;
+}
+int main(int argc, char **argv)
+{
+    long n = 0;
+    time_t end = time(0) + 60;
+    if (argc > 1) marker = open(argv[1], O_WRONLY);
+    while (time(0) < end) { mark("request begins"); handle_request(n++, 1); mark("request ends"); nap(5); }
+}
+"#;
+
+/// Where programs write marks for ftrace.
+fn trace_marker() -> Option<&'static Path> {
+    let places = ["/sys/kernel/tracing/trace_marker", "/sys/kernel/debug/tracing/trace_marker"].map(Path::new);
+    places.into_iter().find(|place| place.exists())
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn requests_of_a_server_are_told_apart_by_the_function_that_handles_them() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, server) = (folder.path().join("server.c"), folder.path().join("rdiag-server"));
+    std::fs::write(&source, SERVER).unwrap();
+    let built = std::process::Command::new("cc").args(["-O1", "-o"]).arg(&server).arg(&source).status().unwrap();
+    assert!(built.success());
+    let mut running = std::process::Command::new(&server).args(trace_marker()).stdin(Stdio::null()).spawn().unwrap();
+    let (pid, mark) = (running.id().to_string(), format!("{}:handle_request", server.display()));
+    let (profile, _) = runs(&["--pid", &pid, "--each-from", &mark, "--duration", "3s"]);
+    // A request that ends where the next one begins holds what is between them.
+    let ends = format!("function={mark}");
+    let (round, _) =
+        runs(&["--pid", &pid, "--each-from", &format!("return={mark}"), "--each-to", &ends, "--duration", "1s"]);
+    let marked = trace_marker().map(|_| {
+        let (from, to) = ("marker=request begins", "marker=request ends");
+        runs(&["--pid", &pid, "--each-from", from, "--each-to", to, "--duration", "2s"]).0
+    });
+    running.kill().unwrap();
+    running.wait().unwrap();
+    if let Some(marked) = marked {
+        let runs = &marked["runs"];
+        assert!(figure(&runs["count"]) > 40.0 && figure(&runs["response"]["p50"]) < 0.02, "{runs:#}");
+        let rows = runs["difference"]["rows"].as_array().unwrap();
+        assert_eq!(rows[0]["mostly"], "clock_nanosleep", "{rows:#?}");
+    }
+    let runs = &profile["runs"];
+    let count = figure(&runs["count"]);
+    assert!(count > 60.0 && figure(&runs["open"]) <= 1.0, "{runs:#}");
+    assert_whole(runs);
+    // The sleep between requests is in none, that within a call within the call is in every fifth.
+    let components = runs["components"].as_array().unwrap();
+    let slept = components.iter().find(|row| row["id"] == "wait.sleep").expect("time asleep");
+    let every = count / figure(&slept["runs"]);
+    assert!((4.5..5.5).contains(&every) && (0.04..0.06).contains(&figure(&slept["max"])), "{slept:#}");
+    assert!(figure(&runs["response"]["p50"]) < 0.02, "{runs:#}");
+    let rows = runs["difference"]["rows"].as_array().unwrap();
+    let grown = rows.iter().find(|row| row["id"] == "wait.sleep").expect("what slow requests have more of");
+    assert_eq!(grown["mostly"], "clock_nanosleep", "{rows:#?}");
+    assert!(figure(&grown["seconds"]) > 0.03, "{grown:#}");
+    let times = &round["runs"]["response"];
+    assert!(figure(&times["min"]) > 0.004 && figure(&times["p50"]) < 0.03, "{times:#}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn collections_of_garbage_are_told_apart_by_the_marks_that_the_interpreter_has() {
+    let _alone = alone();
+    let python = Path::new("/usr/bin/python3");
+    if !has(NEEDS) || !has(&[Need::Tool("python3")]) {
+        return;
+    }
+    let notes = std::process::Command::new("readelf").args(["-n", "/usr/bin/python3"]).output();
+    if !notes.is_ok_and(|notes| String::from_utf8_lossy(&notes.stdout).contains("gc__start")) {
+        eprintln!("SKIPPED the interpreter was built without marks");
+        return;
+    }
+    let script = "import gc,time\nkept=[[] for _ in range(100000)]\nwhile True: gc.collect(); time.sleep(0.01)";
+    let mut running = std::process::Command::new(python).args(["-c", script]).stdin(Stdio::null()).spawn().unwrap();
+    let (pid, mark) = (running.id().to_string(), |name: &str| format!("usdt={}:python:{name}", python.display()));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let (from, to) = (mark("gc__start"), mark("gc__done"));
+    let (profile, _) = runs(&["--pid", &pid, "--each-from", &from, "--each-to", &to, "--duration", "2s"]);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let runs = &profile["runs"];
+    assert!(figure(&runs["count"]) > 10.0, "{runs:#}");
+    assert_whole(runs);
+    // Its pauses are between the collections.
+    assert!(profile["components"].as_array().unwrap().iter().all(|row| row["id"] != "wait.sleep"), "{profile:#}");
+}
+
+#[test]
+fn marks_that_are_none_are_told_before_anything_is_measured() {
+    let told = |args: &[&str]| {
+        let output = rdiag().args(["run", "method-r", "--pid", "1"]).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(told(&["--each-from", "uprobe=main", "--each-to", "x:main"]).contains("no kind of mark"));
+    assert!(told(&["--each-from", "usdt=python3:python:audit"]).contains("add --each-to MARK"));
+    assert!(told(&["--each-from", "/no/such/file:main"]).contains("/no/such/file"));
+    assert!(told(&["--each-to", "x:main"]).contains("--each-from"));
+    let own = std::env::current_exe().unwrap().display().to_string();
+    let same = format!("{own}:main");
+    assert!(told(&["--each-from", &same, "--each-to", &same]).contains("cannot be the beginning and the end"));
+}

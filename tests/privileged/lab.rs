@@ -2,10 +2,10 @@
 
 use crate::support::{Need, alone, has, rdiag};
 
-/// The gate for authors over one exercise, in a state folder of its own; what it says, and what is left there.
-fn dev_check(id: &str) -> (Option<i32>, String) {
+/// The gate for authors over some exercises, in a state folder of its own; what it says, and what is left there.
+fn dev_check(ids: &[&str]) -> (Option<i32>, String) {
     let state = tempfile::tempdir_in("/var/tmp").unwrap();
-    let output = rdiag().env("XDG_STATE_HOME", state.path()).args(["lab", "dev-check", id]).output().unwrap();
+    let output = rdiag().env("XDG_STATE_HOME", state.path()).args(["lab", "dev-check"]).args(ids).output().unwrap();
     let mut left: Vec<_> =
         std::fs::read_dir(state.path().join("rdiag/lab")).unwrap().map(|e| e.unwrap().file_name()).collect();
     left.retain(|name| name != "lock");
@@ -14,38 +14,147 @@ fn dev_check(id: &str) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
-fn holds(id: &str, variants: usize) {
+fn holds(ids: &[&str], variants: usize) {
     let _alone = alone();
     if !has(&[Need::Root]) {
         return;
     }
-    let (code, said) = dev_check(id);
+    let (code, said) = dev_check(ids);
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(said.matches(": ok").count() + said.matches(": not here").count(), variants, "{said}");
+    let judged = [": ok", ": not here", ": cannot judge"].map(|word| said.matches(word).count());
+    assert_eq!(judged.iter().sum::<usize>(), variants, "{said}");
+    if said.contains(": cannot judge") {
+        println!("SKIPPED in part: {said}");
+    }
 }
 
 #[test]
 #[ignore = "needs: root, a quiet machine"]
 fn the_exercise_of_the_busy_disk_can_be_solved_only_rightly_and_leaves_nothing() {
-    holds("00-busydisk", 1);
+    holds(&["00-busydisk"], 1);
 }
 
 #[test]
 #[ignore = "needs: root, a quiet machine"]
 fn the_exercise_of_the_stutter_can_be_solved_only_rightly_and_leaves_nothing() {
-    holds("01-stutter", 2);
+    holds(&["01-stutter"], 2);
 }
 
 #[test]
 #[ignore = "needs: root, a quiet machine"]
 fn the_exercise_of_the_hundred_can_be_solved_only_rightly_and_leaves_nothing() {
-    holds("02-hundred", 1);
+    holds(&["02-hundred"], 1);
 }
 
 #[test]
 #[ignore = "needs: root, a quiet machine"]
 fn the_exercise_of_the_load_can_be_solved_only_rightly_and_leaves_nothing() {
-    holds("04-load", 2);
+    holds(&["04-load"], 3);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_two_copies_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["03-twocopies"], 1);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_service_that_does_not_start_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["05-nostart"], 2);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_more_processors_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["10-more"], 2);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_slow_service_on_an_idle_host_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["11-slow"], 3);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_worker_that_disappears_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["16-vanish"], 2);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_catalogue_that_is_read_again_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["17-catalogue"], 1);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_refused_sessions_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["20-sessions"], 1);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_connection_that_takes_a_second_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["21-knock"], 1);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_parser_in_the_kernel_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["24-parser"], 1);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_helpers_that_cannot_start_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["25-helpers"], 1);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercises_of_threads_orders_and_messages_can_be_solved_only_rightly_and_leave_nothing() {
+    holds(&["12", "13", "18", "22", "23"], 5);
+}
+
+#[test]
+#[ignore = "needs: a quiet machine"]
+fn what_is_put_right_is_told_from_what_was_only_ended() {
+    let _alone = alone();
+    let state = tempfile::tempdir_in("/var/tmp").unwrap();
+    let lab = |args: &[&str]| {
+        let output = rdiag().env("XDG_STATE_HOME", state.path()).arg("lab").args(args).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(lab(&["start", "33", "--variant", "licence", "--seed", "5", "--force", "--for", "60s"]).0, Some(0));
+    let (code, told) = lab(&["check", "--fixed"]);
+    assert!(code == Some(1) && told.contains("the symptom is still there"), "{told}");
+    let scratch = state.path().join("rdiag/lab/scratch-0000000000000005");
+    let started: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(scratch.join("started.json")).unwrap()).unwrap();
+    let pid = started[0]["process"]["pid"].to_string();
+    let signal =
+        |name: &str| assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+    signal("-STOP");
+    let (code, told) = lab(&["check", "--fixed"]);
+    signal("-CONT");
+    assert!(code == Some(1) && told.contains("To end the work is no fix"), "{told}");
+    // What it looks for is put where it looks.
+    for place in ["etc", "share", "local", "vendor", "legacy", "opt"] {
+        std::fs::create_dir(scratch.join(place)).unwrap();
+        std::fs::write(scratch.join(place).join("licence.key"), "").unwrap();
+    }
+    std::fs::write(scratch.join("locale.mo"), "").unwrap();
+    let (code, told) = lab(&["check", "--fixed"]);
+    assert!(code == Some(0) && told.contains("the work goes on"), "{told}");
+    assert_eq!(lab(&["stop"]).0, Some(0));
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_drills_can_be_solved_only_rightly_and_leave_nothing() {
+    holds(&["30", "31", "32", "33", "34", "35"], 9);
 }
 
 #[test]

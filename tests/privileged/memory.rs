@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, wait_until};
 
 /// A memory cgroup with a limit that goes away with everything in it.
-struct MemoryCgroup(PathBuf);
+pub(super) struct MemoryCgroup(pub(super) PathBuf);
 
 impl MemoryCgroup {
     /// Of whichever version of control groups this host has; none if it offers no memory controller.
-    fn with_limit(name: &str, bytes: u64) -> Option<Self> {
+    pub(super) fn with_limit(name: &str, bytes: u64) -> Option<Self> {
         let (root, limit) = if Path::new("/sys/fs/cgroup/memory/memory.limit_in_bytes").exists() {
             ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
         } else {
@@ -49,10 +49,10 @@ impl Drop for MemoryCgroup {
 }
 
 /// A file of zeros without blocks that goes away with the test.
-struct SparseFile(PathBuf);
+pub(super) struct SparseFile(pub(super) PathBuf);
 
 impl SparseFile {
-    fn of(bytes: u64) -> Self {
+    pub(super) fn of(bytes: u64) -> Self {
         let path = std::env::temp_dir().join(format!("rdiag-test-{}", std::process::id()));
         std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
         Self(path)

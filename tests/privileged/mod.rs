@@ -1,5 +1,8 @@
 //! Induced faults: each rule is proven on a fault that is really there. One file for each resource.
 
+#[macro_use]
+mod probing;
+
 mod cgroup;
 mod cpu;
 mod disk;
@@ -17,8 +20,13 @@ mod probes_any;
 mod probes_block;
 mod probes_calls;
 mod probes_command;
+mod probes_files;
 mod probes_filters;
 mod probes_functions;
+mod probes_instead;
+mod probes_keys;
+mod probes_locks;
+mod probes_memory;
 mod probes_network;
 mod probes_points;
 mod probes_profile;
@@ -29,5 +37,6 @@ mod probes_trace;
 mod process_table;
 mod real_programs;
 mod response;
+mod response_peers;
 mod task_states;
 mod tasks;

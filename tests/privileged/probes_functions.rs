@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::probes_calls::{Script, assert_nothing_lost, probed, rows};
-use crate::support::{Load, Need, has, rdiag};
+use super::probing::{Script, assert_nothing_lost, probed, rows};
+use crate::support::{Load, Need, has, rdiag, wait_until};
 
 const TRACING: &str = "/sys/kernel/tracing";
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
@@ -368,4 +368,62 @@ fn vm_the_graph_has_every_call_that_the_tracer_of_functions_sees_at_the_same_tim
     assert!(listed.len() >= 4, "{listed:?}");
     drawn.retain(|name, _| listed.contains_key(name));
     assert_eq!(drawn, listed);
+}
+
+/// What others would notice of the global tracing.
+fn global_state() -> BTreeMap<&'static str, String> {
+    let files = ["current_tracer", "tracing_on", "trace_clock", "set_ftrace_pid", "set_event", "options/function-fork"];
+    let content = |file: &'static str| (file, fs::read_to_string(format!("{TRACING}/{file}")).unwrap());
+    let trace = fs::read_to_string(format!("{TRACING}/trace")).unwrap();
+    let recorded = trace.lines().filter(|line| !line.starts_with('#')).count().to_string();
+    files.into_iter().map(content).chain([("trace", recorded)]).collect()
+}
+
+#[test]
+#[ignore = "needs: root, tracefs, the tracer function_graph in the global buffer alone"]
+fn vm_the_global_tracing_is_taken_where_it_must_be_while_it_is_free_and_is_given_back_at_every_end() {
+    if !can_trace() {
+        return;
+    }
+    let has_tracer = |tracers: &str| tracers.split_whitespace().any(|tracer| tracer == "function_graph");
+    let own = Own::new();
+    let in_instance = has_tracer(&fs::read_to_string(own.0.join("available_tracers")).unwrap());
+    drop(own);
+    let in_global = has_tracer(&fs::read_to_string(format!("{TRACING}/available_tracers")).unwrap());
+    if in_instance || !in_global {
+        return println!("SKIPPED: nothing has to be traced globally on this kernel");
+    }
+    let (before, others) = (global_state(), instances());
+    let args = |seconds| ["--function", "hrtimer_nanosleep", "--param", "global=true", "--", "sleep", seconds];
+    let (code, reading, told) = graph(&args("0.4"));
+    assert_eq!(code, 0, "{told}");
+    assert!(reading["attached"][0]["back_end"].as_str().unwrap().contains("global"), "{}", reading["attached"]);
+    let outermost: Vec<&Value> = calls(&reading).iter().filter(|call| call["depth"] == 0).collect();
+    assert_eq!(outermost.len(), 1, "{outermost:#?}");
+    assert!((0.4..0.6).contains(&outermost[0]["seconds"].as_f64().unwrap()), "{outermost:#?}");
+    assert!(calls(&reading).len() > 3, "what it calls is there too: {told}");
+    assert_eq!((global_state(), instances()), (before.clone(), others.clone()));
+
+    let enable = format!("{TRACING}/events/sched/sched_switch/enable");
+    fs::write(&enable, "1").unwrap();
+    let used = fs::read_to_string(format!("{TRACING}/set_event")).unwrap();
+    let (code, _, told) = graph(&args("0.1"));
+    assert!(code == 3 && told.contains("somebody uses the kernel's global tracing: set_event holds"), "{told}");
+    assert_eq!(fs::read_to_string(format!("{TRACING}/set_event")).unwrap(), used);
+    fs::write(&enable, "0").unwrap();
+    fs::write(format!("{TRACING}/trace"), "").unwrap();
+    assert_eq!((global_state(), instances()), (before.clone(), others.clone()));
+
+    let mut command = Command::new(rdiag().get_program());
+    let pid = std::process::id().to_string();
+    command.args(["probe", "graph", "--param", "global=true", "--duration", "60s", "--pid", &pid]);
+    let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let tracer = || fs::read_to_string(format!("{TRACING}/current_tracer")).unwrap();
+    assert!(wait_until(40, || tracer().trim() == "function_graph"));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(tracer().trim(), "function_graph", "the kernel goes on");
+    let (code, _, told) = run("events", &["--param", "event=sched:sched_process_exec", "--duration", "200ms"]);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!((global_state(), instances()), (before, others));
 }

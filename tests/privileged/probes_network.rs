@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::probes_calls::{Script, assert_nothing_lost, probed, ready, rows};
+use super::probing::{Script, assert_nothing_lost, probed, ready, rows};
 use crate::support::{Need, alone, has};
 
 /// A network of its own with nothing but loopback, and what the scripts below share.
@@ -298,5 +298,105 @@ fn vm_packets_that_the_kernel_throws_away_are_counted_by_place_and_datagrams_by_
         let of_reason = udp.iter().filter(|row| row["reason"] == reason);
         let packets: f64 = of_reason.map(|row| number(row, "packets")).sum();
         assert!(!has_reasons || (least..least + 50.0).contains(&packets), "{reason}: {drops:#?}");
+    }
+}
+
+/// 100 times 10000 bytes in one direction, 7 times 300 in the other, and 50000 by sendfile.
+const BYTES: &str = "
+s = listener('127.0.0.1')
+a = socket.create_connection(s.getsockname()); b, _ = s.accept()
+for n in range(100): a.sendall(b'x' * 10000); b.recv(10000, socket.MSG_WAITALL)
+for n in range(7): b.sendall(b'y' * 300); a.recv(300, socket.MSG_PEEK); a.recv(300, socket.MSG_WAITALL)
+f = os.memfd_create('rdiag'); os.write(f, bytes(50000))
+os.sendfile(a.fileno(), f, 0, 50000); b.recv(50000, socket.MSG_WAITALL)
+says = f'{a.getsockname()[1]} {b.getsockname()[1]}'
+";
+
+fn bytes_are_those_that_were_sent_and_received() {
+    let (mut talks, mut other) = (script(BYTES), script(BYTES));
+    let (pid, mut says) = (talks.pid().to_string(), String::new());
+    let readings = probed(&["tcptop", "--pid", &pid], || {
+        says = talks.work();
+        other.work();
+    });
+    assert_nothing_lost(&readings);
+    let (from, to) = says.split_once(' ').unwrap();
+    let (from, to) = (format!("127.0.0.1:{from}"), format!("127.0.0.1:{to}"));
+    let lines = rows(&readings, "table", "connections");
+    let sum = |local: &str, column: &str| -> f64 {
+        lines.iter().filter(|row| row["local"] == local).map(|row| number(row, column)).sum()
+    };
+    assert!(lines.iter().all(|row| row["pid"] == pid.as_str() && row["name"] == "python3"), "{lines:#?}");
+    assert_eq!((sum(&from, "sent"), sum(&from, "received")), (1_050_000.0, 2100.0), "{lines:#?}");
+    assert_eq!((sum(&to, "sent"), sum(&to, "received")), (2100.0, 1_050_000.0), "{lines:#?}");
+    let tasks = rows(&readings, "table", "tasks");
+    let whole: f64 = tasks.iter().map(|row| number(row, "sent")).sum();
+    assert_eq!(whole, 1_052_100.0, "{tasks:#?}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, python3"]
+fn bytes_of_a_connection_are_those_that_were_sent_and_received() {
+    let _alone = alone();
+    if ready() {
+        bytes_are_those_that_were_sent_and_received();
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, python3, a kernel of the matrix"]
+fn vm_bytes_of_a_connection_are_those_that_were_sent_and_received() {
+    let _alone = alone();
+    if ready() {
+        bytes_are_those_that_were_sent_and_received();
+    }
+}
+
+/// 100 datagrams of 1000 bytes and 3 of 10 over loopback, whose driver has one queue.
+const OVER_LOOPBACK: &str = "
+r = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); r.bind(('127.0.0.1', 0))
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for n in range(100): s.sendto(b'x' * 1000, r.getsockname())
+for n in range(3): s.sendto(b'x' * 10, r.getsockname())
+says = os.stat('/proc/self/ns/net').st_ino
+";
+
+fn packets_are_counted_by_device_and_queue() {
+    let (mut talks, mut namespace) = (script(OVER_LOOPBACK), String::new());
+    let readings = probed(&["netqtop", "--param", "top=4096"], || namespace = talks.work());
+    assert_nothing_lost(&readings);
+    let queues = rows(&readings, "table", "queues");
+    let of = |direction: &str| {
+        let mut found =
+            queues.iter().filter(|row| row["namespace"] == namespace.as_str() && row["direction"] == direction);
+        let row = found.next().unwrap_or_else(|| panic!("{direction} in {namespace}: {queues:#?}"));
+        assert!(found.next().is_none() && row["device"] == "lo", "{queues:#?}");
+        let figures =
+            ["packets", "bytes", "share", "below_64", "below_512", "below_2k"].map(|column| number(row, column));
+        (row["queue"].as_str().map(str::to_owned), figures)
+    };
+    // Ethernet, IP and UDP take 14, 20 and 8 bytes; the first is gone when a packet has arrived.
+    let (queue, sent) = of("sent");
+    assert_eq!(queue.as_deref(), Some("0"));
+    assert_eq!(sent, [103.0, 100.0 * 1042.0 + 3.0 * 52.0, 1.0, 3.0, 0.0, 100.0]);
+    let (_, received) = of("received");
+    assert_eq!(received, [103.0, 100.0 * 1028.0 + 3.0 * 38.0, 1.0, 3.0, 0.0, 100.0]);
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, python3"]
+fn packets_are_counted_by_device_direction_and_queue_with_their_sizes() {
+    let _alone = alone();
+    if ready() {
+        packets_are_counted_by_device_and_queue();
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, python3, a kernel of the matrix"]
+fn vm_packets_are_counted_by_device_direction_and_queue_with_their_sizes() {
+    let _alone = alone();
+    if ready() {
+        packets_are_counted_by_device_and_queue();
     }
 }

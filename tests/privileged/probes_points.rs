@@ -5,31 +5,8 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::probes_calls::{Script, assert_nothing_lost, probed, ready, rows};
+use super::probing::{Script, assert_nothing_lost, probed, ready, rows};
 use crate::support::{Need, alone, has, rdiag};
-
-/// One check as two tests: on this host, and on the kernels of the matrix.
-macro_rules! holds {
-    ($here:ident, $vm:ident, $check:expr) => {
-        #[test]
-        #[ignore = "needs: root, eBPF, python3"]
-        fn $here() {
-            let _alone = alone();
-            if ready() {
-                $check();
-            }
-        }
-
-        #[test]
-        #[ignore = "needs: root, eBPF, python3, a kernel of the matrix"]
-        fn $vm() {
-            let _alone = alone();
-            if ready() {
-                $check();
-            }
-        }
-    };
-}
 
 /// An interpreter whose developers have marked places in it, if there is one.
 const MARKED: &str = "/usr/bin/python3";

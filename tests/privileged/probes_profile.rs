@@ -355,7 +355,10 @@ fn the_playbook_for_hot_cpus_and_the_drill_down_name_process_function_and_line()
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let headline = report["verdict"]["headline"].as_str().unwrap();
-        assert!(headline.contains("splitter") && headline.contains("function part_seventy took"), "{headline}");
+        assert!(
+            headline.contains("splitter") && headline.contains("function part_seventy of splitter took"),
+            "{headline}"
+        );
         let code = finding(&report, "cpu.utilization.hottest_code", None);
         let said = code["summary"].as_str().unwrap();
         assert!(

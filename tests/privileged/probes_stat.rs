@@ -66,13 +66,16 @@ fn a_known_program_has_the_counts_that_perf_has() {
         return;
     }
     // Both look at the same run: perf counts the shell that waits for rdiag to look at the process, so it attaches too.
-    let script = format!("import sys\nsys.stdin.readline()\n{KNOWN}");
+    let script = format!("import sys\nprint('ready', flush=True)\nsys.stdin.readline()\n{KNOWN}");
     let mut work = Command::new("python3");
-    let mut work = work.args(["-c", &script]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    work.args(["-c", &script]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut work = work.spawn().unwrap();
+    // What it does before it waits would be seen by whoever looks first, and not by the other.
+    let mut said = [0; 6];
+    std::io::Read::read_exact(work.stdout.as_mut().unwrap(), &mut said).unwrap();
     let pid = work.id().to_string();
     let binary = assert_cmd::cargo::cargo_bin!("rdiag");
     let events = format!("events={EVENTS}");
-    std::thread::sleep(std::time::Duration::from_millis(300));
     let perf = Command::new("perf")
         .args(["stat", "-x,", "-e", EVENTS, "-p", &pid])
         .stderr(std::process::Stdio::piped())

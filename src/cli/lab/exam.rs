@@ -8,10 +8,14 @@ use super::super::{Exit, Failure, ui::Ui};
 use super::{live, run::questions, wrapped, wrapped_steps};
 use crate::host::Host;
 use crate::lab::exam::{Outcome, mark, outcome};
+use crate::lab::fixed::{self, Repair};
 use crate::lab::judge::{Verdict, accept};
 use crate::lab::place::{Place, Run};
+use crate::lab::recipe::Recipe;
 use crate::lab::text::fill;
 use crate::lab::{LabError, Scenario, library, runner};
+use crate::model::Unit;
+use crate::model::quantity::with_unit;
 use crate::report::escape::visible;
 
 /// The exercise that is meant.
@@ -34,9 +38,12 @@ pub(super) struct AnswerArgs {
 pub(super) struct CheckArgs {
     #[command(flatten)]
     id: IdArgs,
-    /// For programs.
+    /// For programs; passed, with the recipe for the same exercise again.
     #[arg(long)]
     json: bool,
+    /// Whether you put it right: the symptom must be gone, and every program must still do its work. No answer is looked at.
+    #[arg(long, conflicts_with = "json")]
+    fixed: bool,
 }
 
 /// What to explain.
@@ -133,9 +140,12 @@ pub(super) fn check(args: &CheckArgs, ui: &Ui) -> Result<Exit, Failure> {
     let _lock = place.lock()?;
     let (scenario, mut run) = started(&place, args.id.id.as_deref())?;
     runner::running(&host, &place, None)?;
+    if args.fixed {
+        return check_fixed(&host, &place, &scenario, &run, ui);
+    }
     ui.note("measuring twice what is true now …");
     let variant = runner::variant_of(&scenario, &run)?;
-    let truth = runner::truth(&host, &place, variant, &run);
+    let truth = runner::truth(&host, &place, &scenario, variant, &run, runner::TRUTH_SECONDS)?;
     // What ended meanwhile was not measured to the end.
     runner::running(&host, &place, None)?;
     if !truth.readings.iter().any(|readings| runner::shows(&scenario, &run.baseline, readings)) {
@@ -172,11 +182,31 @@ pub(super) fn check(args: &CheckArgs, ui: &Ui) -> Result<Exit, Failure> {
     let _ = writeln!(out, "\n{end}");
     if args.json {
         let marks: Vec<_> = marks.iter().map(|(key, verdict)| mark_json(key, verdict)).collect();
+        // Before it is passed, the recipe would tell the cause.
+        let recipe = (outcome == Outcome::Passed).then(|| Recipe::of(&run, host.facts()));
         let all = json!({"scenario": run.scenario, "passed": outcome == Outcome::Passed, "hints": run.hints,
-            "checks": run.checks, "answers": run.answers, "marks": marks});
+            "checks": run.checks, "answers": run.answers, "marks": marks, "recipe": recipe});
         out = format!("{all:#}\n");
     }
     ui.print(&out)?;
+    Ok(exit)
+}
+
+fn check_fixed(host: &Host, place: &Place, scenario: &Scenario, run: &Run, ui: &Ui) -> Result<Exit, Failure> {
+    ui.note("looking twice whether it is put right …");
+    let meter = scenario.meter.reading;
+    let (exit, told) = match fixed::look(host, place, scenario, run)? {
+        Repair::Done => (Exit::Done, "It is put right: the symptom is gone, and the work goes on.".to_owned()),
+        Repair::StillThere(value) => {
+            let value = value.map_or_else(|| "not measured".into(), |value| with_unit(value, meter.unit()));
+            (Exit::Findings, format!("Not yet: the symptom is still there ({}: {value}).", meter.title()))
+        }
+        Repair::WorkGone(name) => (
+            Exit::Findings,
+            format!("The symptom is gone, but {name} does nothing any more. To end the work is no fix."),
+        ),
+    };
+    ui.print(&format!("{}\n", wrapped(&visible(&told), "", ui)))?;
     Ok(exit)
 }
 
@@ -213,7 +243,7 @@ pub(super) fn solution(args: &SolutionArgs, ui: &Ui) -> Result<Exit, Failure> {
     }
     ui.note("measuring what to explain with …");
     let variant = runner::variant_of(&scenario, &run)?;
-    let truth = runner::truth(&host, &place, variant, &run);
+    let truth = runner::truth(&host, &place, &scenario, variant, &run, runner::TRUTH_SECONDS)?;
     let words = truth.words();
     let mut out = format!("{}\n\n", wrapped(&fill(&variant.explanation, &words), "", ui));
     let _ = writeln!(out, "{}\n", wrapped_steps(&fill(&scenario.solution, &words), ui));
@@ -221,10 +251,16 @@ pub(super) fn solution(args: &SolutionArgs, ui: &Ui) -> Result<Exit, Failure> {
         let right = truth.right_answer(question).unwrap_or_else(|| "cannot be measured here".into());
         let _ = writeln!(out, "  {} = {right}", question.key);
     }
+    let recipe = Recipe::of(&run, host.facts());
     let _ = writeln!(
         out,
-        "\nThe same again: rdiag lab start {} --variant {} --seed {}",
-        run.scenario, run.variant, run.seed
+        "\nThe same again: {}\n(rdiag {}; here: Linux {} on {}, {} CPUs, {} of memory)",
+        recipe.command,
+        recipe.version,
+        visible(&recipe.kernel),
+        recipe.architecture,
+        recipe.cpus,
+        with_unit(recipe.memory_bytes as f64, Unit::Bytes)
     );
     ui.print(&out)?;
     Ok(Exit::Done)

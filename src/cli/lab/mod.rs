@@ -1,6 +1,8 @@
 //! `rdiag lab`: exercises on this host, from the symptom to the checked answer.
 
+mod class;
 mod exam;
+mod lesson;
 mod list;
 mod run;
 
@@ -43,6 +45,12 @@ enum Command {
     Solution(exam::SolutionArgs),
     /// End the exercise and clean up; does no harm if there is nothing to do.
     Stop,
+    /// A lesson, step by step: predict, measure, compare, and a quiz; without a name, which there are. Needs neither root nor a load.
+    Lesson(lesson::Args),
+    /// What was reached so far, as JSON: to be handed in.
+    Progress,
+    /// What a class reached, from what its students hand in.
+    Class(class::Args),
     /// For authors: start, answer wrongly and rightly, diagnose, stop and kill every variant that can run here.
     DevCheck(DevCheckArgs),
 }
@@ -65,6 +73,9 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         Command::Check(args) => exam::check(args, ui),
         Command::Solution(args) => exam::solution(args, ui),
         Command::Stop => run::stop(ui),
+        Command::Lesson(args) => lesson::main(args, ui),
+        Command::Progress => class::progress(ui),
+        Command::Class(args) => class::main(args, ui),
         Command::DevCheck(args) => check_all(args, ui),
     }
 }
@@ -76,8 +87,22 @@ fn live() -> Host {
 
 /// Paragraphs, wrapped to the terminal.
 fn wrapped(text: &str, indent: &str, ui: &Ui) -> String {
+    let deeper = format!("{indent}  ");
     let options = textwrap::Options::new(ui.style().width).initial_indent(indent).subsequent_indent(indent);
-    let paragraph = |text: &str| textwrap::fill(&text.split_whitespace().collect::<Vec<_>>().join(" "), &options);
+    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let item = options.clone().subsequent_indent(&deeper);
+    let paragraph = |text: &str| match text.split("\n- ").collect::<Vec<_>>().as_slice() {
+        [only] if !only.starts_with("- ") => textwrap::fill(&joined(only), &options),
+        [first, items @ ..] => {
+            let first = first.strip_prefix("- ").map_or_else(
+                || textwrap::fill(&joined(first), &options),
+                |first| textwrap::fill(&format!("- {}", joined(first)), &item),
+            );
+            let items = items.iter().map(|text| textwrap::fill(&format!("- {}", joined(text)), &item));
+            std::iter::once(first).chain(items).collect::<Vec<_>>().join("\n")
+        }
+        [] => String::new(),
+    };
     text.trim().split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n\n")
 }
 
@@ -109,21 +134,30 @@ fn check_all(args: &DevCheckArgs, ui: &Ui) -> Result<Exit, Failure> {
         ids => ids.iter().map(|id| library::find(id)).collect::<Result<_, _>>()?,
     };
     let mut bad = 0;
-    for scenario in &scenarios {
-        for variant in &scenario.variants {
+    for batch in dev_check::batches(&scenarios) {
+        for (scenario, variant) in &batch {
             ui.note(format!("checking {} {} …", scenario.id, variant.name));
-            let line = match dev_check::check(&host, &place, scenario, variant) {
-                Ok(dev_check::Checked::Well) => "ok".to_owned(),
-                Ok(dev_check::Checked::NotHere(why)) => format!("not here: {why}"),
-                Ok(dev_check::Checked::Wrong(wrong)) => {
-                    bad += 1;
-                    format!("WRONG\n    {}", wrong.join("\n    "))
-                }
-                Err(error) => {
-                    bad += 1;
-                    format!("FAILED: {error}")
-                }
+        }
+        let checked = std::thread::scope(|scope| {
+            let check = |(scenario, variant)| {
+                let (host, place) = (&host, &place);
+                scope.spawn(move || dev_check::check(host, place, scenario, variant))
             };
+            let threads: Vec<_> = batch.iter().copied().map(check).collect();
+            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        for ((scenario, variant), checked) in batch.iter().zip(checked) {
+            let (line, is_bad) = match checked {
+                Ok(Ok(dev_check::Checked::Well)) => ("ok".to_owned(), false),
+                Ok(Ok(dev_check::Checked::NotHere(why))) => (format!("not here: {why}"), false),
+                Ok(Ok(dev_check::Checked::CannotJudge(why))) => {
+                    (format!("cannot judge, the host is busy\n    {}", why.join("\n    ")), false)
+                }
+                Ok(Ok(dev_check::Checked::Wrong(wrong))) => (format!("WRONG\n    {}", wrong.join("\n    ")), true),
+                Ok(Err(error)) => (format!("FAILED: {error}"), true),
+                Err(_) => ("FAILED: the thread that checked it ended".to_owned(), true),
+            };
+            bad += usize::from(is_bad);
             ui.print(&format!("{} {}: {line}\n", scenario.id, variant.name))?;
         }
     }

@@ -32,7 +32,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Interval,
     series: &[],
     metrics: &[],
-    overhead: "At most 1.5 % of one CPU: with more threads the looks, 50 a second by themselves, are further apart. All of rdiag took \
+    overhead: "At most 1.3 % of one CPU: with more threads the looks, 50 a second by themselves, are further apart. All of rdiag took \
                1.1 % of one CPU with one thread, and 2.8 % with 200",
     start: |_| Box::new(TaskStates::default()),
 };

@@ -20,7 +20,7 @@ use crate::model::ledger::OTHER_KEYS;
 /// Distance of two sweeps in seconds.
 const INTERVAL: f64 = 0.02;
 /// Share of one CPU that the sweeps may take: with more threads they are further apart.
-const SHARE: f64 = 0.015;
+const SHARE: f64 = 0.013;
 /// No further apart than this.
 const MAX_INTERVAL: f64 = 1.0;
 /// A sleeping thread that did not run is only looked at in full every so many sweeps.

@@ -16,6 +16,11 @@ pub struct Limits {
     pub file_bytes: u64,
 }
 
+/// Lets the calling process have so many open files at most.
+pub fn limit_open_files(most: u64) -> std::io::Result<()> {
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) })?)
+}
+
 /// Puts the calling process under these limits, without core dumps, and first in line if the host runs out of memory.
 pub fn apply(limits: Limits) {
     let bounds = [

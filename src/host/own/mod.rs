@@ -1,8 +1,11 @@
 //! Processes of rdiag's own: this program, started once more under another name, told from whoever gets its number later,
 //! limited, and ended. Lessons use it to make a load; no process of anybody else is ever touched.
 
+mod c_lock;
 mod fork;
 mod limits;
+mod mapping;
+mod pages;
 mod real_time;
 
 use std::io::{self, Read as _, Write as _};
@@ -12,8 +15,11 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+pub use c_lock::CLock;
 pub use fork::{fork_to, hold_up_by_child};
-pub use limits::{Limits, apply};
+pub use limits::{Limits, apply, limit_open_files};
+pub use mapping::Mapping;
+pub use pages::Pages;
 pub use real_time::{busy_priority, usable_cpus, use_only};
 
 /// No order to a process of rdiag's own is longer.

@@ -1,34 +1,27 @@
 //! Workers that are made, do little and end, round by round: threads or processes.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use super::bursts::compute_one_request;
-use super::{CrewKind, Order, count_file, now, sleep};
+use super::{CrewKind, Order, STACK_BYTES, Tally, now, sleep};
 use crate::host::own;
 
 /// What each worker computes for, in seconds.
 const BUSY_SECONDS: f64 = 50e-6;
-/// Stack of a worker thread: the least that threads of Rust are content with, and enough for what they do.
-const STACK_BYTES: usize = 64 * 1024;
 /// Memory that the program has before it makes workers, as any service does.
 const OWN_BYTES: usize = 8 << 20;
 
 /// Makes rounds of workers until the time is over, and counts them in a file.
 pub(super) fn work_in_rounds(order: &Order, how: CrewKind, workers: u32, every: f64) -> io::Result<()> {
     let memory = std::hint::black_box(vec![1_u8; OWN_BYTES]);
-    let mut count =
-        std::fs::OpenOptions::new().write(true).create_new(true).open(count_file(&order.scratch, &order.name()))?;
-    let mut made = 0_u64;
+    let mut tally = Tally::new(order)?;
     while now() < order.until {
         let began = now();
         match how {
             CrewKind::Threads => run_threads(workers)?,
             CrewKind::Processes => run_processes(workers)?,
         }
-        made += u64::from(workers);
-        // The numbers only grow, so each is written over the one before.
-        io::Seek::rewind(&mut count)?;
-        count.write_all(format!("{made}\n").as_bytes())?;
+        tally.add(u64::from(workers))?;
         sleep(every - (now() - began), order.until);
     }
     drop(memory);

@@ -1,154 +1,49 @@
 //! The loads: what a scenario may have done to the host, and the process that does it. Such a process is rdiag itself under a
 //! neutral name; it ends by itself at its time, when whoever started it ends, or at a limit of the kernel's, whichever is first.
 
+mod bounds;
 mod bursts;
+mod bytes;
+mod commits;
+mod compute;
+pub(super) mod copy;
 mod crew;
+mod datagrams;
+pub(super) mod elf;
+mod grow;
+mod hoard;
 mod hold_up;
+mod lookups;
+mod memory;
+mod messages;
 mod pulse;
 mod reads;
+mod requests;
+mod reread;
+mod restart;
 mod rewrite;
+mod server;
+mod task;
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::chance::Chance;
+pub use bounds::unsafe_work;
+pub use restart::program_file;
+pub use task::Task;
+pub use work::{CopyKind, CrewKind, End, Flaw, MemoryFrom, Others, Sought, Work};
+
 use crate::host::own::{self, Limits};
 
 /// The hidden first argument of a process that is part of a load. It shows in lists of processes, so it gives nothing away.
 pub const ARGUMENT: &str = "--serve";
 
-/// A number that the seed takes from between these two, both included.
-pub type Between = [u32; 2];
-
-/// What a program of a load does, as a scenario says it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Work {
-    /// Again and again, starts many processes at once that compute for a moment and end.
-    Bursts {
-        /// Processes for each CPU, 1 to 16.
-        processes_per_cpu: Between,
-        /// How long each computes, in milliseconds, 1 to 50.
-        busy_ms: Between,
-        /// From one burst to the next, in milliseconds, 100 to 10000.
-        every_ms: Between,
-    },
-    /// On each CPU a thread with real-time priority that computes, sleeps and so on.
-    Pulse {
-        /// How long it computes, in milliseconds, 1 to 100, and no more than 35 % of `every_ms`.
-        busy_ms: Between,
-        /// From one pulse to the next, in milliseconds, 100 to 10000.
-        every_ms: Between,
-    },
-    /// Again and again, makes workers that do little and end.
-    Crew {
-        /// What they are.
-        how: CrewKind,
-        /// How many at a time, 1 to 200.
-        workers: u32,
-        /// From one round to the next, in milliseconds, 50 to 10000.
-        every_ms: u32,
-    },
-    /// Threads that read blocks from random places of a file of their own, past the page cache.
-    Reads {
-        /// Size of the file, 1 to 1024.
-        file_mib: u32,
-        /// Size of a block, 4096 to 1048576, a power of two.
-        block_bytes: u32,
-        /// How many threads, 1 to 64.
-        threads: Between,
-    },
-    /// Writes one file over and over, and waits each time until it is on the disk.
-    Rewrite {
-        /// Size of the file, 1 to 64.
-        file_mib: Between,
-        /// From one time to the next, in milliseconds, 200 to 10000; the rate is at most 60 MiB per second.
-        every_ms: Between,
-    },
-    /// Processes that each wait inside the kernel for a child that sleeps.
-    HoldUp {
-        /// How many, 1 to 64.
-        parents: Between,
-    },
-}
-
-/// What workers are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CrewKind {
-    /// Threads of one process.
-    Threads,
-    /// Processes.
-    Processes,
-}
-
-/// What one process does, with numbers in place of ranges; times in seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the fields are those of the work")]
-pub enum Task {
-    /// See [`Work::Bursts`].
-    Bursts { processes: u32, busy: f64, every: f64 },
-    /// One of their processes.
-    Burst { busy: f64 },
-    /// See [`Work::Pulse`].
-    Pulse { busy: f64, every: f64 },
-    /// See [`Work::Crew`].
-    Crew { how: CrewKind, workers: u32, every: f64 },
-    /// See [`Work::Reads`].
-    Reads { file_mib: u32, block_bytes: u32, threads: u32 },
-    /// See [`Work::Rewrite`].
-    Rewrite { file_mib: u32, every: f64 },
-    /// See [`Work::HoldUp`].
-    HoldUp { parents: u32 },
-    /// One of their processes.
-    HeldUp,
-}
-
-impl Work {
-    /// With numbers for a host with so many CPUs.
-    #[must_use]
-    pub fn decide(&self, chance: &mut Chance, cpus: usize) -> Task {
-        let mut pick = |[low, high]: Between| low + chance.below((high.saturating_sub(low) as usize) + 1) as u32;
-        let ms = |count: u32| f64::from(count) * 1e-3;
-        match self {
-            Self::Bursts { processes_per_cpu, busy_ms, every_ms } => Task::Bursts {
-                // More than eight CPUs' worth would need more processes than a classroom's limits allow.
-                processes: pick(*processes_per_cpu) * cpus.clamp(1, 8) as u32,
-                busy: ms(pick(*busy_ms)),
-                every: ms(pick(*every_ms)),
-            },
-            Self::Pulse { busy_ms, every_ms } => Task::Pulse { busy: ms(pick(*busy_ms)), every: ms(pick(*every_ms)) },
-            Self::Crew { how, workers, every_ms } => Task::Crew { how: *how, workers: *workers, every: ms(*every_ms) },
-            Self::Reads { file_mib, block_bytes, threads } => {
-                Task::Reads { file_mib: *file_mib, block_bytes: *block_bytes, threads: pick(*threads) }
-            }
-            Self::Rewrite { file_mib, every_ms } => {
-                Task::Rewrite { file_mib: pick(*file_mib), every: ms(pick(*every_ms)) }
-            }
-            Self::HoldUp { parents } => Task::HoldUp { parents: pick(*parents) },
-        }
-    }
-}
-
-impl Task {
-    /// Processes and threads that it has at one time, on a host with so many CPUs.
-    #[must_use]
-    pub fn tasks(&self, cpus: usize) -> u64 {
-        1 + match self {
-            Self::Bursts { processes, .. } => u64::from(*processes),
-            Self::Pulse { .. } => cpus as u64,
-            Self::Crew { workers, .. } => u64::from(*workers),
-            Self::Reads { threads, .. } => u64::from(*threads),
-            Self::HoldUp { parents } => 2 * u64::from(*parents),
-            Self::Burst { .. } | Self::Rewrite { .. } | Self::HeldUp => 0,
-        }
-    }
-}
+/// Stack of a thread of a load, which only keeps its place in a loop: the least that threads of Rust are content with.
+const STACK_BYTES: usize = 64 * 1024;
 
 /// What a process of a load is handed when it starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -218,14 +113,59 @@ pub fn main() -> ExitCode {
         Task::Rewrite { file_mib, every } => rewrite::rewrite(&order, *file_mib, *every),
         Task::HoldUp { parents } => hold_up::hold_up(&order, *parents),
         Task::HeldUp => own::hold_up_by_child(left),
+        Task::Copy { how, file_mib, block_bytes, every } => {
+            copy::copy_again_and_again(&order, *how, *file_mib, *block_bytes, *every)
+        }
+        Task::Restart { flaw, segments, every } => restart::try_again_and_again(&order, *flaw, *segments, *every),
+        Task::Compute { threads, busy, rest, on_one_cpu } => {
+            compute::serve_requests(&order, *threads, *busy, *rest, *on_one_cpu)
+        }
+        Task::TakeTurns { threads, hold, computed } => compute::take_turns(&order, *threads, *hold, *computed),
+        Task::OpenFiles { limit, every } => hoard::open_without_closing(&order, *limit, *every),
+        Task::LeaveChildren { every } => hoard::leave_children(&order, *every),
+        Task::Accept { backlog, hold } => server::accept_slowly(&order, *backlog, *hold),
+        Task::Connect { clients } => server::ask_again_and_again(&order, *clients),
+        Task::Grow { end, mib, every } => grow::start_workers(&order, *end, *mib, *every),
+        Task::Worker { end, mib, every } => grow::cache_results(&order, *end, *mib, *every),
+        Task::TakeMemory { from, mib, written_percent, every } => {
+            memory::serve_from_memory(&order, *from, *mib, *written_percent, *every)
+        }
+        Task::TakePieces { pieces } => requests::serve_from_pieces(&order, *pieces),
+        Task::LookUp { sought, every } => lookups::look_for_files(&order, *sought, *every),
+        Task::Send { usual_bytes, others, every } => messages::send_messages(&order, *usual_bytes, *others, *every),
+        Task::Commit { bytes, every } => commits::commit_again_and_again(&order, *bytes, *every),
+        Task::TakeDatagrams { buffer_kib, hold } => datagrams::take_slowly(&order, *buffer_kib, *hold),
+        Task::SendDatagrams { per_second } => datagrams::send_datagrams(&order, *per_second),
+        Task::ReadBytes => bytes::read_byte_by_byte(&order),
+        Task::Reread { file_mib, every } => reread::read_over_and_over(&order, *file_mib, *every),
     };
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Where a crew counts its workers.
+/// Where a program counts its pieces of work.
 #[must_use]
 pub fn count_file(scratch: &Path, name: &str) -> PathBuf {
     scratch.join(format!("{name}.count"))
+}
+
+/// A count of pieces of work that the checker can read.
+struct Tally {
+    file: std::fs::File,
+    count: u64,
+}
+
+impl Tally {
+    fn new(order: &Order) -> std::io::Result<Self> {
+        let place = count_file(&order.scratch, &order.name());
+        Ok(Self { file: std::fs::OpenOptions::new().write(true).create_new(true).open(place)?, count: 0 })
+    }
+
+    fn add(&mut self, more: u64) -> std::io::Result<()> {
+        use std::os::unix::fs::FileExt as _;
+        self.count += more;
+        // The numbers only grow, so each is written over the one before.
+        self.file.write_all_at(format!("{}\n", self.count).as_bytes(), 0)
+    }
 }
 
 /// CLOCK_MONOTONIC in seconds.

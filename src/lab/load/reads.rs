@@ -6,14 +6,11 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::{Order, now};
+use super::{Order, STACK_BYTES, now};
 use crate::lab::chance::Chance;
 
 /// What reads past the page cache must be aligned to; no common disk has larger blocks.
 const ALIGNMENT: usize = 4096;
-
-/// Stack of a thread, which only keeps its place in a loop.
-const STACK_BYTES: usize = 64 * 1024;
 
 /// Writes a file and reads it at random places until the time is over.
 pub(super) fn read_at_random(order: &Order, file_mib: u32, block_bytes: u32, threads: u32) -> io::Result<()> {
@@ -34,7 +31,7 @@ pub(super) fn read_at_random(order: &Order, file_mib: u32, block_bytes: u32, thr
 }
 
 /// Real bytes: holes of a file are read from no disk.
-fn write_file(place: &std::path::Path, file_mib: u32) -> io::Result<()> {
+pub(super) fn write_file(place: &std::path::Path, file_mib: u32) -> io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(place)?;
     let mut chance = Chance::new(1);
     let piece: Vec<u8> = (0..1 << 20).map(|_| chance.below(256) as u8).collect();

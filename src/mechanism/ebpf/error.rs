@@ -7,15 +7,18 @@ use aya::EbpfError;
 use aya::programs::ProgramError;
 
 use crate::host::Host;
+use crate::mechanism::obstacles;
 use crate::model::{Reason, Unavailable};
 
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 const CAP_PERFMON: u64 = 1 << 38;
 const CAP_BPF: u64 = 1 << 39;
-/// Inode of the first process namespace: PROC_PID_INIT_INO of the kernel.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 const RIGHTS: &str = "run rdiag as root, or give it CAP_BPF and CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)";
+
+/// Where the kernel refuses what [`obstacle`] has found rights for.
+const FORBIDDEN: &str = "rdiag has the rights for this: look for what forbids it all the same, a security module, a container's \
+    seccomp filter, or lockdown (dmesg; cat /sys/kernel/security/lsm)";
 
 /// What is known to stand in the way before anything is tried.
 pub(super) fn obstacle(host: &Host) -> Result<(), Unavailable> {
@@ -28,24 +31,12 @@ pub(super) fn obstacle(host: &Host) -> Result<(), Unavailable> {
             Unavailable::new(Reason::Denied, "this user may not load programs into the kernel").with_remedy(RIGHTS)
         );
     }
-    let lockdown = host.read_line("sys/kernel/security/lockdown").unwrap_or_default();
-    if lockdown.contains("[confidentiality]") {
-        return Err(Unavailable::new(
-            Reason::Disabled,
-            "kernel lockdown (confidentiality) forbids programs to read the kernel",
-        )
-        .with_remedy("boot without lockdown=confidentiality"));
-    }
+    obstacles::lockdown(host, "programs to read the kernel")?;
     if !host.exists("sys/kernel/btf/vmlinux") {
         let why = "the kernel does not describe its types (/sys/kernel/btf/vmlinux does not exist)";
         return Err(Unavailable::new(Reason::Absent, why).with_remedy("use a kernel built with CONFIG_DEBUG_INFO_BTF"));
     }
-    if host.link("proc/self/ns/pid").is_ok_and(|namespace| namespace != FIRST_PID_NAMESPACE) {
-        let why = "rdiag sees other process ids than the kernel's programs do (a process namespace of its own)";
-        return Err(Unavailable::new(Reason::NotVisible, why)
-            .with_remedy("run rdiag on the host, or with the host's process namespace"));
-    }
-    Ok(())
+    obstacles::pid_namespace(host, "the kernel's programs do")
 }
 
 /// An object that could not be loaded.
@@ -76,7 +67,7 @@ pub(super) fn refusal(error: &ProgramError) -> String {
 pub(super) fn of_attempts(event: &str, refused: &[String], denied: bool) -> Unavailable {
     let why = format!("{event} cannot be traced here: {}", refused.join("; "));
     if denied {
-        Unavailable::new(Reason::Denied, why).with_remedy(RIGHTS)
+        Unavailable::new(Reason::Denied, why).with_remedy(FORBIDDEN)
     } else {
         Unavailable::new(Reason::Absent, why)
     }
@@ -97,7 +88,7 @@ fn classify(error: &(dyn Error + 'static), what: &str) -> Unavailable {
         let why = format!("{what} was refused: {}", short(&chain(error)));
         // Before 5.11 maps count against the limit of locked memory.
         return Unavailable::new(Reason::Denied, why)
-            .with_remedy(format!("{RIGHTS}; before Linux 5.11 also raise the limit of locked memory (ulimit -l)"));
+            .with_remedy(format!("before Linux 5.11 raise the limit of locked memory (ulimit -l); else {FORBIDDEN}"));
     }
     Unavailable::new(Reason::Absent, format!("{what} failed: {}", short(&chain(error))))
 }

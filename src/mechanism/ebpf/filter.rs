@@ -3,6 +3,7 @@
 use super::Global;
 use crate::host::Host;
 use crate::host::launch::Watch;
+use crate::model::ledger::Marks;
 use crate::model::{Reason, Unavailable};
 
 /// As many process ids as a program compares with.
@@ -26,6 +27,8 @@ pub struct Filter {
     pub watch: Option<Watch>,
     /// Single runs are to be told apart, so processes come and go.
     pub each: bool,
+    /// With `each`: the marks between which a thread is observed.
+    pub marks: Option<Marks>,
     /// One of `pids` that only starts what is observed, and is no part of it.
     pub starter: Option<u32>,
 }
@@ -62,15 +65,15 @@ fn cgroup(host: &Host, path: &str) -> Result<(u64, i32), Unavailable> {
         match controller {
             None if host.exists(&format!("{place}/cgroup.controllers")) => return Ok((inode, -1)),
             None => {}
-            Some(name) => return Ok((inode, number(host, name)?)),
+            Some(name) => return Ok((inode, controller_number(host, name)?)),
         }
     }
     Err(Unavailable::new(Reason::Absent, format!("there is no control group {path:?}"))
         .with_remedy("give its path below /sys/fs/cgroup, as /proc/PID/cgroup shows it"))
 }
 
-/// The kernel numbers its controllers in the order of /proc/cgroups.
-fn number(host: &Host, controller: &str) -> Result<i32, Unavailable> {
+/// The kernel's number of a controller of control groups: their order in /proc/cgroups.
+pub fn controller_number(host: &Host, controller: &str) -> Result<i32, Unavailable> {
     let text = host.read("proc/cgroups")?;
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let at = lines.position(|line| line.split_whitespace().next() == Some(controller));

@@ -25,7 +25,7 @@ pub use aya::include_bytes_aligned;
 pub use cost::CostMeter;
 pub use filter::Filter;
 pub use iterator::TaskIterator;
-pub use point::Moments;
+pub use point::{Moments, Way};
 use types::AttachPoint;
 pub use types::KernelTypes;
 
@@ -111,8 +111,9 @@ impl Kernel {
     ) -> Result<Object, Unavailable> {
         let types = Btf::parse(&self.types.for_object(bytes), Endianness::default()).unwrap_or_default();
         let mut loader = loader::without_types();
-        // A verifier log is asked for when a program is refused.
-        loader.verifier_log_level(aya::VerifierLogLevel::DISABLE).btf(Some(&types));
+        // The loader asks for a log only when a program was refused. With no level at all the kernel would refuse that log, and
+        // hide the reason behind EINVAL.
+        loader.verifier_log_level(aya::VerifierLogLevel::STATS).btf(Some(&types));
         for global in &globals {
             loader.override_global(global.name, global.bytes.as_slice(), false);
         }
@@ -126,6 +127,12 @@ impl Kernel {
     #[must_use]
     pub fn has_tracepoint(&self, name: &str) -> bool {
         self.tracepoint(name).exists()
+    }
+
+    /// Whether the kernel's types tell of a function, so that it can be attached to.
+    #[must_use]
+    pub fn has_function(&self, name: &str) -> bool {
+        self.function(name).exists()
     }
 
     /// A tracepoint as something to attach to.

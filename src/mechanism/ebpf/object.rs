@@ -26,6 +26,13 @@ pub enum Hook<'h> {
     /// A kernel function's entry and return: `FUNCTION_fentry` / `FUNCTION_kprobe`, `FUNCTION_fexit` / `FUNCTION_kretprobe`.
     /// Only those that the object has are attached.
     Function(&'h str),
+    /// The same through programs of another name, for functions whose arguments differ between kernels, by trampolines alone.
+    FunctionBy {
+        /// The function.
+        function: &'h str,
+        /// Names of the programs, without `_fentry` and `_fexit`.
+        program: &'h str,
+    },
     /// A timer on every CPU: a program that runs this many times per second of CPU time that passes there.
     Clock {
         /// Name of the program.
@@ -57,6 +64,11 @@ impl Object {
         Self { ebpf, attached: Vec::new(), watched: Vec::new() }
     }
 
+    /// Notes what other ways have said before this one was taken.
+    pub fn note_refused(&mut self, refused: &[String]) {
+        self.attached.iter_mut().for_each(|attached| attached.refused.extend_from_slice(refused));
+    }
+
     /// Where it is attached.
     #[must_use]
     pub fn attachments(&self) -> &[Attachment] {
@@ -71,10 +83,13 @@ impl Object {
             Hook::Function(function) => self.first_of(
                 function,
                 [
-                    ("fentry", &mut |ebpf: &mut Ebpf| fentry(ebpf, kernel, function)),
+                    ("fentry", &mut |ebpf: &mut Ebpf| fentry(ebpf, kernel, function, function)),
                     ("kprobe", &mut |ebpf: &mut Ebpf| kprobe(ebpf, function)),
                 ],
             ),
+            Hook::FunctionBy { function, program } => {
+                self.first_of(function, [("fentry", &mut |ebpf: &mut Ebpf| fentry(ebpf, kernel, function, program))])
+            }
             Hook::Clock { program, hz } => {
                 self.first_of("CPU clock", [("perf event", &mut |ebpf: &mut Ebpf| clock(ebpf, program, hz))])
             }
@@ -211,14 +226,14 @@ pub(super) fn by_name<'e>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut Prog
     ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)
 }
 
-fn fentry(ebpf: &mut Ebpf, kernel: &Kernel, function: &str) -> Result<(), ProgramError> {
+fn fentry(ebpf: &mut Ebpf, kernel: &Kernel, function: &str, programs: &str) -> Result<(), ProgramError> {
     let mut any = false;
-    if let Some(Program::FEntry(program)) = ebpf.program_mut(&format!("{function}_fentry")) {
+    if let Some(Program::FEntry(program)) = ebpf.program_mut(&format!("{programs}_fentry")) {
         program.load(function, &kernel.function(function).types())?;
         program.attach()?;
         any = true;
     }
-    if let Some(Program::FExit(program)) = ebpf.program_mut(&format!("{function}_fexit")) {
+    if let Some(Program::FExit(program)) = ebpf.program_mut(&format!("{programs}_fexit")) {
         program.load(function, &kernel.function(function).types())?;
         program.attach()?;
         any = true;

@@ -27,6 +27,7 @@ pub(super) fn points(bytes: &[u8], path: &str, provider: &str, name: &str) -> Re
         declared: String::new(),
         fields: fields(&arguments),
         target: Target::Marker { path: path.to_owned(), offsets, semaphore },
+        arguments: None,
     };
     Ok(ways.into_iter().map(point).collect())
 }

@@ -8,11 +8,13 @@ mod error;
 mod format;
 mod functions;
 mod markers;
+mod members;
 mod registers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::host::{Host, SourceError};
+use crate::mechanism::btf::Types;
 use crate::mechanism::perf::select::tracing;
 use crate::mechanism::tracefs::select::fits;
 use crate::model::Reason;
@@ -35,6 +37,19 @@ pub struct Point {
     pub target: Target,
     /// What can be read there, in the order in which it is declared.
     pub fields: Vec<Field>,
+    /// How many arguments a function of the kernel has, where its type is known and each has a register of its own.
+    pub arguments: Option<u32>,
+}
+
+impl Point {
+    /// Where a program that is called at this function with its arguments one after the other, and the result behind them (fentry,
+    /// fexit), finds what else lies at an offset of the registers.
+    #[must_use]
+    pub fn among_arguments(&self, when: When, offset: u32) -> Option<u32> {
+        let count = self.arguments?;
+        let at = if when == When::Return { Some(count) } else { registers::argument(offset).filter(|at| *at < count) };
+        at.map(|at| at * 8)
+    }
 }
 
 /// Where a point is.
@@ -100,6 +115,22 @@ pub enum Place {
     Memory(u32, i64),
     /// Nowhere: it always has this value.
     Constant(i64),
+    /// In the memory of the kernel: where the pointer at that offset of the context leads.
+    Behind(u32, Path),
+}
+
+/// Pointers of the kernel that one follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Path {
+    /// So many.
+    pub hops: usize,
+    /// How far behind the place to which each leads the next one lies, or at last what is looked for, in bytes.
+    pub offsets: [u32; Path::LONGEST],
+}
+
+impl Path {
+    /// As many can be followed.
+    pub const LONGEST: usize = 4;
 }
 
 /// What a field holds.
@@ -199,13 +230,24 @@ fn tracepoint(host: &Host, text: &str) -> Result<Point, PointError> {
     };
     let target = Target::Tracepoint { group: group.to_owned(), event: event.to_owned() };
     let fields = format::fields(group, &described);
-    Ok(Point { name: text.to_owned(), declared: String::new(), target, fields })
+    Ok(Point { name: text.to_owned(), declared: String::new(), target, fields, arguments: None })
+}
+
+/// Functions of the kernel, a program or a library, as [`functions_with_members`] finds them.
+pub fn functions(host: &Host, text: &str, process: Option<u32>) -> Result<Vec<Point>, PointError> {
+    functions_with_members(host, text, process, &BTreeSet::new())
 }
 
 /// Functions, given as `vfs_read` (of the kernel), `libc:malloc` or `/path/to/file:main`; their names may be patterns. Libraries and
-/// programs without a path are searched for in the usual places, as `process` sees them if one is given.
-pub fn functions(host: &Host, text: &str, process: Option<u32>) -> Result<Vec<Point>, PointError> {
-    let Some((file, name)) = text.rsplit_once(':') else { return kernel_functions(host, text) };
+/// programs without a path are searched for in the usual places, as `process` sees them if one is given. Of functions of the kernel
+/// these members of what their arguments and results point to can be read too: `sk.sk_family`.
+pub fn functions_with_members(
+    host: &Host,
+    text: &str,
+    process: Option<u32>,
+    members: &BTreeSet<String>,
+) -> Result<Vec<Point>, PointError> {
+    let Some((file, name)) = text.rsplit_once(':') else { return kernel_functions(host, text, members) };
     let path = binaries::find(host, file, process)?;
     let found = if is_pattern(name) {
         binaries::matching(host, &path, name)?
@@ -220,6 +262,7 @@ pub fn functions(host: &Host, text: &str, process: Option<u32>) -> Result<Vec<Po
         declared: String::new(),
         target: Target::User { path: path.clone(), offsets },
         fields: fields.clone(),
+        arguments: None,
     };
     Ok(found.into_iter().map(point).collect())
 }
@@ -231,7 +274,7 @@ pub fn function_names(host: &Host, pattern: &str) -> Result<Vec<String>, PointEr
     Ok(found.into_iter().map(|(name, _)| format!("{file}:{name}")).collect())
 }
 
-fn kernel_functions(host: &Host, text: &str) -> Result<Vec<Point>, PointError> {
+fn kernel_functions(host: &Host, text: &str, wanted: &BTreeSet<String>) -> Result<Vec<Point>, PointError> {
     let names = if is_pattern(text) {
         functions::matching(host, text)?
     } else {
@@ -239,18 +282,28 @@ fn kernel_functions(host: &Host, text: &str) -> Result<Vec<Point>, PointError> {
         vec![text.to_owned()]
     };
     bounded(text, "functions", names.len())?;
-    let bytes = host.read_bytes("sys/kernel/btf/vmlinux").unwrap_or_default();
-    let types = btf::Types::parse(&bytes);
-    let point = |name: String| {
-        let prototype = types.as_ref().and_then(|types| types.prototype(&name));
-        Ok(Point {
-            declared: prototype.as_ref().map(|prototype| prototype.declared.clone()).unwrap_or_default(),
-            target: Target::Kernel(name.clone()),
-            fields: registers::fields(prototype)?,
-            name,
-        })
-    };
-    names.into_iter().map(point).collect()
+    let types = types(host);
+    let (mut points, mut missing) = (Vec::new(), Vec::new());
+    for name in names {
+        let prototype = types.as_ref().and_then(|types| btf::prototype(types, &name));
+        let declared = prototype.as_ref().map(|prototype| prototype.declared.clone()).unwrap_or_default();
+        let mut fields = registers::fields(prototype.clone())?;
+        if let (Some(types), Some(prototype)) = (&types, &prototype) {
+            for path in wanted {
+                match members::behind(types, &name, prototype, &fields, path) {
+                    Ok(field) => fields.push(field),
+                    Err(error) => missing.push(error),
+                }
+            }
+        }
+        let arguments = prototype.as_ref().and_then(registers::each_in_one);
+        points.push(Point { declared, target: Target::Kernel(name.clone()), fields, arguments, name });
+    }
+    // Of several functions, those that lack it are left out later.
+    match (points.len(), missing.into_iter().next()) {
+        (1, Some(error)) => Err(error),
+        _ => Ok(points),
+    }
 }
 
 /// Places that developers have marked, given as `FILE:PROVIDER:NAME`; provider and name may be patterns. Where one marker is in
@@ -281,8 +334,12 @@ fn bounded(pattern: &str, what: &str, count: usize) -> Result<(), PointError> {
 /// The names of an enumeration's values, from the types that the kernel describes itself with; empty if it has none of that name.
 #[must_use]
 pub fn enumerators(host: &Host, name: &str) -> BTreeMap<u32, String> {
-    let types = host.read_bytes("sys/kernel/btf/vmlinux").unwrap_or_default();
-    btf::enumerators(&types, name).unwrap_or_default().into_iter().collect()
+    types(host).and_then(|types| btf::enumerators(&types, name)).unwrap_or_default().into_iter().collect()
+}
+
+/// What the kernel describes itself with; none if it does not, or in a way that is not known.
+fn types(host: &Host) -> Option<Types> {
+    Types::parse(host.read_bytes("sys/kernel/btf/vmlinux").ok()?)
 }
 
 #[cfg(test)]

@@ -38,6 +38,17 @@ const RESULT: u32 = 0;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub const CALLER: Caller = Caller { how: 0, offset: 0 };
 
+/// Which argument a function that is just entered finds at this offset, the first is 0.
+pub(super) fn argument(offset: u32) -> Option<u32> {
+    ARGUMENTS.iter().position(|at| *at == offset).and_then(|at| u32::try_from(at).ok())
+}
+
+/// How many arguments a function has, if each has a register of its own.
+pub(super) fn each_in_one(prototype: &Prototype) -> Option<u32> {
+    let known = prototype.arguments.iter().all(|argument| argument.shape != Shape::Other);
+    u32::try_from(prototype.arguments.len()).ok().filter(|count| known && *count as usize <= ARGUMENTS.len())
+}
+
 /// `arg1`, `arg2` … and `return`. Where the types are not known, arguments are taken for unsigned numbers and results for signed
 /// ones; where they are, arguments have their own names too.
 pub(super) fn fields(prototype: Option<Prototype>) -> Result<Vec<Field>, PointError> {
@@ -59,7 +70,7 @@ pub(super) fn fields(prototype: Option<Prototype>) -> Result<Vec<Field>, PointEr
         return Ok(fields.chain([field("return", "", When::Return, RESULT, number(true))]).collect());
     };
     let mut fields = Vec::new();
-    for ((number, offset), Argument { name, declared, shape }) in numbered.zip(ARGUMENTS).zip(arguments) {
+    for ((number, offset), Argument { name, declared, shape, .. }) in numbered.zip(ARGUMENTS).zip(arguments) {
         // A structure may take one register, two or none: nothing behind it has a place that is known.
         if shape == Shape::Other {
             break;

@@ -3,7 +3,8 @@
 //! That table is small and lies open; the debug information beside it is mostly compressed, and unpacking that of a C library
 //! alone takes 40 ms of CPU time. So names are looked up here first.
 
-use std::os::unix::fs::FileExt as _;
+use std::collections::HashMap;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// Where such files are by the build id of the file that was stripped.
@@ -13,8 +14,35 @@ const MAX_HEADERS: u16 = 256;
 const HEADER: usize = 56;
 const LOAD: u32 = 1;
 
+/// The file with the symbols of another file, and where that other file's parts are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct DebugFile {
+    pub(super) path: PathBuf,
+    pub(super) segments: Segments,
+}
+
+/// What tells one state of a file from another: its device, number, size and the time of its last change, in seconds and nanoseconds.
+type State = (u64, u64, u64, i64, i64);
+
+/// The debug files of all files that were asked about.
+#[derive(Debug, Default)]
+pub(super) struct DebugFiles(HashMap<PathBuf, (State, Option<DebugFile>)>);
+
+impl DebugFiles {
+    /// That of a file; none if it is not here.
+    pub(super) fn of(&mut self, path: &Path) -> Option<&DebugFile> {
+        let meta = std::fs::metadata(path).ok()?;
+        let state = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
+        if self.0.get(path).is_none_or(|(known, _)| *known != state) {
+            let found = of(path).map(|debug_file| DebugFile { path: debug_file, segments: Segments::read(path) });
+            self.0.insert(path.to_owned(), (state, found));
+        }
+        self.0.get(path).and_then(|(_, file)| file.as_ref())
+    }
+}
+
 /// The file with the symbols of another file; none if it is not here.
-pub(super) fn of(path: &Path) -> Option<PathBuf> {
+fn of(path: &Path) -> Option<PathBuf> {
     let id = blazesym::helper::read_elf_build_id(path).ok()??;
     let hex: Vec<String> = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = hex.split_first()?;

@@ -1,8 +1,8 @@
 //! Names for places in files, after the fact: for recordings of other tools, whose processes have long ended.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::maps::Maps;
 use super::worker::{Detail, Named, Of, Worker};
 use super::{PATIENCE, kernel};
 use crate::host::Host;
@@ -85,7 +85,7 @@ impl<'h> Files<'h> {
             Some(worker) => worker,
             None => Worker::start().ok_or("no thread can be started")?,
         };
-        if !worker.ask(of, None, places.to_vec(), Maps::default(), Detail::Line) {
+        if !worker.ask(of, None, places.to_vec(), Arc::default(), Detail::Line) {
             return Err("the thread that looks names up is gone".to_owned());
         }
         let answer = worker.answer(PATIENCE * LARGE).map_err(|_| "looking it up took too long".to_owned())?;

@@ -7,9 +7,14 @@ use std::path::PathBuf;
 use super::Process;
 use crate::host::{Host, unescape_octal};
 
-/// Mappings that hold code, in order of their addresses.
+/// Mappings that hold code, and those that never do, in order of their addresses.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Maps(Vec<Mapping>);
+
+/// Below are no addresses of a process: the least that vm.mmap_min_addr is set to anywhere.
+const LOWEST: u64 = 4096;
+/// Above are those of the kernel, or none, on every architecture with 64 bits.
+const HIGHEST: u64 = 1 << 56;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mapping {
@@ -35,6 +40,8 @@ pub(super) enum Kind {
     MemoryFile,
     /// No file: compiled at run time.
     Memory,
+    /// No code: the stack or the heap.
+    Data,
 }
 
 impl Maps {
@@ -47,9 +54,20 @@ impl Maps {
         Self(text.lines().filter_map(mapping).collect())
     }
 
-    fn find(&self, address: u64) -> Option<&Mapping> {
+    /// Whether nothing that was mapped since can change what is known of an address: it lies in a file, or where no code can be.
+    /// Code that is compiled at run time comes and goes.
+    pub(super) fn settles(&self, address: u64) -> bool {
+        !(LOWEST..HIGHEST).contains(&address)
+            || self.any(address).is_some_and(|mapping| matches!(mapping.kind, Kind::File | Kind::Data))
+    }
+
+    fn any(&self, address: u64) -> Option<&Mapping> {
         let after = self.0.partition_point(|mapping| mapping.end <= address);
         self.0.get(after).filter(|mapping| mapping.start <= address)
+    }
+
+    fn find(&self, address: u64) -> Option<&Mapping> {
+        self.any(address).filter(|mapping| mapping.kind != Kind::Data)
     }
 
     /// What the code at an address comes from; none if there is no code.
@@ -98,11 +116,15 @@ fn mapping(line: &str) -> Option<Mapping> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    if !fields.next()?.contains('x') {
-        return None;
-    }
+    let is_code = fields.next()?.contains('x');
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
     let path = fields.nth(2).unwrap_or_default().trim_start();
+    if !is_code {
+        // Anything else may hold code a moment later.
+        let never = path == "[stack]" || path == "[heap]";
+        let (object, path) = (String::new(), PathBuf::new());
+        return never.then_some(Mapping { start, end, offset, object, path, kind: Kind::Data, deleted: false });
+    }
     let (path, deleted) = path.strip_suffix(" (deleted)").map_or((path, false), |path| (path, true));
     // Memory without a file may have a label, a name in brackets, or one of the kernel's made-up files.
     let kind = match path {
@@ -145,10 +167,12 @@ mod tests {
     const TEXT: &str = "\
 55d0c0a00000-55d0c0a02000 r--p 00000000 fe:00 123                        /usr/bin/app
 55d0c0a02000-55d0c0a09000 r-xp 00002000 fe:00 123                        /usr/bin/app
+7f1100000000-7f1100010000 rw-p 00000000 00:00 0 
 7f1200000000-7f1200010000 rwxp 00000000 00:00 0 
 7f1300000000-7f1300010000 r-xp 00000000 fe:00 9                          /opt/a b/lib\\012x.so (deleted)
 7f1400000000-7f1400010000 r-xs 00000000 00:01 9                          /memfd:jit (deleted)
 7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
+7ffe00000000-7ffe00021000 rw-p 00000000 00:00 0                          [stack]
 garbage
 ffffffffffffffffff-0 r-xp";
 
@@ -172,6 +196,20 @@ ffffffffffffffffff-0 r-xp";
         assert_eq!(of(0x7ffd_0000_0000), (Some(Kind::File), Some("[vdso]")));
         assert_eq!(of(0), (None, None));
         assert_eq!(of(u64::MAX), (None, None));
+    }
+
+    #[test]
+    fn what_is_known_of_an_address_holds_where_a_file_is_or_no_code_can_be() {
+        let maps = Maps::parse(TEXT);
+        for settled in [0, 0x10, 0x55d0_c0a0_2010, 0x7ffd_0000_0000, 0x7ffe_0000_0010, u64::MAX, 1 << 63] {
+            assert!(maps.settles(settled), "{settled:#x}");
+        }
+        // Compiled at run time, made ready for that, mapped by nobody yet.
+        for open in
+            [0x55d0_c0a0_0010, 0x7f12_0000_0000, 0x7f14_0000_0000, 0x7f11_0000_0000, 0x7f20_0000_0000, 0x40_0000]
+        {
+            assert!(!maps.settles(open), "{open:#x}");
+        }
     }
 
     #[test]

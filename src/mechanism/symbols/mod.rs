@@ -7,9 +7,12 @@
 //! Files are opened as the process has them mapped (/proc/PID/map_files), so containers and deleted files work; that takes
 //! CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE. Without it, the path is used, if the process sees the same mounts as rdiag.
 
+mod answers;
 mod debug_file;
 mod files;
 mod kernel;
+mod lookup;
+mod mapped;
 mod maps;
 mod perf_map;
 mod running;
@@ -17,15 +20,17 @@ mod stacks;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 pub use files::Files;
 pub use perf_map::OBJECT as COMPILED;
-pub use stacks::{Part, Piece, Sample, Summary, calls, is_start, summarize};
+pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
 
 use crate::host::Host;
 use crate::mechanism::descriptors;
 use crate::mechanism::ebpf::Kernel;
 use crate::model::probe::Frame;
+use mapped::{Lately, Mapped};
 use maps::{Kind, Maps};
 use running::Running;
 use worker::{Detail, Of, Worker};
@@ -102,6 +107,7 @@ pub struct Symbols {
     no_kernel: bool,
     /// Addresses whose lines were asked for after their functions.
     lines: HashSet<(Process, u64)>,
+    mapped: Lately,
 }
 
 impl Symbols {
@@ -123,7 +129,7 @@ impl Symbols {
                 self.no_kernel = true;
                 self.notes.insert(why);
             }
-            None => self.ask(Of::Kernel, None, Vec::new(), Maps::default(), Detail::Name),
+            None => self.ask(Of::Kernel, None, Vec::new(), Arc::default(), Detail::Name),
         }
     }
 
@@ -146,9 +152,7 @@ impl Symbols {
             return;
         }
         self.lines.extend(fresh.iter().map(|at| (process, *at)));
-        let maps = if maps::is_same(host, process) { Maps::read(host, process.pid) } else { None };
-        let Some(maps) = maps else { return };
-        let same_mounts = in_same_mounts(host, process.pid);
+        let Some(Mapped { maps, same_mounts, .. }) = self.mapped.of(host, process, &fresh) else { return };
         let through_map_files = sees_map_files(host) && (!same_mounts || fresh.iter().any(|at| maps.is_deleted(*at)));
         if !through_map_files && !same_mounts {
             return;
@@ -184,7 +188,7 @@ impl Symbols {
             self.learn_kernel(host, fresh);
             return;
         };
-        let Some(maps) = self.maps_of(host, process) else {
+        let Some(Mapped { maps, same_mounts, .. }) = self.mapped_of(host, process, &fresh) else {
             fresh.iter().for_each(|at| self.unnamed(Some(process), *at, None));
             return;
         };
@@ -196,7 +200,6 @@ impl Symbols {
             in_files.extend(self.compiled_at_run_time(host, process, &in_memory));
         }
         let may_see_map_files = sees_map_files(host);
-        let same_mounts = in_same_mounts(host, process.pid);
         // By its path a file is read once for all processes that have it mapped.
         let through_map_files = may_see_map_files && (!same_mounts || in_files.iter().any(|at| maps.is_deleted(*at)));
         if may_see_map_files || same_mounts {
@@ -214,18 +217,17 @@ impl Symbols {
     }
 
     /// What a process has mapped; none if it has ended, or if no more files can be opened, which is told.
-    fn maps_of(&mut self, host: &Host, process: Process) -> Option<Maps> {
-        let read = || maps::is_same(host, process).then(|| Maps::read(host, process.pid)).flatten();
-        read().or_else(|| {
+    fn mapped_of(&mut self, host: &Host, process: Process, addresses: &[u64]) -> Option<Mapped> {
+        self.mapped.of(host, process, addresses).or_else(|| {
             if !descriptors::are_exhausted() {
                 return None;
             }
             descriptors::make_room(u64::MAX);
-            let maps = read();
-            if maps.is_none() && descriptors::are_exhausted() {
+            let mapped = self.mapped.of(host, process, addresses);
+            if mapped.is_none() && descriptors::are_exhausted() {
                 self.notes.insert(worker::TOO_MANY_FILES.to_owned());
             }
-            maps
+            mapped
         })
     }
 
@@ -233,7 +235,7 @@ impl Symbols {
         match self.running.as_mut().map(|running| running.names(&fresh)) {
             Some(Some(names)) => {
                 let names = names.into_iter().map(|name| name.into_iter().collect()).collect();
-                let maps = Maps::default();
+                let maps = Arc::default();
                 return self.take(worker::Answer { process: None, addresses: fresh, names, maps, refused: None });
             }
             Some(None) => {
@@ -245,22 +247,12 @@ impl Symbols {
         if self.no_kernel {
             fresh.iter().for_each(|at| self.unnamed(None, *at, None));
         } else {
-            self.ask(Of::Kernel, None, fresh, Maps::default(), Detail::Name);
+            self.ask(Of::Kernel, None, fresh, Arc::default(), Detail::Name);
         }
     }
 
     fn unnamed_all(&mut self, process: Process, addresses: Vec<u64>, maps: &Maps) {
         addresses.iter().for_each(|at| self.unnamed(Some(process), *at, Some(maps)));
-    }
-
-    /// Takes the names that have come meanwhile.
-    pub fn catch_up(&mut self, host: &Host) {
-        self.take_answers(host, 0.0);
-    }
-
-    /// Waits for the names that were asked for, but not for ever.
-    pub fn settle(&mut self, host: &Host) {
-        self.take_answers(host, PATIENCE);
     }
 
     /// The frames at an address, as indices into [`Self::frames`].
@@ -333,81 +325,11 @@ impl Symbols {
         let frame = self.intern(address_frame(address, process.is_none(), maps));
         self.known.insert((process, address), Known::Unnamed(frame));
     }
-
-    fn ask(&mut self, of: Of, process: Option<Process>, addresses: Vec<u64>, maps: Maps, detail: Detail) {
-        if self.worker.is_none() && !self.given_up {
-            self.worker = Worker::start();
-        }
-        for address in &addresses {
-            self.known.insert((process, *address), Known::Asked);
-        }
-        let asked = self.worker.as_mut().is_some_and(|worker| worker.ask(of, process, addresses, maps, detail));
-        if !asked {
-            self.give_up();
-        }
-    }
-
-    fn take_answers(&mut self, host: &Host, seconds: f64) {
-        let Some(mut worker) = self.worker.take() else { return };
-        let until = host.now() + seconds;
-        let mut end = worker::End::Empty;
-        while worker.outstanding > 0 {
-            match worker.answer((until - host.now()).max(0.0)) {
-                Ok(answer) => self.take(answer),
-                Err(reason) => {
-                    end = reason;
-                    break;
-                }
-            }
-        }
-        if end == worker::End::Gone || (seconds > 0.0 && worker.outstanding > 0) {
-            self.give_up();
-        } else {
-            self.worker = Some(worker);
-        }
-    }
-
-    fn take(&mut self, answer: worker::Answer) {
-        self.notes.extend(answer.refused);
-        for (address, names) in answer.addresses.into_iter().zip(answer.names) {
-            let kernel = answer.process.is_none();
-            let object = if kernel { Some(kernel::OBJECT) } else { answer.maps.object(address) };
-            if names.is_empty() {
-                // A second question, for lines, takes no name away.
-                if matches!(self.known.get(&(answer.process, address)), Some(Known::Named(_))) {
-                    continue;
-                }
-                self.unnamed(answer.process, address, Some(&answer.maps));
-                continue;
-            }
-            let frame = |named: worker::Named| Frame {
-                name: named.name,
-                object: named.module.or_else(|| object.map(str::to_owned)),
-                line: named.line,
-                kernel,
-            };
-            let frames = names.into_iter().map(|named| self.intern(frame(named))).collect();
-            self.known.insert((answer.process, address), Known::Named(frames));
-        }
-    }
-
-    /// The thread that looks names up hangs, or is gone: what it has not answered has no name.
-    fn give_up(&mut self) {
-        self.worker = None;
-        self.given_up = true;
-        self.notes.insert("looking up names took too long and was given up".into());
-    }
 }
 
 /// Whether files can be opened as a process has them mapped.
 fn sees_map_files(host: &Host) -> bool {
     host.facts().capabilities & (CAP_SYS_ADMIN | CAP_CHECKPOINT_RESTORE) != 0
-}
-
-/// Whether paths lead a process to the same files as rdiag.
-fn in_same_mounts(host: &Host, pid: u32) -> bool {
-    let of = |who: &str| host.link(&format!("proc/{who}/ns/mnt")).ok();
-    of("self").is_some() && of("self") == of(&pid.to_string())
 }
 
 /// What stands for an address without a name.

@@ -136,6 +136,15 @@ pub fn summarize(host: &Host, symbols: &mut Symbols, samples: &[Sample<'_>], of:
     whole
 }
 
+/// The functions of one stack, innermost first, of whose addresses `symbols` has been told; and whether there are more, which could
+/// not be taken or not be believed. At most `depth` addresses can be taken.
+#[must_use]
+pub fn functions(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> (Vec<Frame>, bool) {
+    let whole = put_together(symbols, pieces, depth);
+    let frame = |frame: &u32| symbols.frames().get(*frame as usize).cloned();
+    (whole.frames.iter().rev().filter_map(frame).collect(), whole.truncated || whole.missing)
+}
+
 #[derive(Default)]
 struct Whole {
     frames: Vec<u32>,
@@ -192,5 +201,5 @@ pub fn calls(process: Option<Process>, addresses: &[u64]) -> impl DoubleEndedIte
     let at = move |(place, address): (usize, &u64)| {
         if process.is_some() && place == 0 { *address } else { address.saturating_sub(1) }
     };
-    addresses.iter().enumerate().map(at).collect::<Vec<_>>().into_iter()
+    addresses.iter().enumerate().map(at)
 }

@@ -1,25 +1,17 @@
 //! The thread that reads symbols.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use blazesym::symbolize::source::{Elf, Kernel, Process as UserProcess, Source};
-use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
-use blazesym::{MaybeDefault, Pid};
-
 use super::Process;
-use super::debug_file::{self, Segments};
-use super::maps::{InFile, Maps};
+use super::lookup::Lookup;
+use super::maps::Maps;
 use crate::mechanism::descriptors;
 
 /// Questions that may wait.
 const QUEUE: usize = 4096;
-/// After so many processes what was read of their files is dropped: each file keeps a descriptor and memory.
-const PROCESSES: usize = 128;
-/// Longest name that is kept, in characters; templates of C++ can be longer than any page.
-pub(super) const MAX_NAME: usize = 500;
 
 pub(super) const TOO_MANY_FILES: &str =
     "names are missing, as no more files can be opened (raise the limit with `ulimit -n`)";
@@ -43,7 +35,7 @@ struct Question {
     of: Of,
     process: Option<Process>,
     addresses: Vec<u64>,
-    maps: Maps,
+    maps: Arc<Maps>,
     detail: Detail,
 }
 
@@ -62,7 +54,7 @@ pub(super) struct Answer {
     pub(super) process: Option<Process>,
     pub(super) addresses: Vec<u64>,
     pub(super) names: Vec<Vec<Named>>,
-    pub(super) maps: Maps,
+    pub(super) maps: Arc<Maps>,
     /// Why the file was not believed.
     pub(super) refused: Option<String>,
 }
@@ -104,28 +96,18 @@ impl Worker {
         let (questions, asked) = mpsc::sync_channel::<Question>(QUEUE);
         let (answer, answers) = mpsc::channel();
         let run = move || {
-            let mut symbolizer = Symbolizer::new();
-            let mut processes = 0;
-            for question in asked {
-                processes += usize::from(question.process.is_some());
-                if processes > PROCESSES {
-                    processes = 0;
-                    symbolizer = Symbolizer::new();
-                }
-                let Question { of, process, addresses, maps, detail } = question;
+            let mut lookup = Lookup::default();
+            for Question { of, process, addresses, maps, detail } in asked {
                 let mut refused = refused(&of);
-                let look_up = |symbolizer: &Symbolizer| match detail {
-                    Detail::Line => names(symbolizer, &of, &addresses, true),
-                    Detail::Name => plain_names(symbolizer, &of, &addresses, &maps),
-                };
                 let mut names = vec![Vec::new(); addresses.len()];
                 if refused.is_none() {
-                    names = look_up(&symbolizer);
+                    lookup.make_room(&of, &addresses, &maps);
+                    names = lookup.names(&of, &addresses, &maps, detail);
                     // Each file that was looked at is still open.
                     if names.iter().any(Vec::is_empty) && descriptors::are_exhausted() {
                         descriptors::make_room(u64::MAX);
-                        symbolizer = Symbolizer::new();
-                        names = look_up(&symbolizer);
+                        lookup = Lookup::default();
+                        names = lookup.names(&of, &addresses, &maps, detail);
                         refused = descriptors::are_exhausted().then(|| TOO_MANY_FILES.to_owned());
                     }
                 }
@@ -144,7 +126,7 @@ impl Worker {
         of: Of,
         process: Option<Process>,
         addresses: Vec<u64>,
-        maps: Maps,
+        maps: Arc<Maps>,
         detail: Detail,
     ) -> bool {
         let asked = self.questions.try_send(Question { of, process, addresses, maps, detail }).is_ok();
@@ -176,106 +158,4 @@ fn refused(of: &Of) -> Option<String> {
         (Ok(None), Some(_)) => Some("it has been replaced since (no build id)".to_owned()),
         (Ok(_), _) => None,
     }
-}
-
-/// Looks functions up. A file whose own table of symbols was stripped may have another one beside its debug information.
-fn plain_names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64], maps: &Maps) -> Vec<Vec<Named>> {
-    let mut found = names(symbolizer, of, addresses, false);
-    let nameless = |found: &[Vec<Named>], at: usize| found.get(at).is_some_and(Vec::is_empty);
-    let Of::Process { pid, through_map_files } = of else { return found };
-    let mut stripped: BTreeMap<PathBuf, Vec<(usize, u64)>> = BTreeMap::new();
-    for (at, address) in addresses.iter().enumerate().filter(|(at, _)| nameless(&found, *at)) {
-        if let Some(InFile { path, offset }) = maps.in_file(*address, *pid, *through_map_files) {
-            stripped.entry(path).or_default().push((at, offset));
-        }
-    }
-    let mut rest: BTreeSet<usize> = (0..addresses.len()).filter(|at| nameless(&found, *at)).collect();
-    for (path, places) in stripped {
-        let Some(debug_file) = debug_file::of(&path) else { continue };
-        let segments = Segments::read(&path);
-        let source = Source::Elf(Elf { debug_syms: false, ..Elf::new(debug_file) });
-        for (at, offset) in places {
-            let address = segments.address(offset);
-            let symbol = address.map(|address| symbolizer.symbolize_single(&source, Input::VirtOffset(address)));
-            if let (Some(Ok(symbol)), Some(place)) = (symbol, found.get_mut(at)) {
-                *place = functions(&symbol, false);
-                rest.remove(&at);
-            }
-        }
-    }
-    // Debug information that is found in other ways.
-    let again: Vec<u64> = rest.iter().filter_map(|at| addresses.get(*at).copied()).collect();
-    if again.is_empty() {
-        return found;
-    }
-    for (at, names) in rest.into_iter().zip(names(symbolizer, of, &again, true)) {
-        if let Some(place) = found.get_mut(at) {
-            *place = names;
-        }
-    }
-    found
-}
-
-/// Looks addresses up. One file that cannot be read must cost its own addresses only.
-fn names(symbolizer: &Symbolizer, of: &Of, addresses: &[u64], debug: bool) -> Vec<Vec<Named>> {
-    let source = |debug| match of {
-        Of::Kernel => {
-            // The list of the running kernel alone: an image on disk may be another kernel's, and takes long.
-            Source::Kernel(Kernel { vmlinux: MaybeDefault::None, debug_syms: false, ..Kernel::default() })
-        }
-        Of::Process { pid, through_map_files } => {
-            let mut process = UserProcess::new(Pid::from(*pid));
-            process.debug_syms = debug;
-            process.perf_map = false;
-            process.map_files = *through_map_files;
-            Source::Process(process)
-        }
-        Of::File { path, .. } => {
-            let mut file = Elf::new(path);
-            file.debug_syms = debug;
-            Source::Elf(file)
-        }
-    };
-    let kernel = *of == Of::Kernel;
-    let in_file = matches!(of, Of::File { .. });
-    // An empty question makes the kernel's list be read ahead.
-    let first = if kernel && addresses.is_empty() { &[u64::MAX] } else { addresses };
-    let all = if in_file { Input::FileOffset(first) } else { Input::AbsAddr(first) };
-    match symbolizer.symbolize(&source(debug), all) {
-        Ok(found) => found.iter().zip(addresses).map(|(found, _)| functions(found, kernel)).collect(),
-        Err(_) => addresses
-            .iter()
-            .map(|address| {
-                let one = || if in_file { Input::FileOffset(*address) } else { Input::AbsAddr(*address) };
-                let single = |debug| symbolizer.symbolize_single(&source(debug), one());
-                // Debug information that cannot be read does not take the name away.
-                single(debug).or_else(|_| single(false)).map_or_else(|_| Vec::new(), |found| functions(&found, kernel))
-            })
-            .collect(),
-    }
-}
-
-fn functions(found: &Symbolized<'_>, kernel: bool) -> Vec<Named> {
-    let Symbolized::Sym(symbol) = found else { return Vec::new() };
-    let line = |info: Option<&CodeInfo<'_>>| {
-        info.and_then(|info| Some(format!("{}:{}", info.to_path().display(), info.line?)))
-    };
-    let short = |name: &str| name.chars().take(MAX_NAME).collect::<String>();
-    let module = symbol.module.as_ref().filter(|_| kernel).and_then(|module| module_name(&module.to_string_lossy()));
-    // The place of the function that holds the others is where it calls the first of them.
-    let Sym { name, code_info, inlined, .. } = symbol;
-    let mut functions = vec![Named { name: short(name), module: module.clone(), line: line(code_info.as_deref()) }];
-    // Aliases of one function come as if one were inlined into the other.
-    functions.extend(inlined.iter().filter(|inner| inner.name != *name).map(|inner| Named {
-        name: short(&inner.name),
-        module: module.clone(),
-        line: line(inner.code_info.as_ref()),
-    }));
-    functions
-}
-
-/// `[ext4]` for a module; none for the kernel itself.
-pub(super) fn module_name(module: &str) -> Option<String> {
-    let name = module.trim_matches(['[', ']']).rsplit('/').next().unwrap_or_default();
-    (!name.is_empty() && name != "kallsyms" && name != "vmlinux").then(|| format!("[{name}]"))
 }

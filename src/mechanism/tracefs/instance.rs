@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::global::{self, Taken};
 use super::{place, stale};
 use crate::host::{Control, Host};
 use crate::model::{Reason, Unavailable};
@@ -15,33 +16,62 @@ const IDS: usize = 500;
 /// Longest file that comes in one piece, in bytes.
 const AT_ONCE: usize = 16 << 10;
 
-/// A private instance. Events that are written into it are seen by nobody else, and it goes with this value.
+/// A private instance, or the global tracing while nobody else uses it. What is written into it is seen by nobody else, and it goes, or is
+/// given back, with this value.
 #[derive(Debug)]
 pub struct Instance {
     control: Control,
     dir: String,
+    /// What is to be given back.
+    taken: Option<Taken>,
 }
+
+/// Numbers the instances of this process.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Instance {
     /// Makes one whose buffers do not run yet, after removing what killed processes of rdiag have left behind.
     pub fn create(host: &Host) -> Result<Self, Unavailable> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let (control, instances) = Self::swept(host)?;
+        let dir = format!("{instances}/{}", stale::name(host, NUMBER.fetch_add(1, Ordering::Relaxed)));
+        control.make_directory(&dir).map_err(|error| refused(&format!("making /{dir}"), &error))?;
+        let instance = Self { control, dir, taken: None };
+        instance.set("tracing_on", "0")?;
+        Ok(instance)
+    }
+
+    /// Takes the kernel's global tracing, if nobody uses it: some tracers do not run in an instance.
+    pub fn global(host: &Host) -> Result<Self, Unavailable> {
+        let (control, instances) = Self::swept(host)?;
+        let _alone = control.lock(&instances).map_err(|error| refused(&format!("locking /{instances}"), &error))?;
+        let name = stale::name(host, NUMBER.fetch_add(1, Ordering::Relaxed));
+        let dir = place::find(host)?.to_owned();
+        let taken = Taken::new(&control, &dir, &format!("{instances}/{name}{}", global::SUFFIX))?;
+        let instance = Self { control, dir, taken: Some(taken) };
+        instance.set("tracing_on", "0")?;
+        Ok(instance)
+    }
+
+    /// Whether it is the global tracing.
+    #[must_use]
+    pub fn is_global(&self) -> bool {
+        self.taken.is_some()
+    }
+
+    /// Where instances are, after removing what killed processes of rdiag have left behind.
+    fn swept(host: &Host) -> Result<(Control, String), Unavailable> {
         place::obstacle(host)?;
         let instances = format!("{}/instances", place::find(host)?);
         let nobody = || Unavailable::new(Reason::NotVisible, "a recorded tree has no running kernel to trace");
         let control = host.control().ok_or_else(nobody)?;
         stale::sweep(host, &control, &instances);
-        let dir = format!("{instances}/{}", stale::name(host, NUMBER.fetch_add(1, Ordering::Relaxed)));
-        control.make_directory(&dir).map_err(|error| refused(&format!("making /{dir}"), &error))?;
-        let instance = Self { control, dir };
-        instance.set("tracing_on", "0")?;
-        Ok(instance)
+        Ok((control, instances))
     }
 
     /// One that is there already, as a tree of ordinary files.
     #[cfg(test)]
     pub(super) fn at(control: Control, dir: &str) -> Self {
-        Self { control, dir: dir.to_owned() }
+        Self { control, dir: dir.to_owned(), taken: None }
     }
 
     /// Its directory, without a leading slash.
@@ -182,6 +212,9 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
+        if let Some(taken) = &self.taken {
+            return taken.give_back(&self.control);
+        }
         let _ = self.try_set("tracing_on", "0");
         // Switches its events off too. If somebody else reads it just now it stays, and the next start removes it.
         let _ = self.control.remove_directory(&self.dir);

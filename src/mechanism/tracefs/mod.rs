@@ -3,6 +3,7 @@
 
 pub mod format;
 pub mod functions;
+mod global;
 pub mod instance;
 pub mod line;
 pub mod page;
@@ -10,6 +11,7 @@ mod place;
 pub mod raw;
 pub mod select;
 mod stale;
+pub mod sums;
 #[cfg(test)]
 mod tests;
 pub mod trigger;

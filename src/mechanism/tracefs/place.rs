@@ -1,12 +1,11 @@
 //! Where tracefs is, and what stands in the way.
 
 use crate::host::Host;
+use crate::mechanism::obstacles;
 use crate::model::{Reason, Unavailable};
 
 /// Where it is mounted today, and where debugfs shows it.
 const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
-/// Inode of the first process namespace: PROC_PID_INIT_INO of the kernel.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Its directory.
 pub(super) fn find(host: &Host) -> Result<&'static str, Unavailable> {
@@ -31,10 +30,6 @@ pub(super) fn obstacle(host: &Host) -> Result<(), Unavailable> {
     if host.is_recorded() || host.is_seen_from_outside() {
         return Err(Unavailable::new(Reason::NotVisible, "a recorded tree has no running kernel to trace"));
     }
-    if host.link("proc/self/ns/pid").is_ok_and(|namespace| namespace != FIRST_PID_NAMESPACE) {
-        let why = "rdiag sees other process ids than the kernel's tracing does (a process namespace of its own)";
-        return Err(Unavailable::new(Reason::NotVisible, why)
-            .with_remedy("run rdiag on the host, or with the host's process namespace"));
-    }
-    Ok(())
+    obstacles::lockdown(host, "tracing")?;
+    obstacles::pid_namespace(host, "the kernel's tracing does")
 }

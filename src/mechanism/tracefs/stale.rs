@@ -1,5 +1,6 @@
 //! Instances that a killed rdiag has left behind: the kernel keeps them, with their events switched on.
 
+use super::global;
 use crate::host::{Control, Host};
 
 /// All instances of rdiag begin with it.
@@ -12,18 +13,29 @@ pub(super) fn name(host: &Host, number: u64) -> String {
     format!("{PREFIX}{pid}-{started}-{number}")
 }
 
-/// Removes the instances of rdiag whose process is gone. One that somebody still reads cannot be removed, and stays.
+/// Removes the instances of rdiag whose process is gone, and gives the global tracing back where one of them tells that it was taken.
+/// An instance that somebody still reads cannot be removed, and stays.
 pub(super) fn sweep(host: &Host, control: &Control, instances: &str) {
     for name in host.subdirectories(instances).unwrap_or_default() {
-        if owner(&name).is_some_and(|(pid, since)| started(host, pid) != Some(since)) {
-            let _ = control.remove_directory(&format!("{instances}/{name}"));
+        if owner(&name).is_none_or(|(pid, since)| started(host, pid) == Some(since)) {
+            continue;
+        }
+        let directory = format!("{instances}/{name}");
+        match (name.ends_with(global::SUFFIX), instances.strip_suffix("/instances")) {
+            (true, Some(place)) => {
+                // Two that give it back at once would take it from a third one.
+                let _alone = control.lock(instances);
+                global::repair(control, place, &directory);
+            }
+            _ => drop(control.remove_directory(&directory)),
         }
     }
 }
 
 /// Process id and start time in the name of an instance; none if it is not rdiag's.
 fn owner(name: &str) -> Option<(u32, u64)> {
-    let mut parts = name.strip_prefix(PREFIX)?.split('-');
+    let name = name.strip_prefix(PREFIX)?;
+    let mut parts = name.strip_suffix(global::SUFFIX).unwrap_or(name).split('-');
     let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     parts.next()?.parse::<u64>().ok()?;
     parts.next().is_none().then_some(owner)
@@ -48,7 +60,17 @@ mod tests {
     #[test]
     fn only_names_that_rdiag_gives_have_an_owner() {
         assert_eq!(owner("rdiag-12-345-0"), Some((12, 345)));
-        for other in ["rdiag", "rdiag-", "rdiag-12", "rdiag-12-345", "rdiag-x-1-0", "rdiag-1-2-3-4", "mine-12-345-0"] {
+        assert_eq!(owner("rdiag-12-345-0-global"), Some((12, 345)));
+        for other in [
+            "rdiag",
+            "rdiag-",
+            "rdiag-12",
+            "rdiag-12-345",
+            "rdiag-x-1-0",
+            "rdiag-1-2-3-4",
+            "rdiag-1-2-global",
+            "mine-12-345-0",
+        ] {
             assert_eq!(owner(other), None, "{other}");
         }
     }

@@ -160,7 +160,7 @@ mod tests {
         let table = ios.table();
         let [first, second] = &table.rows[..] else { panic!("two rows") };
         assert_eq!(first.cells.len(), table.columns.len());
-        assert_eq!(first.cells[1..4], ["(begun earlier)".into(), Cell::Unknown(()), Cell::Unknown(())]);
+        assert_eq!(first.cells[1..4], ["(beginning not seen)".into(), Cell::Unknown(()), Cell::Unknown(())]);
         assert_eq!(first.cells[9], Cell::Unknown(()));
         let text = ["fio", "4711", "4712", "254:0", "write sync", "2048"].map(Cell::from);
         assert_eq!((&second.cells[0], &second.cells[1..7]), (&Cell::Number(2.0), &text[..]));

@@ -1,21 +1,26 @@
 //! Block I/O by process and device: how much, and how long it took.
 
+mod files;
+
+use std::collections::BTreeMap;
+
 use super::block::{self, Devices};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned};
 use crate::model::metric::Pick;
-use crate::model::probe::{Column, Output, ProbeTable, Row};
+use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
 use crate::model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "biotop",
-    question: "Which processes cause the block I/O, on which device, how much, and how long does it take?",
+    question: "Which processes cause the block I/O, on which device and of which files, how much, and how long does it take?",
     attach: block::OWNER_ATTACH,
     output: "For each process and device the I/Os, bytes (and how many of them were written), the time in the device, its \
-             mean, and the time queued in the kernel before; largest time first.",
-    caveats: block::OWNER_CAVEATS,
-    overhead: "Three program runs per I/O, measured at 0.55 µs together.",
+             mean, and the time queued in the kernel before; largest time first; and the file, if one had more than half of \
+             the time. The same by process and file, where the file is known.",
+    caveats: CAVEATS,
+    overhead: "Three program runs per I/O, measured at 1.1 µs together on a busy machine.",
     params: &[
         block::DEVICE,
         ParamDef {
@@ -51,23 +56,50 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     start,
 };
 
+const CAVEATS: &str = "The task is the one that began the request: for background writes a kernel thread (kworker), for \
+    merged requests that of the first. Where block_io_start is missing, it may be a kernel thread that only passed the \
+    request on. A write of 0 bytes is a flush that the task waits for; the device's own flush is an I/O of the kernel. Devices \
+    without requests of their own (device mapper, md, zram) do not appear; the disks below them do. A loop \
+    device's I/O appears there and, as its worker's, on the disk that its file lies on. The file is known of what goes through \
+    the page cache, background writes too, and of direct I/O where the kernel's iomap does it (ext4, XFS), but not through \
+    device mapper or md; of a request for several files it is the first. Its name is without the folder, and the last one that was looked up where it has several.";
+
 /// Room for rows over all CPUs at most, in bytes.
 const MOST_BYTES: usize = 32 << 20;
 const WORDS: usize = 8;
 /// `struct sums` of the program: I/Os, bytes, bytes written, I/Os of known latency, time, time queued, name.
 type Sums = [u64; WORDS];
+/// `struct file`: process and device, number and file system.
+type File = [u64; 3];
+const NAMED: usize = WORDS + 4;
+/// `struct named_sums`: the same sums, and the name of the file.
+type NamedSums = [u64; NAMED];
+/// The file system of what belongs to no file, but to a device itself.
+const ON_DEVICE: u64 = 1 << 32;
 
 struct BioTop {
     object: Object,
     top: usize,
+    /// Why the files cannot be told here.
+    without_files: Option<String>,
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/biotop/biotop.bpf.o"));
     let cpus = context.host.facts().cpus.max(1) as usize;
-    let rows = (MOST_BYTES / (WORDS * 8 * cpus)).clamp(512, 8192) as u32;
-    let object = block::load_with_owners(context, bytes, Global::u64("threshold", 0), &[("processes", rows)])?;
-    Ok(Box::new(BioTop { object, top: context.params.count("top") as usize }))
+    let rows = (MOST_BYTES / (NAMED * 8 * cpus)).clamp(512, 8192) as u32;
+    let maps = [("processes", rows), ("files", rows)];
+    let load = |files: u32| block::load_with_owners(context, bytes, Global::u32("with_files", files), &maps);
+    let (object, without_files) = match load(1) {
+        Ok(object) => (object, None),
+        // What is known before anything is loaded has nothing to do with files.
+        Err(gap) if context.kernel().is_err() => return Err(gap),
+        Err(gap) => match load(0) {
+            Ok(object) => (object, Some(format!("of which files the I/O is cannot be told: {}", gap.why))),
+            Err(_) => return Err(gap),
+        },
+    };
+    Ok(Box::new(BioTop { object, top: context.params.count("top") as usize, without_files }))
 }
 
 impl Probe for BioTop {
@@ -78,19 +110,36 @@ impl Probe for BioTop {
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         let devices = Devices::read(host);
         let entries = self.object.take_per_cpu_hash::<u64, Sums>("processes")?;
-        let sums = entries.iter().map(|(key, copies)| (*key, sum(copies))).collect();
+        let sums: Vec<(u64, Sums)> = entries.iter().map(|(key, copies)| (*key, sum(copies))).collect();
+        let entries = self.object.take_per_cpu_hash::<File, NamedSums>("files")?;
+        let of_files: Vec<(File, NamedSums)> = entries.iter().map(|(file, copies)| (*file, sum(copies))).collect();
         let lost = self.object.take_counts("lost")?;
+        let notes = self.without_files.clone().or_else(|| known(&sums, &of_files)).into_iter().collect();
+        let mostly = files::mostly(&sums, &of_files);
+        let outputs = vec![
+            Output::Table(table(sums, &mostly, self.top, &devices)),
+            Output::Table(files::table(of_files, self.top, &devices)),
+        ];
         Ok(Taken {
-            outputs: vec![Output::Table(table(sums, self.top, &devices))],
-            lost: vec![("more processes and devices than the probe can note", lost.iter().sum())],
-            ..Taken::default()
+            outputs,
+            lost: vec![("more processes, devices or files than the probe can note", lost.iter().sum())],
+            notes,
         })
     }
 }
 
-/// All CPUs' copies; the name stands in that of the CPU that came first.
-fn sum(copies: &[Sums]) -> Sums {
-    let mut total = [0; WORDS];
+/// Of which share of the I/Os the file is known, in a sentence.
+fn known(sums: &[(u64, Sums)], of_files: &[(File, NamedSums)]) -> Option<String> {
+    let all: u64 = sums.iter().map(|(_, [ios, ..])| ios).sum();
+    let known: u64 = of_files.iter().map(|(_, [ios, ..])| ios).sum();
+    (all > 0).then(|| {
+        format!("of {all} I/Os on all devices, {known} are known to be of a file or of the file system itself")
+    })
+}
+
+/// All CPUs' copies; names stand in that of the CPU that came first.
+fn sum<const N: usize>(copies: &[[u64; N]]) -> [u64; N] {
+    let mut total = [0; N];
     for copy in copies {
         for (at, (sum, value)) in total.iter_mut().zip(copy).enumerate() {
             *sum = if at < 6 { *sum + value } else { (*sum).max(*value) };
@@ -99,7 +148,7 @@ fn sum(copies: &[Sums]) -> Sums {
     total
 }
 
-fn table(mut sums: Vec<(u64, Sums)>, top: usize, devices: &Devices) -> ProbeTable {
+fn table(mut sums: Vec<(u64, Sums)>, mostly: &BTreeMap<u64, String>, top: usize, devices: &Devices) -> ProbeTable {
     sums.sort_by_key(|(key, [_, bytes, _, _, time, ..])| (std::cmp::Reverse((*time, *bytes)), *key));
     let mut table = ProbeTable {
         id: "processes".into(),
@@ -115,6 +164,7 @@ fn table(mut sums: Vec<(u64, Sums)>, top: usize, devices: &Devices) -> ProbeTabl
             Column::number("time", "time", Unit::Seconds),
             Column::number("mean", "mean", Unit::Seconds),
             Column::number("queued", "queued", Unit::Seconds),
+            Column::text("file", "mostly for"),
         ],
         ..ProbeTable::default()
     };
@@ -143,6 +193,7 @@ fn table(mut sums: Vec<(u64, Sums)>, top: usize, devices: &Devices) -> ProbeTabl
                 seconds(*time).into(),
                 block::time(mean),
                 seconds(*queued).into(),
+                mostly.get(key).map_or(Cell::Unknown(()), |file| file.as_str().into()),
             ],
         });
     }
@@ -152,7 +203,6 @@ fn table(mut sums: Vec<(u64, Sums)>, top: usize, devices: &Devices) -> ProbeTabl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::probe::Cell;
 
     fn name(text: &[u8; 8]) -> u64 {
         u64::from_ne_bytes(*text)
@@ -171,16 +221,20 @@ mod tests {
         };
         let all =
             vec![row(1, 4, 100), row(2, 2, 900), (3 << 32, [0; WORDS]), (254 << 20, [5, 512, 512, 0, 0, 0, 0, 0])];
-        let table = table(all, 3, &Devices::default());
+        let mostly = [(2 << 32 | 254 << 20, "orders".to_owned())].into();
+        let table = table(all, &mostly, 3, &Devices::default());
         let instances: Vec<_> = table.rows.iter().map(|row| row.instance.as_str()).collect();
         assert_eq!(instances, ["2 254:0", "1 254:0", "0 254:0"]);
         let cells = &table.rows[0].cells;
         assert_eq!(
-            (cells.len(), &cells[..2], &cells[7]),
-            (9, &["dd".into(), "2".into()][..], &Cell::Number(450.0 * 1e-9))
+            (cells.len(), &cells[..2], &cells[7], &cells[9]),
+            (10, &["dd".into(), "2".into()][..], &Cell::Number(450.0 * 1e-9), &"orders".into())
         );
         let unknown = &table.rows[2].cells;
-        assert_eq!((&unknown[0], &unknown[7]), (&"(begun earlier)".into(), &Cell::Unknown(())));
+        assert_eq!(
+            (&unknown[0], &unknown[7], &unknown[9]),
+            (&"(beginning not seen)".into(), &Cell::Unknown(()), &Cell::Unknown(()))
+        );
         assert_eq!((table.others, table.others_sum["ios"]), (1, 0.0));
     }
 }

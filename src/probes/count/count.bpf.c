@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Counts, sums and distributions of what happens at one point. */
-#include "../../mechanism/ebpf/include/stacks.h"
-#include "point.h"
+#include "text.h"
+#include "whence.h"
 
 const volatile u32 want_hist = 0; /* distributions in place of sums */
 const volatile u32 has_key = 0;
 const volatile u32 want_comm = 0;
-const volatile u32 want_kernel = 0; /* stacks */
-const volatile u32 want_user = 0;
-/* Where the entry of a function of a program finds its caller: 0 not at all, 1 in a register, 2 on top of the stack. */
-const volatile u32 caller_in = 0;
-const volatile u32 caller_at = 0; /* offset of that register */
+
+/* Keys that are text. */
+#define TEXT 128
+const volatile u32 text_in[KEYS] = {};
+const volatile u32 text_at[KEYS] = {}; /* offset in the record, for INLINE */
 
 struct key {
-	u64 words[KEYS];
+	u64 words[KEYS]; /* of text, its name */
 	u64 comm[2];
-	u64 kernel; /* names of stacks */
-	u64 user;
-	u64 tgid; /* whose addresses the stack has */
-	u64 born;
+	struct whence whence;
 };
 struct sum {
 	u64 count;
@@ -59,12 +56,15 @@ struct {
 	__type(value, struct hist);
 } point_hist SEC(".maps");
 
+struct text {
+	u64 words[TEXT / 8];
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__type(key, u64);
-	__type(value, struct stack);
-} point_stacks SEC(".maps");
+	__type(value, struct text);
+} point_texts SEC(".maps");
 
 /* What a new distribution begins as; nobody writes here. */
 struct {
@@ -74,49 +74,30 @@ struct {
 	__type(value, struct hist);
 } no_values SEC(".maps");
 
-/* Puts a stack into the table, unless it is there, and returns its name. */
-static __always_inline u64 keep(struct stack *stack)
+/* The name of the text that a part of the key leads to, by what it holds; 0 if it cannot be read, MISSING if there is no room
+ * for it. */
+static __noinline u64 text_name(void *ctx, u64 value, u32 which)
 {
-	u64 hash = stack_name(stack);
+	struct text text = {};
+	u64 hash = 0x9e3779b97f4a7c15ULL;
+	s64 length = 0;
 
-	if (!bpf_map_lookup_elem(&point_stacks, &hash) && bpf_map_update_elem(&point_stacks, &hash, stack, BPF_ANY)) {
-		add(NO_STACK_ROOM, 1);
-		return MISSING;
+#pragma unroll
+	for (int i = 0; i < KEYS; i++) {
+		if (which == i)
+			length = read_text(ctx, value, text_in[i], text_at[i], (char *)&text, sizeof(text));
 	}
+	if (length <= 0)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < TEXT / 8; i++) {
+		hash = (hash ^ text.words[i]) * 0xff51afd7ed558ccdULL;
+		hash ^= hash >> 32;
+	}
+	hash |= 2;
+	if (!bpf_map_lookup_elem(&point_texts, &hash) && bpf_map_update_elem(&point_texts, &hash, &text, BPF_ANY))
+		return MISSING;
 	return hash;
-}
-
-static __always_inline u64 kernel_stack(void *ctx)
-{
-	u32 zero = 0;
-	struct stack *stack = bpf_map_lookup_elem(&scratch, &zero);
-
-	return stack && bpf_get_stack(ctx, stack, sizeof(*stack), 0) > 0 ? keep(stack) : MISSING;
-}
-
-/* At the entry of a function its frame does not stand yet, so walking frames leaves out the caller, as long as the kernel
- * does not put it in itself (6.11 and later do, mostly). */
-static __always_inline u64 user_stack(void *ctx)
-{
-	u32 zero = 0;
-	u64 caller = 0;
-	struct stack *stack = bpf_map_lookup_elem(&scratch, &zero);
-
-	if (!stack)
-		return MISSING;
-	if (!caller_in)
-		return bpf_get_stack(ctx, stack, sizeof(*stack), BPF_F_USER_STACK) > 0 ? keep(stack) : MISSING;
-	if (bpf_get_stack(ctx, &stack->ips[1], sizeof(*stack) - 8, BPF_F_USER_STACK) <= 0)
-		return MISSING;
-	stack->ips[0] = 0; /* whoever reads it leaves this out */
-	bpf_probe_read_kernel(&caller, sizeof(caller), ctx + caller_at);
-	if (caller_in == 2 && bpf_probe_read_user(&caller, sizeof(caller), (void *)caller))
-		caller = 0;
-	if (caller && stack->ips[2] != caller) {
-		stack->ips[0] = stack->ips[1];
-		stack->ips[1] = caller;
-	}
-	return keep(stack);
 }
 
 static __always_inline void add_value(struct key *key, u64 value)
@@ -140,12 +121,12 @@ static __always_inline void add_value(struct key *key, u64 value)
 		return;
 	}
 	u32 slot = hist_slot(value);
-	__sync_fetch_and_add(&hist->count, 1);
-	__sync_fetch_and_add(&hist->sum, value);
+	plus(&hist->count, 1);
+	plus(&hist->sum, value);
 	if (value > hist->max)
 		hist->max = value;
 	if (slot < HIST_SLOTS)
-		__sync_fetch_and_add(&hist->slots[slot], 1);
+		plus(&hist->slots[slot], 1);
 }
 
 static __always_inline void add_sum(void *sums, struct key *key, u64 value)
@@ -158,9 +139,9 @@ static __always_inline void add_sum(void *sums, struct key *key, u64 value)
 		sum = bpf_map_lookup_elem(sums, key);
 	}
 	if (sum) {
-		__sync_fetch_and_add(&sum->count, 1);
+		plus(&sum->count, 1);
 		if (point_fields[0].source != NOTHING)
-			__sync_fetch_and_add(&sum->sum, value);
+			plus(&sum->sum, value);
 	} else {
 		add(NO_ROOM, 1);
 	}
@@ -176,24 +157,20 @@ static __noinline int settle(void *ctx, u64 *words)
 		add(NEGATIVE, 1);
 		return 0;
 	}
-	/* Sums by key tell it themselves, unless some of them get lost on the way. */
-	if (!has_key || want_hist || want_kernel || want_user)
+	/* Distributions and sums by key tell it themselves, unless some of them get lost on the way. */
+	if ((!has_key && !want_hist) || want_kernel || want_user)
 		add(EVENTS, 1);
 	struct key key = {};
 	if (has_key) {
 		__builtin_memcpy(key.words, &words[FIRST_KEY], sizeof(key.words));
+#pragma unroll
+		for (int i = 0; i < KEYS; i++) {
+			if (text_in[i])
+				key.words[i] = text_name(ctx, key.words[i], i);
+		}
 		if (want_comm)
 			bpf_get_current_comm(key.comm, sizeof(key.comm));
-		if (want_kernel)
-			key.kernel = kernel_stack(ctx);
-		if (want_user) {
-			struct task_struct *task = (void *)bpf_get_current_task();
-			if (BPF_CORE_READ(task, mm)) {
-				key.user = user_stack(ctx);
-				key.tgid = bpf_get_current_pid_tgid() >> 32;
-				key.born = born(task);
-			}
-		}
+		take_stacks(ctx, &key.whence);
 	}
 	if (want_hist) {
 		add_value(&key, value);

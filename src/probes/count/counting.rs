@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::names::Names;
 use super::plan::Plan;
 use super::stacks::Stacks;
 use super::tables::{self, Sum};
-use super::{HIST, Key, Kind, PROBE, THREADS, planned};
+use super::{HIST, Key, Kind, PROBE, THREADS, planned, triggers};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Moments, Object, hist, include_bytes_aligned};
 use crate::mechanism::points::PointError;
 use crate::model::probe::{Attachment, Output};
 use crate::model::{Reason, Unavailable};
-use crate::probes::reads::{Totals, named};
+use crate::probes::plans::named;
+use crate::probes::totals::Totals;
 use crate::probes::{Context, Probe, Taken};
 
 /// Keys that are told apart at once, of all points; more are counted together.
@@ -42,6 +44,7 @@ struct Counting {
     top: usize,
     since: f64,
     stacks: Option<Stacks>,
+    names: Names,
     notes: Vec<String>,
 }
 
@@ -53,16 +56,17 @@ pub(super) fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>,
     let points = named(context.host, context.params, &context.filter.pids);
     let plans = points.and_then(|points| planned(points, id, context.params)).map_err(PointError::gap)?;
     let (count, mut notes) = (plans.each.len(), plans.notes);
+    let names = Names::new(context.host, plans.each.iter().any(Plan::by_group))?;
     let (mut points, mut refused) = (Vec::new(), Vec::new());
-    for plan in plans.each {
-        match watch(context, kind, plan, count as u32) {
+    for plan in &plans.each {
+        match watch(context, kind, plan.clone(), &names, count as u32) {
             Ok(point) => points.push(point),
             Err(gap) => refused.push(gap),
         }
     }
     let left_out = refused.len();
     match refused.into_iter().next() {
-        Some(gap) if points.is_empty() => return Err(gap),
+        Some(gap) if points.is_empty() => return triggers::start(context, kind, plans.each, gap),
         Some(gap) => notes.push(format!("{left_out} of {count} points are left out; {}", gap.why)),
         None => {}
     }
@@ -72,7 +76,8 @@ pub(super) fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>,
         kind,
         top: context.params.count("top") as usize,
         since: context.host.now(),
-        stacks: has_stack.then(|| Stacks::new(context.host, context.kernel().ok())),
+        stacks: has_stack.then(|| Stacks::new(context)),
+        names,
         notes,
     };
     if count > 1 {
@@ -83,11 +88,9 @@ pub(super) fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>,
 }
 
 /// Loads the program for one of so many points, and attaches it.
-fn watch(context: &Context<'_>, kind: Kind, plan: Plan, of: u32) -> Result<Watched, Unavailable> {
+fn watch(context: &Context<'_>, kind: Kind, plan: Plan, names: &Names, of: u32) -> Result<Watched, Unavailable> {
     let moments = plan.reads.moments();
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/count/count.bpf.o"));
-    let mut globals = context.filter.globals(context.host)?;
-    globals.extend(plan.globals(kind == Kind::Distribution));
     // What is not needed has room for one entry; all points together have as much as one alone.
     let size = |needed: bool, entries: u32, least: u32| if needed { (entries / of.max(1)).max(least) } else { 1 };
     let each = (hist::WORDS as u32 * 8).saturating_mul(context.host.facts().cpus.max(1));
@@ -95,11 +98,18 @@ fn watch(context: &Context<'_>, kind: Kind, plan: Plan, of: u32) -> Result<Watch
         ("point_sums", size(plan.has_stack(), SUMS, LEAST_SUMS)),
         ("point_short_sums", size(kind == Kind::Sums && plan.has_key() && !plan.has_stack(), SUMS, LEAST_SUMS)),
         ("point_hists", size(kind == Kind::Distribution && plan.has_key(), (HISTS_BYTES / each).clamp(64, 512), 16)),
+        ("point_texts", size(plan.has_text(), SUMS, LEAST_SUMS)),
         ("point_stacks", size(plan.has_stack(), STACKS, 1024)),
         ("point_calls", size(moments == Moments::Both, THREADS, 256)),
     ];
-    let mut object = context.kernel()?.load(bytes, globals, &entries)?;
-    object.attach_point(context.host, &plan.reads.point, moments, &context.filter.pids)?;
+    // Stacks would begin with the trampoline; and each takes the kernel longer to set up than a probe does.
+    let may_jump = of == 1 && !plan.kernel_stack;
+    let object = plan.reads.attached(context, may_jump, |reads, constant| {
+        let mut globals = context.filter.globals(context.host)?;
+        globals.extend(plan.globals(reads, kind == Kind::Distribution));
+        globals.extend([names.global(), constant]);
+        context.kernel()?.load(bytes, globals, &entries)
+    })?;
     Ok(Watched { object, plan, before: HashMap::new(), totals: Totals::default() })
 }
 
@@ -131,15 +141,18 @@ impl Watched {
 
 impl Counting {
     fn outputs(&mut self, host: &Host, each: &[Totals], seconds: f64) -> Result<Outcome, Unavailable> {
-        let idle = each.iter().filter(|totals| totals.events == 0).count();
         if let Some(stacks) = &mut self.stacks {
             stacks.gather(host, &mut self.points)?;
-            let outputs = stacks.output(host, &self.points, each, self.top);
+            let idle = each.iter().filter(|totals| totals.events == 0).count();
+            let outputs = stacks.output(host, &self.points, each, &mut self.names, self.top);
             return Ok(Outcome { outputs, left_out: 0, idle });
         }
         if self.kind == Kind::Distribution {
             let taken: Vec<_> = self.points.iter_mut().map(Watched::new_hists).collect::<Result<_, _>>()?;
-            let (output, left_out) = tables::histogram(&of_plans(&self.points, taken), self.top);
+            self.learn(host, &taken);
+            let is_idle = |hists: &&Vec<(Key, hist::Hist)>| hists.iter().all(|(_, [count, ..])| *count == 0);
+            let idle = taken.iter().filter(is_idle).count();
+            let (output, left_out) = tables::histogram(&of_plans(&self.points, taken), &self.names, self.top);
             return Ok(Outcome { outputs: vec![output], left_out, idle });
         }
         let sums = |(point, totals): (&mut Watched, &Totals)| {
@@ -151,8 +164,17 @@ impl Counting {
         let taken: Vec<_> = self.points.iter_mut().zip(each).map(sums).collect::<Result<_, _>>()?;
         // With a key the program counts nothing but the sums.
         let idle = taken.iter().filter(|sums| sums.iter().all(|(_, sum)| sum.count == 0)).count();
-        let table = tables::table(&of_plans(&self.points, taken), seconds, self.top);
+        self.learn(host, &taken);
+        let table = tables::table(&of_plans(&self.points, taken), &self.names, seconds, self.top);
         Ok(Outcome { outputs: vec![Output::Table(table)], left_out: 0, idle })
+    }
+
+    /// Finds out what the keys that were taken at each point stand for.
+    fn learn<T>(&mut self, host: &Host, taken: &[Vec<(Key, T)>]) {
+        for (point, taken) in self.points.iter().zip(taken) {
+            let keys = taken.iter().map(|(key, _)| key.as_slice());
+            self.names.learn(host, &point.plan, &point.object, keys);
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! What is summed up, and by what.
 
-use crate::mechanism::ebpf::{Global, Moments};
-use crate::mechanism::points::{CALLER, PointError};
+use crate::mechanism::ebpf::Global;
+use crate::mechanism::points::PointError;
 use crate::probes::Params;
-use crate::probes::grammar::{self, COMM, STACKS};
-use crate::probes::reads::{Read, Reads, Source, wrong};
+use crate::probes::grammar::{self, COMM, MAX_KEYS, STACKS};
+use crate::probes::plans::wrong;
+use crate::probes::read::{Read, Source};
+use crate::probes::reads::{Reads, words as bytes_of};
 
 /// Where the program has its keys.
 const FIRST_KEY: usize = 1;
@@ -28,7 +30,7 @@ pub(super) struct Plan {
     /// Whether there are others, from which it is told apart by name.
     pub(super) shows_point: bool,
     pub(super) value: Option<Value>,
-    /// The numbers that are keys, by name.
+    /// The numbers and texts that are keys, by name.
     pub(super) keys: Vec<(String, Read)>,
     pub(super) by_comm: bool,
     pub(super) kernel_stack: bool,
@@ -57,7 +59,7 @@ impl Plan {
             kernel_stack |= of_kernel || both && !reads.is_user();
             user_stack |= of_program || both;
             if !(operand.is(COMM) || both || of_kernel || of_program) {
-                let read = reads.read_number(FIRST_KEY + keys.len(), &operand)?;
+                let read = reads.read_any(FIRST_KEY + keys.len(), &operand)?;
                 keys.push((operand.name, read));
             }
         }
@@ -75,20 +77,33 @@ impl Plan {
         self.kernel_stack || self.user_stack
     }
 
-    /// The constants of the program.
-    pub(super) fn globals(&self, want_hist: bool) -> Vec<Global> {
+    /// Whether any key is text.
+    pub(super) fn has_text(&self) -> bool {
+        self.keys.iter().any(|(_, read)| read.text.is_some())
+    }
+
+    /// Whether control groups are told apart.
+    pub(super) fn by_group(&self) -> bool {
+        self.keys.iter().any(|(_, read)| read.source == Source::Group)
+    }
+
+    /// The constants of the program, which reads what `reads` says: the plan's own, or the same elsewhere.
+    pub(super) fn globals(&self, reads: &Reads, want_hist: bool) -> Vec<Global> {
         let flag = |name, value: bool| Global::u32(name, u32::from(value));
-        // Only a function that is just entered has no frame.
-        let at_entry = self.reads.is_user() && self.reads.is_function() && self.reads.moments() == Moments::Entry;
-        let mut globals = self.reads.globals();
+        let texts: Vec<(u32, u32)> = self.keys.iter().map(|(_, read)| read.text_at()).collect();
+        let of_texts = |part: fn(&(u32, u32)) -> u32| {
+            let mut words = [0; MAX_KEYS];
+            words.iter_mut().zip(&texts).for_each(|(word, text)| *word = part(text));
+            bytes_of(&words)
+        };
+        let mut globals = reads.globals();
+        globals.extend(self.reads.stack_globals(self.kernel_stack, self.user_stack));
         globals.extend([
+            Global::bytes("text_in", of_texts(|text| text.0)),
+            Global::bytes("text_at", of_texts(|text| text.1)),
             flag("want_hist", want_hist),
             flag("has_key", self.has_key()),
             flag("want_comm", self.by_comm),
-            flag("want_kernel", self.kernel_stack),
-            flag("want_user", self.user_stack),
-            Global::u32("caller_in", if at_entry { CALLER.how } else { 0 }),
-            Global::u32("caller_at", CALLER.offset),
         ]);
         globals
     }

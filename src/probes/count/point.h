@@ -15,13 +15,19 @@
 #define FIELDS (FIRST_TEST + TESTS)
 
 /* MEMORY: of the program, where a register points to; CONSTANT: what a compiler knew. */
-enum source { NOTHING, ENTRY, RETURN, LATENCY, TGID, TID, CPU, MEMORY, CONSTANT };
+enum source { NOTHING, ENTRY, RETURN, LATENCY, TGID, TID, CPU, MEMORY, CONSTANT, GROUP };
+/* PLACE: not what is there, but its address; SWAPPED: bytes in the order of networks. */
+enum form { PLAIN, PLACE, SWAPPED };
+#define HOPS 4
 struct field {
 	u32 source;
 	u32 offset; /* in the context, for ENTRY, RETURN and MEMORY */
 	u32 size; /* 1, 2, 4 or 8 bytes */
 	u32 is_signed;
 	s64 plus; /* from where the register points to, for MEMORY; the value, for CONSTANT */
+	u32 form;
+	u32 hops; /* so many pointers of the kernel are followed, for ENTRY and RETURN */
+	u32 hop[HOPS]; /* how far behind the place to which each leads it goes on */
 };
 enum operator { NO_TEST, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, SHARES_BITS };
 struct test {
@@ -33,6 +39,7 @@ struct test {
 const volatile struct field point_fields[FIELDS] = {};
 const volatile struct test point_tests[TESTS] = {};
 const volatile u32 is_paired = 0; /* what is needed of the entry is kept until the return */
+const volatile s32 group_v1 = -1; /* index of the v1 controller in whose tree the GROUP is; -1 in the v2 tree */
 
 /* Calls of one thread that have not returned yet, the last one on top. */
 #define DEEPEST 8
@@ -67,15 +74,26 @@ struct {
 	__type(value, u64);
 } point_counters SEC(".maps");
 
-/* The program of a uprobe may be preempted, and run for another task on the same CPU meanwhile. */
+/* The program of a uprobe or of a trampoline may be preempted, and run for another task on the same CPU meanwhile. */
+const volatile u32 is_preempted = 0;
+
+static __always_inline void plus(u64 *counter, u64 value)
+{
+	if (is_preempted)
+		__sync_fetch_and_add(counter, value);
+	else
+		*counter += value;
+}
+
 static __always_inline void add(u32 which, u64 value)
 {
 	u64 *counter = bpf_map_lookup_elem(&point_counters, &which);
 
 	if (counter)
-		__sync_fetch_and_add(counter, value);
+		plus(counter, value);
 }
 
+/* What cannot be read is 0: the place to which a pointer leads that is none. */
 static __always_inline u64 load(void *ctx, const volatile struct field *field)
 {
 	u32 size = field->size;
@@ -86,11 +104,46 @@ static __always_inline u64 load(void *ctx, const volatile struct field *field)
 	} else if (field->source == MEMORY) {
 		bpf_probe_read_kernel(&base, sizeof(base), ctx + field->offset);
 		bpf_probe_read_user(&value, size, (void *)(base + field->plus));
+	} else if (field->hops) {
+		bpf_probe_read_kernel(&base, sizeof(base), ctx + field->offset);
+#pragma unroll
+		for (int i = 0; i < HOPS; i++) {
+			if (i && i < field->hops) {
+				u64 next = 0;
+				bpf_probe_read_kernel(&next, sizeof(next), (void *)base);
+				base = next;
+			}
+			/* Nothing lies behind no pointer. */
+			if (i < field->hops && base)
+				base += field->hop[i];
+		}
+		if (field->form == PLACE)
+			return base;
+		bpf_probe_read_kernel(&value, size, (void *)base);
 	} else {
 		bpf_probe_read_kernel(&value, size, ctx + field->offset);
 	}
 	u32 shift = 64 - 8 * size;
+	if (field->form == SWAPPED)
+		return __builtin_bswap64(value) >> shift;
 	return field->is_signed ? (u64)((s64)(value << shift) >> shift) : value;
+}
+
+/* The control group of the task that runs, by the inode of its directory. */
+static __always_inline u64 group(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup_subsys_state *css = NULL;
+	struct cgroup *group = NULL;
+
+	if (group_v1 >= 0 && group_v1 < 16) {
+		bpf_core_read(&css, sizeof(css), &set->subsys[group_v1 & 15]);
+		group = BPF_CORE_READ(css, cgroup);
+	} else {
+		group = BPF_CORE_READ(set, dfl_cgrp);
+	}
+	return BPF_CORE_READ(group, kn, id);
 }
 
 static __always_inline bool passes(const volatile struct test *test, u64 value)
@@ -126,6 +179,7 @@ static __always_inline bool holds(u64 *words)
 		case TGID: words[i] = bpf_get_current_pid_tgid() >> 32; break;
 		case TID: words[i] = (u32)bpf_get_current_pid_tgid(); break;
 		case CPU: words[i] = bpf_get_smp_processor_id(); break;
+		case GROUP: words[i] = group(); break;
 		}
 	}
 #pragma unroll
@@ -211,5 +265,7 @@ static __noinline int returns(void *ctx)
 SEC("tracepoint/any") int point_tracepoint(void *ctx) { return enters(ctx); }
 SEC("kprobe/any") int point_kprobe(void *ctx) { return enters(ctx); }
 SEC("kretprobe/any") int point_kretprobe(void *ctx) { return returns(ctx); }
+SEC("fentry/any") int point_fentry(void *ctx) { return enters(ctx); }
+SEC("fexit/any") int point_fexit(void *ctx) { return returns(ctx); }
 SEC("uprobe/any") int point_uprobe(void *ctx) { return enters(ctx); }
 SEC("uretprobe/any") int point_uretprobe(void *ctx) { return returns(ctx); }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::Key;
+use super::names::Names;
 use super::plan::{Plan, Value};
 use crate::mechanism::ebpf::{hist, words};
 use crate::mechanism::symbols::{Part, Piece, Process, Sample};
@@ -58,10 +59,10 @@ impl Plan {
         format!("{what}{}{by}", self.title)
     }
 
-    /// The key's parts as text: the point, the task's name, the numbers.
-    fn parts(&self, key: &Key) -> Vec<String> {
+    /// The key's parts as text: the point, the task's name, the numbers and texts.
+    fn parts(&self, key: &Key, names: &Names) -> Vec<String> {
         let [first, second, third, comm @ ..] = key;
-        let numbers = self.keys.iter().zip([first, second, third]).map(|((_, read), word)| read.shown(*word));
+        let numbers = self.keys.iter().zip([first, second, third]).map(|((_, read), word)| names.shown(*read, *word));
         let name = self.by_comm.then(|| words::text_of_words(comm.get(..2).unwrap_or_default()));
         let point = self.shows_point.then(|| self.reads.point.name.clone());
         point.into_iter().chain(name).chain(numbers).collect()
@@ -89,7 +90,13 @@ impl Plan {
     }
 
     /// A sum with its stacks, as far as they were kept.
-    pub(super) fn sample<'s>(&self, key: &Key, sum: Sum, stacks: &'s HashMap<u64, Vec<u64>>) -> Sample<'s> {
+    pub(super) fn sample<'s>(
+        &self,
+        key: &Key,
+        sum: Sum,
+        stacks: &'s HashMap<u64, Vec<u64>>,
+        names: &Names,
+    ) -> Sample<'s> {
         let [.., kernel, user, tgid, born] = *key;
         let process = Process { pid: tgid as u32, born };
         let part = |id: u64| match (id, stacks.get(&id)) {
@@ -97,7 +104,7 @@ impl Plan {
             (_, Some(stack)) => Part::Taken(stack),
             (_, None) => Part::Missing,
         };
-        let parts = self.parts(key);
+        let parts = self.parts(key, names);
         let owner = if parts.is_empty() { self.reads.point.name.clone() } else { parts.join(", ") };
         let value = self.value.as_ref().map_or(sum.count as f64, |value| value.sum(sum.sum));
         let frames = |process, id| Piece::Frames { process, part: part(id), reversed: false };
@@ -112,13 +119,13 @@ impl Plan {
 }
 
 /// Counts and sums by key, largest first. A point that was not passed has a row only if there is no other.
-pub(super) fn table(points: &[(&Plan, Vec<(Key, Sum)>)], seconds: f64, top: usize) -> ProbeTable {
+pub(super) fn table(points: &[(&Plan, Vec<(Key, Sum)>)], names: &Names, seconds: f64, top: usize) -> ProbeTable {
     let Some((plan, _)) = points.first() else { return ProbeTable { id: "counts".into(), ..ProbeTable::default() } };
     // A marked place that was compiled in several ways is one for people.
     let mut rows: BTreeMap<Vec<String>, (u64, f64)> = BTreeMap::new();
     for (plan, sums) in points {
         for (key, sum) in sums.iter().filter(|(_, sum)| sum.count > 0 || !plan.shows_point) {
-            let (count, whole) = rows.entry(plan.parts(key)).or_default();
+            let (count, whole) = rows.entry(plan.parts(key, names)).or_default();
             *count += sum.count;
             *whole += plan.value.as_ref().map_or(0.0, |value| value.sum(sum.sum));
         }
@@ -151,14 +158,14 @@ pub(super) fn table(points: &[(&Plan, Vec<(Key, Sum)>)], seconds: f64, top: usiz
 }
 
 /// Distributions by key, largest count first; and how many values were left out.
-pub(super) fn histogram(points: &[(&Plan, Vec<(Key, hist::Hist)>)], top: usize) -> (Output, u64) {
+pub(super) fn histogram(points: &[(&Plan, Vec<(Key, hist::Hist)>)], names: &Names, top: usize) -> (Output, u64) {
     let Some((plan, _)) = points.first() else { return (Output::Histogram(Histogram::default()), 0) };
     let (unit, scale) = plan.value.as_ref().map_or((Unit::Count, 1.0), Value::unit);
     let mut rows: BTreeMap<Vec<String>, hist::Hist> = BTreeMap::new();
     for (plan, hists) in points {
         for (key, values) in hists.iter().filter(|(_, [count, ..])| *count > 0 || !plan.shows_point) {
             let add = |known: &mut hist::Hist| *known = hist::sum([&*known, values]);
-            rows.entry(plan.parts(key)).and_modify(add).or_insert(*values);
+            rows.entry(plan.parts(key, names)).and_modify(add).or_insert(*values);
         }
     }
     let mut sorted: Vec<(Vec<String>, hist::Hist)> = rows.into_iter().collect();

@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, HashMap};
 
-use super::stacks::{DEPTH, taken};
+use super::names::Names;
 use super::tables::{Sum, histogram, table};
 use super::*;
 use crate::mechanism::ebpf::{Moments, hist};
-use crate::mechanism::points::{Field, Place, Shape, Target, When};
+use crate::mechanism::points::{Field, Path, Place, Shape, Target, Text, When};
 use crate::mechanism::symbols::{Part, Piece, Process};
 use crate::model::probe::{Cell, Output, ProbeTable};
 
@@ -14,7 +14,7 @@ fn field(name: &str, when: When, offset: u32, bytes: u32, is_signed: bool, is_ad
 }
 
 fn point(name: &str, target: Target, fields: Vec<Field>) -> Point {
-    Point { name: name.into(), declared: String::new(), target, fields }
+    Point { name: name.into(), declared: String::new(), target, fields, arguments: None }
 }
 
 fn kmalloc() -> Point {
@@ -50,11 +50,11 @@ fn all_planned(def: &ProbeDef, points: Vec<Point>, given: &[(&str, &str)]) -> Re
 }
 
 fn table_of(plan: &Plan, sums: &[(Key, Sum)], seconds: f64, top: usize) -> ProbeTable {
-    table(&[(plan, sums.to_vec())], seconds, top)
+    table(&[(plan, sums.to_vec())], &Names::default(), seconds, top)
 }
 
 fn global(plan: &Plan, name: &str) -> Vec<u32> {
-    let globals = plan.globals(false);
+    let globals = plan.globals(&plan.reads, false);
     let found = globals.iter().find(|global| global.name() == name).unwrap();
     found.value().chunks(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap())).collect()
 }
@@ -69,7 +69,7 @@ fn fields_keys_and_comparisons_become_places_in_the_context() {
     .unwrap();
     assert_eq!(plan.reads.moments(), Moments::Entry);
     let fields = global(&plan, "point_fields");
-    let places: Vec<&[u32]> = fields.chunks(6).map(|field| &field[..4]).collect();
+    let places: Vec<&[u32]> = fields.chunks(12).map(|field| &field[..4]).collect();
     assert_eq!(places[0], [1, 24, 8, 0]);
     assert_eq!(places[1..4], [[1, 16, 8, 0], [1, 48, 1, 0], [0, 0, 8, 0]]);
     assert_eq!(places[4..6], [[1, 24, 8, 0], [1, 48, 4, 1]]);
@@ -100,7 +100,7 @@ fn only_the_moments_that_are_needed_are_watched() {
 fn a_field_that_is_called_like_a_key_is_told_apart() {
     let own = planned(&PROBE, kmalloc(), &[("key", "pid")]).unwrap();
     let of_event = planned(&PROBE, kmalloc(), &[("key", "args.pid")]).unwrap();
-    assert_eq!((global(&own, "point_fields")[6], global(&of_event, "point_fields")[6]), (4, 1));
+    assert_eq!((global(&own, "point_fields")[12], global(&of_event, "point_fields")[12]), (4, 1));
 }
 
 #[test]
@@ -116,10 +116,69 @@ fn what_cannot_be_is_told_before_anything_is_attached() {
         (&HIST, malloc(), &[("key", "stack")], "not kept by stack"),
         (&PROBE, malloc(), &[("tracepoint", "kmem:kmalloc")], "not several"),
         (&PROBE, malloc(), &[("function", "")], "say what to look at"),
+        (&PROBE, malloc(), &[("key", "arg1.size")], "no field \"arg1.size\"; it has arg1, return"),
+        (&PROBE, vfs_read(), &[("key", "file.f_mode:u64")], "has 4 bytes, not 8"),
     ] {
         let error = planned(def, point, given).unwrap_err();
         assert!(error.contains(says), "{given:?}: {error}");
     }
+}
+
+/// ssize_t vfs_read(struct file *file, …), of which the members are f_mode and, behind two pointers, a name.
+fn vfs_read() -> Point {
+    let behind = |hops, offsets| Place::Behind(112, Path { hops, offsets });
+    let of = |name: &str, place, shape| Field { place, shape, ..field(name, When::Entry, 0, 8, false, false) };
+    let number = Shape::Number { bytes: 4, is_signed: false, is_address: false };
+    let fields = vec![
+        field("file", When::Entry, 112, 8, false, true),
+        of("file.f_mode", behind(1, [20, 0, 0, 0]), number),
+        of("file.f_path.dentry.d_iname", behind(2, [72, 56, 0, 0]), Shape::Text(Text::OfKernel)),
+        field("return", When::Return, 80, 8, true, false),
+    ];
+    point("vfs_read", Target::Kernel("vfs_read".into()), fields)
+}
+
+#[test]
+fn what_pointers_lead_to_is_read_and_text_is_taken_by_its_place() {
+    let keys = "file->f_mode:be16,file.f_path.dentry.d_iname,cgroup";
+    let plan = planned(&PROBE, vfs_read(), &[("key", keys), ("filter", "return > 0 and file.f_mode & 2")]).unwrap();
+    let fields = global(&plan, "point_fields");
+    let all: Vec<&[u32]> = fields.chunks(12).collect();
+    assert_eq!(all[1], [1, 112, 2, 0, 0, 0, 2, 1, 20, 0, 0, 0]);
+    assert_eq!(all[2], [1, 112, 8, 0, 0, 0, 1, 2, 72, 56, 0, 0]);
+    assert_eq!(all[3][0], 9);
+    assert_eq!(all[5][..4], [1, 112, 4, 0]);
+    assert_eq!((global(&plan, "text_in"), plan.has_text(), plan.by_group()), (vec![0, 2, 0], true, true));
+    assert_eq!(plan.reads.moments(), Moments::Both);
+    let value = planned(&PROBE, vfs_read(), &[("value", "file.f_path.dentry.d_iname")]).unwrap_err();
+    assert!(value.contains("is text, which can be a key"), "{value}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_trampoline_hands_over_arguments_and_result_one_after_the_other() {
+    let given = [("value", "return"), ("key", "file.f_mode,pid")];
+    let unknown = planned(&PROBE, vfs_read(), &given).unwrap();
+    assert_eq!(unknown.reads.among_arguments(), None);
+    let plan = planned(&PROBE, Point { arguments: Some(4), ..vfs_read() }, &given).unwrap();
+    let moved = plan.reads.among_arguments().unwrap();
+    let globals = plan.globals(&moved, false);
+    let fields = globals.iter().find(|global| global.name() == "point_fields").unwrap().value();
+    let words: Vec<u32> = fields.chunks(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap())).collect();
+    let places: Vec<&[u32]> = words.chunks(12).map(|field| &field[..2]).collect();
+    assert_eq!(places[..3], [[2, 32], [1, 0], [4, 0]]);
+    assert_eq!(words[12..][7..9], [1, 20], "the way from there is the same");
+    assert_eq!(moved.moments(), plan.reads.moments());
+}
+
+#[test]
+fn keys_that_are_text_are_shown_as_they_were_read() {
+    let plan = planned(&PROBE, vfs_read(), &[("key", "file.f_path.dentry.d_iname,file.f_mode")]).unwrap();
+    let names = Names::of_texts(&[(77, "passwd")]);
+    let of = |name, count| (key([name, 5, 0], b"\0\0\0\0\0\0\0\0"), Sum { count, sum: 0 });
+    let found = table(&[(&plan, vec![of(77, 9), of(0, 3), of(1, 2)])], &names, 1.0, 10);
+    let instances: Vec<&str> = found.rows.iter().map(|row| row.instance.as_str()).collect();
+    assert_eq!(instances, ["passwd, 5", "(cannot be read), 5", "(other texts), 5"]);
 }
 
 fn key(words: [u64; 3], comm: &[u8; 8]) -> Key {
@@ -154,7 +213,9 @@ fn sums_of_negative_values_are_negative_and_times_are_seconds() {
     let plan = planned(&HIST, malloc(), &[]).unwrap();
     let mut values = [0; hist::WORDS];
     values[..3].copy_from_slice(&[1, 2_000_000_000, 2_000_000_000]);
-    let (Output::Histogram(histogram), 0) = histogram(&[(&plan, vec![([0; 9], values)])], 1) else { panic!() };
+    let (Output::Histogram(histogram), 0) = histogram(&[(&plan, vec![([0; 9], values)])], &Names::default(), 1) else {
+        panic!()
+    };
     assert_eq!((histogram.unit, histogram.rows[0].sum), (Unit::Seconds, 2.0));
     assert_eq!(histogram.title, "latency of libc.so.6:malloc");
 }
@@ -167,21 +228,10 @@ fn distributions_beyond_the_top_are_counted() {
         values[0] = count;
         (key([pid, 0, 0], b"\0\0\0\0\0\0\0\0"), values)
     };
-    let (Output::Histogram(histogram), left_out) = histogram(&[(&plan, vec![of(7, 1), of(8, 5), of(9, 2)])], 2) else {
-        panic!()
-    };
+    let hists = vec![of(7, 1), of(8, 5), of(9, 2)];
+    let (Output::Histogram(histogram), left_out) = histogram(&[(&plan, hists)], &Names::default(), 2) else { panic!() };
     let instances: Vec<&str> = histogram.rows.iter().map(|row| row.instance.as_str()).collect();
     assert_eq!((instances, left_out), (vec!["8", "9"], 1));
-}
-
-#[test]
-fn a_stack_is_read_to_its_end_and_without_the_place_kept_for_the_caller() {
-    let mut stack = [0; DEPTH];
-    stack[1..4].copy_from_slice(&[5, 6, 7]);
-    assert_eq!(taken(&stack), [5, 6, 7]);
-    stack[0] = 4;
-    assert_eq!(taken(&stack), [4, 5, 6, 7]);
-    assert_eq!(taken(&[0; DEPTH]), [0_u64; 0]);
 }
 
 #[test]
@@ -191,7 +241,7 @@ fn a_stack_belongs_to_its_process_and_to_the_other_keys() {
     let mut one = key([0; 3], b"cat\0\0\0\0\0");
     one[6..].copy_from_slice(&[77, 12, 1000]);
     let stacks = HashMap::from([(77, vec![5, 6])]);
-    let sample = plan.sample(&one, Sum { count: 2, sum: 64 }, &stacks);
+    let sample = plan.sample(&one, Sum { count: 2, sum: 64 }, &stacks, &Names::default());
     assert_eq!((sample.owner.as_str(), sample.pid, sample.value, sample.count), ("cat", Some(12), 64.0, 2));
     let Piece::Frames { process, part, .. } = sample.pieces[0] else { panic!() };
     assert_eq!((process, part), (Some(Process { pid: 12, born: 1000 }), Part::Taken(&[5, 6])));
@@ -213,7 +263,7 @@ fn a_marked_place_that_keeps_its_arguments_in_several_ways_is_one_row() {
     assert_eq!(global(&plans[1], "point_fields")[..6], [8, 0, 4, 1, (-5_i32).cast_unsigned(), u32::MAX]);
     assert_eq!(plans[0].reads.moments(), Moments::Entry);
     let of = |count, sum: i64| vec![([0; 9], Sum { count, sum: sum.cast_unsigned() })];
-    let both = table(&[(&plans[0], of(2, 7)), (&plans[1], of(3, -15))], 1.0, 10);
+    let both = table(&[(&plans[0], of(2, 7)), (&plans[1], of(3, -15))], &Names::default(), 1.0, 10);
     assert_eq!((both.title.as_str(), both.rows.len()), ("x:p:n", 1));
     assert_eq!(both.rows[0].cells, [5.0, 5.0, -8.0, -1.6].map(Cell::from));
     let error =
@@ -237,7 +287,7 @@ fn several_points_have_a_row_each_and_those_without_the_field_are_left_out() {
         plans.notes
     );
     let of = |count| vec![(key([0; 3], b"cat\0\0\0\0\0"), Sum { count, sum: 10 * count })];
-    let found = table(&[(&plans.each[0], of(0)), (&plans.each[1], of(3))], 1.0, 10);
+    let found = table(&[(&plans.each[0], of(0)), (&plans.each[1], of(3))], &Names::default(), 1.0, 10);
     assert_eq!(
         (found.title.as_str(), found.rows.len()),
         ("kmem:* by point, task", 1),
@@ -252,4 +302,29 @@ fn several_points_have_a_row_each_and_those_without_the_field_are_left_out() {
         all_planned(&HIST, many.clone(), &[("value", "node"), ("key", "comm")]).unwrap_err().contains("at most 16")
     );
     assert_eq!(all_planned(&HIST, many, &[("value", "node")]).unwrap().each.len(), 17);
+}
+
+#[test]
+fn a_plan_without_programs_is_one_that_the_kernels_tables_can_follow_or_is_refused() {
+    let given = [("value", "bytes_req"), ("key", "comm,node,cpu"), ("filter", "bytes_req > 1000 and node == -1")];
+    let plan = planned(&PROBE, kmalloc(), &given).unwrap();
+    let wanted = triggers::wanted(&plan, &["common_pid == 7".to_owned()]).unwrap();
+    assert_eq!((wanted.keys.as_slice(), wanted.by_name), (&["node".to_owned(), "common_cpu".to_owned()][..], true));
+    assert_eq!(wanted.value.as_deref(), Some("bytes_req"));
+    assert_eq!(wanted.filter, "common_pid == 7 && bytes_req > 1000 && node == -1");
+    let whole = triggers::wanted(&planned(&PROBE, kmalloc(), &[]).unwrap(), &[]).unwrap();
+    assert_eq!((whole.keys, whole.filter), (vec!["common_cpu".to_owned()], String::new()));
+    for (key, says) in [
+        ("stack", "stacks are not kept"),
+        ("pid", "pid cannot be read"),
+        ("bytes_req:u8", "bytes_req cannot be read"),
+        ("comm,node,cpu,tid", "at most 3 keys"),
+    ] {
+        let plan = planned(&PROBE, kmalloc(), &[("key", key)]).unwrap();
+        let error = triggers::wanted(&plan, &[]).unwrap_err();
+        assert!(error.contains(says), "{key}: {error}");
+    }
+    // Tables hold whole words of what has four bytes.
+    let (_, node) = &plan.keys[0];
+    assert_eq!([node.widened(u64::from(u32::MAX)), node.widened(u64::MAX), node.widened(5)], [u64::MAX, u64::MAX, 5]);
 }

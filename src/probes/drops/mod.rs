@@ -26,7 +26,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               Linux 5.17 nothing but the function tells them apart. Frames without a protocol are those of local sockets \
               (unix, netlink). Packets of all network namespaces are counted. Before Linux 6.8 only sockets of IPv4 are told \
               of. Who holds a socket is looked up in /proc afterwards. For whole stacks: \
-              rdiag probe count --param tracepoint=skb:kfree_skb --param by=stack.",
+              rdiag probe count --param tracepoint=skb:kfree_skb --param key=stack.",
     overhead: "Measured at 0.09 µs per packet that is dropped; nothing for others. The search for who holds a socket may take 2 % of \
                one CPU, and half a second at once.",
     params: &[ParamDef {

@@ -96,6 +96,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let pids = &context.filter.pids;
     may_be_traced(limits.as_deref(), pids)?;
     instance.set_clock(host, "mono")?;
+    functions::leave_out_clock(&instance, host);
     instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
     match pids.as_slice() {
         [] => instance.leave_out_own(host, Followed::Functions)?,

@@ -20,9 +20,12 @@ use tree::{Limits, Node, Record, Tree};
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "graph",
     question: "Which functions of the kernel does a task call, through which others, and how long does each take?",
-    attach: "The kernel's tracer of function calls (function_graph), in an instance of its own, for one command or processes.",
+    attach: "The kernel's tracer of function calls (function_graph), in an instance of its own, for one command or processes; with global=true \
+             in the kernel's global buffer, where it does not run in an instance.",
     output: "The calls as a tree, in the order in which they happened, each with the time until it returned.",
-    caveats: "Needs a kernel on which the tracer runs in an instance (Linux 6.12 and later do). Functions that the compiler \
+    caveats: "Needs a kernel on which the tracer runs in an instance (Linux 6.12 and later do), or global=true: then the global tracing is \
+              taken if nobody uses it, and given back as it was; if rdiag is killed, the next start of any of its probes that trace gives \
+              it back. Functions that the compiler \
               inlined and those that may not be traced are part of their callers. Being traced takes time itself, many times that of a \
               small function, and counts as its callers'. Interrupts that happen meanwhile are part of the call that they \
               interrupted; one that comes just as a call returns stands within it, and may take longer than it. A function that gives up the CPU takes the time until it goes on.",
@@ -46,6 +49,12 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             kind: ParamKind::Count { min: 1, max: 100_000 },
             default: "5000",
             help: "keep the first so many calls and count the others",
+        },
+        ParamDef {
+            name: "global",
+            kind: ParamKind::Flag,
+            default: "false",
+            help: "where the tracer does not run in an instance, take the kernel's global tracing for it, if nobody uses that",
         },
         ParamDef {
             name: "buffer_kb",
@@ -83,8 +92,7 @@ struct Graph {
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let (host, params) = (context.host, context.params);
-    let instance = Instance::create(host)?;
-    can_trace(&instance, host)?;
+    let instance = tracing(context)?;
     if context.filter.pids.is_empty() {
         let why =
             "the tracer is there, and must be told whom to follow: all tasks would be slowed down and drown each other";
@@ -97,6 +105,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     };
     let function = params.text("function").map(named).transpose()?;
     instance.set_clock(host, "mono")?;
+    functions::leave_out_clock(&instance, host);
     instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
     instance.follow(host, Followed::Functions, &context.filter.pids)?;
     instance.try_set("current_tracer", TRACER).map_err(|error| not_here(host, &error.to_string()))?;
@@ -122,6 +131,24 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     }))
 }
 
+/// An instance that has the tracer, or the global tracing if that is wanted and needed.
+fn tracing(context: &Context<'_>) -> Result<Instance, Unavailable> {
+    let host = context.host;
+    let instance = Instance::create(host)?;
+    match can_trace(&instance, host) {
+        Err(_) if context.params.flag("global") && global_has_it(host) => {
+            drop(instance);
+            Instance::global(host)
+        }
+        Err(gap) => Err(gap),
+        Ok(()) => Ok(instance),
+    }
+}
+
+fn global_has_it(host: &Host) -> bool {
+    Instance::global_tracers(host).is_ok_and(|all| all.split_whitespace().any(|tracer| tracer == TRACER))
+}
+
 /// Whether an instance has the tracer: the list of the global buffer is longer.
 fn can_trace(instance: &Instance, host: &Host) -> Result<(), Unavailable> {
     let tracers = instance.get(host, "available_tracers")?;
@@ -133,9 +160,8 @@ fn can_trace(instance: &Instance, host: &Host) -> Result<(), Unavailable> {
 
 fn not_here(host: &Host, why: &str) -> Unavailable {
     let why = format!("the kernel's tracer of calls ({TRACER}) does not run in an instance of its own here: {why}");
-    let global = Instance::global_tracers(host).is_ok_and(|all| all.split_whitespace().any(|tracer| tracer == TRACER));
-    Unavailable::new(Reason::Absent, why).with_remedy(if global {
-        "use Linux 6.12 or later; this kernel has it for its global buffer only, which rdiag leaves alone"
+    Unavailable::new(Reason::Absent, why).with_remedy(if global_has_it(host) {
+        "use Linux 6.12 or later; this kernel has it for its global buffer only, which rdiag takes for a while with --param global=true"
     } else {
         "use a kernel that is built with CONFIG_FUNCTION_GRAPH_TRACER, Linux 6.12 or later"
     })
@@ -143,8 +169,12 @@ fn not_here(host: &Host, why: &str) -> Unavailable {
 
 impl Probe for Graph {
     fn attachments(&self) -> Vec<Attachment> {
+        let back_end = match self.instance.is_global() {
+            true => "function_graph, the kernel's global tracing",
+            false => "function_graph in a tracefs instance",
+        };
         let event = self.function.as_ref().map_or("all functions", |(list, _)| list).to_owned();
-        vec![Attachment { event, back_end: "function_graph in a tracefs instance".into(), refused: Vec::new() }]
+        vec![Attachment { event, back_end: back_end.into(), refused: Vec::new() }]
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {

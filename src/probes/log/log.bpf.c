@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Each event at one point, with values and text. */
 #include "../../mechanism/ebpf/include/stream.h"
-#include "../count/point.h"
+#include "../count/text.h"
+#include "../count/whence.h"
 
 #define VALUES FIRST_TEST /* where count has its value and its keys */
 #define TEXTS 2
 #define TEXT 256
 
-/* What a value leads to: an address in the memory of the program or of the kernel; a place in the record that the value
- * tells; the value's own place in the record. */
-enum text_in { NO_TEXT, OF_PROGRAM, OF_KERNEL, LOCATED, INLINE };
 const volatile u32 text_in[TEXTS] = {};
 const volatile u32 text_value[TEXTS] = {}; /* which of the values */
 const volatile u32 text_at[TEXTS] = {}; /* offset in the record, for INLINE */
@@ -20,6 +18,7 @@ struct line {
 	u64 cpu;
 	u64 comm[2];
 	u64 words[VALUES];
+	struct whence whence;
 	s64 lengths[TEXTS]; /* with the NUL; negative: could not be read */
 	char texts[TEXTS][TEXT];
 };
@@ -30,9 +29,9 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct line);
-} scratch SEC(".maps");
+} room SEC(".maps");
 
-static __always_inline s64 read_text(void *ctx, u64 *words, char *to, const int at)
+static __always_inline s64 text(void *ctx, u64 *words, char *to, const int at)
 {
 	u64 value = 0;
 
@@ -41,19 +40,13 @@ static __always_inline s64 read_text(void *ctx, u64 *words, char *to, const int 
 		if (text_value[at] == i)
 			value = words[i];
 	}
-	switch (text_in[at]) {
-	case OF_PROGRAM: return bpf_probe_read_user_str(to, TEXT, (void *)value);
-	case OF_KERNEL: return bpf_probe_read_kernel_str(to, TEXT, (void *)value);
-	case LOCATED: return bpf_probe_read_kernel_str(to, TEXT, ctx + (value & 0xffff));
-	case INLINE: return bpf_probe_read_kernel_str(to, TEXT, ctx + text_at[at]);
-	default: return 0;
-	}
+	return read_text(ctx, value, text_in[at], text_at[at], to, TEXT);
 }
 
 static __noinline int settle(void *ctx, u64 *words)
 {
 	u32 zero = 0;
-	struct line *line = bpf_map_lookup_elem(&scratch, &zero);
+	struct line *line = bpf_map_lookup_elem(&room, &zero);
 
 	if (!line || !holds(words))
 		return 0;
@@ -63,8 +56,10 @@ static __noinline int settle(void *ctx, u64 *words)
 	line->cpu = bpf_get_smp_processor_id();
 	bpf_get_current_comm(line->comm, sizeof(line->comm));
 	__builtin_memcpy(line->words, words, sizeof(line->words));
-	line->lengths[0] = text_in[0] ? read_text(ctx, words, line->texts[0], 0) : 0;
-	line->lengths[1] = text_in[1] ? read_text(ctx, words, line->texts[1], 1) : 0;
+	__builtin_memset(&line->whence, 0, sizeof(line->whence));
+	take_stacks(ctx, &line->whence);
+	line->lengths[0] = text_in[0] ? text(ctx, words, line->texts[0], 0) : 0;
+	line->lengths[1] = text_in[1] ? text(ctx, words, line->texts[1], 1) : 0;
 	if (text_in[1])
 		send_event(line, sizeof(*line));
 	else if (text_in[0])

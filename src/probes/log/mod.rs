@@ -1,21 +1,28 @@
 //! Each event at any point, with values and text: what somebody would have printed there.
 
+mod stacks;
+
 use super::count::{ATTACH, CAVEATS, FILTER, FUNCTION, OVERHEAD, THREADS, TRACEPOINT, USDT};
-use super::grammar;
-use super::reads::{Plans, Read, Reads, Source, Totals, named, plans, words as bytes_of, wrong};
+use super::grammar::{self, WHICH_STACKS};
+use super::plans::{Plans, named, plans, wrong};
+use super::read::{Read, Source};
+use super::reads::{Reads, words as bytes_of};
 use super::stream::{self, Events};
+use super::totals::Totals;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Params, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
-use crate::mechanism::points::{Point, PointError, Text};
+use crate::mechanism::points::{Point, PointError};
 use crate::model::probe::{Cell, Column, Output};
 use crate::model::{Reason, Unavailable, Unit};
+use stacks::LineStacks;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "log",
     question: "When was a tracepoint passed or a function called, by whom, and with what?",
     attach: ATTACH,
-    output: "One line for each event: time, task, CPU, and the values that are asked for; text up to 255 bytes.",
+    output: "One line for each event: time, task, CPU, and the values that are asked for; text up to 255 bytes. Below it the stack, \
+             if that is asked for, innermost function first.",
     caveats: CAVEATS,
     overhead: OVERHEAD,
     params: &[
@@ -30,6 +37,12 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
                    (arg1:string; ustring for text of a program that the kernel was given)",
         },
         FILTER,
+        ParamDef {
+            name: "stack",
+            kind: ParamKind::OneOf(&WHICH_STACKS),
+            default: "",
+            help: "show with each line from where it was called: user, kernel or both",
+        },
         ParamDef {
             name: "lines",
             kind: ParamKind::Count { min: 0, max: 1_000_000 },
@@ -48,8 +61,9 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 const MAX_TEXTS: usize = 2;
 /// Words of `struct line` before its values.
 const FIRST_VALUE: usize = 5;
-/// Before the lengths of its texts, and before the texts.
-const FIRST_LENGTH: usize = FIRST_VALUE + grammar::MAX_VALUES;
+/// Before its stacks, before the lengths of its texts, and before the texts.
+const FIRST_STACK: usize = FIRST_VALUE + grammar::MAX_VALUES;
+const FIRST_LENGTH: usize = FIRST_STACK + 4;
 const FIRST_TEXT: usize = FIRST_LENGTH + MAX_TEXTS;
 /// Bytes of a text with its NUL.
 const TEXT: usize = 256;
@@ -62,6 +76,8 @@ const MOST: usize = 16;
 struct Plan {
     reads: Reads,
     values: Vec<(String, Read)>,
+    kernel_stack: bool,
+    user_stack: bool,
     /// Whether there are other points, from which this one is told apart by name.
     shows_point: bool,
 }
@@ -79,6 +95,7 @@ struct Log {
     events: Events,
     title: String,
     notes: Vec<String>,
+    stacks: Option<LineStacks>,
     /// Lines that may still come.
     left: Option<u64>,
 }
@@ -111,28 +128,27 @@ impl Plan {
         if values.iter().filter(|(_, read)| read.text.is_some()).count() > MAX_TEXTS {
             return Err(wrong(format!("at most {MAX_TEXTS} texts can be shown")));
         }
-        Ok(Self { reads, values, shows_point: false })
+        let stack = params.text("stack");
+        // A program has no stack in the kernel while it calls a function of its own.
+        let kernel_stack = stack == Some("kernel") || stack == Some("both") && !reads.is_user();
+        let user_stack = stack.is_some_and(|stack| stack != "kernel");
+        Ok(Self { reads, values, kernel_stack, user_stack, shows_point: false })
     }
 
     /// The values that are text, by their place.
-    fn texts(&self) -> impl Iterator<Item = (usize, Read, Text)> {
-        let text = |(at, (_, read)): (usize, &(String, Read))| Some((at, *read, read.text?));
-        self.values.iter().enumerate().filter_map(text)
+    fn texts(&self) -> impl Iterator<Item = (usize, Read)> {
+        self.values.iter().map(|(_, read)| *read).enumerate().filter(|(_, read)| read.text.is_some())
     }
 
-    fn globals(&self) -> Vec<Global> {
+    fn globals(&self, reads: &Reads) -> Vec<Global> {
         let (mut kinds, mut places, mut offsets) = ([0; MAX_TEXTS], [0; MAX_TEXTS], [0; MAX_TEXTS]);
         let slots = kinds.iter_mut().zip(&mut places).zip(&mut offsets);
-        for (((kind, place), offset), (at, read, text)) in slots.zip(self.texts()) {
-            *kind = match text {
-                Text::OfProgram => 1,
-                Text::OfKernel => 2,
-                Text::Located => 3,
-                Text::Inline => 4,
-            };
-            (*place, *offset) = (at as u32, read.offset);
+        for (((kind, place), offset), (at, read)) in slots.zip(self.texts()) {
+            (*kind, *offset) = read.text_at();
+            *place = at as u32;
         }
-        let mut globals = self.reads.globals();
+        let mut globals = reads.globals();
+        globals.extend(self.reads.stack_globals(self.kernel_stack, self.user_stack));
         globals.extend([
             Global::bytes("text_in", bytes_of(&kinds)),
             Global::bytes("text_value", bytes_of(&places)),
@@ -161,10 +177,17 @@ impl Plan {
                 })
                 .collect::<Vec<_>>(),
         );
+        if self.has_stack() {
+            columns.push(Column::text("stack", "stack"));
+        }
         columns
     }
 
-    /// The cells of a record.
+    fn has_stack(&self) -> bool {
+        self.kernel_stack || self.user_stack
+    }
+
+    /// The cells of a record, but for the stack.
     fn line(&self, record: &[u8]) -> Vec<Cell> {
         let word = |at: usize| words::word(record, at * 8);
         let (ids, cpu) = (word(1), word(2));
@@ -207,7 +230,9 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     }
     let points = named(context.host, context.params, &context.filter.pids);
     let plans = points.and_then(|points| planned(points, context.params)).map_err(PointError::gap)?;
-    let points = plans.each.into_iter().map(|plan| watch(context, plan)).collect::<Result<Vec<_>, _>>()?;
+    let stacks = plans.each.iter().any(Plan::has_stack).then(|| LineStacks::new(context));
+    let of = plans.each.len();
+    let points = plans.each.into_iter().map(|plan| watch(context, plan, of)).collect::<Result<Vec<_>, _>>()?;
     let names: Vec<&str> = points.iter().map(|point| point.plan.reads.point.name.as_str()).collect();
     let title = match (names.first(), names.last()) {
         (Some(first), Some(last)) if first != last => format!("Events at {} points", names.len()),
@@ -215,18 +240,22 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     };
     let lines = context.params.count("lines");
     let (events, left) = (Events::new(context.host.now()), (lines > 0).then_some(lines));
-    Ok(Box::new(Log { points, events, title, notes: plans.notes, left }))
+    Ok(Box::new(Log { points, events, title, notes: plans.notes, stacks, left }))
 }
 
-/// Loads the program for a point, and attaches it.
-fn watch(context: &Context<'_>, plan: Plan) -> Result<Watched, Unavailable> {
+/// Loads the program for one of so many points, and attaches it.
+fn watch(context: &Context<'_>, plan: Plan, of: usize) -> Result<Watched, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/log/log.bpf.o"));
-    let mut globals = context.filter.globals(context.host)?;
-    globals.extend(plan.globals());
-    let moments = plan.reads.moments();
-    let threads = if moments == Moments::Both { THREADS } else { 1 };
-    let mut object = context.kernel()?.load(bytes, globals, &[("point_calls", threads)])?;
-    object.attach_point(context.host, &plan.reads.point, moments, &context.filter.pids)?;
+    let threads = if plan.reads.moments() == Moments::Both { THREADS } else { 1 };
+    let stacks = if plan.has_stack() { stacks::room(of) } else { 1 };
+    // Stacks would begin with the trampoline.
+    let may_jump = !plan.shows_point && !plan.kernel_stack;
+    let object = plan.reads.attached(context, may_jump, |reads, constant| {
+        let mut globals = context.filter.globals(context.host)?;
+        globals.extend(plan.globals(reads));
+        globals.push(constant);
+        context.kernel()?.load(bytes, globals, &[("point_calls", threads), ("point_stacks", stacks)])
+    })?;
     Ok(Watched { object, plan, totals: Totals::default() })
 }
 
@@ -235,19 +264,25 @@ impl Probe for Log {
         self.points.iter().map(|point| &point.object).collect()
     }
 
-    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        let left = &mut self.left;
-        for Watched { object, plan, .. } in &mut self.points {
-            self.events.drain(object, |record| match left {
-                Some(0) => None,
-                Some(lines) => {
-                    *lines -= 1;
-                    Some(plan.line(record))
+    fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let Self { points, events, stacks, left, .. } = self;
+        for (at, Watched { object, plan, .. }) in points.iter_mut().enumerate() {
+            events.drain(object, |record| {
+                if let Some(lines) = left {
+                    *lines = lines.checked_sub(1)?;
                 }
-                None => Some(plan.line(record)),
+                let mut cells = plan.line(record);
+                if let Some(stacks) = stacks {
+                    cells.push(stacks.add(record));
+                }
+                Some(cells)
             })?;
+            if let Some(stacks) = stacks {
+                stacks.learn(host, at, object);
+            }
         }
-        Ok(())
+        let objects = points.iter_mut().map(|point| &mut point.object);
+        stacks.as_mut().map_or(Ok(()), |stacks| stacks.make_room(objects))
     }
 
     fn is_over(&self) -> bool {
@@ -257,13 +292,18 @@ impl Probe for Log {
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
         let columns = self.points.first().map(|point| point.plan.columns()).unwrap_or_default();
-        let table = self.events.table("events", &self.title, &columns);
+        let mut table = self.events.table("events", &self.title, &columns);
         let mut lost = vec![stream::beyond(&table)];
         for point in &mut self.points {
             lost.push(stream::dropped(&mut point.object)?);
             lost.extend(point.totals.advance(&point.object)?.lost());
         }
-        Ok(Taken { outputs: vec![Output::Events(table)], lost, notes: self.notes.clone() })
+        let mut notes = self.notes.clone();
+        if let Some(stacks) = &mut self.stacks {
+            stacks.name(host, &mut table.rows);
+            notes.extend(stacks.notes().map(str::to_owned));
+        }
+        Ok(Taken { outputs: vec![Output::Events(table)], lost, notes })
     }
 }
 

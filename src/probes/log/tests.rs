@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::mechanism::points::{Field, Place, Shape, Target, When};
+use crate::mechanism::points::{Field, Place, Shape, Target, Text, When};
 
 fn openat() -> Point {
     let target = Target::Tracepoint { group: "syscalls".into(), event: "sys_enter_openat".into() };
@@ -18,7 +18,7 @@ fn openat() -> Point {
         field("comm", 32, Shape::Text(Text::Inline)),
         field("how", 40, Shape::Number { bytes: 8, is_signed: false, is_address: true }),
     ];
-    Point { name: "syscalls:sys_enter_openat".into(), declared: String::new(), target, fields }
+    Point { name: "syscalls:sys_enter_openat".into(), declared: String::new(), target, fields, arguments: None }
 }
 
 fn planned(values: &str) -> Result<Plan, String> {
@@ -33,6 +33,7 @@ fn record(values: [u64; 4], lengths: [i64; 2], texts: [&[u8]; 2]) -> Vec<u8> {
     let comm = u64::from_ne_bytes(*b"cat\0\0\0\0\0");
     let mut words = vec![9, 7 << 32 | 8, 1, comm, 0];
     words.extend(values);
+    words.extend([0; 4]);
     words.extend(lengths.map(i64::cast_unsigned));
     let mut record: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     for text in texts {
@@ -66,7 +67,7 @@ fn text_that_could_not_be_read_is_not_known_and_short_records_harm_nobody() {
 
 #[test]
 fn texts_are_found_by_where_they_are() {
-    let globals = planned("dfd,filename,args.comm").unwrap().globals();
+    let globals = planned("dfd,filename,args.comm").map(|plan| plan.globals(&plan.reads)).unwrap();
     let of = |name: &str| globals.iter().find(|global| global.name() == name).unwrap().value().to_vec();
     assert_eq!(of("text_in"), bytes_of(&[1, 4]));
     assert_eq!(of("text_value"), bytes_of(&[1, 2]));

@@ -41,7 +41,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     start: |context| start(context, Kind::Blocked),
 };
 
-pub(super) use wakers::{OFFWAKETIME, WAKEUPTIME, interrupted_at};
+pub(super) use wakers::{OFFWAKETIME, PROBE_FRAMES, WAKEUPTIME, interrupted_at};
 
 const FILTERS: &[FilterKind] = &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup];
 const PARAMS: &[ParamDef] = &[

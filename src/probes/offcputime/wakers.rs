@@ -53,7 +53,8 @@ const INTERRUPTS: &[&str] = &[
 ];
 
 /// Beginnings of the functions between a tracepoint and the program that takes the stack.
-const PROBE_FRAMES: &[&str] = &["bpf_prog_", "bpf_trace_run", "__bpf_trace_", "__traceiter_", "bpf_get_stack"];
+pub(in crate::probes) const PROBE_FRAMES: &[&str] =
+    &["bpf_prog_", "bpf_trace_run", "bpf_trampoline_", "__bpf_trace_", "__traceiter_", "bpf_get_stack"];
 
 /// Who woke a task.
 struct Waker<'a> {

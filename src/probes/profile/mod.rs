@@ -11,6 +11,7 @@ mod rings;
 mod stacks;
 mod tally;
 
+use super::grammar::WHICH_STACKS;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
 use crate::mechanism::descriptors;
@@ -19,7 +20,7 @@ use crate::mechanism::perf::event::{Event, Every};
 use crate::mechanism::symbols::{Sample, Summary, Symbols, summarize};
 use crate::model::metric::Pick;
 use crate::model::probe::{Activity, Attachment, Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Reason, Unavailable, Unit, quantity};
+use crate::model::{Formula, MetricDef, Unavailable, Unit, quantity};
 use functions::{Executed, Hottest};
 use tally::{DEPTH, Tally};
 
@@ -55,7 +56,12 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "0",
             help: "one sample for so many events, in place of hz; nanoseconds for clocks; 0: by hz",
         },
-        ParamDef { name: "stacks", kind: ParamKind::Text, default: "both", help: "user, kernel or both" },
+        ParamDef {
+            name: "stacks",
+            kind: ParamKind::OneOf(&WHICH_STACKS),
+            default: "both",
+            help: "user, kernel or both",
+        },
         ParamDef {
             name: "top",
             kind: ParamKind::Count { min: 1, max: 1000 },
@@ -173,13 +179,9 @@ struct Profile {
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let (host, params, filter) = (context.host, context.params, context.filter);
     let (user, kernel) = match params.text("stacks") {
-        Some("both") | None => (true, true),
         Some("user") => (true, false),
         Some("kernel") => (false, true),
-        Some(other) => {
-            let why = format!("stacks = {other:?} is none of user, kernel, both");
-            return Err(Unavailable::new(Reason::Malformed, why));
-        }
+        _ => (true, true),
     };
     let event = Event::find(host, params.text("event").unwrap_or("cpu-clock"))?;
     let every = match params.count("period") {

@@ -129,6 +129,10 @@ impl Tally {
         let mut samples = 0;
         for (key, sum) in &self.sums {
             samples += sum.count;
+            // The kernel's functions have no lines.
+            if key.kernel != 0 {
+                continue;
+            }
             let Some((Some(process), address)) = self.leaf(key) else { continue };
             let Some(name) = symbols.name(Some(process), address) else { continue };
             let (count, addresses) = functions.entry((process, name)).or_default();

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::fill::seconds;
-use super::kernel::{Cell, Kind, Record, Type};
+use super::kernel::{Cell, Record};
+use super::kind::{Kind, Type};
 use super::stacks::{DEPTH, MISSING, StackNames};
 use crate::host::Host;
 use crate::mechanism::ebpf::words;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Settings;
 use super::edges::{Kinds, stacks_by_component, wakers};
-use super::kernel::{Cell, PREEMPTED, Record, THROTTLED, Type, WOKEN};
+use super::kernel::{Cell, Record};
+use super::kind::{PREEMPTED, THROTTLED, Type, WOKEN};
 use super::limits::{limit_keys, limit_threads};
 use super::looks::Looks;
 use super::objects;
@@ -12,6 +13,7 @@ use super::stacks::StackNames;
 use super::syscalls::all_calls;
 use super::timelines::timelines;
 use super::waits::{self, Classes};
+use super::watching::Watched;
 use crate::host::Host;
 use crate::mechanism::symbols::Symbols;
 use crate::model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, Part, SlowCall, Thread};
@@ -37,15 +39,15 @@ pub(super) struct Source<'s> {
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
     pub(super) ended: u64,
-    /// When calls began not to be watched any more; none: they were all the time, or never.
-    pub(super) calls_until: Option<u64>,
+    /// When calls were watched.
+    pub(super) watched: &'s Watched,
 }
 
 /// What a part is told apart by within a thread.
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source { host, settings, records, stacks, looks, began, ended, calls_until } = source;
+    let Source { host, settings, records, stacks, looks, began, ended, watched } = source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
@@ -53,16 +55,18 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     let mut classes = Classes::new(symbols, stacks, without_swap, &records);
     let mut kinds: Vec<Kinds> = Vec::new();
     for record in &records {
-        let watched = settings.calls && calls_until.is_none_or(|until| record.ended <= until);
-        let on_cpu = on_cpu(record, watched, settings.tick);
+        let on_cpu = on_cpu(record, watched.all_until(record.ended), settings.tick);
         let (thread, of_kinds) = thread(record, on_cpu, &mut classes, &devices, began, &mut ledger.slow);
+        let died = if settings.marks { record.passed } else { record.died };
+        let thread = Thread { died, ..thread };
         ledger.threads.push(thread);
         kinds.push(of_kinds);
     }
     ledger.timelines = timelines(&records, &kinds, &ledger.threads, looks, began);
     (ledger.wakers, ledger.links) = wakers(&records, &kinds, symbols, stacks);
-    ledger.calls = all_calls(&records);
-    ledger.calls_share = calls_until.map(|until| watched_share(&records, until));
+    let (first, last) = lives(&records, began, ended);
+    ledger.calls = all_calls(&records, 1.0 / watched.parts_share(first, last));
+    ledger.calls_share = watched.share(first, last);
     ledger.checks = checks(host, &records);
     ledger.stacks = stacks_by_component(host, &records, &kinds, symbols, stacks);
     ledger.slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -72,12 +76,11 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     ledger
 }
 
-/// The share of the threads' time, 0–1, in which calls were watched.
-pub(super) fn watched_share(records: &[Record], until: u64) -> f64 {
-    let within = |record: &Record| until.clamp(record.began, record.ended.max(record.began)) - record.began;
-    let watched: f64 = records.iter().map(|record| seconds(within(record))).sum();
-    let whole: f64 = records.iter().map(|record| seconds(record.life)).sum();
-    if whole > 0.0 { (watched / whole).min(1.0) } else { 0.0 }
+/// From when until when there was any thread: a command may end long before the window does.
+pub(super) fn lives(records: &[Record], began: u64, ended: u64) -> (u64, u64) {
+    let first = records.iter().map(|record| record.began).min().unwrap_or(began);
+    let last = records.iter().map(|record| record.ended).max().unwrap_or(ended);
+    (first, last.max(first))
 }
 
 fn thread(

@@ -44,6 +44,14 @@ static __always_inline void queued(struct thread *thread, u64 slot, u64 mode, u6
 		cell_add(cell, ns, now);
 }
 
+/* It was off the CPU for this time since it went out: how much of that was while calls were watched. */
+static __always_inline void was_off(struct thread *thread, u64 ns, u64 watched)
+{
+	u64 since = watched > thread->out_watched ? watched - thread->out_watched : 0;
+
+	thread->off_watched += ns < since ? ns : since;
+}
+
 /* How much of a wait for a CPU that ends now was no permission to run. Of a thread that went out for its quota, all: what it
  * waited for a CPU after it got a new one is in it, since nothing says when that was. */
 static __always_inline u64 throttled_of(struct thread *thread, struct task_struct *task, u64 ns)
@@ -152,7 +160,9 @@ static __always_inline void ran(struct thread *thread, u64 slot, u64 task, u64 n
 	u64 begun = thread->t, ns = elapsed(thread, now);
 
 	if (thread->mode != ON) {
+		u64 number = 0, off = thread->off;
 		ns = came_unseen(thread, slot, task, begun, ns);
+		was_off(thread, thread->off - off, watched_until(latest_watch(&number), now));
 		thread->mode = ON;
 	}
 	if (in_kernel || (thread->flags & 1))

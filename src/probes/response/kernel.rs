@@ -5,8 +5,12 @@ use crate::mechanism::symbols::Process;
 use crate::model::Unavailable;
 use crate::model::ledger::{Bucket, Durations};
 
+use super::kind::{Kind, Type};
+
 /// Words of `struct thread`, `struct cell`, `struct spread`.
-pub(super) type ThreadWords = [u64; 179];
+pub(super) type ThreadWords = [u64; THREAD_WORDS];
+/// As many as `struct thread` has.
+pub(super) const THREAD_WORDS: usize = 186;
 type CellWords = [u64; 24];
 const BUCKETS: usize = 241;
 type SpreadWords = [u64; 2 * BUCKETS];
@@ -17,78 +21,6 @@ const LOWEST: u32 = 8;
 const PLACES: u32 = 65_536;
 /// Cells of one thread: a list that is longer has lost its end.
 const MAX_CELLS: usize = 100_000;
-
-/// What a cell is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
-    Runq,
-    Wait,
-    Call,
-    Waker,
-    Stack,
-    Errno,
-    Unknown,
-}
-
-/// `kind` of the programs: what happened, but for stack and object.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Kind(pub(super) u64);
-
-/// Modes that stand in place of a call in cells of [`Type::Runq`].
-pub(super) const PREEMPTED: u64 = 2;
-pub(super) const WOKEN: u64 = 3;
-pub(super) const THROTTLED: u64 = 4;
-
-impl Kind {
-    pub(super) fn of(self) -> Type {
-        match self.0 & 0xff {
-            1 => Type::Runq,
-            2 => Type::Wait,
-            3 => Type::Call,
-            4 => Type::Waker,
-            5 => Type::Stack,
-            6 => Type::Errno,
-            _ => Type::Unknown,
-        }
-    }
-
-    /// Number of the call, or the mode.
-    pub(super) fn call(self) -> u64 {
-        self.0 >> 8 & 0xffff
-    }
-
-    pub(super) fn class(self) -> u64 {
-        self.0 >> 24 & 0xff
-    }
-
-    /// Bits of the task's state.
-    pub(super) fn state(self) -> u64 {
-        self.0 >> 32 & 0xffff
-    }
-
-    pub(super) fn io_wait(self) -> bool {
-        self.0 >> 48 & 1 != 0
-    }
-
-    pub(super) fn kernel_thread(self) -> bool {
-        self.0 >> 48 & 2 != 0
-    }
-
-    /// A sample of waits below the threshold.
-    pub(super) fn short(self) -> bool {
-        self.0 >> 48 & 4 != 0
-    }
-
-    /// Operation and value of a futex call, as far as they matter.
-    pub(super) fn futex(self) -> (u64, u64) {
-        (self.0 >> 56 & 15, if self.0 >> 48 & 8 != 0 { 2 } else { 0 })
-    }
-
-    /// The wait that cells of other types tell more of.
-    pub(super) fn wait(self) -> Self {
-        Self(self.0 & !0xff & !(4 << 48) | 2)
-    }
-}
 
 /// A sum that the programs kept.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,7 +35,9 @@ pub(super) struct Cell {
     pub(super) open: u64,
     pub(super) open_ns: u64,
     pub(super) open_at: u64,
+    /// Of calls: on a CPU, and in all, while they were watched.
     pub(super) on_ns: u64,
+    pub(super) within: u64,
     pub(super) bytes: u64,
     pub(super) durations: Option<Durations>,
     pub(super) name: String,
@@ -144,6 +78,9 @@ pub(super) struct Record {
     pub(super) born: bool,
     pub(super) died: bool,
     pub(super) compat: bool,
+    /// Of a request: it never came to its second mark, or has passed it.
+    pub(super) given_up: bool,
+    pub(super) passed: bool,
     /// What the kernel's own counters grew by.
     pub(super) change: Account,
     pub(super) cells: Vec<Cell>,
@@ -226,6 +163,8 @@ impl Record {
             born: flags & 2 != 0,
             died: flags & 4 != 0,
             compat: flags & 8 != 0,
+            given_up: flags & 16 != 0,
+            passed: flags & 32 != 0,
             change: Account {
                 user: change(user_0, user_1),
                 system: change(system_0, system_1),
@@ -248,6 +187,7 @@ impl Cell {
             (&mut self.open, other.open),
             (&mut self.open_ns, other.open_ns),
             (&mut self.on_ns, other.on_ns),
+            (&mut self.within, other.within),
             (&mut self.bytes, other.bytes),
         ] {
             *sum = sum.saturating_add(value);
@@ -263,7 +203,7 @@ impl Cell {
 
     fn new(cell: &CellWords, spread: Option<&SpreadWords>) -> Self {
         let [_, _, kind, stack, a, b, c, count, ns, min, max, max_at, rest @ ..] = cell;
-        let [open, open_ns, open_at, on_ns, _, bytes, _, _, name @ ..] = rest;
+        let [open, open_ns, open_at, on_ns, within, bytes, _, _, name @ ..] = rest;
         Self {
             kind: Kind(*kind),
             stack: *stack,
@@ -276,6 +216,7 @@ impl Cell {
             open_ns: *open_ns,
             open_at: *open_at,
             on_ns: *on_ns,
+            within: *within,
             bytes: *bytes,
             durations: spread.map(|spread| durations(*count, *ns, *min, *max, spread)),
             name: words::text_of_words(name),
@@ -359,7 +300,7 @@ pub(super) fn take(object: &mut Object, slot: u32, stop: u64) -> Result<Option<R
     if there == u64::from(record.tid) | u64::from(slot) << 32 {
         object.set_element("places", place, 0_u64)?;
     }
-    object.set_element("threads", slot, [0_u64; 179])?;
+    object.set_element("threads", slot, [0_u64; THREAD_WORDS])?;
     object.push("free_cells", cells)?;
     object.push("free_spreads", spreads)?;
     object.push("free_threads", [slot])?;

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::kernel::{Kind, PREEMPTED, Record, THROTTLED, ThreadWords, Type, WOKEN, cells_of};
+use super::kernel::{Record, ThreadWords, cells_of};
+use super::kind::{Kind, PREEMPTED, THROTTLED, Type, WOKEN};
 use crate::mechanism::ebpf::Object;
 use crate::model::Unavailable;
 use crate::model::ledger::MAX_TIMELINES;
@@ -239,7 +240,7 @@ mod tests {
 
     /// A live thread with this in its words: mode, since, user, kernel, switches, call, woken, wait.
     fn words(mode: u64, since: u64, user: u64, kernel: u64, call: u64, woken: u64, wait: u64) -> ThreadWords {
-        let mut words = [0; 179];
+        let mut words = [0; super::super::kernel::THREAD_WORDS];
         for (at, word) in [(0, mode), (1, since), (7, user), (8, kernel), (24, 9 << 32 | 10), (25, 77), (32, call)] {
             words[at] = word;
         }

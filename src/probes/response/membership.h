@@ -4,27 +4,35 @@
 #include "tasks.h"
 
 /* Ends the observation of a thread, and tells user space, which takes its sums and frees its place. */
-static __noinline void leaves(struct thread *thread, u32 slot, struct task_struct *task, u64 now, u64 how)
+static __always_inline void leaves_by(struct thread *thread, u32 slot, struct task_struct *task, u64 now, u64 how,
+				      const bool direct)
 {
 	u32 at = (u32)thread->ids & (PLACES - 1);
 	struct place *place = bpf_map_lookup_elem(&places, &at);
 
-	account(task, thread->after);
+	/* Nobody finds it any more: where programs can be interrupted, an event may come in between. */
+	if (place)
+		place->tid = 0;
+	barrier();
+	account_by(task, thread->after, direct);
 	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
 	thread->ended = now;
 	thread->mode = ENDED;
 	thread->flags |= how;
-	if (place)
-		place->tid = 0;
 	bpf_map_push_elem(&ended_threads, &slot, 0);
+}
+
+static __noinline void leaves(struct thread *thread, u32 slot, struct task_struct *task, u64 now, u64 how)
+{
+	leaves_by(thread, slot, task, now, how, true);
 }
 
 #define NOBODY (~0U)
 /* Takes a thread in, and returns where its record is. Its place is published last: from then on its events count. */
-static __noinline u32 take_in(struct task_struct *task, u64 now, u64 flags)
+static __always_inline u32 take_in_by(struct task_struct *task, u64 now, u64 flags, const bool direct)
 {
-	struct task_struct___more *leader = (void *)task->group_leader;
-	u32 tid = task->pid, at = tid & (PLACES - 1), slot = 0;
+	struct task_struct___more *leader = (void *)READ(task, group_leader);
+	u32 tid = READ(task, pid), at = tid & (PLACES - 1), slot = 0;
 	struct place *place = bpf_map_lookup_elem(&places, &at);
 
 	if (!place)
@@ -43,16 +51,21 @@ static __noinline u32 take_in(struct task_struct *task, u64 now, u64 flags)
 	thread->t = now;
 	thread->began = now;
 	thread->on_since = now;
-	thread->ids = (u64)task->tgid << 32 | tid;
+	thread->ids = (u64)READ(task, tgid) << 32 | tid;
 	thread->flags = flags;
-	struct task_struct *parent = task->real_parent;
-	thread->parent = parent->tgid;
-	thread->process_born = leader->start_boottime;
+	struct task_struct *parent = READ(task, real_parent);
+	thread->parent = READ(parent, tgid);
+	thread->process_born = READ(leader, start_boottime);
 	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
-	account(task, thread->before);
+	account_by(task, thread->before, direct);
 	thread->ran_before = thread->before[2];
 	thread->waited_before = thread->before[3];
 	return slot;
+}
+
+static __noinline u32 take_in(struct task_struct *task, u64 now, u64 flags)
+{
+	return take_in_by(task, now, flags, true);
 }
 
 /* Threads of the kernel, and workers of io_uring, which have a program's memory and never leave the kernel. */

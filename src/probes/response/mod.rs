@@ -7,32 +7,41 @@
 mod edges;
 mod fill;
 mod kernel;
+mod kind;
 mod limits;
 mod looks;
+mod marks;
+mod notes;
 mod objects;
 mod stacks;
+mod start;
 mod syscalls;
 mod tables;
 mod timelines;
 mod traits;
 mod waits;
+mod watching;
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
-use crate::mechanism::ebpf::{Filter, Global, Held, Hook, Kernel, Object, include_bytes_aligned};
+use crate::mechanism::ebpf::Object;
 use crate::mechanism::symbols::{Symbols, calls as call_sites};
-use crate::model::ledger::Level;
-use crate::model::{Ledger, Reason, Unavailable, quantity};
+use crate::model::ledger::{Level, MAX_THREADS};
+use crate::model::{Ledger, Reason, Unavailable};
 use fill::Source;
-use kernel::{Record, Room, Type};
+use kernel::{Record, Room};
+use kind::Type;
 use looks::Looks;
 use stacks::StackNames;
+use watching::{Plan, Watching};
+
+pub use start::check_marks;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "response",
     question: "Where does the time of these processes go?",
     attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec and block_bio_queue; with calls also sys_enter and \
-             sys_exit; the list of tasks at both ends.",
+             sys_exit; the list of tasks at both ends; between marks, these.",
     output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
              wait; what the waits were for, who ended them; system calls with their errors and their time on and off the CPU.",
     caveats: "Time in user mode holds page faults and interrupts that hit it, and time in calls the interrupts: where there were \
@@ -40,9 +49,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
               of one in 256 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
               call was long. A wait in io_uring_enter or \
-              io_getevents is one for a disk if the process sent a request to one within the second before. Throttled time holds the wait for a CPU after the quota was renewed. Who ended a short wait is the task that ran there, even if an interrupt did.",
+              io_getevents is one for a disk if the process sent a request to one within the second before. Throttled time holds the wait for a CPU after the quota was renewed. \
+              Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread last \
+              went to sleep. Who ended a short wait is the task that ran there, even if an interrupt did.",
     overhead: "Of the CPU time of perf bench sched pipe, on one of two busy CPUs: 1.24 times when it is observed and calls are not \
-               watched, 1.55 times while they are, 1.26 times for a run of 3 s with the first 500 ms watched. Others pay 1.08 \
+               watched, and 1.55 times while they are, by default a twentieth of the time. Others pay 1.08 \
                times, and 1.2 times while calls are watched, since then every system call on the host takes the kernel's slow path. \
                An empty program on sched_switch alone costs 1.07 times there: what observes switches cannot cost less.",
     params: &[
@@ -55,9 +66,9 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         ParamDef {
             name: "calls_for",
             kind: ParamKind::Duration,
-            default: "500ms",
-            help: "for how long calls are watched, which slows down every call on the host: the profile of calls is that of \
-                   this time; a command that makes few, and repeated runs, are watched all the time",
+            default: "50ms",
+            help: "for how long in each second calls are watched, which slows down every call on the host: the profile of calls \
+                   is scaled from that; a command that makes few, and repeated runs, are watched all the time",
         },
         ParamDef {
             name: "children",
@@ -82,38 +93,42 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     streams: false,
     stacks: GivesStacks::Never,
     metrics: &[],
-    start,
+    start: start::start,
 };
 
 /// Records of ended threads that are kept one by one; the others are summed up.
 const MAX_RECORDS: usize = 4000;
 /// Threads for which there is room where runs come and go, a quarter of it.
 const RUNS: u32 = 1000;
+/// The same where requests do, which may be many more than can be taken over: what finds no room is counted.
+const REQUESTS: u32 = 250;
+/// Records of requests that are kept one by one: as many as the ledger has rows, without the one for the others.
+const MAX_REQUESTS: u64 = MAX_THREADS as u64 - 1;
 /// Ended threads that one poll takes over at most.
 const MAX_TAKEN: usize = 100_000;
 /// User stacks of live threads are looked up this often, in seconds: a process must live for that.
 const LOOK_SECONDS: f64 = 1.0;
-/// Elements of `control`.
+/// Element of `control`.
 const STOPPED: u32 = 0;
-const CALLS_UNTIL: u32 = 2;
-/// A command that makes fewer calls per second is slowed down by less than a percent, and its calls are watched to its end:
-/// what a program does first is not what it does later.
-const FEW_CALLS: f64 = 20_000.0;
 
 /// What the probe was started with.
 #[derive(Debug, Clone)]
 struct Settings {
-    calls: bool,
-    /// For how long calls are watched, in ns; none: all the time.
-    calls_for: Option<u64>,
-    /// Whether that holds only where many are made.
-    few_to_the_end: bool,
+    calls: Plan,
     top: usize,
     threshold: u64,
     /// Seconds of a tick of the kernel's own account.
     tick: f64,
     /// The process that only starts what is observed.
     starter: Option<u32>,
+    /// A record is the time of a thread from one mark to another.
+    marks: bool,
+}
+
+impl Settings {
+    fn most_records(&self) -> usize {
+        if self.marks { MAX_REQUESTS as usize } else { MAX_RECORDS }
+    }
 }
 
 struct Response {
@@ -122,118 +137,18 @@ struct Response {
     settings: Settings,
     symbols: Symbols,
     stacks: StackNames,
-    /// Threads that have ended, and those beyond [`MAX_RECORDS`] in one.
+    /// Threads that have ended, and those beyond what is kept in one.
     ended: Vec<Record>,
+    /// Requests so far.
+    requests: u64,
     others: Option<Record>,
     began: u64,
-    /// What sees system calls, while they are watched; from when on that counts, and when it ended, in ns of CLOCK_MONOTONIC.
-    calls: Vec<Held>,
-    calls_from: Option<u64>,
-    calls_until: Option<u64>,
+    calls: Watching,
     running: bool,
     look_next: f64,
     /// For the timelines.
     looks: Looks,
     ledger: Option<Ledger>,
-}
-
-fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let (host, params, filter) = (context.host, context.params, context.filter);
-    if filter.pids.is_empty() && filter.comm.is_none() && filter.cgroup.is_none() {
-        return Err(Unavailable::new(Reason::NotApplicable, "nothing was named whose time is to be accounted for")
-            .with_remedy("name processes with --pid, --comm or --cgroup"));
-    }
-    let settings = Settings {
-        calls: params.flag("calls") && (params.nanoseconds("calls_for") > 0 || filter.each),
-        calls_for: Some(params.nanoseconds("calls_for")).filter(|_| !filter.each),
-        few_to_the_end: filter.command.is_some(),
-        top: params.count("top") as usize,
-        threshold: params.nanoseconds("threshold"),
-        tick: fill::tick(host),
-        starter: filter.starter,
-    };
-    let mut globals = filter.globals(host)?;
-    globals.extend([
-        Global::u64("threshold_ns", settings.threshold),
-        Global::u32("with_calls", u32::from(settings.calls)),
-        Global::u32("with_children", u32::from(params.flag("children") || filter.command.is_some())),
-        Global::u32("with_command", u32::from(filter.command.is_some())),
-        Global::bytes("call_traits", traits::all()),
-    ]);
-    let room = kernel::room(expected(host, filter));
-    let sizes = [
-        ("threads", room.threads),
-        ("cells", room.cells),
-        ("spreads", room.spreads),
-        ("names", room.cells),
-        ("free_threads", room.threads),
-        ("free_cells", room.cells),
-        ("free_spreads", room.spreads),
-        ("ended_threads", room.threads),
-    ];
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/response/response.bpf.o"));
-    let kernel = context.kernel()?;
-    let mut object = kernel.load(bytes, globals, &sizes)?;
-    kernel::fill_free_lists(&mut object, room)?;
-    attach(&mut object, kernel, settings.calls)?;
-    let mut response = Response {
-        object,
-        room,
-        settings,
-        symbols: Symbols::new(host, Some(kernel)),
-        stacks: StackNames::default(),
-        ended: Vec::new(),
-        others: None,
-        began: 0,
-        calls: Vec::new(),
-        calls_from: None,
-        calls_until: None,
-        running: false,
-        look_next: 0.0,
-        looks: Looks::default(),
-        ledger: None,
-    };
-    response.begin(host)?;
-    let is_there = |pid: &u32| host.exists(&format!("proc/{pid}"));
-    if filter.pids.iter().any(is_there) && !kernel::is_any_observed(&response.object)? {
-        // Others may still see them.
-        let why = "the programs inside the kernel see no thread of these processes, though /proc shows them";
-        return Err(Unavailable::new(Reason::NotVisible, why));
-    }
-    Ok(Box::new(response))
-}
-
-fn attach(object: &mut Object, kernel: &Kernel, calls: bool) -> Result<(), Unavailable> {
-    for iterator in ["begin_threads", "end_threads"] {
-        object.load_iterator(kernel, iterator, "task")?;
-    }
-    for event in ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_process_exec"] {
-        object.attach(kernel, Hook::Tracepoint(event))?;
-    }
-    if calls {
-        for event in CALL_EVENTS {
-            object.prepare(kernel, event)?;
-        }
-    }
-    // Without block devices there is no such event; then there is no device to name either.
-    let _ = super::block::attach_request(object, kernel, "block_bio_queue");
-    Ok(())
-}
-
-/// Where calls are watched.
-const CALL_EVENTS: [&str; 2] = ["sys_enter", "sys_exit"];
-
-/// How many threads there are to be observed, roughly.
-fn expected(host: &Host, filter: &Filter) -> u32 {
-    if filter.each {
-        // Short runs end by the hundred between two polls.
-        return RUNS;
-    }
-    if filter.pids.is_empty() {
-        return super::offcputime::tasks(host) / 4;
-    }
-    let threads = |pid: &u32| host.list(&format!("proc/{pid}/task")).map_or(0, |threads| threads.len());
-    u32::try_from(filter.pids.iter().map(threads).sum::<usize>()).unwrap_or(u32::MAX)
 }
 
 /// CLOCK_MONOTONIC in ns, as the programs have it.
@@ -245,37 +160,13 @@ impl Response {
     /// Takes in the threads that are there; from then on events count.
     fn begin(&mut self, host: &Host) -> Result<(), Unavailable> {
         self.began = now(host);
-        (self.calls_from, self.calls_until) = (None, None);
-        self.object.set_element("control", CALLS_UNTIL, 0_u64)?;
         self.object.set_element("control", STOPPED, 0_u64)?;
-        if self.settings.calls && self.calls.is_empty() {
-            self.calls = CALL_EVENTS.into_iter().map(|event| self.object.hold(event)).collect::<Result<_, _>>()?;
-        }
+        self.calls.begin(&mut self.object, self.began)?;
         self.iterate("begin_threads")?;
         self.looks = Looks::default();
         self.running = true;
         self.look_next = host.now() + LOOK_SECONDS;
         Ok(())
-    }
-
-    /// Leaves calls alone when they have been watched for long enough since the first poll: a command begins shortly before it.
-    fn limit_calls(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let now = now(host);
-        let from = *self.calls_from.get_or_insert(now);
-        let passed = now.saturating_sub(from);
-        let enough = self.settings.calls_for.is_some_and(|ns| passed >= ns);
-        if enough && !self.calls.is_empty() && !(self.settings.few_to_the_end && self.makes_few(passed)?) {
-            self.object.set_element("control", CALLS_UNTIL, now)?;
-            self.calls_until = Some(now);
-            self.calls.clear();
-        }
-        Ok(())
-    }
-
-    /// Whether the observed threads have made few calls for this time, in ns.
-    fn makes_few(&mut self, passed: u64) -> Result<bool, Unavailable> {
-        let made: u64 = self.object.counts("calls_made")?.iter().sum();
-        Ok(made as f64 <= FEW_CALLS * passed as f64 * 1e-9)
     }
 
     fn iterate(&mut self, program: &str) -> Result<(), Unavailable> {
@@ -293,12 +184,25 @@ impl Response {
     }
 
     fn take(&mut self, host: &Host, slot: u32, stop: u64) -> Result<(), Unavailable> {
-        let Some(record) = kernel::take(&mut self.object, slot, stop)? else { return Ok(()) };
+        let Some(mut record) = kernel::take(&mut self.object, slot, stop)? else { return Ok(()) };
         if self.settings.starter == Some(record.pid) {
             return Ok(());
         }
+        if record.given_up {
+            return Ok(());
+        }
         self.learn(host, &record);
-        if self.ended.len() < MAX_RECORDS {
+        if self.settings.marks {
+            // Every request has the same chance to be kept, however long it took.
+            self.requests += 1;
+            let place = self.calls.random() % self.requests;
+            if self.requests > MAX_REQUESTS
+                && let Some(kept) = self.ended.get_mut(place as usize)
+            {
+                std::mem::swap(kept, &mut record);
+            }
+        }
+        if self.ended.len() < self.settings.most_records() {
             self.ended.push(record);
         } else if let Some(others) = &mut self.others {
             others.absorb(record);
@@ -342,6 +246,7 @@ impl Response {
     fn end(&mut self, host: &Host) -> Result<Ledger, Unavailable> {
         let stop = now(host);
         self.object.set_element("control", STOPPED, stop)?;
+        self.calls.end(stop);
         self.iterate("end_threads")?;
         self.take_ended(host)?;
         for slot in 0..self.room.threads {
@@ -350,7 +255,7 @@ impl Response {
         self.running = false;
         let mut records = std::mem::take(&mut self.ended);
         records.extend(self.others.take());
-        let notes = self.notes(&records);
+        let notes = self.notes(&records, stop);
         let mut symbols = std::mem::take(&mut self.symbols);
         let (settings, stacks, looks) = (&self.settings, &self.stacks, &self.looks);
         let source = Source {
@@ -361,41 +266,12 @@ impl Response {
             looks,
             began: self.began,
             ended: stop,
-            calls_until: self.calls_until,
+            watched: self.calls.watched(),
         };
         let mut ledger = fill::ledger(source, &mut symbols);
         ledger.notes = notes.into_iter().chain(symbols.notes().map(str::to_owned)).collect();
         self.symbols = symbols;
         Ok(ledger)
-    }
-
-    fn notes(&self, records: &[Record]) -> Vec<String> {
-        let mut notes = Vec::new();
-        if records.is_empty() {
-            notes.push("no thread of those that were named was seen".to_owned());
-        }
-        notes.push(format!(
-            "kernel stacks were taken of waits of at least {} and of one in 256 others",
-            quantity::seconds(self.settings.threshold as f64 * 1e-9)
-        ));
-        if let Some(until) = self.calls_until {
-            notes.push(format!(
-                "system calls were watched in the first {} of the time, since that slows down everybody's: user and system \
-                 time of threads that lived longer are divided as the kernel's ticks tell",
-                quantity::percent(fill::watched_share(records, until))
-            ));
-        }
-        if !self.settings.calls {
-            notes.push(
-                "system calls were not watched: user and system time are divided as the kernel's ticks tell".into(),
-            );
-        }
-        if records.iter().any(|record| record.compat) {
-            notes.push(
-                "some calls were those of a 32-bit program, which are one row and whose files are not known".into(),
-            );
-        }
-        notes
     }
 }
 
@@ -408,9 +284,12 @@ impl Probe for Response {
         if !self.running {
             self.begin(host)?;
         }
-        self.limit_calls(host)?;
+        let made = |object: &mut Object| Ok(object.counts("calls_made")?.iter().sum());
+        self.calls.poll(&mut self.object, now(host), made)?;
         self.take_ended(host)?;
-        self.looks.look(&self.object, self.room.threads, || now(host))?;
+        if !self.settings.marks {
+            self.looks.look(&self.object, self.room.threads, || now(host))?;
+        }
         if host.now() >= self.look_next {
             self.look_next = host.now() + LOOK_SECONDS;
             self.look(host)?;
@@ -432,6 +311,7 @@ impl Probe for Response {
             "stacks that found no room",
             "wake-ups that were missed: their waits for a CPU count as blocked",
             "context switches that were missed: the kernel's own account divides their time",
+            "requests that began again before they ended",
         ];
         let lost: Vec<(&'static str, u64)> = reasons.into_iter().zip(counts).collect();
         ledger.lost = lost.iter().filter(|(_, n)| *n > 0).map(|(why, n)| ((*why).to_owned(), *n)).collect();

@@ -6,82 +6,17 @@
  * ends after one look into it. A wait is known by the call the thread is in, as its saved registers tell; only waits that
  * are long, and a sample of the short ones, pay for a stack. All sums of a thread are written where nobody else writes at
  * that moment: by the thread itself, or under the lock of the run queue that switches it. */
-#include "membership.h"
-#include "waits.h"
-
-static __noinline void failed(struct thread *thread, u64 slot, u64 call, u64 class, u64 error)
-{
-	struct key key = { .kind = ERRNO | call << 8 | class << 24, .object[0] = error };
-	struct cell *cell = cell_of(thread, slot, &key, 0);
-
-	if (cell)
-		cell->count++;
-}
-
-/* A call that ended, or is under way when nobody looks any more. */
-static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 result, u64 lasts_until)
-{
-	u64 call = thread->call, class = NO_FILE;
-	struct key key = { .kind = CALL };
-	u64 now = lasts_until ? lasts_until : thread->t;
-	u32 zero = 0;
-	u8 has = traits(call);
-
-	if (has & TAKES_FD) {
-		struct opened *file = opened(thread, task, thread->argument & 0xffffffff, false);
-		class = file->class;
-		if (class == ANONYMOUS)
-			key.object[2] = file->object[2];
-	}
-	key.kind |= call << 8 | class << 24;
-	struct cell *cell = cell_of(thread, slot, &key, 0);
-	if (!cell)
-		return;
-	u64 wall = now > thread->call_at ? now - thread->call_at : 0, off = thread->off - thread->call_off;
-	cell->on += wall > off ? wall - off : 0;
-	if (lasts_until || thread->call_open) {
-		cell_add_open(cell, wall, now);
-		return;
-	}
-	cell_add(cell, wall, now);
-	u64 *made = bpf_map_lookup_elem(&calls_made, &zero);
-	if (made)
-		(*made)++;
-	if (is_error(result)) {
-		cell->errors++;
-		failed(thread, slot, call, class, -result);
-	} else if (has & GIVES_BYTES) {
-		cell->bytes += result;
-	}
-}
-
-/* Ends the call under way when calls began not to be watched any more. It was under way then, or it would have been seen
- * to end; after that the registers tell the call. */
-static __always_inline void cut_call(struct thread *thread, u64 slot, struct task_struct *task)
-{
-	u32 two = 2;
-	u64 *until = bpf_map_lookup_elem(&control, &two);
-
-	if (!with_calls || !thread->call_at)
-		return;
-	if (until && thread->call_at < *until && thread->call < CALLS && thread->call != NONE && !(thread->flags & 1))
-		called(thread, slot, (u64)task, 0, *until);
-	thread->call_at = 0;
-}
+#include "marks.h"
 
 static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, struct task_struct *prev, bool preempted,
 				     u64 now)
 {
 	u32 state = task_state(prev, true);
 
-	if (!calls_seen()) {
-		cut_call(thread, slot, prev);
-		look_at_registers(thread, prev);
-	} else if (thread->call == UNSEEN) {
-		look_at_registers(thread, prev);
-		thread->call_open = 1;
-	}
+	u64 watched = find_call(thread, slot, prev, now);
+
 	ran(thread, slot, (u64)prev, now, thread->call != NONE);
+	thread->out_watched = watched;
 	thread->switches++;
 	thread->ran_before = run_time(prev, true);
 	thread->waited_before = run_delay(prev, true);
@@ -158,7 +93,7 @@ SEC("tp_btf/sched_wakeup_new") int sched_wakeup_new_btf(u64 *ctx)
 	u32 slot = 0, zero = 0;
 	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
 
-	if (!stopped || *stopped || task->tgid == own_tgid)
+	if (!stopped || *stopped || with_marks || task->tgid == own_tgid)
 		return 0;
 	bool wanted = observed((u32)ids) && (task->tgid == ids >> 32 || with_children);
 	if (!wanted && (filter_comm_on || filter_cgroup || filter_tgids))
@@ -210,7 +145,7 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 		}
 		return 0;
 	}
-	if (!filter_comm_on || !task_wanted(task, true))
+	if (with_marks || !filter_comm_on || !task_wanted(task, true))
 		return 0;
 	slot = take_in(task, now, 2);
 	thread = bpf_map_lookup_elem(&threads, &slot);
@@ -227,10 +162,16 @@ SEC("tp_btf/sys_enter") int sys_enter_btf(u64 *ctx)
 	u32 tid = bpf_get_current_pid_tgid();
 	struct thread *thread = observed(tid);
 
-	if (!thread || !calls_seen())
+	if (!thread)
 		return 0;
-	u64 now = now_ns();
+	u64 now = now_ns(), number = 0;
+	struct watch *watch = latest_watch(&number);
+	if (!watch || !is_watched(watch, now))
+		return 0;
 	void *saved = (void *)ctx[0];
+	keeps_up(thread, slot_of(tid), bpf_get_current_task(), watch);
+	if (thread->call_at)
+		called(thread, slot_of(tid), bpf_get_current_task(), 0, CUT);
 	ran(thread, slot_of(tid), bpf_get_current_task(), now, false);
 	u32 call = call_number(saved, true);
 	if (call == COMPAT)
@@ -238,8 +179,11 @@ SEC("tp_btf/sys_enter") int sys_enter_btf(u64 *ctx)
 	thread->call = call == NO_CALL ? 509 : call;
 	thread->argument = call_argument(saved, 0, true);
 	thread->call_at = now;
-	thread->call_off = thread->off;
+	thread->call_off = thread->off_watched;
 	thread->call_open = 0;
+	thread->call_from = watched_until(watch, now);
+	thread->call_most = watch->before + watch->until - watch->from;
+	thread->watch = number;
 	return 0;
 }
 
@@ -248,18 +192,27 @@ SEC("tp_btf/sys_exit") int sys_exit_btf(u64 *ctx)
 	u32 tid = bpf_get_current_pid_tgid(), one = 1;
 	struct thread *thread = observed(tid);
 
-	if (!thread || !calls_seen())
+	if (!thread)
 		return 0;
-	u64 now = now_ns();
-	if (thread->call == UNSEEN) {
+	u64 now = now_ns(), number = 0;
+	struct watch *watch = latest_watch(&number);
+	if (!watch || !is_watched(watch, now))
+		return 0;
+	keeps_up(thread, slot_of(tid), bpf_get_current_task(), watch);
+	if (thread->watch != number && thread->call != BIRTH) {
+		/* It was in the call when the watch began. */
+		if (thread->call_at)
+			called(thread, slot_of(tid), bpf_get_current_task(), 0, CUT);
 		u32 call = call_number((void *)ctx[0], true);
 		thread->call = call == NO_CALL ? NONE : call;
 		thread->argument = call_argument((void *)ctx[0], 0, true);
-		thread->call_open = 1;
+		meets(thread, watch, met_at(thread, watch), watch->in_parts ? 2 : 1);
 	}
+	thread->watch = number;
 	ran(thread, slot_of(tid), bpf_get_current_task(), now, true);
-	if (thread->call < CALLS && thread->call != NONE) {
-		called(thread, slot_of(tid), bpf_get_current_task(), ctx[1], 0);
+	if (thread->call_at) {
+		thread->call_most = watched_until(watch, now);
+		called(thread, slot_of(tid), bpf_get_current_task(), ctx[1], now);
 		if (traits(thread->call) & FREES_FD) {
 			u64 *generation = bpf_map_lookup_elem(&control, &one);
 			if (generation)
@@ -325,7 +278,7 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	u32 slot = 0;
 
-	if (!task || task->tgid == own_tgid)
+	if (!task || with_marks || task->tgid == own_tgid)
 		return 0;
 	u32 at = task->pid & (PLACES - 1);
 	struct place *place = bpf_map_lookup_elem(&places, &at);
@@ -343,8 +296,6 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 	struct task_struct___more *more = (void *)task;
 	thread->fresh = 1;
 	thread->call = UNSEEN;
-	thread->call_at = thread->t;
-	thread->call_open = 1;
 	note_throttle(thread, task);
 	publish(task->pid, slot);
 	barrier();
@@ -356,7 +307,11 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 		thread->mode = ON;
 		return 0;
 	}
+	u64 number = 0;
+	struct watch *watch = latest_watch(&number);
 	look_at_registers(thread, task);
+	meets(thread, watch, thread->t, 1);
+	thread->out_watched = watched_until(watch, thread->t);
 	if (state)
 		describe_wait(thread, task, state);
 	if (!thread->mode)
@@ -405,10 +360,8 @@ SEC("iter/task") int end_threads(struct bpf_iter__task *ctx)
 	} else if (mode == PREEMPTED || mode == WOKEN || mode == THROTTLED) {
 		queued(thread, slot, mode == THROTTLED ? PREEMPTED : mode, ns, now, true, throttled_of(thread, task, ns));
 	}
-	if (!calls_seen())
-		cut_call(thread, slot, task);
-	else if (thread->call < CALLS && thread->call != NONE && !(thread->flags & 1))
-		called(thread, slot, (u64)task, 0, now);
+	thread->mode = mode;
+	leave_call(thread, slot, (u64)task, ns, now);
 	account(task, thread->after);
 	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
 	thread->ended = now;

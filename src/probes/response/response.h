@@ -37,6 +37,7 @@ enum class {
 #define IO_WAIT 1
 #define KERNEL_THREAD 2
 #define SHORT 4 /* its stack was taken as a sample of those below the threshold */
+#define IN_PARTS 16 /* of calls: they were watched in parts of the time only */
 #define VALUE_2 8 /* third argument of a futex call; its operation stands from bit 8 on */
 
 /* What a cell is about. `kind`: type | call << 8 | class << 24 | state << 32 | flags << 48. A call from 0x800 on is one of a
@@ -69,8 +70,8 @@ struct cell {
 	u64 open; /* began before the observation, or did not end within it */
 	u64 open_ns;
 	u64 open_at; /* when the last of these began */
-	u64 on; /* of calls: on a CPU */
-	u64 errors;
+	u64 on; /* of calls: on a CPU, in the time in which they were watched */
+	u64 within; /* all of it */
 	u64 bytes;
 	u64 spread; /* 0: none */
 	u64 next; /* of the same thread; 0: none */
@@ -109,15 +110,16 @@ struct thread {
 	u64 ids; /* process << 32 | thread */
 	u64 process_born; /* ns since boot */
 	u64 parent;
-	u64 flags; /* 1: thread of the kernel, 2: born within, 4: ended within, 8: has run 32-bit calls */
+	u64 flags; /* 1: thread of the kernel, 2: born within, 4: ended within, 8: has run 32-bit calls, 16: given up
+		    * between two marks, 32: passed the second one */
 	char comm[16];
 	u64 first; /* cell */
 	/* From here on nobody reads but the programs. */
 	u64 fresh; /* nothing has happened since it was taken in */
 	u64 call;
-	u64 call_at; /* when the call began; 0: in none that was seen to begin */
+	u64 call_at; /* when the call began, or was met; 0: in none */
 	u64 call_off;
-	u64 call_open;
+	u64 call_open; /* met while it was under way: 1 when the observation began, 2 between two watches */
 	u64 argument;
 	u64 early; /* a wake-up that came before the sleep was seen */
 	u64 woken;
@@ -140,6 +142,22 @@ struct thread {
 	struct cached cache[CACHED];
 	struct opened files[FILES];
 	u64 process_bio_at; /* of the first thread: when any of the process, workers of io_uring too, sent a request */
+	u64 watch; /* number of the watch in which its last event was; 0: that was in none */
+	u64 in_parts; /* of that watch */
+	u64 call_from; /* what was watched before the call was met */
+	u64 call_most; /* what will have been watched when nothing tells any more that it is under way */
+	u64 off_watched; /* off CPU while calls were watched */
+	u64 out_watched; /* what was watched before it went out last */
+	u64 depth; /* of a call within calls of the function that is marked */
+};
+
+/* A time in which calls are watched: from the first instant on to before the last. */
+struct watch {
+	u64 from;
+	u64 until;
+	u64 before; /* what was watched before, in ns */
+	u64 in_parts; /* one of several short times */
+	u64 whole; /* what was watched before these, all the time */
 };
 
 struct place {
@@ -219,8 +237,8 @@ struct {
 	__type(value, struct stack);
 } scratch SEC(".maps");
 
-/* 0: when the observation stopped, 0 while it goes on; 1: generation of file descriptors; 2: since when calls are not
- * watched any more, 0 while they are. */
+/* 0: when the observation stopped, 0 while it goes on; 1: generation of file descriptors; 2: number of the latest watch, 0
+ * before the first. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 3);
@@ -228,7 +246,15 @@ struct {
 	__type(value, u64);
 } control SEC(".maps");
 
-enum { NO_PLACE, NO_THREAD, NO_CELL, NO_SPREAD, NO_STACK, LOST_WAKE, LOST_SWITCH, LOSSES };
+/* Two that take turns, so that the one in force is not written to. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct watch);
+} watches SEC(".maps");
+
+enum { NO_PLACE, NO_THREAD, NO_CELL, NO_SPREAD, NO_STACK, LOST_WAKE, LOST_SWITCH, NO_END, LOSSES };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, LOSSES);
@@ -236,7 +262,7 @@ struct {
 	__type(value, u64);
 } losses SEC(".maps");
 
-/* Calls that observed threads made, while they were watched. */
+/* Calls that ended while they were watched. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

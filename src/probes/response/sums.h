@@ -13,13 +13,32 @@ static __always_inline void lose(u32 which)
 		(*count)++;
 }
 
-/* Whether calls are watched at this moment. */
-static __always_inline bool calls_seen(void)
+/* The latest time in which calls are or were watched, and its number. */
+static __always_inline struct watch *latest_watch(u64 *number)
 {
 	u32 two = 2;
-	u64 *until = bpf_map_lookup_elem(&control, &two);
+	u64 *latest = bpf_map_lookup_elem(&control, &two);
 
-	return with_calls && until && !*until;
+	if (!with_calls || !latest || !*latest)
+		return NULL;
+	*number = *latest;
+	u32 which = *latest & 1;
+	return bpf_map_lookup_elem(&watches, &which);
+}
+
+static __always_inline bool is_watched(struct watch *watch, u64 now)
+{
+	return watch && watch->from <= now && now < watch->until;
+}
+
+/* For how long calls have been watched until then. */
+static __always_inline u64 watched_until(struct watch *watch, u64 now)
+{
+	if (!watch)
+		return 0;
+	if (now <= watch->from)
+		return watch->before;
+	return watch->before + (now < watch->until ? now : watch->until) - watch->from;
 }
 
 /* The record of a thread that is observed. */

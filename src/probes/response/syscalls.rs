@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::fill::seconds;
-use super::kernel::{Record, Type};
+use super::kernel::Record;
+use super::kind::Type;
 use super::waits;
 use crate::classify::FileClass;
 use crate::model::ledger::{Call, CallKind, Durations};
@@ -12,9 +13,9 @@ use crate::probes::calls;
 /// In place of a call's number: none.
 const NO_CALL: u64 = 510;
 
-/// The calls by name and class of file, longest first; and the page faults.
-pub(super) fn all_calls(records: &[Record]) -> Vec<Call> {
-    let mut all: BTreeMap<(String, &'static str), Call> = BTreeMap::new();
+/// The calls by name and class of file, longest first; and the page faults. Those watched in parts of the time stand for so many.
+pub(super) fn all_calls(records: &[Record], stand_for: f64) -> Vec<Call> {
+    let mut all: BTreeMap<(String, &'static str, bool), Call> = BTreeMap::new();
     for cell in records.iter().flat_map(|record| &record.cells) {
         let kind = cell.kind;
         if !matches!(kind.of(), Type::Call | Type::Errno) {
@@ -24,8 +25,9 @@ pub(super) fn all_calls(records: &[Record]) -> Vec<Call> {
         let class = waits::file_class(kind.class(), anonymous);
         let on = if class == FileClass::Unknown { "" } else { class.word() };
         let name = calls::name(kind.call() as usize);
-        let call = all.entry((name.clone(), on)).or_insert_with(|| Call {
+        let call = all.entry((name.clone(), on, kind.in_parts())).or_insert_with(|| Call {
             kind: CallKind::Syscall,
+            stands_for: if kind.in_parts() { stand_for } else { 1.0 },
             name,
             on: on.to_owned(),
             on_cpu_seconds: Some(0.0),
@@ -38,7 +40,7 @@ pub(super) fn all_calls(records: &[Record]) -> Vec<Call> {
             continue;
         }
         call.count = call.count.saturating_add(cell.count);
-        call.seconds += seconds(cell.ns.saturating_add(cell.open_ns));
+        call.seconds += seconds(cell.within);
         call.open = call.open.saturating_add(cell.open);
         call.on_cpu_seconds = call.on_cpu_seconds.map(|sum| sum + seconds(cell.on_ns));
         if cell.bytes > 0 {

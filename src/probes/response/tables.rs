@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::ledger::{Durations, Thread, WakerKind};
+use crate::model::ledger::{Call, Durations, Thread, WakerKind};
 use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
 use crate::model::{Component, Ledger, Unit, quantity};
 
@@ -148,7 +148,7 @@ fn calls(ledger: &Ledger) -> ProbeTable {
     let title = ledger.calls_share.map_or_else(
         || "System calls, with what they waited for in them".to_owned(),
         |share| {
-            format!("System calls of the first {} of the time, with what they waited for", quantity::percent(share))
+            format!("System calls as {} of the time tell, with what they waited for in them", quantity::percent(share))
         },
     );
     let mut table = ProbeTable {
@@ -168,8 +168,7 @@ fn calls(ledger: &Ledger) -> ProbeTable {
         ],
         ..ProbeTable::default()
     };
-    for call in &ledger.calls {
-        let name = if call.on.is_empty() { call.name.clone() } else { format!("{}({})", call.name, call.on) };
+    for (name, call) in by_name(&ledger.calls) {
         let errors = call.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
         let names: Vec<String> = call.errors.iter().map(|(name, count)| format!("{name} {count}")).collect();
         let durations = call.durations.as_ref();
@@ -187,6 +186,20 @@ fn calls(ledger: &Ledger) -> ProbeTable {
         table.rows.push(Row { instance: name, cells });
     }
     table
+}
+
+/// The calls of the whole time, longest first.
+fn by_name(calls: &[Call]) -> Vec<(String, Call)> {
+    let mut named: Vec<(String, Call)> = Vec::new();
+    for call in calls.iter().map(Call::in_whole) {
+        let name = if call.on.is_empty() { call.name.clone() } else { format!("{}({})", call.name, call.on) };
+        match named.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => known.add(&call),
+            None => named.push((name, call)),
+        }
+    }
+    named.sort_by(|(_, a), (_, b)| b.seconds.total_cmp(&a.seconds));
+    named
 }
 
 fn threads(ledger: &Ledger) -> ProbeTable {
@@ -283,7 +296,7 @@ fn limited(mut table: ProbeTable, top: usize) -> ProbeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ledger::{Accuracy, Call, Part};
+    use crate::model::ledger::{Accuracy, Part};
 
     fn part(component: Component, call: &str, seconds: f64, count: u64) -> Part {
         let durations = Durations { count, seconds, min: 0.0, max: seconds, buckets: Vec::new() };

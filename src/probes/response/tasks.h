@@ -59,17 +59,22 @@ static __always_inline void look_at_registers(struct thread *thread, struct task
 		thread->flags |= 8;
 }
 
-static __noinline void account(struct task_struct *task, u64 *into)
+static __always_inline void account_by(struct task_struct *task, u64 *into, const bool direct)
 {
 	struct task_struct___more *more = (void *)task;
 
-	into[0] = more->utime;
-	into[1] = more->stime;
-	into[2] = task->se.sum_exec_runtime;
+	into[0] = READ(more, utime);
+	into[1] = READ(more, stime);
+	into[2] = READ(task, se.sum_exec_runtime);
 	if (bpf_core_field_exists(task->sched_info.run_delay))
-		into[3] = task->sched_info.run_delay;
-	into[4] = more->min_flt;
-	into[5] = more->maj_flt;
+		into[3] = READ(task, sched_info.run_delay);
+	into[4] = READ(more, min_flt);
+	into[5] = READ(more, maj_flt);
+}
+
+static __noinline void account(struct task_struct *task, u64 *into)
+{
+	account_by(task, into, true);
 }
 
 /* Time for which the task's run queue was not allowed to run, as the kernel counts it. */
@@ -184,10 +189,12 @@ static __always_inline struct opened *opened(struct thread *thread, u64 task, u6
 {
 	u32 one = 1;
 	u64 *generation = bpf_map_lookup_elem(&control, &one);
-	u64 tag = fd << 32 | ((generation ? *generation : 0) & 0x7fffffff) | 1ULL << 31;
+	/* What is closed between two watches is not seen either, so what is known from one does not hold in the next. */
+	u64 age = (generation ? *generation : 0) + thread->watch * 0x9e3779b1;
+	u64 tag = fd << 32 | (age & 0x7fffffff) | 1ULL << 31;
 	struct opened *known = &thread->files[fd & (FILES - 1)];
 
-	if (known->tag == tag && !calls_seen()) {
+	if (known->tag == tag && !thread->watch) {
 		/* Nobody watches what is closed: the same file has the same address and the same inode. */
 		struct task_struct___more *more = (void *)task;
 		struct files_struct *files = READ(more, files);

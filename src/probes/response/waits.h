@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * A thread goes to sleep, and comes back. */
 #pragma once
-#include "intervals.h"
+#include "calls.h"
 
 /* Whether the stack of a wait is taken. */
 static __always_inline bool pays(struct thread *thread, u64 ns)
@@ -13,6 +13,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 {
 	u64 begun = thread->t, ns = elapsed(thread, now), stack = 0, mode = thread->mode;
 	bool open = thread->fresh;
+	u64 off = thread->off;
 	u32 zero = 0;
 
 	thread->fresh = 0;
@@ -22,6 +23,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		thread->edge = 0;
 		thread->flags |= 2;
 		thread->call = with_calls ? BIRTH : NONE;
+		thread->call_at = 0;
 		thread->mode = ON;
 		thread->on_since = now;
 		thread->ran_before = run_time(next, true);
@@ -68,6 +70,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		thread->unknown += ns - ran;
 		thread->off -= ran;
 	}
+	take_up_call(thread, slot, (u64)next, thread->off - off, now);
 	thread->ran_before = run_time(next, true);
 	thread->mode = ON;
 	thread->on_since = now;

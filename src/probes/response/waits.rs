@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::kernel::{Cell, Kind, Record, Type};
+use super::kernel::{Cell, Record};
+use super::kind::{Kind, Type};
 use super::stacks::StackNames;
 use crate::classify::{self, Abi, Call, FileClass, Wait, Within};
 use crate::mechanism::symbols::{Symbols, calls};

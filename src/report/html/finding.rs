@@ -41,6 +41,7 @@ pub(super) struct FindingView {
     confidence: &'static str,
     reasons: Vec<String>,
     verify: Vec<String>,
+    lab: String,
     evidence: Vec<EvidenceView>,
 }
 
@@ -130,6 +131,7 @@ pub(super) fn finding(
         confidence: words::confidence(finding.confidence),
         reasons: finding.confidence_reasons.iter().take(limits.rows).cloned().collect(),
         verify: finding.verify.lines().take(limits.rows).map(str::to_owned).collect(),
+        lab: finding.lab.as_deref().map(words::exercise).unwrap_or_default(),
         evidence: evidence(report, finding, limits),
     }))
 }

@@ -24,7 +24,7 @@ pub(super) struct ProfileView {
     asked: String,
     goal: String,
     runs: Option<RunsView>,
-    how_to_read: &'static str,
+    how_to_read: String,
     strip: String,
     legend: Vec<Legend>,
     counts: bool,
@@ -114,6 +114,11 @@ impl ProfileView {
         shades.sort_unstable();
         shades.dedup();
         let (threads, threads_hidden) = threads(profile);
+        let word = |shade: Shade| match shade {
+            // Whoever waits for the request waits for these too.
+            Shade::Idle if profile.is_of_requests() => "pauses and polls",
+            other => other.word(),
+        };
         let said = |text: &Option<String>| text.clone().unwrap_or_default();
         let losses = profile.lost.iter().map(|(reason, count)| format!("lost {count} events: {reason}"));
         let runs = profile.runs.as_ref().filter(|runs| runs.count > 0);
@@ -122,9 +127,9 @@ impl ProfileView {
             asked: said(&profile.answer.asked),
             goal: said(&profile.answer.goal),
             runs: runs.map(|runs| RunsView::of(runs, limits)).transpose()?,
-            how_to_read: words::HOW_TO_READ,
+            how_to_read: words::how_to_read(profile),
             strip: strip(profile),
-            legend: shades.iter().map(|shade| Legend { class: shade.class(), word: shade.word() }).collect(),
+            legend: shades.iter().map(|shade| Legend { class: shade.class(), word: word(*shade) }).collect(),
             counts: words::has_counts(profile),
             errors: words::has_errors(profile),
             lines: words::lines(profile).into_iter().map(|line| line_view(line, &looked_into)).collect(),

@@ -24,7 +24,7 @@ pub(super) fn head(profile: &Profile) -> String {
             out.push_str(&format!("**{name}:** {}\n\n", text(said)));
         }
     }
-    out.push_str(&format!("{}\n\n", words::HOW_TO_READ));
+    out.push_str(&format!("{}\n\n", words::how_to_read(profile)));
     let (counts, errors) = (words::has_counts(profile), words::has_errors(profile));
     let mut titles = vec!["Share", "Seconds"];
     titles.extend(errors.then_some("±"));

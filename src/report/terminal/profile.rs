@@ -41,7 +41,7 @@ impl Page {
             self.runs(runs);
         }
         self.line(&format!("Where the time of {} went", visible(&profile.subject)), 0, Paint::Bold);
-        self.line(words::HOW_TO_READ, 0, Paint::Dim);
+        self.line(&words::how_to_read(profile), 0, Paint::Dim);
         self.blank();
         self.table(profile);
         for text in words::busy(profile).into_iter().chain([words::quality(profile)]).chain(words::delays(profile)) {

@@ -47,6 +47,7 @@ impl Judge<'_> {
             why: rule.why.trim().to_owned(),
             verify: rule.verify.trim().to_owned(),
             next: rule.next.iter().map(Next::step).collect(),
+            lab: None,
         }
     }
 

@@ -16,6 +16,9 @@ struct begun {
 	u64 written; /* end of the data's own request within a write that flushes */
 	u64 bytes;
 	u64 sector;
+#ifdef NOTE_FILE
+	u64 file[2]; /* whose data they are, for programs that want to know */
+#endif
 	char comm[16];
 };
 
@@ -35,6 +38,9 @@ struct ended {
 	u64 queued; /* before that; UNKNOWN if the device keeps no start times */
 	u64 bytes;
 	u64 sector;
+#ifdef NOTE_FILE
+	u64 file[2];
+#endif
 	u32 kind;
 	u32 device;
 	char comm[16];
@@ -57,8 +63,12 @@ static __noinline int note(u64 id, bool of_process)
 {
 	struct begun fresh = { .ids = bpf_get_current_pid_tgid(), .skip = !current_wanted() };
 
-	if (!fresh.skip)
+	if (!fresh.skip) {
 		current_name(fresh.comm, of_process);
+#ifdef NOTE_FILE
+		NOTE_FILE((struct request *)id, fresh.ids, fresh.comm, fresh.file);
+#endif
+	}
 	return bpf_map_update_elem(&begun, &id, &fresh, BPF_ANY);
 }
 
@@ -133,6 +143,9 @@ static __always_inline bool has_ended(struct request *rq, u32 bytes, struct ende
 	io->sector = known->sector;
 	io->device = device;
 	io->kind = request_kind(cmd_flags);
+#ifdef NOTE_FILE
+	__builtin_memcpy(io->file, known->file, sizeof(io->file));
+#endif
 	__builtin_memcpy(io->comm, known->comm, sizeof(io->comm));
 	io->latency = UNKNOWN;
 	io->queued = UNKNOWN;

@@ -7,13 +7,20 @@
 //! The identity that a ledger is checked by: the parts of a thread sum up to its [`Thread::seconds`]. Whoever fills it
 //! must not make it true by force: a remainder is *unaccounted*, and shown as such.
 
+mod calls;
+mod durations;
+mod wakers;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Component;
-use super::probe::{Frame, Stacks};
+use super::probe::Stacks;
+pub use calls::{Call, CallKind, SlowCall};
+pub use durations::{Bucket, Durations};
+pub use wakers::{Link, Waker, WakerEdge, WakerKind};
 
 /// Threads that a ledger holds at most; the rest is summed up in one row (see [`Thread::stands_for`]).
 pub const MAX_THREADS: usize = 2_000;
@@ -67,6 +74,19 @@ pub struct Target {
     /// starts them one after the other and is not observed itself.
     #[serde(default, skip_serializing_if = "is_false")]
     pub each: bool,
+    /// With `each`: a run is the time of one thread from one mark to another, and nothing else is observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
+}
+
+/// Where in a program a request begins and ends: `function=FILE:NAME`, `return=FILE:NAME`, `usdt=FILE:PROVIDER:NAME`,
+/// `tracepoint=GROUP:EVENT`, or `marker=TEXT` for what is written to ftrace's trace_marker and begins with TEXT.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Marks {
+    /// Where it begins.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
 }
 
 impl Target {
@@ -104,8 +124,7 @@ pub struct Ledger {
     /// The calls, by name and class of file; empty where a level sees none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
-    /// The share of the threads' time, 0–1, in which calls were watched, from `began` on, if not until the end: `calls` are
-    /// those of this time.
+    /// The share of the time, 0–1, in which calls were watched, if not all of it: see [`Call::stands_for`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_share: Option<f64>,
     /// The slowest waits and calls, one by one.
@@ -155,10 +174,10 @@ pub struct Thread {
     pub began: f64,
     /// See `began`.
     pub ended: f64,
-    /// It was born within the window, so that `began` is its birth.
+    /// It was born within the window, so that `began` is its birth; between marks: it passed the first one then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub born: bool,
-    /// It ended within the window, so that `ended` is its death.
+    /// It ended within the window, so that `ended` is its death; between marks: it passed the second one then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub died: bool,
     /// Observed seconds T: `ended` − `began`, summed where the row stands for several threads.
@@ -235,106 +254,6 @@ pub enum Accuracy {
     Sampled(u64, f64),
 }
 
-/// A distribution of durations that keeps the time in each bucket, since skew of *time* is what matters.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Durations {
-    /// How many.
-    pub count: u64,
-    /// Their sum, exact.
-    pub seconds: f64,
-    /// The shortest, exact.
-    pub min: f64,
-    /// The longest, exact.
-    pub max: f64,
-    /// Buckets that are not empty, ascending; eight per power of two of nanoseconds.
-    pub buckets: Vec<Bucket>,
-}
-
-/// The durations of one bucket.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Bucket {
-    /// Upper bound, exclusive; the same bounds as in a probe's histogram.
-    pub below: f64,
-    /// How many.
-    pub count: u64,
-    /// Their sum.
-    pub seconds: f64,
-}
-
-/// What a row of the call profile is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CallKind {
-    /// A system call.
-    #[default]
-    Syscall,
-    /// A page fault.
-    Fault,
-}
-
-/// All calls of one kind: a second way to cut the same time, since within a call there is CPU time and waiting.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Call {
-    /// System call or fault.
-    pub kind: CallKind,
-    /// Its name (`read`), or its number where it has none.
-    pub name: String,
-    /// Class of the file it was made on (`socket`, `pipe`, `file` …); "" if none or not known.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub on: String,
-    /// Calls that ended within the window, those under way at its beginning not counted.
-    pub count: u64,
-    /// Of those, failed ones by the name of the error (`EAGAIN`).
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub errors: BTreeMap<String, u64>,
-    /// Time inside, that of calls under way at an edge included.
-    pub seconds: f64,
-    /// Of `seconds`: on a CPU; none if not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_cpu_seconds: Option<f64>,
-    /// Calls under way at an edge of the window.
-    #[serde(default)]
-    pub open: u64,
-    /// Bytes that they returned, for calls that move bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
-    /// Durations of the counted calls; none if only counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub durations: Option<Durations>,
-}
-
-/// One slow wait or call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SlowCall {
-    /// What the time was.
-    pub component: Component,
-    /// What it was about, as in [`Part::key`].
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub key: String,
-    /// The call it happened in, or "".
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub call: String,
-    /// Whose.
-    pub tid: u32,
-    /// Its process.
-    pub pid: u32,
-    /// Its name.
-    pub comm: String,
-    /// When it began; 0 if it was under way at the beginning.
-    pub at: f64,
-    /// How long, within the window.
-    pub seconds: f64,
-    /// It was under way at an edge of the window, so it lasted longer than that.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub open: bool,
-    /// Who ended it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waker: Option<Waker>,
-    /// Its stack, outermost frame first; empty if none was taken.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stack: Vec<Frame>,
-}
-
 /// The stacks behind a component.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ComponentStacks {
@@ -342,59 +261,6 @@ pub struct ComponentStacks {
     pub component: Component,
     /// Values are seconds.
     pub stacks: Stacks,
-}
-
-/// Waits of one component that were ended by one waker.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WakerEdge {
-    /// What the waits were.
-    pub component: Component,
-    /// Who ended them.
-    pub waker: Waker,
-    /// Their sum.
-    pub seconds: f64,
-    /// How many.
-    pub count: u64,
-}
-
-/// Waits of one thread in one component that were ended by one waker.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Link {
-    /// The thread that waited; 0 for the row that stands for several.
-    pub tid: u32,
-    /// Its process.
-    pub pid: u32,
-    /// Its name (not trustworthy).
-    pub comm: String,
-    /// What it waited for, and who ended it.
-    #[serde(flatten)]
-    pub edge: WakerEdge,
-}
-
-/// Who ended a wait.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Waker {
-    /// A thread, or an interrupt in which no thread has a part.
-    pub kind: WakerKind,
-    /// Process of that thread; 0 for interrupts.
-    pub pid: u32,
-    /// That thread; 0 for interrupts, or where all threads of a process are taken together.
-    pub tid: u32,
-    /// Its name; for interrupts what is known of the source (`timer`, `vda`), or "".
-    pub comm: String,
-}
-
-/// What kind of waker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WakerKind {
-    /// A thread in its own right.
-    #[default]
-    Thread,
-    /// An interrupt: a device, a timer, the network.
-    Interrupt,
-    /// The waker is not known.
-    Unknown,
 }
 
 /// The states of one thread over time.
@@ -451,53 +317,6 @@ impl Ledger {
     }
 }
 
-impl Durations {
-    /// Takes in the durations of another distribution with the same bounds.
-    pub fn add(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
-        self.max = self.max.max(other.max);
-        self.count = self.count.saturating_add(other.count);
-        self.seconds += other.seconds;
-        for bucket in &other.buckets {
-            // Bounds are powers of two and eighths of them times one constant: those of one slot are the same bits.
-            match self.buckets.binary_search_by(|own| own.below.total_cmp(&bucket.below)) {
-                Ok(at) => {
-                    if let Some(own) = self.buckets.get_mut(at) {
-                        own.count = own.count.saturating_add(bucket.count);
-                        own.seconds += bucket.seconds;
-                    }
-                }
-                Err(at) => self.buckets.insert(at, *bucket),
-            }
-        }
-    }
-
-    /// Their mean; none without any.
-    #[must_use]
-    pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.seconds / self.count as f64)
-    }
-
-    /// The duration below which this share (0–1) of them lies: the upper bound of its bucket, at most the longest. Never
-    /// too low, and up to 12.5 % too high.
-    #[must_use]
-    pub fn percentile(&self, share: f64) -> Option<f64> {
-        let counted = self.buckets.iter().fold(0_u64, |sum, bucket| sum.saturating_add(bucket.count));
-        let rank = (share.clamp(0.0, 1.0) * counted as f64).ceil().max(1.0);
-        let mut below = 0_u64;
-        for bucket in &self.buckets {
-            below = below.saturating_add(bucket.count);
-            if below as f64 >= rank {
-                return Some(bucket.below.min(self.max));
-            }
-        }
-        None
-    }
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_false(value: &bool) -> bool {
     !*value
@@ -506,43 +325,4 @@ fn is_false(value: &bool) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_zero(value: &u32) -> bool {
     *value == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn durations(of: &[(f64, u64, f64)]) -> Durations {
-        let buckets: Vec<Bucket> = of
-            .iter()
-            .map(|(below, count, seconds)| Bucket { below: *below, count: *count, seconds: *seconds })
-            .collect();
-        Durations {
-            count: of.iter().map(|bucket| bucket.1).sum(),
-            seconds: of.iter().map(|bucket| bucket.2).sum(),
-            min: 0.1,
-            max: of.last().map_or(0.0, |bucket| bucket.0 * 0.9),
-            buckets,
-        }
-    }
-
-    #[test]
-    fn distributions_add_up_bucket_by_bucket() {
-        let mut all = durations(&[(1.0, 2, 1.5), (4.0, 1, 3.0)]);
-        all.add(&durations(&[(2.0, 1, 1.5), (4.0, 3, 9.0)]));
-        all.add(&Durations::default());
-        assert_eq!((all.count, all.min), (7, 0.1));
-        assert_eq!(
-            all.buckets.iter().map(|bucket| (bucket.below, bucket.count)).collect::<Vec<_>>(),
-            [(1.0, 2), (2.0, 1), (4.0, 4)]
-        );
-        assert!((all.seconds - 15.0).abs() < 1e-9);
-        assert_eq!(all.percentile(0.5), Some(3.6));
-        assert_eq!(all.percentile(0.2), Some(1.0));
-    }
-
-    #[test]
-    fn an_empty_distribution_has_no_figures() {
-        assert_eq!((Durations::default().mean(), Durations::default().percentile(0.5)), (None, None));
-    }
 }

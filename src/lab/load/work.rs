@@ -1,0 +1,335 @@
+//! What a program of a load does, as a scenario says it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::task::Task;
+use crate::lab::chance::Chance;
+
+/// A number that the seed takes from between these two, both included.
+pub(super) type Between = [u32; 2];
+
+/// What a program of a load does, as a scenario says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Work {
+    /// Again and again, starts many processes at once that compute for a moment and end.
+    Bursts {
+        /// Processes for each CPU, 1 to 16.
+        processes_per_cpu: Between,
+        /// How long each computes, in milliseconds, 1 to 50.
+        busy_ms: Between,
+        /// From one burst to the next, in milliseconds, 100 to 10000.
+        every_ms: Between,
+    },
+    /// On each CPU a thread with real-time priority that computes, sleeps and so on.
+    Pulse {
+        /// How long it computes, in milliseconds, 1 to 100, and no more than 35 % of `every_ms`.
+        busy_ms: Between,
+        /// From one pulse to the next, in milliseconds, 100 to 10000.
+        every_ms: Between,
+    },
+    /// Again and again, makes workers that do little and end.
+    Crew {
+        /// What they are.
+        how: CrewKind,
+        /// How many at a time, 1 to 200.
+        workers: u32,
+        /// From one round to the next, in milliseconds, 50 to 10000.
+        every_ms: u32,
+    },
+    /// Threads that read blocks from random places of a file of their own, past the page cache.
+    Reads {
+        /// Size of the file, 1 to 1024.
+        file_mib: u32,
+        /// Size of a block, 4096 to 1048576, a power of two.
+        block_bytes: u32,
+        /// How many threads, 1 to 64.
+        threads: Between,
+    },
+    /// Writes one file over and over, and waits each time until it is on the disk.
+    Rewrite {
+        /// Size of the file, 1 to 64.
+        file_mib: Between,
+        /// From one time to the next, in milliseconds, 200 to 10000; the rate is at most 60 MiB per second.
+        every_ms: Between,
+    },
+    /// Processes that each wait inside the kernel for a child that sleeps.
+    HoldUp {
+        /// How many, 1 to 64.
+        parents: Between,
+    },
+    /// Copies a file that is in the page cache to another one, again and again.
+    Copy {
+        /// By which calls.
+        how: CopyKind,
+        /// Size of the file, 1 to 64.
+        file_mib: u32,
+        /// How many bytes at a time, 64 to 1048576, a power of two.
+        block_bytes: u32,
+        /// From one copy to the next, in milliseconds, 200 to 10000.
+        every_ms: u32,
+    },
+    /// Tries to start a program that the kernel refuses, again and again.
+    Restart {
+        /// What is wrong with the program.
+        flaw: Flaw,
+        /// From one try to the next, in milliseconds, 100 to 10000.
+        every_ms: u32,
+    },
+    /// Threads that compute and rest.
+    Compute {
+        /// How many, 1 to 32, or for each CPU (of eight at most), 1 to 4.
+        threads: Between,
+        /// Whether there are so many for each CPU.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        for_each_cpu: bool,
+        /// How long each computes at a time, in milliseconds, 1 to 1000.
+        busy_ms: Between,
+        /// How long each rests in between, in milliseconds, 0 to 10000; with 0 it computes all the time.
+        rest_ms: Between,
+        /// Whether all of them, and others of which this is said, share the first CPU that they may use.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        on_one_cpu: bool,
+    },
+    /// Threads that all need the same lock for all that they do.
+    TakeTurns {
+        /// How many, 2 to 32.
+        threads: Between,
+        /// How long each holds the lock at a time, in milliseconds, 1 to 100.
+        hold_ms: Between,
+        /// Part of that time that it computes, in percent, 1 to 100; the rest it waits.
+        computed_percent: u32,
+    },
+    /// Opens files and closes none, up to a limit of its own.
+    OpenFiles {
+        /// How many it may have open, 64 to 4096.
+        limit: u32,
+        /// From one to the next, in milliseconds, 1 to 1000.
+        every_ms: u32,
+    },
+    /// Starts processes that end at once, and never collects them.
+    LeaveChildren {
+        /// From one to the next, in milliseconds, 5 to 1000.
+        every_ms: u32,
+    },
+    /// A server on the loopback interface that takes one connection at a time.
+    Accept {
+        /// How many connections may wait, 1 to 128.
+        backlog: u32,
+        /// How long each holds it up, in milliseconds, 1 to 1000.
+        hold_ms: Between,
+    },
+    /// Clients of the server beside it in the same variant.
+    Connect {
+        /// How many, 1 to 64.
+        clients: Between,
+    },
+    /// A supervisor whose worker takes more and more memory, and is started anew when it is gone.
+    Grow {
+        /// What ends the worker.
+        end: End,
+        /// How much it takes, 16 to 256.
+        mib: u32,
+        /// How long that takes, in milliseconds, 200 to 10000.
+        every_ms: u32,
+    },
+    /// Reads a file byte by byte, all the time.
+    ReadBytes,
+    /// Takes memory for each request, writes to part of it, and gives it back.
+    TakeMemory {
+        /// In which way.
+        from: MemoryFrom,
+        /// How much, 1 to 64.
+        mib: u32,
+        /// How much of it is written to, in percent, 1 to 100.
+        written_percent: u32,
+        /// From one request to the next, in milliseconds, 10 to 10000.
+        every_ms: Between,
+    },
+    /// Takes many small pieces of memory for each request, all the time.
+    TakePieces {
+        /// How many for each request, 100 to 10000.
+        pieces: Between,
+    },
+    /// Looks for files, of which one is there.
+    LookUp {
+        /// What it looks for most often without finding it.
+        sought: Sought,
+        /// From one search to the next, in milliseconds, 1 to 1000.
+        every_ms: Between,
+    },
+    /// Sends messages over the loopback interface, ten at a time, most of one size.
+    Send {
+        /// That size in bytes, 64 to 8192.
+        usual_bytes: Between,
+        /// What the others are like.
+        others: Others,
+        /// From one ten to the next, in milliseconds, 5 to 10000.
+        every_ms: Between,
+    },
+    /// Adds a few bytes to a file, and waits until they are on the disk.
+    Commit {
+        /// How many bytes, 16 to 4096.
+        bytes: u32,
+        /// From one to the next at the earliest, in milliseconds, 2 to 1000.
+        every_ms: Between,
+    },
+    /// Takes datagrams on the loopback interface, one at a time.
+    TakeDatagrams {
+        /// What may wait to be taken, 4 to 256.
+        buffer_kib: u32,
+        /// How long each holds it up, in milliseconds, 1 to 100.
+        hold_ms: Between,
+    },
+    /// Sends datagrams to the one beside it that takes them.
+    SendDatagrams {
+        /// How many, 20 to 20000.
+        per_second: Between,
+    },
+    /// Reads one file over and over.
+    Reread {
+        /// Size of the file, 16 to 256.
+        file_mib: u32,
+        /// From one time to the next, in milliseconds, 500 to 10000.
+        every_ms: u32,
+    },
+}
+
+/// How memory is taken from the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryFrom {
+    /// Through the C library, which moves the end of the heap (brk(2)).
+    Heap,
+    /// Mapped (mmap(2)), without huge pages.
+    Pages,
+    /// Mapped, with huge pages where there are some.
+    HugePages,
+}
+
+/// What a program looks for in vain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sought {
+    /// licence.key
+    Licence,
+    /// locale.mo
+    Locale,
+}
+
+/// The messages that do not have the usual size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Others {
+    /// They are far longer, 16 to 48 KiB.
+    Longer,
+    /// They are far shorter, up to 32 bytes.
+    Shorter,
+}
+
+/// What ends a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Whoever limits its memory.
+    Limit,
+    /// It ends itself, with a signal.
+    Abort,
+}
+
+/// How a file is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyKind {
+    /// With read(2) and write(2), a block at a time.
+    Calls,
+    /// Both files mapped, and copied in memory a block at a time.
+    Mapped,
+}
+
+/// What makes the kernel refuse a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Flaw {
+    /// A segment whose place in the file and in memory do not fit to each other.
+    Misaligned,
+    /// It names an interpreter that is not there.
+    Interpreter,
+}
+
+/// What workers are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CrewKind {
+    /// Threads of one process.
+    Threads,
+    /// Processes.
+    Processes,
+}
+
+impl Work {
+    /// With numbers for a host with so many CPUs.
+    #[must_use]
+    pub fn decide(&self, chance: &mut Chance, cpus: usize) -> Task {
+        let mut pick = |[low, high]: Between| low + chance.below((high.saturating_sub(low) as usize) + 1) as u32;
+        let ms = |count: u32| f64::from(count) * 1e-3;
+        match self {
+            Self::Bursts { processes_per_cpu, busy_ms, every_ms } => Task::Bursts {
+                // More than eight CPUs' worth would need more processes than a classroom's limits allow.
+                processes: pick(*processes_per_cpu) * cpus.clamp(1, 8) as u32,
+                busy: ms(pick(*busy_ms)),
+                every: ms(pick(*every_ms)),
+            },
+            Self::Pulse { busy_ms, every_ms } => Task::Pulse { busy: ms(pick(*busy_ms)), every: ms(pick(*every_ms)) },
+            Self::Crew { how, workers, every_ms } => Task::Crew { how: *how, workers: *workers, every: ms(*every_ms) },
+            Self::Reads { file_mib, block_bytes, threads } => {
+                Task::Reads { file_mib: *file_mib, block_bytes: *block_bytes, threads: pick(*threads) }
+            }
+            Self::Rewrite { file_mib, every_ms } => {
+                Task::Rewrite { file_mib: pick(*file_mib), every: ms(pick(*every_ms)) }
+            }
+            Self::HoldUp { parents } => Task::HoldUp { parents: pick(*parents) },
+            Self::Copy { how, file_mib, block_bytes, every_ms } => {
+                Task::Copy { how: *how, file_mib: *file_mib, block_bytes: *block_bytes, every: ms(*every_ms) }
+            }
+            Self::Restart { flaw, every_ms } => {
+                Task::Restart { flaw: *flaw, segments: pick([2, 5]), every: ms(*every_ms) }
+            }
+            Self::Compute { threads, for_each_cpu, busy_ms, rest_ms, on_one_cpu } => Task::Compute {
+                threads: pick(*threads) * if *for_each_cpu { cpus.clamp(1, 8) as u32 } else { 1 },
+                busy: ms(pick(*busy_ms)),
+                rest: ms(pick(*rest_ms)),
+                on_one_cpu: *on_one_cpu,
+            },
+            Self::TakeTurns { threads, hold_ms, computed_percent } => Task::TakeTurns {
+                threads: pick(*threads),
+                hold: ms(pick(*hold_ms)),
+                computed: f64::from(*computed_percent) * 1e-2,
+            },
+            Self::OpenFiles { limit, every_ms } => Task::OpenFiles { limit: *limit, every: ms(*every_ms) },
+            Self::LeaveChildren { every_ms } => Task::LeaveChildren { every: ms(*every_ms) },
+            Self::Accept { backlog, hold_ms } => Task::Accept { backlog: *backlog, hold: ms(pick(*hold_ms)) },
+            Self::Connect { clients } => Task::Connect { clients: pick(*clients) },
+            Self::Grow { end, mib, every_ms } => Task::Grow { end: *end, mib: *mib, every: ms(*every_ms) },
+            Self::ReadBytes => Task::ReadBytes,
+            Self::TakeMemory { from, mib, written_percent, every_ms } => Task::TakeMemory {
+                from: *from,
+                mib: *mib,
+                written_percent: *written_percent,
+                every: ms(pick(*every_ms)),
+            },
+            Self::TakePieces { pieces } => Task::TakePieces { pieces: pick(*pieces) },
+            Self::LookUp { sought, every_ms } => Task::LookUp { sought: *sought, every: ms(pick(*every_ms)) },
+            Self::Send { usual_bytes, others, every_ms } => {
+                Task::Send { usual_bytes: pick(*usual_bytes), others: *others, every: ms(pick(*every_ms)) }
+            }
+            Self::Commit { bytes, every_ms } => Task::Commit { bytes: *bytes, every: ms(pick(*every_ms)) },
+            Self::TakeDatagrams { buffer_kib, hold_ms } => {
+                Task::TakeDatagrams { buffer_kib: *buffer_kib, hold: ms(pick(*hold_ms)) }
+            }
+            Self::SendDatagrams { per_second } => Task::SendDatagrams { per_second: pick(*per_second) },
+            Self::Reread { file_mib, every_ms } => Task::Reread { file_mib: *file_mib, every: ms(*every_ms) },
+        }
+    }
+}

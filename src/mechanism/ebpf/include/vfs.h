@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * Open files, their inodes, directory entries, mounts and file systems. */
+#pragma once
+#include "rdiag.h"
+#include "syscall.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct file_system_type___op {
+	const char *name;
+};
+struct super_block___op {
+	u32 s_dev;
+	unsigned long s_magic;
+	struct file_system_type___op *s_type;
+};
+struct address_space___op {
+	unsigned long nrpages;
+};
+struct inode___op {
+	unsigned short i_mode;
+	struct address_space___op *i_mapping;
+	unsigned long i_ino;
+	struct super_block___op *i_sb;
+};
+struct qstr___op {
+	const unsigned char *name;
+};
+struct dentry___op {
+	struct dentry___op *d_parent;
+	struct qstr___op d_name;
+	struct inode___op *d_inode;
+};
+struct vfsmount___op {
+	struct dentry___op *mnt_root;
+};
+struct mount___op {
+	struct mount___op *mnt_parent;
+	struct dentry___op *mnt_mountpoint;
+	struct vfsmount___op mnt;
+};
+struct path___op {
+	struct vfsmount___op *mnt;
+	struct dentry___op *dentry;
+};
+struct file___op {
+	struct path___op f_path;
+	unsigned int f_flags;
+	s64 f_pos;
+};
+struct fdtable___op {
+	unsigned int max_fds;
+	struct file___op **fd;
+};
+struct files_struct___op {
+	struct fdtable___op *fdt;
+};
+struct task_struct___op {
+	struct files_struct___op *files;
+};
+#pragma clang attribute pop
+
+#define TYPE_BITS 0170000
+#define REGULAR 0100000
+#define DIRECTORY 0040000
+
+static __always_inline void read_type(struct inode___op *inode, u64 *type)
+{
+	bpf_probe_read_kernel_str(type, 16, BPF_CORE_READ(inode, i_sb, s_type, name));
+}
+
+static __always_inline struct inode___op *inode_of(struct path___op *path, const bool direct)
+{
+	struct dentry___op *dentry = READ(path, dentry);
+
+	return dentry ? READ(dentry, d_inode) : NULL;
+}
+
+/* The open file of a descriptor. */
+static __always_inline struct file___op *file_of(u32 fd)
+{
+	struct task_struct___op *task = (void *)bpf_get_current_task();
+	struct fdtable___op *table = BPF_CORE_READ(task, files, fdt);
+	struct file___op *file = NULL;
+
+	if (fd < BPF_CORE_READ(table, max_fds))
+		bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd);
+	return file;
+}

@@ -1,0 +1,92 @@
+//! What would be if a component were gone or halved, and the way to the goal.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::Component;
+
+/// What would be if.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Forecast {
+    /// What the forecast is about, and what it is worth, in words.
+    pub basis: String,
+    /// The response time R that is forecast from: of one execution if known, else the elapsed time of the window.
+    pub response_seconds: f64,
+    /// The one thread whose time adds up to R; none where threads run side by side and only bounds can be given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u32>,
+    /// Names of the children that ran alone while that thread waited for them: their time stands in the rows in place of the
+    /// wait, at most five names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<String>,
+    /// The largest possible gain first.
+    pub rows: Vec<ForecastRow>,
+    /// What it would take to reach the goal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Goal>,
+}
+
+/// One component gone or halved. Times are bounds of R, as [lowest, highest].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ForecastRow {
+    /// Which.
+    pub id: Component,
+    /// Its part of R.
+    pub seconds: f64,
+    /// R if it vanished.
+    pub vanished: [f64; 2],
+    /// R if it were halved.
+    pub halved: [f64; 2],
+    /// R divided by the lowest of `vanished`: no more can be gained from it.
+    pub speed_up: Option<f64>,
+    /// Whether it can be made to go away at all.
+    pub saving: Saving,
+    /// What one can do about it, or why nothing.
+    pub words: String,
+    /// CPU or waiting time saved per day if it vanished, where executions per day are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_day_seconds: Option<f64>,
+}
+
+/// Whether time of a kind can be saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Saving {
+    /// It can vanish.
+    Possible,
+    /// It can shrink, not vanish: it is the work itself.
+    Partial,
+    /// Not here: somebody else's time, or wanted. Look at whom it waits for.
+    Elsewhere,
+}
+
+/// The way to the goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Goal {
+    /// How long it may take.
+    pub goal_seconds: f64,
+    /// What must be saved; 0 if the goal is met.
+    pub to_save_seconds: f64,
+    /// What it takes.
+    pub reach: Reach,
+    /// The components to reduce, and each one's needed reduction 0–1.
+    pub reductions: Vec<(Component, f64)>,
+    /// In words.
+    pub words: String,
+}
+
+/// Whether and how a goal can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// It is met.
+    Met,
+    /// One component alone can give enough.
+    One,
+    /// Several together can.
+    Several,
+    /// Not by savings here: what remains is the work itself, somebody else's time, or not accounted for.
+    No,
+    /// It cannot be told.
+    Unknown,
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* How many of the pages that reads ask for are in the page cache already: each buffered read is a stretch of pages of its file, and
+ * those of them that are put into the cache while it is under way, by its own thread, were missing. What is read ahead lies behind
+ * that stretch, and is found by the reads that come after. */
+#include "../../mechanism/ebpf/include/vfs.h"
+
+const volatile u32 page_shift = 12;
+const volatile u32 direct_flag = 0; /* of open(): reads past the cache; its number differs by architecture */
+/* Position in the list + 1: calls that read on at the file's place, and those that say where. */
+enum { ON = 1, AT = 2 };
+const volatile u8 call_kinds[CALLS] = {};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct inode___cached {
+	unsigned short i_mode;
+};
+struct address_space___cached {
+	struct inode___cached *host;
+};
+struct folio___cached {
+	struct address_space___cached *mapping;
+	unsigned long index;
+};
+struct folio___flags {
+	unsigned long flags;
+};
+/* Since 6.18. */
+struct flags___struct {
+	unsigned long f;
+};
+struct folio___flags_struct {
+	struct flags___struct flags;
+};
+/* Since 6.14; before under the next name; none of both before 6.1, when few file systems had more than one page in a folio. */
+struct folio___pages {
+	unsigned int _nr_pages;
+};
+struct folio___old_pages {
+	unsigned int _folio_nr_pages;
+};
+/* Before 5.16. */
+struct page___cached {
+	struct address_space___cached *mapping;
+	unsigned long index;
+};
+enum pageflags { PG_head };
+#pragma clang attribute pop
+
+struct reading {
+	u64 from; /* the byte in the file */
+	u64 first; /* page */
+	u64 last;
+	u64 missed; /* pages */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct reading);
+} readings SEC(".maps");
+
+struct sums {
+	u64 reads;
+	u64 bytes;
+	u64 asked; /* pages */
+	u64 missed; /* pages */
+	u64 added; /* pages, for whatever reason */
+	u64 dirtied; /* pages */
+	char comm[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u32);
+	__type(value, struct sums);
+} processes SEC(".maps");
+
+/* What of the figures is not in them: pages and reads for which there was no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} no_room SEC(".maps");
+
+static __always_inline struct sums *sums_of_current(void)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
+	struct sums *sums = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (sums)
+		return sums;
+	struct sums fresh = {};
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+	bpf_probe_read_kernel(fresh.comm, sizeof(fresh.comm), &leader->comm);
+	bpf_map_update_elem(&processes, &tgid, &fresh, BPF_NOEXIST);
+	sums = bpf_map_lookup_elem(&processes, &tgid);
+	if (!sums) {
+		u64 *count = bpf_map_lookup_elem(&no_room, &zero);
+		if (count)
+			(*count)++;
+	}
+	return sums;
+}
+
+static __always_inline void read_begins(struct file___op *file, u64 from, u64 bytes, const bool direct)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+
+	if (!bytes || (READ(file, f_flags) & direct_flag))
+		return;
+	struct inode___op *inode = inode_of(&file->f_path, direct);
+	if (!inode || (READ(inode, i_mode) & TYPE_BITS) != REGULAR)
+		return;
+	struct reading reading = { .from = from, .first = from >> page_shift, .last = (from + bytes - 1) >> page_shift };
+	bpf_map_update_elem(&readings, &tid, &reading, BPF_ANY);
+}
+
+#define TMPFS 0x01021994
+#define RAMFS 0x858458f6
+#define OVERLAY 0x794c7630
+
+/* Files of /proc and the like have no pages; those of tmpfs are nowhere else. What an overlay reads is in the cache of the file
+ * below it. */
+static __always_inline bool has_cache(struct inode___op *inode)
+{
+	u64 magic = BPF_CORE_READ(inode, i_sb, s_magic);
+
+	if (magic == TMPFS || magic == RAMFS)
+		return false;
+	return magic == OVERLAY || BPF_CORE_READ(inode, i_mapping, nrpages);
+}
+
+static __always_inline void read_ends(struct file___op *file, s64 result)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct reading *known = bpf_map_lookup_elem(&readings, &tid);
+
+	if (!known)
+		return;
+	struct reading reading = *known;
+	bpf_map_delete_elem(&readings, &tid);
+	if (result <= 0 || !has_cache(inode_of(&file->f_path, false)))
+		return;
+	u64 asked = ((reading.from + result - 1) >> page_shift) - reading.first + 1;
+	struct sums *sums = sums_of_current();
+	if (!sums)
+		return;
+	__sync_fetch_and_add(&sums->reads, 1);
+	__sync_fetch_and_add(&sums->bytes, result);
+	__sync_fetch_and_add(&sums->asked, asked);
+	/* Less was read than was asked for: the file ended, or was cut meanwhile. */
+	__sync_fetch_and_add(&sums->missed, reading.missed < asked ? reading.missed : asked);
+}
+
+SEC("fentry/vfs_read") int vfs_read_fentry(u64 *ctx)
+{
+	s64 *place = NULL, from = 0;
+
+	if (!current_wanted())
+		return 0;
+	bpf_probe_read_kernel(&place, sizeof(place), ctx + 3);
+	/* Without a place it is no file that has pages. */
+	if (place && !bpf_probe_read_kernel(&from, sizeof(from), place))
+		read_begins((void *)ctx[0], from, ctx[2], true);
+	return 0;
+}
+
+SEC("fexit/vfs_read") int vfs_read_fexit(u64 *ctx)
+{
+	read_ends((void *)ctx[0], ctx[4]);
+	return 0;
+}
+
+BOTH_TRACEPOINTS(sys_enter)
+{
+	void *regs = (void *)ctx[0];
+	u32 number = call_number(regs, direct);
+	u32 kind = number < CALLS ? call_kinds[number] : 0;
+
+	if (!kind || !current_wanted())
+		return 0;
+	struct file___op *file = file_of(call_argument(regs, 0, direct));
+	if (!file)
+		return 0;
+	u64 from = kind == AT ? call_argument(regs, 3, direct) : BPF_CORE_READ(file, f_pos);
+	read_begins(file, from, call_argument(regs, 2, direct), false);
+	return 0;
+}
+
+BOTH_TRACEPOINTS(sys_exit)
+{
+	void *regs = (void *)ctx[0];
+	u32 number = call_number(regs, direct);
+
+	if (number >= CALLS || !call_kinds[number])
+		return 0;
+	struct file___op *file = file_of(call_argument(regs, 0, direct));
+	if (file)
+		read_ends(file, ctx[1]);
+	return 0;
+}
+
+/* How many pages belong together. */
+static __always_inline u64 pages_of(void *folio)
+{
+	struct folio___flags *word = folio;
+	struct folio___flags_struct *words = folio;
+	struct folio___pages *now = folio;
+	struct folio___old_pages *old = folio;
+	u64 flags = 0;
+
+	if (bpf_core_field_exists(words->flags.f))
+		flags = BPF_CORE_READ(words, flags.f);
+	else if (bpf_core_field_exists(word->flags))
+		flags = BPF_CORE_READ(word, flags);
+	if (!(flags & 1ULL << bpf_core_enum_value(enum pageflags, PG_head)))
+		return 1;
+	if (bpf_core_field_exists(now->_nr_pages))
+		return BPF_CORE_READ(now, _nr_pages);
+	if (bpf_core_field_exists(old->_folio_nr_pages))
+		return BPF_CORE_READ(old, _folio_nr_pages);
+	return 1;
+}
+
+static __always_inline bool is_of_file(struct address_space___cached *mapping)
+{
+	return (BPF_CORE_READ(mapping, host, i_mode) & TYPE_BITS) == REGULAR;
+}
+
+BOTH_TRACEPOINTS(mm_filemap_add_to_page_cache)
+{
+	struct folio___cached *folio = (void *)ctx[0];
+	struct page___cached *page = (void *)ctx[0];
+	struct address_space___cached *mapping;
+	u64 first, pages;
+	u32 tid = bpf_get_current_pid_tgid();
+
+	if (!current_wanted())
+		return 0;
+	if (bpf_core_field_exists(folio->index)) {
+		mapping = BPF_CORE_READ(folio, mapping);
+		first = BPF_CORE_READ(folio, index);
+	} else {
+		mapping = BPF_CORE_READ(page, mapping);
+		first = BPF_CORE_READ(page, index);
+	}
+	if (!is_of_file(mapping))
+		return 0;
+	pages = pages_of(folio);
+	struct sums *sums = sums_of_current();
+	if (sums)
+		__sync_fetch_and_add(&sums->added, pages);
+	struct reading *reading = bpf_map_lookup_elem(&readings, &tid);
+	if (!reading)
+		return 0;
+	u64 from = first > reading->first ? first : reading->first;
+	u64 end = first + pages <= reading->last ? first + pages : reading->last + 1;
+	if (from < end)
+		reading->missed += end - from;
+	return 0;
+}
+
+static __always_inline int dirtied(void *folio, struct address_space___cached *mapping)
+{
+	if (!mapping || !current_wanted() || !is_of_file(mapping))
+		return 0;
+	struct sums *sums = sums_of_current();
+	if (sums)
+		__sync_fetch_and_add(&sums->dirtied, pages_of(folio));
+	return 0;
+}
+
+BOTH_TRACEPOINTS(writeback_dirty_folio)
+{
+	return dirtied((void *)ctx[0], (void *)ctx[1]);
+}
+
+/* Its name before 5.18. */
+BOTH_TRACEPOINTS(writeback_dirty_page)
+{
+	return dirtied((void *)ctx[0], (void *)ctx[1]);
+}

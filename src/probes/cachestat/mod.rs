@@ -1,0 +1,241 @@
+//! How many of the pages that reads ask for are in the page cache, of the host and by process.
+
+use super::file_ops::AT_CALLS;
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use crate::model::metric::Pick;
+use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
+use crate::model::{Formula, MetricDef, Unavailable, Unit};
+
+const ATTACH: &str = "vfs_read, at entry and return (sys_enter and sys_exit where it cannot be hooked); mm_filemap_add_to_page_cache; \
+    writeback_dirty_folio (writeback_dirty_page before Linux 5.18).";
+const CAVEATS: &str = "Counted are pages that read() and pread() ask for; missing are those that their own thread must put into the cache \
+    before they are read. What was read ahead in time is found; a page that is still being read from the disk is found too, \
+    though its reader waits. Memory maps (page faults), readv, sendfile, splice and io_uring ask without being counted; what they put into \
+    the cache stands under `added`, like what is read ahead and new pages of writes. Files without a page cache of their own \
+    (/proc, tmpfs) and direct I/O do not count.";
+const OVERHEAD: &str = "Two program runs per read, one per page (or folio) that is put into the cache or becomes dirty; at system calls, \
+    every call on the host takes the kernel's slow path besides, whomever it is limited to.";
+const FILTERS: &[FilterKind] = &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup];
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "cachestat",
+    question: "How many of the pages that reads ask for are in the page cache?",
+    attach: ATTACH,
+    output: "Of buffered reads: how many, their bytes, the pages that they asked for, those that were missing, and the share of those that \
+             were found; pages put into the cache for whatever reason, and pages that became dirty.",
+    caveats: CAVEATS,
+    overhead: OVERHEAD,
+    params: &[AT_CALLS],
+    filters: FILTERS,
+    streams: false,
+    stacks: GivesStacks::Never,
+    metrics: &[MetricDef {
+        id: "cachestat.hit.ratio",
+        unit: Unit::Ratio,
+        dimension: None,
+        help: "Of the pages that reads asked for, the share that was in the page cache.",
+        sources: &[Formula::probe(Pick::Cell("cache", "host", "hit"))],
+        caveat: "Reads by read() and pread() only; what was read ahead in time counts as found.",
+        manual: "cachestat 10 1",
+    }],
+    start: |context| start(context, None),
+};
+
+pub(super) static CACHETOP: ProbeDef = ProbeDef {
+    id: "cachetop",
+    question: "Which processes find the pages that they read in the page cache, and which do not?",
+    attach: ATTACH,
+    output: "For each process its buffered reads, their bytes, the pages that they asked for, those that were missing, and the share of \
+             those that were found; pages that it put into the cache for whatever reason, and pages that it made dirty; most \
+             missing first.",
+    caveats: CAVEATS,
+    overhead: OVERHEAD,
+    params: &[
+        ParamDef {
+            name: "top",
+            kind: ParamKind::Count { min: 1, max: 1000 },
+            default: "20",
+            help: "how many processes to show",
+        },
+        AT_CALLS,
+    ],
+    filters: FILTERS,
+    streams: false,
+    stacks: GivesStacks::Never,
+    metrics: &[],
+    start: |context| start(context, Some(context.params.count("top") as usize)),
+};
+
+/// Calls that read on at the file's place, and those that say where, as the program numbers them.
+const READS: [(&str, u8); 2] = [("read", 1), ("pread64", 2)];
+/// O_DIRECT.
+const DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
+
+/// `struct sums` of the program: reads, bytes, pages asked for, missing, added, dirtied, name.
+type Sums = [u64; 8];
+
+struct CacheStat {
+    object: Object,
+    /// By process, so many of them.
+    top: Option<usize>,
+    notes: Vec<String>,
+}
+
+fn start(context: &Context<'_>, top: Option<usize>) -> Result<Box<dyn Probe>, Unavailable> {
+    let (mut object, note) = attach(context)?;
+    let kernel = context.kernel()?;
+    let dirtied =
+        ["writeback_dirty_folio", "writeback_dirty_page"].into_iter().find(|event| kernel.has_tracepoint(event));
+    let dirtied = dirtied.map(|event| object.attach(kernel, Hook::Tracepoint(event)));
+    let without = match dirtied {
+        Some(Ok(())) => None,
+        Some(Err(gap)) => Some(gap.why),
+        None => Some("this kernel has no event for it".to_owned()),
+    };
+    let without = without.map(|why| format!("pages that become dirty are not counted: {why}"));
+    Ok(Box::new(CacheStat { object, top, notes: note.into_iter().chain(without).collect() }))
+}
+
+/// At the function that reads, or, if it cannot be hooked, at system calls; then the note says why.
+fn attach(context: &Context<'_>) -> Result<(Object, Option<String>), Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/cachestat/cachestat.bpf.o"));
+    let kernel = context.kernel()?;
+    let mut kinds = vec![0; calls::CALLS];
+    for (call, kind) in READS {
+        if let Some(place) = calls::number(call).and_then(|number| kinds.get_mut(number as usize)) {
+            *place = kind;
+        }
+    }
+    let mut globals = context.filter.globals(context.host)?;
+    globals.push(Global::u32("page_shift", context.host.facts().page_size.trailing_zeros()));
+    globals.push(Global::u32("direct_flag", DIRECT));
+    globals.push(Global::bytes("call_kinds", kinds));
+    let load = || -> Result<Object, Unavailable> {
+        let mut object = kernel.load(bytes, globals.clone(), &[])?;
+        object.attach(kernel, Hook::Tracepoint("mm_filemap_add_to_page_cache"))?;
+        Ok(object)
+    };
+    let mut object = load()?;
+    let refused = if context.params.flag(AT_CALLS.name) {
+        "asked for".to_owned()
+    } else {
+        match object.attach(kernel, Hook::FunctionBy { function: "vfs_read", program: "vfs_read" }) {
+            Ok(()) => return Ok((object, None)),
+            Err(gap) => gap.why,
+        }
+    };
+    // A program that is attached stays so: the return of the function may have been.
+    let mut object = load()?;
+    for event in ["sys_exit", "sys_enter"] {
+        object.attach(kernel, Hook::Tracepoint(event))?;
+    }
+    Ok((object, Some(format!("measured at system calls: {refused}"))))
+}
+
+impl Probe for CacheStat {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
+        let processes = self.object.take_hash::<u32, Sums>("processes")?;
+        let lost = self.object.take_counts("no_room")?.iter().sum();
+        let table = match self.top {
+            Some(top) => by_process(processes, top),
+            None => of_host(&processes),
+        };
+        Ok(Taken {
+            outputs: vec![Output::Table(table)],
+            lost: vec![("reads and pages of more processes than the probe can note", lost)],
+            notes: self.notes.clone(),
+        })
+    }
+}
+
+fn numbers() -> [Column; 7] {
+    [
+        Column::number("reads", "reads", Unit::Count),
+        Column::number("bytes", "bytes", Unit::Bytes),
+        Column::number("asked", "pages asked for", Unit::Count),
+        Column::number("missed", "missing", Unit::Count),
+        Column::number("hit", "found", Unit::Ratio),
+        Column::number("added", "pages added", Unit::Count),
+        Column::number("dirtied", "made dirty", Unit::Count),
+    ]
+}
+
+/// The figures of a row; no share where nothing was asked for.
+fn cells([reads, bytes, asked, missed, added, dirtied, ..]: &Sums) -> [Cell; 7] {
+    let hit = if *asked > 0 { (1.0 - *missed as f64 / *asked as f64).into() } else { Cell::Unknown(()) };
+    let number = |value: &u64| Cell::from(*value as f64);
+    [number(reads), number(bytes), number(asked), number(missed), hit, number(added), number(dirtied)]
+}
+
+/// One row, of all processes.
+fn of_host(processes: &[(u32, Sums)]) -> ProbeTable {
+    let mut all: Sums = [0; 8];
+    for (_, sums) in processes {
+        all.iter_mut().zip(sums).take(6).for_each(|(sum, value)| *sum += value);
+    }
+    ProbeTable {
+        id: "cache".into(),
+        title: "Pages that reads asked for".into(),
+        columns: numbers().to_vec(),
+        rows: vec![Row { instance: "host".into(), cells: cells(&all).to_vec() }],
+        ..ProbeTable::default()
+    }
+}
+
+/// Most missing pages first, and the rest summed up.
+fn by_process(mut processes: Vec<(u32, Sums)>, top: usize) -> ProbeTable {
+    processes
+        .sort_by_key(|(tgid, [_, _, asked, missed, added, ..])| (std::cmp::Reverse((*missed, *asked, *added)), *tgid));
+    let mut table = ProbeTable {
+        id: "processes".into(),
+        title: "Processes by pages that were missing when they read them".into(),
+        dimension: Some("process".into()),
+        columns: [Column::text("name", "process"), Column::text("pid", "pid")].into_iter().chain(numbers()).collect(),
+        ..ProbeTable::default()
+    };
+    for (at, (tgid, sums @ [reads, bytes, asked, missed, added, dirtied, name @ ..])) in processes.iter().enumerate() {
+        if at >= top {
+            table.others += 1;
+            for (column, value) in ["reads", "bytes", "asked", "missed", "added", "dirtied"]
+                .into_iter()
+                .zip([reads, bytes, asked, missed, added, dirtied])
+            {
+                *table.others_sum.entry(column.into()).or_default() += *value as f64;
+            }
+            continue;
+        }
+        let who = [words::text_of_words(name).into(), tgid.to_string().into()];
+        table.rows.push(Row { instance: tgid.to_string(), cells: who.into_iter().chain(cells(sums)).collect() });
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: u64 = u64::from_ne_bytes(*b"grep\0\0\0\0");
+
+    #[test]
+    fn the_share_that_was_found_is_of_what_all_asked_for() {
+        let table = of_host(&[(7, [3, 300, 6, 3, 10, 1, NAME, 0]), (8, [1, 100, 2, 1, 0, 0, NAME, 0])]);
+        let told = [4.0, 400.0, 8.0, 4.0, 0.5, 10.0, 1.0].map(Cell::from);
+        assert_eq!(table.rows[0].cells, told);
+        assert_eq!(of_host(&[]).rows[0].cells[4], Cell::Unknown(()));
+    }
+
+    #[test]
+    fn who_missed_most_comes_first_and_the_rest_is_summed_up() {
+        let table = by_process(vec![(7, [3, 300, 6, 0, 10, 1, NAME, 0]), (8, [1, 100, 2, 2, 0, 0, NAME, 0])], 1);
+        let [row] = &table.rows[..] else { panic!("{table:?}") };
+        assert_eq!(row.cells[..3], ["grep".into(), "8".into(), 1.0.into()]);
+        assert_eq!((row.cells.len(), &row.cells[6]), (table.columns.len(), &0.0.into()));
+        assert_eq!((table.others, table.others_sum["asked"], table.others_sum["added"]), (1, 6.0, 10.0));
+    }
+}

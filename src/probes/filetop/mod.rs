@@ -1,0 +1,189 @@
+//! What is read and written, by process and file, or by directory.
+
+use super::file_ops::{self, AT_CALLS, TYPE};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
+use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
+use crate::model::{Unavailable, Unit};
+
+const ATTACH: &str = "vfs_read, vfs_readv, vfs_write and vfs_writev, at entry and return; sys_enter and sys_exit where these cannot be hooked.";
+const OVERHEAD: &str = "Two program runs per read or write of a file; at system calls, every call on the host takes the kernel's \
+    slow path besides, whomever it is limited to.";
+const FILTERS: &[FilterKind] = &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup];
+const PARAMS: &[ParamDef] = &[
+    ParamDef {
+        name: "top",
+        kind: ParamKind::Count { min: 1, max: 1000 },
+        default: "20",
+        help: "how many rows to show",
+    },
+    TYPE,
+    AT_CALLS,
+];
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "filetop",
+    question: "Which files are read and written most, by which processes, and how long does that take?",
+    attach: ATTACH,
+    output: "For each process and file the reads and writes, their bytes, and the time in them; most bytes first.",
+    caveats: file_ops::CAVEATS,
+    overhead: OVERHEAD,
+    params: PARAMS,
+    filters: FILTERS,
+    streams: false,
+    stacks: GivesStacks::Never,
+    metrics: &[],
+    start: |context| start(context, Sums { by_directory: false }),
+};
+
+pub(super) static DIRTOP: ProbeDef = ProbeDef {
+    id: "dirtop",
+    question: "In which directories are files read and written most, and how long does that take?",
+    attach: ATTACH,
+    output: "For each directory the reads and writes of files in it (not of those in directories below it), their bytes, and the \
+             time in them; most bytes first.",
+    caveats: file_ops::CAVEATS,
+    overhead: OVERHEAD,
+    params: PARAMS,
+    filters: FILTERS,
+    streams: false,
+    stacks: GivesStacks::Never,
+    metrics: &[],
+    start: |context| start(context, Sums { by_directory: true }),
+};
+
+/// By what is summed up.
+#[derive(Debug, Clone, Copy)]
+struct Sums {
+    by_directory: bool,
+}
+
+struct FileTop {
+    object: Object,
+    sums: Sums,
+    top: usize,
+    note: Option<String>,
+}
+
+/// `struct file` of the program: process, number, file system.
+type File = [u64; 3];
+/// `struct use`: reads, bytes read, writes, bytes written, time, names, path.
+type Use = [u64; 9 + file_ops::PATH_WORDS];
+/// How many operations there are to look at: reads and writes come first.
+const READS_AND_WRITES: usize = 2;
+
+fn start(context: &Context<'_>, sums: Sums) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/filetop/filetop.bpf.o"));
+    let own = [Global::u32("by_directory", sums.by_directory.into())];
+    let (object, note) = file_ops::attach(context, bytes, READS_AND_WRITES, &own, &[])?;
+    Ok(Box::new(FileTop { object, sums, top: context.params.count("top") as usize, note }))
+}
+
+impl Probe for FileTop {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
+        let uses = self.object.take_hash::<File, Use>("uses")?;
+        let lost = self.object.take_counts("no_room")?.iter().sum();
+        Ok(Taken {
+            outputs: vec![Output::Table(self.sums.table(uses, self.top))],
+            lost: vec![("more files, or operations at once, than the probe can note", lost)],
+            notes: self.note.iter().cloned().collect(),
+        })
+    }
+}
+
+impl Sums {
+    /// A row for each file or directory that was used, most bytes first.
+    fn table(self, mut uses: Vec<(File, Use)>, top: usize) -> ProbeTable {
+        uses.sort_by_key(|(file, [reads, bytes_read, writes, bytes_written, ..])| {
+            (std::cmp::Reverse((bytes_read.saturating_add(*bytes_written), reads.saturating_add(*writes))), *file)
+        });
+        let (id, title, what) = if self.by_directory {
+            ("directories", "Directories by bytes read and written in them", "directory")
+        } else {
+            ("files", "Files by bytes read and written", "file")
+        };
+        let numbers = [
+            Column::number("reads", "reads", Unit::Count),
+            Column::number("read", "read", Unit::Bytes),
+            Column::number("writes", "writes", Unit::Count),
+            Column::number("written", "written", Unit::Bytes),
+            Column::number("time", "time", Unit::Seconds),
+        ];
+        let who = [Column::text("name", "process"), Column::text("pid", "pid")];
+        let who = who.into_iter().filter(|_| !self.by_directory);
+        let mut table = ProbeTable {
+            id: id.into(),
+            title: title.into(),
+            columns: who
+                .chain(numbers.clone())
+                .chain([Column::text("type", "type"), Column::text(what, what)])
+                .collect(),
+            ..ProbeTable::default()
+        };
+        for (at, ([tgid, number, device], sums)) in uses.iter().enumerate() {
+            let [reads, bytes_read, writes, bytes_written, took, comm_0, comm_1, type_0, type_1, path @ ..] = sums;
+            let values =
+                [*reads as f64, *bytes_read as f64, *writes as f64, *bytes_written as f64, *took as f64 * 1e-9];
+            if at >= top {
+                table.others += 1;
+                for (column, value) in numbers.iter().zip(values) {
+                    *table.others_sum.entry(column.id.clone()).or_default() += value;
+                }
+                continue;
+            }
+            let who: [Cell; 2] = [words::text_of_words(&[*comm_0, *comm_1]).into(), tgid.to_string().into()];
+            let path: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let place = [words::text_of_words(&[*type_0, *type_1]).into(), file_ops::path(&path).into()];
+            table.rows.push(Row {
+                instance: format!("{tgid} {device}:{number}"),
+                cells: who
+                    .into_iter()
+                    .filter(|_| !self.by_directory)
+                    .chain(values.map(Cell::from))
+                    .chain(place)
+                    .collect(),
+            });
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uses(reads: u64, bytes_read: u64, writes: u64, bytes_written: u64, name: &[u8; 8]) -> Use {
+        let mut uses = [0; 9 + file_ops::PATH_WORDS];
+        uses[..5].copy_from_slice(&[reads, bytes_read, writes, bytes_written, 2_000_000]);
+        uses[5] = u64::from_ne_bytes(*b"tar\0\0\0\0\0");
+        uses[7] = u64::from_ne_bytes(*b"ext4\0\0\0\0");
+        uses[9] = 1;
+        uses[10] = u64::from_ne_bytes(*name);
+        uses
+    }
+
+    #[test]
+    fn most_bytes_come_first_and_the_rest_is_summed_up() {
+        let all = vec![
+            ([7, 12, 65], uses(2, 100, 0, 0, b"small\0\0\0")),
+            ([7, 13, 65], uses(1, 50, 1, 4000, b"large\0\0\0")),
+            ([8, 12, 65], uses(3, 10, 0, 0, b"small\0\0\0")),
+        ];
+        let table = Sums { by_directory: false }.table(all.clone(), 1);
+        let [row] = &table.rows[..] else { panic!("{table:?}") };
+        assert_eq!(row.cells[..2], ["tar", "7"].map(Cell::from));
+        assert_eq!(row.cells[2..7], [1.0, 50.0, 1.0, 4000.0, 2e6 * 1e-9].map(Cell::from));
+        assert_eq!(row.cells[7..], ["ext4", "/large"].map(Cell::from));
+        assert_eq!(row.cells.len(), table.columns.len());
+        assert_eq!((table.others, table.others_sum["reads"], table.others_sum["read"]), (2, 5.0, 110.0));
+
+        let table = Sums { by_directory: true }.table(all, 9);
+        assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()), "{table:?}");
+        assert_eq!(table.rows[0].cells[0], 1.0.into());
+    }
+}

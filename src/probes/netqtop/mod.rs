@@ -1,0 +1,179 @@
+//! `netqtop`: packets and bytes by queue of a network device.
+
+use std::collections::BTreeMap;
+
+use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
+use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
+use crate::model::{Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "netqtop",
+    question: "How are packets and bytes spread over the queues of network devices, and how large are the packets?",
+    attach: "net_dev_start_xmit and netif_receive_skb.",
+    output: "Packets, bytes, their rates, the queue's share of its device's packets in that direction, and packets by size, for each \
+             device, direction and queue.",
+    caveats: "Sizes are those between kernel and driver: with offloads (TSO, GRO) one packet here is many on the wire. The queue of a \
+              received packet is unknown where the driver does not tell it (lo, most virtual devices). Packets of all network \
+              namespaces are counted; what a driver or XDP handles alone is not. Who sends does not matter, so nothing is \
+              limited to a process.",
+    overhead: "One program run for each packet between kernel and driver.",
+    params: &[ParamDef {
+        name: "top",
+        kind: ParamKind::Count { min: 1, max: 4096 },
+        default: "64",
+        help: "how many queues to show",
+    }],
+    filters: &[],
+    streams: false,
+    stacks: GivesStacks::Never,
+    metrics: &[],
+    start,
+};
+
+struct NetQTop {
+    object: Object,
+    top: usize,
+    since: f64,
+}
+
+/// `struct key` of the program: network namespace and index of the device; direction and queue; name.
+type Key = [u64; 4];
+/// `struct sum` of the program: packets, bytes, packets by size.
+type Sum = [u64; 7];
+/// Stands for a queue that the driver did not tell.
+const NO_QUEUE: u64 = 0xffff;
+/// Packets up to these sizes, as the program sorts them.
+const SIZES: [(&str, &str); 5] = [
+    ("below_64", "< 64 B"),
+    ("below_512", "< 512 B"),
+    ("below_2k", "< 2 KiB"),
+    ("below_16k", "< 16 KiB"),
+    ("from_16k", "larger"),
+];
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/netqtop/netqtop.bpf.o"));
+    let kernel = context.kernel()?;
+    let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
+    object.attach(kernel, Hook::Tracepoint("net_dev_start_xmit"))?;
+    object.attach(kernel, Hook::Tracepoint("netif_receive_skb"))?;
+    Ok(Box::new(NetQTop { object, top: context.params.count("top") as usize, since: context.host.now() }))
+}
+
+impl Probe for NetQTop {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        let now = host.now();
+        let seconds = (now - std::mem::replace(&mut self.since, now)).max(1e-9);
+        let sums = self.object.take_per_cpu_hash::<Key, Sum>("queues")?;
+        let sums = sums.into_iter().map(|(key, copies)| (key, copies.into_iter().fold([0; 7], plus))).collect();
+        let lost = self.object.take_counts("lost")?.iter().sum();
+        Ok(Taken {
+            outputs: vec![Output::Table(queues(sums, seconds, self.top))],
+            lost: vec![("packets of more queues than the table holds", lost)],
+            notes: Vec::new(),
+        })
+    }
+}
+
+fn plus(one: Sum, other: Sum) -> Sum {
+    let mut sum = one;
+    sum.iter_mut().zip(other).for_each(|(word, other)| *word += other);
+    sum
+}
+
+/// Devices by name and namespace, the directions of each, and their queues in order; if there are too many, those with most
+/// packets.
+fn queues(mut sums: Vec<(Key, Sum)>, seconds: f64, top: usize) -> ProbeTable {
+    let mut of_device: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for ([device, queue, ..], [packets, ..]) in &sums {
+        *of_device.entry((*device, queue >> 32)).or_default() += packets;
+    }
+    sums.sort_by_key(|(_, [packets, ..])| std::cmp::Reverse(*packets));
+    let left_out = sums.split_off(top.min(sums.len()));
+    let rest = left_out.iter().fold([0; 7], |sum, (_, other)| plus(sum, *other));
+    sums.sort_by_key(|([device, queue, name @ ..], _)| (words::text_of_words(name), *device, *queue));
+    let row = |([device, queue, name @ ..], [packets, bytes, sizes @ ..]): (Key, Sum)| {
+        let direction = if queue >> 32 == 0 { "sent" } else { "received" };
+        let whole = of_device.get(&(device, queue >> 32)).copied().unwrap_or(0).max(1);
+        let number = match queue & 0xffff_ffff {
+            NO_QUEUE => Cell::Unknown(()),
+            number => number.to_string().into(),
+        };
+        let name = words::text_of_words(&name);
+        let namespace = (device >> 32).to_string();
+        let cells: Vec<Cell> = vec![
+            name.as_str().into(),
+            namespace.as_str().into(),
+            direction.into(),
+            number.clone(),
+            (packets as f64).into(),
+            (bytes as f64).into(),
+            (packets as f64 / seconds).into(),
+            (bytes as f64 / seconds).into(),
+            (packets as f64 / whole as f64).into(),
+        ];
+        Row {
+            instance: format!("{name} in {namespace}, {direction}, queue {}", number.text().unwrap_or("?")),
+            cells: cells.into_iter().chain(sizes.map(|count| (count as f64).into())).collect(),
+        }
+    };
+    let [packets, bytes, ..] = rest;
+    ProbeTable {
+        id: "queues".into(),
+        title: "Packets by queue".into(),
+        dimension: Some("queue".into()),
+        columns: vec![
+            Column::text("device", "device"),
+            Column::text("namespace", "network namespace"),
+            Column::text("direction", "direction"),
+            Column::text("queue", "queue"),
+            Column::number("packets", "packets", Unit::Count),
+            Column::number("bytes", "bytes", Unit::Bytes),
+            Column::number("packet_rate", "packets", Unit::PerSecond),
+            Column::number("byte_rate", "bytes", Unit::BytesPerSecond),
+            Column::number("share", "of the device", Unit::Ratio),
+        ]
+        .into_iter()
+        .chain(SIZES.map(|(id, title)| Column::number(id, title, Unit::Count)))
+        .collect(),
+        others: left_out.len() as u64,
+        others_sum: if left_out.is_empty() {
+            BTreeMap::new()
+        } else {
+            [("packets".into(), packets as f64), ("bytes".into(), bytes as f64)].into()
+        },
+        rows: sums.into_iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_stand_in_order_with_their_share_of_the_device_in_their_direction() {
+        let name = u64::from_ne_bytes(*b"eth0\0\0\0\0");
+        let key = |direction: u64, queue: u64| [9 << 32 | 2, direction << 32 | queue, name, 0];
+        let sums = vec![
+            (key(0, 1), [30, 3000, 0, 30, 0, 0, 0]),
+            (key(0, 0), [10, 1000, 0, 10, 0, 0, 0]),
+            (key(1, NO_QUEUE), [7, 420, 7, 0, 0, 0, 0]),
+            (key(1, 3), [1, 60, 1, 0, 0, 0, 0]),
+        ];
+        let table = queues(sums, 2.0, 3);
+        let instances: Vec<&str> = table.rows.iter().map(|row| row.instance.as_str()).collect();
+        let told = ["sent, queue 0", "sent, queue 1", "received, queue ?"].map(|rest| format!("eth0 in 9, {rest}"));
+        assert_eq!(instances, told);
+        assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()));
+        assert_eq!(table.rows[1].cells[4..9], [30.0, 3000.0, 15.0, 1500.0, 0.75].map(Cell::from));
+        assert_eq!(table.rows[2].cells[3], Cell::Unknown(()));
+        assert_eq!(table.rows[2].cells[9], 7.0.into());
+        assert_eq!((table.others, table.others_sum["bytes"]), (1, 60.0));
+    }
+}

@@ -1,0 +1,78 @@
+//! What the programs say that a cell is about, packed into one word.
+
+/// What a cell is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Type {
+    Runq,
+    Wait,
+    Call,
+    Waker,
+    Stack,
+    Errno,
+    Unknown,
+}
+
+/// `kind` of the programs: what happened, but for stack and object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Kind(pub(super) u64);
+
+/// Modes that stand in place of a call in cells of [`Type::Runq`].
+pub(super) const PREEMPTED: u64 = 2;
+pub(super) const WOKEN: u64 = 3;
+pub(super) const THROTTLED: u64 = 4;
+
+impl Kind {
+    pub(super) fn of(self) -> Type {
+        match self.0 & 0xff {
+            1 => Type::Runq,
+            2 => Type::Wait,
+            3 => Type::Call,
+            4 => Type::Waker,
+            5 => Type::Stack,
+            6 => Type::Errno,
+            _ => Type::Unknown,
+        }
+    }
+
+    /// Number of the call, or the mode.
+    pub(super) fn call(self) -> u64 {
+        self.0 >> 8 & 0xffff
+    }
+
+    pub(super) fn class(self) -> u64 {
+        self.0 >> 24 & 0xff
+    }
+
+    /// Bits of the task's state.
+    pub(super) fn state(self) -> u64 {
+        self.0 >> 32 & 0xffff
+    }
+
+    pub(super) fn io_wait(self) -> bool {
+        self.0 >> 48 & 1 != 0
+    }
+
+    pub(super) fn kernel_thread(self) -> bool {
+        self.0 >> 48 & 2 != 0
+    }
+
+    /// A sample of waits below the threshold.
+    pub(super) fn short(self) -> bool {
+        self.0 >> 48 & 4 != 0
+    }
+
+    /// A call that was watched in parts of the time only.
+    pub(super) fn in_parts(self) -> bool {
+        self.0 >> 48 & 16 != 0
+    }
+
+    /// Operation and value of a futex call, as far as they matter.
+    pub(super) fn futex(self) -> (u64, u64) {
+        (self.0 >> 56 & 15, if self.0 >> 48 & 8 != 0 { 2 } else { 0 })
+    }
+
+    /// The wait that cells of other types tell more of.
+    pub(super) fn wait(self) -> Self {
+        Self(self.0 & !0xff & !(4 << 48) | 2)
+    }
+}

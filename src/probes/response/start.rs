@@ -1,0 +1,139 @@
+//! Programs are loaded, sized for what is to be observed, and attached.
+
+use super::super::block;
+use super::fill;
+use super::kernel;
+use super::looks::Looks;
+use super::marks::Pair;
+use super::stacks::StackNames;
+use super::watching::{self, Plan, Watching};
+use super::{REQUESTS, RUNS, Response, Settings};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Filter, Global, Hook, Kernel, Object, include_bytes_aligned};
+use crate::mechanism::points::PointError;
+use crate::mechanism::symbols::Symbols;
+use crate::model::ledger::Marks;
+use crate::model::{Reason, Unavailable};
+use crate::probes::{Context, Params, Probe, offcputime};
+/// What is wrong with marks on this machine.
+pub fn check_marks(host: &Host, marks: &Marks, pids: &[u32]) -> Result<(), PointError> {
+    Pair::find(host, marks, pids).map(drop)
+}
+
+pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let (host, params, filter) = (context.host, context.params, context.filter);
+    if filter.pids.is_empty() && filter.comm.is_none() && filter.cgroup.is_none() {
+        return Err(Unavailable::new(Reason::NotApplicable, "nothing was named whose time is to be accounted for")
+            .with_remedy("name processes with --pid, --comm or --cgroup"));
+    }
+    let settings = Settings {
+        calls: plan(params, filter),
+        top: params.count("top") as usize,
+        threshold: params.nanoseconds("threshold"),
+        tick: fill::tick(host),
+        starter: filter.starter,
+        marks: filter.marks.is_some(),
+    };
+    let mut globals = filter.globals(host)?;
+    globals.extend([
+        Global::u64("threshold_ns", settings.threshold),
+        Global::u32("with_calls", u32::from(settings.calls != Plan::Never)),
+        Global::u32("with_children", u32::from(params.flag("children") || filter.command.is_some())),
+        Global::u32("with_command", u32::from(filter.command.is_some())),
+        Global::bytes("call_traits", super::traits::all()),
+    ]);
+    let room = kernel::room(expected(host, filter));
+    let sizes = [
+        ("threads", room.threads),
+        ("cells", room.cells),
+        ("spreads", room.spreads),
+        ("names", room.cells),
+        ("free_threads", room.threads),
+        ("free_cells", room.cells),
+        ("free_spreads", room.spreads),
+        ("ended_threads", room.threads),
+    ];
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/response/response.bpf.o"));
+    let kernel = context.kernel()?;
+    let pair = filter.marks.as_ref().map(|marks| Pair::find(host, marks, &filter.pids)).transpose();
+    let pair = pair.map_err(PointError::gap)?;
+    globals.push(Global::u32("with_marks", u32::from(pair.is_some())));
+    globals.extend(pair.iter().flat_map(Pair::globals));
+    let mut object = kernel.load(bytes, globals, &sizes)?;
+    kernel::fill_free_lists(&mut object, room)?;
+    attach(&mut object, kernel, settings.calls)?;
+    let watching = Watching::new(settings.calls);
+    let mut response = Response {
+        object,
+        room,
+        settings,
+        symbols: Symbols::new(host, Some(kernel)),
+        stacks: StackNames::default(),
+        ended: Vec::new(),
+        requests: 0,
+        others: None,
+        began: 0,
+        calls: watching,
+        running: false,
+        look_next: 0.0,
+        looks: Looks::default(),
+        ledger: None,
+    };
+    response.begin(host)?;
+    if let Some(pair) = &pair {
+        // What begins before the observation would be longer than it.
+        pair.attach(&mut response.object, host, &filter.pids)?;
+    }
+    let is_there = |pid: &u32| host.exists(&format!("proc/{pid}"));
+    if pair.is_none() && filter.pids.iter().any(is_there) && !kernel::is_any_observed(&response.object)? {
+        // Others may still see them.
+        let why = "the programs inside the kernel see no thread of these processes, though /proc shows them";
+        return Err(Unavailable::new(Reason::NotVisible, why));
+    }
+    Ok(Box::new(response))
+}
+
+fn attach(object: &mut Object, kernel: &Kernel, calls: Plan) -> Result<(), Unavailable> {
+    for iterator in ["begin_threads", "end_threads"] {
+        object.load_iterator(kernel, iterator, "task")?;
+    }
+    for event in ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_process_exec"] {
+        object.attach(kernel, Hook::Tracepoint(event))?;
+    }
+    if calls != Plan::Never {
+        for event in watching::EVENTS {
+            object.prepare(kernel, event)?;
+        }
+    }
+    // Without block devices there is no such event; then there is no device to name either.
+    let _ = block::attach_request(object, kernel, "block_bio_queue");
+    Ok(())
+}
+
+/// How calls are to be watched. Runs are short, and each is to be known.
+fn plan(params: &Params, filter: &Filter) -> Plan {
+    let part = params.nanoseconds("calls_for");
+    match part {
+        _ if !params.flag("calls") => Plan::Never,
+        _ if filter.each || part >= watching::PERIOD => Plan::Always,
+        0 => Plan::Never,
+        _ if filter.command.is_some() => Plan::WhileFew(part),
+        _ => Plan::Parts(part),
+    }
+}
+
+/// How many threads there are to be observed, roughly.
+fn expected(host: &Host, filter: &Filter) -> u32 {
+    if filter.marks.is_some() {
+        return REQUESTS;
+    }
+    if filter.each {
+        // Short runs end by the hundred between two polls.
+        return RUNS;
+    }
+    if filter.pids.is_empty() {
+        return offcputime::tasks(host) / 4;
+    }
+    let threads = |pid: &u32| host.list(&format!("proc/{pid}/task")).map_or(0, |threads| threads.len());
+    u32::try_from(filter.pids.iter().map(threads).sum::<usize>()).unwrap_or(u32::MAX)
+}
