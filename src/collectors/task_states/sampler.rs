@@ -1,9 +1,6 @@
-//! Sweeps over all threads of the observed task, at jittered instants, on a thread of its own.
+//! Sweeps over all threads of the observed task.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use super::delays::Kernel;
 use super::estimate::Waits;
@@ -12,17 +9,11 @@ use super::parse::Schedstat;
 use super::strip::Strip;
 use super::targets::Targets;
 use crate::classify::Class;
-use crate::host::{Clock, ProcessDir, SourceError, thread_usage};
+use crate::host::{ProcessDir, SourceError};
 use crate::mechanism::taskstats::Delays;
 use crate::model::Component;
 use crate::model::ledger::OTHER_KEYS;
 
-/// Distance of two sweeps in seconds.
-const INTERVAL: f64 = 0.02;
-/// Share of one CPU that the sweeps may take: with more threads they are further apart.
-const SHARE: f64 = 0.013;
-/// No further apart than this.
-const MAX_INTERVAL: f64 = 1.0;
 /// A sleeping thread that did not run is only looked at in full every so many sweeps.
 const FULL_EVERY: u64 = 5;
 /// Threads at most; more are not observed, which is said.
@@ -360,48 +351,4 @@ const MAX_KEYS: usize = 50;
 pub(super) fn change(from: Counters, to: Counters) -> (f64, f64) {
     let (Some(from), Some(to)) = (from.sched, to.sched) else { return (0.0, 0.0) };
     (to.run.saturating_sub(from.run) as f64 * 1e-9, to.wait.saturating_sub(from.wait) as f64 * 1e-9)
-}
-
-/// A sampler at work.
-pub(super) struct Running {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Sampler>,
-}
-
-impl Running {
-    /// Goes on with sweeps until it is stopped.
-    pub(super) fn start(mut sampler: Sampler) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let work = move || {
-            let clock = Clock::live();
-            let mut random = clock.now(0).to_bits() | 1;
-            let mut interval = INTERVAL;
-            loop {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                // A quarter more or less, so that a program of regular habits is not always met at the same moment.
-                let jitter = 0.75 + (random >> 11) as f64 / (1_u64 << 53) as f64 * 0.5;
-                if !clock.wait_until(clock.now(0) + interval * jitter, &stopped) {
-                    return sampler;
-                }
-                let before = thread_usage();
-                let _ = sampler.sweep(&|| clock.now(0));
-                let cost = thread_usage() - before;
-                sampler.cost += cost;
-                // One slow sweep says little.
-                let wanted = (cost / SHARE).clamp(INTERVAL, MAX_INTERVAL);
-                interval = (0.9 * interval + 0.1 * wanted).max(INTERVAL);
-            }
-        };
-        let thread = std::thread::Builder::new().name("rdiag-states".into()).stack_size(256 * 1024).spawn(work)?;
-        Ok(Self { stop, thread })
-    }
-
-    /// Stops it, and gives what it has seen; none if it has failed.
-    pub(super) fn stop(self) -> Option<Sampler> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().ok()
-    }
 }
