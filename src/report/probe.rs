@@ -207,6 +207,9 @@ fn footer(result: &ProbeResult) -> String {
 }
 
 fn histogram_text(histogram: &Histogram) -> String {
+    if histogram.rows.iter().all(|row| row.count == 0) {
+        return format!("{}\n\n  nothing\n", histogram.title);
+    }
     let mut out = String::new();
     for row in &histogram.rows {
         let name =

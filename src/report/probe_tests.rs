@@ -3,7 +3,7 @@
 use super::hostile_tests::{HOSTILE, structure, tags};
 use super::sample_probes::{events, histogram, probed, report, report_of, result, stacks, table};
 use super::{Style, html, json, markdown, terminal};
-use crate::model::probe::{Cell, Column, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
+use crate::model::probe::{Cell, Column, Histogram, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
 use crate::model::probed::ProbedOutput;
 use crate::model::{Report, Unit};
 
@@ -123,6 +123,15 @@ fn empty_outputs_are_said_to_be_empty() {
     assert!(terminal(&report, &WIDE).contains("Saw nothing of their kind: bare, none\n"));
     assert!(markdown(&report).unwrap().contains("Probes that saw nothing of their kind: bare, none.\n"));
     assert_eq!(html(&report).unwrap().matches("Nothing of the kind happened").count(), 2);
+    // One that is empty beside one that is not, and alone.
+    let empty = || Output::Histogram(Histogram { title: "Time of operations".into(), ..Histogram::default() });
+    recording.windows[1].probes =
+        [("half".to_owned(), Ok(result("half", vec![empty(), Output::Histogram(histogram(&["sda"]))])))].into();
+    let report = report_of(&recording);
+    assert!(terminal(&report, &WIDE).contains("Time of operations: nothing\n"));
+    assert!(markdown(&report).unwrap().contains("Time of operations: nothing.\n"));
+    let text = super::probe::text(&result("fsdist", vec![empty()]), &WIDE);
+    assert!(text.starts_with("Time of operations\n\n  nothing\n\n"), "{text}");
 }
 
 #[test]

@@ -87,6 +87,9 @@ fn distributions(all: &Distributions) -> String {
             cells
         })
         .collect();
+    if rows.is_empty() {
+        return format!("{}: nothing.\n\n", text(&all.title));
+    }
     let title = if all.dimension.is_some() { format!("{}:\n\n", text(&all.title)) } else { String::new() };
     format!("{title}{}", table(&head.map(text), &rows))
 }

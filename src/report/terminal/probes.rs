@@ -64,7 +64,8 @@ impl Page {
                     let figures = words::key_figures(only, all.unit);
                     return self.line(&format!("{}: {figures}", visible(&all.title)), 4, Paint::None);
                 }
-                self.line(&format!("{}:", visible(&all.title)), 4, Paint::None);
+                let nothing = if all.rows.is_empty() { " nothing" } else { "" };
+                self.line(&format!("{}:{nothing}", visible(&all.title)), 4, Paint::None);
                 for row in all.rows.iter().take(MAX_ROWS) {
                     let text = format!("{}: {}", visible(&row.instance), words::key_figures(row, all.unit));
                     self.item("    -", &text, Paint::None, Paint::None);
