@@ -178,3 +178,82 @@ fn a_class_is_told_from_the_files_of_its_students() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["format_version"], &json["exercises"][0]["tried"]), (&1.into(), &1.into()));
 }
+
+/// A state folder in which an exercise seems to run: what watches over it is this test.
+fn state_with_exercise() -> tempfile::TempDir {
+    let state = tempfile::tempdir().unwrap();
+    let folder = state.path().join("rdiag/lab");
+    std::fs::create_dir_all(&folder).unwrap();
+    let read = |file: &str| std::fs::read_to_string(file).unwrap();
+    let stat = read("/proc/self/stat");
+    let started: u64 = stat.rsplit_once(") ").unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap();
+    let boot = read("/proc/sys/kernel/random/boot_id").trim().to_owned();
+    let run = serde_json::json!({
+        "scenario": "04-load", "variant": "held", "seed": u64::MAX, "started": "2026-01-01T00:00:00Z", "boot": boot,
+        "until": 1e12, "scratch": folder.join("scratch-1"),
+        "keeper": {"pid": std::process::id(), "started": started, "boot": boot},
+        "jobs": [], "baseline": {}, "answers": {}, "hints": 0, "checks": 0,
+    });
+    std::fs::write(folder.join("run.json"), run.to_string()).unwrap();
+    state
+}
+
+#[test]
+fn a_report_of_an_exercise_says_how_to_have_the_same_again_and_not_what_it_is() {
+    let record = |state: &std::path::Path, name: &str, more: &[&str]| {
+        let file = state.join(name);
+        let args = ["record", "use-method", "--duration", "1s", "--interval", "500ms", "--out"];
+        assert!(
+            rdiag().env("XDG_STATE_HOME", state).args(args).arg(&file).args(more).output().unwrap().status.success()
+        );
+        file
+    };
+    let told = |file: &std::path::Path, format: &[&str]| {
+        let output = rdiag().arg("analyze").arg(file).args(format).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let exercise = |file: &std::path::Path| {
+        let report: serde_json::Value = serde_json::from_str(&told(file, &["--format", "json", "--out", "-"])).unwrap();
+        report["exercise"].clone()
+    };
+    let command = format!("rdiag lab start 04-load --variant 3 --seed {}", u64::MAX);
+    let state = state_with_exercise();
+    let file = record(state.path(), "whole.json.gz", &[]);
+    let known = serde_json::json!({
+        "id": "04-load", "variant": 3, "seed": u64::MAX, "command": command, "whole": true,
+    });
+    assert_eq!(exercise(&file), known);
+    let folder = tempfile::tempdir().unwrap();
+    // The last one is the terminal.
+    for format in [&["--format", "md", "--out", "-"][..], &["--format", "html", "--out", "-"], &[]] {
+        let text = told(&file, format).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("Measured during the exercise 04-load. The same again: "), "{format:?}: {text}");
+        assert!(text.contains(&command), "{format:?}: {text}");
+    }
+    // It ends while rdiag measures.
+    let end = format!("rm {}; sleep 1", state.path().join("rdiag/lab/run.json").display());
+    let cut = record(state.path(), "cut.json.gz", &["--", "sh", "-c", &end]);
+    assert_eq!((&exercise(&cut)["id"], &exercise(&cut)["whole"]), (&"04-load".into(), &false.into()));
+    assert!(told(&cut, &["--format", "md", "--out", "-"]).contains("which ended before the measuring did"));
+    let none = record(folder.path(), "none.json.gz", &[]);
+    assert!(exercise(&none).is_null() && !told(&none, &["--format", "md", "--out", "-"]).contains("exercise"));
+    assert!(!folder.path().join("rdiag").exists(), "nothing is kept, so no folder is made");
+    // The number means what the name means.
+    let start = |variant: &str| {
+        let (code, told, error) =
+            lab(folder.path(), &["start", "04", "--variant", variant, "--seed", "9", "--dry-run", "--force"]);
+        assert_eq!(code, Some(0), "{error}");
+        told
+    };
+    assert_eq!(start("3"), start("held"));
+    assert!(lab(folder.path(), &["start", "04", "--variant", "4"]).2.contains("1 to 3"));
+}
+
+#[test]
+fn marks_of_markdown_do_not_come_to_the_terminal() {
+    let state = tempfile::tempdir().unwrap();
+    let (_, told, _) = lesson(state.path(), &["memory"], "");
+    let (_, info, _) = lab(state.path(), &["info", "04"]);
+    assert!(!told.contains("**") && told.contains("look at available memory"), "{told}");
+    assert!(!info.contains("**"), "{info}");
+}

@@ -35,7 +35,7 @@ fn describe(report: &Report, step: &StepOutcome, index: usize, width: usize) -> 
     let _ = writeln!(out, "\nStep {} of {}: {}", index + 1, report.steps.len(), visible(&step.question));
     for paragraph in step.teach.trim().split("\n\n").filter(|text| !text.is_empty()) {
         let joined = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = writeln!(out, "{}", wrapped(&visible(&joined), "  ", width));
+        let _ = writeln!(out, "{}", wrapped(&report::plain(&visible(&joined)), "  ", width));
     }
     let findings: Vec<&Finding> = report.findings.iter().filter(|finding| step.rules.contains(&finding.id)).collect();
     if step.window.is_some() {

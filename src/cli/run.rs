@@ -14,8 +14,9 @@ use super::output::OutputArgs;
 use super::{Exit, Failure, guided, stacks, task, ui::Ui};
 use crate::host::launch::{Ended, How};
 use crate::host::{Host, SharedHost};
+use crate::lab::recipe::under_way;
 use crate::model::report::PlaybookInfo;
-use crate::model::{Recording, Report, Status, Target};
+use crate::model::{Exercise, Recording, Report, Status, Target};
 use crate::playbook::{self, Method, Plan, PlannedStep, load};
 use crate::probes;
 use crate::report::{self, Parts};
@@ -177,6 +178,8 @@ pub(super) struct Prepared {
     target: Target,
     command: Option<Command>,
     stop: Arc<AtomicBool>,
+    /// Whether the host is this machine, on which an exercise can run.
+    is_live: bool,
 }
 
 /// Everything that can fail before time is spent: the playbook, its parameters, the host, the task.
@@ -215,7 +218,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
         target.words = command.separate().to_vec();
         target.children = true;
     }
-    Ok(Prepared { host, plan, target, command, stop })
+    Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root) })
 }
 
 /// A flag that SIGINT and SIGTERM set; the second signal ends the program at once, should the first not be enough.
@@ -270,9 +273,12 @@ pub(super) fn open_host(root: &Path) -> Result<Host, Failure> {
 
 /// Measures, with a progress bar on stderr.
 pub(super) fn measure(prepared: &mut Prepared, ui: &Ui) -> Result<Run, Failure> {
+    let exercise = || if prepared.is_live { under_way(&prepared.host) } else { None };
+    let before = exercise();
     let mut progress = Progress { ui, bar: None, command: prepared.command.as_mut() };
     let mut run = session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
         .map_err(Failure::io("measuring"))?;
+    run.recording.exercise = before.map(|before| Exercise { whole: exercise().as_ref() == Some(&before), ..before });
     if let Some(command) = &prepared.command {
         // The end of the command ends the window, which is what it was to do; a signal to it is another matter.
         let ended = command.settle(ui)?;

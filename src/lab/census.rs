@@ -16,6 +16,10 @@ pub(super) struct Group {
     pub zombies: u64,
     /// Tasks in uninterruptible sleep.
     pub blocked: u64,
+    /// Tasks that run or could run.
+    pub runnable: u64,
+    /// Tasks that sleep until something wakes them up.
+    pub asleep: u64,
     /// CPU ticks, of children that were waited for too.
     pub ticks: u64,
     /// Minor page faults, of children that were waited for too.
@@ -25,8 +29,8 @@ pub(super) struct Group {
 /// One look.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Census {
-    /// Tasks in uninterruptible sleep on the whole host.
-    pub blocked: u64,
+    /// Tasks in uninterruptible sleep outside of the groups; none if only the groups were looked at.
+    pub others_blocked: Option<u64>,
     /// Of the groups that were asked for, by their number.
     pub groups: BTreeMap<u32, Group>,
 }
@@ -41,31 +45,48 @@ struct Stat {
     threads: usize,
 }
 
-/// Looks at all processes. What ends meanwhile is left out.
+/// Looks at all processes, and at the threads of some: those of the groups, or all. What ends meanwhile is left out.
 #[must_use]
-pub(super) fn look(host: &Host, groups: &[u32]) -> Census {
-    let mut census = Census { blocked: 0, groups: groups.iter().map(|group| (*group, Group::default())).collect() };
+pub(super) fn look(host: &Host, groups: &[u32], all_threads: bool) -> Census {
+    let mut census =
+        Census { others_blocked: None, groups: groups.iter().map(|group| (*group, Group::default())).collect() };
+    let mut others = 0;
     for pid in
         host.list("proc").unwrap_or_default().iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
     {
         let Some(stat) = host.read(&format!("proc/{pid}/stat")).ok().and_then(|text| parse(&text)) else { continue };
-        let blocked = if stat.threads > 1 { blocked_threads(host, pid) } else { u64::from(stat.state == 'D') };
-        census.blocked += blocked;
-        if let Some(group) = census.groups.get_mut(&stat.group) {
+        let group = census.groups.get_mut(&stat.group);
+        if group.is_none() && !all_threads {
+            continue;
+        }
+        let states = if stat.threads > 1 { states_of_threads(host, pid) } else { vec![stat.state] };
+        let tasks_in = |state: char| states.iter().filter(|known| **known == state).count() as u64;
+        if let Some(group) = group {
             group.processes += u64::from(!matches!(stat.state, 'Z' | 'X'));
             group.zombies += u64::from(stat.state == 'Z');
-            group.blocked += blocked;
+            group.blocked += tasks_in('D');
+            group.runnable += tasks_in('R');
+            group.asleep += tasks_in('S');
             group.ticks += stat.ticks;
             group.faults += stat.faults;
+        } else {
+            others += tasks_in('D');
         }
     }
+    census.others_blocked = all_threads.then_some(others);
     census
 }
 
-fn blocked_threads(host: &Host, pid: &str) -> u64 {
+/// CPU ticks of a process, of its children that were waited for too.
+#[must_use]
+pub(super) fn ticks(host: &Host, pid: u32) -> Option<u64> {
+    Some(parse(&host.read(&format!("proc/{pid}/stat")).ok()?)?.ticks)
+}
+
+fn states_of_threads(host: &Host, pid: &str) -> Vec<char> {
     let threads = host.list(&format!("proc/{pid}/task")).unwrap_or_default();
     let state = |tid: &String| parse(&host.read(&format!("proc/{pid}/task/{tid}/stat")).ok()?).map(|stat| stat.state);
-    threads.iter().take(MOST_THREADS).filter_map(state).filter(|state| *state == 'D').count() as u64
+    threads.iter().take(MOST_THREADS).filter_map(state).collect()
 }
 
 fn parse(text: &str) -> Option<Stat> {
@@ -99,7 +120,11 @@ mod tests {
     fn this_process_is_found_in_its_group() {
         let host = Host::live(std::path::Path::new("/"));
         let group = rustix::process::getpgrp().as_raw_nonzero().get().cast_unsigned();
-        let found = look(&host, &[group]).groups[&group];
-        assert!(found.processes >= 1 && found.faults > 0, "{found:?}");
+        let found = look(&host, &[group], false);
+        assert_eq!(found.others_blocked, None, "other threads were not looked at");
+        let found = found.groups[&group];
+        // Whoever looks runs meanwhile.
+        assert!(found.processes >= 1 && found.faults > 0 && found.runnable >= 1, "{found:?}");
+        assert!(look(&host, &[], true).others_blocked.is_some());
     }
 }

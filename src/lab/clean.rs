@@ -43,7 +43,7 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
     let begun = host.now();
     let never = std::sync::atomic::AtomicBool::new(false);
     while !groups.is_empty() {
-        let left: u64 = census::look(host, &groups).groups.values().map(|group| group.processes).sum();
+        let left: u64 = census::look(host, &groups, false).groups.values().map(|group| group.processes).sum();
         if left == 0 {
             break;
         }

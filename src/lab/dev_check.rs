@@ -9,10 +9,11 @@ use super::diagnose::{Programs, diagnose};
 use super::error::{LabError, Trouble};
 use super::exam::{Outcome, mark, outcome};
 use super::judge::{Truth, Verdict, accept, judge};
+use super::limit;
 use super::load;
 use super::needs;
 use super::place::{Place, Run};
-use super::reading::Readings;
+use super::reading::{Reading, Readings};
 use super::runner::{self, Wish};
 use super::scenario::{Answer, Question, Scenario, Variant};
 use super::text::fill;
@@ -22,13 +23,18 @@ use crate::host::{Host, SharedHost, files};
 const SEED: u64 = 1;
 /// How a sentence about what was left behind begins.
 const AFTER: &str = "after ";
-/// Each of the two measurements behind the right answers, in seconds: shorter than a student's, so that all variants are checked in minutes.
-const TRUTH_SECONDS: f64 = 2.5;
+/// Each of the two measurements behind the right answers, in seconds, the first time and at most: shorter than a student's where they
+/// agree at once, so that all variants are checked in minutes.
+const TRUTH_SECONDS: [f64; 2] = [1.5, 6.0];
+/// More CPU time than this, as a part of all CPUs, is not left to others by a host that is to be judged on.
+const OTHERS_SHARE: f64 = 0.25;
 /// How long the load of a check may run, in seconds.
 const SECONDS: f64 = 120.0;
 
 /// How long the load of the second run may take to be started, in seconds.
 const START_SECONDS: f64 = 5.0;
+/// How long a killed keeper may take to be gone, in seconds.
+const KILL_SECONDS: f64 = 2.0;
 /// Variants that are checked at the same time.
 const AT_ONCE: usize = 3;
 
@@ -46,12 +52,13 @@ pub enum Checked {
 }
 
 /// All variants in groups whose members can be checked at the same time: those that are judged by what the load itself does, so that
-/// another load beside it makes no difference, and whose programs cannot be taken for each other's.
+/// another load beside it makes no difference, or that take next to nothing from the host; and whose programs cannot be taken for each
+/// other's.
 #[must_use]
 pub fn batches(scenarios: &[Scenario]) -> Vec<Vec<(&Scenario, &Variant)>> {
     let all = scenarios.iter().flat_map(|scenario| scenario.variants.iter().map(move |variant| (scenario, variant)));
     let (side_by_side, alone): (Vec<_>, Vec<_>) =
-        all.partition(|(scenario, variant)| is_judged_by_itself(scenario, variant));
+        all.partition(|(scenario, variant)| is_judged_by_itself(scenario, variant) || is_gentle(scenario, variant));
     let mut batches: Vec<Vec<_>> = alone.into_iter().map(|one| vec![one]).collect();
     let first = batches.len();
     for (scenario, variant) in side_by_side {
@@ -65,6 +72,21 @@ pub fn batches(scenarios: &[Scenario]) -> Vec<Vec<(&Scenario, &Variant)>> {
         }
     }
     batches
+}
+
+/// Whether it takes next to no CPU time and nothing of a disk, and is not judged by what other loads would change.
+fn is_gentle(scenario: &Scenario, variant: &Variant) -> bool {
+    let is_undisturbed = |reading: Reading| {
+        reading.is_own() || matches!(reading, Reading::LostDatagrams | Reading::RefusedConnections | Reading::OddEntry)
+    };
+    let is_fit = |question: &Question| match &question.answer {
+        Answer::Number { truth, .. } => is_undisturbed(*truth),
+        Answer::Block { .. } => false,
+        Answer::Choice { .. } | Answer::Name { .. } => true,
+    };
+    variant.load.iter().all(|job| job.work.is_gentle() || limit::leaves_most_of_a_cpu(job.limit))
+        && is_undisturbed(scenario.meter.reading)
+        && scenario.questions.iter().all(is_fit)
 }
 
 fn is_judged_by_itself(scenario: &Scenario, variant: &Variant) -> bool {
@@ -90,8 +112,8 @@ pub fn check(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &Va
     let own = Place::existing(folder);
     clean(host, &own)?;
     let mut wrong = Vec::new();
-    let busy = others_keep_it_busy(host);
-    let tried = try_variant(host, &own, scenario, variant, &mut wrong);
+    let mut busy = others_keep_it_busy(host);
+    let tried = try_variant(host, &own, scenario, variant, &mut wrong, &mut busy);
     let cleaned = clean(host, &own);
     files::remove_directory(own.folder()).map_err(LabError::failed("removing the folder of the check"))?;
     cleaned?;
@@ -120,6 +142,7 @@ fn try_variant(
     scenario: &Scenario,
     variant: &Variant,
     wrong: &mut Vec<String>,
+    busy: &mut bool,
 ) -> Result<(), LabError> {
     let run = runner::start(host, place, &plan(host, place, scenario, variant)?, &mut |_| {})?;
     let programs = programs(host, place, &run);
@@ -130,6 +153,8 @@ fn try_variant(
     let ended = || LabError::failed("diagnosing")(std::io::Error::other("its thread ended"));
     wrong.extend(found.map_err(|_| ended())??);
     let truth = truth?;
+    let others = truth.readings.iter().filter_map(|readings| readings.get(Reading::OthersCpu, None));
+    *busy |= others.fold(0.0, f64::max) > OTHERS_SHARE * f64::from(host.facts().cpus);
     answers(scenario, &truth, wrong);
     let text = fill(&format!("{} {}", variant.explanation, scenario.solution), &truth.words());
     if text.contains('{') {
@@ -158,7 +183,10 @@ fn try_variant(
         keeper.kill().map_err(LabError::failed("killing the keeper"))?;
     }
     // The kernel ends what it started; its folder is left for the journal.
-    host.wait(host.now() + 0.5, 0, &never);
+    let begun = host.now();
+    while runner::is_running(host, &run) && host.now() - begun < KILL_SECONDS {
+        host.wait(host.now() + 0.05, 0, &never);
+    }
     if runner::is_running(host, &run) {
         wrong.push("the exercise is said to run although its keeper was killed".into());
     }
@@ -266,6 +294,9 @@ mod tests {
             .collect();
         assert_eq!(batches.concat().len(), all.iter().map(|scenario| scenario.variants.len()).sum::<usize>());
         assert!(told.contains(&"04-load disk".to_owned()), "its disk is everybody's: {told:?}");
+        let quota = told.iter().find(|text| text.contains("11-slow quota")).unwrap();
+        assert!(quota.contains(", ") && !quota.contains("10-more") && !quota.contains("04-load disk"), "{quota}");
+        assert!(told.contains(&"10-more many".to_owned()), "it takes all CPUs: {told:?}");
         let drill = told.iter().find(|text| text.contains("30-requests heap")).unwrap();
         assert!(drill.contains("33-missing licence") && !drill.contains("30-requests mapping"), "{drill}");
     }

@@ -132,6 +132,11 @@ impl Group {
     }
 }
 
+/// Whether a program with such a limit can take no more than a quarter of a CPU.
+pub(super) fn leaves_most_of_a_cpu(limit: Option<Limit>) -> bool {
+    matches!(limit, Some(Limit::CpuPercent(percent)) if percent <= 25)
+}
+
 /// Removes a group of the lab, if it is one and there. Nobody else's group can have its name, and one that holds tasks stays.
 pub fn remove(host: &Host, directory: &str) -> io::Result<bool> {
     let name = directory.rsplit('/').next().unwrap_or_default();

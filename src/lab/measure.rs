@@ -14,6 +14,8 @@ use crate::host::{Host, files, own};
 const NAP_SECONDS: f64 = 0.005;
 /// From one look at the tasks to the next, in seconds.
 const LOOK_SECONDS: f64 = 0.1;
+/// Every so many looks the threads of all others are looked at too: there can be thousands of them.
+const LOOKS_AT_ALL: usize = 5;
 /// No program that a load writes is larger.
 const MOST_PROGRAM_BYTES: u64 = 1 << 20;
 /// CPUs on which wake-ups are timed.
@@ -51,6 +53,8 @@ struct Ends {
     /// Periods of a quota and those in which the group was stopped, by role.
     periods: BTreeMap<String, [u64; 2]>,
     refused: Option<u64>,
+    /// CPU ticks of rdiag itself.
+    measuring: Option<u64>,
     /// Open files, by role.
     files: BTreeMap<String, usize>,
     /// Bytes read from and written to disks, and calls that read or write, by role.
@@ -62,18 +66,21 @@ pub(super) fn measure(host: &Host, subject: &Subject, seconds: f64) -> Readings 
     let groups: Vec<u32> = subject.groups.values().copied().collect();
     let stop = AtomicBool::new(false);
     let before = ends(host, subject, &groups);
-    let (mut looks, mut blocked) = (0.0, 0.0);
-    let mut own_blocked: BTreeMap<u32, f64> = BTreeMap::new();
+    let (mut looks, mut others_blocked) = (0, Vec::new());
+    let mut own_states: BTreeMap<u32, [f64; 3]> = BTreeMap::new();
     let until = before.at + seconds;
     let mut delays = std::thread::scope(|scope| {
         let cpus = own::usable_cpus().into_iter().take(MOST_CPUS);
         let threads: Vec<_> = cpus.map(|cpu| scope.spawn(move || wakeup_delays(host, cpu, until))).collect();
         while host.wait((host.now() + LOOK_SECONDS).min(until), 0, &stop) && host.now() < until {
-            let census = census::look(host, &groups);
-            looks += 1.0;
-            blocked += census.blocked as f64;
+            let census = census::look(host, &groups, looks % LOOKS_AT_ALL == 0);
+            looks += 1;
+            others_blocked.extend(census.others_blocked.map(|count| count as f64));
             for (group, found) in &census.groups {
-                *own_blocked.entry(*group).or_default() += found.blocked as f64;
+                let states = own_states.entry(*group).or_default();
+                for (sum, count) in states.iter_mut().zip([found.blocked, found.runnable, found.asleep]) {
+                    *sum += count as f64;
+                }
             }
         }
         threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect::<Vec<f64>>()
@@ -85,17 +92,22 @@ pub(super) fn measure(host: &Host, subject: &Subject, seconds: f64) -> Readings 
         readings.put(Reading::WakeupDelayMedian, None, *median);
         readings.put(Reading::WakeupDelayLongest, None, *longest);
     }
-    readings.put(Reading::BlockedTasks, None, blocked / looks);
-    if !groups.is_empty() {
-        readings.put(Reading::OwnBlocked, None, own_blocked.values().sum::<f64>() / looks);
+    let others_blocked = others_blocked.iter().sum::<f64>() / others_blocked.len() as f64;
+    let own_blocked: f64 = own_states.values().map(|sums| sums[0]).sum::<f64>() / looks as f64;
+    // The whole is never less than its part, although others were looked at less often.
+    readings.put(Reading::BlockedTasks, None, others_blocked + own_blocked);
+    for (at, reading) in [Reading::OwnBlocked, Reading::OwnRunnable, Reading::OwnAsleep].into_iter().enumerate() {
+        let mean = |group: &u32| own_states.get(group).map_or(f64::NAN, |sums| sums[at] / looks as f64);
+        for (role, group) in &subject.groups {
+            readings.put(reading, Some(role), mean(group));
+        }
+        if !groups.is_empty() {
+            readings.put(reading, None, groups.iter().map(mean).sum());
+        }
     }
     if let Some(program) = &subject.program {
         let odd = files::read_named(program, MOST_PROGRAM_BYTES).ok().and_then(|file| odd_entry(&file));
         readings.put(Reading::OddEntry, None, odd.map_or(f64::NAN, |entry| entry as f64));
-    }
-    for (role, group) in &subject.groups {
-        let mean = own_blocked.get(group).map_or(f64::NAN, |sum| sum / looks);
-        readings.put(Reading::OwnBlocked, Some(role), mean);
     }
     readings
 }
@@ -135,7 +147,8 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
         disk: disk.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect(),
         huge_pages: vmstat.lines().find_map(|line| line.strip_prefix("thp_fault_alloc ")?.parse().ok()),
         lost_datagrams: protocol_count(host, "proc/net/snmp", "Udp:", "RcvbufErrors"),
-        census: census::look(host, groups),
+        census: census::look(host, groups, false),
+        measuring: census::ticks(host, host.facts().pid),
         periods: subject.quotas.iter().filter_map(|(role, group)| Some((role.clone(), group.periods(host)?))).collect(),
         refused: protocol_count(host, "proc/net/netstat", "TcpExt:", "ListenOverflows"),
         files: subject
@@ -210,6 +223,7 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
         };
         let [read, written, calls] = io;
         readings.put(Reading::OwnCalls, Some(role), calls / seconds);
+        readings.put(Reading::OwnCallsPerCpu, Some(role), calls / seconds / used);
         readings.put(Reading::OwnZombies, Some(role), to.zombies as f64);
         readings.put(Reading::OwnFiles, Some(role), after.files.get(role).map_or(f64::NAN, |count| *count as f64));
         if let (Some([periods, stopped]), Some([periods_then, stopped_then])) =
@@ -234,15 +248,24 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
             readings.put(Reading::OwnCallsPerUnit, Some(role), calls / made);
         }
     }
+    let busy = (1.0 - part(3) - part(4)) * f64::from(host.facts().cpus);
+    let measuring = grown(before.measuring, after.measuring) / ticks / seconds;
+    readings.put(Reading::OthersCpu, None, (busy - own_cpu - measuring).max(0.0));
     for (role, figure) in &subject.figures {
         readings.put(Reading::OwnFigure, Some(role), *figure);
     }
-    for reading in [Reading::OwnCalls, Reading::OwnFaults, Reading::OwnStopped, Reading::OwnFiles, Reading::OwnZombies]
-    {
+    for reading in [
+        Reading::OwnCalls,
+        Reading::OwnCallsPerCpu,
+        Reading::OwnFaults,
+        Reading::OwnStopped,
+        Reading::OwnFiles,
+        Reading::OwnZombies,
+    ] {
         let each: Vec<f64> = subject.groups.keys().filter_map(|role| readings.get(reading, Some(role))).collect();
         if !each.is_empty() {
-            // Parts of two groups do not add up.
-            let is_part = reading == Reading::OwnStopped;
+            // Parts and rates of two groups do not add up.
+            let is_part = matches!(reading, Reading::OwnStopped | Reading::OwnCallsPerCpu);
             let all = if is_part { each.iter().copied().fold(0.0, f64::max) } else { each.iter().sum() };
             readings.put(reading, None, all);
         }

@@ -100,19 +100,28 @@ pub enum Undo {
     Group(String),
 }
 
+fn users_folder() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    Some(state.filter(|state| state.is_absolute())?.join("rdiag/lab"))
+}
+
 impl Place {
     /// The user's folder, made if it is not there: `$XDG_STATE_HOME/rdiag/lab`, or `~/.local/state/rdiag/lab`.
     pub fn of_user() -> Result<Self, LabError> {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-        let Some(state) = state.filter(|state| state.is_absolute()) else {
+        let Some(folder) = users_folder() else {
             let message = "there is no place to keep the state of an exercise: neither XDG_STATE_HOME nor HOME is set";
             return Err(LabError::usage(message, "set HOME to a folder that you may write to"));
         };
-        let folder = state.join("rdiag/lab");
         files::prepare_directory(&folder)
             .map_err(LabError::failed(format!("preparing the state folder {}", folder.display())))?;
         Ok(Self(folder))
+    }
+
+    /// The same folder, only if it is there: for those who have nothing to keep in it.
+    #[must_use]
+    pub fn if_there() -> Option<Self> {
+        users_folder().filter(|folder| folder.is_dir()).map(Self)
     }
 
     /// The folder.

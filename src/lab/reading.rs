@@ -46,6 +46,13 @@ pub enum Reading {
     OwnCpu,
     /// Tasks of the load in uninterruptible sleep. Count.
     OwnBlocked,
+    /// Tasks of the load that run or could run (state R), mean of the looks. Count.
+    OwnRunnable,
+    /// Tasks of the load that sleep until something wakes them up (state S), mean of the looks. Count.
+    OwnAsleep,
+    /// CPU time of everything else, rdiag not counted, in CPUs (/proc/stat less the load and rdiag; time that the host of a virtual
+    /// machine took away is of others too). Ratio of one CPU.
+    OthersCpu,
     /// Bytes that the load had sent to a disk (`write_bytes` in /proc/PID/io of its programs). Bytes per second.
     OwnWritten,
     /// Bytes that the load had fetched from a disk (`read_bytes` in /proc/PID/io of its programs). Bytes per second.
@@ -63,6 +70,8 @@ pub enum Reading {
     OwnCallsPerUnit,
     /// System calls of the load that read or write, see above. Per second.
     OwnCalls,
+    /// The same for each second of CPU time that it used, so that it makes no difference who else wants the CPU. Per second.
+    OwnCallsPerCpu,
     /// Part of the periods of its CPU quota in which the load was stopped (`nr_throttled` per `nr_periods` in cpu.stat of its group).
     /// Ratio.
     OwnStopped,
@@ -84,7 +93,7 @@ pub enum Reading {
 
 impl Reading {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 37] = [
         Self::WakeupDelayMedian,
         Self::WakeupDelayLongest,
         Self::TasksStarted,
@@ -102,6 +111,9 @@ impl Reading {
         Self::LoadAverage,
         Self::OwnCpu,
         Self::OwnBlocked,
+        Self::OwnRunnable,
+        Self::OwnAsleep,
+        Self::OthersCpu,
         Self::OwnWritten,
         Self::OwnRead,
         Self::OwnFaults,
@@ -110,6 +122,7 @@ impl Reading {
         Self::OwnFaultsPerUnit,
         Self::OwnCallsPerUnit,
         Self::OwnCalls,
+        Self::OwnCallsPerCpu,
         Self::OwnStopped,
         Self::OwnFiles,
         Self::OwnZombies,
@@ -141,6 +154,9 @@ impl Reading {
             Self::LoadAverage => "load_average",
             Self::OwnCpu => "own_cpu",
             Self::OwnBlocked => "own_blocked",
+            Self::OwnRunnable => "own_runnable",
+            Self::OwnAsleep => "own_asleep",
+            Self::OthersCpu => "others_cpu",
             Self::OwnWritten => "own_written",
             Self::OwnRead => "own_read",
             Self::OwnFaults => "own_faults",
@@ -149,6 +165,7 @@ impl Reading {
             Self::OwnFaultsPerUnit => "own_faults_per_unit",
             Self::OwnCallsPerUnit => "own_calls_per_unit",
             Self::OwnCalls => "own_calls",
+            Self::OwnCallsPerCpu => "own_calls_per_cpu",
             Self::OwnStopped => "own_stopped",
             Self::OwnFiles => "own_files",
             Self::OwnZombies => "own_zombies",
@@ -181,6 +198,9 @@ impl Reading {
             Self::LoadAverage => "load average of one minute",
             Self::OwnCpu => "CPU time of the load",
             Self::OwnBlocked => "tasks of the load in uninterruptible sleep",
+            Self::OwnRunnable => "tasks of the load that run or could run",
+            Self::OwnAsleep => "tasks of the load that sleep until something wakes them up",
+            Self::OthersCpu => "CPU time of everything else",
             Self::OwnWritten => "what the load writes to a disk",
             Self::OwnRead => "what the load reads from a disk",
             Self::OwnFaults => "minor page faults of the load",
@@ -189,6 +209,7 @@ impl Reading {
             Self::OwnFaultsPerUnit => "minor page faults for each piece of work",
             Self::OwnCallsPerUnit => "calls that read or write, for each piece of work",
             Self::OwnCalls => "calls of the load that read or write",
+            Self::OwnCallsPerCpu => "calls of the load that read or write, for each second of its CPU time",
             Self::OwnStopped => "periods in which the load was stopped",
             Self::OwnFiles => "files that the load has open",
             Self::OwnZombies => "children of the load that nobody collected",
@@ -220,6 +241,7 @@ impl Reading {
                 | Self::HugePages
                 | Self::LostDatagrams
                 | Self::LoadAverage
+                | Self::OthersCpu
                 | Self::WatchedCost
                 | Self::RefusedConnections
                 | Self::OddEntry
@@ -241,6 +263,7 @@ impl Reading {
             | Self::OwnFaults
             | Self::OwnUnits
             | Self::OwnCalls
+            | Self::OwnCallsPerCpu
             | Self::DiskRequests
             | Self::HugePages
             | Self::LostDatagrams
@@ -252,6 +275,7 @@ impl Reading {
             | Self::IoPressure
             | Self::DiskBusy
             | Self::OwnCpu
+            | Self::OthersCpu
             | Self::OwnStopped => Unit::Ratio,
             Self::BlockedTasks
             | Self::LoadAverage
@@ -259,6 +283,8 @@ impl Reading {
             | Self::OwnFigure
             | Self::WatchedCost
             | Self::OwnBlocked
+            | Self::OwnRunnable
+            | Self::OwnAsleep
             | Self::OwnFaultsPerUnit
             | Self::OwnCallsPerUnit
             | Self::OwnFiles

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::place::Run;
-use crate::model::Facts;
+use super::place::{Place, Run};
+use super::{library, runner};
+use crate::host::Host;
+use crate::model::{Exercise, Facts};
 
 /// How anybody has the same again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,4 +46,22 @@ impl Recipe {
             memory_bytes: facts.memory_bytes,
         }
     }
+}
+
+/// The exercise of this user that runs on this host at this moment, as a report may tell of it.
+#[must_use]
+pub fn under_way(host: &Host) -> Option<Exercise> {
+    let run = Place::if_there()?.run().ok()??;
+    if !runner::is_running(host, &run) {
+        return None;
+    }
+    let scenario = library::find(&run.scenario).ok()?;
+    let variant = 1 + scenario.variants.iter().position(|variant| variant.name == run.variant)?;
+    Some(Exercise {
+        command: format!("rdiag lab start {} --variant {variant} --seed {}", scenario.id, run.seed),
+        id: scenario.id,
+        variant,
+        seed: run.seed,
+        whole: true,
+    })
 }

@@ -6,7 +6,7 @@ use super::chance::Chance;
 use super::clean::clean;
 use super::curve::Curve;
 use super::error::LabError;
-use super::judge::Truth;
+use super::judge::{Truth, Verdict, judge};
 use super::keeper::{self, Charge, Started};
 use super::limit::{Group, Limit};
 use super::load::{Task, count_file, program_file};
@@ -22,10 +22,12 @@ use crate::host::{Host, files};
 /// How long the host is looked at before anything is started, in seconds.
 const BASELINE_SECONDS: f64 = 2.0;
 /// How long one look for the symptom takes, in seconds, and how many there are at most.
-const READY_SECONDS: f64 = 1.5;
-const READY_LOOKS: usize = 7;
-/// How long each of the two measurements behind a check takes, in seconds.
-pub const TRUTH_SECONDS: f64 = 4.0;
+const READY_SECONDS: f64 = 1.0;
+const READY_LOOKS: usize = 10;
+/// How long one look at a symptom that is there takes, in seconds.
+const LOOK_SECONDS: f64 = 1.5;
+/// How long each of the two measurements behind a check takes, in seconds: the first time, and at most where they do not agree.
+pub const TRUTH_SECONDS: [f64; 2] = [3.0, 6.0];
 /// How long a program is watched to see what that costs it, in seconds.
 const WATCHED_SECONDS: f64 = 1.5;
 /// A host with a longer queue than this for each CPU is too busy to be taught with.
@@ -75,7 +77,11 @@ pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish)
     let seed = wish.seed.unwrap_or_else(|| (host.now() * 1e9) as u64 ^ (u64::from(host.facts().pid) << 40));
     let mut chance = Chance::new(seed);
     let variant = match &wish.variant {
-        Some(name) => named_variant(host, place, scenario, name)?,
+        Some(name) => {
+            // The draws that follow are the same whether a variant was named or drawn.
+            chance.below(1);
+            named_variant(host, place, scenario, name)?
+        }
         None => {
             let possible: Vec<&Variant> =
                 scenario.variants.iter().filter(|variant| needs::missing(host, place, variant).is_none()).collect();
@@ -111,7 +117,7 @@ pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish)
 fn named_variant<'s>(host: &Host, place: &Place, scenario: &'s Scenario, name: &str) -> Result<&'s Variant, LabError> {
     let Some(variant) = scenario.variant(name) else {
         let known: Vec<&str> = scenario.variants.iter().map(|variant| variant.name.as_str()).collect();
-        let hint = format!("it has {}; without --variant one is chosen", known.join(", "));
+        let hint = format!("it has {} (or 1 to {}); without --variant one is chosen", known.join(", "), known.len());
         return Err(LabError::usage(format!("{} has no variant {name:?}", scenario.id), hint));
     };
     match needs::missing(host, place, variant) {
@@ -339,8 +345,30 @@ pub fn disk(folder: &Path) -> Option<(u32, u32)> {
     files::device_of(folder).ok().filter(|(major, _)| *major > 0)
 }
 
-/// Measures what is true now, twice for so many seconds.
+/// Measures what is true now, twice for so many seconds; and again, twice as long each time, while the two are too far apart to
+/// judge by, until the second number is reached.
 pub fn truth(
+    host: &Host,
+    place: &Place,
+    scenario: &Scenario,
+    variant: &Variant,
+    run: &Run,
+    [mut seconds, most]: [f64; 2],
+) -> Result<Truth, LabError> {
+    loop {
+        let truth = measured_twice(host, place, scenario, variant, run, seconds)?;
+        let is_settled = |question: &Question| {
+            let right = truth.right_answer(question);
+            !matches!(judge(question, right.as_deref(), &truth), Verdict::Undecided(_))
+        };
+        if 2.0 * seconds > most || scenario.questions.iter().all(is_settled) {
+            return Ok(truth);
+        }
+        seconds *= 2.0;
+    }
+}
+
+fn measured_twice(
     host: &Host,
     place: &Place,
     scenario: &Scenario,
@@ -393,5 +421,5 @@ pub fn variant_of<'s>(scenario: &'s Scenario, run: &Run) -> Result<&'s Variant, 
 /// A short look at the host and the load.
 #[must_use]
 pub fn look(host: &Host, place: &Place, run: &Run) -> Readings {
-    measure(host, &subject(host, place, run), READY_SECONDS)
+    measure(host, &subject(host, place, run), LOOK_SECONDS)
 }

@@ -268,10 +268,12 @@ impl Shown {
 }
 
 impl Scenario {
-    /// The variant of this name.
+    /// The variant of this name, or of this number counted from 1.
     #[must_use]
     pub fn variant(&self, name: &str) -> Option<&Variant> {
-        self.variants.iter().find(|variant| variant.name == name)
+        let number = name.parse::<usize>().ok();
+        let is_meant = |(at, variant): &(usize, &Variant)| variant.name == name || number == Some(at + 1);
+        self.variants.iter().enumerate().find(is_meant).map(|(_, variant)| variant)
     }
 
     /// The question with this key.

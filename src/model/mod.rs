@@ -4,6 +4,7 @@ pub mod call_trace;
 pub mod chain;
 pub mod comparison;
 pub mod component;
+pub mod exercise;
 pub mod facts;
 pub mod finding;
 pub mod hot;
@@ -21,6 +22,7 @@ pub mod status;
 pub mod unit;
 
 pub use component::Component;
+pub use exercise::Exercise;
 pub use facts::Facts;
 pub use finding::{Culprit, Evidence, Finding, NextStep};
 pub use ledger::{Ledger, Target};

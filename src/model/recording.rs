@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Facts, Ledger, ProbeResult, RawUnit, SeriesKind, Target, Unavailable};
+use super::{Exercise, Facts, Ledger, ProbeResult, RawUnit, SeriesKind, Target, Unavailable};
 
 /// Version of the recording format; raised when an old reader could misunderstand a new file.
 pub const FORMAT_VERSION: u32 = 1;
@@ -28,6 +28,9 @@ pub struct Recording {
     pub host: Facts,
     /// Wall-clock start, RFC 3339, UTC.
     pub started: String,
+    /// The exercise that ran meanwhile, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exercise: Option<Exercise>,
     /// The windows, in order: the first, then drill-downs.
     pub windows: Vec<Window>,
     /// Set when the run was ended early by a signal.

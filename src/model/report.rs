@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::recording::{Overhead, Tool};
-use super::{Facts, Finding, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
+use super::{Exercise, Facts, Finding, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
 
 /// Version of the report format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -24,6 +24,9 @@ pub struct Report {
     pub playbook: PlaybookInfo,
     /// When and how long.
     pub window: WindowInfo,
+    /// The exercise that ran meanwhile, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exercise: Option<Exercise>,
     /// The conclusion.
     pub verdict: Verdict,
     /// Where the observed task's time went; only of playbooks of Method R.

@@ -30,6 +30,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         host: recording.host.clone(),
         playbook,
         window: window(recording),
+        exercise: recording.exercise.clone(),
         verdict,
         profile: profile.and_then(Result::ok),
         matrix,

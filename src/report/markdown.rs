@@ -120,6 +120,9 @@ fn head(report: &Report) -> String {
         text(&report.tool.name),
         text(&report.tool.version),
     ));
+    if let Some((said, command)) = words::recipe(report) {
+        out.push_str(&format!("{} The same again: {}\n\n", text(&said), code(&command)));
+    }
     out
 }
 

@@ -23,6 +23,7 @@ mod lesson;
 mod markdown;
 mod matrix;
 mod order;
+mod plain;
 mod plots;
 pub mod probe;
 #[cfg(test)]
@@ -59,6 +60,7 @@ use crate::model::{Finding, MetricDef, Metrics, ProbeResult, Profile, Recording,
 pub use build::build;
 pub use html::{comparison as comparison_html, html, profile as profile_html};
 pub use markdown::{markdown, profile as profile_markdown};
+pub use plain::plain;
 pub use terminal::{Style, terminal};
 
 /// What a report is built from.

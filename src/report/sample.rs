@@ -85,6 +85,7 @@ pub(super) fn recording() -> Recording {
             ..Facts::default()
         },
         started: "2025-11-21T03:12:45Z".into(),
+        exercise: None,
         windows: vec![Window {
             steps: vec!["cpu".into()],
             begins: 0.0,

@@ -83,6 +83,9 @@ impl Page {
         let run =
             format!("{} · {} · {}", visible(&report.playbook.name), words::measured(report), words::occasion(report));
         self.line(&run, 0, Paint::Dim);
+        if let Some((said, command)) = words::recipe(report) {
+            self.line(&format!("{said} The same again: {command}"), 0, Paint::Dim);
+        }
         self.blank();
     }
 

@@ -20,6 +20,13 @@ pub(super) fn exercise(lab: &str) -> String {
     format!("rdiag lab start {}", visible(lab))
 }
 
+/// Under what exercise the measuring was done: a sentence and a command; none without one.
+pub(super) fn recipe(report: &Report) -> Option<(String, String)> {
+    let exercise = report.exercise.as_ref()?;
+    let ended = if exercise.whole { "" } else { ", which ended before the measuring did" };
+    Some((format!("Measured during the exercise {}{ended}.", visible(&exercise.id)), visible(&exercise.command).into()))
+}
+
 /// A resource as a heading.
 pub(super) fn resource(resource: Resource) -> &'static str {
     match resource {

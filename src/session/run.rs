@@ -53,6 +53,7 @@ pub fn run(
         target: target.clone(),
         host: host.facts().clone(),
         started: host.wall_clock(),
+        exercise: None,
         windows: Vec::new(),
         interrupted: false,
         overhead: Overhead::default(),

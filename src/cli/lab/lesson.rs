@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::super::{Exit, Failure, ui::Ui};
-use super::{live, wrapped};
+use super::{as_it_is, live, wrapped};
 use crate::lab::lesson::{self, Lesson, LessonStep, Quiz, Score, View};
 use crate::lab::place::Place;
 use crate::model::quantity::with_unit;
@@ -156,20 +156,20 @@ fn outcome(finding: &Finding, ui: &Ui) -> String {
     let mut out = format!("\n{}{}: {}\n", visible(&finding.title), visible(&instance), finding.status.word());
     let said = finding.unavailable.as_ref().map_or(&finding.summary, |gap| &gap.why);
     let _ = writeln!(out, "{}", wrapped(&visible(said), "  ", ui));
-    let _ = writeln!(out, "{}", wrapped(&format!("By hand: {}", visible(&finding.verify)), "  ", ui));
+    let _ = writeln!(out, "{}", as_it_is(&format!("By hand: {}", visible(&finding.verify)), "  ", ui));
     let readings = finding.evidence.iter().filter_map(|evidence| {
         let metric = session::metric(&evidence.metric)?;
         Some(format!("{} {}", evidence.metric, with_unit(evidence.mean?, metric.unit)))
     });
     let readings: Vec<String> = readings.take(MOST_READINGS).collect();
     if !readings.is_empty() {
-        let _ = writeln!(out, "{}", wrapped(&format!("rdiag read: {}", visible(&readings.join(", "))), "  ", ui));
+        let _ = writeln!(out, "{}", as_it_is(&format!("rdiag read: {}", visible(&readings.join(", "))), "  ", ui));
     }
     // Long ones are for `rdiag explain`.
     let short = finding.threshold.conditions.iter().filter(|(_, when)| when.len() <= LONGEST_CONDITION);
     let conditions: Vec<String> = short.map(|(status, when)| format!("{status} if {when}")).collect();
     if !conditions.is_empty() {
-        let _ = writeln!(out, "{}", wrapped(&visible(&conditions.join("; ")), "  ", ui));
+        let _ = writeln!(out, "{}", as_it_is(&visible(&conditions.join("; ")), "  ", ui));
     }
     if finding.status >= Status::Warning {
         let _ = writeln!(out, "{}", wrapped(&visible(&finding.why), "  ", ui));

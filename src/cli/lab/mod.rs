@@ -13,6 +13,9 @@ use super::{Exit, Failure, ui::Ui};
 use crate::host::Host;
 use crate::lab::place::Place;
 use crate::lab::{LabError, dev_check, library};
+use crate::model::Unit;
+use crate::model::quantity::with_unit;
+use crate::report::plain;
 
 /// Learn to diagnose: exercises that bring a symptom onto this host, ask what is behind it, and check the answers.
 #[derive(Debug, clap::Args)]
@@ -85,8 +88,13 @@ fn live() -> Host {
     Host::live(Path::new("/"))
 }
 
-/// Paragraphs, wrapped to the terminal.
+/// Markdown as plain words, wrapped to the terminal.
 fn wrapped(text: &str, indent: &str, ui: &Ui) -> String {
+    as_it_is(&plain(text), indent, ui)
+}
+
+/// Paragraphs, wrapped to the terminal; every character is kept, as commands need it.
+fn as_it_is(text: &str, indent: &str, ui: &Ui) -> String {
     let deeper = format!("{indent}  ");
     let options = textwrap::Options::new(ui.style().width).initial_indent(indent).subsequent_indent(indent);
     let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -109,7 +117,7 @@ fn wrapped(text: &str, indent: &str, ui: &Ui) -> String {
 /// A list whose lines begin with `1.`, `2.` …, each wrapped by itself.
 fn wrapped_steps(text: &str, ui: &Ui) -> String {
     let mut steps: Vec<String> = Vec::new();
-    for line in text.trim().lines() {
+    for line in plain(text.trim()).lines() {
         match steps.last_mut() {
             Some(last) if line.starts_with(' ') => {
                 last.push(' ');
@@ -134,10 +142,12 @@ fn check_all(args: &DevCheckArgs, ui: &Ui) -> Result<Exit, Failure> {
         ids => ids.iter().map(|id| library::find(id)).collect::<Result<_, _>>()?,
     };
     let mut bad = 0;
+    let begun = host.now();
     for batch in dev_check::batches(&scenarios) {
         for (scenario, variant) in &batch {
             ui.note(format!("checking {} {} …", scenario.id, variant.name));
         }
+        let from = host.now();
         let checked = std::thread::scope(|scope| {
             let check = |(scenario, variant)| {
                 let (host, place) = (&host, &place);
@@ -146,9 +156,10 @@ fn check_all(args: &DevCheckArgs, ui: &Ui) -> Result<Exit, Failure> {
             let threads: Vec<_> = batch.iter().copied().map(check).collect();
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
         });
+        let took = with_unit(host.now() - from, Unit::Seconds);
         for ((scenario, variant), checked) in batch.iter().zip(checked) {
             let (line, is_bad) = match checked {
-                Ok(Ok(dev_check::Checked::Well)) => ("ok".to_owned(), false),
+                Ok(Ok(dev_check::Checked::Well)) => (format!("ok ({took})"), false),
                 Ok(Ok(dev_check::Checked::NotHere(why))) => (format!("not here: {why}"), false),
                 Ok(Ok(dev_check::Checked::CannotJudge(why))) => {
                     (format!("cannot judge, the host is busy\n    {}", why.join("\n    ")), false)
@@ -161,5 +172,6 @@ fn check_all(args: &DevCheckArgs, ui: &Ui) -> Result<Exit, Failure> {
             ui.print(&format!("{} {}: {line}\n", scenario.id, variant.name))?;
         }
     }
+    ui.note(format!("all of it took {}", with_unit(host.now() - begun, Unit::Seconds)));
     Ok(if bad == 0 { Exit::Done } else { Exit::Findings })
 }

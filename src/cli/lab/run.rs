@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::{Exit, Failure, ui::Ui};
-use super::{live, wrapped};
+use super::{as_it_is, live, wrapped};
 use crate::lab::place::Place;
 use crate::lab::runner::{self, Wish};
 use crate::lab::{Answer, LabError, Reading, Scenario, clean, library};
@@ -15,8 +15,8 @@ use crate::playbook;
 pub(super) struct StartArgs {
     /// The exercise: its id, its number, or the word behind the number.
     id: String,
-    /// One cause among those of this symptom, by name; chance decides otherwise.
-    #[arg(long, value_name = "NAME")]
+    /// One cause among those of this symptom, by name or by number; chance decides otherwise.
+    #[arg(long, value_name = "NAME|NUMBER")]
     variant: Option<String>,
     /// The same number gives the same exercise.
     #[arg(long, value_name = "NUMBER")]
@@ -51,7 +51,7 @@ pub(super) fn start(args: &StartArgs, ui: &Ui) -> Result<Exit, Failure> {
     }
     let plan = runner::plan(&host, &place, &scenario, &wish)?;
     if args.dry_run {
-        let lines: Vec<String> = plan.changes().iter().map(|change| wrapped(change, "  ", ui)).collect();
+        let lines: Vec<String> = plan.changes().iter().map(|change| as_it_is(change, "  ", ui)).collect();
         ui.print(&format!("{} would change on this host:\n{}\n", scenario.id, lines.join("\n")))?;
         return Ok(Exit::Done);
     }

@@ -269,6 +269,28 @@ pub enum CrewKind {
 }
 
 impl Work {
+    /// Whether it takes at most a few percent of a CPU, and nothing of a disk.
+    #[must_use]
+    pub fn is_gentle(&self) -> bool {
+        match self {
+            Self::HoldUp { .. }
+            | Self::Restart { .. }
+            | Self::OpenFiles { .. }
+            | Self::LeaveChildren { .. }
+            | Self::Accept { .. }
+            | Self::Connect { .. }
+            | Self::LookUp { .. }
+            | Self::Send { .. }
+            | Self::TakeDatagrams { .. }
+            | Self::SendDatagrams { .. } => true,
+            Self::Compute { threads, for_each_cpu: false, busy_ms, rest_ms, on_one_cpu: false } => {
+                threads[1] == 1 && rest_ms[0] >= 4 * busy_ms[1]
+            }
+            Self::TakeTurns { computed_percent, .. } => *computed_percent <= 20,
+            _ => false,
+        }
+    }
+
     /// With numbers for a host with so many CPUs.
     #[must_use]
     pub fn decide(&self, chance: &mut Chance, cpus: usize) -> Task {

@@ -212,6 +212,7 @@ fn facts(report: &Report) -> Vec<Named> {
     .filter(|(name, _)| {
         !(*name == "Memory" && host.memory_bytes == 0 || *name == "Up for" && host.uptime_seconds == 0.0)
     })
+    .chain(words::recipe(report).map(|(said, command)| ("Exercise", format!("{said} The same again: {command}"))))
     .map(|(name, value)| Named { name: name.into(), value })
     .collect()
 }
