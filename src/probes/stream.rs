@@ -1,6 +1,7 @@
 //! Single events, as the programs of stream.h hand them on.
 
-use super::Taken;
+use super::{Probe, Taken};
+use crate::host::Host;
 use crate::mechanism::ebpf::{Object, words};
 use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
 use crate::model::{Unavailable, Unit};
@@ -64,17 +65,35 @@ impl Events {
             ..ProbeTable::default()
         }
     }
+}
 
-    /// A whole reading of events and nothing else.
-    pub(super) fn taken(
-        &mut self,
-        object: &mut Object,
-        id: &str,
-        title: &str,
-        columns: &[Column],
-    ) -> Result<Taken, Unavailable> {
-        let table = self.table(id, title, columns);
-        Ok(Taken { lost: lost(object, &table)?, outputs: vec![Output::Events(table)], ..Taken::default() })
+/// A probe that hands on events and nothing else.
+pub(super) struct Lines {
+    pub(super) object: Object,
+    pub(super) events: Events,
+    /// Of the table.
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    /// But for the time, which comes first.
+    pub(super) columns: Vec<Column>,
+    /// The cells of a record, one for each column.
+    pub(super) line: fn(&[u8]) -> Vec<Cell>,
+}
+
+impl Probe for Lines {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
+        let Self { object, events, line, .. } = self;
+        events.drain(object, |record| Some(line(record)))
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        self.poll(host)?;
+        let table = self.events.table(self.id, self.title, &self.columns);
+        Ok(Taken { lost: lost(&mut self.object, &table)?, outputs: vec![Output::Events(table)], ..Taken::default() })
     }
 }
 

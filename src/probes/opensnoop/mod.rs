@@ -1,9 +1,8 @@
 //! Files that are opened: by whom, how, and with what result.
 
-use super::stream::Events;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use super::stream::{Events, Lines};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, calls};
+use crate::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
 use crate::model::Unavailable;
 use crate::model::probe::{Cell, Column};
 
@@ -36,11 +35,6 @@ const CALLS: [&str; 4] = ["openat", "open", "creat", "openat2"];
 /// Where the name begins in a record.
 const NAME_AT: usize = 56;
 
-struct OpenSnoop {
-    object: Object,
-    events: Events,
-}
-
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/opensnoop/opensnoop.bpf.o"));
     let mut globals = context.filter.globals(context.host)?;
@@ -48,22 +42,8 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     globals.push(Global::u32("failed", u32::from(context.params.flag("failed"))));
     let mut object = context.kernel()?.load(bytes, globals, &[])?;
     object.attach(context.kernel()?, Hook::Tracepoint("sys_exit"))?;
-    Ok(Box::new(OpenSnoop { object, events: Events::new(context.host.now()) }))
-}
-
-impl Probe for OpenSnoop {
-    fn object(&self) -> Option<&Object> {
-        Some(&self.object)
-    }
-
-    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        self.events.drain(&mut self.object, |record| Some(line(record)))
-    }
-
-    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
-        self.poll(host)?;
-        self.events.taken(&mut self.object, "opens", "Files opened", &columns())
-    }
+    let events = Events::new(context.host.now());
+    Ok(Box::new(Lines { object, events, id: "opens", title: "Files opened", columns: columns().into(), line }))
 }
 
 fn columns() -> [Column; 7] {

@@ -1,9 +1,8 @@
 //! Calls that wait until data are on the disk.
 
-use super::stream::Events;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use super::stream::{Events, Lines};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, calls};
+use crate::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
 use crate::model::probe::{Cell, Column};
 use crate::model::{Unavailable, Unit};
 
@@ -33,11 +32,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 /// The calls, in the order in which the program knows them: those with a file descriptor first.
 const CALLS: [&str; 6] = ["fsync", "fdatasync", "syncfs", "sync_file_range", "sync", "msync"];
 
-struct SyncSnoop {
-    object: Object,
-    events: Events,
-}
-
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/syncsnoop/syncsnoop.bpf.o"));
     let mut globals = context.filter.globals(context.host)?;
@@ -46,22 +40,15 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let mut object = context.kernel()?.load(bytes, globals, &[])?;
     object.attach(context.kernel()?, Hook::Tracepoint("sys_enter"))?;
     object.attach(context.kernel()?, Hook::Tracepoint("sys_exit"))?;
-    Ok(Box::new(SyncSnoop { object, events: Events::new(context.host.now()) }))
-}
-
-impl Probe for SyncSnoop {
-    fn object(&self) -> Option<&Object> {
-        Some(&self.object)
-    }
-
-    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        self.events.drain(&mut self.object, |record| Some(line(record)))
-    }
-
-    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
-        self.poll(host)?;
-        self.events.taken(&mut self.object, "syncs", "Calls that wait for the disk", &columns())
-    }
+    let events = Events::new(context.host.now());
+    Ok(Box::new(Lines {
+        object,
+        events,
+        id: "syncs",
+        title: "Calls that wait for the disk",
+        columns: columns().into(),
+        line,
+    }))
 }
 
 fn columns() -> [Column; 7] {

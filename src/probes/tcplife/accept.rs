@@ -1,11 +1,9 @@
 //! `tcpaccept`: connections that tasks of this host accept, and how long those waited for it.
 
-use super::{Connections, Tells, Told, who};
-use crate::host::Host;
-use crate::mechanism::ebpf::Object;
+use super::{Tells, Told, connections, who};
+use crate::model::Unit;
 use crate::model::probe::{Cell, Column};
-use crate::model::{Unavailable, Unit};
-use crate::probes::{FilterKind, GivesStacks, Probe, ProbeDef, Taken, sockets};
+use crate::probes::{FilterKind, GivesStacks, ProbeDef, sockets};
 
 pub(in crate::probes) static TCPACCEPT: ProbeDef = ProbeDef {
     id: "tcpaccept",
@@ -22,32 +20,16 @@ pub(in crate::probes) static TCPACCEPT: ProbeDef = ProbeDef {
     streams: true,
     stacks: GivesStacks::Never,
     metrics: &[],
-    start: |context| Ok(Box::new(TcpAccept(Connections::start(context, Tells::Accept)?))),
+    start: |context| connections(context, Tells::Accept, ["connections", "TCP connections accepted"], columns(), line),
 };
-
-struct TcpAccept(Connections);
-
-impl Probe for TcpAccept {
-    fn object(&self) -> Option<&Object> {
-        Some(&self.0.object)
-    }
-
-    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        self.0.poll(line)
-    }
-
-    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
-        self.poll(host)?;
-        self.0.events.taken(&mut self.0.object, "connections", "TCP connections accepted", &columns())
-    }
-}
 
 fn columns() -> Vec<Column> {
     who().into_iter().chain([Column::number("wait", "waited", Unit::Seconds)]).collect()
 }
 
-fn line(told: &Told) -> Vec<Cell> {
-    told.who.iter().cloned().chain([told.time.clone()]).collect()
+fn line(record: &[u8]) -> Vec<Cell> {
+    let told = Told::parse(record);
+    told.who.into_iter().chain([told.time]).collect()
 }
 
 #[cfg(test)]
@@ -56,6 +38,6 @@ mod tests {
 
     #[test]
     fn a_line_has_a_cell_for_each_column() {
-        assert_eq!(line(&Told::parse(&[])).len(), columns().len());
+        assert_eq!(line(&[]).len(), columns().len());
     }
 }

@@ -1,11 +1,9 @@
 //! `tcpconnect`: connections that tasks of this host begin, and how long it takes until they are established or fail.
 
-use super::{Connections, Tells, Told, who};
-use crate::host::Host;
-use crate::mechanism::ebpf::Object;
+use super::{Tells, Told, connections, who};
+use crate::model::Unit;
 use crate::model::probe::{Cell, Column};
-use crate::model::{Unavailable, Unit};
-use crate::probes::{FilterKind, GivesStacks, Probe, ProbeDef, Taken, sockets};
+use crate::probes::{FilterKind, GivesStacks, ProbeDef, sockets};
 
 pub(in crate::probes) static TCPCONNECT: ProbeDef = ProbeDef {
     id: "tcpconnect",
@@ -23,33 +21,18 @@ pub(in crate::probes) static TCPCONNECT: ProbeDef = ProbeDef {
     streams: true,
     stacks: GivesStacks::Never,
     metrics: &[],
-    start: |context| Ok(Box::new(TcpConnect(Connections::start(context, Tells::Connect)?))),
+    start: |context| connections(context, Tells::Connect, ["attempts", "TCP connections begun"], columns(), line),
 };
-
-struct TcpConnect(Connections);
-
-impl Probe for TcpConnect {
-    fn object(&self) -> Option<&Object> {
-        Some(&self.0.object)
-    }
-
-    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        self.0.poll(line)
-    }
-
-    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
-        self.poll(host)?;
-        self.0.events.taken(&mut self.0.object, "attempts", "TCP connections begun", &columns())
-    }
-}
 
 fn columns() -> Vec<Column> {
     let own = [Column::number("latency", "latency", Unit::Seconds), Column::text("result", "result")];
     who().into_iter().chain(own).collect()
 }
 
-fn line(told: &Told) -> Vec<Cell> {
-    told.who.iter().cloned().chain([told.time.clone(), told.result().into()]).collect()
+fn line(record: &[u8]) -> Vec<Cell> {
+    let told = Told::parse(record);
+    let result = told.result();
+    told.who.into_iter().chain([told.time, result.into()]).collect()
 }
 
 #[cfg(test)]
@@ -58,6 +41,6 @@ mod tests {
 
     #[test]
     fn a_line_has_a_cell_for_each_column() {
-        assert_eq!(line(&Told::parse(&[])).len(), columns().len());
+        assert_eq!(line(&[]).len(), columns().len());
     }
 }

@@ -6,10 +6,9 @@ mod connect;
 pub(super) use accept::TCPACCEPT;
 pub(super) use connect::TCPCONNECT;
 
-use super::stream::Events;
-use super::{Context, FilterKind, GivesStacks, Probe, ProbeDef, Taken, calls, sockets};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use super::stream::{Events, Lines};
+use super::{Context, FilterKind, GivesStacks, Probe, ProbeDef, calls, sockets};
+use crate::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
 use crate::model::probe::{Cell, Column};
 use crate::model::{Unavailable, Unit};
 
@@ -31,7 +30,10 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     streams: true,
     stacks: GivesStacks::Never,
     metrics: &[],
-    start: |context| Ok(Box::new(TcpLife(Connections::start(context, Tells::Life)?))),
+    start: |context| {
+        let heading = ["connections", "TCP connections that ended"];
+        connections(context, Tells::Life, heading, columns(), line)
+    },
 };
 
 /// What the program tells of; the numbers are its own.
@@ -42,30 +44,25 @@ enum Tells {
     Accept = 2,
 }
 
-/// The program at work, and what it has told.
-struct Connections {
-    object: Object,
-    events: Events,
-}
-
-impl Connections {
-    fn start(context: &Context<'_>, tells: Tells) -> Result<Self, Unavailable> {
-        let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/tcplife/tcplife.bpf.o"));
-        let kernel = context.kernel()?;
-        let mut globals = sockets::globals(context)?;
-        globals.push(Global::u32("tells", tells as u32));
-        globals.push(calls::numbers("accept_calls", &["accept", "accept4"]));
-        let mut object = kernel.load(bytes, globals, &[])?;
-        if tells != Tells::Connect {
-            object.attach(kernel, Hook::Tracepoint("sys_exit"))?;
-        }
-        object.attach(kernel, Hook::Tracepoint("inet_sock_set_state"))?;
-        Ok(Self { object, events: Events::new(context.host.now()) })
+/// Starts the program; `line` has a cell for each of the columns.
+fn connections(
+    context: &Context<'_>,
+    tells: Tells,
+    [id, title]: [&'static str; 2],
+    columns: Vec<Column>,
+    line: fn(&[u8]) -> Vec<Cell>,
+) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/tcplife/tcplife.bpf.o"));
+    let kernel = context.kernel()?;
+    let mut globals = sockets::globals(context)?;
+    globals.push(Global::u32("tells", tells as u32));
+    globals.push(calls::numbers("accept_calls", &["accept", "accept4"]));
+    let mut object = kernel.load(bytes, globals, &[])?;
+    if tells != Tells::Connect {
+        object.attach(kernel, Hook::Tracepoint("sys_exit"))?;
     }
-
-    fn poll(&mut self, line: impl Fn(&Told) -> Vec<Cell>) -> Result<(), Unavailable> {
-        self.events.drain(&mut self.object, |record| Some(line(&Told::parse(record))))
-    }
+    object.attach(kernel, Hook::Tracepoint("inet_sock_set_state"))?;
+    Ok(Box::new(Lines { object, events: Events::new(context.host.now()), id, title, columns, line }))
 }
 
 /// A `struct told` of the program.
@@ -140,23 +137,6 @@ fn who() -> [Column; 4] {
     ]
 }
 
-struct TcpLife(Connections);
-
-impl Probe for TcpLife {
-    fn object(&self) -> Option<&Object> {
-        Some(&self.0.object)
-    }
-
-    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        self.0.poll(line)
-    }
-
-    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
-        self.poll(host)?;
-        self.0.events.taken(&mut self.0.object, "connections", "TCP connections that ended", &columns())
-    }
-}
-
 fn columns() -> Vec<Column> {
     let own = [
         Column::text("by", "known by"),
@@ -168,9 +148,11 @@ fn columns() -> Vec<Column> {
     who().into_iter().chain(own).collect()
 }
 
-fn line(told: &Told) -> Vec<Cell> {
-    let own = [told.by.clone(), told.sent.into(), told.received.into(), told.time.clone(), told.result().into()];
-    told.who.iter().cloned().chain(own).collect()
+fn line(record: &[u8]) -> Vec<Cell> {
+    let told = Told::parse(record);
+    let result = told.result();
+    let own = [told.by, told.sent.into(), told.received.into(), told.time, result.into()];
+    told.who.into_iter().chain(own).collect()
 }
 
 #[cfg(test)]
@@ -188,8 +170,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_shown_with_its_owner_ends_bytes_and_duration() {
-        let told = Told::parse(&record(2 | 9 << 8, [80, 4000], 2_000_000_000));
-        let cells = line(&told);
+        let cells = line(&record(2 | 9 << 8, [80, 4000], 2_000_000_000));
         assert_eq!(cells.len(), columns().len());
         assert_eq!(cells[..5], ["nginx", "7", "127.0.0.1:80", "127.0.0.1:4000", "accept"].map(Cell::from));
         assert_eq!(cells[5..], [10.0.into(), 20.0.into(), 2.0.into(), "closed".into()]);
@@ -197,10 +178,10 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_no_zero_and_no_name() {
-        let cells = line(&Told::parse(&record(1 << 8, [80, 4000], UNKNOWN)));
+        let cells = line(&record(1 << 8, [80, 4000], UNKNOWN));
         let unknown = Cell::Unknown(());
         assert_eq!((&cells[0], &cells[1], &cells[4], &cells[7]), (&unknown, &unknown, &unknown, &unknown));
-        assert_eq!(line(&Told::parse(&[1, 2])).len(), columns().len());
+        assert_eq!(line(&[1, 2]).len(), columns().len());
     }
 
     #[test]

