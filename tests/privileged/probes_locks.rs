@@ -1,7 +1,7 @@
 //! Probes of locks: waits of a known length for a lock of the kernel, and for one of a program.
 
 use super::probing::{Script, assert_nothing_lost, probed, ready, rows};
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Load, Need, alone, finding, has, live_report, rdiag};
 
 /// Writes of one byte into a file into which another process writes all the time: both need the lock of its inode. They share a
 /// CPU, since a writer that finds the holder running spins at first, of which the kernel does not tell.
@@ -41,6 +41,39 @@ fn waits_for_an_inode_are_as_long_as_the_writer_says() {
     // What is left of a write beside the wait is the way to the lock, one byte, and the CPU that it gets back.
     assert!(time <= waited && time > 0.7 * waited, "{time} s, and the writer was kept for {waited} s: {locks:#?}");
     assert!(longest > 0.0 && longest <= time);
+}
+
+/// One process writes without a pause into a file into which four others want to write a byte, as in `WRITES`. The first in the queue
+/// is woken and has no CPU yet; the others sleep.
+const WAITS_FOR_A_WRITER: &str = "
+import os, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+f, block, parent = os.memfd_create('rdiag'), bytes(8 << 20), os.getpid()
+def loop(name, data):
+    if os.fork(): return
+    open('/proc/self/comm', 'w').write(name)
+    while os.getppid() == parent: os.pwrite(f, data, 0)
+    os._exit(0)
+for name, data in [('rdiag-holds', block)] + 4 * [('rdiag-waits', b'x')]: loop(name, data)
+time.sleep(60)
+";
+
+#[test]
+#[ignore = "needs: root, eBPF, python3"]
+fn writers_that_wait_for_another_of_their_file_are_named_with_the_function_that_asked_for_the_lock() {
+    let _alone = alone();
+    if !ready() {
+        return;
+    }
+    let load = Load::start(1, "python3", &["-c", WAITS_FOR_A_WRITER]);
+    let report = live_report(4);
+    drop(load);
+    let found = finding(&report, "kernel.saturation.locks", None);
+    assert_eq!(found["status"], "info", "{found:#}");
+    assert_eq!(found["culprit"]["name"], "rdiag-waits", "{found:#}");
+    assert!(found["value"].as_f64().unwrap() > 1.0, "four wait nearly all the time: {found:#}");
+    let summary = found["summary"].as_str().unwrap();
+    assert!(summary.contains("file_write_iter"), "{summary}");
 }
 
 /// A thread that waits 20 times for 20 ms until another one wakes it, and 10 times for 10 ms in vain.
