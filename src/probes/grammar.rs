@@ -46,6 +46,8 @@ pub(super) enum Cast {
     Text,
     /// The address of text in the program.
     TextOfProgram,
+    /// The address of code of the kernel, which stands for the function that it is in.
+    Code,
 }
 
 /// How two numbers are compared; the numbers are those of the program.
@@ -106,13 +108,14 @@ fn cast(kind: &str) -> Result<Cast, String> {
     match (kind, kind.split_at_checked(1)) {
         ("string", _) => Ok(Cast::Text),
         ("ustring", _) => Ok(Cast::TextOfProgram),
+        ("ksym", _) => Ok(Cast::Code),
         (_, Some((sign @ ("u" | "s"), bits @ ("8" | "16" | "32" | "64")))) => {
             Ok(Cast::Number(bits.parse::<u32>().unwrap_or(64) / 8, sign == "s"))
         }
         ("be16" | "be32" | "be64", _) => Ok(Cast::Swapped(kind.trim_start_matches("be").parse().unwrap_or(64) / 8)),
         _ => Err(format!(
             "there is no type {kind:?}; there are u8, u16, u32, u64, s8, s16, s32, s64, be16, be32, be64 (in the order of \
-             networks), string and ustring"
+             networks), string and ustring, and ksym for a function of the kernel"
         )),
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct Read {
     pub(super) bytes: u32,
     pub(super) is_signed: bool,
     pub(super) is_address: bool,
+    /// Whether it leads to code of the kernel, and the function's name is wanted.
+    pub(super) is_code: bool,
     /// Where the text is, if it leads to some.
     pub(super) text: Option<Text>,
 }
@@ -53,6 +55,7 @@ pub(super) const NOTHING: Read = Read {
     bytes: 8,
     is_signed: false,
     is_address: false,
+    is_code: false,
     text: None,
 };
 

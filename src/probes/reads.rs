@@ -72,6 +72,12 @@ impl Reads {
             );
             return Err(wrong(message));
         }
+        if read.is_code {
+            return Err(wrong(format!(
+                "{} as a function of the kernel can be a key of count and hist only",
+                operand.name
+            )));
+        }
         Ok(read)
     }
 
@@ -124,6 +130,11 @@ impl Reads {
             (Shape::Text(_), Some(Cast::Number(..) | Cast::Swapped(_))) => {
                 Err(wrong(format!("{name} is text, and no number")))
             }
+            (Shape::Text(_), Some(Cast::Code)) => Err(wrong(format!("{name} is text, and no address of code"))),
+            (Shape::Number { bytes, .. }, Some(Cast::Code)) if bytes < 8 => {
+                Err(wrong(format!("{name} has {bytes} bytes, so it is no address of code")))
+            }
+            (Shape::Number { .. }, Some(Cast::Code)) => Ok(Read { is_address: true, is_code: true, ..read }),
             (Shape::Number { bytes, .. }, Some(Cast::Text | Cast::TextOfProgram)) if bytes < 8 => {
                 Err(wrong(format!("{name} has {bytes} bytes, so it is no address of text")))
             }

@@ -16,6 +16,7 @@ mod network;
 mod odd_targets;
 mod picture;
 mod probes;
+mod probes_answers;
 mod probes_any;
 mod probes_block;
 mod probes_calls;

@@ -56,7 +56,7 @@ pub(super) fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>,
     let points = named(context.host, context.params, &context.filter.pids);
     let plans = points.and_then(|points| planned(points, id, context.params)).map_err(PointError::gap)?;
     let (count, mut notes) = (plans.each.len(), plans.notes);
-    let names = Names::new(context.host, plans.each.iter().any(Plan::by_group))?;
+    let names = Names::new(context, &plans.each)?;
     let (mut points, mut refused) = (Vec::new(), Vec::new());
     for plan in &plans.each {
         match watch(context, kind, plan.clone(), &names, count as u32) {
@@ -234,6 +234,7 @@ impl Probe for Counting {
         if self.points.iter().any(|point| point.plan.shows_point) && idle > 0 {
             notes.push(format!("{idle} of {} points were not passed", self.points.len()));
         }
+        notes.extend(self.names.notes().map(str::to_owned));
         if let Some(stacks) = &self.stacks {
             notes.extend(stacks.notes().map(str::to_owned));
         }

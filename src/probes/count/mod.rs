@@ -128,7 +128,8 @@ const KEY: ParamDef = ParamDef {
     kind: ParamKind::Keys,
     default: "",
     help: "by what to tell apart, separated by commas: comm, pid, tid, cpu, cgroup, a field, arg1, return, text (filename, or \
-           arg1:string); for count also stack, user_stack, kernel_stack; a field that is called like one of these is args.pid",
+           arg1:string), the function of the kernel that an address is in (call_site:ksym); for count also stack, user_stack, \
+           kernel_stack; a field that is called like one of these is args.pid",
 };
 pub(super) const FILTER: ParamDef = ParamDef {
     name: "filter",

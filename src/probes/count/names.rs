@@ -1,4 +1,5 @@
-//! What keys stand for that are no numbers: texts, and control groups by the inodes of their directories.
+//! What keys stand for that are no numbers: texts, control groups by the inodes of their directories, and functions of the kernel by
+//! addresses in their code.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,9 @@ use crate::host::Host;
 use crate::host::cgroups::{Hierarchy, Version};
 use crate::mechanism::ebpf::filter::controller_number;
 use crate::mechanism::ebpf::{Global, Object, words};
+use crate::mechanism::symbols::Symbols;
 use crate::model::Unavailable;
+use crate::probes::Context;
 use crate::probes::read::{Read, Source};
 
 /// Words of a text in the program's table.
@@ -27,17 +30,22 @@ pub(super) struct Names {
     groups: HashMap<u64, String>,
     /// By name in the program's table; a text has the same name at every point.
     texts: HashMap<u64, String>,
+    /// If functions of the kernel are asked for.
+    symbols: Option<Symbols>,
 }
 
 impl Names {
     /// With the control groups of this moment, if they are asked for.
-    pub(super) fn new(host: &Host, by_group: bool) -> Result<Self, Unavailable> {
-        let mut names = Self::default();
-        if by_group {
+    pub(super) fn new(context: &Context<'_>, plans: &[Plan]) -> Result<Self, Unavailable> {
+        let (host, mut names) = (context.host, Self::default());
+        if plans.iter().any(Plan::by_group) {
             let tree = Hierarchy::find(host, CONTROLLER)?;
             let index = if tree.version == Version::V1 { controller_number(host, CONTROLLER)? } else { -1 };
             names.tree = Some((tree, index));
             names.look_for_groups(host);
+        }
+        if plans.iter().any(Plan::by_code) {
+            names.symbols = Some(Symbols::new(host, context.kernel().ok()));
         }
         Ok(names)
     }
@@ -56,12 +64,14 @@ impl Names {
         object: &Object,
         keys: impl Iterator<Item = &'k [u64]>,
     ) {
-        if !plan.has_text() && !plan.by_group() {
+        if !plan.has_text() && !plan.by_group() && !plan.by_code() {
             return;
         }
+        let mut code = Vec::new();
         let mut has_looked = false;
         for key in keys {
             for ((_, read), word) in plan.keys.iter().zip(key) {
+                code.extend(read.is_code.then_some(*word));
                 if read.source == Source::Group && !self.groups.contains_key(word) && !has_looked {
                     has_looked = true;
                     self.look_for_groups(host);
@@ -72,6 +82,10 @@ impl Names {
                 }
             }
         }
+        if let Some(symbols) = &mut self.symbols {
+            symbols.learn_functions(host, None, code);
+            symbols.settle(host);
+        }
     }
 
     /// A part of a key, for people.
@@ -80,8 +94,17 @@ impl Names {
             (Some(_), _) if word == 0 => "(cannot be read)".into(),
             (Some(_), _) => self.texts.get(&word).cloned().unwrap_or_else(|| "(other texts)".into()),
             (_, Source::Group) => self.groups.get(&word).cloned().unwrap_or_else(|| format!("(removed group {word})")),
+            _ if read.is_code => {
+                let name = self.symbols.as_ref().and_then(|symbols| symbols.name(None, word));
+                name.map_or_else(|| read.shown(word), str::to_owned)
+            }
             _ => read.shown(word),
         }
+    }
+
+    /// What names could not be found, and why.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &str> {
+        self.symbols.iter().flat_map(Symbols::notes)
     }
 
     /// Adds the groups that there are now. Those that were removed keep their names.

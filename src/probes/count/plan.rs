@@ -87,6 +87,11 @@ impl Plan {
         self.keys.iter().any(|(_, read)| read.source == Source::Group)
     }
 
+    /// Whether functions of the kernel are told apart.
+    pub(super) fn by_code(&self) -> bool {
+        self.keys.iter().any(|(_, read)| read.is_code)
+    }
+
     /// The constants of the program, which reads what `reads` says: the plan's own, or the same elsewhere.
     pub(super) fn globals(&self, reads: &Reads, want_hist: bool) -> Vec<Global> {
         let flag = |name, value: bool| Global::u32(name, u32::from(value));

@@ -181,6 +181,19 @@ fn keys_that_are_text_are_shown_as_they_were_read() {
     assert_eq!(instances, ["passwd, 5", "(cannot be read), 5", "(other texts), 5"]);
 }
 
+#[test]
+fn an_address_of_code_can_be_a_key_and_nothing_else() {
+    let plan = planned(&PROBE, kmalloc(), &[("key", "ptr:ksym")]).unwrap();
+    let found = table_of(&plan, &[(key([0xff00, 0, 0], &[0; 8]), Sum { count: 1, sum: 0 })], 1.0, 10);
+    assert_eq!((found.rows[0].instance.as_str(), found.columns[0].id.as_str()), ("0xff00", "ptr"));
+    for (given, says) in
+        [(("key", "node:ksym"), "node of kmem:kmalloc has 4 bytes"), (("value", "ptr:ksym"), "can be a key")]
+    {
+        let error = planned(&PROBE, kmalloc(), &[given]).unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
 fn key(words: [u64; 3], comm: &[u8; 8]) -> Key {
     [words[0], words[1], words[2], u64::from_ne_bytes(*comm), 0, 0, 0, 0, 0]
 }

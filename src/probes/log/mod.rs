@@ -123,6 +123,11 @@ impl Plan {
         let mut values = Vec::new();
         for operand in grammar::values(params.text("value").unwrap_or_default()).map_err(wrong)? {
             let read = reads.read_any(values.len(), &operand)?;
+            if read.is_code {
+                let message =
+                    format!("{} as a function of the kernel can be a key of count and hist only", operand.name);
+                return Err(wrong(message));
+            }
             values.push((operand.name, read));
         }
         if values.iter().filter(|(_, read)| read.text.is_some()).count() > MAX_TEXTS {
