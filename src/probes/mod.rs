@@ -52,6 +52,7 @@ mod softirqs;
 mod stack_table;
 mod stat;
 mod stream;
+mod swapin;
 mod syncsnoop;
 mod syscount;
 mod tcplife;
@@ -124,6 +125,7 @@ pub static ALL: &[&ProbeDef] = &[
     &runqslower::PROBE,
     &softirqs::PROBE,
     &stat::PROBE,
+    &swapin::PROBE,
     &syncsnoop::PROBE,
     &syscount::PROBE,
     &tcplife::TCPACCEPT,

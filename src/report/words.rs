@@ -196,6 +196,7 @@ pub(super) fn deed(culprit: &Culprit) -> String {
         "profile.process_cpu.seconds" => ("used", "the sampled CPU time"),
         "memstall.task.seconds" => ("spent", "the time that tasks made room in memory"),
         "klockstat.task.seconds" => ("did", "the waiting for locks of the kernel"),
+        "swapin.process.seconds" => ("did", "the waiting for pages from swap"),
         "tcptop.task.bytes_per_second" => ("carried", "the traffic of TCP"),
         "tcpretrans.segments_by_peer.count" => ("had", "the segments that were sent again"),
         "runqlat.task_wait.seconds" => ("did", "the waiting for a CPU"),

@@ -197,7 +197,7 @@ impl Drop for NullDisk {
     }
 }
 
-fn modprobe(args: &[&str]) {
+pub(super) fn modprobe(args: &[&str]) {
     let output = std::process::Command::new("modprobe").args(args).output().unwrap();
     assert!(output.status.success(), "modprobe {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -34,6 +34,7 @@ mod probes_profile;
 mod probes_sched;
 mod probes_stacks;
 mod probes_stat;
+mod probes_swap;
 mod probes_trace;
 mod process_table;
 mod real_programs;

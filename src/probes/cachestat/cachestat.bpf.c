@@ -2,6 +2,7 @@
 /* How many of the pages that reads ask for are in the page cache already: each buffered read is a stretch of pages of its file, and
  * those of them that are put into the cache while it is under way, by its own thread, were missing. What is read ahead lies behind
  * that stretch, and is found by the reads that come after. */
+#include "../../mechanism/ebpf/include/folio.h"
 #include "../../mechanism/ebpf/include/vfs.h"
 
 const volatile u32 page_shift = 12;
@@ -21,29 +22,11 @@ struct folio___cached {
 	struct address_space___cached *mapping;
 	unsigned long index;
 };
-struct folio___flags {
-	unsigned long flags;
-};
-/* Since 6.18. */
-struct flags___struct {
-	unsigned long f;
-};
-struct folio___flags_struct {
-	struct flags___struct flags;
-};
-/* Since 6.14; before under the next name; none of both before 6.1, when few file systems had more than one page in a folio. */
-struct folio___pages {
-	unsigned int _nr_pages;
-};
-struct folio___old_pages {
-	unsigned int _folio_nr_pages;
-};
 /* Before 5.16. */
 struct page___cached {
 	struct address_space___cached *mapping;
 	unsigned long index;
 };
-enum pageflags { PG_head };
 #pragma clang attribute pop
 
 struct reading {
@@ -202,28 +185,6 @@ BOTH_TRACEPOINTS(sys_exit)
 	if (file)
 		read_ends(file, ctx[1]);
 	return 0;
-}
-
-/* How many pages belong together. */
-static __always_inline u64 pages_of(void *folio)
-{
-	struct folio___flags *word = folio;
-	struct folio___flags_struct *words = folio;
-	struct folio___pages *now = folio;
-	struct folio___old_pages *old = folio;
-	u64 flags = 0;
-
-	if (bpf_core_field_exists(words->flags.f))
-		flags = BPF_CORE_READ(words, flags.f);
-	else if (bpf_core_field_exists(word->flags))
-		flags = BPF_CORE_READ(word, flags);
-	if (!(flags & 1ULL << bpf_core_enum_value(enum pageflags, PG_head)))
-		return 1;
-	if (bpf_core_field_exists(now->_nr_pages))
-		return BPF_CORE_READ(now, _nr_pages);
-	if (bpf_core_field_exists(old->_folio_nr_pages))
-		return BPF_CORE_READ(old, _folio_nr_pages);
-	return 1;
 }
 
 static __always_inline bool is_of_file(struct address_space___cached *mapping)

@@ -4,24 +4,11 @@
  * Stacks are taken when an allocation returns: at a function's entry, the frame of its caller is not complete. What is
  * outstanding is summed up here, by stack, so that what is read grows with the number of stacks and not of blocks. */
 #include "../../mechanism/ebpf/include/kept.h"
+#include "../../mechanism/ebpf/include/registers.h"
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct pt_regs___x86 {
-	u64 di;
-	u64 si;
-	u64 dx;
-	u64 ax;
-};
-struct pt_regs___arm64 {
-	u64 regs[31];
-	s32 syscallno;
-};
 struct task_struct___program {
 	u64 self_exec_id;
-};
-#pragma clang attribute pop
-
-#define IS_ARM64 bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)
+} __attribute__((preserve_access_index));
 
 /* One of so many blocks is followed, drawn by chance. */
 const volatile u32 one_in = 1;
@@ -79,36 +66,6 @@ struct {
 	__type(key, struct key);
 	__type(value, struct sum);
 } sums SEC(".maps");
-
-static __always_inline u64 argument(void *regs, const int at)
-{
-	struct pt_regs___x86 *x86 = regs;
-	struct pt_regs___arm64 *arm = regs;
-	u64 value = 0;
-
-	if (IS_ARM64)
-		bpf_core_read(&value, sizeof(value), &arm->regs[at]);
-	else if (at == 0)
-		bpf_core_read(&value, sizeof(value), &x86->di);
-	else if (at == 1)
-		bpf_core_read(&value, sizeof(value), &x86->si);
-	else
-		bpf_core_read(&value, sizeof(value), &x86->dx);
-	return value;
-}
-
-static __always_inline u64 returned(void *regs)
-{
-	struct pt_regs___x86 *x86 = regs;
-	struct pt_regs___arm64 *arm = regs;
-	u64 value = 0;
-
-	if (IS_ARM64)
-		bpf_core_read(&value, sizeof(value), &arm->regs[0]);
-	else
-		bpf_core_read(&value, sizeof(value), &x86->ax);
-	return value;
-}
 
 static __always_inline int asks(u64 how, u64 size, u64 pointer)
 {

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ * Arguments and results where a breakpoint finds them: in the registers of the calling convention. */
+#pragma once
+#include "rdiag.h"
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct pt_regs___x86 {
+	u64 di;
+	u64 si;
+	u64 dx;
+	u64 ax;
+};
+struct pt_regs___arm64 {
+	u64 regs[31];
+	s32 syscallno;
+};
+#pragma clang attribute pop
+
+#define IS_ARM64 bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)
+
+static __always_inline u64 argument(void *regs, const int at)
+{
+	struct pt_regs___x86 *x86 = regs;
+	struct pt_regs___arm64 *arm = regs;
+	u64 value = 0;
+
+	if (IS_ARM64)
+		bpf_core_read(&value, sizeof(value), &arm->regs[at]);
+	else if (at == 0)
+		bpf_core_read(&value, sizeof(value), &x86->di);
+	else if (at == 1)
+		bpf_core_read(&value, sizeof(value), &x86->si);
+	else
+		bpf_core_read(&value, sizeof(value), &x86->dx);
+	return value;
+}
+
+static __always_inline u64 returned(void *regs)
+{
+	struct pt_regs___x86 *x86 = regs;
+	struct pt_regs___arm64 *arm = regs;
+	u64 value = 0;
+
+	if (IS_ARM64)
+		bpf_core_read(&value, sizeof(value), &arm->regs[0]);
+	else
+		bpf_core_read(&value, sizeof(value), &x86->ax);
+	return value;
+}
