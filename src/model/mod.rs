@@ -18,6 +18,7 @@ pub mod reading;
 pub mod recording;
 pub mod report;
 pub mod runs;
+pub mod schedule;
 pub mod status;
 pub mod unit;
 

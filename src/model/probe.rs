@@ -1,4 +1,5 @@
-//! What a probe inside the kernel gives: histograms, tables, single events, stacks, calls; how it was attached; what it cost.
+//! What a probe inside the kernel gives: histograms, tables, single events, stacks, calls, schedules; how it was attached; what
+//! it cost.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call_trace::CallTrace;
+use super::schedule::Schedule;
 use super::{Unavailable, Unit};
 
 /// The result of one probe over one window.
@@ -74,6 +76,8 @@ pub enum Output {
     Stacks(Stacks),
     /// Calls as they happened.
     Calls(CallTrace),
+    /// Who ran when, on which CPU.
+    Schedule(Schedule),
 }
 
 /// A distribution.

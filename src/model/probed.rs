@@ -9,6 +9,7 @@ use super::Unit;
 use super::call_trace::CallTrace;
 use super::hot::Hot;
 use super::probe::{Attachment, ProbeCost, ProbeTable, Stacks};
+use super::schedule::Strips;
 
 /// One probe in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +64,8 @@ pub enum ProbedOutput {
     Stacks(StackSums),
     /// The first of calls as they happened.
     Calls(CallTrace),
+    /// Who ran when, on which CPU, summed up in pieces of time.
+    Schedule(Strips),
 }
 
 /// Distributions of one kind.

@@ -58,6 +58,7 @@ mod syscount;
 mod tcplife;
 mod tcpretrans;
 mod tcptop;
+mod timeline;
 mod totals;
 
 pub use grammar::kernel_functions as check_function_list;
@@ -133,6 +134,7 @@ pub static ALL: &[&ProbeDef] = &[
     &tcplife::PROBE,
     &tcpretrans::PROBE,
     &tcptop::PROBE,
+    &timeline::PROBE,
     &offcputime::WAKEUPTIME,
 ];
 

@@ -8,6 +8,7 @@ mod lists;
 mod probes;
 mod profile;
 mod runs;
+mod schedule;
 mod timeline;
 mod view;
 mod waits;
@@ -25,7 +26,7 @@ use view::{Limits, View};
 pub(super) const STYLE: &str =
     concat!(include_str!("../../reports/templates/style.css"), include_str!("../../reports/templates/flame.css"));
 /// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
-pub(super) const STYLE_HASH: &str = "sha256-SCpt7bAKNzXapj0Up1tySvOnoQuJ6e56rj6kiqBCngQ=";
+pub(super) const STYLE_HASH: &str = "sha256-ynwTaFdKZjCzwIpSNBoaetCjkCxSOPuGIfTfJmtVfnE=";
 /// SHA-256 of the script for flame graphs, likewise.
 pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
 const TEMPLATES: [(&str, &str); 10] = [

@@ -40,6 +40,7 @@ mod run_words;
 mod sample;
 #[cfg(test)]
 mod sample_probes;
+mod schedule;
 mod shown;
 pub mod speedscope;
 mod spread;

@@ -10,8 +10,10 @@ use super::escape::visible_within;
 use super::hot::hot;
 use super::hot_words as words;
 use super::probe_words;
+use super::schedule::{self, Line};
 use crate::model::call_trace::CallTrace;
 use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
+use crate::model::schedule::Schedule;
 use crate::model::{Unit, quantity};
 
 /// Longest bar of a histogram, in columns.
@@ -32,6 +34,10 @@ const NOTE: usize = 1500;
 const FUNCTIONS: usize = 15;
 /// Longest name of a function below a line.
 const FUNCTION: usize = 120;
+/// Widest picture, in columns.
+const WIDEST: usize = 160;
+/// Pieces of a picture: many for each column, so that none of them seems to begin late.
+const PIECES: usize = 2_000;
 /// Functions of the path with most.
 const PATH: usize = 12;
 
@@ -48,6 +54,7 @@ pub fn text(result: &ProbeResult, style: &Style) -> String {
             }
             Output::Stacks(stacks) => out.push_str(&stacks_text(stacks)),
             Output::Calls(trace) => out.push_str(&calls_text(trace)),
+            Output::Schedule(all) => out.push_str(&schedule_text(all, style)),
         }
         out.push('\n');
     }
@@ -350,6 +357,17 @@ fn calls_text(trace: &CallTrace) -> String {
     let cut = probe_words::cut(trace, trace.calls.len() - shown);
     if !cut.is_empty() {
         let _ = writeln!(out, "\n  {cut}");
+    }
+    out
+}
+
+/// The picture, as wide as the terminal.
+fn schedule_text(all: &Schedule, style: &Style) -> String {
+    let mut out = format!("{}\n\n", visible_within(&all.title, CELL));
+    let width = style.width.clamp(40, WIDEST) - 2;
+    for line in schedule::lines(&schedule::strips(all, PIECES), width) {
+        let (Line::Drawn(text) | Line::Said(text)) = line;
+        let _ = writeln!(out, "  {text}");
     }
     out
 }

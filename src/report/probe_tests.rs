@@ -261,3 +261,18 @@ fn calls_are_a_tree_in_every_format_and_what_is_cut_is_said() {
         assert!(text.contains("ls (4711), CPU 1, 2.00 ms after the start") || text.contains("ls \\(4711\\)"), "{text}");
     }
 }
+
+#[test]
+fn a_schedule_is_drawn_for_each_cpu_and_the_tasks_that_ran_most() {
+    let drawn =
+        super::probe::text(&result("timeline", vec![Output::Schedule(super::sample_probes::schedule("ls"))]), &WIDE);
+    // 92 characters for two seconds: the first task waits for 0.4 s before its 0.9 s.
+    let line = |label: &str| drawn.lines().find_map(|line| line.strip_prefix(label)).unwrap().trim().to_owned();
+    let count = |line: &str, letter: char| line.matches(letter).count();
+    let (first, second, task) = (line("  CPU 0 "), line("  CPU 1 "), line("  A     "));
+    assert_eq!((first.len(), second.len(), task.len()), (92, 92, 92), "{drawn}");
+    assert_eq!((count(&first, 'B'), count(&first, 'A')), (28, 41), "{drawn}");
+    assert_eq!((count(&second, 'B'), count(&second, '?')), (14, 19), "{drawn}");
+    assert_eq!((count(&task, '~'), count(&task, 'A')), (19, 41), "{drawn}");
+    assert!(drawn.contains("A ls (4711), ran 900 ms") && drawn.contains("B worker (4711, thread 4712)"), "{drawn}");
+}

@@ -187,5 +187,6 @@ pub(super) fn is_empty(probed: &Probed) -> bool {
         ProbedOutput::Table(table) | ProbedOutput::Events(table) => table.rows.is_empty() && table.others == 0,
         ProbedOutput::Stacks(sums) => sums.stacks.stacks.is_empty(),
         ProbedOutput::Calls(trace) => trace.calls.is_empty() && trace.others == 0,
+        ProbedOutput::Schedule(strips) => strips.cpus.iter().all(|cpu| cpu.layers.is_empty()),
     })
 }

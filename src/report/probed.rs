@@ -6,6 +6,7 @@ use super::ProbeTexts;
 use super::bars::bars;
 use super::hot::hot;
 use super::probe_words::is_empty;
+use super::schedule::strips;
 use crate::model::metric::Pick;
 use crate::model::probe::{Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stack, Stacks};
 use crate::model::probed::{Distribution, Distributions, Probed, ProbedOutput, StackSums};
@@ -18,6 +19,8 @@ const MAX_ROWS: usize = 50;
 const MAX_EVENTS: usize = 200;
 /// Calls as they happened.
 const MAX_CALLS: usize = 1_000;
+/// Pieces of time of a schedule.
+const MAX_PIECES: usize = 200;
 /// Distributions of one kind.
 const MAX_DISTRIBUTIONS: usize = 20;
 /// Stacks, enough for a flame graph.
@@ -127,6 +130,7 @@ fn output(output: &Output) -> ProbedOutput {
         Output::Events(table) => ProbedOutput::Events(first_rows(table, MAX_EVENTS)),
         Output::Stacks(stacks) => ProbedOutput::Stacks(stack_sums(stacks)),
         Output::Calls(trace) => ProbedOutput::Calls(trace.first(MAX_CALLS)),
+        Output::Schedule(all) => ProbedOutput::Schedule(strips(all, MAX_PIECES)),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::model::call_trace::{Call, CallTrace};
 use crate::model::metric::Pick;
 use crate::model::probe::*;
 use crate::model::report::{PlaybookInfo, StepOutcome};
+use crate::model::schedule::{CpuSchedule, RunSlice, Schedule, ScheduledTask};
 use crate::model::*;
 
 static METRICS: &[MetricDef] = &[MetricDef {
@@ -147,6 +148,23 @@ pub(super) fn calls(name: &str) -> CallTrace {
     }
 }
 
+/// Two CPUs over two seconds: a task that waits and then runs, one that moves, and a time that nobody knows.
+pub(super) fn schedule(name: &str) -> Schedule {
+    let slice = |from, until, task, waited| RunSlice { from, until, task, waited, left: None };
+    let task = |name: &str, tid| ScheduledTask { name: name.into(), pid: 4711, tid };
+    Schedule {
+        id: "schedule".into(),
+        title: "Who ran when, on which CPU".into(),
+        from: 0.0,
+        until: 2.0,
+        tasks: vec![task(name, 4711), task("worker", 4712)],
+        cpus: vec![
+            CpuSchedule { cpu: 0, slices: vec![slice(0.0, 0.6, Some(1), None), slice(0.6, 1.5, Some(0), Some(0.4))] },
+            CpuSchedule { cpu: 1, slices: vec![slice(0.7, 1.0, Some(1), Some(0.1)), slice(1.6, 2.0, None, None)] },
+        ],
+    }
+}
+
 pub(super) fn result(probe: &str, outputs: Vec<Output>) -> ProbeResult {
     ProbeResult {
         probe: probe.into(),
@@ -177,6 +195,7 @@ pub(super) fn probed(name: &str) -> Recording {
         ("biosnoop".into(), Ok(slow)),
         ("offcputime".into(), Ok(result("offcputime", vec![Output::Stacks(stacks(name))]))),
         ("graph".into(), Ok(result("graph", vec![Output::Calls(calls(name))]))),
+        ("timeline".into(), Ok(result("timeline", vec![Output::Schedule(schedule(name))]))),
         ("oomkill".into(), Ok(result("oomkill", vec![Output::Events(events(name, 0))]))),
         ("tcpretrans".into(), denied("this user may not load programs into the kernel")),
         ("execsnoop".into(), denied("this user may not load programs into the kernel")),
@@ -214,8 +233,18 @@ pub(super) fn report_of(recording: &Recording) -> Report {
         instances: [(String::new(), Ok(Stats::constant(0.067)))].into(),
     };
     drilled.readings.insert("runqlat.p99.seconds".into(), reading);
-    let probes =
-        ["runqlat", "biolatency", "biosnoop", "offcputime", "graph", "oomkill", "tcpretrans", "execsnoop", "vfsstat"];
+    let probes = [
+        "runqlat",
+        "biolatency",
+        "biosnoop",
+        "offcputime",
+        "graph",
+        "timeline",
+        "oomkill",
+        "tcpretrans",
+        "execsnoop",
+        "vfsstat",
+    ];
     let step = StepOutcome {
         id: "cpu-waits".into(),
         question: "Which tasks wait for a CPU, and for how long?".into(),

@@ -135,6 +135,14 @@ impl Object {
         Ok(array.get(&index, 0).map_err(|e| error::of_map(name, &e))?.iter().copied().collect())
     }
 
+    /// Sets one value of a per-CPU array, for each CPU that the machine may have.
+    pub fn set_per_cpu_element<V: Pod>(&mut self, name: &str, index: u32, values: Vec<V>) -> Result<(), Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut array: PerCpuArray<&mut MapData, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let values = PerCpuValues::try_from(values).map_err(|e| error::of_map(name, &e))?;
+        array.set(index, values, 0).map_err(|e| error::of_map(name, &e))
+    }
+
     /// All entries of a hash map, which keeps them.
     pub fn hash<K: Pod, V: Pod>(&self, name: &str) -> Result<Vec<(K, V)>, Unavailable> {
         let map = self.ebpf.map(name).ok_or_else(|| absent(name))?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::hot::{HotView, TreeView};
+use super::schedule::ScheduleView;
 use super::view::{Limits, Named, more};
 use crate::model::probe::ProbeTable;
 use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
@@ -57,6 +58,7 @@ struct OutputView {
     stacks: Vec<StackView>,
     hot: Option<HotView>,
     calls: Option<TreeView>,
+    schedule: Option<ScheduleView>,
 }
 
 #[derive(Serialize)]
@@ -182,6 +184,11 @@ fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> Result<
                 let calls = (!trace.calls.is_empty()).then(|| TreeView::calls(trace, limits.rows * CALLS));
                 OutputView { title: trace.title.clone(), calls, ..OutputView::default() }
             }
+            ProbedOutput::Schedule(strips) => OutputView {
+                title: strips.title.clone(),
+                schedule: Some(ScheduleView::of(strips)),
+                ..OutputView::default()
+            },
             ProbedOutput::Stacks(sums) => {
                 let flame = flames.get(&(at, output_at)).cloned().unwrap_or_default();
                 OutputView { flame, ..stacks(sums, limits) }

@@ -2,6 +2,7 @@
 
 use super::super::{
     hot_words, probe_words as words,
+    schedule::{self as picture, Line},
     words::{plural, some},
 };
 use super::{code, table, text};
@@ -9,6 +10,7 @@ use crate::model::call_trace::CallTrace;
 use crate::model::probe::ProbeTable;
 use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
 use crate::model::quantity::with_unit;
+use crate::model::schedule::Strips;
 use crate::model::{Report, quantity};
 
 /// Rows of a table, distributions by key, stacks.
@@ -22,6 +24,8 @@ const MAX_FRAMES: usize = 6;
 /// Calls as they happened, and their depth.
 const MAX_CALLS: usize = 20;
 const MAX_DEPTH: usize = 6;
+/// Width of a picture.
+const PICTURE: usize = 80;
 /// Longest text of a cell, in characters.
 const MAX_CELL: usize = 60;
 
@@ -52,6 +56,7 @@ pub(super) fn probe(probed: &Probed) -> String {
                 ProbedOutput::Table(rows) | ProbedOutput::Events(rows) => rows_of(rows),
                 ProbedOutput::Stacks(sums) => stacks(sums),
                 ProbedOutput::Calls(trace) => calls(trace),
+                ProbedOutput::Schedule(strips) => schedule(strips),
             });
         }
         if let Some(more) = probed.outputs.len().checked_sub(MAX_OUTPUTS).filter(|more| *more > 0) {
@@ -160,6 +165,20 @@ fn calls(trace: &CallTrace) -> String {
     }
     let cut = words::cut(trace, trace.calls.len() - shown);
     out + &if cut.is_empty() { "\n".to_owned() } else { format!("\n{}\n\n", text(&cut)) }
+}
+
+/// The picture as preformatted text, and what its letters mean below.
+fn schedule(strips: &Strips) -> String {
+    let (mut drawn, mut said) = (Vec::new(), Vec::new());
+    for line in picture::lines(strips, PICTURE) {
+        match line {
+            Line::Drawn(line) => drawn.push(line),
+            Line::Said(line) => said.push(format!("- {}\n", text(&line))),
+        }
+    }
+    // Numbers and letters of ours only.
+    let drawn = format!("```text\n{}\n```", drawn.join("\n"));
+    format!("{}:\n\n{drawn}\n\n{}\n", text(&strips.title), said.concat())
 }
 
 fn short(name: &str) -> String {

@@ -1,5 +1,6 @@
 //! Who and why: what the probes inside the kernel measured, in a few lines each.
 
+use super::super::schedule::{self, Line};
 use super::super::words::some;
 use super::super::{hot_words, probe_words as words};
 use super::{Page, Paint, visible};
@@ -94,6 +95,15 @@ impl Page {
                 let cut = words::cut(trace, trace.calls.len().saturating_sub(MAX_CALLS));
                 if !cut.is_empty() {
                     self.line(&cut, 4, Paint::Dim);
+                }
+            }
+            ProbedOutput::Schedule(strips) => {
+                self.line(&format!("{}:", visible(&strips.title)), 4, Paint::None);
+                for line in schedule::lines(strips, self.width.saturating_sub(4)) {
+                    match line {
+                        Line::Drawn(text) => self.push(&format!("    {text}"), Paint::None),
+                        Line::Said(text) => self.line(&text, 4, Paint::Dim),
+                    }
                 }
             }
             ProbedOutput::Stacks(sums) => {

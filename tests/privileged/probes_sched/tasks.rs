@@ -114,3 +114,64 @@ holds!(
     vm_migrations_counts_each_move_between_its_cpus,
     each_move_is_counted_between_its_cpus
 );
+
+/// Two that share a CPU: each stay and each wait of both is seen, and where there is no place left, that is said.
+fn stays_and_waits_add_up_to_the_kernels_account() {
+    let cpu = last_cpu();
+    let loads = [python(Some(cpu), None, SPIN), python(Some(cpu), None, BURSTS)];
+    let pids: Vec<String> = loads.iter().map(pid).collect();
+    let args = ["timeline", "--duration", "3s", "--param", "slices=20000", "--pid", &pids.join(",")];
+    let mut running = Running::start(&args);
+    let truths = [Truth::begin(&pids, |pid| schedstat(pid).0), Truth::begin(&pids, |pid| schedstat(pid).1)];
+    let reading = running.reading();
+    let elapsed = truths[0].began.elapsed().as_secs_f64();
+    let after: Vec<(f64, f64)> = pids.iter().map(|pid| schedstat(pid)).collect();
+    let seconds = reading["seconds"].as_f64().unwrap();
+    let tasks = rows(output(&reading, "tasks"));
+    assert_eq!(tasks.len(), 2, "other tasks are not in it: {tasks:?}");
+    for (at, (pid, after)) in pids.iter().zip(after).enumerate() {
+        let task = tasks.iter().find(|task| task["pid"] == pid.as_str()).unwrap();
+        truths[0].compare("CPU", at, after.0, elapsed, (number(task, "time"), number(task, "longest")), seconds);
+        truths[1].compare(
+            "waits",
+            at,
+            after.1,
+            elapsed,
+            (number(task, "waited"), number(task, "longest_wait")),
+            seconds,
+        );
+        assert_eq!(number(task, "moves"), 0.0);
+    }
+    let schedule = output(&reading, "schedule");
+    let mut until = 0.0;
+    for own in schedule["cpus"].as_array().unwrap() {
+        let slices = own["slices"].as_array().unwrap();
+        assert_eq!(slices.is_empty(), own["cpu"] != cpu, "{own:#}");
+        for slice in slices {
+            assert!(slice["from"].as_f64().unwrap() >= until, "stays overlap: {slice}");
+            until = slice["until"].as_f64().unwrap();
+            assert!(until <= schedule["until"].as_f64().unwrap(), "{slice}");
+        }
+    }
+    drop(loads);
+
+    let _sleeper = python(Some(cpu), None, "import time\nwhile True: time.sleep(0.0001)");
+    let reading = &Running::start(&["timeline", "--duration", "2s", "--param", "slices=100"]).readings()[0];
+    let lost: u64 = reading["lost"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+    assert!(lost > 0, "{:#}", reading["lost"]);
+    let schedule = output(reading, "schedule");
+    let own = schedule["cpus"].as_array().unwrap().iter().find(|own| own["cpu"] == cpu).unwrap();
+    let slices = own["slices"].as_array().unwrap();
+    // The places, each with a gap where a switch to it was left out, what goes on at the end, and the time without places.
+    assert!((100..=210).contains(&slices.len()), "{}", slices.len());
+    // Where a kernel leaves a switch out of the event there are more gaps, but this one is the longest.
+    let gaps = slices.iter().filter(|slice| slice["task"].is_null());
+    let lengths = gaps.map(|gap| gap["until"].as_f64().unwrap() - gap["from"].as_f64().unwrap());
+    let longest = lengths.fold(0.0, f64::max);
+    assert!(longest > 0.5 * reading["seconds"].as_f64().unwrap() - 0.5, "{longest}");
+}
+holds!(
+    timeline_adds_up_to_the_kernels_account_and_counts_what_finds_no_place,
+    vm_timeline_adds_up_to_the_kernels_account_and_counts_what_finds_no_place,
+    stays_and_waits_add_up_to_the_kernels_account
+);
