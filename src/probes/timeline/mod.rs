@@ -99,9 +99,12 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 }
 
 impl Timeline {
-    /// What the CPUs have put down since the last reading; their places are free again.
-    fn cpus(&mut self, online: &[u32]) -> Result<Vec<Cpu>, Unavailable> {
+    /// What the CPUs have put down since the last reading, and up to when; their places are free again.
+    fn cpus(&mut self, host: &Host) -> Result<(Vec<Cpu>, f64), Unavailable> {
+        let online = cpus::online(host);
         let states = self.object.per_cpu_element::<[u64; CPU_WORDS]>("running", 0)?;
+        // Taking over the stays takes time itself, and what ends meanwhile belongs to the next reading.
+        let until = host.now();
         let mut found: BTreeMap<usize, Vec<Raw>> = BTreeMap::new();
         for place in 0..self.places {
             let wanted: Vec<(usize, u64)> = self
@@ -143,7 +146,7 @@ impl Timeline {
             *late = after[LOST] > state[LOST];
             (*written, *lost) = (state[WRITTEN], state[LOST]);
         }
-        Ok(cpus)
+        Ok((cpus, until))
     }
 }
 
@@ -161,8 +164,7 @@ impl Probe for Timeline {
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
-        let cpus = self.cpus(&cpus::online(host))?;
-        let now = host.now();
+        let (cpus, now) = self.cpus(host)?;
         let from = std::mem::replace(&mut self.since, now);
         let lost = cpus.iter().map(|cpu| cpu.lost).sum();
         let mut notes = self.notes.clone();
