@@ -123,9 +123,11 @@ fn stays_and_waits_add_up_to_the_kernels_account() {
     let args = ["timeline", "--duration", "3s", "--param", "slices=20000", "--pid", &pids.join(",")];
     let mut running = Running::start(&args);
     let truths = [Truth::begin(&pids, |pid| schedstat(pid).0), Truth::begin(&pids, |pid| schedstat(pid).1)];
-    let reading = running.reading();
-    let elapsed = truths[0].began.elapsed().as_secs_f64();
+    // Before the probe ends, as what it does then holds the two up.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
     let after: Vec<(f64, f64)> = pids.iter().map(|pid| schedstat(pid)).collect();
+    let elapsed = truths[0].began.elapsed().as_secs_f64();
+    let reading = running.reading();
     let schedule = output(&reading, "schedule");
     let seconds = schedule["until"].as_f64().unwrap() - schedule["from"].as_f64().unwrap();
     let tasks = rows(output(&reading, "tasks"));
