@@ -97,7 +97,9 @@ pub(super) fn measure(host: &Host, subject: &Subject, seconds: f64) -> Readings 
     // The whole is never less than its part, although others were looked at less often.
     readings.put(Reading::BlockedTasks, None, others_blocked + own_blocked);
     for (at, reading) in [Reading::OwnBlocked, Reading::OwnRunnable, Reading::OwnAsleep].into_iter().enumerate() {
-        let mean = |group: &u32| own_states.get(group).map_or(f64::NAN, |sums| sums[at] / looks as f64);
+        let mean = |group: &u32| {
+            own_states.get(group).and_then(|sums| sums.get(at)).map_or(f64::NAN, |sum| sum / looks as f64)
+        };
         for (role, group) in &subject.groups {
             readings.put(reading, Some(role), mean(group));
         }

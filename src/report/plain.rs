@@ -16,9 +16,9 @@ pub fn plain(text: &str) -> String {
             }
             None => {
                 let mark = marked.chars().next();
-                let end = marked.find(|c| Some(c) != mark).unwrap_or(marked.len());
-                out.push_str(&marked[..end]);
-                rest = &marked[end..];
+                let (marks, behind) = marked.split_at(marked.find(|c| Some(c) != mark).unwrap_or(marked.len()));
+                out.push_str(marks);
+                rest = behind;
             }
         }
     }
