@@ -121,30 +121,30 @@ fn stays_and_waits_add_up_to_the_kernels_account() {
     let loads = [python(Some(cpu), None, SPIN), python(Some(cpu), None, BURSTS)];
     let pids: Vec<String> = loads.iter().map(pid).collect();
     let args = ["timeline", "--duration", "3s", "--param", "slices=20000", "--pid", &pids.join(",")];
+    let accounts = || pids.iter().map(|pid| schedstat(pid)).collect::<Vec<_>>();
+    let before = accounts();
     let mut running = Running::start(&args);
-    let truths = [Truth::begin(&pids, |pid| schedstat(pid).0), Truth::begin(&pids, |pid| schedstat(pid).1)];
-    // Before the probe ends, as what it does then holds the two up.
+    let attached = accounts();
     std::thread::sleep(std::time::Duration::from_millis(2500));
-    let after: Vec<(f64, f64)> = pids.iter().map(|pid| schedstat(pid)).collect();
-    let elapsed = truths[0].began.elapsed().as_secs_f64();
+    let nearly_over = accounts();
     let reading = running.reading();
-    let schedule = output(&reading, "schedule");
-    let seconds = schedule["until"].as_f64().unwrap() - schedule["from"].as_f64().unwrap();
+    let after = accounts();
     let tasks = rows(output(&reading, "tasks"));
     assert_eq!(tasks.len(), 2, "other tasks are not in it: {tasks:?}");
-    for (at, (pid, after)) in pids.iter().zip(after).enumerate() {
+    for (at, pid) in pids.iter().enumerate() {
         let task = tasks.iter().find(|task| task["pid"] == pid.as_str()).unwrap();
-        truths[0].compare("CPU", at, after.0, elapsed, (number(task, "time"), number(task, "longest")), seconds);
-        truths[1].compare(
-            "waits",
-            at,
-            after.1,
-            elapsed,
-            (number(task, "waited"), number(task, "longest_wait")),
-            seconds,
-        );
+        // At least what the kernel counted within the time of the probe, and at most what it counted around it; at either end a stay or a
+        // wait may be in only one of the accounts.
+        let within = |found: f64, longest: f64, field: fn(&(f64, f64)) -> f64| {
+            let least = field(&nearly_over[at]) - field(&attached[at]) - 2.0 * longest;
+            let most = field(&after[at]) - field(&before[at]) + 2.0 * longest;
+            assert!((least..=most).contains(&found), "{found} is not within {least} to {most}: {task:?}");
+        };
+        within(number(task, "time"), number(task, "longest"), |account| account.0);
+        within(number(task, "waited"), number(task, "longest_wait"), |account| account.1);
         assert_eq!(number(task, "moves"), 0.0);
     }
+    let schedule = output(&reading, "schedule");
     let mut until = 0.0;
     for own in schedule["cpus"].as_array().unwrap() {
         let slices = own["slices"].as_array().unwrap();
@@ -170,7 +170,7 @@ fn stays_and_waits_add_up_to_the_kernels_account() {
     let gaps = slices.iter().filter(|slice| slice["task"].is_null());
     let lengths = gaps.map(|gap| gap["until"].as_f64().unwrap() - gap["from"].as_f64().unwrap());
     let longest = lengths.fold(0.0, f64::max);
-    assert!(longest > 0.5 * schedule["until"].as_f64().unwrap() - 0.5, "{longest}");
+    assert!(longest > 0.2 * schedule["until"].as_f64().unwrap(), "{longest}");
 }
 holds!(
     timeline_adds_up_to_the_kernels_account_and_counts_what_finds_no_place,
