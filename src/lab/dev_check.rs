@@ -13,8 +13,9 @@ use super::limit;
 use super::load;
 use super::needs;
 use super::place::{Place, Run};
+use super::plan::{self, Plan, Wish};
 use super::reading::{Reading, Readings};
-use super::runner::{self, Wish};
+use super::runner;
 use super::scenario::{Answer, Question, Scenario, Variant};
 use super::text::fill;
 use crate::host::{Host, SharedHost, files};
@@ -195,14 +196,9 @@ fn try_variant(
     Ok(())
 }
 
-fn plan<'s>(
-    host: &SharedHost,
-    place: &Place,
-    scenario: &'s Scenario,
-    variant: &Variant,
-) -> Result<runner::Plan<'s>, LabError> {
+fn plan<'s>(host: &SharedHost, place: &Place, scenario: &'s Scenario, variant: &Variant) -> Result<Plan<'s>, LabError> {
     let wish = Wish { variant: Some(variant.name.clone()), seed: Some(SEED), seconds: Some(SECONDS), force: true };
-    let mut plan = runner::plan(host, place, scenario, &wish)?;
+    let mut plan = plan::plan(host, place, scenario, &wish)?;
     if scenario.meter.times_baseline <= 1.0 {
         // Nothing is compared with it.
         plan.baseline_seconds = 0.2;

@@ -29,6 +29,7 @@ pub mod load;
 mod measure;
 pub mod needs;
 pub mod place;
+pub mod plan;
 mod reading;
 pub mod recipe;
 pub mod runner;

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::super::{Exit, Failure, ui::Ui};
 use super::{as_it_is, live, wrapped};
 use crate::lab::place::Place;
-use crate::lab::runner::{self, Wish};
+use crate::lab::plan::{self, Wish};
+use crate::lab::runner;
 use crate::lab::{Answer, LabError, Reading, Scenario, clean, library};
 use crate::model::quantity::with_unit;
 use crate::playbook;
@@ -49,7 +50,7 @@ pub(super) fn start(args: &StartArgs, ui: &Ui) -> Result<Exit, Failure> {
         }
         ui.note(format!("cleaning up after {}, which was not stopped", run.scenario));
     }
-    let plan = runner::plan(&host, &place, &scenario, &wish)?;
+    let plan = plan::plan(&host, &place, &scenario, &wish)?;
     if args.dry_run {
         let lines: Vec<String> = plan.changes().iter().map(|change| as_it_is(change, "  ", ui)).collect();
         ui.print(&format!("{} would change on this host:\n{}\n", scenario.id, lines.join("\n")))?;
