@@ -130,6 +130,12 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// Part of the space of the file system that holds a folder that is used, 0 to 1.
+pub fn used_share(path: &Path) -> io::Result<f64> {
+    let told = rustix::fs::statvfs(path)?;
+    Ok(1.0 - told.f_bfree as f64 / told.f_blocks.max(1) as f64)
+}
+
 /// The device that holds a file, as the kernel numbers it: major and minor.
 pub fn device_of(path: &Path) -> io::Result<(u32, u32)> {
     use std::os::unix::fs::MetadataExt as _;

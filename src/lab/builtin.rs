@@ -15,6 +15,7 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("16-vanish.yaml", include_str!("../../lab-scenarios/16-vanish.yaml")),
     ("17-catalogue.yaml", include_str!("../../lab-scenarios/17-catalogue.yaml")),
     ("18-orders.yaml", include_str!("../../lab-scenarios/18-orders.yaml")),
+    ("19-spool.yaml", include_str!("../../lab-scenarios/19-spool.yaml")),
     ("20-sessions.yaml", include_str!("../../lab-scenarios/20-sessions.yaml")),
     ("21-knock.yaml", include_str!("../../lab-scenarios/21-knock.yaml")),
     ("22-silent.yaml", include_str!("../../lab-scenarios/22-silent.yaml")),

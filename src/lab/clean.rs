@@ -4,7 +4,7 @@ use super::census;
 use super::error::LabError;
 use super::limit;
 use super::place::{Place, Undo};
-use crate::host::own::boot_id;
+use crate::host::own::{self, boot_id};
 use crate::host::{Host, files};
 
 /// How long ended processes may take to be gone, in seconds: a task that waits for a disk ends when the disk has answered.
@@ -28,7 +28,7 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
         .iter()
         .filter_map(|undo| match undo {
             Undo::Process(process) => Some(process).filter(|process| process.boot == boot),
-            Undo::Folder(_) | Undo::Group(_) => None,
+            Undo::Folder(_) | Undo::Group(_) | Undo::Mount(_) => None,
         })
         .collect();
     let mut ended = 0;
@@ -82,6 +82,12 @@ pub fn remove_groups(host: &Host, place: &Place) -> Result<(), LabError> {
 pub fn remove_folders(place: &Place) -> Result<usize, LabError> {
     let mut removed = 0;
     for undo in place.journal()?.iter().rev() {
+        // It was noted after the folder that it lies in.
+        if let Undo::Mount(room) = undo
+            && room.parent().is_some_and(|folder| place.is_scratch(folder))
+        {
+            own::unmount(room).map_err(LabError::failed(format!("unmounting {}", room.display())))?;
+        }
         if let Undo::Folder(folder) = undo
             && place.is_scratch(folder)
             && folder.symlink_metadata().is_ok()

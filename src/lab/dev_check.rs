@@ -78,7 +78,11 @@ pub fn batches(scenarios: &[Scenario]) -> Vec<Vec<(&Scenario, &Variant)>> {
 /// Whether it takes next to no CPU time and nothing of a disk, and is not judged by what other loads would change.
 fn is_gentle(scenario: &Scenario, variant: &Variant) -> bool {
     let is_undisturbed = |reading: Reading| {
-        reading.is_own() || matches!(reading, Reading::LostDatagrams | Reading::RefusedConnections | Reading::OddEntry)
+        reading.is_own()
+            || matches!(
+                reading,
+                Reading::LostDatagrams | Reading::RefusedConnections | Reading::OddEntry | Reading::SpaceUsed
+            )
     };
     let is_fit = |question: &Question| match &question.answer {
         Answer::Number { truth, .. } => is_undisturbed(*truth),

@@ -84,6 +84,12 @@ fn start_all(charge: &Charge, place: &Place, children: &mut Vec<Child>) -> std::
     for job in &charge.jobs {
         let link = charge.scratch.join(&job.name);
         files::link_to(&own::program()?, &link)?;
+        if let Some((mib, most)) = job.task.file_system() {
+            let room = load::room(&charge.scratch);
+            noted(&Undo::Mount(room.clone()))?;
+            files::create_private_directory(&room)?;
+            own::mount_small(&room, mib, most)?;
+        }
         let mut child = own::start(&link, load::ARGUMENT)?;
         let process = Identity::of(child.id()).ok_or(std::io::ErrorKind::NotFound)?;
         noted(&Undo::Process(process.clone()))?;

@@ -32,6 +32,8 @@ pub struct Subject {
     pub figures: BTreeMap<String, f64>,
     /// Control groups with a quota of CPU time, by role.
     pub quotas: BTreeMap<String, Group>,
+    /// The file system that was mounted for the load.
+    pub room: Option<PathBuf>,
     /// A program of the load that does not start.
     pub program: Option<PathBuf>,
     /// The device of the state folder: major and minor.
@@ -96,6 +98,8 @@ pub(super) fn measure(host: &Host, subject: &Subject, seconds: f64) -> Readings 
     let own_blocked: f64 = own_states.values().map(|sums| sums[0]).sum::<f64>() / looks as f64;
     // The whole is never less than its part, although others were looked at less often.
     readings.put(Reading::BlockedTasks, None, others_blocked + own_blocked);
+    let used = subject.room.as_ref().and_then(|room| files::used_share(room).ok());
+    readings.put(Reading::SpaceUsed, None, used.unwrap_or(f64::NAN));
     for (at, reading) in [Reading::OwnBlocked, Reading::OwnRunnable, Reading::OwnAsleep].into_iter().enumerate() {
         let mean = |group: &u32| {
             own_states.get(group).and_then(|sums| sums.get(at)).map_or(f64::NAN, |sum| sum / looks as f64)

@@ -40,6 +40,16 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
                 "as root, write madvise to /sys/kernel/mm/transparent_hugepage/enabled, if the file is there",
             ))
         }
+        Need::SmallFileSystem => {
+            let folder = place.folder().join(format!("try-mount-{}", host.facts().pid));
+            let tried = files::create_private_directory(&folder).and_then(|()| own::mount_small(&folder, 1, 10));
+            let _ = own::unmount(&folder);
+            let _ = files::remove_directory(&folder);
+            tried.map_err(|error| {
+                Unavailable::new(Reason::Denied, format!("it needs to mount a small file system, and may not: {error}"))
+                    .with_remedy("start it as root, outside of a container")
+            })
+        }
         Need::Uprobes => while_watched(host.facts().pid, || ()),
         Need::DirectReads => {
             let reads = files::can_read_directly(place.folder());

@@ -96,6 +96,8 @@ pub enum Undo {
     Process(Identity),
     /// Remove this folder; it must lie in the lab's.
     Folder(PathBuf),
+    /// Unmount what is mounted here, within a run's folder.
+    Mount(PathBuf),
     /// Remove this control group, once its tasks have ended.
     Group(String),
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::chance::Chance;
 use super::error::LabError;
+use super::load::room;
 use super::needs;
 use super::place::{Place, RunJob};
 use super::scenario::{Scenario, Variant};
@@ -162,6 +163,12 @@ impl Plan<'_> {
             changes.push(format!("a program named {} and what it starts; {until}", job.name));
             if let Some(limit) = job.limit {
                 changes.push(format!("a control group for it with at most {}; removed with it", limit.words()));
+            }
+            if let Some((mib, files)) = job.task.file_system() {
+                changes.push(format!(
+                    "a file system in memory for it, {mib} MiB and {files} files, mounted on {}; unmounted with it",
+                    room(&self.scratch).display()
+                ));
             }
             if job.task.disk_mib() > 0 {
                 changes.push(format!("files of {} MiB in that folder; removed with it", job.task.disk_mib()));

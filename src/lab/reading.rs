@@ -40,6 +40,8 @@ pub enum Reading {
     HugePages,
     /// Datagrams lost at full sockets of this network namespace (`RcvbufErrors` of Udp in /proc/net/snmp). Per second.
     LostDatagrams,
+    /// Part of the space of the file system of the exercise that is used (statvfs(3)). Ratio.
+    SpaceUsed,
     /// The load average of one minute. Count.
     LoadAverage,
     /// CPU time of the load, children that have ended included, in CPUs (`utime`, `stime`, `cutime`, `cstime`). Ratio of one CPU.
@@ -93,7 +95,7 @@ pub enum Reading {
 
 impl Reading {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::WakeupDelayMedian,
         Self::WakeupDelayLongest,
         Self::TasksStarted,
@@ -108,6 +110,7 @@ impl Reading {
         Self::DiskInFlight,
         Self::HugePages,
         Self::LostDatagrams,
+        Self::SpaceUsed,
         Self::LoadAverage,
         Self::OwnCpu,
         Self::OwnBlocked,
@@ -151,6 +154,7 @@ impl Reading {
             Self::DiskInFlight => "disk_in_flight",
             Self::HugePages => "huge_pages",
             Self::LostDatagrams => "lost_datagrams",
+            Self::SpaceUsed => "space_used",
             Self::LoadAverage => "load_average",
             Self::OwnCpu => "own_cpu",
             Self::OwnBlocked => "own_blocked",
@@ -195,6 +199,7 @@ impl Reading {
             Self::DiskInFlight => "requests under way at the disk",
             Self::HugePages => "faults that got a huge page",
             Self::LostDatagrams => "datagrams lost at full sockets",
+            Self::SpaceUsed => "space of the file system that is used",
             Self::LoadAverage => "load average of one minute",
             Self::OwnCpu => "CPU time of the load",
             Self::OwnBlocked => "tasks of the load in uninterruptible sleep",
@@ -240,6 +245,7 @@ impl Reading {
                 | Self::DiskInFlight
                 | Self::HugePages
                 | Self::LostDatagrams
+                | Self::SpaceUsed
                 | Self::LoadAverage
                 | Self::OthersCpu
                 | Self::WatchedCost
@@ -276,6 +282,7 @@ impl Reading {
             | Self::DiskBusy
             | Self::OwnCpu
             | Self::OthersCpu
+            | Self::SpaceUsed
             | Self::OwnStopped => Unit::Ratio,
             Self::BlockedTasks
             | Self::LoadAverage

@@ -8,7 +8,7 @@ use super::error::LabError;
 use super::judge::{Truth, Verdict, judge};
 use super::keeper::{self, Charge, Started};
 use super::limit::{Group, Limit};
-use super::load::{Task, count_file, program_file};
+use super::load::{Task, count_file, program_file, room};
 use super::measure::{Subject, measure};
 use super::place::{Place, Run, RunJob, Undo};
 use super::plan::Plan;
@@ -169,6 +169,7 @@ pub fn subject(host: &Host, place: &Place, run: &Run) -> Subject {
             .iter()
             .any(|job| matches!(job.task, Task::Restart { .. }))
             .then(|| program_file(&run.scratch)),
+        room: run.jobs.iter().any(|job| job.task.file_system().is_some()).then(|| room(&run.scratch)),
         disk: disk(place.folder()),
     }
 }

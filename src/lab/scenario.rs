@@ -112,6 +112,8 @@ pub enum Need {
     DirectReads,
     /// Transparent huge pages, at least for those who ask for them.
     HugePages,
+    /// Mounting a file system (CAP_SYS_ADMIN).
+    SmallFileSystem,
     /// Watching functions of programs (uprobes, eBPF).
     Uprobes,
 }

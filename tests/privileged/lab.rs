@@ -90,6 +90,14 @@ fn the_exercise_of_the_catalogue_that_is_read_again_can_be_solved_only_rightly_a
 
 #[test]
 #[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_spool_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["19-spool"], 2);
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    assert!(!mounts.contains("rdiag-lab"), "{mounts}");
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
 fn the_exercise_of_the_refused_sessions_can_be_solved_only_rightly_and_leaves_nothing() {
     holds(&["20-sessions"], 1);
 }

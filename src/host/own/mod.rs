@@ -5,6 +5,7 @@ mod c_lock;
 mod fork;
 mod limits;
 mod mapping;
+mod mount;
 mod pages;
 mod real_time;
 
@@ -19,6 +20,7 @@ pub use c_lock::CLock;
 pub use fork::{fork_to, hold_up_by_child};
 pub use limits::{Limits, apply, limit_open_files};
 pub use mapping::Mapping;
+pub use mount::{mount_small, unmount};
 pub use pages::Pages;
 pub use real_time::{busy_priority, usable_cpus, use_only};
 

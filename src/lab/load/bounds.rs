@@ -75,6 +75,12 @@ pub fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {
         Work::TakeDatagrams { buffer_kib, hold_ms } => (!(4..=256).contains(buffer_kib) || !within(*hold_ms, 1, 100))
             .then_some("a buffer of 4 to 256 KiB, 1 to 100 ms for each"),
         Work::SendDatagrams { per_second } => (!within(*per_second, 20, 20_000)).then_some("20 to 20000 per second"),
+        Work::Fill { mib, files, every_ms, .. } => {
+            let safe = (1..=64).contains(mib) && *mib < disk_mib && (50..=10_000).contains(files);
+            (!safe || !(10..=1000).contains(every_ms)).then_some(
+                "a file system of 1 to 64 MiB below disk_mib with 50 to 10000 files, a try every 10 ms to 1 s",
+            )
+        }
         Work::ReadBytes => (disk_mib == 0).then_some("a file of 1 MiB within disk_mib"),
         Work::Reread { file_mib, every_ms } => {
             let safe = (16..=256).contains(file_mib) && *file_mib <= disk_mib && (500..=10_000).contains(every_ms);

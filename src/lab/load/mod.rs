@@ -10,6 +10,7 @@ pub(super) mod copy;
 mod crew;
 mod datagrams;
 pub(super) mod elf;
+mod fill;
 mod grow;
 mod hoard;
 mod hold_up;
@@ -33,9 +34,10 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 pub use bounds::unsafe_work;
+pub use fill::room;
 pub use restart::program_file;
 pub use task::Task;
-pub use work::{CopyKind, CrewKind, End, Flaw, MemoryFrom, Others, Sought, Work};
+pub use work::{CopyKind, CrewKind, End, Flaw, MemoryFrom, Others, Room, Sought, Work};
 
 use crate::host::own::{self, Limits};
 
@@ -136,6 +138,7 @@ pub fn main() -> ExitCode {
         Task::Commit { bytes, every } => commits::commit_again_and_again(&order, *bytes, *every),
         Task::TakeDatagrams { buffer_kib, hold } => datagrams::take_slowly(&order, *buffer_kib, *hold),
         Task::SendDatagrams { per_second } => datagrams::send_datagrams(&order, *per_second),
+        Task::Fill { room, every, .. } => fill::write_until_full(&order, *room, *every),
         Task::ReadBytes => bytes::read_byte_by_byte(&order),
         Task::Reread { file_mib, every } => reread::read_over_and_over(&order, *file_mib, *every),
     };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::work::{CopyKind, CrewKind, End, Flaw, MemoryFrom, Others, Sought};
+use super::work::{CopyKind, CrewKind, End, Flaw, MemoryFrom, Others, Room, Sought};
 
 /// Children that are left uncollected; the limit of their group is below it.
 const MOST_CHILDREN: u64 = 400;
@@ -64,6 +64,8 @@ pub enum Task {
     TakeDatagrams { buffer_kib: u32, hold: f64 },
     /// See [`super::Work::SendDatagrams`].
     SendDatagrams { per_second: u32 },
+    /// See [`super::Work::Fill`].
+    Fill { room: Room, mib: u32, files: u32, every: f64 },
     /// See [`super::Work::Reread`].
     Reread { file_mib: u32, every: f64 },
 }
@@ -108,6 +110,7 @@ impl Task {
                 | Self::Restart { .. }
                 | Self::Grow { .. }
                 | Self::Reread { .. }
+                | Self::Fill { .. }
                 | Self::TakeMemory { .. }
                 | Self::TakePieces { .. }
                 | Self::LookUp { .. }
@@ -116,6 +119,15 @@ impl Task {
                 | Self::TakeDatagrams { .. }
                 | Self::SendDatagrams { .. }
         )
+    }
+
+    /// The file system that must be mounted for it: MiB, and files.
+    #[must_use]
+    pub fn file_system(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Fill { mib, files, .. } => Some((*mib, *files)),
+            _ => None,
+        }
     }
 
     /// A number that the seed gave it, and that it tells nobody: bytes of its usual message, pieces of memory for a request,

@@ -187,6 +187,17 @@ pub enum Work {
         /// How many, 20 to 20000.
         per_second: Between,
     },
+    /// Fills a small file system of its own, in memory, and goes on trying to write to it.
+    Fill {
+        /// What takes up the room.
+        room: Room,
+        /// Size of the file system, 1 to 64.
+        mib: u32,
+        /// How many files it can have, 50 to 10000.
+        files: u32,
+        /// From one try that fails to the next, in milliseconds, 10 to 1000.
+        every_ms: u32,
+    },
     /// Reads one file over and over.
     Reread {
         /// Size of the file, 16 to 256.
@@ -226,6 +237,16 @@ pub enum Others {
     Longer,
     /// They are far shorter, up to 32 bytes.
     Shorter,
+}
+
+/// What takes up the room of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Room {
+    /// Empty files, as many as there can be.
+    Files,
+    /// A large file that was deleted and is still open.
+    Deleted,
 }
 
 /// What ends a worker.
@@ -280,6 +301,7 @@ impl Work {
             | Self::Accept { .. }
             | Self::Connect { .. }
             | Self::LookUp { .. }
+            | Self::Fill { .. }
             | Self::Send { .. }
             | Self::TakeDatagrams { .. }
             | Self::SendDatagrams { .. } => true,
@@ -351,6 +373,9 @@ impl Work {
                 Task::TakeDatagrams { buffer_kib: *buffer_kib, hold: ms(pick(*hold_ms)) }
             }
             Self::SendDatagrams { per_second } => Task::SendDatagrams { per_second: pick(*per_second) },
+            Self::Fill { room, mib, files, every_ms } => {
+                Task::Fill { room: *room, mib: *mib, files: *files, every: ms(*every_ms) }
+            }
             Self::Reread { file_mib, every_ms } => Task::Reread { file_mib: *file_mib, every: ms(*every_ms) },
         }
     }
