@@ -274,6 +274,12 @@ fn nothing_left(host: &Host, run: &Run, after: &str, wrong: &mut Vec<String>) {
     if !left.is_empty() {
         wrong.push(format!("{AFTER}{after} these processes are left: {left:?}"));
     }
+    let mounts = host.read("proc/self/mounts").unwrap_or_default();
+    // The kernel writes a blank as \040 there.
+    let folder = run.scratch.display().to_string().replace(' ', "\\040");
+    if mounts.lines().filter_map(|line| line.split(' ').nth(1)).any(|place| place.starts_with(&folder)) {
+        wrong.push(format!("{AFTER}{after} a file system is still mounted below {}", run.scratch.display()));
+    }
     if run.scratch.symlink_metadata().is_ok() {
         wrong.push(format!("{AFTER}{after} the folder {} is left", run.scratch.display()));
     }

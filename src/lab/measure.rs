@@ -50,6 +50,7 @@ struct Ends {
     disk: Vec<u64>,
     huge_pages: Option<u64>,
     lost_datagrams: Option<u64>,
+    segments_again: Option<u64>,
     census: Census,
     counts: BTreeMap<String, u64>,
     /// Periods of a quota and those in which the group was stopped, by role.
@@ -152,6 +153,7 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
         pressure: ["cpu", "io"].map(total),
         disk: disk.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect(),
         huge_pages: vmstat.lines().find_map(|line| line.strip_prefix("thp_fault_alloc ")?.parse().ok()),
+        segments_again: protocol_count(host, "proc/net/snmp", "Tcp:", "RetransSegs"),
         lost_datagrams: protocol_count(host, "proc/net/snmp", "Udp:", "RcvbufErrors"),
         census: census::look(host, groups, false),
         measuring: census::ticks(host, host.facts().pid),
@@ -208,6 +210,7 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
     put_disk(&mut readings, seconds, |field| grown(before.disk.get(field).copied(), after.disk.get(field).copied()));
     readings.put(Reading::HugePages, None, grown(before.huge_pages, after.huge_pages) / seconds);
     readings.put(Reading::LostDatagrams, None, grown(before.lost_datagrams, after.lost_datagrams) / seconds);
+    readings.put(Reading::SegmentsAgain, None, grown(before.segments_again, after.segments_again) / seconds);
     readings.put(Reading::RefusedConnections, None, grown(before.refused, after.refused) / seconds);
     let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
     readings.put(Reading::LoadAverage, None, load.unwrap_or(f64::NAN));

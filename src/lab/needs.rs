@@ -1,12 +1,16 @@
 //! What a host can express, found by trying; never concluded from a version.
 
 use super::limit;
+use super::load;
 use super::place::Place;
 use super::runner::disk;
 use super::scenario::{Need, Variant};
 use super::watch::while_watched;
 use crate::host::{Host, files, own};
 use crate::model::{Reason, Unavailable};
+
+/// With a lower factor the difference drowns in noise.
+const LEAST_COST: f64 = 1.5;
 
 /// The first thing that a variant needs and this host does not have.
 #[must_use]
@@ -20,6 +24,17 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
     match need {
         Need::TwoCpus if own::usable_cpus().len() >= 2 => Ok(()),
         Need::TwoCpus => Err(Unavailable::new(Reason::Absent, "it needs two CPUs, and this process may use only one")),
+        Need::CostlyNeighbours => {
+            let cost = load::cost_of_neighbours();
+            if cost >= LEAST_COST {
+                return Ok(());
+            }
+            let why = format!(
+                "it needs two CPUs that get in each other's way at one cache line; here two threads took {cost:.1} times as long there as at two"
+            );
+            Err(Unavailable::new(Reason::Absent, why)
+                .with_remedy("let it use two CPUs that are not one core, on a quieter host"))
+        }
         Need::RealTime => {
             // A thread of its own: this one keeps its priority.
             let tried = std::thread::scope(|scope| scope.spawn(|| own::busy_priority(1)).join());

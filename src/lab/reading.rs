@@ -42,6 +42,8 @@ pub enum Reading {
     LostDatagrams,
     /// Part of the space of the file system of the exercise that is used (statvfs(3)). Ratio.
     SpaceUsed,
+    /// TCP segments sent again in this network namespace (`RetransSegs` of Tcp in /proc/net/snmp). Per second.
+    SegmentsAgain,
     /// The load average of one minute. Count.
     LoadAverage,
     /// CPU time of the load, children that have ended included, in CPUs (`utime`, `stime`, `cutime`, `cstime`). Ratio of one CPU.
@@ -83,6 +85,8 @@ pub enum Reading {
     OwnZombies,
     /// How many times fewer pieces of work it did while each of its calls of malloc was watched from outside (uprobe). Count.
     WatchedCost,
+    /// How many times less CPU time a piece of work took it while all its threads were kept to one CPU (sched_setaffinity(2)). Count.
+    OneCpuGain,
     /// Connections refused at a full accept queue (`ListenOverflows` in /proc/net/netstat). Per second.
     RefusedConnections,
     /// Entry of a program's table of segments that the kernel will not take, counted from 0, read from the file. Count.
@@ -95,7 +99,7 @@ pub enum Reading {
 
 impl Reading {
     /// All of them.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 40] = [
         Self::WakeupDelayMedian,
         Self::WakeupDelayLongest,
         Self::TasksStarted,
@@ -111,6 +115,7 @@ impl Reading {
         Self::HugePages,
         Self::LostDatagrams,
         Self::SpaceUsed,
+        Self::SegmentsAgain,
         Self::LoadAverage,
         Self::OwnCpu,
         Self::OwnBlocked,
@@ -130,6 +135,7 @@ impl Reading {
         Self::OwnFiles,
         Self::OwnZombies,
         Self::WatchedCost,
+        Self::OneCpuGain,
         Self::RefusedConnections,
         Self::OddEntry,
         Self::CopyByCalls,
@@ -155,6 +161,7 @@ impl Reading {
             Self::HugePages => "huge_pages",
             Self::LostDatagrams => "lost_datagrams",
             Self::SpaceUsed => "space_used",
+            Self::SegmentsAgain => "segments_again",
             Self::LoadAverage => "load_average",
             Self::OwnCpu => "own_cpu",
             Self::OwnBlocked => "own_blocked",
@@ -174,6 +181,7 @@ impl Reading {
             Self::OwnFiles => "own_files",
             Self::OwnZombies => "own_zombies",
             Self::WatchedCost => "watched_cost",
+            Self::OneCpuGain => "one_cpu_gain",
             Self::RefusedConnections => "refused_connections",
             Self::OddEntry => "odd_entry",
             Self::CopyByCalls => "copy_by_calls",
@@ -200,6 +208,7 @@ impl Reading {
             Self::HugePages => "faults that got a huge page",
             Self::LostDatagrams => "datagrams lost at full sockets",
             Self::SpaceUsed => "space of the file system that is used",
+            Self::SegmentsAgain => "TCP segments sent again",
             Self::LoadAverage => "load average of one minute",
             Self::OwnCpu => "CPU time of the load",
             Self::OwnBlocked => "tasks of the load in uninterruptible sleep",
@@ -218,6 +227,7 @@ impl Reading {
             Self::OwnStopped => "periods in which the load was stopped",
             Self::OwnFiles => "files that the load has open",
             Self::OwnZombies => "children of the load that nobody collected",
+            Self::OneCpuGain => "gain of CPU time when it is kept to one CPU",
             Self::WatchedCost => "how many times slower it is while its calls of malloc are watched",
             Self::RefusedConnections => "connections refused at a full queue",
             Self::OddEntry => "entry that the kernel will not take",
@@ -246,9 +256,11 @@ impl Reading {
                 | Self::HugePages
                 | Self::LostDatagrams
                 | Self::SpaceUsed
+                | Self::SegmentsAgain
                 | Self::LoadAverage
                 | Self::OthersCpu
                 | Self::WatchedCost
+                | Self::OneCpuGain
                 | Self::RefusedConnections
                 | Self::OddEntry
                 | Self::CopyByCalls
@@ -273,6 +285,7 @@ impl Reading {
             | Self::DiskRequests
             | Self::HugePages
             | Self::LostDatagrams
+            | Self::SegmentsAgain
             | Self::RefusedConnections => Unit::PerSecond,
             Self::OwnWritten | Self::OwnRead => Unit::BytesPerSecond,
             Self::CpuBusy
@@ -289,6 +302,7 @@ impl Reading {
             | Self::DiskInFlight
             | Self::OwnFigure
             | Self::WatchedCost
+            | Self::OneCpuGain
             | Self::OwnBlocked
             | Self::OwnRunnable
             | Self::OwnAsleep

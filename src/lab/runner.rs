@@ -14,7 +14,7 @@ use super::place::{Place, Run, RunJob, Undo};
 use super::plan::Plan;
 use super::reading::{Reading, Readings};
 use super::scenario::{Answer, Question, Scenario, Variant};
-use super::watch::while_watched;
+use super::watch::{while_kept_to_one_cpu, while_watched};
 use crate::host::own::{self, Identity, boot_id};
 use crate::host::{Host, files};
 
@@ -27,6 +27,8 @@ const LOOK_SECONDS: f64 = 1.5;
 pub const TRUTH_SECONDS: [f64; 2] = [3.0, 6.0];
 /// How long a program is watched to see what that costs it, in seconds.
 const WATCHED_SECONDS: f64 = 1.5;
+/// How long a program is kept to one CPU to see what that gains, in seconds.
+const KEPT_SECONDS: f64 = 1.5;
 
 /// Starts an exercise, and returns when the symptom is there. If it does not come, everything is undone.
 pub fn start(host: &Host, place: &Place, plan: &Plan<'_>, say: &mut dyn FnMut(&str)) -> Result<Run, LabError> {
@@ -238,6 +240,20 @@ fn measured_twice(
             let units = |readings: &Readings| readings.get(Reading::OwnUnits, None).filter(|units| *units > 0.0);
             if let (Some(alone), Some(watched)) = (units(readings), units(&then)) {
                 readings.put(Reading::WatchedCost, None, alone / watched);
+            }
+        }
+    }
+    let kept = |question: &&Question| matches!(question.answer, Answer::Number { truth: Reading::OneCpuGain, .. });
+    if let Some(pid) = scenario.questions.iter().find(kept).and_then(|_| subject.groups.values().next()) {
+        for readings in &mut truth.readings {
+            let then = while_kept_to_one_cpu(host, *pid, || measure(host, &subject, KEPT_SECONDS))
+                .map_err(LabError::failed("keeping the program to one CPU"))?;
+            let cost = |readings: &Readings| {
+                let units = readings.get(Reading::OwnUnits, None).filter(|units| *units > 0.0)?;
+                Some(readings.get(Reading::OwnCpu, None)? / units)
+            };
+            if let (Some(free), Some(kept)) = (cost(readings), cost(&then)) {
+                readings.put(Reading::OneCpuGain, None, free / kept);
             }
         }
     }

@@ -106,6 +106,8 @@ pub struct Variant {
 pub enum Need {
     /// Two CPUs at least that this process may use.
     TwoCpus,
+    /// Two CPUs on which writing to one line of their caches costs clearly more than writing to two.
+    CostlyNeighbours,
     /// The right to run before ordinary work (CAP_SYS_NICE, or root).
     RealTime,
     /// Files that can be read past the page cache (O_DIRECT) from a disk with counters of its own.

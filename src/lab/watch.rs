@@ -1,12 +1,13 @@
-//! What it costs a program to be watched: rdiag counts the calls of one of its functions, and something is measured meanwhile.
+//! Trials with a program of the load, while something is measured: it is watched, or kept to one CPU.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use crate::host::Host;
+use crate::host::{Host, own};
 use crate::model::{Reason, Target, Unavailable};
 use crate::playbook::{Measure, Plan, PlannedStep};
 use crate::session::{self, Observer};
@@ -42,6 +43,16 @@ pub(super) fn while_watched<T: Send>(pid: u32, work: impl FnOnce() -> T + Send) 
         }
     }
     done.ok_or_else(|| failed("counting calls did not begin".into()))
+}
+
+/// Does something while all threads of a process of the load are kept to the CPU of its first one.
+pub(super) fn while_kept_to_one_cpu<T>(host: &Host, pid: u32, work: impl FnOnce() -> T) -> io::Result<T> {
+    let threads = host.list(&format!("proc/{pid}/task")).map_err(io::Error::other)?;
+    let threads: Vec<u32> = threads.iter().filter_map(|name| name.parse().ok()).collect();
+    let places = own::keep_to_one_cpu(&threads)?;
+    let done = work();
+    own::let_back(&places)?;
+    Ok(done)
 }
 
 /// One window that counts and judges nothing.

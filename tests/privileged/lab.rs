@@ -127,6 +127,18 @@ fn the_exercises_of_threads_orders_and_messages_can_be_solved_only_rightly_and_l
 }
 
 #[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_two_threads_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["14-pair"], 2);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_late_answers_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["27-answers"], 2);
+}
+
+#[test]
 #[ignore = "needs: a quiet machine"]
 fn what_is_put_right_is_told_from_what_was_only_ended() {
     let _alone = alone();

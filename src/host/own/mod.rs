@@ -2,6 +2,7 @@
 //! limited, and ended. Lessons use it to make a load; no process of anybody else is ever touched.
 
 mod c_lock;
+mod filter;
 mod fork;
 mod limits;
 mod mapping;
@@ -17,12 +18,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 pub use c_lock::CLock;
+pub use filter::lose;
 pub use fork::{fork_to, hold_up_by_child};
 pub use limits::{Limits, apply, limit_open_files};
 pub use mapping::Mapping;
 pub use mount::{mount_small, unmount};
 pub use pages::Pages;
-pub use real_time::{busy_priority, usable_cpus, use_only};
+pub use real_time::{Kept, busy_priority, keep_to_one_cpu, let_back, usable_cpus, use_only};
 
 /// No order to a process of rdiag's own is longer.
 const MAX_ORDER_BYTES: u64 = 64 * 1024;

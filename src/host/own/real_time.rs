@@ -3,6 +3,7 @@
 
 use std::io;
 
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Gives the calling thread a real-time priority (SCHED_FIFO, 1 to 99): it goes before all ordinary work on its CPU.
@@ -25,4 +26,41 @@ pub fn use_only(cpu: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu);
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Where a thread was allowed to run before it was kept to one CPU.
+#[derive(Debug)]
+pub struct Kept(Pid, CpuSet);
+
+/// Keeps threads of rdiag's own, by their numbers, to the first CPU that the first of them may use.
+pub fn keep_to_one_cpu(threads: &[u32]) -> io::Result<Vec<Kept>> {
+    let threads = threads.iter().filter_map(|number| Pid::from_raw(number.cast_signed()));
+    let mut kept = Vec::new();
+    let mut only = None;
+    for thread in threads {
+        let before = sched_getaffinity(Some(thread))?;
+        let only = only.get_or_insert_with(|| {
+            let mut set = CpuSet::new();
+            set.set((0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu)).unwrap_or(0));
+            set
+        });
+        let moved = sched_setaffinity(Some(thread), only);
+        kept.push(Kept(thread, before));
+        if let Err(error) = moved {
+            let _ = let_back(&kept);
+            return Err(error.into());
+        }
+    }
+    Ok(kept)
+}
+
+/// Lets them run again where they were allowed to; a thread that has ended is no error.
+pub fn let_back(kept: &[Kept]) -> io::Result<()> {
+    for Kept(thread, before) in kept {
+        match sched_setaffinity(Some(*thread), before) {
+            Err(rustix::io::Errno::SRCH) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

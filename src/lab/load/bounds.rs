@@ -81,6 +81,15 @@ pub fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {
                 "a file system of 1 to 64 MiB below disk_mib with 50 to 10000 files, a try every 10 ms to 1 s",
             )
         }
+        Work::Answer { in_thousand, .. } => {
+            (!within(*in_thousand, 1, 200)).then_some("1 to 200 of a thousand requests")
+        }
+        Work::Ask { clients, every_ms } => (!within(*clients, 1, 16) || !(1..=1000).contains(every_ms))
+            .then_some("1 to 16 clients that ask every 1 ms to 1 s"),
+        Work::AddUp { thousands, every_ms, .. } => {
+            let safe = within(*thousands, 10, 5000) && (100..=10_000).contains(every_ms);
+            (!safe).then_some("10000 to 5 million additions every 100 ms to 10 s")
+        }
         Work::ReadBytes => (disk_mib == 0).then_some("a file of 1 MiB within disk_mib"),
         Work::Reread { file_mib, every_ms } => {
             let safe = (16..=256).contains(file_mib) && *file_mib <= disk_mib && (500..=10_000).contains(every_ms);

@@ -7,6 +7,7 @@ mod bytes;
 mod commits;
 mod compute;
 pub(super) mod copy;
+mod counters;
 mod crew;
 mod datagrams;
 pub(super) mod elf;
@@ -24,6 +25,7 @@ mod reread;
 mod restart;
 mod rewrite;
 mod server;
+mod talk;
 mod task;
 mod work;
 
@@ -34,10 +36,11 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 pub use bounds::unsafe_work;
+pub use counters::cost_of_neighbours;
 pub use fill::room;
 pub use restart::program_file;
 pub use task::Task;
-pub use work::{CopyKind, CrewKind, End, Flaw, MemoryFrom, Others, Room, Sought, Work};
+pub use work::{CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, Work};
 
 use crate::host::own::{self, Limits};
 
@@ -139,6 +142,9 @@ pub fn main() -> ExitCode {
         Task::TakeDatagrams { buffer_kib, hold } => datagrams::take_slowly(&order, *buffer_kib, *hold),
         Task::SendDatagrams { per_second } => datagrams::send_datagrams(&order, *per_second),
         Task::Fill { room, every, .. } => fill::write_until_full(&order, *room, *every),
+        Task::Answer { fault, in_thousand } => talk::answer_clients(&order, *fault, *in_thousand),
+        Task::Ask { clients, every } => talk::ask_over_connections(&order, *clients, *every),
+        Task::AddUp { layout, additions, every } => counters::add_in_two_threads(&order, *layout, *additions, *every),
         Task::ReadBytes => bytes::read_byte_by_byte(&order),
         Task::Reread { file_mib, every } => reread::read_over_and_over(&order, *file_mib, *every),
     };

@@ -11,7 +11,7 @@ use super::{Order, STACK_BYTES, now, sleep};
 use crate::host::files;
 
 /// No answer takes longer: then something else is wrong, and the client tries again.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where the server tells its port.
 pub(super) fn port_file(order: &Order) -> PathBuf {

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::work::{CopyKind, CrewKind, End, Flaw, MemoryFrom, Others, Room, Sought};
+use super::work::{CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought};
 
 /// Children that are left uncollected; the limit of their group is below it.
 const MOST_CHILDREN: u64 = 400;
+/// Clients that a server has at most, each with a thread.
+const MOST_CLIENTS: u64 = 16;
 
 /// What one process does, with numbers in place of ranges; times in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +68,12 @@ pub enum Task {
     SendDatagrams { per_second: u32 },
     /// See [`super::Work::Fill`].
     Fill { room: Room, mib: u32, files: u32, every: f64 },
+    /// See [`super::Work::Answer`].
+    Answer { fault: Fault, in_thousand: u32 },
+    /// See [`super::Work::Ask`].
+    Ask { clients: u32, every: f64 },
+    /// See [`super::Work::AddUp`].
+    AddUp { layout: Layout, additions: u64, every: f64 },
     /// See [`super::Work::Reread`].
     Reread { file_mib: u32, every: f64 },
 }
@@ -83,8 +91,10 @@ impl Task {
             Self::Compute { threads, .. } | Self::TakeTurns { threads, .. } | Self::Connect { clients: threads } => {
                 u64::from(*threads)
             }
+            Self::Ask { clients, .. } => u64::from(*clients),
+            Self::Answer { .. } => MOST_CLIENTS,
             Self::LeaveChildren { .. } => MOST_CHILDREN,
-            Self::Restart { .. } | Self::Grow { .. } | Self::Send { .. } => 1,
+            Self::Restart { .. } | Self::Grow { .. } | Self::Send { .. } | Self::AddUp { .. } => 1,
             _ => 0,
         }
     }
@@ -111,6 +121,8 @@ impl Task {
                 | Self::Grow { .. }
                 | Self::Reread { .. }
                 | Self::Fill { .. }
+                | Self::Ask { .. }
+                | Self::AddUp { .. }
                 | Self::TakeMemory { .. }
                 | Self::TakePieces { .. }
                 | Self::LookUp { .. }

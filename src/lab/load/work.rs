@@ -198,6 +198,29 @@ pub enum Work {
         /// From one try that fails to the next, in milliseconds, 10 to 1000.
         every_ms: u32,
     },
+    /// A server on the loopback interface that answers many clients at once, over connections that stay.
+    Answer {
+        /// What goes wrong now and then.
+        fault: Fault,
+        /// How often, in a thousand requests, 1 to 200.
+        in_thousand: Between,
+    },
+    /// Clients of the server beside it in the same variant, over connections that stay.
+    Ask {
+        /// How many, 1 to 16.
+        clients: Between,
+        /// From an answer to the next request, in milliseconds, 1 to 1000.
+        every_ms: u32,
+    },
+    /// Two threads on two CPUs that each add to counters of their own, round by round.
+    AddUp {
+        /// Where these counters are.
+        layout: Layout,
+        /// How often each of them adds in a round, in thousands, 10 to 5000.
+        thousands: Between,
+        /// From one round to the next, in milliseconds, 100 to 10000.
+        every_ms: u32,
+    },
     /// Reads one file over and over.
     Reread {
         /// Size of the file, 16 to 256.
@@ -247,6 +270,28 @@ pub enum Room {
     Files,
     /// A large file that was deleted and is still open.
     Deleted,
+}
+
+/// What goes wrong between a client and a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// Segments that arrive at the server are thrown away.
+    Lost,
+    /// The server makes a pause of 200 ms before it answers.
+    Late,
+}
+
+/// Where the counters of two threads are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// One each, in the same line of the CPUs' caches.
+    Close,
+    /// One each, in lines of their own.
+    Apart,
+    /// Many each, more than a cache near a CPU holds, and added to without order.
+    Strewn,
 }
 
 /// What ends a worker.
@@ -375,6 +420,11 @@ impl Work {
             Self::SendDatagrams { per_second } => Task::SendDatagrams { per_second: pick(*per_second) },
             Self::Fill { room, mib, files, every_ms } => {
                 Task::Fill { room: *room, mib: *mib, files: *files, every: ms(*every_ms) }
+            }
+            Self::Answer { fault, in_thousand } => Task::Answer { fault: *fault, in_thousand: pick(*in_thousand) },
+            Self::Ask { clients, every_ms } => Task::Ask { clients: pick(*clients), every: ms(*every_ms) },
+            Self::AddUp { layout, thousands, every_ms } => {
+                Task::AddUp { layout: *layout, additions: 1000 * u64::from(pick(*thousands)), every: ms(*every_ms) }
             }
             Self::Reread { file_mib, every_ms } => Task::Reread { file_mib: *file_mib, every: ms(*every_ms) },
         }
