@@ -12,6 +12,7 @@ mod cachestat;
 mod calls;
 mod count;
 mod cpudist;
+mod dbslower;
 mod deadlock;
 mod drops;
 mod events;
@@ -95,6 +96,7 @@ pub static ALL: &[&ProbeDef] = &[
     &cachestat::CACHETOP,
     &count::PROBE,
     &cpudist::PROBE,
+    &dbslower::PROBE,
     &deadlock::PROBE,
     &filetop::DIRTOP,
     &drops::PROBE,

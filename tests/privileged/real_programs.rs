@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::probing::{assert_nothing_lost, probed, rows};
 use crate::support::{Need, alone, has, rdiag};
 
 const BTF: Need = Need::Path("/sys/kernel/btf/vmlinux");
@@ -175,6 +176,43 @@ fn the_time_of_a_database_under_load_is_what_the_database_and_the_kernel_say() {
     let sync: f64 = sync.iter().map(|row| row["seconds"].as_f64().unwrap()).sum();
     assert_close("seconds in fdatasync", sync, synced, 0.05, 0.05);
     assert_close("CPU seconds", seconds(&profile, &["cpu."]), cpu, 0.05, 0.1);
+}
+
+/// Both protocols: a statement as text, and one that is prepared.
+#[test]
+#[ignore = "needs: root, eBPF, PostgreSQL"]
+fn slow_statements_of_a_database_are_told_in_both_protocols_and_fast_ones_are_counted() {
+    let _alone = alone();
+    if !has(&[Need::Root, BTF, Need::Path("/usr/lib/postgresql"), Need::Tool("setpriv")]) {
+        return;
+    }
+    let server = Postgres::start().expect("a server");
+    let script = server.folder.path().join("prepared.sql");
+    std::fs::write(&script, "select pg_sleep(0.2),\n  :client_id;\n").unwrap();
+    let readings = probed(&["dbslower", "--threshold", "150ms"], || {
+        let commands = ["select 1", "select pg_sleep(0.3)", "select 2"].map(|query| ["--command", query]).concat();
+        run(&mut server.client("psql", &[&commands[..], &["--output=/dev/null", "bench"]].concat()));
+        let script = format!("--file={}", script.display());
+        run(&mut server
+            .client("pgbench", &["--no-vacuum", "--protocol=prepared", "--transactions=3", &script, "bench"]));
+    });
+    assert_nothing_lost(&readings);
+    let told = rows(&readings, "events", "statements");
+    let times = |text: &str| -> Vec<f64> {
+        let of = told.iter().filter(|row| row["statement"].as_str().unwrap().trim_end_matches(';') == text);
+        of.map(|row| row["took"].as_f64().unwrap()).collect()
+    };
+    let (plain, prepared) = (times("select pg_sleep(0.3)"), times("select pg_sleep(0.2), $1"));
+    assert_eq!((plain.len(), prepared.len(), told.len()), (1, 3, 4), "{told:#?}");
+    assert!((0.3..0.45).contains(&plain[0]), "{told:#?}");
+    assert!(prepared.iter().all(|took| (0.2..0.35).contains(took)), "{told:#?}");
+    let outputs = readings.iter().flat_map(|reading| reading["outputs"].as_array().unwrap());
+    let all: u64 = outputs
+        .filter_map(|output| output.get("histogram"))
+        .map(|histogram| histogram["rows"][0]["count"].as_u64().unwrap())
+        .sum();
+    // The clients ask a little more for themselves.
+    assert!((6..=15).contains(&all), "{all} statements");
 }
 
 #[test]
