@@ -30,6 +30,7 @@ mod kept;
 mod killsnoop;
 mod klockstat;
 pub mod listing;
+mod llcstat;
 mod log;
 mod memleak;
 mod memstall;
@@ -112,6 +113,7 @@ pub static ALL: &[&ProbeDef] = &[
     &count::HIST,
     &killsnoop::PROBE,
     &klockstat::PROBE,
+    &llcstat::PROBE,
     &log::PROBE,
     &memleak::PROBE,
     &memstall::PROBE,

@@ -24,6 +24,7 @@ mod probes_command;
 mod probes_files;
 mod probes_filters;
 mod probes_functions;
+mod probes_hardware;
 mod probes_instead;
 mod probes_keys;
 mod probes_locks;
