@@ -47,6 +47,34 @@ pub fn read_named(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a file that another user keeps, at most `limit` bytes. It must be a regular file of that user's that nobody else may write to; a link
+/// in its place is not followed, and what would block (a FIFO) is not waited for. Folders on the way may be links: whatever they lead to
+/// must be that user's own as well.
+pub fn read_of_user(path: &Path, user: u32, limit: u64) -> io::Result<Vec<u8>> {
+    use rustix::fs::OFlags;
+    use std::io::Read as _;
+    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != user || found.mode() & 0o022 != 0 {
+        let why = format!("it is no file that only user {user} may write to");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is larger than {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Whose a file or folder is.
+pub fn owner_of(path: &Path) -> io::Result<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    Ok(path.metadata()?.uid())
+}
+
 /// Opens a file that the user named, to be read piece by piece. What is no regular file is refused: it may have no end.
 #[expect(clippy::disallowed_methods, reason = "the user's own files are not part of the host's tree")]
 pub fn open_named(path: &Path) -> io::Result<std::fs::File> {

@@ -19,6 +19,9 @@ use crate::host::own::Identity;
 /// None of these files is larger.
 const MAX_BYTES: u64 = 4 << 20;
 
+/// No description of a run is larger.
+const MAX_RUN_BYTES: u64 = 256 * 1024;
+
 /// The folder.
 #[derive(Debug, Clone)]
 pub struct Place(PathBuf);
@@ -124,6 +127,18 @@ impl Place {
     #[must_use]
     pub fn if_there() -> Option<Self> {
         users_folder().filter(|folder| folder.is_dir()).map(Self)
+    }
+
+    /// The same of another user, by their home. What they have set XDG_STATE_HOME to is not known.
+    #[must_use]
+    pub fn of_other(home: &Path) -> Option<Self> {
+        home.is_absolute().then(|| Self(home.join(".local/state/rdiag/lab"))).filter(|place| place.0.is_dir())
+    }
+
+    /// The exercise that another user started, if a file of theirs says so.
+    #[must_use]
+    pub fn run_of_user(&self, user: u32) -> Option<Run> {
+        serde_json::from_slice(&files::read_of_user(&self.0.join("run.json"), user, MAX_RUN_BYTES).ok()?).ok()
     }
 
     /// The folder.
