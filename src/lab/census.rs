@@ -24,6 +24,8 @@ pub(super) struct Group {
     pub ticks: u64,
     /// Minor page faults, of children that were waited for too.
     pub faults: u64,
+    /// Major page faults, of children that were waited for too.
+    pub major_faults: u64,
 }
 
 /// One look.
@@ -41,6 +43,7 @@ struct Stat {
     state: char,
     group: u32,
     faults: u64,
+    major_faults: u64,
     ticks: u64,
     threads: usize,
 }
@@ -69,6 +72,7 @@ pub(super) fn look(host: &Host, groups: &[u32], all_threads: bool) -> Census {
             group.asleep += tasks_in('S');
             group.ticks += stat.ticks;
             group.faults += stat.faults;
+            group.major_faults += stat.major_faults;
         } else {
             others += tasks_in('D');
         }
@@ -98,6 +102,7 @@ fn parse(text: &str) -> Option<Stat> {
         state: fields.first()?.chars().next()?,
         group: fields.get(2)?.parse().ok()?,
         faults: sum(7, 8)?,
+        major_faults: sum(9, 10)?,
         ticks: sum(11, 14)?,
         threads: usize::try_from(number(17)?).ok()?,
     })
@@ -109,8 +114,9 @@ mod tests {
 
     #[test]
     fn the_fields_are_counted_behind_the_name_whatever_it_holds() {
-        let text = "77 (a) b (c) D 1 70 70 0 -1 4194304 500 41 0 0 3 4 5 6 20 0 24 0 999 1 2";
-        assert_eq!(parse(text), Some(Stat { state: 'D', group: 70, faults: 541, ticks: 18, threads: 24 }));
+        let text = "77 (a) b (c) D 1 70 70 0 -1 4194304 500 41 7 2 3 4 5 6 20 0 24 0 999 1 2";
+        let fields = Stat { state: 'D', group: 70, faults: 541, major_faults: 9, ticks: 18, threads: 24 };
+        assert_eq!(parse(text), Some(fields));
         for broken in ["", "77 (a", "77 (a) ", "77 (a) R 1 x", "77 (a) R 1 70 70 0 -1 0 1 2 3 4 5 6 7"] {
             assert_eq!(parse(broken), None, "{broken:?}");
         }

@@ -28,7 +28,7 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
         .iter()
         .filter_map(|undo| match undo {
             Undo::Process(process) => Some(process).filter(|process| process.boot == boot),
-            Undo::Folder(_) | Undo::Group(_) | Undo::Mount(_) => None,
+            Undo::Folder(_) | Undo::Group(_) | Undo::Mount(_) | Undo::Swap(_) => None,
         })
         .collect();
     let mut ended = 0;
@@ -87,6 +87,12 @@ pub fn remove_folders(place: &Place) -> Result<usize, LabError> {
             && room.parent().is_some_and(|folder| place.is_scratch(folder))
         {
             own::unmount(room).map_err(LabError::failed(format!("unmounting {}", room.display())))?;
+        }
+        if let Undo::Swap(space) = undo
+            && space.parent().is_some_and(|folder| place.is_scratch(folder))
+            && space.symlink_metadata().is_ok()
+        {
+            own::remove_swap(space).map_err(LabError::failed(format!("ending the swapping to {}", space.display())))?;
         }
         if let Undo::Folder(folder) = undo
             && place.is_scratch(folder)

@@ -90,6 +90,11 @@ fn start_all(charge: &Charge, place: &Place, children: &mut Vec<Child>) -> std::
             files::create_private_directory(&room)?;
             own::mount_small(&room, mib, most)?;
         }
+        if let Some(mib) = job.task.swap_mib() {
+            let space = load::swap_file(&charge.scratch);
+            noted(&Undo::Swap(space.clone()))?;
+            own::add_swap(&space, mib)?;
+        }
         let mut child = own::start(&link, load::ARGUMENT)?;
         let process = Identity::of(child.id()).ok_or(std::io::ErrorKind::NotFound)?;
         noted(&Undo::Process(process.clone()))?;

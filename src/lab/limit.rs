@@ -25,6 +25,8 @@ pub enum Limit {
     ReadsPerSecond(u32),
     /// Memory with the page cache of its files, in MiB, 16 to 1024.
     MemoryMib(u32),
+    /// The same, and what exceeds that goes to swap space.
+    MemoryBeforeSwapMib(u32),
     /// Processes and threads, 10 to 400.
     Tasks(u32),
 }
@@ -36,7 +38,9 @@ impl Limit {
         let (value, range, text) = match self {
             Self::CpuPercent(value) => (value, 5..=100, "a limit of CPU time is 5 to 100 percent"),
             Self::ReadsPerSecond(value) => (value, 20..=10_000, "a limit of reads is 20 to 10000 per second"),
-            Self::MemoryMib(value) => (value, 16..=1024, "a limit of memory is 16 to 1024 MiB"),
+            Self::MemoryMib(value) | Self::MemoryBeforeSwapMib(value) => {
+                (value, 16..=1024, "a limit of memory is 16 to 1024 MiB")
+            }
             Self::Tasks(value) => (value, 10..=400, "a limit of tasks is 10 to 400"),
         };
         (!range.contains(&value)).then_some(text)
@@ -49,6 +53,7 @@ impl Limit {
             Self::CpuPercent(value) => format!("{value} % of one CPU"),
             Self::ReadsPerSecond(value) => format!("{value} reads per second"),
             Self::MemoryMib(value) => format!("{value} MiB of memory"),
+            Self::MemoryBeforeSwapMib(value) => format!("{value} MiB of memory, and the rest in swap space"),
             Self::Tasks(value) => format!("{value} processes and threads"),
         }
     }
@@ -57,7 +62,7 @@ impl Limit {
         match self {
             Self::CpuPercent(_) => &["cpu"],
             Self::ReadsPerSecond(_) => &["blkio", "io"],
-            Self::MemoryMib(_) => &["memory"],
+            Self::MemoryMib(_) | Self::MemoryBeforeSwapMib(_) => &["memory"],
             Self::Tasks(_) => &["pids"],
         }
     }
@@ -70,8 +75,12 @@ impl Limit {
             (Self::CpuPercent(percent), Version::V2) => ("cpu.max", format!("{} {CPU_PERIOD}", quota(percent))),
             (Self::ReadsPerSecond(most), Version::V1) => ("blkio.throttle.read_iops_device", format!("{disk} {most}")),
             (Self::ReadsPerSecond(most), Version::V2) => ("io.max", format!("{disk} riops={most}")),
-            (Self::MemoryMib(mib), Version::V1) => ("memory.limit_in_bytes", (u64::from(mib) << 20).to_string()),
-            (Self::MemoryMib(mib), Version::V2) => ("memory.max", (u64::from(mib) << 20).to_string()),
+            (Self::MemoryMib(mib) | Self::MemoryBeforeSwapMib(mib), Version::V1) => {
+                ("memory.limit_in_bytes", (u64::from(mib) << 20).to_string())
+            }
+            (Self::MemoryMib(mib) | Self::MemoryBeforeSwapMib(mib), Version::V2) => {
+                ("memory.max", (u64::from(mib) << 20).to_string())
+            }
             (Self::Tasks(count), _) => ("pids.max", count.to_string()),
         }
     }

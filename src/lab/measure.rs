@@ -44,6 +44,8 @@ pub struct Subject {
 struct Ends {
     at: f64,
     cpu: Vec<u64>,
+    /// Ticks in soft interrupts and all ticks, of each CPU.
+    soft: Vec<[u64; 2]>,
     started: Option<u64>,
     pressure: [Option<u64>; 2],
     /// The fields of the disk's `stat`.
@@ -146,6 +148,7 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
     Ends {
         at: host.now(),
         cpu: numbers(stat.lines().next().unwrap_or_default()),
+        soft: stat.lines().skip(1).take_while(|line| line.starts_with("cpu")).map(soft_interrupts).collect(),
         started: stat
             .lines()
             .find(|line| line.starts_with("processes "))
@@ -189,6 +192,12 @@ fn numbers(line: &str) -> Vec<u64> {
     line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect()
 }
 
+/// Ticks of one CPU in soft interrupts, and all of them; guest time is in user time already.
+fn soft_interrupts(line: &str) -> [u64; 2] {
+    let fields = numbers(line);
+    [fields.get(6).copied().unwrap_or(0), fields.iter().take(8).sum()]
+}
+
 fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readings {
     let mut readings = Readings::default();
     let seconds = after.at - before.at;
@@ -202,6 +211,13 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
     let part = |at: usize| cpu.get(at).copied().unwrap_or(f64::NAN) / all;
     readings.put(Reading::CpuBusy, None, 1.0 - part(3) - part(4));
     readings.put(Reading::IoWait, None, part(4));
+    // A CPU that went away or came meanwhile moves the others in the list.
+    if before.soft.len() == after.soft.len() {
+        let shares = before.soft.iter().zip(&after.soft).map(|([soft, all], [soft_then, all_then])| {
+            soft_then.saturating_sub(*soft) as f64 / all_then.saturating_sub(*all).max(1) as f64
+        });
+        readings.put(Reading::SoftInterrupts, None, shares.fold(f64::NAN, f64::max));
+    }
     readings.put(Reading::TasksStarted, None, grown(before.started, after.started) / seconds);
     let [cpu_before, io_before] = before.pressure;
     let [cpu_after, io_after] = after.pressure;
@@ -249,6 +265,8 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
         }
         let faults = to.faults.saturating_sub(from.faults) as f64;
         readings.put(Reading::OwnFaults, Some(role), faults / seconds);
+        let major = to.major_faults.saturating_sub(from.major_faults) as f64;
+        readings.put(Reading::OwnMajorFaults, Some(role), major / seconds);
         let made = grown(before.counts.get(role).copied(), after.counts.get(role).copied());
         if made > 0.0 {
             own_units += made / seconds;
@@ -267,6 +285,7 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
         Reading::OwnCalls,
         Reading::OwnCallsPerCpu,
         Reading::OwnFaults,
+        Reading::OwnMajorFaults,
         Reading::OwnStopped,
         Reading::OwnFiles,
         Reading::OwnZombies,

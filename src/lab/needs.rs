@@ -65,6 +65,28 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
                     .with_remedy("start it as root, outside of a container")
             })
         }
+        Need::SwapSpace => {
+            let space = place.folder().join(format!("try-swap-{}", host.facts().pid));
+            let tried = own::add_swap(&space, 1);
+            let _ = own::remove_swap(&space);
+            let _ = files::remove_file(&space);
+            tried.map_err(|error| {
+                Unavailable::new(Reason::Denied, format!("it needs to add swap space in a file, and may not: {error}"))
+                    .with_remedy("start it as root, outside of a container, with XDG_STATE_HOME on a local disk that can hold swap files")
+            })
+        }
+        Need::OwnNetwork => {
+            // The network goes with the thread.
+            let tried = std::thread::scope(|scope| scope.spawn(|| own::enter_own_network(0)).join());
+            let error = match tried {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "the trial ended".into(),
+            };
+            let why =
+                format!("it needs a network of its own, with packets steered to one CPU (RPS), and may not: {error}");
+            Err(Unavailable::new(Reason::Denied, why).with_remedy("start it as root, outside of a container"))
+        }
         Need::Uprobes => while_watched(host.facts().pid, || ()),
         Need::DirectReads => {
             let reads = files::can_read_directly(place.folder());

@@ -101,6 +101,8 @@ pub enum Undo {
     Folder(PathBuf),
     /// Unmount what is mounted here, within a run's folder.
     Mount(PathBuf),
+    /// Swap to this file no more, within a run's folder.
+    Swap(PathBuf),
     /// Remove this control group, once its tasks have ended.
     Group(String),
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::chance::Chance;
 use super::error::LabError;
-use super::load::room;
+use super::load::{room, swap_file};
 use super::needs;
 use super::place::{Place, RunJob};
 use super::scenario::{Scenario, Variant};
@@ -168,6 +168,12 @@ impl Plan<'_> {
                 changes.push(format!(
                     "a file system in memory for it, {mib} MiB and {files} files, mounted on {}; unmounted with it",
                     room(&self.scratch).display()
+                ));
+            }
+            if let Some(mib) = job.task.swap_mib() {
+                changes.push(format!(
+                    "swap space of {mib} MiB in {}, after all other swap space; taken away with it",
+                    swap_file(&self.scratch).display()
                 ));
             }
             if job.task.disk_mib() > 0 {

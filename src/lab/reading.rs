@@ -24,6 +24,8 @@ pub enum Reading {
     CpuBusy,
     /// Part of all CPUs' time that was idle while a task waited for I/O (`iowait` in /proc/stat). Ratio.
     IoWait,
+    /// Part of the time of the CPU with most of it that went to soft interrupts (`softirq` of each CPU in /proc/stat). Ratio.
+    SoftInterrupts,
     /// Part of the time in which a task waited for a CPU (`some` in /proc/pressure/cpu). Ratio.
     CpuPressure,
     /// Part of the time in which a task waited for I/O (`some` in /proc/pressure/io). Ratio.
@@ -63,6 +65,9 @@ pub enum Reading {
     OwnRead,
     /// Minor page faults of the load, children that were waited for included (`minflt` and `cminflt` in /proc/PID/stat). Per second.
     OwnFaults,
+    /// Major page faults of the load, children that were waited for included: a page had to come from a disk (`majflt` and `cmajflt` in
+    /// /proc/PID/stat). Per second.
+    OwnMajorFaults,
     /// A number that the seed gave a program of the load: bytes of its usual message, pieces of memory for a request, milliseconds
     /// of rest. Count.
     OwnFigure,
@@ -99,13 +104,14 @@ pub enum Reading {
 
 impl Reading {
     /// All of them.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::WakeupDelayMedian,
         Self::WakeupDelayLongest,
         Self::TasksStarted,
         Self::BlockedTasks,
         Self::CpuBusy,
         Self::IoWait,
+        Self::SoftInterrupts,
         Self::CpuPressure,
         Self::IoPressure,
         Self::DiskBusy,
@@ -125,6 +131,7 @@ impl Reading {
         Self::OwnWritten,
         Self::OwnRead,
         Self::OwnFaults,
+        Self::OwnMajorFaults,
         Self::OwnFigure,
         Self::OwnUnits,
         Self::OwnFaultsPerUnit,
@@ -152,6 +159,7 @@ impl Reading {
             Self::BlockedTasks => "blocked_tasks",
             Self::CpuBusy => "cpu_busy",
             Self::IoWait => "io_wait",
+            Self::SoftInterrupts => "soft_interrupts",
             Self::CpuPressure => "cpu_pressure",
             Self::IoPressure => "io_pressure",
             Self::DiskBusy => "disk_busy",
@@ -171,6 +179,7 @@ impl Reading {
             Self::OwnWritten => "own_written",
             Self::OwnRead => "own_read",
             Self::OwnFaults => "own_faults",
+            Self::OwnMajorFaults => "own_major_faults",
             Self::OwnFigure => "own_figure",
             Self::OwnUnits => "own_units",
             Self::OwnFaultsPerUnit => "own_faults_per_unit",
@@ -199,6 +208,7 @@ impl Reading {
             Self::BlockedTasks => "tasks in uninterruptible sleep",
             Self::CpuBusy => "CPUs busy",
             Self::IoWait => "CPUs idle with I/O under way",
+            Self::SoftInterrupts => "time of one CPU that went to soft interrupts",
             Self::CpuPressure => "time in which a task waited for a CPU",
             Self::IoPressure => "time in which a task waited for I/O",
             Self::DiskBusy => "disk busy",
@@ -217,6 +227,7 @@ impl Reading {
             Self::OthersCpu => "CPU time of everything else",
             Self::OwnWritten => "what the load writes to a disk",
             Self::OwnRead => "what the load reads from a disk",
+            Self::OwnMajorFaults => "major page faults of the load",
             Self::OwnFaults => "minor page faults of the load",
             Self::OwnFigure => "number that the load was given",
             Self::OwnUnits => "pieces of work that the load did",
@@ -247,6 +258,7 @@ impl Reading {
                 | Self::BlockedTasks
                 | Self::CpuBusy
                 | Self::IoWait
+                | Self::SoftInterrupts
                 | Self::CpuPressure
                 | Self::IoPressure
                 | Self::DiskBusy
@@ -279,6 +291,7 @@ impl Reading {
             | Self::CopyInMemory => Unit::Seconds,
             Self::TasksStarted
             | Self::OwnFaults
+            | Self::OwnMajorFaults
             | Self::OwnUnits
             | Self::OwnCalls
             | Self::OwnCallsPerCpu
@@ -290,6 +303,7 @@ impl Reading {
             Self::OwnWritten | Self::OwnRead => Unit::BytesPerSecond,
             Self::CpuBusy
             | Self::IoWait
+            | Self::SoftInterrupts
             | Self::CpuPressure
             | Self::IoPressure
             | Self::DiskBusy

@@ -116,6 +116,10 @@ pub enum Need {
     HugePages,
     /// Mounting a file system (CAP_SYS_ADMIN).
     SmallFileSystem,
+    /// Adding swap space in a file (CAP_SYS_ADMIN).
+    SwapSpace,
+    /// A network of its own, with packets steered to one CPU (CAP_SYS_ADMIN).
+    OwnNetwork,
     /// Watching functions of programs (uprobes, eBPF).
     Uprobes,
 }

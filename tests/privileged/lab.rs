@@ -134,6 +134,20 @@ fn the_exercise_of_the_two_threads_can_be_solved_only_rightly_and_leaves_nothing
 
 #[test]
 #[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_table_in_memory_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["15-table"], 2);
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap();
+    assert!(!swaps.contains("scratch-"), "{swaps}");
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn the_exercise_of_the_time_that_is_nobodys_can_be_solved_only_rightly_and_leaves_nothing() {
+    holds(&["26-nobody"], 2);
+}
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
 fn the_exercise_of_the_late_answers_can_be_solved_only_rightly_and_leaves_nothing() {
     holds(&["27-answers"], 2);
 }

@@ -36,6 +36,16 @@ impl Mapping {
         // process may write to the file meanwhile changes bytes and nothing else, since they are never looked at here.
         unsafe { std::ptr::copy_nonoverlapping(from.start.as_ptr().add(at), self.start.as_ptr().add(at), count) };
     }
+
+    /// The byte at a place; 0 beyond the end.
+    #[must_use]
+    pub fn look(&self, at: usize) -> u8 {
+        if at >= self.bytes {
+            return 0;
+        }
+        // SAFETY: the place lies within the mapping, which lives as long as `self`; whoever writes to the file changes a byte and nothing else.
+        unsafe { self.start.as_ptr().add(at).read_volatile() }
+    }
 }
 
 impl Drop for Mapping {
@@ -58,6 +68,7 @@ mod tests {
         };
         let (from, to) = (file(b"abcdef"), file(b"......"));
         let (source, target) = (Mapping::of(&from, 6, false).unwrap(), Mapping::of(&to, 6, true).unwrap());
+        assert_eq!([0, 5, 6].map(|at| source.look(at)), [b'a', b'f', 0]);
         target.copy_from(&source, 4, 100);
         target.copy_from(&source, 100, 1);
         source.copy_from(&target, 0, 6);

@@ -7,8 +7,10 @@ mod fork;
 mod limits;
 mod mapping;
 mod mount;
+mod network;
 mod pages;
 mod real_time;
+mod swap;
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -23,8 +25,10 @@ pub use fork::{fork_to, hold_up_by_child};
 pub use limits::{Limits, apply, limit_open_files};
 pub use mapping::Mapping;
 pub use mount::{mount_small, unmount};
+pub use network::enter_own_network;
 pub use pages::Pages;
 pub use real_time::{Kept, busy_priority, keep_to_one_cpu, let_back, usable_cpus, use_only};
+pub use swap::{add_swap, remove_swap};
 
 /// No order to a process of rdiag's own is longer.
 const MAX_ORDER_BYTES: u64 = 64 * 1024;

@@ -38,6 +38,16 @@ impl Pages {
             unsafe { self.start.as_ptr().add(at).write_volatile(1) };
         }
     }
+
+    /// The byte at a place; 0 beyond the end.
+    #[must_use]
+    pub fn look(&self, at: usize) -> u8 {
+        if at >= self.bytes {
+            return 0;
+        }
+        // SAFETY: the place lies within the mapping, which lives as long as `self`.
+        unsafe { self.start.as_ptr().add(at).read_volatile() }
+    }
 }
 
 impl Drop for Pages {
@@ -54,7 +64,9 @@ mod tests {
     #[test]
     fn what_was_taken_can_be_written_to_and_more_than_that_is_left_alone() {
         for huge in [false, true] {
-            Pages::take(8 * PAGE_BYTES, huge).unwrap().touch(1 << 30);
+            let mut pages = Pages::take(8 * PAGE_BYTES, huge).unwrap();
+            pages.touch(1 << 30);
+            assert_eq!([0, 1, 7 * PAGE_BYTES, 1 << 30].map(|at| pages.look(at)), [1, 0, 1, 0]);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a load may be at most: nothing beyond it is started.
 
-use super::work::{Between, Work};
+use super::work::{Between, TableOf, Work};
 
 /// What is not safe about a piece of work.
 pub fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {
@@ -90,6 +90,14 @@ pub fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {
             let safe = within(*thousands, 10, 5000) && (100..=10_000).contains(every_ms);
             (!safe).then_some("10000 to 5 million additions every 100 ms to 10 s")
         }
+        Work::LookThrough { table, mib, every_ms } => {
+            let space = if *table == TableOf::Memory { 5 * mib / 2 } else { *mib };
+            let safe = (16..=128).contains(mib) && space <= disk_mib && (500..=10_000).contains(every_ms);
+            (!safe).then_some(
+                "a table of 16 to 128 MiB, every 500 ms to 10 s; the file, or two and a half times the memory, within disk_mib",
+            )
+        }
+        Work::Flood { duty_percent } => (!within(*duty_percent, 10, 80)).then_some("10 to 80 percent of the time"),
         Work::ReadBytes => (disk_mib == 0).then_some("a file of 1 MiB within disk_mib"),
         Work::Reread { file_mib, every_ms } => {
             let safe = (16..=256).contains(file_mib) && *file_mib <= disk_mib && (500..=10_000).contains(every_ms);

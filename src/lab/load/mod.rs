@@ -12,6 +12,7 @@ mod crew;
 mod datagrams;
 pub(super) mod elf;
 mod fill;
+mod flood;
 mod grow;
 mod hoard;
 mod hold_up;
@@ -25,6 +26,7 @@ mod reread;
 mod restart;
 mod rewrite;
 mod server;
+mod table;
 mod talk;
 mod task;
 mod work;
@@ -39,8 +41,9 @@ pub use bounds::unsafe_work;
 pub use counters::cost_of_neighbours;
 pub use fill::room;
 pub use restart::program_file;
+pub use table::swap_file;
 pub use task::Task;
-pub use work::{CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, Work};
+pub use work::{CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf, Work};
 
 use crate::host::own::{self, Limits};
 
@@ -145,6 +148,8 @@ pub fn main() -> ExitCode {
         Task::Answer { fault, in_thousand } => talk::answer_clients(&order, *fault, *in_thousand),
         Task::Ask { clients, every } => talk::ask_over_connections(&order, *clients, *every),
         Task::AddUp { layout, additions, every } => counters::add_in_two_threads(&order, *layout, *additions, *every),
+        Task::LookThrough { table, mib, every } => table::look_through(&order, *table, *mib, *every),
+        Task::Flood { duty } => flood::send_in_own_network(&order, *duty),
         Task::ReadBytes => bytes::read_byte_by_byte(&order),
         Task::Reread { file_mib, every } => reread::read_over_and_over(&order, *file_mib, *every),
     };

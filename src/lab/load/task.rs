@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::work::{CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought};
+use super::work::{CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
 
 /// Children that are left uncollected; the limit of their group is below it.
 const MOST_CHILDREN: u64 = 400;
@@ -74,6 +74,10 @@ pub enum Task {
     Ask { clients: u32, every: f64 },
     /// See [`super::Work::AddUp`].
     AddUp { layout: Layout, additions: u64, every: f64 },
+    /// See [`super::Work::LookThrough`].
+    LookThrough { table: TableOf, mib: u32, every: f64 },
+    /// See [`super::Work::Flood`].
+    Flood { duty: f64 },
     /// See [`super::Work::Reread`].
     Reread { file_mib: u32, every: f64 },
 }
@@ -104,6 +108,8 @@ impl Task {
     pub fn disk_mib(&self) -> u32 {
         match self {
             Self::Reads { file_mib, .. } | Self::Rewrite { file_mib, .. } | Self::Reread { file_mib, .. } => *file_mib,
+            Self::LookThrough { table: TableOf::File, mib, .. } => *mib,
+            Self::LookThrough { .. } => self.swap_mib().unwrap_or(0),
             Self::ReadBytes | Self::Commit { .. } => 1,
             Self::Copy { file_mib, .. } => 2 * file_mib,
             _ => 0,
@@ -123,6 +129,8 @@ impl Task {
                 | Self::Fill { .. }
                 | Self::Ask { .. }
                 | Self::AddUp { .. }
+                | Self::LookThrough { .. }
+                | Self::Flood { .. }
                 | Self::TakeMemory { .. }
                 | Self::TakePieces { .. }
                 | Self::LookUp { .. }
@@ -138,6 +146,16 @@ impl Task {
     pub fn file_system(&self) -> Option<(u32, u32)> {
         match self {
             Self::Fill { mib, files, .. } => Some((*mib, *files)),
+            _ => None,
+        }
+    }
+
+    /// The swap space that must be there for it, in MiB: so much that the kernel need not give up what was brought back and is
+    /// unchanged, which it does from half full on.
+    #[must_use]
+    pub fn swap_mib(&self) -> Option<u32> {
+        match self {
+            Self::LookThrough { table: TableOf::Memory, mib, .. } => Some(5 * mib / 2),
             _ => None,
         }
     }

@@ -221,6 +221,20 @@ pub enum Work {
         /// From one round to the next, in milliseconds, 100 to 10000.
         every_ms: u32,
     },
+    /// Goes through a table in its memory over and over.
+    LookThrough {
+        /// What the table is.
+        table: TableOf,
+        /// How large it is, 16 to 128.
+        mib: u32,
+        /// From one time to the next at the earliest, in milliseconds, 500 to 10000.
+        every_ms: u32,
+    },
+    /// Sends datagrams in a network of its own, as fast as it can from the last CPU, which the first one takes in.
+    Flood {
+        /// For how much of the time, in percent, 10 to 80.
+        duty_percent: Between,
+    },
     /// Reads one file over and over.
     Reread {
         /// Size of the file, 16 to 256.
@@ -292,6 +306,16 @@ pub enum Layout {
     Apart,
     /// Many each, more than a cache near a CPU holds, and added to without order.
     Strewn,
+}
+
+/// What a table in memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TableOf {
+    /// Memory that the program wrote to; there is swap space for it.
+    Memory,
+    /// A mapped file.
+    File,
 }
 
 /// What ends a worker.
@@ -426,6 +450,10 @@ impl Work {
             Self::AddUp { layout, thousands, every_ms } => {
                 Task::AddUp { layout: *layout, additions: 1000 * u64::from(pick(*thousands)), every: ms(*every_ms) }
             }
+            Self::LookThrough { table, mib, every_ms } => {
+                Task::LookThrough { table: *table, mib: *mib, every: ms(*every_ms) }
+            }
+            Self::Flood { duty_percent } => Task::Flood { duty: f64::from(pick(*duty_percent)) * 1e-2 },
             Self::Reread { file_mib, every_ms } => Task::Reread { file_mib: *file_mib, every: ms(*every_ms) },
         }
     }
