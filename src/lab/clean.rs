@@ -3,6 +3,7 @@
 use super::census;
 use super::error::LabError;
 use super::limit;
+use super::module;
 use super::place::{Place, Undo};
 use crate::host::own::{self, boot_id};
 use crate::host::{Host, files};
@@ -28,7 +29,7 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
         .iter()
         .filter_map(|undo| match undo {
             Undo::Process(process) => Some(process).filter(|process| process.boot == boot),
-            Undo::Folder(_) | Undo::Group(_) | Undo::Mount(_) | Undo::Swap(_) => None,
+            _ => None,
         })
         .collect();
     let mut ended = 0;
@@ -56,6 +57,7 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
         }
         host.wait(host.now() + 0.05, 0, &never);
     }
+    module::remove(place)?;
     remove_groups(host, place)?;
     let folders = remove_folders(place)?;
     place.forget()?;

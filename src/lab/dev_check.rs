@@ -11,6 +11,7 @@ use super::exam::{Outcome, mark, outcome};
 use super::judge::{Truth, Verdict, accept, judge};
 use super::limit;
 use super::load;
+use super::module;
 use super::needs;
 use super::place::{Place, Run};
 use super::plan::{self, Plan, Wish};
@@ -270,6 +271,9 @@ fn nothing_left(host: &Host, run: &Run, after: &str, wrong: &mut Vec<String>) {
         let name = words.next().and_then(|program| program.rsplit('/').next()).unwrap_or_default();
         run.jobs.iter().any(|job| job.name == name) && words.next() == Some(load::ARGUMENT)
     };
+    for job in run.jobs.iter().filter(|job| module::is_loaded(&job.name, module::mark(&run.scratch))) {
+        wrong.push(format!("{AFTER}{after} the kernel module {} is loaded", job.name));
+    }
     let left: Vec<String> = host.list("proc").unwrap_or_default().into_iter().filter(is_left).collect();
     if !left.is_empty() {
         wrong.push(format!("{AFTER}{after} these processes are left: {left:?}"));

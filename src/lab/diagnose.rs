@@ -54,7 +54,7 @@ fn by_use_method(host: &SharedHost, variant: &Variant, programs: &Programs) -> R
                 Diagnosis::Largest { largest, of } => {
                     let name = programs.get(of).map(|(name, _)| name.as_str());
                     let found = leader(&run.analysis.metrics, largest);
-                    if name.is_none() || found.as_deref() != name {
+                    if !found.as_deref().zip(name).is_some_and(|(found, name)| is_of(found, name)) {
                         wrong.push(format!("the largest value of {largest} is that of {found:?}, not of {name:?}"));
                     }
                 }
@@ -110,12 +110,15 @@ fn told(finding: &Finding) -> String {
     format!("{} ({culprit}): {}", finding.status.word(), finding.summary)
 }
 
+/// Whether what is blamed is of the program. A socket is named after its program with its address behind it, a function of a kernel
+/// module after the module, and its threads too.
+fn is_of(who: &str, name: &str) -> bool {
+    who.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '_', '/']))
+}
+
 /// A rule that does not fire, or blames another.
 fn missed(run: &Run, rule: &str, name: Option<&String>) -> Option<String> {
     let found: Vec<&Finding> = run.analysis.findings.iter().filter(|finding| finding.id == rule).collect();
-    // A socket is named after its program, with its address behind it.
-    let is_of =
-        |who: &str, name: &str| who.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     let blames = |finding: &Finding, name: &String| finding.culprit.as_ref().is_some_and(|who| is_of(&who.name, name));
     let is_it = |finding: &&&Finding| finding.status.fired() && name.is_none_or(|name| blames(finding, name));
     if found.iter().any(|finding| is_it(&finding)) {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::clean;
 use super::limit::Group;
 use super::load::{self, Order};
+use super::module;
 use super::place::{Place, RunJob, Undo};
 use super::runner::disk;
 use crate::host::own::{self, Identity};
@@ -71,6 +72,7 @@ pub fn main() -> ExitCode {
         let _ = child.wait();
     }
     // A command of the lab may be cleaning up already; either does it.
+    let _ = module::remove(&place);
     let _ = clean::remove_groups(&Host::live(Path::new("/")), &place);
     let _ = clean::remove_folders(&place);
     ExitCode::SUCCESS
@@ -82,7 +84,7 @@ fn start_all(charge: &Charge, place: &Place, children: &mut Vec<Child>) -> std::
     noted(&Undo::Process(own.clone()))?;
     let mut started = Vec::new();
     for job in &charge.jobs {
-        let link = charge.scratch.join(&job.name);
+        let link = charge.scratch.join(job.process_name());
         files::link_to(&own::program()?, &link)?;
         if let Some((mib, most)) = job.task.file_system() {
             let room = load::room(&charge.scratch);

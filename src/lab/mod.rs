@@ -27,6 +27,7 @@ pub mod limit;
 pub mod lint;
 pub mod load;
 mod measure;
+mod module;
 pub mod needs;
 pub mod place;
 pub mod plan;

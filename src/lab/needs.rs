@@ -2,6 +2,7 @@
 
 use super::limit;
 use super::load;
+use super::module;
 use super::place::Place;
 use super::runner::disk;
 use super::scenario::{Need, Variant};
@@ -87,6 +88,7 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
                 format!("it needs a network of its own, with packets steered to one CPU (RPS), and may not: {error}");
             Err(Unavailable::new(Reason::Denied, why).with_remedy("start it as root, outside of a container"))
         }
+        Need::KernelModule => module::allowed(host),
         Need::Uprobes => while_watched(host.facts().pid, || ()),
         Need::DirectReads => {
             let reads = files::can_read_directly(place.folder());

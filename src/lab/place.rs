@@ -71,6 +71,14 @@ pub struct RunJob {
     pub limit: Option<Limit>,
 }
 
+impl RunJob {
+    /// By what name its process runs. A kernel module is nobody's process: the one that loads it goes by the name of the keeper.
+    #[must_use]
+    pub fn process_name(&self) -> &str {
+        if matches!(self.task, Task::Poll { .. }) { "rdiag:lab" } else { &self.name }
+    }
+}
+
 /// What a student reached in one scenario or lesson.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
@@ -105,6 +113,13 @@ pub enum Undo {
     Swap(PathBuf),
     /// Remove this control group, once its tasks have ended.
     Group(String),
+    /// Unload this kernel module, if it is the one that this run has loaded.
+    Module {
+        /// Its name.
+        name: String,
+        /// What its parameter `run` says.
+        run: u64,
+    },
 }
 
 fn users_folder() -> Option<PathBuf> {

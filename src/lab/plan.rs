@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::chance::Chance;
 use super::error::LabError;
-use super::load::{room, swap_file};
+use super::load::{Task, room, swap_file};
 use super::needs;
 use super::place::{Place, RunJob};
 use super::scenario::{Scenario, Variant};
@@ -82,7 +82,7 @@ pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish)
         let free: Vec<&String> = job.names.iter().filter(|name| !taken.contains(name)).collect();
         let name = chance.one_of(&free).copied().unwrap_or(&job.role);
         taken.push(name);
-        let task = job.work.decide(&mut chance, cpus);
+        let task = job.work.decide(&mut chance, cpus).named(name);
         jobs.push(RunJob { role: job.role.clone(), name: name.clone(), task, limit: job.limit });
     }
     let tasks: u64 = jobs.iter().map(|job| job.task.tasks(cpus)).sum();
@@ -160,7 +160,12 @@ impl Plan<'_> {
             format!("a process rdiag:lab that watches over the load; {until}"),
         ];
         for job in &self.jobs {
-            changes.push(format!("a program named {} and what it starts; {until}", job.name));
+            changes.push(match job.task {
+                Task::Poll { .. } => {
+                    format!("a kernel module named {}, built here and kept for the next time; unloaded then", job.name)
+                }
+                _ => format!("a program named {} and what it starts; {until}", job.name),
+            });
             if let Some(limit) = job.limit {
                 changes.push(format!("a control group for it with at most {}; removed with it", limit.words()));
             }

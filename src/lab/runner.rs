@@ -10,6 +10,7 @@ use super::keeper::{self, Charge, Started};
 use super::limit::{Group, Limit};
 use super::load::{Task, count_file, program_file, room};
 use super::measure::{Subject, measure};
+use super::module;
 use super::place::{Place, Run, RunJob, Undo};
 use super::plan::Plan;
 use super::reading::{Reading, Readings};
@@ -63,6 +64,8 @@ pub fn launch(host: &Host, place: &Place, plan: &Plan<'_>, baseline: Readings) -
     place.note(&Undo::Folder(run.scratch.clone()))?;
     files::create_private_directory(&run.scratch)
         .map_err(LabError::failed(format!("making the folder {}", run.scratch.display())))?;
+    module::prepare(host, place, &run)?;
+    run.until = host.now() + plan.seconds;
     let limits = plan.scenario.limits;
     let charge = Charge {
         folder: place.folder().to_owned(),

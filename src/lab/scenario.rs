@@ -122,6 +122,8 @@ pub enum Need {
     OwnNetwork,
     /// Watching functions of programs (uprobes, eBPF).
     Uprobes,
+    /// A virtual machine that was set aside for kernel modules, with what it takes to build and load one.
+    KernelModule,
 }
 
 /// A program of the load.

@@ -228,3 +228,67 @@ fn an_exercise_is_started_once_checked_and_outlived_by_nothing() {
         std::fs::read_dir(state.path().join("rdiag/lab")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name == "run.json" || name == "journal"), "{left:?}");
 }
+
+#[test]
+#[ignore = "needs: a guest with the headers of its kernel"]
+fn vm_every_kernel_refuses_a_module_or_has_it_only_while_the_exercise_runs() {
+    let _alone = alone();
+    let state = tempfile::tempdir_in("/var/tmp").unwrap();
+    let lab = |args: &[&str]| {
+        let mut command = rdiag();
+        // On an emulated CPU a compiler takes its time.
+        command.timeout(std::time::Duration::from_secs(200));
+        let output = command.env("XDG_STATE_HOME", state.path()).arg("lab").args(args).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), said)
+    };
+    let start = |variant| lab(&["start", "06", "--variant", variant, "--seed", "5", "--force", "--for", "300s"]);
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    if !std::path::Path::new("/lib/modules").join(release.trim()).join("build/Makefile").exists() {
+        let (code, said) = start("timer");
+        assert!(code != Some(0) && said.contains("the headers of this kernel"), "{said}");
+        assert!(said.contains("apt install make gcc linux-headers"), "{said}");
+        return;
+    }
+    let loaded = || std::fs::read_to_string("/proc/modules").unwrap();
+    let names = ["padfilter", "uartmux", "sensorhub", "fanctl"];
+    let name = || names.into_iter().find(|name| loaded().lines().any(|line| line.starts_with(&format!("{name} "))));
+    for (variant, other) in [("timer", "thread"), ("thread", "timer")] {
+        let (code, said) = start(variant);
+        assert_eq!(code, Some(0), "{said}");
+        let name = name().expect("the module is loaded");
+        let parameter = |of: &str| std::fs::read_to_string(format!("/sys/module/{name}/parameters/{of}")).unwrap();
+        let run: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(state.path().join("rdiag/lab/run.json")).unwrap()).unwrap();
+        let busy = run["jobs"][0]["task"]["poll"]["busy"].as_f64().unwrap() * 1e3;
+        let begun = std::time::Instant::now();
+        let before: f64 = parameter("rounds").trim().parse().unwrap();
+        let wrong = [format!("context={other}"), "who=kworker".into(), "turn=1".into(), "rate=9999".into()];
+        lab(&[&["answer"], &wrong.each_ref().map(String::as_str)[..]].concat());
+        let (code, said) = lab(&["check"]);
+        assert_eq!(code, Some(1), "{said}");
+        let told = [
+            "charged to no task",
+            "in no list",
+            "account of its own",
+            "name of the kernel",
+            "is too short",
+            "is too many",
+        ];
+        assert!(told.iter().filter(|text| said.contains(*text)).count() >= 3, "{said}");
+        let rounds = parameter("rounds").trim().parse::<f64>().unwrap() - before;
+        let rate = format!("rate={}", rounds / begun.elapsed().as_secs_f64());
+        let right = [format!("context={variant}"), format!("who={name}"), format!("turn={busy}"), rate];
+        lab(&[&["answer"], &right.each_ref().map(String::as_str)[..]].concat());
+        let (code, said) = lab(&["check"]);
+        assert_eq!(code, Some(0), "{said}");
+        if variant == "timer" {
+            // Whoever watches over it cannot unload it any more.
+            let pid = run["keeper"]["pid"].as_u64().unwrap().to_string();
+            assert!(std::process::Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+        }
+        let (code, said) = lab(&["stop"]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(!loaded().contains(name), "{}", loaded());
+    }
+}

@@ -4,6 +4,7 @@
 mod c_lock;
 mod filter;
 mod fork;
+pub mod kernel_module;
 mod limits;
 mod mapping;
 mod mount;

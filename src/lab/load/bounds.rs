@@ -14,7 +14,7 @@ pub fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {
                 "1 to 16 processes for each CPU, 1 to 50 ms, every 100 ms to 10 s, and at most 35 % of the CPUs",
             )
         }
-        Work::Pulse { busy_ms, every_ms } => {
+        Work::Pulse { busy_ms, every_ms } | Work::Poll { busy_ms, every_ms, .. } => {
             let safe = within(*busy_ms, 1, 100) && within(*every_ms, 100, 10_000);
             (!safe || f64::from(busy_ms[1]) > 0.35 * f64::from(every_ms[0]))
                 .then_some("1 to 100 ms, every 100 ms to 10 s, and at most 35 % of the time")

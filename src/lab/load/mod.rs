@@ -19,6 +19,7 @@ mod hold_up;
 mod lookups;
 mod memory;
 mod messages;
+mod poll;
 mod pulse;
 mod reads;
 mod requests;
@@ -43,7 +44,7 @@ pub use fill::room;
 pub use restart::program_file;
 pub use table::swap_file;
 pub use task::Task;
-pub use work::{CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf, Work};
+pub use work::{Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf, Work};
 
 use crate::host::own::{self, Limits};
 
@@ -114,6 +115,7 @@ pub fn main() -> ExitCode {
             Ok(())
         }
         Task::Pulse { busy, every } => pulse::poll_on_every_cpu(&order, *busy, *every),
+        Task::Poll { module, context, busy, every } => poll::poll_in_kernel(&order, module, *context, *busy, *every),
         Task::Crew { how, workers, every } => crew::work_in_rounds(&order, *how, *workers, *every),
         Task::Reads { file_mib, block_bytes, threads } => {
             reads::read_at_random(&order, *file_mib, *block_bytes, *threads)
@@ -170,7 +172,11 @@ struct Tally {
 
 impl Tally {
     fn new(order: &Order) -> std::io::Result<Self> {
-        let place = count_file(&order.scratch, &order.name());
+        Self::named(order, &order.name())
+    }
+
+    fn named(order: &Order, name: &str) -> std::io::Result<Self> {
+        let place = count_file(&order.scratch, name);
         Ok(Self { file: std::fs::OpenOptions::new().write(true).create_new(true).open(place)?, count: 0 })
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::work::{CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
+use super::work::{Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
 
 /// Children that are left uncollected; the limit of their group is below it.
 const MOST_CHILDREN: u64 = 400;
@@ -20,6 +20,8 @@ pub enum Task {
     Burst { busy: f64 },
     /// See [`super::Work::Pulse`].
     Pulse { busy: f64, every: f64 },
+    /// See [`super::Work::Poll`]; the name of the module is that of the job.
+    Poll { module: String, context: Context, busy: f64, every: f64 },
     /// See [`super::Work::Crew`].
     Crew { how: CrewKind, workers: u32, every: f64 },
     /// See [`super::Work::Reads`].
@@ -83,6 +85,15 @@ pub enum Task {
 }
 
 impl Task {
+    /// The same, told its name, where that is not only the name of its process.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        match self {
+            Self::Poll { context, busy, every, .. } => Self::Poll { module: name.to_owned(), context, busy, every },
+            other => other,
+        }
+    }
+
     /// Processes and threads that it has at one time, on a host with so many CPUs.
     #[must_use]
     pub fn tasks(&self, cpus: usize) -> u64 {
@@ -122,6 +133,7 @@ impl Task {
         matches!(
             self,
             Self::Crew { .. }
+                | Self::Poll { .. }
                 | Self::Copy { .. }
                 | Self::Restart { .. }
                 | Self::Grow { .. }
@@ -161,12 +173,13 @@ impl Task {
     }
 
     /// A number that the seed gave it, and that it tells nobody: bytes of its usual message, pieces of memory for a request,
-    /// milliseconds of rest.
+    /// milliseconds of rest, or of a turn on a CPU.
     #[must_use]
     pub fn figure(&self) -> Option<f64> {
         match self {
             Self::Send { usual_bytes, .. } => Some(f64::from(*usual_bytes)),
             Self::TakePieces { pieces } => Some(f64::from(*pieces)),
+            Self::Poll { busy, .. } => Some(busy * 1e3),
             Self::Compute { rest, .. } if *rest > 0.0 => Some(rest * 1e3),
             _ => None,
         }

@@ -29,6 +29,15 @@ pub enum Work {
         /// From one pulse to the next, in milliseconds, 100 to 10000.
         every_ms: Between,
     },
+    /// A kernel module that polls a device that is not there, on every CPU; it has the name of the job.
+    Poll {
+        /// In which context it runs.
+        context: Context,
+        /// How long it holds a CPU, in milliseconds, 1 to 100, and no more than 35 % of `every_ms`.
+        busy_ms: Between,
+        /// From one time to the next, in milliseconds, 100 to 10000.
+        every_ms: Between,
+    },
     /// Again and again, makes workers that do little and end.
     Crew {
         /// What they are.
@@ -348,6 +357,16 @@ pub enum Flaw {
     Interpreter,
 }
 
+/// In which context code of the kernel runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Context {
+    /// A timer's soft interrupt.
+    Timer,
+    /// A thread of the kernel, from which the CPU cannot be taken.
+    Thread,
+}
+
 /// What workers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -395,6 +414,12 @@ impl Work {
                 every: ms(pick(*every_ms)),
             },
             Self::Pulse { busy_ms, every_ms } => Task::Pulse { busy: ms(pick(*busy_ms)), every: ms(pick(*every_ms)) },
+            Self::Poll { context, busy_ms, every_ms } => Task::Poll {
+                module: String::new(),
+                context: *context,
+                busy: ms(pick(*busy_ms)),
+                every: ms(pick(*every_ms)),
+            },
             Self::Crew { how, workers, every_ms } => Task::Crew { how: *how, workers: *workers, every: ms(*every_ms) },
             Self::Reads { file_mib, block_bytes, threads } => {
                 Task::Reads { file_mib: *file_mib, block_bytes: *block_bytes, threads: pick(*threads) }

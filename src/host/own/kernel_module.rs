@@ -1,0 +1,85 @@
+//! A kernel module of rdiag's own: built against the headers of the running kernel, loaded, read and unloaded. Only exercises in a
+//! virtual machine that was set aside for them do that.
+
+use std::ffi::CString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Signal, kill_process};
+use rustix::system::{delete_module, finit_module, uname};
+
+use crate::host::{Clock, files};
+
+/// Building takes seconds; on an emulated CPU a minute.
+const BUILD_SECONDS: f64 = 240.0;
+/// How much of what the compiler said is told.
+const SAID_BYTES: usize = 2000;
+const MAX_LOG_BYTES: u64 = 4 << 20;
+
+/// Where the headers of the running kernel are, if they are installed: `/lib/modules/RELEASE/build`.
+#[must_use]
+pub fn headers() -> PathBuf {
+    Path::new("/lib/modules").join(uname().release().to_string_lossy().as_ref()).join("build")
+}
+
+/// Builds a module of one source file in a folder that is made for it, and returns the file to load. `define` is a `NAME=value` for
+/// the source. The error holds the end of what the compiler said.
+pub fn build(folder: &Path, name: &str, source: &str, define: &str) -> io::Result<PathBuf> {
+    files::create_private_directory(folder)?;
+    files::write_atomically(&folder.join(format!("{name}.c")), |out| out.write_all(source.as_bytes()))?;
+    let makefile = format!("obj-m := {name}.o\nccflags-y := -D{define}\n");
+    files::write_atomically(&folder.join("Makefile"), |out| out.write_all(makefile.as_bytes()))?;
+    let said = folder.join("said");
+    files::write_atomically(&said, |_| Ok(()))?;
+    let log = std::fs::OpenOptions::new().append(true).open(&said)?;
+    #[expect(clippy::disallowed_methods, reason = "a kernel module is built by the kernel's own Makefile")]
+    let mut command = Command::new("make");
+    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").current_dir("/");
+    command.arg("-C").arg(headers()).arg(format!("M={}", folder.display())).arg("modules");
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let mut child = command.spawn()?;
+    let clock = Clock::live();
+    let (end, never) = (clock.now(0) + BUILD_SECONDS, std::sync::atomic::AtomicBool::new(false));
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if clock.now(0) > end {
+            // It ends its own children.
+            if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+                kill_process(pid, Signal::TERM)?;
+            }
+            child.wait()?;
+            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("make took longer than {BUILD_SECONDS} s")));
+        }
+        clock.wait_until(clock.now(0) + 0.05, &never);
+    };
+    if status.success() {
+        return Ok(folder.join(format!("{name}.ko")));
+    }
+    let said = String::from_utf8_lossy(&files::read_named(&said, MAX_LOG_BYTES)?).into_owned();
+    let end: String = said.chars().skip(said.chars().count().saturating_sub(SAID_BYTES)).collect();
+    Err(io::Error::other(format!("make ended with {status}; its last words:\n{end}")))
+}
+
+/// Loads a module from its file, with parameters as on the command line of insmod.
+pub fn load(file: &Path, parameters: &str) -> io::Result<()> {
+    Ok(finit_module(files::open_named(file)?, &CString::new(parameters)?, 0)?)
+}
+
+/// Unloads a module; that it is not loaded is as good.
+pub fn unload(name: &str) -> io::Result<()> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    match delete_module(&CString::new(name)?, flags) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A readable parameter of a loaded module (/sys/module/NAME/parameters/PARAMETER).
+#[must_use]
+pub fn parameter(name: &str, parameter: &str) -> Option<u64> {
+    let bytes = files::read_named(Path::new(&format!("/sys/module/{name}/parameters/{parameter}")), 4096).ok()?;
+    String::from_utf8_lossy(&bytes).trim().parse().ok()
+}
