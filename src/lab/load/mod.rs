@@ -44,7 +44,9 @@ pub use fill::room;
 pub use restart::program_file;
 pub use table::swap_file;
 pub use task::Task;
-pub use work::{Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf, Work};
+pub use work::{
+    Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf, Work,
+};
 
 use crate::host::own::{self, Limits};
 
