@@ -105,10 +105,14 @@ pub struct HistogramRow {
     pub count: u64,
     /// Their sum, exact.
     pub sum: f64,
-    /// The largest, exact.
+    /// The largest, exact; where buckets are `coarse`, the most that it can be.
     pub max: f64,
     /// Buckets that are not empty: upper bound (exclusive) and count, in ascending order. Eight buckets per power of two.
     pub buckets: Vec<(f64, u64)>,
+    /// Whether there is only one bucket per power of two, in which the power itself is the largest whole number, as the kernel's
+    /// own tables have it: percentiles may be twice too high then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub coarse: bool,
 }
 
 impl HistogramRow {
@@ -119,7 +123,7 @@ impl HistogramRow {
     }
 
     /// The value below which this share (0–1) of the values lies: the upper bound of its bucket, at most the maximum,
-    /// so it may be up to 12.5 % too high and is never too low.
+    /// so it may be up to 12.5 % too high, where buckets are coarse up to 100 %, and is never too low.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Option<f64> {
         Some(self.bound(share)?.min(self.max))

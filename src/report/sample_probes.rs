@@ -74,6 +74,7 @@ pub(super) fn histogram(instances: &[&str]) -> Histogram {
         sum: 64.1,
         max: 0.176,
         buckets: buckets.clone(),
+        coarse: false,
     };
     Histogram {
         id: "wait".into(),

@@ -1,14 +1,19 @@
 //! What is measured where the kernel lets no program in.
 #![expect(unsafe_code, reason = "system calls are forbidden between fork and exec")]
 
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use super::probing::{Script, assert_nothing_lost, probed_by, program, ready, rows};
 use crate::support::{Need, alone, has};
 
 /// The shipped program, to which bpf(2) is forbidden as filters of containers forbid it.
-fn without_programs() -> Command {
+pub(super) fn without_programs() -> Command {
     let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     let filter = [
@@ -40,7 +45,42 @@ r, w = os.pipe()
 for i in range(50):
     fcntl.fcntl(w, 1031, 64 << 12)
     fcntl.fcntl(w, 1031, 16 << 12)
+os.write(w, b'x' * 33000)
+for i in range(33): os.read(r, 1000)
 ";
+
+/// What a probe sees of that work, without programs.
+fn seen(probe: &[&str], more: &[&str]) -> Vec<Value> {
+    let mut script = Script::start(WORK);
+    let pid = script.pid().to_string();
+    let args = [&probe[..1], &["--pid", &pid], &probe[1..], more].concat();
+    let readings = probed_by(&mut without_programs(), &args, || drop(script.work()));
+    assert_nothing_lost(&readings);
+    let attached = &readings[0]["attached"][0];
+    assert!(attached["refused"][0].as_str().unwrap().contains("refused"), "{attached}");
+    readings
+}
+
+/// What a command that must fail for what this kernel is says.
+fn refused(mut command: Command, args: &[&str]) -> String {
+    let output = command.args(["probe"]).args(args).args(["--duration", "1s"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{args:?}: {told}");
+    told
+}
+
+/// Whether this kernel sums up events by itself; otherwise rdiag must say that it does not.
+fn kernel_has_tables(point: &str) -> bool {
+    let has = Path::new("/sys/kernel/tracing/events/kmem/kmalloc/hist").exists();
+    if !has {
+        let before = rdiags();
+        let told = refused(without_programs(), &["count", "--param", point]);
+        assert!(told.contains("without programs in the kernel: this kernel"), "{told}");
+        assert_eq!(rdiags(), before, "nothing is left");
+        println!("SKIPPED: this kernel does not sum up events by itself");
+    }
+    has
+}
 
 fn rdiags() -> usize {
     let entries = std::fs::read_dir("/sys/kernel/tracing/instances").unwrap().flatten();
@@ -51,37 +91,114 @@ fn rdiags() -> usize {
 #[ignore = "needs: root, tracefs with histogram triggers, python3, a kernel of the matrix"]
 fn vm_tracepoints_are_counted_in_tables_of_the_kernel_where_no_program_may_be_in_it() {
     let _alone = alone();
-    if !ready() || !has(&[Need::Path("/sys/kernel/tracing/events/kmem/kmalloc/hist")]) {
+    if !ready() || !kernel_has_tables("tracepoint=kmem:kmalloc") {
         return;
     }
     let before = rdiags();
-    let seen = |args: &[&str]| {
-        let mut script = Script::start(WORK);
-        let pid = script.pid().to_string();
-        let args = [&["count", "--pid", &pid, "--param"], args].concat();
-        let readings = probed_by(&mut without_programs(), &args, || drop(script.work()));
-        assert_nothing_lost(&readings);
-        let attached = &readings[0]["attached"][0];
-        assert_eq!(attached["back_end"], "tracefs histogram trigger", "{attached}");
-        assert!(attached["refused"][0].as_str().unwrap().contains("refused"), "{attached}");
+    let counted = |args: &[&str]| {
+        let readings = seen(&["count", "--param"], args);
+        assert_eq!(readings[0]["attached"][0]["back_end"], "tracefs histogram trigger");
         rows(&readings, "table", "counts")
     };
-    let found = seen(&["tracepoint=syscalls:sys_enter_openat", "--param", "key=comm,dfd"]);
+    let found = counted(&["tracepoint=syscalls:sys_enter_openat", "--param", "key=comm,dfd"]);
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!(
         (&found[0]["name"], &found[0]["dfd"], &found[0]["count"]),
         (&"python3".into(), &"-100".into(), &77.0.into())
     );
     let filter = ["--param", "filter=bytes_req > 1000", "--param", "key=bytes_req", "--param", "value=bytes_alloc"];
-    let found = seen(&[&["tracepoint=kmem:kmalloc"], &filter[..]].concat());
+    let found = counted(&[&["tracepoint=kmem:kmalloc"], &filter[..]].concat());
     let large = found.iter().find(|row| row["bytes_req"] == "2560").unwrap_or_else(|| panic!("{found:#?}"));
     assert_eq!((&large["count"], &large["mean"]), (&50.0.into(), &4096.0.into()), "{found:#?}");
     assert!(found.iter().all(|row| row["bytes_req"].as_str().unwrap().parse::<u64>().unwrap() > 1000), "{found:#?}");
-    assert_eq!(rdiags(), before, "nothing is left behind");
+    // 2,560 bytes lie above 2,048 and not above 4,096, which is all that the kernel's tables tell.
+    let of_size = ["--param", "filter=bytes_req == 2560"];
+    let args = ["hist", "--param", "tracepoint=kmem:kmalloc", "--param", "value=bytes_req", "--param", "key=comm"];
+    let histogram = &seen(&args, &of_size)[0]["outputs"][0]["histogram"];
+    let row = &histogram["rows"][0];
+    assert_eq!((&row["instance"], &row["count"], &row["sum"]), (&"python3".into(), &50.into(), &128_000.0.into()));
+    assert_eq!((&row["buckets"], &row["coarse"]), (&serde_json::json!([[4097.0, 50]]), &true.into()), "{histogram:#}");
+    // Threads are put down to their process, and stacks have their functions.
+    let args = ["count", "--param", "tracepoint=kmem:kmalloc", "--param", "key=kernel_stack,pid"];
+    let stacks = &seen(&args, &of_size)[0]["outputs"][0]["stacks"];
+    let each = stacks["stacks"].as_array().unwrap();
+    assert_eq!(each.iter().map(|stack| stack["count"].as_u64().unwrap()).sum::<u64>(), 50, "{stacks:#}");
+    let name = |at: &Value| stacks["frames"][at.as_u64().unwrap() as usize]["name"].as_str().unwrap().to_owned();
+    for stack in each {
+        let frames: Vec<String> = stack["frames"].as_array().unwrap().iter().map(name).collect();
+        assert!(frames.iter().any(|name| name.contains("fcntl")), "{frames:?}");
+    }
     // What tables cannot tell is refused as before.
-    let args = ["probe", "count", "--duration", "1s", "--param", "tracepoint=kmem:kmalloc", "--param", "key=stack"];
-    let output = without_programs().args(args).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{told}");
-    assert!(told.contains("without programs in the kernel: stacks are not kept"), "{told}");
+    let of_programs = ["count", "--param", "tracepoint=kmem:kmalloc", "--param", "key=user_stack"];
+    let told = refused(without_programs(), &of_programs);
+    assert!(told.contains("without programs in the kernel: stacks of programs are not kept"), "{told}");
+    assert_eq!(rdiags(), before, "nothing is left behind");
+}
+
+const EVENTS: &str = "/sys/kernel/tracing/kprobe_events";
+
+/// What is defined there already stays: only a file that is cut off forgets it.
+fn define(order: &str) {
+    let mut file = std::fs::OpenOptions::new().append(true).open(EVENTS).unwrap();
+    file.write_all(order.as_bytes()).unwrap();
+}
+
+fn defined() -> String {
+    std::fs::read_to_string(EVENTS).unwrap()
+}
+
+#[test]
+#[ignore = "needs: root, tracefs with kprobe events and histogram triggers, python3, a kernel of the matrix"]
+fn vm_functions_are_counted_in_tables_of_the_kernel_where_no_program_may_be_in_it() {
+    let _alone = alone();
+    if !ready() || !has(&[Need::Path(EVENTS)]) || !kernel_has_tables("function=vfs_read") {
+        return;
+    }
+    let before = rdiags();
+    define("p:mine/of_somebody_else vfs_fsync_range");
+    // A killed one leaves its event behind, and the next one removes it.
+    let args = ["probe", "count", "--param", "function=vfs_read"];
+    let mut killed = without_programs().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !defined().contains("rdiag") && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(defined().contains("rdiag") && rdiags() > before, "the probe did not start");
+    // What goes in, and what comes out.
+    let of_size = ["--param", "value=arg3", "--param", "filter=arg3 == 1000", "--param", "key=comm,pid"];
+    let calls = rows(&seen(&["count", "--param", "function=vfs_read"], &of_size), "table", "counts");
+    assert_eq!(calls.len(), 1, "{calls:#?}");
+    let of = |column: &str| calls[0][column].clone();
+    assert_eq!((of("name"), of("count"), of("sum")), ("python3".into(), 33.0.into(), 33_000.0.into()));
+    let is_clean = || !defined().contains("rdiag") && defined().contains("of_somebody_else") && rdiags() == before;
+    assert!(is_clean(), "{}", defined());
+    let of_size = ["--param", "value=return", "--param", "filter=return == 1000"];
+    let readings = seen(&["hist", "--param", "function=vfs_read"], &of_size);
+    let row = &readings[0]["outputs"][0]["histogram"]["rows"][0];
+    assert_eq!((&row["buckets"], &row["sum"]), (&serde_json::json!([[1025.0, 33]]), &33_000.0.into()));
+    assert_eq!(readings[0]["attached"][0]["back_end"], "kprobe event with histogram trigger");
+    assert!(is_clean(), "{}", defined());
+    define("-:mine/of_somebody_else");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, tracefs with kprobe events, a kernel of the matrix"]
+fn vm_a_function_that_the_kernel_lets_nobody_probe_is_refused_in_its_words_and_nothing_is_left() {
+    let _alone = alone();
+    if !ready() || !has(&[Need::Path(EVENTS)]) {
+        return;
+    }
+    let before = (rdiags(), defined());
+    // Probing it would fault within the fault.
+    for probe in ["count", "hist", "log"] {
+        let told = refused(program(), &[probe, "--param", "function=exc_page_fault"]);
+        assert!(told.contains("exc_page_fault cannot be traced here: fentry: "), "{probe}: {told}");
+        assert!(told.contains("kprobe: "), "{probe}: {told}");
+        println!("{told}");
+    }
+    let told = refused(without_programs(), &["count", "--param", "function=exc_page_fault"]);
+    println!("{told}");
+    assert_eq!((rdiags(), defined()), before, "nothing is left");
 }

@@ -32,6 +32,7 @@ pub fn row(instance: &str, hist: &Hist, scale: f64) -> HistogramRow {
         sum: *sum as f64 * scale,
         max: *max as f64 * scale,
         buckets: buckets.map(|(slot, count)| (upper(slot) * scale, *count)).collect(),
+        coarse: false,
     }
 }
 

@@ -42,6 +42,12 @@ pub struct Point {
 }
 
 impl Point {
+    /// Which argument a function that is just entered finds at this offset of the registers, the first is 1.
+    #[must_use]
+    pub fn argument(offset: u32) -> Option<u32> {
+        registers::argument(offset).map(|at| at + 1)
+    }
+
     /// Where a program that is called at this function with its arguments one after the other, and the result behind them (fentry,
     /// fexit), finds what else lies at an offset of the registers.
     #[must_use]

@@ -61,6 +61,8 @@ pub enum Piece<'a> {
         /// Innermost first.
         reversed: bool,
     },
+    /// Frames of the kernel that have their names already, innermost first, and whether there may be more.
+    Named(&'a [Frame], bool),
     /// A line that is no function.
     Mark(String),
 }
@@ -160,6 +162,11 @@ fn put_together(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> Wh
             Piece::Mark(text) => {
                 let frame = symbols.intern(Frame { name: text.clone(), ..Frame::default() });
                 whole.frames.push(frame);
+                continue;
+            }
+            Piece::Named(frames, is_cut) => {
+                whole.frames.extend(frames.iter().rev().map(|frame| symbols.intern(frame.clone())));
+                whole.truncated |= is_cut;
                 continue;
             }
             Piece::Frames { process, part, reversed } => (*process, *part, *reversed),

@@ -8,6 +8,7 @@ pub mod instance;
 pub mod line;
 pub mod page;
 mod place;
+pub mod probe_events;
 pub mod raw;
 pub mod select;
 mod stale;

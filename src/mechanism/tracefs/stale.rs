@@ -1,6 +1,6 @@
 //! Instances that a killed rdiag has left behind: the kernel keeps them, with their events switched on.
 
-use super::global;
+use super::{global, probe_events};
 use crate::host::{Control, Host};
 
 /// All instances of rdiag begin with it.
@@ -14,10 +14,10 @@ pub(super) fn name(host: &Host, number: u64) -> String {
 }
 
 /// Removes the instances of rdiag whose process is gone, and gives the global tracing back where one of them tells that it was taken.
-/// An instance that somebody still reads cannot be removed, and stays.
+/// An instance that somebody still reads cannot be removed, and stays. Events that those instances used go after them.
 pub(super) fn sweep(host: &Host, control: &Control, instances: &str) {
     for name in host.subdirectories(instances).unwrap_or_default() {
-        if owner(&name).is_none_or(|(pid, since)| started(host, pid) == Some(since)) {
+        if !is_gone(host, &name) {
             continue;
         }
         let directory = format!("{instances}/{name}");
@@ -30,10 +30,18 @@ pub(super) fn sweep(host: &Host, control: &Control, instances: &str) {
             _ => drop(control.remove_directory(&directory)),
         }
     }
+    if let Some(place) = instances.strip_suffix("/instances") {
+        probe_events::sweep(host, control, place);
+    }
+}
+
+/// Whether a name is one that rdiag gives, and the process that it names is gone.
+pub(super) fn is_gone(host: &Host, name: &str) -> bool {
+    owner(name).is_some_and(|(pid, since)| started(host, pid) != Some(since))
 }
 
 /// Process id and start time in the name of an instance; none if it is not rdiag's.
-fn owner(name: &str) -> Option<(u32, u64)> {
+pub(super) fn owner(name: &str) -> Option<(u32, u64)> {
     let name = name.strip_prefix(PREFIX)?;
     let mut parts = name.strip_suffix(global::SUFFIX).unwrap_or(name).split('-');
     let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

@@ -10,7 +10,11 @@ pub const THREAD: &str = "common_pid";
 /// See [`THREAD`].
 pub const CPU: &str = "common_cpu";
 /// As many keys as the kernel takes at most.
-pub const MOST_KEYS: usize = 3;
+const MOST_KEYS: usize = 3;
+/// As many frames as the kernel keeps of a stack (HIST_STACKTRACE_DEPTH).
+pub const STACK_DEPTH: usize = 16;
+/// What the kernel calls the stack, since Linux 6.3 and before.
+const STACK: [&str; 2] = ["common_stacktrace", "stacktrace"];
 
 /// What is to be summed up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +23,10 @@ pub struct Wanted {
     pub group: String,
     /// Its name.
     pub event: String,
+    /// Whether the kernel's stacks are told apart.
+    pub by_stack: bool,
+    /// The field whose size is told apart: the power of two that it does not exceed.
+    pub power: Option<String>,
     /// Fields that are numbers, by which is told apart.
     pub keys: Vec<String>,
     /// Whether threads are told apart too, with the name of each.
@@ -32,6 +40,10 @@ pub struct Wanted {
 /// The sum of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sum {
+    /// Functions of the kernel with offsets, innermost first, where they were asked for: `vfs_read+0x15c/0x200`.
+    pub stack: Vec<String>,
+    /// Where it was asked for: the field lies above half of 2 to this power, and not above the whole; of 0, also at 0.
+    pub power: u32,
     /// As they were asked for.
     pub keys: Vec<u64>,
     /// The name of the thread, where it was asked for.
@@ -58,9 +70,19 @@ impl Wanted {
         format!("events/{}/{}/{name}", self.group, self.event)
     }
 
-    /// The order to the kernel, for a table of so many keys.
-    fn order(&self, keys: u32) -> String {
-        let mut fields = self.keys.clone();
+    /// Whether there are more keys than the kernel takes.
+    #[must_use]
+    pub fn has_too_many_keys(&self) -> bool {
+        let others = [self.by_stack, self.power.is_some(), self.by_name].into_iter().filter(|asked| *asked).count();
+        self.keys.len() + others > MOST_KEYS
+    }
+
+    /// The order to the kernel, for a table of so many keys; `stack` is what it calls the stack.
+    fn order(&self, stack: &str, keys: u32) -> String {
+        let mut fields: Vec<String> = self.by_stack.then(|| stack.to_owned()).into_iter().collect();
+        fields.extend(self.power.as_ref().map(|field| format!("{field}.log2")));
+        fields.extend(self.keys.iter().cloned());
+        // Last, since any user chooses it.
         if self.by_name {
             fields.push(format!("{THREAD}.execname"));
         }
@@ -75,7 +97,12 @@ impl Wanted {
             let why = "this kernel does not sum up events by itself (it was built without CONFIG_HIST_TRIGGERS)";
             return Err(Unavailable::new(Reason::Absent, why));
         }
-        instance.try_set(&self.file("trigger"), &self.order(keys)).map_err(|error| {
+        let [today, before] = STACK;
+        let mut done = instance.try_set(&self.file("trigger"), &self.order(today, keys));
+        if done.is_err() && self.by_stack {
+            done = instance.try_set(&self.file("trigger"), &self.order(before, keys));
+        }
+        done.map_err(|error| {
             let log = instance.get(host, "error_log").unwrap_or_default();
             let said = latest_error(&log).unwrap_or_else(|| error.to_string());
             let why = format!("the kernel does not sum up {}:{} like this: {said}", self.group, self.event);
@@ -90,40 +117,63 @@ impl Wanted {
 
     fn parse(&self, text: &str) -> Sums {
         // Any user chooses names, with line breaks if he likes.
-        let end = if self.by_name { "] } hitcount:" } else { "} hitcount:" };
+        let end = match (self.by_name, self.by_stack) {
+            (true, true) => "]} hitcount:",
+            (true, false) => "] } hitcount:",
+            (false, _) => "} hitcount:",
+        };
         let (mut sums, mut row) = (Sums::default(), String::new());
+        let mut stack: Option<Vec<String>> = None;
         for line in text.lines() {
-            if row.is_empty() && !line.starts_with("{ ") {
+            // Stacks come first, a line for each function: `{ common_stacktrace:`, and behind them `, node: 1} hitcount: 3`.
+            if let Some(frames) = stack.as_mut().filter(|_| row.is_empty()) {
+                if !line.starts_with([',', '}']) {
+                    frames.push(line.trim().to_owned());
+                    continue;
+                }
+                row.push_str("{ ");
+                row.push_str(line.strip_prefix(", ").unwrap_or(line));
+            } else if row.is_empty() && !line.starts_with("{ ") {
                 let dropped = line.trim().strip_prefix("Dropped: ").and_then(|count| count.trim().parse().ok());
                 sums.dropped = dropped.unwrap_or(sums.dropped);
                 continue;
+            } else if row.is_empty() && self.by_stack && line.ends_with("stacktrace:") {
+                stack = Some(Vec::new());
+                continue;
+            } else {
+                row.push_str(line);
             }
-            row.push_str(line);
-            if line.contains(end) {
-                match self.row(&std::mem::take(&mut row)) {
+            if row.contains(end) {
+                match self.row(&std::mem::take(&mut row), stack.take()) {
                     Some(sum) => sums.each.push(sum),
                     None => sums.unread += 1,
                 }
             }
         }
-        sums.unread += u64::from(!row.is_empty());
+        sums.unread += u64::from(!row.is_empty() || stack.is_some());
         sums
     }
 
-    /// `{ node:  1, common_pid: cat    [  77] } hitcount:  3  bytes_req:  48`.
-    fn row(&self, row: &str) -> Option<Sum> {
+    /// `{ bytes_req: ~ 2^5 , node:  1, common_pid: cat    [  77] } hitcount:  3  bytes_req:  48`.
+    fn row(&self, row: &str, stack: Option<Vec<String>>) -> Option<Sum> {
         let (keys, figures) = row.strip_prefix("{ ")?.rsplit_once("} hitcount:")?;
-        let mut parts = keys.splitn(self.keys.len() + usize::from(self.by_name), ", ");
+        let numbers = usize::from(self.power.is_some()) + self.keys.len();
+        let mut parts = keys.splitn(numbers + usize::from(self.by_name), ", ");
         let number = |text: &str| {
             let text = text.trim();
             text.parse::<u64>().ok().or_else(|| text.parse::<i64>().ok().map(i64::cast_unsigned))
         };
-        let numbers = parts.by_ref().take(self.keys.len()).map(|part| number(part.rsplit_once(':')?.1));
-        let keys = numbers.collect::<Option<Vec<u64>>>()?;
+        let power = match self.power {
+            Some(_) => parts.next()?.rsplit_once(": ~ 2^")?.1.trim().parse().ok().filter(|power| *power <= 64)?,
+            None => 0,
+        };
+        let keys = parts.by_ref().take(self.keys.len()).map(|part| number(part.rsplit_once(':')?.1));
+        let keys = keys.collect::<Option<Vec<u64>>>().filter(|keys| keys.len() == self.keys.len())?;
         let name = if self.by_name { parts.next()?.split_once(": ")?.1.rsplit_once('[')?.0.trim_end() } else { "" };
         let sum = if self.value.is_some() { number(figures.rsplit_once(':')?.1)? } else { 0 };
         let count = figures.split_whitespace().next()?.parse().ok()?;
-        (keys.len() == self.keys.len()).then(|| Sum { keys, name: name.to_owned(), count, sum })
+        let stack = stack.unwrap_or_default();
+        (stack.is_empty() != self.by_stack).then(|| Sum { stack, power, keys, name: name.to_owned(), count, sum })
     }
 }
 
@@ -135,6 +185,8 @@ mod tests {
         Wanted {
             group: "kmem".into(),
             event: "kmalloc".into(),
+            by_stack: false,
+            power: None,
             keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             by_name,
             value: value.map(str::to_owned),
@@ -147,9 +199,14 @@ mod tests {
         let mut wanted = wanted(&["node"], true, Some("bytes_req"));
         wanted.filter = "bytes_req > 1000".into();
         assert_eq!(
-            wanted.order(1024),
+            wanted.order("", 1024),
             "hist:keys=node,common_pid.execname:vals=hitcount,bytes_req:size=1024 if bytes_req > 1000"
         );
+        assert!(!wanted.has_too_many_keys());
+        (wanted.by_stack, wanted.power) = (true, Some("bytes_req".into()));
+        let keys = "keys=stacktrace,bytes_req.log2,node,common_pid.execname:";
+        assert!(wanted.order("stacktrace", 64).contains(keys), "{}", wanted.order("stacktrace", 64));
+        assert!(wanted.has_too_many_keys());
     }
 
     #[test]
@@ -161,9 +218,44 @@ mod tests {
             { node:          1, common_pid: a\n{ b           [         9] } hitcount:          1  bytes_req:          7\n\
             \nTotals:\n    Hits: 6\n    Entries: 3\n    Dropped: 5\n";
         let sums = wanted.parse(text);
-        let sum = |key, name: &str, count, sum| Sum { keys: vec![key], name: name.into(), count, sum };
+        let sum = |key, name: &str, count, sum| Sum {
+            stack: Vec::new(),
+            power: 0,
+            keys: vec![key],
+            name: name.into(),
+            count,
+            sum,
+        };
         let each = [sum(u64::MAX, "cat", 3, 48), sum(0, "] } hitcount: 9", 2, 50), sum(1, "a{ b", 1, 7)];
         assert_eq!((sums.each.as_slice(), sums.dropped, sums.unread), (&each[..], 5, 0));
+    }
+
+    #[test]
+    fn rows_of_a_size_have_the_power_of_two() {
+        let wanted = Wanted { power: Some("bytes_req".into()), ..wanted(&["node"], false, Some("bytes_req")) };
+        let sums = wanted.parse(
+            "{ bytes_req: ~ 2^5 , node:          1 } hitcount:          3  bytes_req:         90\n\
+             { bytes_req: ~ 2^12, node:          0 } hitcount:          1  bytes_req:       4096\n\
+             { bytes_req: ~ 2^99, node:          0 } hitcount:          1  bytes_req:       4096\n",
+        );
+        let told: Vec<_> = sums.each.iter().map(|sum| (sum.power, sum.keys[0], sum.count, sum.sum)).collect();
+        assert_eq!((told, sums.unread), (vec![(5, 1, 3, 90), (12, 0, 1, 4096)], 1));
+    }
+
+    #[test]
+    fn rows_of_a_stack_have_its_functions() {
+        let mut wanted = Wanted { by_stack: true, ..wanted(&[], false, None) };
+        let frames = "{ common_stacktrace:\n         vfs_read+0x15/0x20\n         ksys_read+0x1/0x9\n";
+        let stack = ["vfs_read+0x15/0x20", "ksys_read+0x1/0x9"];
+        let sums = wanted.parse(&format!("# event histogram\n\n{frames}}} hitcount:          7\n{frames}"));
+        assert_eq!((sums.each[0].stack.as_slice(), sums.each[0].count), (&stack.map(str::to_owned)[..], 7));
+        assert_eq!((sums.each.len(), sums.unread), (1, 1), "the second one is cut off");
+        (wanted.keys, wanted.by_name) = (vec!["node".into()], true);
+        let tail = ", node:          1, common_pid: a} b             [        77]} hitcount:          2\n";
+        let sums = wanted.parse(&format!("{frames}{tail}{frames}{tail}"));
+        assert_eq!((sums.each.len(), sums.unread), (2, 0));
+        let second = &sums.each[1];
+        assert_eq!((second.stack.len(), second.keys.as_slice(), second.name.as_str()), (2, &[1][..], "a} b"));
     }
 
     #[test]

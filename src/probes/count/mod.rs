@@ -3,11 +3,15 @@
 
 mod counting;
 mod names;
+mod order;
 mod plan;
 mod stacks;
+mod tabled;
 mod tables;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_instead;
 mod triggers;
 
 use super::plans::{Plans, plans, wrong};
@@ -89,8 +93,9 @@ pub(super) static HIST: ProbeDef = ProbeDef {
 };
 
 pub(super) const ATTACH: &str = "The tracepoint, function or marked place that is given, or all that fit a pattern: perf tracepoint, fentry and fexit where \
-     they can be, else kprobe and kretprobe, uprobe and uretprobe. Where no program may be in the kernel, count has \
-     tracepoints summed up by the kernel's own tables (histogram triggers of tracefs).";
+     they can be, else kprobe and kretprobe, uprobe and uretprobe. Where no program may be in the kernel, count and hist have \
+     tracepoints, and functions of the kernel as kprobe events, summed up by the kernel's own tables (histogram triggers of tracefs): no \
+     latency, text, control groups or stacks of programs, at most three keys, and distributions by power of two.";
 pub(super) const CAVEATS: &str = "Arguments of functions are taken from the registers where C passes whole numbers and addresses; structures by value, \
      floating point and what a compiler passes in its own ways are not seen. What lies behind a pointer that leads nowhere is 0. Kernels before 6.12 may have no \
      kernel stack at tracepoints of system calls. Text that \

@@ -6,10 +6,14 @@ use std::collections::{BTreeMap, HashMap};
 use super::Key;
 use super::names::Names;
 use super::plan::{Plan, Value};
+use super::tabled;
 use crate::mechanism::ebpf::{hist, words};
 use crate::mechanism::symbols::{Part, Piece, Process, Sample};
 use crate::model::Unit;
-use crate::model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
+use crate::model::probe::{Cell, Column, Frame, Histogram, HistogramRow, Output, ProbeTable, Row};
+
+/// Where functions of the kernel are that are in no module.
+const KERNEL: &str = "[kernel]";
 
 /// `struct sum` of the program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,6 +93,22 @@ impl Plan {
         columns
     }
 
+    /// A sum with the stack that the kernel has named, and whether that may be cut.
+    pub(super) fn named_sample<'s>(
+        &self,
+        key: &Key,
+        sum: Sum,
+        (frames, is_cut): (&'s [Frame], bool),
+        names: &Names,
+    ) -> Sample<'s> {
+        let nothing = HashMap::new();
+        let (owner, value) = {
+            let plain = self.sample(key, sum, &nothing, names);
+            (plain.owner, plain.value)
+        };
+        Sample { owner, pid: None, pieces: vec![Piece::Named(frames, is_cut)], value, count: sum.count }
+    }
+
     /// A sum with its stacks, as far as they were kept.
     pub(super) fn sample<'s>(
         &self,
@@ -116,6 +136,18 @@ impl Plan {
             count: sum.count,
         }
     }
+}
+
+/// The kernel's own words for functions of a stack, innermost first: `ext4_map_blocks+0x1c/0x700 [ext4]`.
+pub(super) fn frames(stack: &[String]) -> Vec<Frame> {
+    let frame = |text: &String| {
+        let (place, module) =
+            text.split_once(' ').map_or((text.as_str(), None), |(place, module)| (place, Some(module)));
+        let name = place.rsplit_once("+0x").map_or(place, |(name, _)| name);
+        let object = module.unwrap_or(KERNEL).to_owned();
+        Frame { name: name.to_owned(), object: Some(object), line: None, kernel: true }
+    };
+    stack.iter().map(frame).collect()
 }
 
 /// Counts and sums by key, largest first. A point that was not passed has a row only if there is no other.
@@ -168,16 +200,42 @@ pub(super) fn histogram(points: &[(&Plan, Vec<(Key, hist::Hist)>)], names: &Name
             rows.entry(plan.parts(key, names)).and_modify(add).or_insert(*values);
         }
     }
-    let mut sorted: Vec<(Vec<String>, hist::Hist)> = rows.into_iter().collect();
-    sorted.sort_by_key(|(_, [count, ..])| Reverse(*count));
-    let left_out = sorted.iter().skip(top).map(|(_, [count, ..])| *count).sum();
-    let name = plan.value.as_ref().map_or("", |value| value.name.as_str());
-    let histogram = Histogram {
-        id: "values".into(),
-        title: plan.heading(&format!("{name} of ")),
-        unit,
-        dimension: plan.dimension(),
-        rows: sorted.iter().take(top).map(|(parts, values)| hist::row(&parts.join(", "), values, scale)).collect(),
+    let rows = rows.into_iter().map(|(parts, values)| hist::row(&parts.join(", "), &values, scale)).collect();
+    distribution(plan, unit, rows, top)
+}
+
+/// The same by power of two, as the kernel's own tables have it. The figures of values stand for whole numbers.
+pub(super) fn powers(points: &[(&Plan, Vec<(tabled::Row, Sum)>)], names: &Names, top: usize) -> (Output, u64) {
+    let Some((plan, _)) = points.first() else { return (Output::Histogram(Histogram::default()), 0) };
+    let mut rows: BTreeMap<Vec<String>, BTreeMap<u32, Sum>> = BTreeMap::new();
+    for (plan, sums) in points {
+        for (row, sum) in sums {
+            let known = rows.entry(plan.parts(&row.key, names)).or_default().entry(row.power).or_default();
+            *known = known.plus(*sum);
+        }
+    }
+    let most = |power: &u32| f64::from(*power).exp2();
+    let row = |(parts, powers): (Vec<String>, BTreeMap<u32, Sum>)| {
+        let whole = powers.values().fold(Sum::default(), |all, sum| all.plus(*sum));
+        HistogramRow {
+            instance: parts.join(", "),
+            count: whole.count,
+            sum: plan.value.as_ref().map_or(0.0, |value| value.sum(whole.sum)),
+            max: powers.keys().next_back().map_or(0.0, most),
+            buckets: powers.iter().map(|(power, sum)| (most(power) + 1.0, sum.count)).collect(),
+            coarse: true,
+        }
     };
+    distribution(plan, Unit::Count, rows.into_iter().map(row).collect(), top)
+}
+
+/// The rows with most values, and how many the others have.
+fn distribution(plan: &Plan, unit: Unit, mut rows: Vec<HistogramRow>, top: usize) -> (Output, u64) {
+    rows.sort_by_key(|row| Reverse(row.count));
+    let left_out = rows.iter().skip(top).map(|row| row.count).sum();
+    rows.truncate(top);
+    let name = plan.value.as_ref().map_or("", |value| value.name.as_str());
+    let title = plan.heading(&format!("{name} of "));
+    let histogram = Histogram { id: "values".into(), title, unit, dimension: plan.dimension(), rows };
     (Output::Histogram(histogram), left_out)
 }

@@ -17,7 +17,7 @@ fn point(name: &str, target: Target, fields: Vec<Field>) -> Point {
     Point { name: name.into(), declared: String::new(), target, fields, arguments: None }
 }
 
-fn kmalloc() -> Point {
+pub(super) fn kmalloc() -> Point {
     let target = Target::Tracepoint { group: "kmem".into(), event: "kmalloc".into() };
     let mut fields = vec![
         field("ptr", When::Entry, 16, 8, false, true),
@@ -29,14 +29,14 @@ fn kmalloc() -> Point {
     point("kmem:kmalloc", target, fields)
 }
 
-fn malloc() -> Point {
+pub(super) fn malloc() -> Point {
     let target = Target::User { path: "/libc.so.6".into(), offsets: vec![64] };
     let fields =
         vec![field("arg1", When::Entry, 112, 8, false, false), field("return", When::Return, 80, 8, true, false)];
     point("libc.so.6:malloc", target, fields)
 }
 
-fn planned(def: &ProbeDef, point: Point, given: &[(&str, &str)]) -> Result<Plan, String> {
+pub(super) fn planned(def: &ProbeDef, point: Point, given: &[(&str, &str)]) -> Result<Plan, String> {
     all_planned(def, vec![point], given).map(|plans| plans.each.into_iter().next().unwrap())
 }
 
@@ -125,7 +125,7 @@ fn what_cannot_be_is_told_before_anything_is_attached() {
 }
 
 /// ssize_t vfs_read(struct file *file, …), of which the members are f_mode and, behind two pointers, a name.
-fn vfs_read() -> Point {
+pub(super) fn vfs_read() -> Point {
     let behind = |hops, offsets| Place::Behind(112, Path { hops, offsets });
     let of = |name: &str, place, shape| Field { place, shape, ..field(name, When::Entry, 0, 8, false, false) };
     let number = Shape::Number { bytes: 4, is_signed: false, is_address: false };
@@ -315,29 +315,4 @@ fn several_points_have_a_row_each_and_those_without_the_field_are_left_out() {
         all_planned(&HIST, many.clone(), &[("value", "node"), ("key", "comm")]).unwrap_err().contains("at most 16")
     );
     assert_eq!(all_planned(&HIST, many, &[("value", "node")]).unwrap().each.len(), 17);
-}
-
-#[test]
-fn a_plan_without_programs_is_one_that_the_kernels_tables_can_follow_or_is_refused() {
-    let given = [("value", "bytes_req"), ("key", "comm,node,cpu"), ("filter", "bytes_req > 1000 and node == -1")];
-    let plan = planned(&PROBE, kmalloc(), &given).unwrap();
-    let wanted = triggers::wanted(&plan, &["common_pid == 7".to_owned()]).unwrap();
-    assert_eq!((wanted.keys.as_slice(), wanted.by_name), (&["node".to_owned(), "common_cpu".to_owned()][..], true));
-    assert_eq!(wanted.value.as_deref(), Some("bytes_req"));
-    assert_eq!(wanted.filter, "common_pid == 7 && bytes_req > 1000 && node == -1");
-    let whole = triggers::wanted(&planned(&PROBE, kmalloc(), &[]).unwrap(), &[]).unwrap();
-    assert_eq!((whole.keys, whole.filter), (vec!["common_cpu".to_owned()], String::new()));
-    for (key, says) in [
-        ("stack", "stacks are not kept"),
-        ("pid", "pid cannot be read"),
-        ("bytes_req:u8", "bytes_req cannot be read"),
-        ("comm,node,cpu,tid", "at most 3 keys"),
-    ] {
-        let plan = planned(&PROBE, kmalloc(), &[("key", key)]).unwrap();
-        let error = triggers::wanted(&plan, &[]).unwrap_err();
-        assert!(error.contains(says), "{key}: {error}");
-    }
-    // Tables hold whole words of what has four bytes.
-    let (_, node) = &plan.keys[0];
-    assert_eq!([node.widened(u64::from(u32::MAX)), node.widened(u64::MAX), node.widened(5)], [u64::MAX, u64::MAX, 5]);
 }

@@ -1,48 +1,50 @@
-//! Counting where no program may be in the kernel: the kernel's own tables of tracepoints, in an instance of its tracing.
+//! The probes where no program may be in the kernel: the kernel's own tables of tracepoints and of events that are defined at its
+//! functions, in an instance of its tracing.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::names::Names;
+use super::order::Order;
 use super::plan::Plan;
+use super::tabled::{Fresh, Processes, Row, Tabled};
 use super::tables::{self, Sum};
 use super::{Key, Kind};
 use crate::host::Host;
-use crate::mechanism::points::{Shape, Target};
+use crate::mechanism::points::Target;
+use crate::mechanism::symbols::{Summary, Symbols, summarize};
 use crate::mechanism::tracefs::instance::Instance;
-use crate::mechanism::tracefs::sums::{CPU, MOST_KEYS, THREAD, Wanted};
+use crate::mechanism::tracefs::probe_events::ProbeEvents;
+use crate::mechanism::tracefs::sums::{STACK_DEPTH, THREAD};
 use crate::model::probe::{Attachment, Output};
-use crate::model::{Reason, Unavailable};
-use crate::probes::grammar::Operator;
-use crate::probes::read::{Read, Source};
+use crate::model::{Reason, Unavailable, Unit};
 use crate::probes::{Context, Probe, Taken};
 
-/// Keys that are told apart at once, of all points; a power of two.
+/// Keys that are told apart at once, of all points; a power of two. With stacks, a key takes ten times the memory and the time to read.
 const ENTRIES: u32 = 8192;
+const STACKS: u32 = 2048;
 /// The kernel's least.
 const LEAST_ENTRIES: u32 = 128;
 /// Threads that a filter names at most: it must fit into a page.
 const MOST_THREADS: usize = 100;
 
-struct Tabled {
-    plan: Plan,
-    wanted: Wanted,
-    /// As it was at the last reading: the kernel's table only grows.
-    before: HashMap<Key, Sum>,
-    dropped: u64,
-}
-
 struct Triggers {
+    // The kernel does not let go of events while an instance has tables of them: they are dropped in this order.
     instance: Instance,
+    events: Option<ProbeEvents>,
     /// At least one.
     points: Vec<Tabled>,
+    kind: Kind,
+    processes: Processes,
+    symbols: Symbols,
     top: usize,
     since: f64,
+    missed: u64,
     /// Why no program is at work.
     refused: String,
     notes: Vec<String>,
 }
 
-/// Counts in the kernel's tables after programs were refused; where those cannot do it either, the refusal says so.
+/// Begins with the kernel's tables after programs were refused; where those cannot do it either, the refusal says so.
 pub(super) fn start(
     context: &Context<'_>,
     kind: Kind,
@@ -50,40 +52,83 @@ pub(super) fn start(
     gap: Unavailable,
 ) -> Result<Box<dyn Probe>, Unavailable> {
     let may_do_without = matches!(gap.reason, Reason::Denied | Reason::Absent);
-    let is_tracepoint = |plan: &Plan| matches!(plan.reads.point.target, Target::Tracepoint { .. });
-    if !may_do_without || kind != Kind::Sums || !plans.iter().all(is_tracepoint) {
+    let in_kernel = |plan: &Plan| matches!(plan.reads.point.target, Target::Tracepoint { .. } | Target::Kernel(_));
+    if !may_do_without || !plans.iter().all(in_kernel) {
         return Err(gap);
     }
-    let refused = gap.why.clone();
     let neither = |why: String| Unavailable {
         why: format!("{}; and without programs in the kernel: {why}", gap.why),
         ..gap.clone()
     };
     let limits = limits(context).map_err(neither)?;
-    let mut points = Vec::new();
+    let count = plans.len();
+    let mut orders = Vec::new();
     for plan in plans {
-        let wanted = wanted(&plan, &limits).map_err(neither)?;
-        points.push(Tabled { plan, wanted, before: HashMap::new(), dropped: 0 });
+        let order = Order::new(&plan, kind, &limits).map_err(neither)?;
+        orders.push((plan, order));
     }
+    let has_functions = orders.iter().any(|(_, order)| order.function.is_some());
+    // Before the instance, so that an error lets go of that first.
+    let events = has_functions.then(|| ProbeEvents::new(context.host));
+    let mut events = events.transpose().map_err(|other| neither(other.why))?;
     let instance = Instance::create(context.host).map_err(|other| neither(other.why))?;
     // The events are off all the same: nothing but the tables sees them.
     instance.set("buffer_size_kb", "4")?;
     instance.set("tracing_on", "1")?;
-    let entries = (ENTRIES / (points.len() as u32).next_power_of_two()).max(LEAST_ENTRIES);
-    for point in &points {
-        point.wanted.begin(&instance, context.host, entries).map_err(|other| neither(other.why))?;
-    }
-    let mut notes = vec!["counted in tables of the kernel's tracing, what rdiag does itself too".to_owned()];
+    let room = if orders.iter().any(|(plan, _)| plan.has_stack()) { STACKS } else { ENTRIES };
+    let entries = (room / (count as u32).next_power_of_two()).max(LEAST_ENTRIES);
+    let mut notes = vec!["summed up in tables of the kernel's tracing, what rdiag does itself too".to_owned()];
+    notes.extend(orders.iter().take(1).flat_map(|(_, order)| &order.notes).map(|note| (*note).to_owned()));
     if !context.filter.pids.is_empty() {
         notes.push("threads and processes that were started meanwhile are not counted".into());
     }
-    let (top, since) = (context.params.count("top") as usize, context.host.now());
-    let mut triggers = Triggers { instance, points, top, since, refused, notes };
-    if triggers.points.len() > 1 {
+    let (mut points, mut left_out) = (Vec::new(), Vec::new());
+    for (plan, mut order) in orders {
+        match begin(&mut order, events.as_mut(), &instance, context.host, entries) {
+            Ok(()) => points.push(Tabled::new(plan, order)),
+            Err(other) => left_out.push(other.why),
+        }
+    }
+    let others = left_out.len();
+    match left_out.into_iter().next() {
+        // A tracepoint that cannot be summed up like this is a mistake in what was asked for; some functions cannot be traced.
+        Some(why) if points.is_empty() || !has_functions => return Err(neither(why)),
+        Some(why) => notes.push(format!("{others} of {count} points are left out; {why}")),
+        None => {}
+    }
+    let mut triggers = Triggers {
+        instance,
+        events,
+        points,
+        kind,
+        processes: Processes::default(),
+        symbols: Symbols::new(context.host, None),
+        top: context.params.count("top") as usize,
+        since: context.host.now(),
+        missed: 0,
+        refused: gap.why.clone(),
+        notes,
+    };
+    if count > 1 {
         // Until the last one was attached, some were counted and others not.
         triggers.read(context.host)?;
     }
     Ok(Box::new(triggers))
+}
+
+/// Has the kernel begin with one point, after an event was defined if it is a function.
+fn begin(
+    order: &mut Order,
+    events: Option<&mut ProbeEvents>,
+    instance: &Instance,
+    host: &Host,
+    entries: u32,
+) -> Result<(), Unavailable> {
+    if let (Some(function), Some(events)) = (&order.function, events) {
+        order.wanted.event = events.define(&function.name, function.moment, &function.fields)?;
+        events.group().clone_into(&mut order.wanted.group);
+    }
+    order.wanted.begin(instance, host, entries)
 }
 
 /// Whom to look at, in the words of the kernel's filters.
@@ -110,113 +155,64 @@ fn limits(context: &Context<'_>) -> Result<Vec<String>, String> {
     Ok(limits)
 }
 
-/// What the kernel is to sum up for a plan.
-pub(super) fn wanted(plan: &Plan, limits: &[String]) -> Result<Wanted, String> {
-    let Target::Tracepoint { group, event } = &plan.reads.point.target else {
-        return Err(format!("{} is no tracepoint", plan.reads.point.name));
-    };
-    if plan.has_stack() {
-        return Err("stacks are not kept".into());
+impl Triggers {
+    /// What was taken at each point, as the probe shows it.
+    fn output(&mut self, host: &Host, taken: Vec<Vec<(Row, Sum)>>, seconds: f64) -> (Output, u64) {
+        let names = Names::default();
+        if self.points.iter().any(|point| point.plan.has_stack()) {
+            return (self.stacks(host, &taken, &names), 0);
+        }
+        let plans = self.points.iter().map(|point| &point.plan);
+        if self.kind == Kind::Distribution {
+            return tables::powers(&plans.zip(taken).collect::<Vec<_>>(), &names, self.top);
+        }
+        let by_key = |sums: Vec<(Row, Sum)>| sums.into_iter().map(|(row, sum)| (row.key, sum)).collect();
+        let plans: Vec<(&Plan, Vec<(Key, Sum)>)> = plans.zip(taken.into_iter().map(by_key)).collect();
+        (Output::Table(tables::table(&plans, &names, seconds, self.top)), 0)
     }
-    let own = |name: &str, read: Read| field(plan, name, read);
-    let mut keys = plan.keys.iter().map(|(name, read)| own(name, *read)).collect::<Result<Vec<String>, String>>()?;
-    if keys.is_empty() && !plan.by_comm {
-        // There is no table without a key.
-        keys.push(CPU.into());
-    }
-    if keys.len() + usize::from(plan.by_comm) > MOST_KEYS {
-        return Err(format!("at most {MOST_KEYS} keys can be told apart"));
-    }
-    let value = plan.value.as_ref().map(|value| own(&value.name, plan.reads.first())).transpose()?;
-    let mut filter = limits.to_vec();
-    for (test, read) in plan.reads.comparisons() {
-        let sign = match test.operator {
-            Operator::Equal => "==",
-            Operator::Unequal => "!=",
-            Operator::Less => "<",
-            Operator::LessEqual => "<=",
-            Operator::Greater => ">",
-            Operator::GreaterEqual => ">=",
-            Operator::SharesBits => "&",
+
+    fn stacks(&mut self, host: &Host, taken: &[Vec<(Row, Sum)>], names: &Names) -> Output {
+        let mut frames = BTreeMap::new();
+        for (row, _) in taken.iter().flatten() {
+            frames.entry(&row.stack).or_insert_with(|| tables::frames(&row.stack));
+        }
+        let plans = self.points.iter().map(|point| &point.plan);
+        let samples: Vec<_> = plans
+            .zip(taken)
+            .flat_map(|(plan, sums)| sums.iter().map(move |(row, sum)| (plan, row, sum)))
+            .filter_map(|(plan, row, sum)| {
+                let frames = frames.get(&row.stack)?;
+                Some(plan.named_sample(&row.key, *sum, (frames, frames.len() >= STACK_DEPTH), names))
+            })
+            .collect();
+        let Some(plan) = self.points.first().map(|point| &point.plan) else {
+            return Output::Stacks(Default::default());
         };
-        filter.push(format!("{} {sign} {}", own(&test.operand.name, read)?, test.number));
-    }
-    let (group, event, filter) = (group.clone(), event.clone(), filter.join(" && "));
-    Ok(Wanted { group, event, keys, by_name: plan.by_comm, value, filter })
-}
-
-/// What the kernel calls a number that is read.
-fn field(plan: &Plan, name: &str, read: Read) -> Result<String, String> {
-    let as_declared = |read: Read| {
-        let field = plan.reads.point.fields.iter().find(|field| field.name == name);
-        field.is_some_and(|field| {
-            matches!(field.shape, Shape::Number { bytes, is_signed, .. } if (bytes, is_signed) == (read.bytes, read.is_signed))
-        })
-    };
-    match read.source {
-        Source::Tid => Ok(THREAD.into()),
-        Source::Cpu => Ok(CPU.into()),
-        Source::Entry if read.is_plain_number() && as_declared(read) => Ok(name.to_owned()),
-        _ => Err(format!("{name} cannot be read")),
-    }
-}
-
-/// What came since the last reading.
-struct Fresh {
-    sums: Vec<(Key, Sum)>,
-    /// Events that found no room in the table.
-    dropped: u64,
-    /// Rows of the table that could not be understood.
-    unread: u64,
-}
-
-impl Tabled {
-    /// The sums since the last reading.
-    fn advance(&mut self, instance: &Instance, host: &Host) -> Result<Fresh, Unavailable> {
-        let sums = self.wanted.read(instance, host)?;
-        // Several threads may have the same name.
-        let mut now: HashMap<Key, Sum> = HashMap::new();
-        for sum in &sums.each {
-            let known = now.entry(self.key(&sum.keys, &sum.name)).or_default();
-            *known = known.plus(Sum { count: sum.count, sum: sum.sum });
-        }
-        let grown = |(key, sum): (&Key, &Sum)| {
-            let before = self.before.get(key).copied().unwrap_or_default();
-            let count = sum.count.saturating_sub(before.count);
-            (count > 0).then(|| (*key, Sum { count, sum: sum.sum.wrapping_sub(before.sum) }))
-        };
-        let changed = now.iter().filter_map(grown).collect();
-        self.before = now;
-        let dropped = sums.dropped.saturating_sub(std::mem::replace(&mut self.dropped, sums.dropped));
-        Ok(Fresh { sums: changed, dropped, unread: sums.unread })
-    }
-
-    /// As the programs have it: three numbers, and the name.
-    fn key(&self, keys: &[u64], name: &str) -> Key {
-        let mut key: Key = [0; 9];
-        if self.plan.keys.is_empty() && !self.plan.by_comm {
-            return key;
-        }
-        let [first, second, third, comm @ ..] = &mut key;
-        for ((word, value), (_, read)) in [first, second, third].into_iter().zip(keys).zip(&self.plan.keys) {
-            *word = read.widened(*value);
-        }
-        let mut bytes = name.bytes().take(15).chain(std::iter::repeat(0));
-        for word in comm.iter_mut().take(2) {
-            *word = u64::from_ne_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0)));
-        }
-        key
+        let unit = plan.value.as_ref().map_or(Unit::Count, |value| value.unit().0);
+        let title = plan.heading("");
+        let of = Summary { id: "stacks", title: &title, unit, top: self.top, depth: STACK_DEPTH };
+        Output::Stacks(summarize(host, &mut self.symbols, &samples, of))
     }
 }
 
 impl Probe for Triggers {
     fn attachments(&self) -> Vec<Attachment> {
-        let attachment = |point: &Tabled| Attachment {
-            event: point.plan.reads.point.name.clone(),
-            back_end: "tracefs histogram trigger".into(),
-            refused: vec![self.refused.clone()],
+        let attachment = |point: &Tabled| {
+            let is_function = matches!(point.plan.reads.point.target, Target::Kernel(_));
+            let back_end =
+                if is_function { "kprobe event with histogram trigger" } else { "tracefs histogram trigger" };
+            Attachment {
+                event: point.plan.reads.point.name.clone(),
+                back_end: back_end.into(),
+                refused: vec![self.refused.clone()],
+            }
         };
         self.points.iter().map(attachment).collect()
+    }
+
+    fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let with_processes = self.points.iter().filter(|point| point.has_processes());
+        with_processes.map(|point| point.learn(&self.instance, host, &mut self.processes)).collect()
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -225,19 +221,34 @@ impl Probe for Triggers {
         let (mut no_room, mut garbled) = (0, 0);
         let mut taken = Vec::new();
         for point in &mut self.points {
-            let Fresh { mut sums, dropped, unread } = point.advance(&self.instance, host)?;
-            if sums.is_empty() && !point.plan.has_key() {
-                sums.push(([0; 9], Sum::default()));
+            let Fresh { mut sums, dropped, unread } = point.advance(&self.instance, host, &mut self.processes)?;
+            if sums.is_empty() && !point.plan.has_key() && self.kind == Kind::Sums {
+                sums.push((Row { key: [0; 9], power: 0, stack: Vec::new() }, Sum::default()));
             }
             (no_room, garbled) = (no_room + dropped, garbled + unread);
             taken.push(sums);
         }
-        let plans: Vec<_> = self.points.iter().map(|point| &point.plan).zip(taken).collect();
-        let table = tables::table(&plans, &Names::default(), seconds, self.top);
+        let missed_ever = self.events.as_ref().map_or(0, ProbeEvents::missed);
+        let missed = missed_ever.saturating_sub(std::mem::replace(&mut self.missed, missed_ever));
+        let (output, left_out) = self.output(host, taken, seconds);
+        let mut notes = self.notes.clone();
+        if left_out > 0 {
+            notes.push(format!("{left_out} values of other keys are not shown"));
+        }
+        if self.processes.unknown() > 0 {
+            let threads = self.processes.unknown();
+            notes.push(format!(
+                "{threads} threads ended before their process was looked up; their own ids stand for it"
+            ));
+        }
         Ok(Taken {
-            outputs: vec![Output::Table(table)],
-            lost: vec![("too many keys at once", no_room), ("keys that could not be understood", garbled)],
-            notes: self.notes.clone(),
+            outputs: vec![output],
+            lost: vec![
+                ("too many keys at once", no_room),
+                ("keys that could not be understood", garbled),
+                ("calls that the kernel's probes missed", missed),
+            ],
+            notes,
         })
     }
 }

@@ -1,0 +1,164 @@
+//! From a plan to what the kernel's own tables are told, or why they cannot follow it.
+
+use super::Kind;
+use super::plan::Plan;
+use crate::mechanism::points::{Point, Shape, Target};
+use crate::mechanism::tracefs::probe_events::Moment;
+use crate::mechanism::tracefs::sums::{CPU, THREAD, Wanted};
+use crate::probes::grammar::Operator;
+use crate::probes::read::{Read, Source};
+
+/// A function of the kernel at which an event must be defined first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) moment: Moment,
+    /// What the event holds, in the kernel's words.
+    pub(super) fields: Vec<String>,
+}
+
+/// What the kernel is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Order {
+    /// Of a function, the event is not known yet.
+    pub(super) wanted: Wanted,
+    pub(super) function: Option<Function>,
+    /// What the reader must know of the figures.
+    pub(super) notes: Vec<&'static str>,
+}
+
+impl Order {
+    /// What the kernel is to sum up for a plan, of those whom `limits` let through.
+    pub(super) fn new(plan: &Plan, kind: Kind, limits: &[String]) -> Result<Self, String> {
+        let point = &plan.reads.point;
+        let (event, function) = match &point.target {
+            Target::Tracepoint { group, event } => ((group.clone(), event.clone()), None),
+            Target::Kernel(name) => ((String::new(), String::new()), Some(name)),
+            _ => return Err(format!("{} is not in the kernel", point.name)),
+        };
+        if plan.user_stack && !plan.kernel_stack {
+            return Err("stacks of programs are not kept".into());
+        }
+        let mut fields = Fields { plan, defined: Vec::new() };
+        let mut notes = Vec::new();
+        let mut keys = Vec::new();
+        for (name, read) in &plan.keys {
+            // The kernel's tables have the thread, whose process is looked up.
+            keys.push(if read.source == Source::Tgid { THREAD.into() } else { fields.word(name, *read)? });
+        }
+        let mut filter = limits.to_vec();
+        for (test, read) in plan.reads.comparisons() {
+            let sign = match test.operator {
+                Operator::Equal => "==",
+                Operator::Unequal => "!=",
+                Operator::Less => "<",
+                Operator::LessEqual => "<=",
+                Operator::Greater => ">",
+                Operator::GreaterEqual => ">=",
+                Operator::SharesBits => "&",
+            };
+            filter.push(format!("{} {sign} {}", fields.word(&test.operand.name, read)?, test.number));
+        }
+        let value = match &plan.value {
+            Some(value) => Some((fields.word(&value.name, plan.reads.first())?, plan.reads.first())),
+            None => None,
+        };
+        let mut power = None;
+        if let Some((field, read)) = value.as_ref().filter(|_| kind == Kind::Distribution) {
+            // The kernel would count them with 0 and 1.
+            if read.is_signed {
+                filter.push(format!("{field} >= 0"));
+                notes.push("negative values are not in the distribution");
+            } else if read.bytes == 8 {
+                filter.push(format!("{field} <= {}", i64::MAX));
+                notes.push("values of 2⁶³ and more are not in the distribution");
+            }
+            notes.push("values are known by power of two: percentiles and the largest may be up to twice too high");
+            power = Some(field.clone());
+        }
+        if plan.has_stack() {
+            notes.push("of stacks only the kernel's part is kept, up to 16 functions");
+        }
+        if keys.is_empty() && !plan.by_comm && !plan.has_stack() && power.is_none() {
+            // There is no table without a key.
+            keys.push(CPU.into());
+        }
+        let wanted = Wanted {
+            group: event.0,
+            event: event.1,
+            by_stack: plan.has_stack(),
+            power,
+            keys,
+            by_name: plan.by_comm,
+            value: value.map(|(field, _)| field),
+            filter: filter.join(" && "),
+        };
+        if wanted.has_too_many_keys() {
+            return Err("at most 3 keys can be told apart, a distribution and stacks being one each".into());
+        }
+        let function = function.map(|name| fields.function(name)).transpose()?;
+        Ok(Self { wanted, function, notes })
+    }
+}
+
+/// What is read of an event.
+struct Fields<'p> {
+    plan: &'p Plan,
+    /// Of a function: in the kernel's words, `f0=$arg3:u64`.
+    defined: Vec<String>,
+}
+
+impl Fields<'_> {
+    /// What the kernel calls a number that is read.
+    fn word(&mut self, name: &str, read: Read) -> Result<String, String> {
+        match read.source {
+            Source::Tid => Ok(THREAD.into()),
+            Source::Cpu => Ok(CPU.into()),
+            Source::Tgid => Err("processes cannot be compared by number; choose them with --pid".into()),
+            Source::Group => Err("control groups cannot be told apart".into()),
+            Source::Latency => Err("how long calls take cannot be told".into()),
+            _ if read.text.is_some() => Err(format!("{name} is text, which is not kept")),
+            _ if !read.is_plain_number() => Err(format!("{name} cannot be read, only what the event itself holds")),
+            Source::Entry | Source::Return if matches!(self.plan.reads.point.target, Target::Kernel(_)) => {
+                self.register(name, read)
+            }
+            Source::Entry if self.is_as_declared(name, read) => Ok(name.to_owned()),
+            _ => Err(format!("{name} cannot be read as anything but what it is declared as")),
+        }
+    }
+
+    fn is_as_declared(&self, name: &str, read: Read) -> bool {
+        let field = self.plan.reads.point.fields.iter().find(|field| field.name == name);
+        field.is_some_and(|field| {
+            matches!(field.shape, Shape::Number { bytes, is_signed, .. } if (bytes, is_signed) == (read.bytes, read.is_signed))
+        })
+    }
+
+    /// An argument or the result of a function; the same one has one field, however often it is asked for.
+    fn register(&mut self, name: &str, read: Read) -> Result<String, String> {
+        let from = match read.source {
+            Source::Return => "$retval".to_owned(),
+            _ => match Point::argument(read.offset) {
+                Some(at) => format!("$arg{at}"),
+                None => return Err(format!("{name} is in no register")),
+            },
+        };
+        let what = format!("={from}:{}{}", if read.is_signed { 's' } else { 'u' }, read.bytes * 8);
+        let known = self.defined.iter().position(|field| field.ends_with(&what));
+        let at = known.unwrap_or(self.defined.len());
+        if known.is_none() {
+            self.defined.push(format!("f{at}{what}"));
+        }
+        Ok(format!("f{at}"))
+    }
+
+    fn function(self, name: &str) -> Result<Function, String> {
+        let of = |what: &str| self.defined.iter().any(|field| field.contains(what));
+        let moment = match (of("=$arg"), of("=$retval")) {
+            (true, true) => return Err("arguments are not kept until the function returns".into()),
+            (false, true) => Moment::Return,
+            (_, false) => Moment::Entry,
+        };
+        Ok(Function { name: name.to_owned(), moment, fields: self.defined })
+    }
+}
