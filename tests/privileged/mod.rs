@@ -30,6 +30,7 @@ mod probes_keys;
 mod probes_locks;
 mod probes_memory;
 mod probes_network;
+mod probes_others;
 mod probes_points;
 mod probes_profile;
 mod probes_sched;
