@@ -90,7 +90,12 @@ impl Object {
                 let why = format!("{} cannot be traced here: this kernel was built without {back_end}s", point.name);
                 return Unavailable::new(Reason::Absent, why);
             }
-            error::of_attempts(&point.name, &[format!("{back_end}: {said}")], error::is_denied(&problem))
+            let is_denied = error::is_denied(&problem);
+            let gap = error::of_attempts(&point.name, &[format!("{back_end}: {said}")], is_denied);
+            // Such as those that run when a probe is hit.
+            let remedy = "choose a function that calls it, or that it calls: some may not be probed at all";
+            let is_of_function = !is_denied && matches!(point.target, Target::Kernel(_));
+            if is_of_function { gap.with_remedy(remedy) } else { gap }
         })?;
         let back_end = back_end.to_owned();
         self.attached.push(Attachment { event: point.name.clone(), back_end, refused: Vec::new() });
