@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::kernels::NullDisk;
 use super::memory::{MemoryCgroup, SparseFile};
-use super::probing::{Script, assert_nothing_lost, probed, rows};
+use super::probing::{Script, assert_nothing_lost, probed, rows, watched};
 use crate::support::{Need, alone, has, rdiag};
 
 const MIB: f64 = (1 << 20) as f64;
@@ -181,5 +181,43 @@ fn vm_what_a_program_allocated_and_did_not_free_is_told_by_the_function_that_did
     let _alone = alone();
     if has(&[Need::Root, Need::Tool("cc")]) {
         what_a_program_did_not_free_is_told_by_function();
+    }
+}
+
+/// Three hundred pipes, of which a hundred are closed: two blocks of the kernel for each.
+const PIPES: &str = "
+pipes = [os.pipe() for _ in range(300)]
+for pipe in pipes[:100]:
+    for end in pipe: os.close(end)
+";
+
+fn what_the_kernel_did_not_free_is_told_by_function() {
+    let mut script = Script::start(PIPES);
+    let (readings, _) = watched(&mut script, &["memleak", "--param", "kernel=true"]);
+    let rows = rows(&readings, "table", "code");
+    let of = |function: &str| rows.iter().find(|row| row["function"] == function);
+    let pipes = of("alloc_pipe_info").unwrap_or_else(|| panic!("{rows:#?}"));
+    assert_eq!((&pipes["name"], &pipes["blocks"]), (&"python3".into(), &400.0.into()), "{pipes:#?}");
+    let [left, all] = ["outstanding", "allocated"].map(|column| pipes[column].as_f64().unwrap());
+    assert!((left * 3.0 - all * 2.0).abs() < 1.0, "{pipes:#?}");
+    let stacks = serde_json::to_string(&readings).unwrap();
+    assert!(stacks.contains("do_pipe2") || stacks.contains("create_pipe_files"), "no stack leads to the call");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, python3"]
+fn what_the_kernel_allocated_for_a_process_and_did_not_free_is_told_by_its_function() {
+    let _alone = alone();
+    if has(&[Need::Root, Need::Tool("python3")]) {
+        what_the_kernel_did_not_free_is_told_by_function();
+    }
+}
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix"]
+fn vm_what_the_kernel_allocated_for_a_process_and_did_not_free_is_told_by_its_function() {
+    let _alone = alone();
+    if has(&[Need::Root, Need::Tool("python3")]) {
+        what_the_kernel_did_not_free_is_told_by_function();
     }
 }

@@ -7,7 +7,7 @@ use crate::mechanism::ebpf::words;
 use crate::model::Unit;
 use crate::model::probe::{Cell, Column, ProbeTable, Row};
 
-/// `struct key` of the program: process, stack, number of the process's program.
+/// `struct key` of the program: process, stack, number of the process's program (of the kernel's memory: where it was asked for).
 pub(super) type Key = [u64; 3];
 
 /// What one stack has allocated and not freed: `struct sum` of the program, scaled to all blocks.
@@ -99,12 +99,12 @@ pub(super) fn code(
     base: &HashMap<Key, i64>,
     seconds: f64,
     top: usize,
-    function: impl Fn(u32, u64, u64) -> Option<String>,
+    function: impl Fn(&Key, &Outstanding) -> Option<String>,
 ) -> ProbeTable {
     let mut rows: BTreeMap<(u64, String, String), Sum> = BTreeMap::new();
     for (key, sum) in sums {
-        let [tgid, stack, _] = *key;
-        let function = function(tgid as u32, sum.born, stack).unwrap_or_default();
+        let [tgid, ..] = *key;
+        let function = function(key, sum).unwrap_or_default();
         rows.entry((tgid, words::text_of_words(&sum.comm), function)).or_default().add(figures(key, sum, base));
     }
     table(("code", "Memory that was allocated and not freed by calling function", "function"), rows, true, seconds, top)
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(row.cells.len(), table.columns.len());
         assert_eq!(row.cells[2..], [600.0, 60.0, 1000.0, 250.0].map(Cell::from));
         assert_eq!((table.others, table.others_sum["growth"]), (1, -5.0));
-        let table = code(&sums, &base, 2.0, 5, |_, _, stack| (stack == 4).then(|| "load".to_owned()));
+        let table = code(&sums, &base, 2.0, 5, |[_, stack, _], _| (*stack == 4).then(|| "load".to_owned()));
         let instances: Vec<&str> = table.rows.iter().map(|row| row.instance.as_str()).collect();
         assert_eq!(instances, ["importer (pid 7)", "importer (pid 7) in load", "importer (pid 8)"]);
         assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()));
