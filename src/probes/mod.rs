@@ -29,6 +29,7 @@ mod hardirqs;
 mod kept;
 mod killsnoop;
 mod klockstat;
+mod kvmexit;
 pub mod listing;
 mod llcstat;
 mod log;
@@ -113,6 +114,7 @@ pub static ALL: &[&ProbeDef] = &[
     &count::HIST,
     &killsnoop::PROBE,
     &klockstat::PROBE,
+    &kvmexit::PROBE,
     &llcstat::PROBE,
     &log::PROBE,
     &memleak::PROBE,
