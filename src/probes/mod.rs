@@ -45,6 +45,7 @@ mod params;
 mod plans;
 mod profile;
 mod read;
+mod readahead;
 mod reads;
 mod response;
 mod runqlat;
@@ -126,6 +127,7 @@ pub static ALL: &[&ProbeDef] = &[
     &oomkill::PROBE,
     &opensnoop::PROBE,
     &profile::PROBE,
+    &readahead::PROBE,
     &response::PROBE,
     &runqlat::PROBE,
     &runqlen::PROBE,

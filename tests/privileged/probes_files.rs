@@ -217,13 +217,13 @@ fn run(program: &str, args: &[&str]) {
 }
 
 /// A file system on a disk in memory, each of whose requests takes a given time.
-struct DiskMount;
+pub(super) struct DiskMount;
 
 impl DiskMount {
     const DISK: &str = "/sys/kernel/config/nullb/nullb0";
-    const PLACE: &str = "/tmp/rdiag-disk";
+    pub(super) const PLACE: &str = "/tmp/rdiag-disk";
 
-    fn new(nanoseconds: &str) -> Self {
+    pub(super) fn new(nanoseconds: &str) -> Self {
         run("modprobe", &["null_blk", "nr_devices=0"]);
         run("modprobe", &["ext4"]);
         if !Path::new("/sys/kernel/config/nullb").exists() {

@@ -1,0 +1,184 @@
+//! Pages that are read ahead: who used them, how soon, and how many were read in vain.
+
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Hook, Kernel, Object, hist, include_bytes_aligned, words};
+use crate::model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
+use crate::model::{Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "readahead",
+    question: "How much of what the kernel reads ahead does anybody use, how soon, and whose reading ahead is in vain?",
+    attach: "page_cache_ra_unbounded and page_cache_ra_order, as events (Linux 6.18) or functions; mm_filemap_add_to_page_cache and \
+             mm_filemap_delete_from_page_cache; mm_filemap_get_pages, mm_filemap_map_pages and mm_filemap_fault (Linux 6.12), before \
+             folio_mark_accessed or mark_page_accessed.",
+    output: "For each process for which pages were read ahead: how many, how many of them were used, how many left the page cache unused, \
+             how many are in it unused at the end, and the share that was in vain of those whose end is known; how long after they \
+             were read ahead pages were used.",
+    caveats: "Pages that a read itself asks for are read ahead too where the kernel reads them together with the next ones; they are used at once. \
+              Pages that were in the cache before the probe began are not known to it. Used is what read() or a page fault gets, by whatever process; \
+              a fault maps the pages around it too. Before Linux 6.12 it is told by folio: one page that is used stands for all that \
+              are kept together, and memory maps count when they are taken away. The time is told from the latest reading ahead within \
+              the same 64 pages. What is unused at the end may be used later: look long enough.",
+    overhead: "One program run for each call that reads ahead, for each page (or folio) that enters or leaves the page cache, and for each \
+               reading of pages on the whole host; measured at 0.5 µs each.",
+    params: &[ParamDef {
+        name: "top",
+        kind: ParamKind::Count { min: 1, max: 1000 },
+        default: "20",
+        help: "how many processes to show",
+    }],
+    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
+    streams: false,
+    stacks: GivesStacks::Never,
+    metrics: &[],
+    start,
+};
+
+/// Of kernels that have them as events, and whose event of the use of pages is told page by page.
+const BEGINNINGS: [&str; 2] = ["page_cache_ra_unbounded", "page_cache_ra_order"];
+const USES: [&str; 3] = ["mm_filemap_get_pages", "mm_filemap_map_pages", "mm_filemap_fault"];
+/// What notes that a page is in use, by both names.
+const MARKS: [&str; 2] = ["folio_mark_accessed", "mark_page_accessed"];
+
+/// `struct sums` of the program: read ahead, used, dropped, name.
+type Sums = [u64; 5];
+/// `struct block` and `struct ahead`: mapping and place; bits, time, process.
+type Block = [u64; 2];
+type Ahead = [u64; 3];
+
+struct ReadAhead {
+    object: Object,
+    top: usize,
+    note: Option<String>,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/readahead/readahead.bpf.o"));
+    let kernel = context.kernel()?;
+    let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
+    object.attach(kernel, Hook::Tracepoint("mm_filemap_delete_from_page_cache"))?;
+    let note = uses(&mut object, kernel)?;
+    object.attach(kernel, Hook::Tracepoint("mm_filemap_add_to_page_cache"))?;
+    beginnings(&mut object, kernel)?;
+    Ok(Box::new(ReadAhead { object, top: context.params.count("top") as usize, note }))
+}
+
+/// Where pages are used.
+fn uses(object: &mut Object, kernel: &Kernel) -> Result<Option<String>, Unavailable> {
+    if USES.iter().all(|event| kernel.has_tracepoint(event)) {
+        for event in USES {
+            object.attach(kernel, Hook::Tracepoint(event))?;
+        }
+        return Ok(None);
+    }
+    let name = MARKS.into_iter().find(|name| kernel.has_function(name)).unwrap_or("folio_mark_accessed");
+    object.attach(kernel, Hook::Function(name))?;
+    Ok(Some("this kernel tells by folio what is used (by page since Linux 6.12)".to_owned()))
+}
+
+/// Where reading ahead begins: the events, or else the functions. The second one came with folios of many pages.
+fn beginnings(object: &mut Object, kernel: &Kernel) -> Result<(), Unavailable> {
+    let as_event = BEGINNINGS.iter().all(|name| kernel.has_tracepoint(name));
+    for (at, name) in BEGINNINGS.into_iter().enumerate() {
+        if as_event {
+            object.attach(kernel, Hook::Tracepoint(name))?;
+        } else if at == 0 || kernel.has_function(name) {
+            object.attach(kernel, Hook::Function(name)).map_err(|gap| {
+                gap.with_remedy("cachestat tells how many pages were added to the page cache without being asked for")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+impl Probe for ReadAhead {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
+        let processes = self.object.take_hash::<u32, Sums>("processes")?;
+        let blocks = self.object.hash::<Block, Ahead>("blocks")?;
+        let histogram = Histogram {
+            id: "age".into(),
+            title: "Time from reading ahead to use, by pages".into(),
+            unit: Unit::Seconds,
+            dimension: None,
+            rows: vec![hist::row("", &self.object.take_hist("ages", 0)?, 1e-9)],
+        };
+        let no_room = self.object.take_counts("no_room")?.iter().sum();
+        Ok(Taken {
+            outputs: vec![Output::Table(by_process(processes, &blocks, self.top)), Output::Histogram(histogram)],
+            lost: vec![("pages of more places than the probe can note", no_room)],
+            notes: self.note.iter().cloned().collect(),
+        })
+    }
+}
+
+/// Most pages in vain, or likely to be, first; the rest summed up. Whoever read ahead before the last reading is told by its id alone.
+fn by_process(mut processes: Vec<(u32, Sums)>, blocks: &[(Block, Ahead)], top: usize) -> ProbeTable {
+    for tgid in blocks.iter().map(|(_, [.., tgid])| u32::try_from(*tgid).unwrap_or(0)) {
+        if processes.iter().all(|(known, _)| *known != tgid) {
+            processes.push((tgid, Sums::default()));
+        }
+    }
+    let unused = |tgid: u32| -> u64 {
+        let of = blocks.iter().filter(|(_, [.., owner])| *owner == u64::from(tgid));
+        of.map(|(_, [bits, ..])| u64::from(bits.count_ones())).sum()
+    };
+    let mut all: Vec<(u32, Sums, u64)> = processes.into_iter().map(|(tgid, sums)| (tgid, sums, unused(tgid))).collect();
+    all.sort_by_key(|(tgid, [ahead, _, dropped, ..], unused)| (std::cmp::Reverse((dropped + unused, *ahead)), *tgid));
+    let mut table = ProbeTable {
+        id: "processes".into(),
+        title: "Processes by pages that were read ahead and not used".into(),
+        dimension: Some("process".into()),
+        columns: vec![
+            Column::text("name", "process"),
+            Column::text("pid", "pid"),
+            Column::number("ahead", "read ahead", Unit::Count),
+            Column::number("used", "used", Unit::Count),
+            Column::number("dropped", "dropped unused", Unit::Count),
+            Column::number("unused", "unused yet", Unit::Count),
+            Column::number("vain", "in vain", Unit::Ratio),
+        ],
+        ..ProbeTable::default()
+    };
+    for (at, (tgid, [ahead, used, dropped, name @ ..], unused)) in all.iter().enumerate() {
+        let numbers = [*ahead, *used, *dropped, *unused].map(|pages| pages as f64);
+        if at >= top {
+            table.others += 1;
+            for (column, value) in ["ahead", "used", "dropped", "unused"].into_iter().zip(numbers) {
+                *table.others_sum.entry(column.into()).or_default() += value;
+            }
+            continue;
+        }
+        let ended = used + dropped;
+        let vain = if ended > 0 { (*dropped as f64 / ended as f64).into() } else { Cell::Unknown(()) };
+        let who = [words::text_of_words(name).into(), tgid.to_string().into()];
+        let cells = who.into_iter().chain(numbers.map(Cell::from)).chain([vain]).collect();
+        table.rows.push(Row { instance: tgid.to_string(), cells });
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: u64 = u64::from_ne_bytes(*b"grep\0\0\0\0");
+
+    #[test]
+    fn who_reads_ahead_in_vain_comes_first_and_what_has_not_ended_is_in_no_share() {
+        let blocks = [([1, 0], [0b111, 5, 7]), ([1, 1], [0b1, 5, 7]), ([2, 0], [0b11, 5, 9])];
+        let processes = vec![(7, [100, 60, 20, NAME, 0]), (8, [500, 500, 0, NAME, 0])];
+        let table = by_process(processes, &blocks, 2);
+        let told: Vec<_> = table.rows.iter().map(|row| (row.instance.as_str(), row.cells[2..].to_vec())).collect();
+        assert_eq!(told[0], ("7", [100.0, 60.0, 20.0, 4.0, 0.25].map(Cell::from).to_vec()));
+        // It read ahead before this reading, and nothing of it has ended.
+        let cells = [0.0, 0.0, 0.0, 2.0].map(Cell::from).into_iter().chain([Cell::Unknown(())]);
+        assert_eq!(told[1], ("9", cells.collect()));
+        assert_eq!((table.others, table.others_sum["used"]), (1, 500.0));
+        assert_eq!(table.rows[0].cells.len(), table.columns.len());
+    }
+}
