@@ -13,6 +13,7 @@ mod calls;
 mod count;
 mod cpudist;
 mod dbslower;
+mod dcsnoop;
 mod deadlock;
 mod drops;
 mod events;
@@ -100,6 +101,7 @@ pub static ALL: &[&ProbeDef] = &[
     &count::PROBE,
     &cpudist::PROBE,
     &dbslower::PROBE,
+    &dcsnoop::PROBE,
     &deadlock::PROBE,
     &filetop::DIRTOP,
     &drops::PROBE,

@@ -1,0 +1,233 @@
+//! Lookups of names: what the cache of directory entries knows, and what file systems are asked for.
+
+use super::stream::{self, Events};
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, file_ops};
+use crate::host::Host;
+use crate::mechanism::ebpf::{Global, Hook, Kernel, Object, include_bytes_aligned, words};
+use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
+use crate::model::{Unavailable, Unit};
+
+pub(super) static PROBE: ProbeDef = ProbeDef {
+    id: "dcsnoop",
+    question: "Which names of files are not in the cache of directory entries, so that a file system must be asked, and which do not exist?",
+    attach: "lookup_fast and d_alloc_parallel, at return; lookup_one_qstr_excl (__lookup_hash before Linux 5.18), at entry and return; \
+             d_splice_alias (d_splice_alias_ops), d_add and __d_lookup_unhash_wake (__d_lookup_done before Linux 6.0).",
+    output: "A line for each name that a file system is asked for: seconds since the start, task, whether the file exists, how long \
+             the file system took, its type, and the path from its root. For each process its lookups of names, those that the cache \
+             answered with a file or with the knowledge that there is none, those that went to a file system, by its answer, and its time.",
+    caveats: "One lookup is one part of a path: /usr/bin/ls has three. Paths begin at the root of their file system, not of its mount, and a \
+              part is cut at 63 bytes. A path that the kernel begins anew because something changed meanwhile is counted again. Names that are to be \
+              made, removed or renamed, and on some kernels those opened with O_CREAT, count only when the cache does not have them. Listing a \
+              directory of /proc or NFS asks for its names too. A file system on another one (overlay) asks that one; both are told. tmpfs \
+              keeps no knowledge of files that do not exist. Files that are gone from the cache for want of memory are looked up again.",
+    overhead: "One program run for each part of each path that is looked up, on the whole host, even where the cache has it; for a name that it \
+               does not have three or four, and the path is read. What that takes was measured on emulated CPUs only, which tells nothing.",
+    params: &[
+        ParamDef {
+            name: "known",
+            kind: ParamKind::Flag,
+            default: "false",
+            help: "also a line for each name of which the cache knows that there is no such file",
+        },
+        ParamDef {
+            name: "top",
+            kind: ParamKind::Count { min: 1, max: 1000 },
+            default: "20",
+            help: "how many processes to show",
+        },
+    ],
+    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
+    streams: true,
+    stacks: GivesStacks::Never,
+    metrics: &[],
+    start,
+};
+
+/// Bytes of the ring: a record has some 900.
+const RING: u32 = 4 << 20;
+/// Where the path begins in a record.
+const PATH_AT: usize = 64;
+
+/// Moments of a lookup: functions by all names that they have, each with the programs for it by the arguments that it may have, most
+/// arguments first. Ends come before what they end.
+const MOMENTS: [&[(&str, &[&str])]; 6] = [
+    &[("__d_lookup_unhash_wake", &["__d_lookup_unhash_wake"]), ("__d_lookup_done", &["__d_lookup_done"])],
+    &[("d_splice_alias_ops", &["d_splice_alias_ops"]), ("d_splice_alias", &["d_splice_alias"])],
+    &[("d_add", &["d_add"])],
+    &[("lookup_one_qstr_excl", &["lookup_one_qstr_excl"]), ("__lookup_hash", &["__lookup_hash"])],
+    &[("d_alloc_parallel", &["d_alloc_parallel_three", "d_alloc_parallel_two"])],
+    &[("lookup_fast", &["lookup_fast_three", "lookup_fast_one"])],
+];
+
+/// `struct sums` of the program: lookups, known to be absent, found, absent, nanoseconds, name.
+type Sums = [u64; 7];
+
+struct DcSnoop {
+    object: Object,
+    events: Events,
+    top: usize,
+}
+
+fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/dcsnoop/dcsnoop.bpf.o"));
+    let kernel = context.kernel()?;
+    let mut globals = context.filter.globals(context.host)?;
+    globals.push(Global::u32("with_known", u32::from(context.params.flag("known"))));
+    let mut object = kernel.load(bytes, globals, &[("events", RING)])?;
+    for names in MOMENTS {
+        attach(&mut object, kernel, names).map_err(|gap| {
+            gap.with_remedy(
+                "rdiag probe opensnoop --param failed=true tells which files are not there, by the system calls that ask for them",
+            )
+        })?;
+    }
+    let (events, top) = (Events::new(context.host.now()), context.params.count("top") as usize);
+    Ok(Box::new(DcSnoop { object, events, top }))
+}
+
+/// Attaches to the first name that the kernel knows, by the first program that it takes.
+fn attach(object: &mut Object, kernel: &Kernel, names: &[(&str, &[&str])]) -> Result<(), Unavailable> {
+    let known = names.iter().find(|(function, _)| kernel.has_function(function)).or(names.first());
+    let Some((function, programs)) = known else { return Ok(()) };
+    let mut result = Ok(());
+    for program in *programs {
+        result = object.attach(kernel, Hook::FunctionBy { function, program });
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+impl Probe for DcSnoop {
+    fn object(&self) -> Option<&Object> {
+        Some(&self.object)
+    }
+
+    fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
+        self.events.drain(&mut self.object, |record| Some(line(record)))
+    }
+
+    fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
+        self.poll(host)?;
+        let processes = self.object.take_hash::<u32, Sums>("processes")?;
+        let table = self.events.table("lookups", "Names that file systems were asked for", &columns());
+        let mut lost = stream::lost(&mut self.object, &table)?;
+        let no_room = self.object.take_counts("no_room")?.iter().sum();
+        lost.push(("more lookups at once, or of more processes, than the probe can note", no_room));
+        let outputs = vec![Output::Events(table), Output::Table(by_process(processes, self.top))];
+        Ok(Taken { outputs, lost, ..Taken::default() })
+    }
+}
+
+fn columns() -> [Column; 7] {
+    [
+        Column::text("name", "task"),
+        Column::text("pid", "pid"),
+        Column::text("tid", "tid"),
+        Column::text("result", "result"),
+        Column::number("took", "took", Unit::Seconds),
+        Column::text("type", "type"),
+        Column::text("file", "file"),
+    ]
+}
+
+fn line(record: &[u8]) -> Vec<Cell> {
+    let word = |at: usize| words::word(record, at * 8);
+    let (ids, answer, took) = (word(1), word(2), word(3));
+    let result = match answer {
+        0 => "known to be absent",
+        1 => "no such file",
+        2 => "found",
+        _ => "other",
+    };
+    vec![
+        words::text_of_words(&[word(4), word(5)]).into(),
+        (ids >> 32).to_string().into(),
+        (ids & 0xffff_ffff).to_string().into(),
+        result.into(),
+        if answer == 0 { Cell::Unknown(()) } else { (took as f64 * 1e-9).into() },
+        words::text_of_words(&[word(6), word(7)]).into(),
+        file_ops::path(record.get(PATH_AT..).unwrap_or_default()).into(),
+    ]
+}
+
+/// Most questions to file systems first, then most lookups; the rest summed up.
+fn by_process(mut processes: Vec<(u32, Sums)>, top: usize) -> ProbeTable {
+    processes
+        .sort_by_key(|(tgid, [lookups, _, found, absent, ..])| (std::cmp::Reverse((found + absent, *lookups)), *tgid));
+    let mut table = ProbeTable {
+        id: "processes".into(),
+        title: "Processes by names that file systems were asked for".into(),
+        dimension: Some("process".into()),
+        columns: vec![
+            Column::text("name", "process"),
+            Column::text("pid", "pid"),
+            Column::number("lookups", "lookups", Unit::Count),
+            Column::number("known", "known to be absent", Unit::Count),
+            Column::number("found", "found by asking", Unit::Count),
+            Column::number("absent", "asked for in vain", Unit::Count),
+            Column::number("took", "time of asking", Unit::Seconds),
+        ],
+        ..ProbeTable::default()
+    };
+    for (at, (tgid, [lookups, known, found, absent, took, name @ ..])) in processes.iter().enumerate() {
+        let numbers = [*lookups as f64, *known as f64, *found as f64, *absent as f64, *took as f64 * 1e-9];
+        if at >= top {
+            table.others += 1;
+            for (column, value) in ["lookups", "known", "found", "absent", "took"].into_iter().zip(numbers) {
+                *table.others_sum.entry(column.into()).or_default() += value;
+            }
+            continue;
+        }
+        let who = [words::text_of_words(name).into(), tgid.to_string().into()];
+        let cells = who.into_iter().chain(numbers.map(Cell::from)).collect();
+        table.rows.push(Row { instance: tgid.to_string(), cells });
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(bytes: &[u8; 8]) -> u64 {
+        u64::from_ne_bytes(*bytes)
+    }
+
+    fn record(answer: u64) -> Vec<u8> {
+        let words = [9, 7 << 32 | 8, answer, 2_000_000, text(b"python3\0"), 0, text(b"ext4\0\0\0\0"), 0, 1];
+        let mut record: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        for part in ["foo.so", "lib"] {
+            let mut bytes = part.as_bytes().to_vec();
+            bytes.resize(64, 0);
+            record.extend(bytes);
+        }
+        record
+    }
+
+    #[test]
+    fn a_lookup_is_shown_with_its_path_and_answer_and_asking_nobody_takes_no_time() {
+        let cells = line(&record(1));
+        assert_eq!(cells[..4], ["python3", "7", "8", "no such file"].map(Cell::from));
+        assert_eq!(cells[4..], [(2_000_000.0 * 1e-9).into(), "ext4".into(), "/lib/foo.so".into()]);
+        assert_eq!(line(&record(0))[3..5], ["known to be absent".into(), Cell::Unknown(())]);
+        assert_eq!((cells.len(), line(&[]).len()), (columns().len(), columns().len()));
+    }
+
+    #[test]
+    fn who_asks_most_comes_first_and_the_rest_is_summed_up() {
+        let name = text(b"ld.so\0\0\0");
+        let processes = vec![
+            (7, [900, 5, 1, 0, 0, name, 0]),
+            (8, [30, 0, 2, 9, 3_000_000_000, name, 0]),
+            (9, [5, 1, 0, 1, 1_000_000_000, name, 0]),
+        ];
+        let table = by_process(processes, 1);
+        let [row] = &table.rows[..] else { panic!("{table:?}") };
+        let numbers = [30.0, 0.0, 2.0, 9.0, 3.0].map(Cell::from);
+        assert_eq!((row.instance.as_str(), &row.cells[2..]), ("8", &numbers[..]));
+        let sum = |column: &str| table.others_sum[column];
+        assert_eq!((table.others, sum("lookups"), sum("known"), sum("absent")), (2, 905.0, 6.0, 1.0));
+    }
+}
