@@ -296,7 +296,9 @@ static __always_inline void leaves(u64 mapping, u64 first, u64 last, const u32 m
 		if (!used)
 			continue;
 		struct hist *hist = bpf_map_lookup_elem(&ages, &zero);
-		u32 slot = hist_slot(age);
+		u64 slot = hist_slot(age);
+		/* Older verifiers lose the bound of a copy. */
+		asm volatile("" : "+r"(slot));
 		if (!hist || slot >= HIST_SLOTS)
 			continue;
 		hist->count += pages;
