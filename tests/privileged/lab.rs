@@ -237,7 +237,7 @@ fn vm_every_kernel_refuses_a_module_or_has_it_only_while_the_exercise_runs() {
     let lab = |args: &[&str]| {
         let mut command = rdiag();
         // On an emulated CPU a compiler takes its time.
-        command.timeout(std::time::Duration::from_secs(200));
+        command.timeout(std::time::Duration::from_secs(280));
         let output = command.env("XDG_STATE_HOME", state.path()).arg("lab").args(args).output().unwrap();
         let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         (output.status.code(), said)
@@ -275,15 +275,7 @@ fn vm_every_kernel_refuses_a_module_or_has_it_only_while_the_exercise_runs() {
         lab(&[&["answer"], &wrong.each_ref().map(String::as_str)[..]].concat());
         let (code, said) = lab(&["check"]);
         assert_eq!(code, Some(1), "{said}");
-        let told = [
-            "charged to no task",
-            "in no list",
-            "account of its own",
-            "name of the kernel",
-            "is too short",
-            "is too many",
-        ];
-        assert!(told.iter().filter(|text| said.contains(*text)).count() >= 3, "{said}");
+        assert_eq!(said.matches("not yet ").count(), 4, "{said}");
         let rounds = parameter("rounds").trim().parse::<f64>().unwrap() - before;
         let rate = format!("rate={}", rounds / begun.elapsed().as_secs_f64());
         let right = [format!("context={variant}"), format!("who={name}"), format!("turn={busy}"), rate];
