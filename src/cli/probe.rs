@@ -15,7 +15,8 @@ use super::{Exit, Failure, output, points, stacks, tools, ui::Ui};
 use crate::model::Reason;
 use crate::playbook::suggest::did_you_mean;
 use crate::probes::{self, Condition, EventError, FilterKind, GivesStacks, ParamKind, Params, PointError, ProbeDef};
-use crate::report::probe::{self as text, Live};
+use crate::report::live::Live;
+use crate::report::probe as text;
 use crate::session::{self, ProbeEnd, ProbeRequest};
 
 /// The word in the place of a probe that asks what there is to look at.

@@ -19,6 +19,7 @@ pub mod recording;
 pub mod report;
 pub mod runs;
 pub mod schedule;
+pub mod stacks;
 pub mod status;
 pub mod unit;
 

@@ -20,6 +20,7 @@ mod html;
 #[cfg(test)]
 mod html_tests;
 mod lesson;
+pub mod live;
 mod markdown;
 mod matrix;
 mod order;

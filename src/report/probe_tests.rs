@@ -200,7 +200,7 @@ fn counts_of_many_readings_are_summed_up_at_the_end_and_other_figures_are_not() 
             ..ProbeTable::default()
         })
     };
-    let mut live = super::probe::Live::default();
+    let mut live = super::live::Live::default();
     for rows in [&[("a", 1.0), ("b", 2.0)][..], &[("a", 4.0), ("c", 3.0)]] {
         let outputs = vec![table("counts", Unit::Count, rows), table("means", Unit::Seconds, rows)];
         assert_eq!(live.events(&ProbeResult { outputs, ..ProbeResult::default() }, &WIDE), "");
@@ -212,13 +212,13 @@ fn counts_of_many_readings_are_summed_up_at_the_end_and_other_figures_are_not() 
 
 #[test]
 fn events_that_are_not_shown_are_told_once_at_the_end() {
-    let mut live = super::probe::Live::default();
+    let mut live = super::live::Live::default();
     for others in [3, 0, 4] {
         let outputs = vec![Output::Events(ProbeTable { others, ..ProbeTable::default() })];
         assert_eq!(live.events(&ProbeResult { outputs, ..ProbeResult::default() }, &WIDE), "");
     }
     assert_eq!(live.end(&WIDE), "note: 7 more events are not shown\n");
-    assert_eq!(super::probe::Live::default().end(&WIDE), "");
+    assert_eq!(super::live::Live::default().end(&WIDE), "");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn the_functions_of_a_stack_stand_below_its_line_and_act_on_no_terminal() {
         ..ProbeTable::default()
     };
     let result = ProbeResult { outputs: vec![Output::Events(table)], ..ProbeResult::default() };
-    for text in [super::probe::Live::default().events(&result, &WIDE), super::probe::text(&result, &WIDE)] {
+    for text in [super::live::Live::default().events(&result, &WIDE), super::probe::text(&result, &WIDE)] {
         let shown: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let at = shown.iter().position(|line| line.starts_with("  cat")).unwrap();
         assert_eq!((shown[at - 1], shown[at + 1]), ("  task  stack", "        vfs_read"), "{text}");

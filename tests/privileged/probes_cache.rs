@@ -1,4 +1,5 @@
 //! What the kernel keeps of files: names that are looked up in the cache of directory entries, pages that are read ahead.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
 //! What is measured where the kernel lets no program in.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 #![expect(unsafe_code, reason = "system calls are forbidden between fork and exec")]
 
 use std::io::Write as _;

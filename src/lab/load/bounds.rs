@@ -1,6 +1,7 @@
 //! What a load may be at most: nothing beyond it is started.
 
-use super::work::{Between, TableOf, Work};
+use super::kinds::TableOf;
+use super::work::{Between, Work};
 
 /// What is not safe about a piece of work.
 pub fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {

@@ -10,12 +10,14 @@ pub(super) mod copy;
 mod counters;
 mod crew;
 mod datagrams;
+mod decide;
 pub(super) mod elf;
 mod fill;
 mod flood;
 mod grow;
 mod hoard;
 mod hold_up;
+mod kinds;
 mod lookups;
 mod memory;
 mod messages;
@@ -41,12 +43,11 @@ use serde::{Deserialize, Serialize};
 pub use bounds::unsafe_work;
 pub use counters::cost_of_neighbours;
 pub use fill::room;
+pub use kinds::{Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
 pub use restart::program_file;
 pub use table::swap_file;
 pub use task::Task;
-pub use work::{
-    Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf, Work,
-};
+pub use work::Work;
 
 use crate::host::own::{self, Limits};
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::work::Context;
+use super::kinds::Context;
 use super::{Order, Tally, now, sleep};
 use crate::host::own::kernel_module;
 use crate::lab::module;

@@ -211,8 +211,8 @@ impl Probe for Triggers {
     }
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let with_processes = self.points.iter().filter(|point| point.has_processes());
-        with_processes.map(|point| point.learn(&self.instance, host, &mut self.processes)).collect()
+        let mut with_processes = self.points.iter().filter(|point| point.has_processes());
+        with_processes.try_for_each(|point| point.learn(&self.instance, host, &mut self.processes))
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
