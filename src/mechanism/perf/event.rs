@@ -66,7 +66,10 @@ impl Event {
             return None;
         }
         let why = format!("this machine cannot count {}: it shows the kernel no hardware counters for it", self.name);
-        Some(Unavailable::new(Reason::Absent, why).with_remedy("take cpu-clock, which needs none"))
+        Some(Unavailable::new(Reason::Absent, why).with_remedy(
+            "measure on a machine that has them, or have the virtual machine given them (a virtual PMU); for a profile of CPU time take \
+             cpu-clock, which needs none",
+        ))
     }
 }
 
