@@ -251,3 +251,81 @@ fn heavy_traffic_through_a_veth_pair_is_no_finding_of_the_network() {
     assert_eq!(load.len(), 1);
     assert_ne!(load[0]["status"], "ok", "the load of a device that is not there is not known to be low");
 }
+
+/// Sends 3 MB a second, or as much of it as an emulated CPU can.
+const PACED: &str = "
+import socket, sys, time
+s, due = socket.create_connection((sys.argv[1], 7000)), time.monotonic()
+while True:
+    s.sendall(b'x' * 300000)
+    due += 0.1
+    time.sleep(max(0, due - time.monotonic()))
+";
+
+/// The two devices of 10 Mbit/s that a wire of the matrix joins: one stays, with 10.9.8.1, the other one is 10.9.8.2 of a namespace.
+struct Wire {
+    device: String,
+    peer: String,
+}
+
+impl Wire {
+    fn new() -> Self {
+        run("modprobe", &["virtio_net"]);
+        assert!(wait_until(20, || Self::ends().len() == 2), "the guest has two devices: {:?}", Self::ends());
+        // Names change while udev is at it.
+        run("udevadm", &["settle"]);
+        let [device, other] = &Self::ends()[..] else { panic!("{:?}", Self::ends()) };
+        let wire = Self { device: device.clone(), peer: format!("rdiag-test-{}", std::process::id()) };
+        run("ip", &["netns", "add", &wire.peer]);
+        run("ip", &["link", "set", other, "netns", &wire.peer]);
+        run("ip", &["-n", &wire.peer, "address", "add", "10.9.8.2/24", "dev", other]);
+        run("ip", &["-n", &wire.peer, "link", "set", other, "up"]);
+        run("ip", &["address", "add", "10.9.8.1/24", "dev", device]);
+        run("ip", &["link", "set", device, "up"]);
+        wire
+    }
+
+    fn ends() -> Vec<String> {
+        let all = std::fs::read_dir("/sys/class/net").unwrap().flatten();
+        let is_end = |path: &std::path::Path| {
+            let driver = std::fs::read_link(path.join("device/driver"));
+            driver.is_ok_and(|driver| driver.ends_with("virtio_net"))
+        };
+        let ends = all.filter(|entry| is_end(&entry.path()));
+        ends.map(|entry| entry.file_name().to_str().unwrap().to_owned()).collect()
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // The other device comes back by itself.
+        let _ = Command::new("ip").args(["netns", "delete", &self.peer]).output();
+        let _ = Command::new("ip").args(["address", "flush", "dev", &self.device]).output();
+        let _ = Command::new("ip").args(["link", "set", &self.device, "down"]).output();
+    }
+}
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with its network devices, ip, python3"]
+fn vm_who_fills_a_link_is_named() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("ip"), Need::Tool("python3"), Need::Tool("modprobe"), Need::Tool("udevadm")]) {
+        return;
+    }
+    let wire = Wire::new();
+    let server = Pair::python(&wire.peer, SERVER, &["10.9.8.2", "reads"]);
+    assert!(wait_until(20, || std::net::TcpStream::connect("10.9.8.2:7000").is_ok()), "the server listens");
+    let client = python(PACED, &["10.9.8.2"]);
+    let sent = format!("/sys/class/net/{}/statistics/tx_bytes", wire.device);
+    let sent = || std::fs::read_to_string(&sent).is_ok_and(|text| text.trim().parse::<u64>().unwrap() > 500_000);
+    assert!(wait_until(30, sent), "the client sends");
+    let report = live_report(5);
+    let link = finding(&report, "network.utilization", Some(&wire.device));
+    assert_eq!(link["status"], "warning", "{link:#}");
+    let traffic = finding(&report, "network.utilization.traffic", None);
+    assert_eq!(traffic["status"], "info", "{traffic:#}");
+    let culprit = &traffic["culprit"];
+    let ends = [client.pids()[0], server.pids()[0]].map(Value::from);
+    assert!(culprit["name"] == "python3" && ends.contains(&culprit["pids"][0]), "{traffic:#}");
+    drop((client, server, wire));
+}
