@@ -71,11 +71,12 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/swapin/swapin.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
-    object.attach(kernel, Hook::Function("do_swap_page"))?;
     let [now, before] = READS;
     if let Err(refused) = object.attach(kernel, Hook::Function(now)) {
         object.attach(kernel, Hook::Function(before)).map_err(|_| refused)?;
     }
+    // Last: the share is that of the time from here on, and attaching may take long.
+    object.attach(kernel, Hook::Function("do_swap_page"))?;
     let page_size = context.host.facts().page_size;
     let top = context.params.count("top") as usize;
     Ok(Box::new(SwapIn { object, top, page_size, since: context.host.now() }))
