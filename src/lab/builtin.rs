@@ -9,6 +9,7 @@ pub const SCENARIOS: &[(&str, &str)] = &[
     ("04-load.yaml", include_str!("../../lab-scenarios/04-load.yaml")),
     ("05-nostart.yaml", include_str!("../../lab-scenarios/05-nostart.yaml")),
     ("06-tremor.yaml", include_str!("../../lab-scenarios/06-tremor.yaml")),
+    ("07-upkeep.yaml", include_str!("../../lab-scenarios/07-upkeep.yaml")),
     ("10-more.yaml", include_str!("../../lab-scenarios/10-more.yaml")),
     ("11-slow.yaml", include_str!("../../lab-scenarios/11-slow.yaml")),
     ("12-rival.yaml", include_str!("../../lab-scenarios/12-rival.yaml")),

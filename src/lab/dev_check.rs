@@ -274,6 +274,9 @@ fn nothing_left(host: &Host, run: &Run, after: &str, wrong: &mut Vec<String>) {
     for job in run.jobs.iter().filter(|job| module::is_loaded(&job.name, module::mark(&run.scratch))) {
         wrong.push(format!("{AFTER}{after} the kernel module {} is loaded", job.name));
     }
+    if run.jobs.iter().any(|job| job.task.slow_disk().is_some()) && module::slow_disk(host).is_some() {
+        wrong.push(format!("{AFTER}{after} the disk in memory is left"));
+    }
     let left: Vec<String> = host.list("proc").unwrap_or_default().into_iter().filter(is_left).collect();
     if !left.is_empty() {
         wrong.push(format!("{AFTER}{after} these processes are left: {left:?}"));

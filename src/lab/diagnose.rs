@@ -131,7 +131,7 @@ fn missed(run: &Run, rule: &str, name: Option<&String>) -> Option<String> {
 /// What others on this host do is theirs, so only blame of the load counts.
 fn false_blame(run: &Run, variant: &Variant, programs: &Programs) -> Vec<String> {
     let is_own = |finding: &&Finding| {
-        finding.culprit.as_ref().is_some_and(|who| programs.values().any(|(name, _)| *name == who.name))
+        finding.culprit.as_ref().is_some_and(|who| programs.values().any(|(name, _)| is_of(&who.name, name)))
     };
     let blamed = run.analysis.findings.iter().filter(|finding| variant.quiet.contains(&finding.id));
     let blamed = blamed.filter(|finding| finding.status >= Status::Warning).filter(is_own);

@@ -97,6 +97,9 @@ fn start_all(charge: &Charge, place: &Place, children: &mut Vec<Child>) -> std::
             noted(&Undo::Swap(space.clone()))?;
             own::add_swap(&space, mib)?;
         }
+        if let Some((wait, at_once)) = job.task.slow_disk() {
+            module::make_slow_disk(place, &charge.scratch, wait, at_once)?;
+        }
         let mut child = own::start(&link, load::ARGUMENT)?;
         let process = Identity::of(child.id()).ok_or(std::io::ErrorKind::NotFound)?;
         noted(&Undo::Process(process.clone()))?;

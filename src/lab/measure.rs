@@ -36,7 +36,7 @@ pub struct Subject {
     pub room: Option<PathBuf>,
     /// A program of the load that does not start.
     pub program: Option<PathBuf>,
-    /// The device of the state folder: major and minor.
+    /// The device of the state folder, or the disk that was made for the exercise: major and minor.
     pub disk: Option<(u32, u32)>,
 }
 

@@ -12,6 +12,8 @@ use crate::model::{Reason, Unavailable};
 
 /// The source of the module that polls.
 const POLLER: &str = include_str!("../../lab-scenarios/modules/poller.c");
+/// The source of the module whose threads wait.
+const FETCHER: &str = include_str!("../../lab-scenarios/modules/fetcher.c");
 
 /// A module of this size would hold more than it should.
 const MAX_MODULE_BYTES: u64 = 4 << 20;
@@ -60,13 +62,17 @@ pub(super) fn allowed(host: &Host) -> Result<(), Unavailable> {
 /// lab's folder, as a compiler takes its time.
 pub(super) fn prepare(host: &Host, place: &Place, run: &Run) -> Result<(), LabError> {
     for job in &run.jobs {
-        let Task::Poll { module, .. } = &job.task else { continue };
+        let Some(module) = job.task.module() else { continue };
+        // The function that a stack shows is named after the module.
+        let (source, define) = match job.task {
+            Task::Fetch { .. } => (FETCHER, format!("FETCH={module}_fetch")),
+            _ => (POLLER, format!("POLL={module}_poll")),
+        };
         let failed = || LabError::failed(format!("building the kernel module {module}"));
-        place.note(&Undo::Module { name: module.clone(), run: mark(&run.scratch) })?;
-        let kept = kept(host, place, module);
+        place.note(&Undo::Module { name: module.to_owned(), run: mark(&run.scratch) })?;
+        let kept = kept(host, place, module, source);
         if !kept.exists() {
-            let built =
-                kernel_module::build(&run.scratch.join("build"), module, POLLER, &format!("POLL={module}_poll"));
+            let built = kernel_module::build(&run.scratch.join("build"), module, source, &define);
             let bytes = built.and_then(|file| files::read_named(&file, MAX_MODULE_BYTES)).map_err(failed())?;
             files::write_atomically(&kept, |out| out.write_all(&bytes)).map_err(failed())?;
         }
@@ -76,22 +82,58 @@ pub(super) fn prepare(host: &Host, place: &Place, run: &Run) -> Result<(), LabEr
 }
 
 /// Where a module is kept: under the name of the kernel and of what it was built from.
-fn kept(host: &Host, place: &Place, name: &str) -> PathBuf {
+fn kept(host: &Host, place: &Place, name: &str, source: &str) -> PathBuf {
     let mut hasher = DefaultHasher::new();
-    POLLER.hash(&mut hasher);
+    source.hash(&mut hasher);
     place.folder().join(format!("{name}-{}-{:016x}.ko", host.facts().kernel, hasher.finish()))
 }
 
-/// Unloads what a run has loaded; a module of the same name that is not of this run stays.
+/// Unloads what a run has loaded; a module of the same name that is not of this run stays. Whoever reads the disk goes before it.
 pub(super) fn remove(place: &Place) -> Result<(), LabError> {
-    for undo in place.journal()? {
+    let journal = place.journal()?;
+    for undo in &journal {
         if let Undo::Module { name, run } = undo
-            && is_loaded(&name, run)
+            && is_loaded(name, *run)
         {
-            kernel_module::unload(&name).map_err(LabError::failed(format!("unloading the kernel module {name}")))?;
+            kernel_module::unload(name).map_err(LabError::failed(format!("unloading the kernel module {name}")))?;
+        }
+    }
+    for undo in &journal {
+        if let Undo::SlowDisk { wait_ns } = undo
+            && kernel_module::slow_disk_wait() == Some(*wait_ns)
+        {
+            kernel_module::remove_slow_disk().map_err(LabError::failed("taking away the disk in memory".to_owned()))?;
         }
     }
     Ok(())
+}
+
+/// Whether a disk in memory can be made here, and why not.
+pub(super) fn slow_disk_can_be_made(host: &Host) -> Result<(), Unavailable> {
+    if slow_disk(host).is_some() {
+        let why = "it needs a disk in memory of its own (null_blk), and somebody else has one";
+        return Err(Unavailable::new(Reason::Disabled, why).with_remedy("if nobody needs it: modprobe -r null_blk"));
+    }
+    kernel_module::has_slow_disk().map_err(|error| {
+        Unavailable::new(Reason::Absent, format!("it needs a disk in memory (null_blk), which this kernel has not: {error}"))
+            .with_remedy("boot the distribution's ordinary kernel, not one for clouds")
+    })
+}
+
+/// Makes the disk in memory of a run, and puts down before how it goes.
+pub(super) fn make_slow_disk(place: &Place, scratch: &Path, wait: f64, at_once: u32) -> std::io::Result<()> {
+    // What it is known by: nobody else would ask for just so many nanoseconds.
+    let wait_ns = (wait * 1e9) as u64 + mark(scratch) % 100_000;
+    place.note(&Undo::SlowDisk { wait_ns }).map_err(std::io::Error::other)?;
+    kernel_module::make_slow_disk(wait_ns, at_once)
+}
+
+/// The device number of a disk in memory, if there is one: major and minor.
+#[must_use]
+pub(super) fn slow_disk(host: &Host) -> Option<(u32, u32)> {
+    let text = host.read("sys/block/nullb0/dev").ok()?;
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Whether a module of this run is loaded.

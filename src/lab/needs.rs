@@ -89,6 +89,7 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
             Err(Unavailable::new(Reason::Denied, why).with_remedy("start it as root, outside of a container"))
         }
         Need::KernelModule => module::allowed(host),
+        Need::SlowDisk => module::slow_disk_can_be_made(host),
         Need::Uprobes => while_watched(host.facts().pid, || ()),
         Need::DirectReads => {
             let reads = files::can_read_directly(place.folder());

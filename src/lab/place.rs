@@ -75,7 +75,7 @@ impl RunJob {
     /// By what name its process runs. A kernel module is nobody's process: the one that loads it goes by the name of the keeper.
     #[must_use]
     pub fn process_name(&self) -> &str {
-        if matches!(self.task, Task::Poll { .. }) { "rdiag:lab" } else { &self.name }
+        if self.task.module().is_some() { "rdiag:lab" } else { &self.name }
     }
 }
 
@@ -119,6 +119,11 @@ pub enum Undo {
         name: String,
         /// What its parameter `run` says.
         run: u64,
+    },
+    /// Unload the disk in memory, if it is the one that this run has made.
+    SlowDisk {
+        /// How long a request takes there, by which it is known. Nanoseconds.
+        wait_ns: u64,
     },
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::chance::Chance;
 use super::error::LabError;
-use super::load::{Task, room, swap_file};
+use super::load::{room, swap_file};
 use super::needs;
 use super::place::{Place, RunJob};
 use super::scenario::{Scenario, Variant};
@@ -160,12 +160,14 @@ impl Plan<'_> {
             format!("a process rdiag:lab that watches over the load; {until}"),
         ];
         for job in &self.jobs {
-            changes.push(match job.task {
-                Task::Poll { .. } => {
-                    format!("a kernel module named {}, built here and kept for the next time; unloaded then", job.name)
-                }
-                _ => format!("a program named {} and what it starts; {until}", job.name),
+            changes.push(if job.task.module().is_some() {
+                format!("a kernel module named {}, built here and kept for the next time; unloaded then", job.name)
+            } else {
+                format!("a program named {} and what it starts; {until}", job.name)
             });
+            if job.task.slow_disk().is_some() {
+                changes.push("a disk in memory (the kernel's module null_blk), which holds nothing; unloaded then".into());
+            }
             if let Some(limit) = job.limit {
                 changes.push(format!("a control group for it with at most {}; removed with it", limit.words()));
             }

@@ -30,7 +30,7 @@ pub enum Reading {
     CpuPressure,
     /// Part of the time in which a task waited for I/O (`some` in /proc/pressure/io). Ratio.
     IoPressure,
-    /// Part of the time in which the disk below rdiag's state folder had requests (field 10 of its `stat`). Ratio.
+    /// Part of the time in which the disk below rdiag's state folder, or the one made for the exercise, had requests (field 10 of its `stat`). Ratio.
     DiskBusy,
     /// Requests that the same disk completed (fields 1 and 5 of its `stat`). Per second.
     DiskRequests,
@@ -69,7 +69,7 @@ pub enum Reading {
     /// /proc/PID/stat). Per second.
     OwnMajorFaults,
     /// A number that the seed gave a program of the load: bytes of its usual message, pieces of memory for a request, milliseconds
-    /// of rest. Count.
+    /// of rest, requests served at a time. Count.
     OwnFigure,
     /// Pieces of work that the load did (it counts them itself: workers, MiB, tries). Per second.
     OwnUnits,

@@ -175,7 +175,10 @@ pub fn subject(host: &Host, place: &Place, run: &Run) -> Subject {
             .any(|job| matches!(job.task, Task::Restart { .. }))
             .then(|| program_file(&run.scratch)),
         room: run.jobs.iter().any(|job| job.task.file_system().is_some()).then(|| room(&run.scratch)),
-        disk: disk(place.folder()),
+        disk: match run.jobs.iter().find_map(|job| job.task.slow_disk()) {
+            Some(_) => module::slow_disk(host),
+            None => disk(place.folder()),
+        },
     }
 }
 

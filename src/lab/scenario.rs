@@ -124,6 +124,8 @@ pub enum Need {
     Uprobes,
     /// A virtual machine that was set aside for kernel modules, with what it takes to build and load one.
     KernelModule,
+    /// The kernel's own disk in memory (null_blk), which nobody uses yet.
+    SlowDisk,
 }
 
 /// A program of the load.

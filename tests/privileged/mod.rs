@@ -10,6 +10,7 @@ mod each;
 mod filesystem;
 mod kernels;
 mod lab;
+mod lab_modules;
 mod levels;
 mod memory;
 mod network;

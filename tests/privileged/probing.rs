@@ -15,7 +15,7 @@ macro_rules! holds {
         #[test]
         #[ignore = "needs: root, eBPF, python3"]
         fn $here() {
-            let _alone = crate::support::alone();
+            let _beside = crate::support::beside_others();
             if crate::privileged::probing::ready() {
                 $check();
             }
@@ -24,7 +24,7 @@ macro_rules! holds {
         #[test]
         #[ignore = "needs: root, eBPF, python3, a kernel of the matrix"]
         fn $vm() {
-            let _alone = crate::support::alone();
+            let _beside = crate::support::beside_others();
             if crate::privileged::probing::ready() {
                 $check();
             }

@@ -3,7 +3,7 @@
 pub mod ledger;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
@@ -157,10 +157,17 @@ fn on_path(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).exists())
 }
 
+/// Whoever induces a fault writes, so to say; whoever only looks at its own programs reads.
+static HOST: RwLock<()> = RwLock::new(());
+
 /// Faults are induced one at a time: each would be another's false alarm.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    HOST.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a test whose answer does not depend on what else runs: it counts what a process of its own does.
+pub fn beside_others() -> RwLockReadGuard<'static, ()> {
+    HOST.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A load that ends with the test, whatever happens in it.

@@ -77,6 +77,54 @@ pub fn unload(name: &str) -> io::Result<()> {
     }
 }
 
+/// The device of the disk in memory.
+pub const SLOW_DISK: &str = "/dev/nullb0";
+/// The kernel's module that is one.
+const SLOW_DISK_MODULE: &str = "null_blk";
+
+/// Whether this kernel has the module for a disk in memory, built but not loaded; the error says what `modprobe` does.
+pub fn has_slow_disk() -> io::Result<()> {
+    modprobe(&["--dry-run", SLOW_DISK_MODULE])
+}
+
+/// Makes a disk in memory that holds nothing. Each request takes so long, and so many are served at a time; others wait for a tag.
+pub fn make_slow_disk(wait_ns: u64, at_once: u32) -> io::Result<()> {
+    let numbers = [
+        "nr_devices=1".to_owned(),
+        "submit_queues=1".to_owned(),
+        // No scheduler, which would have tags of its own.
+        "no_sched=1".to_owned(),
+        // By a timer.
+        "irqmode=2".to_owned(),
+        format!("completion_nsec={wait_ns}"),
+        format!("hw_queue_depth={at_once}"),
+    ];
+    modprobe(&[&[SLOW_DISK_MODULE], &numbers.each_ref().map(String::as_str)[..]].concat())
+}
+
+/// How long a request takes on the disk in memory, in nanoseconds, if there is one.
+#[must_use]
+pub fn slow_disk_wait() -> Option<u64> {
+    parameter(SLOW_DISK_MODULE, "completion_nsec")
+}
+
+/// Takes the disk in memory away; that there is none is as good.
+pub fn remove_slow_disk() -> io::Result<()> {
+    unload(SLOW_DISK_MODULE)
+}
+
+fn modprobe(words: &[&str]) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "where a module of the kernel and those that it needs lie, modprobe knows")]
+    let mut command = Command::new("modprobe");
+    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").current_dir("/");
+    let output = command.arg("--quiet").args(words).stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().chars().take(SAID_BYTES).collect::<String>();
+    Err(io::Error::other(format!("modprobe {} ended with {} {said}", words.join(" "), output.status)))
+}
+
 /// A readable parameter of a loaded module (/sys/module/NAME/parameters/PARAMETER).
 #[must_use]
 pub fn parameter(name: &str, parameter: &str) -> Option<u64> {

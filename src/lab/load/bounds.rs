@@ -1,6 +1,6 @@
 //! What a load may be at most: nothing beyond it is started.
 
-use super::kinds::TableOf;
+use super::kinds::{FetchFrom, TableOf};
 use super::work::{Between, Work};
 
 /// What is not safe about a piece of work.
@@ -19,6 +19,11 @@ pub fn unsafe_work(work: &Work, disk_mib: u32) -> Option<&'static str> {
             let safe = within(*busy_ms, 1, 100) && within(*every_ms, 100, 10_000);
             (!safe || f64::from(busy_ms[1]) > 0.35 * f64::from(every_ms[0]))
                 .then_some("1 to 100 ms, every 100 ms to 10 s, and at most 35 % of the time")
+        }
+        Work::Fetch { from, threads, wait_ms, at_once } => {
+            let safe = within(*threads, 1, 64) && within(*wait_ms, 1, 100) && within(*at_once, 1, 64);
+            let is_one = *from == FetchFrom::SlowDisk || *at_once == [1, 1];
+            (!safe || !is_one).then_some("1 to 64 threads, 1 to 100 ms, and 1 to 64 at once: of a lock only one")
         }
         Work::Crew { workers, every_ms, .. } => (!(1..=200).contains(workers) || !(50..=10_000).contains(every_ms))
             .then_some("1 to 200 workers, every 50 ms to 10 s"),

@@ -47,6 +47,13 @@ impl Work {
                 busy: ms(pick(*busy_ms)),
                 every: ms(pick(*every_ms)),
             },
+            Self::Fetch { from, threads, wait_ms, at_once } => Task::Fetch {
+                module: String::new(),
+                from: *from,
+                threads: pick(*threads),
+                wait: ms(pick(*wait_ms)),
+                at_once: pick(*at_once),
+            },
             Self::Crew { how, workers, every_ms } => Task::Crew { how: *how, workers: *workers, every: ms(*every_ms) },
             Self::Reads { file_mib, block_bytes, threads } => {
                 Task::Reads { file_mib: *file_mib, block_bytes: *block_bytes, threads: pick(*threads) }

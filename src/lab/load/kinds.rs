@@ -117,6 +117,16 @@ pub enum Context {
     Thread,
 }
 
+/// What threads of a kernel module wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FetchFrom {
+    /// A disk that is in memory and answers late (the kernel's own module null_blk).
+    SlowDisk,
+    /// A lock of the module, which one thread at a time holds and sleeps with.
+    Lock,
+}
+
 /// What workers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -17,11 +17,11 @@ mod flood;
 mod grow;
 mod hoard;
 mod hold_up;
+mod in_kernel;
 mod kinds;
 mod lookups;
 mod memory;
 mod messages;
-mod poll;
 mod pulse;
 mod reads;
 mod requests;
@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 pub use bounds::unsafe_work;
 pub use counters::cost_of_neighbours;
 pub use fill::room;
-pub use kinds::{Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
+pub use kinds::{Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
 pub use restart::program_file;
 pub use table::swap_file;
 pub use task::Task;
@@ -118,7 +118,8 @@ pub fn main() -> ExitCode {
             Ok(())
         }
         Task::Pulse { busy, every } => pulse::poll_on_every_cpu(&order, *busy, *every),
-        Task::Poll { module, context, busy, every } => poll::poll_in_kernel(&order, module, *context, *busy, *every),
+        Task::Poll { module, context, busy, every } => in_kernel::poll(&order, module, *context, *busy, *every),
+        Task::Fetch { module, from, threads, wait, .. } => in_kernel::fetch(&order, module, *from, *threads, *wait),
         Task::Crew { how, workers, every } => crew::work_in_rounds(&order, *how, *workers, *every),
         Task::Reads { file_mib, block_bytes, threads } => {
             reads::read_at_random(&order, *file_mib, *block_bytes, *threads)

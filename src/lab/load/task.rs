@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::kinds::{Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
+use super::kinds::{Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
 
 /// Children that are left uncollected; the limit of their group is below it.
 const MOST_CHILDREN: u64 = 400;
@@ -22,6 +22,8 @@ pub enum Task {
     Pulse { busy: f64, every: f64 },
     /// See [`super::Work::Poll`]; the name of the module is that of the job.
     Poll { module: String, context: Context, busy: f64, every: f64 },
+    /// See [`super::Work::Fetch`]; the name of the module is that of the job.
+    Fetch { module: String, from: FetchFrom, threads: u32, wait: f64, at_once: u32 },
     /// See [`super::Work::Crew`].
     Crew { how: CrewKind, workers: u32, every: f64 },
     /// See [`super::Work::Reads`].
@@ -90,7 +92,28 @@ impl Task {
     pub fn named(self, name: &str) -> Self {
         match self {
             Self::Poll { context, busy, every, .. } => Self::Poll { module: name.to_owned(), context, busy, every },
+            Self::Fetch { from, threads, wait, at_once, .. } => {
+                Self::Fetch { module: name.to_owned(), from, threads, wait, at_once }
+            }
             other => other,
+        }
+    }
+
+    /// The kernel module that does it, instead of a process.
+    #[must_use]
+    pub fn module(&self) -> Option<&str> {
+        match self {
+            Self::Poll { module, .. } | Self::Fetch { module, .. } => Some(module),
+            _ => None,
+        }
+    }
+
+    /// The disk in memory that it needs: how long a request takes there, in seconds, and how many are served at a time.
+    #[must_use]
+    pub fn slow_disk(&self) -> Option<(f64, u32)> {
+        match self {
+            Self::Fetch { from: FetchFrom::SlowDisk, wait, at_once, .. } => Some((*wait, *at_once)),
+            _ => None,
         }
     }
 
@@ -134,6 +157,7 @@ impl Task {
             self,
             Self::Crew { .. }
                 | Self::Poll { .. }
+                | Self::Fetch { .. }
                 | Self::Copy { .. }
                 | Self::Restart { .. }
                 | Self::Grow { .. }
@@ -173,13 +197,14 @@ impl Task {
     }
 
     /// A number that the seed gave it, and that it tells nobody: bytes of its usual message, pieces of memory for a request,
-    /// milliseconds of rest, or of a turn on a CPU.
+    /// milliseconds of rest, or of a turn on a CPU, requests that are served at a time.
     #[must_use]
     pub fn figure(&self) -> Option<f64> {
         match self {
             Self::Send { usual_bytes, .. } => Some(f64::from(*usual_bytes)),
             Self::TakePieces { pieces } => Some(f64::from(*pieces)),
             Self::Poll { busy, .. } => Some(busy * 1e3),
+            Self::Fetch { at_once, .. } => Some(f64::from(*at_once)),
             Self::Compute { rest, .. } if *rest > 0.0 => Some(rest * 1e3),
             _ => None,
         }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::kinds::{Context, CopyKind, CrewKind, End, Fault, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
+use super::kinds::{Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
 
 /// A number that the seed takes from between these two, both included.
 pub(super) type Between = [u32; 2];
@@ -36,6 +36,17 @@ pub enum Work {
         busy_ms: Between,
         /// From one time to the next, in milliseconds, 100 to 10000.
         every_ms: Between,
+    },
+    /// A kernel module with threads that each wait for one thing after the other; it has the name of the job.
+    Fetch {
+        /// What they wait for.
+        from: FetchFrom,
+        /// How many threads, 1 to 64.
+        threads: Between,
+        /// How long each thing takes, in milliseconds, 1 to 100.
+        wait_ms: Between,
+        /// How many things are under way at a time, 1 to 64; of a lock it is one.
+        at_once: Between,
     },
     /// Again and again, makes workers that do little and end.
     Crew {
