@@ -115,8 +115,11 @@ pub(super) fn slow_disk_can_be_made(host: &Host) -> Result<(), Unavailable> {
         return Err(Unavailable::new(Reason::Disabled, why).with_remedy("if nobody needs it: modprobe -r null_blk"));
     }
     kernel_module::has_slow_disk().map_err(|error| {
-        Unavailable::new(Reason::Absent, format!("it needs a disk in memory (null_blk), which this kernel has not: {error}"))
-            .with_remedy("boot the distribution's ordinary kernel, not one for clouds")
+        Unavailable::new(
+            Reason::Absent,
+            format!("it needs a disk in memory (null_blk), which this kernel has not: {error}"),
+        )
+        .with_remedy("boot the distribution's ordinary kernel, not one for clouds")
     })
 }
 

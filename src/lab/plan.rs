@@ -166,7 +166,8 @@ impl Plan<'_> {
                 format!("a program named {} and what it starts; {until}", job.name)
             });
             if job.task.slow_disk().is_some() {
-                changes.push("a disk in memory (the kernel's module null_blk), which holds nothing; unloaded then".into());
+                changes
+                    .push("a disk in memory (the kernel's module null_blk), which holds nothing; unloaded then".into());
             }
             if let Some(limit) = job.limit {
                 changes.push(format!("a control group for it with at most {}; removed with it", limit.words()));

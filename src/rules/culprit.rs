@@ -10,7 +10,7 @@ pub(super) const OTHERS: &str = "(others)";
 const OTHER_GROUPS: &str = "other_cgroups";
 
 /// The instance with the most of a metric. Processes of one name are taken together: a culprit of forty workers is one
-/// culprit. `cgroup` narrows the search to processes of that group and the groups below it, `wanted` to instances with
+/// culprit. So are threads of the kernel that differ by their number. `cgroup` narrows the search to processes of that group and the groups below it, `wanted` to instances with
 /// these labels.
 pub(super) fn top(
     metrics: &Metrics,
@@ -42,7 +42,9 @@ pub(super) fn top(
         }
         whole += total;
         let name = label(instance, "name").unwrap_or_else(|| instance.clone());
-        groups.entry(name).or_default().push((instance, *total));
+        let family =
+            if ["process", "task", "thread"].contains(&dimension.as_str()) { family(&name).to_owned() } else { name };
+        groups.entry(family).or_default().push((instance, *total));
     }
     groups.remove(OTHERS);
     let sum = |members: &[(&str, f64)]| members.iter().map(|(_, value)| value).sum::<f64>();
@@ -51,7 +53,8 @@ pub(super) fn top(
     members.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let first = members.first().map_or("", |(instance, _)| instance);
     let mut names = labels.and_then(|all| all.get(first)).cloned().unwrap_or_default();
-    names.remove("name");
+    // One of a family is told by its own name, as its number may be that of a CPU.
+    let name = names.remove("name").filter(|_| members.len() == 1).unwrap_or(name);
     names.remove("pid");
     names.remove(OTHER_GROUPS);
     let pids = members.iter().filter_map(|(instance, _)| label(instance, "pid")?.parse().ok()).take(5).collect();
@@ -66,6 +69,18 @@ pub(super) fn top(
         metric: Some(metric.to_owned()),
         labels: names,
     })
+}
+
+/// What threads of the kernel that do the same work are called without their number: `ksoftirqd/0` and `ksoftirqd/1`.
+fn family(name: &str) -> &str {
+    match name.rsplit_once('/') {
+        Some((family, number))
+            if !family.is_empty() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            family
+        }
+        _ => name,
+    }
 }
 
 /// The largest mean over all instances, or over those whose labels are as given.
@@ -100,4 +115,17 @@ pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
         metric: None,
         labels: BTreeMap::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::family;
+
+    #[test]
+    fn threads_of_the_kernel_are_taken_together_without_their_number_and_no_other_names_are() {
+        assert_eq!(family("ksoftirqd/12"), "ksoftirqd");
+        for other in ["kworker/0:1-events", "jbd2/vda1-8", "postgres", "a/", "/", "/7"] {
+            assert_eq!(family(other), other);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Need, alone, beside_others, has, rdiag};
 
 const NEEDS: &[Need] = &[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")];
 
@@ -88,7 +88,7 @@ fn program_of_32_bits() -> Vec<u8> {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn a_program_of_32_bits_is_known_by_its_own_calls() {
-    let _alone = alone();
+    let _beside = beside_others();
     if !has(NEEDS) || !cfg!(target_arch = "x86_64") {
         return;
     }
@@ -110,7 +110,7 @@ fn a_program_of_32_bits_is_known_by_its_own_calls() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn threads_of_the_kernel_wait_for_work() {
-    let _alone = alone();
+    let _beside = beside_others();
     if !has(NEEDS) {
         return;
     }
@@ -120,7 +120,7 @@ fn threads_of_the_kernel_wait_for_work() {
 #[test]
 #[ignore = "needs: root, eBPF, python3"]
 fn a_thread_and_a_process_that_has_ended_are_refused_with_what_they_are() {
-    let _alone = alone();
+    let _beside = beside_others();
     if !has(NEEDS) || !has(&[Need::Tool("python3")]) {
         return;
     }
@@ -142,7 +142,7 @@ print(p,flush=True); time.sleep(60)";
 #[test]
 #[ignore = "needs: root, eBPF, unshare"]
 fn a_process_in_a_namespace_is_seen_from_outside_and_from_inside_not_by_the_kernels_numbers() {
-    let _alone = alone();
+    let _beside = beside_others();
     if !has(NEEDS) || !has(&[Need::Tool("unshare")]) {
         return;
     }
@@ -226,7 +226,7 @@ int main(void)
 #[test]
 #[ignore = "needs: root, eBPF, gcc, io_uring"]
 fn an_io_uring_on_a_pipe_waits_for_no_disk() {
-    let _alone = alone();
+    let _beside = beside_others();
     if !has(NEEDS) || !has(&[Need::Tool("gcc"), Need::Path("/proc/sys/kernel/io_uring_disabled")]) {
         return;
     }
@@ -250,7 +250,7 @@ fn an_io_uring_on_a_pipe_waits_for_no_disk() {
 #[test]
 #[ignore = "needs: root, eBPF, fio"]
 fn an_io_uring_and_libaio_on_a_disk_wait_for_the_disk() {
-    let _alone = alone();
+    let _beside = beside_others();
     if !has(NEEDS) || !has(&[Need::Tool("fio")]) {
         return;
     }
@@ -277,7 +277,7 @@ fn an_io_uring_and_libaio_on_a_disk_wait_for_the_disk() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn a_shell_that_waits_for_a_child_is_answered_by_what_the_child_does() {
-    let _alone = alone();
+    let _beside = beside_others();
     if !has(NEEDS) {
         return;
     }
@@ -318,7 +318,7 @@ fn calls_that_are_watched_for_a_part_of_the_time_are_scaled_to_the_whole() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn the_calls_of_a_command_are_counted_to_its_end_unless_it_makes_very_many() {
-    let _alone = alone();
+    let _beside = beside_others();
     if !has(NEEDS) {
         return;
     }

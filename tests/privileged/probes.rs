@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, has, rdiag, wait_until};
+use crate::support::{Load, Need, alone, has, rdiag, wait_until};
 
 /// What a probe measured, once.
 fn probe(args: &[&str]) -> Value {
@@ -42,6 +42,7 @@ fn signal(child: &Child, name: &str) {
 #[test]
 #[ignore = "needs: root, eBPF, bpftool"]
 fn nothing_is_left_in_the_kernel_however_a_probe_ends() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Tool("bpftool"), Need::Path("/sys/kernel/btf/vmlinux")]) {
         return;
     }
@@ -64,6 +65,7 @@ fn nothing_is_left_in_the_kernel_however_a_probe_ends() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn what_was_measured_until_ctrl_c_is_shown() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
         return;
     }
@@ -79,6 +81,7 @@ fn what_was_measured_until_ctrl_c_is_shown() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn a_probe_that_costs_more_than_its_budget_stops_itself_and_says_so() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
         return;
     }
@@ -94,6 +97,7 @@ fn a_probe_that_costs_more_than_its_budget_stops_itself_and_says_so() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn every_reading_of_an_interval_begins_anew() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
         return;
     }

@@ -338,6 +338,7 @@ holds!(allocations_have_stacks, vm_allocations_have_stacks, allocations_are_told
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn what_there_is_not_is_told_with_what_was_meant() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Path("/sys/kernel/tracing/events/kmem/kmalloc")]) {
         return;
     }

@@ -503,6 +503,7 @@ fn vm_files_have_the_io_of_their_data() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn a_device_that_does_not_exist_is_refused_with_those_that_do() {
+    let _alone = alone();
     if !has(&[Need::Root, BTF]) {
         return;
     }

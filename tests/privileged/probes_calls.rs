@@ -369,6 +369,7 @@ fn a_flood_of_calls_stops_the_count_at_its_budget_and_it_says_so() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn a_process_that_has_ended_and_a_parameter_that_does_not_exist_are_refused() {
+    let _alone = alone();
     if !has(&[Need::Root]) {
         return;
     }

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Need, has, rdiag, wait_until};
+use crate::support::{Need, alone, has, rdiag, wait_until};
 
 /// Exit code, what was measured, and what was told.
 fn probe(args: &[&str]) -> (i32, Value, String) {
@@ -45,6 +45,7 @@ fn vm_a_command_is_measured_from_its_first_instruction_to_its_end() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn how_a_command_ended_is_told_and_measuring_ends_with_it() {
+    let _alone = alone();
     if !kernel_can() {
         return;
     }
@@ -61,6 +62,7 @@ fn how_a_command_ended_is_told_and_measuring_ends_with_it() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn a_file_that_the_kernel_cannot_execute_is_told() {
+    let _alone = alone();
     if !kernel_can() {
         return;
     }
@@ -76,6 +78,7 @@ fn a_file_that_the_kernel_cannot_execute_is_told() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn a_command_gets_what_is_typed_and_what_it_prints_is_not_touched() {
+    let _alone = alone();
     if !kernel_can() {
         return;
     }
@@ -86,6 +89,7 @@ fn a_command_gets_what_is_typed_and_what_it_prints_is_not_touched() {
 #[test]
 #[ignore = "needs: root"]
 fn a_command_whose_measurement_cannot_begin_never_runs_and_does_not_stay() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Tool("setpriv")]) {
         return;
     }
@@ -102,6 +106,7 @@ fn a_command_whose_measurement_cannot_begin_never_runs_and_does_not_stay() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn a_terminated_rdiag_takes_its_command_with_it() {
+    let _alone = alone();
     if !kernel_can() {
         return;
     }

@@ -202,6 +202,7 @@ holds!(
 #[test]
 #[ignore = "needs: root, eBPF, python3"]
 fn a_type_of_file_system_that_the_kernel_does_not_have_is_refused_with_those_that_it_has() {
+    let _alone = alone();
     if !ready() {
         return;
     }

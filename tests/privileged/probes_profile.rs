@@ -619,6 +619,7 @@ fn vm_a_cpu_that_comes_back_is_sampled_again() {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn events_and_parameters_that_do_not_exist_are_told() {
+    let _alone = alone();
     if !has(&[Need::Root]) {
         return;
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, has, rdiag, wait_until};
+use crate::support::{Load, Need, alone, has, rdiag, wait_until};
 
 /// What `rdiag probe stat` measured last.
 fn stat(args: &[&str]) -> Value {
@@ -62,6 +62,7 @@ const EVENTS: &str = "context-switches,page-faults,cpu-migrations,task-clock";
 #[test]
 #[ignore = "needs: root, perf, python3"]
 fn a_known_program_has_the_counts_that_perf_has() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Tool("perf"), Need::Tool("python3")]) {
         return;
     }
@@ -112,6 +113,7 @@ fn a_known_program_has_the_counts_that_perf_has() {
 #[test]
 #[ignore = "needs: root, perf, python3"]
 fn a_command_has_the_counts_that_perf_has_for_the_same_command() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Tool("perf"), Need::Tool("python3")]) {
         return;
     }
@@ -147,6 +149,7 @@ fn vm_tracepoints_and_faults_of_a_command_are_counted_exactly() {
 #[test]
 #[ignore = "needs: root"]
 fn whole_cpus_are_counted_each_and_their_sum_is_the_whole() {
+    let _alone = alone();
     if !has(&[Need::Root]) {
         return;
     }
@@ -169,6 +172,7 @@ fn whole_cpus_are_counted_each_and_their_sum_is_the_whole() {
 #[test]
 #[ignore = "needs: root"]
 fn another_process_is_not_counted_and_intervals_begin_anew() {
+    let _alone = alone();
     if !has(&[Need::Root]) {
         return;
     }
@@ -228,6 +232,7 @@ impl Drop for Group {
 #[test]
 #[ignore = "needs: root, cgroup v2"]
 fn a_control_group_is_counted_and_nobody_else() {
+    let _alone = alone();
     let Some(group) = has(&[Need::Root]).then(|| Group::new("rdiag-test-stat")).flatten() else { return };
     let args = ["--cgroup", "rdiag-test-stat", "--duration", "1500ms", "--param", "events=context-switches,task-clock"];
     {
@@ -247,6 +252,7 @@ fn a_control_group_is_counted_and_nobody_else() {
 #[test]
 #[ignore = "needs: root, setpriv"]
 fn an_ordinary_user_counts_own_commands_as_far_as_the_kernel_allows() {
+    let _alone = alone();
     if !has(&[Need::Root, Need::Tool("setpriv")]) {
         return;
     }
@@ -291,6 +297,7 @@ fn an_ordinary_user_counts_own_commands_as_far_as_the_kernel_allows() {
 #[test]
 #[ignore = "needs: root"]
 fn hardware_events_are_counted_or_unknown_with_the_reason_and_never_zero() {
+    let _alone = alone();
     if !has(&[Need::Root]) {
         return;
     }
@@ -318,6 +325,7 @@ fn hardware_events_are_counted_or_unknown_with_the_reason_and_never_zero() {
 #[test]
 #[ignore = "needs: root"]
 fn too_many_descriptors_are_told() {
+    let _alone = alone();
     if !has(&[Need::Root]) {
         return;
     }
@@ -333,6 +341,7 @@ fn too_many_descriptors_are_told() {
 #[test]
 #[ignore = "needs: root"]
 fn the_playbook_says_what_it_could_not_measure() {
+    let _alone = alone();
     if !has(&[Need::Root]) {
         return;
     }

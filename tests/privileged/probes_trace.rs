@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, has, rdiag, wait_until};
+use crate::support::{Load, Need, alone, has, rdiag, wait_until};
 
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
@@ -92,6 +92,7 @@ fn vm_only_the_command_and_what_it_starts_is_seen() {
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn lines_beyond_the_limit_are_counted_and_no_more_are_shown() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }
@@ -122,6 +123,7 @@ fn lines_beyond_the_limit_are_counted_and_no_more_are_shown() {
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn events_that_a_small_buffer_cannot_keep_are_counted_as_lost() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }
@@ -151,6 +153,7 @@ fn events_that_a_small_buffer_cannot_keep_are_counted_as_lost() {
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn what_is_killed_leaves_an_instance_that_the_next_start_removes_and_no_other() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }
@@ -202,6 +205,7 @@ fn vm_a_filter_that_the_kernel_rejects_is_told_in_its_own_words_and_nothing_is_t
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn an_event_that_does_not_exist_is_told_with_what_was_meant() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }
@@ -221,6 +225,7 @@ fn an_event_that_does_not_exist_is_told_with_what_was_meant() {
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn a_task_with_line_breaks_in_its_name_is_one_task() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }
@@ -263,6 +268,7 @@ marker.write('end\\n')";
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn events_of_one_cpu_by_a_counting_clock() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }
@@ -281,6 +287,7 @@ fn events_of_one_cpu_by_a_counting_clock() {
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn the_last_events_before_a_condition_are_shown_if_asked_for() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }
@@ -409,6 +416,7 @@ fn vm_a_condition_that_the_kernel_rejects_or_does_not_know_is_told_and_nothing_i
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn interrupts_softirqs_and_switches_are_logged_with_the_state_of_the_cpu_in_words() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }

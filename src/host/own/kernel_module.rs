@@ -114,7 +114,10 @@ pub fn remove_slow_disk() -> io::Result<()> {
 }
 
 fn modprobe(words: &[&str]) -> io::Result<()> {
-    #[expect(clippy::disallowed_methods, reason = "where a module of the kernel and those that it needs lie, modprobe knows")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "where a module of the kernel and those that it needs lie, modprobe knows"
+    )]
     let mut command = Command::new("modprobe");
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").current_dir("/");
     let output = command.arg("--quiet").args(words).stdin(Stdio::null()).output()?;

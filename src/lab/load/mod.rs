@@ -43,7 +43,9 @@ use serde::{Deserialize, Serialize};
 pub use bounds::unsafe_work;
 pub use counters::cost_of_neighbours;
 pub use fill::room;
-pub use kinds::{Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
+pub use kinds::{
+    Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf,
+};
 pub use restart::program_file;
 pub use table::swap_file;
 pub use task::Task;

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::kinds::{Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
+use super::kinds::{
+    Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf,
+};
 
 /// Children that are left uncollected; the limit of their group is below it.
 const MOST_CHILDREN: u64 = 400;

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::kinds::{Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf};
+use super::kinds::{
+    Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf,
+};
 
 /// A number that the seed takes from between these two, both included.
 pub(super) type Between = [u32; 2];

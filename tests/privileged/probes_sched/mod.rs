@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, has, rdiag, wait_until};
+use crate::support::{Load, Need, alone, has, rdiag, wait_until};
 
 /// One check as two tests: on this host, and on the kernels of the matrix.
 macro_rules! holds {
@@ -194,6 +194,7 @@ fn last_cpu() -> usize {
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn wrong_parameters_filters_and_ended_processes_are_usage_errors_that_say_what_is_right() {
+    let _alone = alone();
     if !ready() {
         return;
     }
