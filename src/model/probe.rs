@@ -50,14 +50,36 @@ pub struct Attachment {
     pub refused: Vec<String>,
 }
 
-/// Run time of the programs as the kernel itself counted it, over a part of the window.
+/// What it is that a probe costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CostOf {
+    /// Runs of its programs, whose time the kernel counts.
+    #[default]
+    Programs,
+    /// Events of the kernel's own tracing, at what one took when it was tried at the start, and rdiag's own time to read them.
+    Events,
+}
+
+impl CostOf {
+    /// Whether it is what stands for nothing said.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Run time of the programs as the kernel itself counted it, or of the kernel's tracing, over a part of the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeCost {
-    /// Seconds over which the kernel's statistics were on; 0 when it has none.
+    /// Of what.
+    #[serde(default, skip_serializing_if = "CostOf::is_default")]
+    pub of: CostOf,
+    /// Seconds over which was counted; 0 when the kernel has no statistics.
     pub sampled_seconds: f64,
-    /// Program runs in that time.
+    /// Program runs in that time, or events.
     pub runs: u64,
-    /// CPU seconds of these runs, the statistics' own clock reads included.
+    /// CPU seconds of these runs, the statistics' own clock reads included; or of these events.
     pub cpu_seconds: f64,
     /// Seconds it took to load and attach.
     pub attach_seconds: f64,

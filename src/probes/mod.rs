@@ -65,6 +65,7 @@ mod tcpretrans;
 mod tcptop;
 mod timeline;
 mod totals;
+mod traced;
 
 pub use grammar::kernel_functions as check_function_list;
 use params::MARKER;
@@ -86,6 +87,7 @@ use std::sync::Arc;
 
 use crate::host::Host;
 use crate::mechanism::ebpf::{Filter, Kernel, Object};
+pub use crate::mechanism::tracefs::toll::Spent;
 use crate::model::ledger::Level;
 use crate::model::probe::{Attachment, Output};
 use crate::model::{Ledger, MetricDef, Unavailable};
@@ -239,6 +241,13 @@ pub trait Probe: Send {
     /// All its objects, where there are several.
     fn objects(&self) -> Vec<&Object> {
         self.object().into_iter().collect()
+    }
+
+    /// What its events have cost since it began, for a probe that has the kernel's own tracing do the work: of that the kernel keeps no
+    /// statistics.
+    fn spent(&self, host: &Host) -> Option<Spent> {
+        let _ = host;
+        None
     }
 
     /// The events that it is attached to.

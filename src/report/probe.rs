@@ -12,7 +12,7 @@ use super::hot_words as words;
 use super::probe_words;
 use super::schedule::{self, Line};
 use crate::model::call_trace::CallTrace;
-use crate::model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
+use crate::model::probe::{Cell, CostOf, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
 use crate::model::schedule::Schedule;
 use crate::model::{Unit, quantity};
 
@@ -109,9 +109,13 @@ fn footer(result: &ProbeResult) -> String {
     if cost.sampled_seconds > 0.0 && cost.runs > 0 {
         let _ = write!(
             out,
-            "; cost {} of one CPU ({} runs at {}, metered over {})",
+            "; cost {} of one CPU ({} {} at {}, metered over {})",
             quantity::percent(cost.cpu_seconds / cost.sampled_seconds),
             quantity::number(cost.runs as f64),
+            match cost.of {
+                CostOf::Programs => "runs",
+                CostOf::Events => "events",
+            },
             quantity::seconds(cost.cpu_seconds / cost.runs as f64),
             quantity::seconds(cost.sampled_seconds)
         );

@@ -2,7 +2,7 @@
 
 use crate::model::Unit;
 use crate::model::call_trace::{Call, CallTrace};
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
+use crate::model::probe::{Cell, Column, CostOf, ProbeTable, Row};
 use crate::model::probed::{Distribution, Probed, ProbedOutput, StackSums};
 use crate::model::quantity::{number, percent, seconds, with_unit};
 
@@ -99,6 +99,12 @@ pub(super) fn cost(probed: &Probed) -> String {
     let Some(share) = probed.cost_ratio else {
         return "The kernel did not count what its programs cost.".into();
     };
+    if cost.of == CostOf::Events {
+        let took = format!("Tracing took {} of one CPU: {} events", percent(share), number(cost.runs as f64));
+        let each = (cost.runs > 0)
+            .then(|| format!(" at {}, reading them included", seconds(cost.cpu_seconds / cost.runs as f64)));
+        return format!("{took}{}, counted over {}.", each.unwrap_or_default(), seconds(cost.sampled_seconds));
+    }
     if cost.runs == 0 {
         return format!("Its programs did not run while the kernel counted, for {}.", seconds(cost.sampled_seconds));
     }

@@ -30,7 +30,7 @@ fn attachment() -> Attachment {
 }
 
 fn cost() -> ProbeCost {
-    ProbeCost { sampled_seconds: 0.25, runs: 21_043, cpu_seconds: 0.0071, attach_seconds: 0.046 }
+    ProbeCost { of: CostOf::Programs, sampled_seconds: 0.25, runs: 21_043, cpu_seconds: 0.0071, attach_seconds: 0.046 }
 }
 
 pub(super) fn table(name: &str, rows: usize) -> ProbeTable {

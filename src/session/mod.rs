@@ -6,6 +6,7 @@ mod analyze;
 mod candidates;
 mod import;
 mod library;
+mod metering;
 mod probe;
 mod probing;
 mod record;

@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::metering::Meter;
 use crate::collectors::{Collect, Sink};
 use crate::host::Host;
 use crate::host::launch::Watch;
-use crate::mechanism::ebpf::{CostMeter, Filter, Object};
+use crate::mechanism::ebpf::Filter;
 use crate::model::probe::{ProbeCost, ProbeResult};
 use crate::model::{Reason, Unavailable, quantity};
 use crate::probes::{Context, FOR, Params, Probe, ProbeDef, Taken};
-
-/// The kernel's statistics are kept on for this long at a time: they cost every program on the host.
-const METERED_SECONDS: f64 = 0.25;
-/// The cost is looked at anew after so many seconds, since what happens on the host changes.
-const METER_EVERY: f64 = 5.0;
 
 /// What the probes of one window cost, each as a share of all CPUs' time: one budget holds for all of them.
 #[derive(Debug, Default)]
@@ -39,7 +35,7 @@ pub(super) struct Order {
     pub(super) def: &'static ProbeDef,
     pub(super) params: Params,
     pub(super) filter: Filter,
-    /// Share of all CPUs' time that its programs may take.
+    /// Share of all CPUs' time that its programs, or its events, may take.
     pub(super) budget: f64,
 }
 
@@ -47,42 +43,15 @@ pub(super) struct Order {
 pub(super) struct Running {
     order: Order,
     probe: Box<dyn Probe>,
+    started: f64,
+    /// When what the next reading tells of began.
     began: f64,
     attach_seconds: f64,
-    meter: Option<Metering>,
-    meter_next: f64,
-    /// The latest look at the cost, and all of them together.
-    latest: ProbeCost,
-    metered: ProbeCost,
+    meter: Meter,
     notes: Vec<String>,
     /// Why it was stopped before its time.
     stopped: Option<String>,
-}
-
-/// A look at the cost that has begun.
-struct Metering {
-    _statistics: CostMeter,
-    since: f64,
-    runs: u64,
-    cpu_seconds: f64,
-}
-
-impl Metering {
-    /// Begins; none where there are no programs, the kernel keeps no such statistics, or this user may not ask for them.
-    fn start(probe: &dyn Probe, now: f64) -> Option<Self> {
-        if probe.objects().is_empty() {
-            return None;
-        }
-        let meter = CostMeter::start();
-        let (runs, cpu_seconds) = run_time(probe);
-        meter.is_on().then_some(Self { _statistics: meter, since: now, runs, cpu_seconds })
-    }
-}
-
-/// Runs of all programs of a probe that the statistics saw, and their CPU seconds.
-fn run_time(probe: &dyn Probe) -> (u64, f64) {
-    let each = probe.objects().into_iter().map(Object::run_time);
-    each.fold((0, 0.0), |(runs, seconds), (more, longer)| (runs + more, seconds + longer))
+    is_closed: bool,
 }
 
 impl Running {
@@ -92,25 +61,24 @@ impl Running {
         let context = Context::new(host, &order.params, &order.filter);
         let probe = (order.def.start)(&context)?;
         let began = host.now();
-        let meter = Metering::start(probe.as_ref(), began);
+        let meter = Meter::start(probe.as_ref(), host);
         Ok(Self {
             order,
             probe,
+            started: began,
             began,
             attach_seconds: began - before,
             meter,
-            meter_next: began + METER_EVERY,
-            latest: ProbeCost::default(),
-            metered: ProbeCost::default(),
             notes: Vec::new(),
             stopped: None,
+            is_closed: false,
         })
     }
 
     /// Takes over what was streamed, and looks at the cost. An error means that the probe has ended.
     pub(super) fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
         self.probe.poll(host)?;
-        self.settle_cost(host);
+        self.meter.settle(self.probe.as_ref(), host, false);
         Ok(())
     }
 
@@ -122,61 +90,26 @@ impl Running {
 
     /// Whether it must stop: the probes in the ledger take more than they may, and this one the most.
     pub(super) fn must_stop(&self, ledger: &Ledger, cpus: u32) -> bool {
-        self.latest.sampled_seconds > 0.0 && ledger.must_stop(self.order.def.id, self.share(cpus), self.order.budget)
-    }
-
-    /// The share of all CPUs' time that it took lately.
-    fn share(&self, cpus: u32) -> f64 {
-        self.latest.cpu_seconds / (self.latest.sampled_seconds * f64::from(cpus.max(1))).max(1e-9)
+        let share = self.meter.share(cpus);
+        share.is_some_and(|share| ledger.must_stop(self.order.def.id, share, self.order.budget))
     }
 
     /// Puts down that it is stopped for what it costs.
     pub(super) fn note_budget(&mut self, host: &Host) {
-        let note = format!(
-            "stopped itself after {}: its programs took {} of the CPUs ({} runs per second), and the budget is {}",
-            quantity::seconds(host.now() - self.began),
-            quantity::percent(self.share(host.facts().cpus)),
-            quantity::number(self.latest.runs as f64 / self.latest.sampled_seconds.max(1e-9)),
-            quantity::percent(self.order.budget)
-        );
-        self.stopped = Some(format!(
-            "its programs took {} of the CPUs, and the budget is {}",
-            quantity::percent(self.share(host.facts().cpus)),
-            quantity::percent(self.order.budget)
-        ));
-        self.notes.push(note);
-    }
-
-    fn settle_cost(&mut self, host: &Host) {
-        let now = host.now();
-        let Some(metering) = &self.meter else {
-            if now >= self.meter_next {
-                self.meter = Metering::start(self.probe.as_ref(), now);
-                self.meter_next = now + METER_EVERY;
-            }
-            return;
-        };
-        let elapsed = now - metering.since;
-        if elapsed < METERED_SECONDS {
-            return;
-        }
-        let (runs, cpu_seconds) = run_time(self.probe.as_ref());
-        self.latest = ProbeCost {
-            sampled_seconds: elapsed,
-            runs: runs.saturating_sub(metering.runs),
-            cpu_seconds: (cpu_seconds - metering.cpu_seconds).max(0.0),
-            attach_seconds: self.attach_seconds,
-        };
-        self.metered.sampled_seconds += self.latest.sampled_seconds;
-        self.metered.runs += self.latest.runs;
-        self.metered.cpu_seconds += self.latest.cpu_seconds;
-        self.meter = None;
+        let (what, often) = self.meter.told(host.facts().cpus);
+        let budget = quantity::percent(self.order.budget);
+        let after = quantity::seconds(host.now() - self.started);
+        self.notes.push(format!("stopped itself after {after}: {what} ({often}), and the budget is {budget}"));
+        self.stopped = Some(format!("{what}, and the budget is {budget}"));
     }
 
     /// What was measured since the last reading.
     pub(super) fn read(&mut self, host: &Host) -> Result<ProbeResult, Unavailable> {
-        self.settle_cost(host);
+        self.meter.settle(self.probe.as_ref(), host, false);
         let Taken { outputs, lost, notes } = self.probe.read(host)?;
+        if self.is_closed {
+            self.meter.settle(self.probe.as_ref(), host, true);
+        }
         let gaps = self.probe.gaps();
         // A command is measured from its beginning to its end, which may be some moments ago.
         let command = self.order.filter.watch.as_ref();
@@ -196,13 +129,14 @@ impl Running {
             attached: self.probe.attachments(),
             lost: counted,
             notes: self.notes.iter().cloned().chain(notes).collect(),
-            cost: ProbeCost { attach_seconds: self.attach_seconds, ..self.metered.clone() },
+            cost: ProbeCost { attach_seconds: self.attach_seconds, ..self.meter.all().clone() },
         })
     }
 
     /// The next reading will be the last one.
     pub(super) fn close(&mut self) {
         self.probe.close();
+        self.is_closed = true;
     }
 
     /// Reads for the last time, and passes on the account of the observed task's time, if the probe makes one.
@@ -269,7 +203,7 @@ impl Collect for Probing {
                 running.note_budget(host);
                 Some(running.end(host, out).map(Box::new))
             }
-            Ok(()) if running.is_done(host) => Some(running.read(host).map(Box::new)),
+            Ok(()) if running.is_done(host) => Some(running.end(host, out).map(Box::new)),
             Ok(()) => None,
         };
         if let Some(ended) = ended {

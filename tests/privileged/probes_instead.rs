@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::probing::{Script, assert_nothing_lost, probed_by, program, ready, rows};
-use crate::support::{Need, alone, has};
+use crate::support::{Load, Need, alone, has};
 
 /// The shipped program, to which bpf(2) is forbidden as filters of containers forbid it.
 pub(super) fn without_programs() -> Command {
@@ -134,6 +134,42 @@ fn vm_tracepoints_are_counted_in_tables_of_the_kernel_where_no_program_may_be_in
     let told = refused(without_programs(), &of_programs);
     assert!(told.contains("without programs in the kernel: stacks of programs are not kept"), "{told}");
     assert_eq!(rdiags(), before, "nothing is left behind");
+}
+
+#[test]
+#[ignore = "needs: root, tracefs with histogram triggers"]
+fn a_table_that_the_kernel_rejects_is_told_in_its_words_and_a_flood_stops_the_count_at_its_budget() {
+    let _alone = alone();
+    if !ready() || !kernel_has_tables("tracepoint=kmem:kmalloc") {
+        return;
+    }
+    let before = rdiags();
+    // No name is as long, and the kernel takes no text that is.
+    let name = "x".repeat(300);
+    let told = refused(without_programs(), &["count", "--param", "tracepoint=sched:sched_switch", "--comm", &name]);
+    let (_, said) = told.split_once("the kernel does not sum up sched:sched_switch like this: ").unwrap();
+    let lines: Vec<&str> = said.lines().take(3).collect();
+    assert!(lines[1].contains(&name) && lines[2].trim() == "^", "{told}");
+    assert_eq!(rdiags(), before, "nothing is left");
+    // What is filtered by has other names than what is told apart by.
+    let args = ["probe", "count", "--format", "json", "--param", "key=cpu", "--param"];
+    let counted = |more: &[&str]| -> Value {
+        let output = without_programs().args(args).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let reading = counted(&["tracepoint=sched:sched_switch", "--param", "filter=cpu == 0", "--duration", "1s"]);
+    let of_cpus = rows(&[reading], "table", "counts");
+    assert!(of_cpus.len() == 1 && of_cpus[0]["cpu"] == "0", "{of_cpus:#?}");
+    let _flood = Load::start(1, "dd", &["if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
+    let reading = counted(&["tracepoint=raw_syscalls:sys_enter", "--budget", "1%", "--duration", "20s"]);
+    let notes = reading["notes"].to_string();
+    assert!(notes.contains("stopped itself after ") && notes.contains("events per second at"), "{notes}");
+    assert!(reading["seconds"].as_f64().unwrap() < 10.0 && reading["cost"]["of"] == "events", "{reading:#}");
+    let counts = rows(&[reading.clone()], "table", "counts");
+    let seen: f64 = counts.iter().map(|row| row["count"].as_f64().unwrap()).sum();
+    assert!(seen >= reading["cost"]["runs"].as_f64().unwrap() && seen > 10_000.0, "{reading:#}");
+    assert_eq!(rdiags(), before, "nothing is left");
 }
 
 const EVENTS: &str = "/sys/kernel/tracing/kprobe_events";

@@ -22,9 +22,11 @@ fn instance_of(pid: u32) -> Option<String> {
     instances().into_iter().find(|name| name.starts_with(&format!("rdiag-{pid}-")))
 }
 
-/// All readings of a run that succeeded, and what was told.
+/// All readings of a run that succeeded, and what was told. What counts is what is seen, not what that costs.
 fn probe(args: &[&str]) -> (Vec<Value>, String) {
-    let output = rdiag().args(["probe", "events", "--format", "json"]).args(args).output().unwrap();
+    let fixed = ["probe", "events", "--format", "json"];
+    let budget: &[&str] = if args.contains(&"--budget") { &[] } else { &["--budget", "100%"] };
+    let output = rdiag().args(fixed).args(budget).args(args).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{args:?}: {told}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -152,6 +154,31 @@ fn events_that_a_small_buffer_cannot_keep_are_counted_as_lost() {
 
 #[test]
 #[ignore = "needs: root, tracefs"]
+fn a_flood_of_events_stops_the_log_at_its_budget_and_what_was_seen_is_kept() {
+    if !can_trace() {
+        return;
+    }
+    let before = instances();
+    let _flood = Load::start(1, "dd", &["if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
+    let args = ["--param", "event=raw_syscalls:sys_enter", "--param", "lines=5", "--duration", "20s"];
+    let (readings, told) = probe(&[&args[..], &["--budget", "1%"]].concat());
+    let last = readings.last().unwrap();
+    let notes = last["notes"].to_string();
+    assert!(notes.contains("stopped itself after ") && notes.contains("and the budget is 1.0%"), "{notes}");
+    assert!(notes.contains("events per second at") && notes.contains("as tried at the start"), "{notes}");
+    let seconds: f64 = readings.iter().map(|reading| reading["seconds"].as_f64().unwrap()).sum();
+    assert!(seconds < 10.0, "{told}");
+    // Whatever was paid for was seen or is said to be lost.
+    let seen = count(&readings, "raw_syscalls:sys_enter") + lost(&readings) as f64;
+    let cost = &last["cost"];
+    assert_eq!(cost["of"], "events");
+    assert!(cost["runs"].as_f64().unwrap() > 10_000.0 && cost["runs"].as_f64().unwrap() <= seen, "{cost}: {seen}");
+    assert_eq!(rows(&readings, "events").count(), 5);
+    assert_eq!(instances(), before, "nothing is left");
+}
+
+#[test]
+#[ignore = "needs: root, tracefs"]
 fn what_is_killed_leaves_an_instance_that_the_next_start_removes_and_no_other() {
     let _alone = alone();
     if !can_trace() {
@@ -199,6 +226,19 @@ fn vm_a_filter_that_the_kernel_rejects_is_told_in_its_own_words_and_nothing_is_t
     assert_eq!(caret, written + 1, "{told}");
     let place = |at: usize, what: &str| told.lines().nth(at).unwrap().find(what).unwrap();
     assert!((place(written, "bad")..=place(written, "==")).contains(&place(caret, "^")), "{told}");
+    // One of them has the field and takes the filter, and is not switched on either.
+    let args = [
+        "probe",
+        "events",
+        "--param",
+        "event=sched:sched_switch,sched:sched_wakeup",
+        "--param",
+        "filter=prev_pid >= 0",
+    ];
+    let output = rdiag().args(args).args(["--duration", "300ms"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && output.stdout.is_empty(), "{told}");
+    assert!(told.contains("rejects the filter for sched:sched_wakeup: Field not found"), "{told}");
     assert_eq!(instances(), before, "nothing is left");
 }
 

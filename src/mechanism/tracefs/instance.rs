@@ -201,12 +201,60 @@ impl Instance {
         text.unwrap_or_default().lines().filter_map(name).collect()
     }
 
-    /// Events that were lost since the instance was made: overwritten before anybody read them, or dropped at once.
+    /// Forgets what its buffers hold, and that it was there.
+    pub fn forget(&self) -> Result<(), Unavailable> {
+        let file = format!("{}/trace", self.dir);
+        self.control.clear(&file).map_err(|error| refused(&format!("cutting off /{file}"), &error))
+    }
+
+    /// What became of its events since it was made, or since it forgot them.
     #[must_use]
-    pub fn lost(&self, host: &Host) -> u64 {
+    pub fn tally(&self, host: &Host) -> Tally {
         let cpus = host.subdirectories(&format!("{}/per_cpu", self.dir)).unwrap_or_default();
-        let lost = |cpu: String| lost_in(&self.get(host, &format!("per_cpu/{cpu}/stats")).unwrap_or_default());
-        cpus.into_iter().map(lost).fold(0, u64::saturating_add)
+        let of = |cpu: String| Tally::parse(&self.get(host, &format!("per_cpu/{cpu}/stats")).unwrap_or_default());
+        cpus.into_iter().map(of).fold(Tally::default(), Tally::plus)
+    }
+}
+
+/// Events of an instance, by what became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// They are in the buffers.
+    pub unread: u64,
+    /// Somebody has read them.
+    pub read: u64,
+    /// They were overwritten before anybody read them, or dropped at once.
+    pub lost: u64,
+}
+
+impl Tally {
+    /// The `stats` of one CPU's buffer.
+    fn parse(stats: &str) -> Self {
+        let mut tally = Self::default();
+        for (name, value) in stats.lines().filter_map(|line| line.split_once(':')) {
+            let sum = match name {
+                "entries" => &mut tally.unread,
+                "read events" => &mut tally.read,
+                "overrun" | "commit overrun" | "dropped events" => &mut tally.lost,
+                _ => continue,
+            };
+            *sum = sum.saturating_add(value.trim().parse().unwrap_or(0));
+        }
+        tally
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            unread: self.unread.saturating_add(other.unread),
+            read: self.read.saturating_add(other.read),
+            lost: self.lost.saturating_add(other.lost),
+        }
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn all(self) -> u64 {
+        self.unread.saturating_add(self.read).saturating_add(self.lost)
     }
 }
 
@@ -308,15 +356,6 @@ pub(super) fn latest_error(log: &str) -> Option<String> {
     Some(what.to_owned() + &rest.collect::<String>())
 }
 
-/// Lost events in the `stats` of one CPU's buffer.
-fn lost_in(stats: &str) -> u64 {
-    let value = |line: &str| {
-        let (name, value) = line.split_once(':')?;
-        ["overrun", "commit overrun", "dropped events"].contains(&name).then(|| value.trim().parse::<u64>().ok())?
-    };
-    stats.lines().filter_map(value).fold(0, u64::saturating_add)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,9 +378,11 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_buffer_could_not_keep_is_lost() {
-        let stats = "entries: 238\noverrun: 3\ncommit overrun: 1\nbytes: 12952\nnow ts: 37823.4\ndropped events: 5\n";
-        assert_eq!(lost_in(stats), 9);
-        assert_eq!(lost_in("overrun: x\n\n:"), 0);
+    fn an_event_is_read_or_still_there_or_lost() {
+        let stats = "entries: 238\noverrun: 3\ncommit overrun: 1\nbytes: 12952\nnow ts: 37823.4\ndropped events: 5\nread events: 40\n";
+        let tally = Tally::parse(stats);
+        assert_eq!(tally, Tally { unread: 238, read: 40, lost: 9 });
+        assert_eq!((tally.all(), tally.plus(tally).all()), (287, 574));
+        assert_eq!(Tally::parse("overrun: x\n\n:"), Tally::default());
     }
 }

@@ -15,4 +15,5 @@ mod stale;
 pub mod sums;
 #[cfg(test)]
 mod tests;
+pub mod toll;
 pub mod trigger;

@@ -13,6 +13,9 @@ use crate::model::{Reason, Unavailable};
 const FILE: &str = "kprobe_events";
 /// How often each was passed, and how often that was missed.
 const PROFILE: &str = "kprobe_profile";
+/// Its columns after the name.
+const PASSED: usize = 0;
+const MISSED: usize = 1;
 /// Calls of one function under way whose return can be awaited; the kernel's own limit, 10 or twice the CPUs, is soon reached by
 /// functions that wait.
 const MOST_CALLS: u32 = 1024;
@@ -88,8 +91,18 @@ impl ProbeEvents {
     /// another probe.
     #[must_use]
     pub fn missed(&self) -> u64 {
+        self.profile(MISSED)
+    }
+
+    /// How often functions were called with them, whatever a filter let through.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        self.profile(PASSED)
+    }
+
+    fn profile(&self, column: usize) -> u64 {
         let profile = self.control.read(&format!("{}/{PROFILE}", self.place)).unwrap_or_default();
-        missed_in(&profile, &self.names)
+        sum_of(column, &profile, &self.names)
     }
 }
 
@@ -111,13 +124,13 @@ fn order(group: &str, name: &str, function: &str, moment: Moment, fields: &[Stri
 }
 
 /// `  NAME    HITS    MISSED`, a line for each event of the host.
-fn missed_in(profile: &str, names: &[String]) -> u64 {
-    let missed = |line: &str| {
+fn sum_of(column: usize, profile: &str, names: &[String]) -> u64 {
+    let number = |line: &str| {
         let mut words = line.split_whitespace();
         let name = words.next()?;
-        names.iter().any(|own| own == name).then(|| words.nth(1)?.parse::<u64>().ok())?
+        names.iter().any(|own| own == name).then(|| words.nth(column)?.parse::<u64>().ok())?
     };
-    profile.lines().filter_map(missed).fold(0, u64::saturating_add)
+    profile.lines().filter_map(number).fold(0, u64::saturating_add)
 }
 
 /// Removes what processes of rdiag that are gone have defined. An event that an instance still uses stays.
@@ -163,9 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn missed_calls_are_those_of_our_own_events() {
+    fn calls_are_those_of_our_own_events() {
         let profile =
             "  rdiag_1_2_0_0       100      5\n  mine    7  9\n  rdiag_1_2_0_1  3 1\n  rdiag_1_2_0_1x  3 1\n  odd\n";
-        assert_eq!(missed_in(profile, &["rdiag_1_2_0_0".into(), "rdiag_1_2_0_1".into()]), 6);
+        let names = ["rdiag_1_2_0_0".into(), "rdiag_1_2_0_1".into()];
+        assert_eq!((sum_of(PASSED, profile, &names), sum_of(MISSED, profile, &names)), (103, 6));
     }
 }

@@ -9,6 +9,8 @@ use crate::model::{Reason, Unavailable};
 pub const THREAD: &str = "common_pid";
 /// See [`THREAD`].
 pub const CPU: &str = "common_cpu";
+/// The CPU in a filter, which does not know the other name.
+pub const CPU_IN_FILTER: &str = "CPU";
 /// As many keys as the kernel takes at most.
 const MOST_KEYS: usize = 3;
 /// As many frames as the kernel keeps of a stack (HIST_STACKTRACE_DEPTH).
@@ -110,6 +112,22 @@ impl Wanted {
         })
     }
 
+    /// Has the kernel end, and forget the sums. One that was begun for stacks may bear either name.
+    pub fn end(&self, instance: &Instance, keys: u32) -> Result<(), Unavailable> {
+        let file = self.file("trigger");
+        let [today, before] = STACK.map(|stack| format!("!{}", self.order(stack, keys)));
+        match instance.try_set(&file, &today) {
+            Err(_) if self.by_stack => instance.set(&file, &before),
+            Err(_) => instance.set(&file, &today),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// How many events came so far, those without room in the table too.
+    pub fn hits(&self, instance: &Instance, host: &Host) -> Result<u64, Unavailable> {
+        Ok(hits_in(&instance.get(host, &self.file("hist"))?))
+    }
+
     /// What was summed up so far.
     pub fn read(&self, instance: &Instance, host: &Host) -> Result<Sums, Unavailable> {
         Ok(self.parse(&instance.get(host, &self.file("hist"))?))
@@ -177,6 +195,12 @@ impl Wanted {
     }
 }
 
+/// `    Hits: 6` in the totals, which come last: names of tasks stand before them.
+fn hits_in(text: &str) -> u64 {
+    let hits = text.lines().rev().find_map(|line| line.trim().strip_prefix("Hits: "));
+    hits.and_then(|hits| hits.trim().parse().ok()).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +252,7 @@ mod tests {
         };
         let each = [sum(u64::MAX, "cat", 3, 48), sum(0, "] } hitcount: 9", 2, 50), sum(1, "a{ b", 1, 7)];
         assert_eq!((sums.each.as_slice(), sums.dropped, sums.unread), (&each[..], 5, 0));
+        assert_eq!((hits_in(text), hits_in("{ a\n  Hits: 9\n"), hits_in("")), (6, 9, 0));
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn whoever_is_followed_is_followed_with_all_threads_and_children() {
 fn lost_events_of_all_cpus_are_added_up() {
     let stats = |cpu: u32| format!("{DIR}/per_cpu/cpu{cpu}/stats");
     let (_folder, host) = tree(&[(&stats(0), "overrun: 3\n"), (&stats(1), "dropped events: 4\nentries: 9\n")]);
-    assert_eq!(instance(&host).lost(&host), 7);
+    assert_eq!(instance(&host).tally(&host).lost, 7);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::Kind;
 use super::plan::Plan;
 use crate::mechanism::points::{Point, Shape, Target};
 use crate::mechanism::tracefs::probe_events::Moment;
-use crate::mechanism::tracefs::sums::{CPU, THREAD, Wanted};
+use crate::mechanism::tracefs::sums::{CPU, CPU_IN_FILTER, THREAD, Wanted};
 use crate::probes::grammar::Operator;
 use crate::probes::read::{Read, Source};
 
@@ -57,7 +57,9 @@ impl Order {
                 Operator::GreaterEqual => ">=",
                 Operator::SharesBits => "&",
             };
-            filter.push(format!("{} {sign} {}", fields.word(&test.operand.name, read)?, test.number));
+            let word = fields.word(&test.operand.name, read)?;
+            let word = if read.source == Source::Cpu { CPU_IN_FILTER } else { &word };
+            filter.push(format!("{word} {sign} {}", test.number));
         }
         let value = match &plan.value {
             Some(value) => Some((fields.word(&value.name, plan.reads.first())?, plan.reads.first())),

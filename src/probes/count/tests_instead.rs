@@ -9,12 +9,13 @@ use crate::model::probe::Output;
 #[test]
 fn a_plan_without_programs_is_one_that_the_kernels_tables_can_follow_or_is_refused() {
     let order = |plan: &Plan, kind, limits: &[String]| Order::new(plan, kind, limits);
-    let given = [("value", "bytes_req"), ("key", "comm,node,cpu"), ("filter", "bytes_req > 1000 and node == -1")];
+    let given =
+        [("value", "bytes_req"), ("key", "comm,node,cpu"), ("filter", "bytes_req > 1000 and node == -1 and cpu == 1")];
     let plan = planned(&PROBE, kmalloc(), &given).unwrap();
     let wanted = order(&plan, Kind::Sums, &["common_pid == 7".to_owned()]).unwrap().wanted;
     assert_eq!((wanted.keys.as_slice(), wanted.by_name), (&["node".to_owned(), "common_cpu".to_owned()][..], true));
     assert_eq!(wanted.value.as_deref(), Some("bytes_req"));
-    assert_eq!(wanted.filter, "common_pid == 7 && bytes_req > 1000 && node == -1");
+    assert_eq!(wanted.filter, "common_pid == 7 && bytes_req > 1000 && node == -1 && CPU == 1");
     let whole = order(&planned(&PROBE, kmalloc(), &[]).unwrap(), Kind::Sums, &[]).unwrap().wanted;
     assert_eq!((whole.keys, whole.filter), (vec!["common_cpu".to_owned()], String::new()));
     let of_stacks = order(&planned(&PROBE, kmalloc(), &[("key", "stack,pid")]).unwrap(), Kind::Sums, &[]).unwrap();

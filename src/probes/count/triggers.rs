@@ -13,8 +13,9 @@ use crate::host::Host;
 use crate::mechanism::points::Target;
 use crate::mechanism::symbols::{Summary, Symbols, summarize};
 use crate::mechanism::tracefs::instance::Instance;
-use crate::mechanism::tracefs::probe_events::ProbeEvents;
+use crate::mechanism::tracefs::probe_events::{Moment, ProbeEvents};
 use crate::mechanism::tracefs::sums::{STACK_DEPTH, THREAD};
+use crate::mechanism::tracefs::toll::{Spent, Toll};
 use crate::model::probe::{Attachment, Output};
 use crate::model::{Reason, Unavailable, Unit};
 use crate::probes::{Context, Probe, Taken};
@@ -39,6 +40,7 @@ struct Triggers {
     top: usize,
     since: f64,
     missed: u64,
+    toll: Toll,
     /// Why no program is at work.
     refused: String,
     notes: Vec<String>,
@@ -75,6 +77,7 @@ pub(super) fn start(
     // The events are off all the same: nothing but the tables sees them.
     instance.set("buffer_size_kb", "4")?;
     instance.set("tracing_on", "1")?;
+    let toll = toll(&orders, events.as_mut(), &instance, context.host).map_err(|other| neither(other.why))?;
     let room = if orders.iter().any(|(plan, _)| plan.has_stack()) { STACKS } else { ENTRIES };
     let entries = (room / (count as u32).next_power_of_two()).max(LEAST_ENTRIES);
     let mut notes = vec!["summed up in tables of the kernel's tracing, what rdiag does itself too".to_owned()];
@@ -106,6 +109,7 @@ pub(super) fn start(
         top: context.params.count("top") as usize,
         since: context.host.now(),
         missed: 0,
+        toll,
         refused: gap.why.clone(),
         notes,
     };
@@ -114,6 +118,35 @@ pub(super) fn start(
         triggers.read(context.host)?;
     }
     Ok(Box::new(triggers))
+}
+
+/// What a sum takes. Functions of the kernel cost the way to their event, too, so one is called that rdiag can call.
+fn toll(
+    orders: &[(Plan, Order)],
+    events: Option<&mut ProbeEvents>,
+    instance: &Instance,
+    host: &Host,
+) -> Result<Toll, Unavailable> {
+    let Some((_, order)) = orders.first() else { return Ok(Toll::unknown()) };
+    let place = match (&order.function, events) {
+        (Some(function), Some(events)) => match at_own_call(events, function.moment) {
+            Some(place) => Some(place),
+            None => return Ok(Toll::unknown()),
+        },
+        _ => None,
+    };
+    Toll::of_sums(&order.wanted, place, instance, host)
+}
+
+/// Group and name of an event at the function of the system call that is timed.
+fn at_own_call(events: &mut ProbeEvents, moment: Moment) -> Option<(String, String)> {
+    let machine = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        _ => return None,
+    };
+    let name = events.define(&format!("__{machine}_sys_getppid"), moment, &[]).ok()?;
+    Some((events.group().to_owned(), name))
 }
 
 /// Has the kernel begin with one point, after an event was defined if it is a function.
@@ -211,8 +244,18 @@ impl Probe for Triggers {
     }
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let mut with_processes = self.points.iter().filter(|point| point.has_processes());
-        with_processes.try_for_each(|point| point.learn(&self.instance, host, &mut self.processes))
+        let Self { points, instance, processes, toll, .. } = self;
+        let mut with_processes = points.iter().filter(|point| point.has_processes());
+        toll.adding(|| with_processes.try_for_each(|point| point.learn(instance, host, processes)))
+    }
+
+    fn spent(&self, host: &Host) -> Option<Spent> {
+        let passed = |events: &ProbeEvents| events.passed();
+        let summed = || {
+            let hits = self.points.iter().map(|point| point.wanted.hits(&self.instance, host).unwrap_or(0));
+            hits.fold(0, u64::saturating_add)
+        };
+        Some(self.toll.of(self.events.as_ref().map_or_else(summed, passed)))
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {

@@ -4,7 +4,8 @@ mod bounds;
 mod log;
 mod setup;
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::traced::Account;
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
 use crate::host::Host;
 use crate::mechanism::tracefs::instance::{Instance, Pipe};
 use crate::mechanism::tracefs::line::Lines;
@@ -24,7 +25,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               programs write to trace_marker of the instance, rdiag-PID-…, stand among the events. A file name or another text within an event may contain line breaks that look like another event. \
               rdiag's own events are left out from Linux 5.8 on.",
     overhead: "A task took 0.2 µs more for each of its events on one virtual machine. Making text of each and reading it is rdiag's own, and far \
-               more than a probe that counts inside the kernel takes. Ask for few events, or put a filter on them.",
+               more than a probe that counts inside the kernel takes. Ask for few events, or put a filter on them. The budget counts both: the events that \
+               are logged, at what one takes when it is tried at the start, and the reading. What a filter leaves out is not in it.",
     params: &[
         ParamDef {
             name: "event",
@@ -100,13 +102,14 @@ struct Events {
     log: Log,
     bounds: Bounds,
     attached: Vec<Attachment>,
-    lost: u64,
+    account: Account,
     buffer: Vec<u8>,
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let host = context.host;
-    let (instance, chosen) = setup::prepare(context)?;
+    let (instance, chosen, toll) = setup::prepare(context)?;
+    let account = Account::new(toll, &instance, host);
     let pipe = instance.pipe(host)?;
     let clock = context.params.text("clock").unwrap_or(MONOTONIC);
     let began = (clock == MONOTONIC).then(|| host.now());
@@ -118,7 +121,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         log.keep_last();
     }
     let buffer = vec![0; PIECE];
-    Ok(Box::new(Events { pipe, instance, lines: Lines::default(), log, bounds, attached, lost: 0, buffer }))
+    Ok(Box::new(Events { pipe, instance, lines: Lines::default(), log, bounds, attached, account, buffer }))
 }
 
 fn attachment(pattern: &str, events: usize) -> Attachment {
@@ -132,25 +135,19 @@ impl Probe for Events {
     }
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let mut room = TURN;
-        loop {
-            let read = self.pipe.read(&mut self.buffer)?;
-            let piece = self.buffer.get(..read).unwrap_or_default();
-            self.lines.feed(piece, &mut |line| self.log.add(line));
-            room = room.saturating_sub(read);
-            if read == 0 {
-                self.lines.flush(&mut |line| self.log.add(line));
-            }
-            if read == 0 || room == 0 {
-                break;
-            }
-        }
+        let Self { pipe, lines, log, account, buffer, .. } = self;
+        account.reading(|| take_over(pipe, lines, log, buffer))?;
         self.bounds.look(&self.instance, host);
         Ok(())
     }
 
     fn close(&mut self) {
+        self.account.close(&self.instance);
         self.log.close();
+    }
+
+    fn spent(&self, host: &Host) -> Option<Spent> {
+        Some(self.account.spent(&self.instance, host))
     }
 
     fn is_over(&self) -> bool {
@@ -159,10 +156,26 @@ impl Probe for Events {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let before = std::mem::replace(&mut self.lost, self.instance.lost(host));
+        let lost = self.account.lost(&self.instance, host);
         let (events, counts) = self.log.take();
-        let lost = vec![("the buffer was full", self.lost.saturating_sub(before))];
         let outputs = vec![Output::Events(events), Output::Table(counts)];
         Ok(Taken { outputs, lost, notes: self.bounds.notes() })
+    }
+}
+
+/// Reads what is there, as much as fits into a turn.
+fn take_over(pipe: &mut Pipe, lines: &mut Lines, log: &mut Log, buffer: &mut [u8]) -> Result<(), Unavailable> {
+    let mut room = TURN;
+    loop {
+        let read = pipe.read(buffer)?;
+        let piece = buffer.get(..read).unwrap_or_default();
+        lines.feed(piece, &mut |line| log.add(line));
+        room = room.saturating_sub(read);
+        if read == 0 {
+            lines.flush(&mut |line| log.add(line));
+        }
+        if read == 0 || room == 0 {
+            return Ok(());
+        }
     }
 }

@@ -5,17 +5,20 @@ use super::MONOTONIC;
 use crate::mechanism::perf::cpus;
 use crate::mechanism::tracefs::instance::{Followed, Instance};
 use crate::mechanism::tracefs::select::{self, Chosen, TraceEvent};
+use crate::mechanism::tracefs::toll::Toll;
 use crate::model::{Reason, Unavailable};
 
-/// An instance whose events are on and whose buffers wait for the word, and the events by the pattern that chose them. If
-/// anything is refused, the instance is gone again and no event was ever on.
-pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>), Unavailable> {
+/// An instance whose events are on and whose buffers wait for the word, the events by the pattern that chose them, and what one takes.
+/// If anything is refused, the instance is gone again and none of these events was ever on.
+pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>, Toll), Unavailable> {
     let (host, params) = (context.host, context.params);
     let instance = Instance::create(host)?;
     let wrong = |error: select::EventError| Unavailable::new(Reason::Malformed, error.message);
     let list = params.text("event").unwrap_or_default();
     let chosen = select::select(&select::available(host)?, list).map_err(wrong)?;
     instance.set_clock(host, params.text("clock").unwrap_or(MONOTONIC))?;
+    // Before anything is chosen, since it is nobody's but this call's.
+    let toll = Toll::of_events(&instance, host)?;
     instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
     if let Some(list) = params.text("cpus") {
         let online = cpus::online(host);
@@ -41,5 +44,5 @@ pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>), 
     for event in events {
         instance.set(&format!("events/{}/{}/enable", event.group, event.name), "1")?;
     }
-    Ok((instance, chosen))
+    Ok((instance, chosen, toll))
 }

@@ -4,13 +4,15 @@ mod tally;
 
 use std::collections::BTreeMap;
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::traced::Account;
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
 use crate::host::Host;
 use crate::mechanism::symbols::Symbols;
 use crate::mechanism::tracefs::format::{Field, Format};
 use crate::mechanism::tracefs::functions::{self, Function};
 use crate::mechanism::tracefs::instance::{Followed, Instance};
 use crate::mechanism::tracefs::raw::{Buffers, not_understood};
+use crate::mechanism::tracefs::toll::Toll;
 use crate::model::probe::{Attachment, Output};
 use crate::model::{Reason, Unavailable};
 use tally::{Call, Tally};
@@ -84,7 +86,7 @@ struct Functions {
     top: usize,
     began: f64,
     attached: Vec<Attachment>,
-    lost: u64,
+    account: Account,
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
@@ -96,6 +98,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let pids = &context.filter.pids;
     may_be_traced(limits.as_deref(), pids)?;
     instance.set_clock(host, "mono")?;
+    let toll = Toll::of_events(&instance, host)?;
     functions::leave_out_clock(&instance, host);
     instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
     match pids.as_slice() {
@@ -110,6 +113,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let shape = Shape::read(&instance, host)?;
     let buffers = Buffers::open(&instance, host)?;
     let symbols = Symbols::new(host, context.kernel().ok());
+    let account = Account::new(toll, &instance, host);
     let began = host.now();
     instance.set("tracing_on", "1")?;
     let lines = usize::try_from(params.count("lines")).unwrap_or(usize::MAX);
@@ -122,7 +126,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         top: usize::try_from(params.count("top")).unwrap_or(usize::MAX),
         began,
         attached: vec![attachment(list, limits.as_deref())],
-        lost: 0,
+        account,
     }))
 }
 
@@ -173,13 +177,23 @@ impl Probe for Functions {
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        let Self { buffers, shape, tally, .. } = self;
-        buffers.poll(|time, cpu, bytes| {
-            if let Some(call) = shape.call(time, cpu, bytes) {
-                tally.add(call);
-            }
-            true
+        let Self { buffers, shape, tally, account, .. } = self;
+        account.reading(|| {
+            buffers.poll(|time, cpu, bytes| {
+                if let Some(call) = shape.call(time, cpu, bytes) {
+                    tally.add(call);
+                }
+                true
+            })
         })
+    }
+
+    fn close(&mut self) {
+        self.account.close(&self.instance);
+    }
+
+    fn spent(&self, host: &Host) -> Option<Spent> {
+        Some(self.account.spent(&self.instance, host))
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -193,13 +207,11 @@ impl Probe for Functions {
         let tasks = Instance::task_names(host);
         let untold = self.tally.untold();
         let (functions, callers, calls) = self.tally.take(&names, &tasks, self.began, self.top);
-        let before = std::mem::replace(&mut self.lost, self.instance.lost(host));
+        let mut lost = self.account.lost(&self.instance, host);
+        lost.push(("too many pairs of functions and callers", untold));
         Ok(Taken {
             outputs: vec![Output::Table(functions), Output::Table(callers), Output::Events(calls)],
-            lost: vec![
-                ("the buffer was full", self.lost.saturating_sub(before)),
-                ("too many pairs of functions and callers", untold),
-            ],
+            lost,
             notes: self.symbols.notes().map(str::to_owned).collect(),
         })
     }

@@ -5,12 +5,14 @@ mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use super::traced::Account;
+use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
 use crate::host::Host;
 use crate::mechanism::symbols::Symbols;
 use crate::mechanism::tracefs::functions;
 use crate::mechanism::tracefs::instance::{Followed, Instance};
 use crate::mechanism::tracefs::raw::Buffers;
+use crate::mechanism::tracefs::toll::Toll;
 use crate::model::call_trace::{Call, CallTrace};
 use crate::model::probe::{Attachment, Output};
 use crate::model::{Reason, Unavailable};
@@ -72,6 +74,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 
 /// Records that are kept; with more, tracing ends.
 const MOST: usize = 1_000_000;
+/// The clock that everything else in rdiag goes by.
+const CLOCK: &str = "mono";
 /// Name of the tracer.
 const TRACER: &str = "function_graph";
 
@@ -86,13 +90,13 @@ struct Graph {
     shape: Shape,
     records: Vec<Record>,
     limits: Limits,
-    lost: u64,
+    account: Account,
     is_full: bool,
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let (host, params) = (context.host, context.params);
-    let instance = tracing(context)?;
+    let (instance, toll) = tracing(context)?;
     if context.filter.pids.is_empty() {
         let why =
             "the tracer is there, and must be told whom to follow: all tasks would be slowed down and drown each other";
@@ -104,7 +108,6 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         Ok((list.to_owned(), functions.collect()))
     };
     let function = params.text("function").map(named).transpose()?;
-    instance.set_clock(host, "mono")?;
     functions::leave_out_clock(&instance, host);
     instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
     instance.follow(host, Followed::Functions, &context.filter.pids)?;
@@ -112,6 +115,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let shape = Shape::read(&instance, host)?;
     let buffers = Buffers::open(&instance, host)?;
     let symbols = Symbols::new(host, context.kernel().ok());
+    let account = Account::new(toll, &instance, host);
     let began = host.now();
     instance.set("tracing_on", "1")?;
     Ok(Box::new(Graph {
@@ -126,23 +130,29 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
             depth: u32::try_from(params.count("depth")).unwrap_or(u32::MAX),
             calls: usize::try_from(params.count("lines")).unwrap_or(usize::MAX),
         },
-        lost: 0,
+        account,
         is_full: false,
     }))
 }
 
-/// An instance that has the tracer, or the global tracing if that is wanted and needed.
-fn tracing(context: &Context<'_>) -> Result<Instance, Unavailable> {
+/// An instance that has the tracer, or the global tracing if that is wanted and needed; and what an event of an instance takes.
+fn tracing(context: &Context<'_>) -> Result<(Instance, Toll), Unavailable> {
     let host = context.host;
     let instance = Instance::create(host)?;
-    match can_trace(&instance, host) {
-        Err(_) if context.params.flag("global") && global_has_it(host) => {
-            drop(instance);
-            Instance::global(host)
-        }
-        Err(gap) => Err(gap),
-        Ok(()) => Ok(instance),
+    let must_be_global = match can_trace(&instance, host) {
+        Err(_) if context.params.flag("global") && global_has_it(host) => true,
+        Err(gap) => return Err(gap),
+        Ok(()) => false,
+    };
+    instance.set_clock(host, CLOCK)?;
+    let toll = Toll::of_events(&instance, host)?;
+    if !must_be_global {
+        return Ok((instance, toll));
     }
+    drop(instance);
+    let global = Instance::global(host)?;
+    global.set_clock(host, CLOCK)?;
+    Ok((global, toll))
 }
 
 fn global_has_it(host: &Host) -> bool {
@@ -181,16 +191,26 @@ impl Probe for Graph {
         if self.is_full {
             return Ok(());
         }
-        let Self { buffers, shape, records, .. } = self;
-        buffers.poll(|time, cpu, bytes| {
-            records.extend(shape.record(time, cpu, bytes));
-            records.len() < MOST
+        let Self { buffers, shape, records, account, .. } = self;
+        account.reading(|| {
+            buffers.poll(|time, cpu, bytes| {
+                records.extend(shape.record(time, cpu, bytes));
+                records.len() < MOST
+            })
         })?;
         if records.len() >= MOST {
             self.instance.set("tracing_on", "0")?;
             self.is_full = true;
         }
         Ok(())
+    }
+
+    fn close(&mut self) {
+        self.account.close(&self.instance);
+    }
+
+    fn spent(&self, host: &Host) -> Option<Spent> {
+        Some(self.account.spent(&self.instance, host))
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -207,8 +227,7 @@ impl Probe for Graph {
             self.function.as_ref().is_none_or(|(_, wanted)| named(wanted))
         };
         let tree = tree::build(&mut records, is_root, self.limits);
-        let before = std::mem::replace(&mut self.lost, self.instance.lost(host));
-        let lost = vec![("the buffer was full", self.lost.saturating_sub(before))];
+        let lost = self.account.lost(&self.instance, host);
         let mut notes: Vec<String> = self.symbols.notes().map(str::to_owned).collect();
         if self.is_full {
             notes.push(format!("tracing ended before the measurement did, after {} calls and returns", records.len()));
@@ -223,7 +242,7 @@ impl Probe for Graph {
             notes.push(format!("{} other functions of the kernel were called, and none that is {list}", names.len()));
         }
         // What is read anew begins with room for it.
-        if std::mem::take(&mut self.is_full) {
+        if std::mem::take(&mut self.is_full) && !self.account.is_closed() {
             self.instance.set("tracing_on", "1")?;
         }
         let outputs = vec![Output::Calls(self.told(host, tree, &names))];

@@ -1,0 +1,178 @@
+//! Looks at what a probe costs: the run time of its programs as the kernel counts it, or the events of the kernel's own tracing at
+//! what one of them takes.
+
+use crate::host::Host;
+use crate::mechanism::ebpf::{CostMeter, Object};
+use crate::model::probe::{CostOf, ProbeCost};
+use crate::model::quantity;
+use crate::probes::{Probe, Spent};
+
+/// The kernel's statistics are kept on for this long at a time: they cost every program on the host.
+const METERED_SECONDS: f64 = 0.25;
+/// Events are counted for this long at a time: the start of a command is no flood.
+const COUNTED_SECONDS: f64 = 1.0;
+/// The cost is looked at anew after so many seconds, since what happens on the host changes.
+const METER_EVERY: f64 = 5.0;
+
+/// What a probe costs, looked at now and then.
+pub(super) struct Meter {
+    look: Option<Look>,
+    next: f64,
+    /// The latest look, and all of them together.
+    latest: ProbeCost,
+    all: ProbeCost,
+    /// What an event takes in seconds, and whether that was measured on this host.
+    event: (f64, bool),
+}
+
+/// A look that has begun.
+struct Look {
+    /// On for as long as they are looked at.
+    statistics: Option<CostMeter>,
+    since: f64,
+    runs: u64,
+    cpu_seconds: f64,
+}
+
+impl Look {
+    /// Begins; none where there are neither events nor programs, the kernel keeps no statistics of these, or this user may not ask for
+    /// them.
+    fn begin(probe: &dyn Probe, host: &Host) -> Option<Self> {
+        let since = host.now();
+        if let Some(spent) = probe.spent(host) {
+            return Some(Self { statistics: None, since, runs: spent.events, cpu_seconds: spent.cpu_seconds });
+        }
+        if probe.objects().is_empty() {
+            return None;
+        }
+        let meter = CostMeter::start();
+        let (runs, cpu_seconds) = run_time(probe);
+        meter.is_on().then_some(Self { statistics: Some(meter), since, runs, cpu_seconds })
+    }
+
+    fn seconds(&self) -> f64 {
+        if self.statistics.is_some() { METERED_SECONDS } else { COUNTED_SECONDS }
+    }
+}
+
+/// Runs of all programs of a probe that the statistics saw, and their CPU seconds.
+fn run_time(probe: &dyn Probe) -> (u64, f64) {
+    let each = probe.objects().into_iter().map(Object::run_time);
+    each.fold((0, 0.0), |(runs, seconds), (more, longer)| (runs + more, seconds + longer))
+}
+
+impl Meter {
+    /// Begins with the first look.
+    pub(super) fn start(probe: &dyn Probe, host: &Host) -> Self {
+        Self {
+            look: Look::begin(probe, host),
+            next: host.now() + METER_EVERY,
+            latest: ProbeCost::default(),
+            all: ProbeCost::default(),
+            event: (0.0, false),
+        }
+    }
+
+    /// Ends a look whose time is over, or begins the next one. When nothing follows, a look at events need not be long.
+    pub(super) fn settle(&mut self, probe: &dyn Probe, host: &Host, is_last: bool) {
+        let now = host.now();
+        let Some(look) = &self.look else {
+            if now >= self.next && !is_last {
+                self.look = Look::begin(probe, host);
+                self.next = now + METER_EVERY;
+            }
+            return;
+        };
+        let elapsed = now - look.since;
+        if elapsed < look.seconds() && !(is_last && look.statistics.is_none()) {
+            return;
+        }
+        let (of, (runs, cpu_seconds)) = match probe.spent(host) {
+            Some(Spent { events, cpu_seconds, each, is_measured }) => {
+                self.event = (each, is_measured);
+                (CostOf::Events, (events, cpu_seconds))
+            }
+            None => (CostOf::Programs, run_time(probe)),
+        };
+        self.latest = ProbeCost {
+            of,
+            sampled_seconds: elapsed,
+            runs: runs.saturating_sub(look.runs),
+            cpu_seconds: (cpu_seconds - look.cpu_seconds).max(0.0),
+            attach_seconds: 0.0,
+        };
+        self.all.of = of;
+        self.all.sampled_seconds += self.latest.sampled_seconds;
+        self.all.runs += self.latest.runs;
+        self.all.cpu_seconds += self.latest.cpu_seconds;
+        self.look = None;
+    }
+
+    /// All looks together.
+    pub(super) fn all(&self) -> &ProbeCost {
+        &self.all
+    }
+
+    /// The share of all CPUs' time that it took lately; none while nobody has looked.
+    pub(super) fn share(&self, cpus: u32) -> Option<f64> {
+        let seconds = self.latest.sampled_seconds;
+        (seconds > 0.0).then(|| self.latest.cpu_seconds / (seconds * f64::from(cpus.max(1))).max(1e-9))
+    }
+
+    /// What took that share: `its programs took 12 % of the CPUs`, and how often what ran.
+    pub(super) fn told(&self, cpus: u32) -> (String, String) {
+        let share = quantity::percent(self.share(cpus).unwrap_or(0.0));
+        let rate = quantity::number(self.latest.runs as f64 / self.latest.sampled_seconds.max(1e-9));
+        match self.latest.of {
+            CostOf::Programs => (format!("its programs took {share} of the CPUs"), format!("{rate} runs per second")),
+            CostOf::Events => {
+                let (each, is_measured) = self.event;
+                let source = if is_measured { "as tried at the start" } else { "which could not be tried here" };
+                let each = quantity::seconds(each);
+                let often = format!("{rate} events per second at {each}, {source}, and reading them");
+                (format!("tracing took {share} of the CPUs"), often)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::model::Unavailable;
+    use crate::probes::Taken;
+
+    /// Has the kernel's tracing do the work, at a microsecond for each event.
+    struct Tracing(AtomicU64);
+
+    impl Probe for Tracing {
+        fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
+            Ok(Taken::default())
+        }
+
+        fn spent(&self, _: &Host) -> Option<Spent> {
+            let events = self.0.load(Ordering::Relaxed);
+            Some(Spent { events, cpu_seconds: events as f64 * 1e-6, each: 1e-6, is_measured: false })
+        }
+    }
+
+    #[test]
+    fn events_are_counted_from_the_start_and_at_the_end_however_soon_that_is() {
+        let (host, tracing) = (Host::live("/".as_ref()), Tracing(AtomicU64::new(500)));
+        let mut meter = Meter::start(&tracing, &host);
+        tracing.0.store(2500, Ordering::Relaxed);
+        meter.settle(&tracing, &host, false);
+        assert_eq!(meter.share(2), None, "a look takes its time");
+        meter.settle(&tracing, &host, true);
+        let cost = meter.all();
+        assert_eq!((cost.of, cost.runs), (CostOf::Events, 2000));
+        assert!((cost.cpu_seconds - 0.002).abs() < 1e-9, "{cost:?}");
+        let share = 0.002 / cost.sampled_seconds / 2.0;
+        assert!((meter.share(2).unwrap() - share).abs() < 1e-9 * share);
+        let (what, often) = meter.told(2);
+        assert!(what.starts_with("tracing took ") && what.ends_with(" of the CPUs"), "{what}");
+        assert!(often.contains("events per second at 1.00 µs, which could not be tried here"), "{often}");
+    }
+}
