@@ -145,7 +145,7 @@ fn at_own_call(events: &mut ProbeEvents, moment: Moment) -> Option<(String, Stri
         "aarch64" => "arm64",
         _ => return None,
     };
-    let name = events.define(&format!("__{machine}_sys_getppid"), moment, &[]).ok()?;
+    let name = events.define(&format!("__{machine}_sys_getpgid"), moment, &[]).ok()?;
     Some((events.group().to_owned(), name))
 }
 
