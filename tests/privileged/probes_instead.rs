@@ -166,7 +166,7 @@ fn a_table_that_the_kernel_rejects_is_told_in_its_words_and_a_flood_stops_the_co
     let notes = reading["notes"].to_string();
     assert!(notes.contains("stopped itself after ") && notes.contains("events per second at"), "{notes}");
     assert!(reading["seconds"].as_f64().unwrap() < 10.0 && reading["cost"]["of"] == "events", "{reading:#}");
-    let counts = rows(&[reading.clone()], "table", "counts");
+    let counts = rows(std::slice::from_ref(&reading), "table", "counts");
     let seen: f64 = counts.iter().map(|row| row["count"].as_f64().unwrap()).sum();
     assert!(seen >= reading["cost"]["runs"].as_f64().unwrap() && seen > 10_000.0, "{reading:#}");
     assert_eq!(rdiags(), before, "nothing is left");
