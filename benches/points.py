@@ -9,6 +9,7 @@ call them is the same for both and not in it. A tracer whose programs did not ru
 ended would cost nothing. Needs root, tracefs, linux-perf, bpftrace and a C compiler. Prints Markdown.
 """
 import argparse
+import contextlib
 import glob
 import os
 import re
@@ -72,20 +73,20 @@ def programs(pid):
 
 
 def attached(command):
-    tracer = subprocess.Popen(shlex.split(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
+    tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
     while not programs(tracer.pid)[1]:
         # Nothing has run yet: not attached, or nobody has passed.
         subprocess.run(attached.poke, check=True, stdout=subprocess.DEVNULL)
         if tracer.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit(f"{command} does not run")
+            raise SystemExit(f"{shlex.join(command)} does not run")
         time.sleep(0.1)
     return tracer
 
 
 def turn(commands, load, events):
     """ns of each one's programs for one event, in the order of the commands."""
-    tracers = [attached(command) for command in commands]
+    tracers = [attached(shlex.split(command)) for command in commands]
     before = [programs(tracer.pid) for tracer in tracers]
     subprocess.run(load, check=True, stdout=subprocess.DEVNULL)
     taken = []
@@ -95,12 +96,30 @@ def turn(commands, load, events):
             raise SystemExit(f"{command} ran {runs_after - runs_before} times at {events} events")
         # A function with its return takes two programs for a call: all of them belong to the event.
         taken.append((time_after - time_before) / (runs_after - runs_before) * round((runs_after - runs_before) / events))
+    ended(tracers)
+    return taken
+
+
+def ended(tracers):
     for tracer in tracers:
         # bpftrace does not always heed the first one.
         while tracer.poll() is None:
             tracer.terminate()
             time.sleep(0.2)
-    return taken
+
+
+@contextlib.contextmanager
+def run_statistics():
+    """The kernel's statistics of BPF programs, on for as long as they are needed."""
+    with open(STATISTICS, encoding="utf-8") as file:
+        kept = file.read()
+    try:
+        with open(STATISTICS, "w", encoding="utf-8") as file:
+            file.write("1")
+        yield
+    finally:
+        with open(STATISTICS, "w", encoding="utf-8") as file:
+            file.write(kept)
 
 
 def main():
@@ -109,15 +128,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--only", choices=LOADS)
     args = parser.parse_args()
-    with open(STATISTICS, encoding="utf-8") as file:
-        kept = file.read()
-    try:
-        with open(STATISTICS, "w", encoding="utf-8") as file:
-            file.write("1")
+    with run_statistics():
         measure(args)
-    finally:
-        with open(STATISTICS, "w", encoding="utf-8") as file:
-            file.write(kept)
 
 
 def measure(args):
