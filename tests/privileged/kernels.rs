@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use crate::support::{Load, Need, alone, finding, has, live_report, live_report_every, report_fired, wait_until};
 
 /// A control group that is removed with its processes.
-struct Group(PathBuf);
+pub(super) struct Group(pub(super) PathBuf);
 
 impl Group {
-    fn new(name: &str, files: &[(&str, &str)]) -> Self {
+    pub(super) fn new(name: &str, files: &[(&str, &str)]) -> Self {
         let path = PathBuf::from("/sys/fs/cgroup").join(name);
         std::fs::create_dir_all(&path).unwrap();
         for (file, value) in files {

@@ -217,39 +217,58 @@ fn run(program: &str, args: &[&str]) {
     assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A file system on a disk in memory, each of whose requests takes a given time.
-pub(super) struct DiskMount;
+/// A disk in memory, each of whose requests takes a given time.
+pub(super) struct SlowDisk;
 
-impl DiskMount {
-    const DISK: &str = "/sys/kernel/config/nullb/nullb0";
-    pub(super) const PLACE: &str = "/tmp/rdiag-disk";
+impl SlowDisk {
+    const FOLDER: &str = "/sys/kernel/config/nullb/nullb0";
+    /// The first disk has this name, whether the kernel takes it from the folder or counts.
+    pub(super) const NODE: &str = "/dev/nullb0";
 
     pub(super) fn new(nanoseconds: &str) -> Self {
         run("modprobe", &["null_blk", "nr_devices=0"]);
-        run("modprobe", &["ext4"]);
         if !Path::new("/sys/kernel/config/nullb").exists() {
             run("mount", &["-t", "configfs", "none", "/sys/kernel/config"]);
         }
-        std::fs::create_dir(Self::DISK).unwrap();
+        std::fs::create_dir(Self::FOLDER).unwrap();
         for (name, value) in
             [("size", "64"), ("memory_backed", "1"), ("irqmode", "2"), ("completion_nsec", nanoseconds), ("power", "1")]
         {
-            std::fs::write(format!("{}/{name}", Self::DISK), value).unwrap();
+            std::fs::write(format!("{}/{name}", Self::FOLDER), value).unwrap();
         }
-        std::fs::create_dir_all(Self::PLACE).unwrap();
-        // The first disk has this name, whether the kernel takes it from the folder or counts.
-        run("mkfs.ext4", &["-q", "-O", "^has_journal", "/dev/nullb0"]);
-        run("mount", &["/dev/nullb0", Self::PLACE]);
         Self
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        let _ = std::fs::write(format!("{}/power", Self::FOLDER), "0");
+        let _ = std::fs::remove_dir(Self::FOLDER);
+        run("modprobe", &["--remove", "null_blk"]);
+    }
+}
+
+/// A file system on such a disk.
+pub(super) struct DiskMount {
+    _disk: SlowDisk,
+}
+
+impl DiskMount {
+    pub(super) const PLACE: &str = "/tmp/rdiag-disk";
+
+    pub(super) fn new(nanoseconds: &str) -> Self {
+        let disk = SlowDisk::new(nanoseconds);
+        run("modprobe", &["ext4"]);
+        std::fs::create_dir_all(Self::PLACE).unwrap();
+        run("mkfs.ext4", &["-q", "-O", "^has_journal", SlowDisk::NODE]);
+        run("mount", &[SlowDisk::NODE, Self::PLACE]);
+        Self { _disk: disk }
     }
 }
 
 impl Drop for DiskMount {
     fn drop(&mut self) {
         run("umount", &[Self::PLACE]);
-        let _ = std::fs::write(format!("{}/power", Self::DISK), "0");
-        let _ = std::fs::remove_dir(Self::DISK);
-        run("modprobe", &["--remove", "null_blk"]);
     }
 }
 

@@ -1,8 +1,9 @@
-//! What comes back from swap, counted exactly on compressed memory.
+//! What comes back from swap: counted exactly on compressed memory, and waited for on a slow disk.
 
-use super::kernels::modprobe;
+use super::kernels::{Group, modprobe};
+use super::probes_files::SlowDisk;
 use super::probing::{Script, rows, watched};
-use crate::support::{Need, alone, has};
+use crate::support::{Load, Need, alone, finding, has, live_report, wait_until};
 
 /// Swap space in compressed memory, one page of which is read at a time; it goes away with the test.
 struct Swap;
@@ -90,4 +91,72 @@ fn vm_what_a_process_needs_back_from_swap_is_counted_and_timed() {
     assert!(time > 0.3 * truth && time <= with, "{time} s, and the script says {truth} s: {row:#?}");
     assert!(figure("max") > 0.0 && figure("max") < time, "{row:#?}");
     drop((script, swap));
+}
+
+/// Swap space on a disk that takes some milliseconds for each request.
+struct SlowSwap {
+    _disk: SlowDisk,
+}
+
+impl SlowSwap {
+    fn new(nanoseconds: &str) -> Self {
+        let disk = SlowDisk::new(nanoseconds);
+        run("mkswap", SlowDisk::NODE);
+        run("swapon", SlowDisk::NODE);
+        Self { _disk: disk }
+    }
+}
+
+impl Drop for SlowSwap {
+    fn drop(&mut self) {
+        run("swapoff", SlowDisk::NODE);
+    }
+}
+
+/// Writes to 64 MiB, and then looks at pages of them without end, in no order.
+const LOOKS: &str = "
+import mmap, random
+size = 64 << 20
+region = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+region.madvise(15) # MADV_NOHUGEPAGE
+for page in range(0, size, 4096): region[page] = 1
+while True: region[random.randrange(0, size, 4096)]
+";
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with its modules and a pure cgroup v2 tree"]
+fn vm_who_waits_for_memory_on_a_slow_swap_disk_is_named() {
+    let _alone = alone();
+    if !has(&FOR_SWAP) || !has(&[Need::Path("/sys/fs/cgroup/cgroup.controllers")]) {
+        return;
+    }
+    let swap = SlowSwap::new("3000000");
+    let group = Group::new("rdiag-swap", &[("memory.max", "50331648")]);
+    let script = "echo $$ > \"$1\"/cgroup.procs; exec python3 -c \"$2\"";
+    let load = Load::start(1, "sh", &["-c", script, "sh", group.0.to_str().unwrap(), LOOKS]);
+    let pid = load.pids()[0];
+    // `VmSwap:     8192 kB`
+    let swapped = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let words = status.lines().find_map(|line| line.strip_prefix("VmSwap:")).unwrap_or("0");
+        words.trim().trim_end_matches(" kB").parse::<u64>().unwrap() > 16_000
+    };
+    assert!(wait_until(60, swapped), "what finds no room in the group goes to the disk");
+    let report = live_report(5);
+    drop((load, group, swap));
+    // How much comes back in a second is up to the emulated CPU.
+    let read = finding(&report, "memory.saturation.swap_in", None);
+    assert!(["info", "warning"].contains(&read["status"].as_str().unwrap()), "{read:#}");
+    let waits = finding(&report, "memory.saturation.swap_waits", None);
+    assert_eq!(waits["status"], "info", "{waits:#}");
+    for found in [read, waits] {
+        let culprit = &found["culprit"];
+        assert_eq!((&culprit["name"], &culprit["pids"][0]), (&"python3".into(), &pid.into()), "{found:#}");
+    }
+    // One task, that does nothing else for most of the time.
+    let share = waits["value"].as_f64().unwrap();
+    assert!((0.3..1.05).contains(&share), "{waits:#}");
+    // Whether its wait or the limit of the group comes first, the verdict names the process.
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert!(headline.contains("python3"), "{headline}");
 }
