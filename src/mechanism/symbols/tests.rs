@@ -13,9 +13,10 @@ fn this_process(host: &Host) -> Process {
     Process { pid: std::process::id(), born: ticks * 1_000_000_000 / host.facts().ticks_per_second }
 }
 
+/// With a number of its own as well: a compiler that optimises makes one function of two that are the same.
 #[inline(never)]
 fn a_function_with_a_name_of_its_own() -> u64 {
-    std::hint::black_box(7)
+    std::hint::black_box(0x5a17_0f5e_7e57)
 }
 
 const SUMMARY: Summary<'_> = Summary { id: "s", title: "t", unit: Unit::Seconds, top: 2, depth: 127 };
