@@ -130,7 +130,7 @@ pub fn running(host: &Host, place: &Place, asked: Option<&str>) -> Result<Run, L
     };
     Err(LabError::not_here(
         message,
-        format!("`rdiag lab start {}` begins anew, with --for 10m for longer", run.scenario),
+        format!("`rdiag lab start {}` begins anew; --for gives it another time (as in --for 15m)", run.scenario),
     ))
 }
 

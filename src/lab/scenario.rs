@@ -293,4 +293,12 @@ impl Scenario {
     pub fn question(&self, key: &str) -> Option<&Question> {
         self.questions.iter().find(|question| question.key == key)
     }
+
+    /// Whether a reading is what a question asks for.
+    #[must_use]
+    pub fn asks_for(&self, reading: Reading) -> bool {
+        self.questions
+            .iter()
+            .any(|question| matches!(&question.answer, Answer::Number { truth, .. } if *truth == reading))
+    }
 }

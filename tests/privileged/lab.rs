@@ -181,6 +181,10 @@ fn an_exercise_is_started_once_checked_and_outlived_by_nothing() {
     assert_eq!(lab(&["check"]).0, Some(1), "no answer is not passed");
     let (code, _, error) = lab(&["solution"]);
     assert_eq!(code, Some(0), "after a check the solution is free: {error}");
+    let (code, told, _) = lab(&["status"]);
+    assert!(code == Some(0) && told.contains("longest: ") && told.contains("sleep: you are asked for it"), "{told}");
+    let (code, _, error) = lab(&["answer"]);
+    assert!(code == Some(2) && error.contains("cause=…"), "{error}");
     // The seed's program, by its process id, as a student would find it.
     let run: serde_json::Value =
         serde_json::from_slice(&std::fs::read(state.path().join("rdiag/lab/run.json")).unwrap()).unwrap();

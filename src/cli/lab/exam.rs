@@ -121,7 +121,8 @@ fn put(host: &Host, scenario: &Scenario, run: &mut Run, key: &str, value: &str) 
 /// Asks one question after the other; an empty line leaves one as it is.
 fn ask_all(host: &Host, scenario: &Scenario, run: &mut Run, ui: &Ui) -> Result<(), Failure> {
     if !ui.is_interactive() {
-        return Err(LabError::usage("no answer was given", "write key=value, for example cause=disk").into());
+        let first = scenario.questions.first().map_or("key", |question| question.key.as_str());
+        return Err(LabError::usage("no answer was given", format!("write key=value, as in {first}=…")).into());
     }
     ui.print(&questions(scenario, ui))?;
     for question in &scenario.questions {

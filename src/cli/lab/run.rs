@@ -99,9 +99,12 @@ pub(super) fn status(ui: &Ui) -> Result<Exit, Failure> {
     let scenario = library::find(&run.scenario)?;
     let now = runner::look(&host, &place, &run);
     let mut out = format!("{} runs for another {:.0} s\n", run.scenario, run.until - host.now());
-    let meter = scenario.meter.reading;
-    for reading in [Reading::WakeupDelayMedian, Reading::WakeupDelayLongest, meter] {
-        if reading == meter && matches!(reading, Reading::WakeupDelayMedian | Reading::WakeupDelayLongest) {
+    let delays = [Reading::WakeupDelayMedian, Reading::WakeupDelayLongest];
+    let meter = Some(scenario.meter.reading).filter(|meter| !delays.contains(meter));
+    for reading in delays.into_iter().chain(meter) {
+        // What is asked for is not told before it is answered.
+        if Some(reading) == meter && scenario.asks_for(reading) {
+            let _ = writeln!(out, "  {}: you are asked for it", reading.title());
             continue;
         }
         let told =

@@ -112,12 +112,23 @@ pub fn start(place: &Path, role: &str) -> io::Result<Child> {
 
 /// The same, in the process group of whoever starts it: its children are found by it.
 pub fn start_in_group(place: &Path, role: &str) -> io::Result<Child> {
+    in_group(place, role).spawn()
+}
+
+/// The same by fork(2) instead of vfork(2): whoever traces it (`strace -f`) can let go of it at any moment, even if the child is stopped.
+pub fn fork_in_group(place: &Path, role: &str) -> io::Result<Child> {
+    use std::os::unix::process::CommandExt as _;
+    // A user to become is what the standard library forks for; it is the one that it is.
+    in_group(place, role).uid(rustix::process::getuid().as_raw()).spawn()
+}
+
+fn in_group(place: &Path, role: &str) -> Command {
     use std::os::unix::process::CommandExt as _;
     #[expect(clippy::disallowed_methods, reason = "itself, as part of a load for a lesson")]
     let mut command = Command::new(place);
     command.arg0(place.file_name().unwrap_or(place.as_os_str())).arg(role).env_clear().current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn()
+    command
 }
 
 /// Hands a started process its order; from then on it goes by itself.

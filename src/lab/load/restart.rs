@@ -34,5 +34,5 @@ pub(super) fn try_again_and_again(order: &Order, flaw: Flaw, segments: u32, ever
 /// Whether it came up and ended well.
 #[inline(never)]
 fn start_service(place: &Path) -> bool {
-    own::start_in_group(place, "").and_then(|mut child| child.wait()).is_ok_and(|status| status.code() == Some(42))
+    own::fork_in_group(place, "").and_then(|mut child| child.wait()).is_ok_and(|status| status.code() == Some(42))
 }
