@@ -102,7 +102,7 @@ pub(super) fn status(ui: &Ui) -> Result<Exit, Failure> {
     let delays = [Reading::WakeupDelayMedian, Reading::WakeupDelayLongest];
     let meter = Some(scenario.meter.reading).filter(|meter| !delays.contains(meter));
     for reading in delays.into_iter().chain(meter) {
-        // What is asked for is not told before it is answered.
+        // What is asked for is not told.
         if Some(reading) == meter && scenario.asks_for(reading) {
             let _ = writeln!(out, "  {}: you are asked for it", reading.title());
             continue;
