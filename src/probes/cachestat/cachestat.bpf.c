@@ -30,6 +30,7 @@ struct page___cached {
 #pragma clang attribute pop
 
 struct reading {
+	u64 inode;
 	u64 from; /* the byte in the file */
 	u64 first; /* page */
 	u64 last;
@@ -53,41 +54,7 @@ struct sums {
 	char comm[16];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, u32);
-	__type(value, struct sums);
-} processes SEC(".maps");
-
-/* What of the figures is not in them: pages and reads for which there was no room. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} no_room SEC(".maps");
-
-static __always_inline struct sums *sums_of_current(void)
-{
-	u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
-	struct sums *sums = bpf_map_lookup_elem(&processes, &tgid);
-
-	if (sums)
-		return sums;
-	struct sums fresh = {};
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-	bpf_probe_read_kernel(fresh.comm, sizeof(fresh.comm), &leader->comm);
-	bpf_map_update_elem(&processes, &tgid, &fresh, BPF_NOEXIST);
-	sums = bpf_map_lookup_elem(&processes, &tgid);
-	if (!sums) {
-		u64 *count = bpf_map_lookup_elem(&no_room, &zero);
-		if (count)
-			(*count)++;
-	}
-	return sums;
-}
+#include "../../mechanism/ebpf/include/processes.h"
 
 static __always_inline void read_begins(struct file___op *file, u64 from, u64 bytes, const bool direct)
 {
@@ -98,7 +65,7 @@ static __always_inline void read_begins(struct file___op *file, u64 from, u64 by
 	struct inode___op *inode = inode_of(&file->f_path, direct);
 	if (!inode || (READ(inode, i_mode) & TYPE_BITS) != REGULAR)
 		return;
-	struct reading reading = { .from = from, .first = from >> page_shift, .last = (from + bytes - 1) >> page_shift };
+	struct reading reading = { .inode = (u64)inode, .from = from, .first = from >> page_shift, .last = (from + bytes - 1) >> page_shift };
 	bpf_map_update_elem(&readings, &tid, &reading, BPF_ANY);
 }
 
@@ -108,16 +75,19 @@ static __always_inline void read_begins(struct file___op *file, u64 from, u64 by
 
 /* Files of /proc and the like have no pages; those of tmpfs are nowhere else. What an overlay reads is in the cache of the file
  * below it. */
-static __always_inline bool has_cache(struct inode___op *inode)
+static __always_inline bool has_cache(struct inode___op *inode, const bool direct)
 {
-	u64 magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	struct super_block___op *super = READ(inode, i_sb);
+	u64 magic = READ(super, s_magic);
 
 	if (magic == TMPFS || magic == RAMFS)
 		return false;
-	return magic == OVERLAY || BPF_CORE_READ(inode, i_mapping, nrpages);
+	struct address_space___op *mapping = READ(inode, i_mapping);
+	return magic == OVERLAY || READ(mapping, nrpages);
 }
 
-static __always_inline void read_ends(struct file___op *file, s64 result)
+/* The file, if it is known again; otherwise its inode is where it was. */
+static __always_inline void read_ends(struct file___op *file, s64 result, const bool direct)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct reading *known = bpf_map_lookup_elem(&readings, &tid);
@@ -126,10 +96,13 @@ static __always_inline void read_ends(struct file___op *file, s64 result)
 		return;
 	struct reading reading = *known;
 	bpf_map_delete_elem(&readings, &tid);
-	if (result <= 0 || !has_cache(inode_of(&file->f_path, false)))
+	if (result <= 0)
+		return;
+	struct inode___op *inode = direct ? inode_of(&file->f_path, true) : (void *)reading.inode;
+	if (!inode || !has_cache(inode, direct))
 		return;
 	u64 asked = ((reading.from + result - 1) >> page_shift) - reading.first + 1;
-	struct sums *sums = sums_of_current();
+	struct sums *sums = sums_of_current(1);
 	if (!sums)
 		return;
 	__sync_fetch_and_add(&sums->reads, 1);
@@ -154,7 +127,7 @@ SEC("fentry/vfs_read") int vfs_read_fentry(u64 *ctx)
 
 SEC("fexit/vfs_read") int vfs_read_fexit(u64 *ctx)
 {
-	read_ends((void *)ctx[0], ctx[4]);
+	read_ends((void *)ctx[0], ctx[4], true);
 	return 0;
 }
 
@@ -166,7 +139,7 @@ BOTH_TRACEPOINTS(sys_enter)
 
 	if (!kind || !current_wanted())
 		return 0;
-	struct file___op *file = file_of(call_argument(regs, 0, direct));
+	struct file___op *file = file_of(call_argument(regs, 0, direct), direct);
 	if (!file)
 		return 0;
 	u64 from = kind == AT ? call_argument(regs, 3, direct) : BPF_CORE_READ(file, f_pos);
@@ -179,11 +152,8 @@ BOTH_TRACEPOINTS(sys_exit)
 	void *regs = (void *)ctx[0];
 	u32 number = call_number(regs, direct);
 
-	if (number >= CALLS || !call_kinds[number])
-		return 0;
-	struct file___op *file = file_of(call_argument(regs, 0, direct));
-	if (file)
-		read_ends(file, ctx[1]);
+	if (number < CALLS && call_kinds[number])
+		read_ends(NULL, ctx[1], false);
 	return 0;
 }
 
@@ -212,7 +182,7 @@ BOTH_TRACEPOINTS(mm_filemap_add_to_page_cache)
 	if (!is_of_file(mapping))
 		return 0;
 	pages = pages_of(folio);
-	struct sums *sums = sums_of_current();
+	struct sums *sums = sums_of_current(1);
 	if (sums)
 		__sync_fetch_and_add(&sums->added, pages);
 	struct reading *reading = bpf_map_lookup_elem(&readings, &tid);
@@ -229,7 +199,7 @@ static __always_inline int dirtied(void *folio, struct address_space___cached *m
 {
 	if (!mapping || !current_wanted() || !is_of_file(mapping))
 		return 0;
-	struct sums *sums = sums_of_current();
+	struct sums *sums = sums_of_current(1);
 	if (sums)
 		__sync_fetch_and_add(&sums->dirtied, pages_of(folio));
 	return 0;

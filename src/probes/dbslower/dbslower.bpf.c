@@ -11,7 +11,7 @@
 const volatile u64 threshold = 10000000; /* ns */
 
 struct statement {
-	u64 since;
+	u64 since; /* 0: none is running */
 	u64 text[WORDS];
 };
 
@@ -22,6 +22,7 @@ struct slow {
 	u64 text[WORDS];
 };
 
+/* What each process is at, or was: its place is kept, since making one costs more than all else. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -82,23 +83,26 @@ SEC("uprobe/activity") int activity_uprobe(void *ctx)
 		return 0;
 	struct statement *known = bpf_map_lookup_elem(&running, &tid);
 	if (!text) {
-		if (known) {
+		if (known && known->since) {
 			done(known, now);
-			bpf_map_delete_elem(&running, &tid);
+			known->since = 0;
 		}
 		return 0;
 	}
-	struct statement *next = bpf_map_lookup_elem(&scratch, &zero);
+	/* A process that has none running has room of its own for the next. */
+	struct statement *next = known && !known->since ? known : bpf_map_lookup_elem(&scratch, &zero);
 	if (!next)
 		return 0;
 	for (int i = 0; i < WORDS; i++)
 		next->text[i] = 0;
-	next->since = now;
 	bpf_probe_read_user_str(next->text, TEXT, (void *)text);
-	if (known && is_same(known, next))
-		return 0;
-	if (known)
+	if (known && known->since) {
+		if (is_same(known, next))
+			return 0;
 		done(known, now);
-	bpf_map_update_elem(&running, &tid, next, BPF_ANY);
+	}
+	next->since = now;
+	if (next != known)
+		bpf_map_update_elem(&running, &tid, next, BPF_ANY);
 	return 0;
 }

@@ -75,47 +75,7 @@ struct sums {
 	char comm[16];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, u32);
-	__type(value, struct sums);
-} processes SEC(".maps");
-
-/* Lookups of more processes, or more at once, than there is room for. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} no_room SEC(".maps");
-
-static __always_inline void count_no_room(void)
-{
-	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&no_room, &zero);
-
-	if (count)
-		(*count)++;
-}
-
-static __always_inline struct sums *sums_of_current(void)
-{
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct sums *sums = bpf_map_lookup_elem(&processes, &tgid);
-
-	if (sums)
-		return sums;
-	struct sums fresh = {};
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-	bpf_probe_read_kernel(fresh.comm, sizeof(fresh.comm), &leader->comm);
-	bpf_map_update_elem(&processes, &tgid, &fresh, BPF_NOEXIST);
-	sums = bpf_map_lookup_elem(&processes, &tgid);
-	if (!sums)
-		count_no_room();
-	return sums;
-}
+#include "../../mechanism/ebpf/include/processes.h"
 
 /* The directories above, up to the root of their file system: of a name that is looked up no mount is known. */
 static __noinline int read_above(struct dentry___looked *dentry, struct parts *parts)
@@ -163,7 +123,7 @@ static __always_inline int looked(struct nameidata___looked *walk, struct dentry
 {
 	if (is_error((u64)entry) || !current_wanted())
 		return 0;
-	struct sums *sums = sums_of_current();
+	struct sums *sums = sums_of_current(1);
 	if (sums)
 		__sync_fetch_and_add(&sums->lookups, 1);
 	if (!entry || BPF_CORE_READ(entry, d_inode))
@@ -184,7 +144,7 @@ static __always_inline void ask(u64 of)
 	u64 now = bpf_ktime_get_ns();
 
 	if (bpf_map_update_elem(&asked, &key, &now, BPF_ANY))
-		count_no_room();
+		count_no_room(1);
 }
 
 static __always_inline u32 being_looked_up(void)
@@ -245,7 +205,7 @@ static __always_inline int answered(struct dentry___looked *entry, u64 inode)
 	u64 took = bpf_ktime_get_ns() - *since;
 	bpf_map_delete_elem(&asked, &key);
 	bool found = inode && !is_error(inode);
-	struct sums *sums = sums_of_current();
+	struct sums *sums = sums_of_current(1);
 	if (sums) {
 		__sync_fetch_and_add(found ? &sums->found : &sums->absent, 1);
 		__sync_fetch_and_add(&sums->took, took);

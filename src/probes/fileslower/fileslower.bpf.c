@@ -3,8 +3,6 @@
 #include "../../mechanism/ebpf/include/filepath.h"
 #include "../../mechanism/ebpf/include/stream.h"
 
-const volatile u64 threshold = 10000000; /* ns */
-
 struct slow {
 	u64 at;
 	u64 ids; /* tgid << 32 | tid */
@@ -21,8 +19,6 @@ struct slow {
 
 static __always_inline void done(const struct operation *op, const bool direct)
 {
-	if (op->took < threshold)
-		return;
 	struct slow *slow = reserve_event(sizeof(*slow));
 	if (!slow)
 		return;

@@ -39,11 +39,8 @@ struct {
 static __always_inline void name_use(struct use *use, struct dentry___op *dentry, struct path___op *path,
 				     struct inode___op *inode)
 {
-	if (!by_directory) {
-		struct task_struct *task = (void *)bpf_get_current_task();
-		struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-		bpf_probe_read_kernel(use->comm, sizeof(use->comm), &leader->comm);
-	}
+	if (!by_directory)
+		read_process_name(use->comm);
 	read_type(inode, use->type);
 	read_path(dentry, BPF_CORE_READ(path, mnt), &use->parts);
 }
@@ -76,7 +73,7 @@ static __always_inline void done(const struct operation *op, const bool direct)
 		long is_known = bpf_map_update_elem(&uses, &file, fresh, BPF_NOEXIST);
 		use = bpf_map_lookup_elem(&uses, &file);
 		if (!use) {
-			count_no_room();
+			count_no_room(1);
 			return;
 		}
 		if (!is_known)

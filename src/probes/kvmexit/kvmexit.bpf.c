@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Why virtual CPUs leave their guests, and how long it takes until they are back. The reason stands in the record of the event
  * alone (newer kernels hand over the virtual CPU, which only their own module can ask), so the program reads that. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "../../mechanism/ebpf/include/room.h"
 
 /* Where the record has them; told by the event's description. */
 const volatile u32 reason_at = 8;
@@ -40,14 +40,6 @@ struct {
 	__type(value, struct sum);
 } exits SEC(".maps");
 
-/* Exits of more kinds than there is room for. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} no_room SEC(".maps");
-
 SEC("tracepoint/kvm_exit") int exit_tracepoint(void *ctx)
 {
 	u32 tid = bpf_get_current_pid_tgid(), reason = 0, isa = 0;
@@ -63,7 +55,7 @@ SEC("tracepoint/kvm_exit") int exit_tracepoint(void *ctx)
 
 SEC("tracepoint/kvm_entry") int entry_tracepoint(void *ctx)
 {
-	u32 tid = bpf_get_current_pid_tgid(), zero = 0;
+	u32 tid = bpf_get_current_pid_tgid();
 	struct exit *exit = bpf_map_lookup_elem(&outside, &tid);
 
 	if (!exit)
@@ -74,16 +66,12 @@ SEC("tracepoint/kvm_entry") int entry_tracepoint(void *ctx)
 	struct sum *sum = bpf_map_lookup_elem(&exits, &key);
 	if (!sum) {
 		struct sum fresh = {};
-		struct task_struct *task = (void *)bpf_get_current_task();
-		struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-		bpf_probe_read_kernel(fresh.comm, sizeof(fresh.comm), &leader->comm);
+		read_process_name(fresh.comm);
 		bpf_map_update_elem(&exits, &key, &fresh, BPF_NOEXIST);
 		sum = bpf_map_lookup_elem(&exits, &key);
 	}
 	if (!sum) {
-		u64 *lost = bpf_map_lookup_elem(&no_room, &zero);
-		if (lost)
-			(*lost)++;
+		count_no_room(1);
 		return 0;
 	}
 	__sync_fetch_and_add(&sum->count, 1);

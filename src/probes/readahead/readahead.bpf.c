@@ -71,12 +71,7 @@ struct sums {
 	char comm[16];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, u32);
-	__type(value, struct sums);
-} processes SEC(".maps");
+#include "../../mechanism/ebpf/include/processes.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -84,50 +79,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct hist);
 } ages SEC(".maps");
-
-/* Pages for which there was no room. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} no_room SEC(".maps");
-
-static __always_inline void count_no_room(u64 pages)
-{
-	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&no_room, &zero);
-
-	if (count)
-		*count += pages;
-}
-
-static __always_inline struct sums *sums_of_current(void)
-{
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	struct sums *sums = bpf_map_lookup_elem(&processes, &tgid);
-
-	if (sums)
-		return sums;
-	struct sums fresh = {};
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-	bpf_probe_read_kernel(fresh.comm, sizeof(fresh.comm), &leader->comm);
-	bpf_map_update_elem(&processes, &tgid, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&processes, &tgid);
-}
-
-/* Somebody who may have been read out meanwhile: nobody then, but what was counted stays counted. */
-static __always_inline struct sums *sums_of(u32 tgid)
-{
-	struct sums *sums = bpf_map_lookup_elem(&processes, &tgid);
-
-	if (sums)
-		return sums;
-	struct sums fresh = {};
-	bpf_map_update_elem(&processes, &tgid, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&processes, &tgid);
-}
 
 static __always_inline u64 bits_in(u64 word)
 {
@@ -255,11 +206,9 @@ BOTH_TRACEPOINTS(mm_filemap_add_to_page_cache)
 	stretch->next = last + 1;
 	if (stretch->next >= stretch->end)
 		bpf_map_delete_elem(&stretches, &tid);
-	struct sums *sums = sums_of_current();
-	if (!sums) {
-		count_no_room(pages);
+	struct sums *sums = sums_of_current(pages);
+	if (!sums)
 		return 0;
-	}
 	__sync_fetch_and_add(&sums->ahead, pages);
 	for (u32 i = 0; i < FOLIO_BLOCKS; i++) {
 		struct block key = { .mapping = (u64)mapping, .at = (first >> 6) + i };
@@ -285,14 +234,13 @@ static __always_inline void leaves(u64 mapping, u64 first, u64 last, const u32 m
 		if (!bits)
 			continue;
 		u64 pages = bits_in(bits), age = bpf_ktime_get_ns() - known->since;
-		struct sums *sums = sums_of(known->tgid);
+		/* Its sums may have been read out meanwhile: then it has no name any more, but what was counted stays counted. */
+		struct sums *sums = sums_of(known->tgid, false, pages);
 		known->unused &= ~bits;
 		if (!known->unused)
 			bpf_map_delete_elem(&blocks, &key);
 		if (sums)
 			__sync_fetch_and_add(used ? &sums->used : &sums->dropped, pages);
-		else
-			count_no_room(pages);
 		if (!used)
 			continue;
 		struct hist *hist = bpf_map_lookup_elem(&ages, &zero);

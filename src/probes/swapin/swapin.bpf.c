@@ -3,6 +3,7 @@
  * that finds a page swapped out (do_swap_page), and the function that reads it and those around it. */
 #include "../../mechanism/ebpf/include/folio.h"
 #include "../../mechanism/ebpf/include/registers.h"
+#include "../../mechanism/ebpf/include/room.h"
 
 /* Of what a fault returns: something had to be read for it. The same number since the kernel has such results. */
 #define VM_FAULT_MAJOR 4
@@ -35,21 +36,12 @@ struct {
 	__type(value, struct sums);
 } processes SEC(".maps");
 
-/* Reads and faults of processes that found no place. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
 static __always_inline struct sums *sums_of_current(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
 	struct process key = { .tgid = bpf_get_current_pid_tgid() >> 32, .born = BPF_CORE_READ(leader, start_time) };
 	struct sums *sums = bpf_map_lookup_elem(&processes, &key);
-	u32 zero = 0;
 
 	if (sums)
 		return sums;
@@ -57,11 +49,8 @@ static __always_inline struct sums *sums_of_current(void)
 	bpf_probe_read_kernel(fresh.comm, sizeof(fresh.comm), &leader->comm);
 	bpf_map_update_elem(&processes, &key, &fresh, BPF_NOEXIST);
 	sums = bpf_map_lookup_elem(&processes, &key);
-	if (!sums) {
-		u64 *count = bpf_map_lookup_elem(&lost, &zero);
-		if (count)
-			(*count)++;
-	}
+	if (!sums)
+		count_no_room(1);
 	return sums;
 }
 

@@ -6,12 +6,16 @@
  * its system calls, since compilers build a copy of vfs_fsync_range() into these. Where functions cannot be hooked, at the
  * events of all system calls, whose file is found from the descriptor. See file_ops.rs. */
 #pragma once
+#include "room.h"
 #include "vfs.h"
 
 enum { OP_READ, OP_WRITE, OP_OPEN, OP_FSYNC, OPERATIONS };
 
 /* Only file systems of the type of this name; none: all. */
 const volatile u64 filter_type[2] = {};
+
+/* Operations that took less are none of the program's business, ns: finding their file would cost more than all else. */
+const volatile u64 threshold = 0;
 
 /* Which operation a system call is, by its number: position + 1; 0 is none. */
 const volatile u8 call_kinds[CALLS] = {};
@@ -43,23 +47,6 @@ struct {
 	__type(value, u64);
 } begun SEC(".maps");
 
-/* Operations that found no place in a map. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} no_room SEC(".maps");
-
-static __always_inline void count_no_room(void)
-{
-	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&no_room, &zero);
-
-	if (count)
-		(*count)++;
-}
-
 /* Pipes, sockets and devices have no file system that could be slow: whoever reads them waits for somebody else. */
 static __always_inline bool inode_wanted(struct inode___op *inode, const bool direct)
 {
@@ -81,10 +68,10 @@ static __always_inline void begins(u32 kind, u64 of)
 	u64 now = bpf_ktime_get_ns();
 
 	if (bpf_map_update_elem(&begun, &key, &now, BPF_ANY))
-		count_no_room();
+		count_no_room(1);
 }
 
-/* Whether its beginning was seen; then all but the file is filled in. */
+/* Whether its beginning was seen, long enough ago; then all but the file is filled in. */
 static __always_inline bool ends(struct operation *op, u32 kind, u64 of, s64 result)
 {
 	struct begun key = { .tid = bpf_get_current_pid_tgid(), .kind = kind, .of = of };
@@ -97,7 +84,7 @@ static __always_inline bool ends(struct operation *op, u32 kind, u64 of, s64 res
 	op->took = op->at - *since;
 	op->result = result;
 	bpf_map_delete_elem(&begun, &key);
-	return true;
+	return op->took >= threshold;
 }
 
 #define PATH_OF_FILE(file) (&((struct file___op *)(file))->f_path)
@@ -156,21 +143,21 @@ AT_OPENING(do_filp_open)
 AT_OPENING(do_file_open) /* its name on newer kernels */
 
 /* A call whose file is that of a descriptor. */
-static __always_inline void call_begins(u32 kind, u32 fd)
+static __always_inline void call_begins(u32 kind, u32 fd, const bool direct)
 {
-	struct file___op *file = file_of(fd);
+	struct file___op *file = file_of(fd, direct);
 
 	if (file && inode_wanted(inode_of(&file->f_path, false), false))
 		begins(kind, 0);
 }
 
-static __always_inline void call_ends(u32 kind, u32 fd, s64 result)
+static __always_inline void call_ends(u32 kind, u32 fd, s64 result, const bool direct)
 {
 	struct operation op = {};
 
 	if (!ends(&op, kind, 0, result))
 		return;
-	struct file___op *file = file_of(fd);
+	struct file___op *file = file_of(fd, direct);
 	if (!file)
 		return;
 	op.path = &file->f_path;
@@ -183,12 +170,12 @@ static __always_inline void call_ends(u32 kind, u32 fd, s64 result)
 	SEC("fentry/" #function) int function##_fentry(u64 *ctx)                                                       \
 	{                                                                                                              \
 		if (current_wanted())                                                                                  \
-			call_begins(OP_FSYNC, call_argument((void *)ctx[0], 0, false));                                \
+			call_begins(OP_FSYNC, call_argument((void *)ctx[0], 0, false), true);                          \
 		return 0;                                                                                              \
 	}                                                                                                              \
 	SEC("fexit/" #function) int function##_fexit(u64 *ctx)                                                         \
 	{                                                                                                              \
-		call_ends(OP_FSYNC, call_argument((void *)ctx[0], 0, false), ctx[1]);                                  \
+		call_ends(OP_FSYNC, call_argument((void *)ctx[0], 0, false), ctx[1], true);                            \
 		return 0;                                                                                              \
 	}
 
@@ -215,7 +202,7 @@ BOTH_TRACEPOINTS(sys_enter)
 	if (kind == OP_OPEN)
 		begins(kind, 0);
 	else
-		call_begins(kind, call_argument(regs, 0, direct));
+		call_begins(kind, call_argument(regs, 0, direct), direct);
 	return 0;
 }
 
@@ -227,8 +214,8 @@ BOTH_TRACEPOINTS(sys_exit)
 
 	/* What was opened is what the result names. */
 	if (kind == OP_OPEN)
-		call_ends(kind, is_error(result) ? ~0U : (u32)result, 0);
+		call_ends(kind, is_error(result) ? ~0U : (u32)result, 0, direct);
 	else if (kind != OPERATIONS)
-		call_ends(kind, call_argument(regs, 0, direct), result);
+		call_ends(kind, call_argument(regs, 0, direct), result, direct);
 	return 0;
 }

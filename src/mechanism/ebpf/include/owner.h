@@ -49,13 +49,10 @@ struct ended {
 /* The name of the task that runs, or of its process. */
 static __always_inline void current_name(char *comm, const bool of_process)
 {
-	if (!of_process) {
+	if (of_process)
+		read_process_name(comm);
+	else
 		bpf_get_current_comm(comm, 16);
-		return;
-	}
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-	bpf_probe_read_kernel(comm, 16, &leader->comm);
 }
 
 /* Out of line: it is the bulk, and called from many programs. */

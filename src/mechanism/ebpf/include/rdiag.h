@@ -164,3 +164,12 @@ static __always_inline void hist_add(struct hist *hist, u64 value)
 	if (slot < HIST_SLOTS)
 		hist->slots[slot]++;
 }
+
+/* The name of the process whose task runs: that of its first thread. */
+static __always_inline void read_process_name(char *comm)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+
+	bpf_probe_read_kernel(comm, 16, &leader->comm);
+}
