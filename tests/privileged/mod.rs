@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod probing;
+mod tracefs;
 
 mod cgroup;
 mod cpu;
@@ -26,6 +27,7 @@ mod probes_command;
 mod probes_files;
 mod probes_filters;
 mod probes_functions;
+mod probes_graph;
 mod probes_hardware;
 mod probes_instead;
 mod probes_keys;

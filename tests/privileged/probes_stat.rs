@@ -178,6 +178,9 @@ fn another_process_is_not_counted_and_intervals_begin_anew() {
     }
     let quiet = Load::start(1, "sleep", &["60"]);
     let busy = Load::start(1, "sh", &["-c", "while :; do sleep 0.01; done"]);
+    let wchan = format!("/proc/{}/wchan", quiet.pids()[0]);
+    let sleeps = || std::fs::read_to_string(&wchan).is_ok_and(|place| place.contains("nanosleep"));
+    assert!(wait_until(5, sleeps), "it starts before it sleeps");
     let of = |pid: u32| {
         let pid = pid.to_string();
         let args = ["--pid", &pid, "--duration", "1s", "--param", "events={context-switches,page-faults}"];

@@ -5,22 +5,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, has, rdiag, wait_until};
-
-const INSTANCES: &str = "/sys/kernel/tracing/instances";
-
-fn can_trace() -> bool {
-    has(&[Need::Root, Need::Path(INSTANCES), Need::Tool("python3")])
-}
-
-fn instances() -> BTreeSet<String> {
-    let entries = std::fs::read_dir(INSTANCES).unwrap().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-}
-
-fn instance_of(pid: u32) -> Option<String> {
-    instances().into_iter().find(|name| name.starts_with(&format!("rdiag-{pid}-")))
-}
+use super::tracefs::{INSTANCES, can_trace, instance_of, instances};
+use crate::support::{Load, alone, rdiag, wait_until};
 
 /// All readings of a run that succeeded, and what was told. What counts is what is seen, not what that costs.
 fn probe(args: &[&str]) -> (Vec<Value>, String) {
@@ -155,6 +141,7 @@ fn events_that_a_small_buffer_cannot_keep_are_counted_as_lost() {
 #[test]
 #[ignore = "needs: root, tracefs"]
 fn a_flood_of_events_stops_the_log_at_its_budget_and_what_was_seen_is_kept() {
+    let _alone = alone();
     if !can_trace() {
         return;
     }
