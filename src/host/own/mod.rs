@@ -26,7 +26,7 @@ pub use fork::{fork_to, hold_up_by_child};
 pub use limits::{Limits, apply, limit_open_files};
 pub use mapping::Mapping;
 pub use mount::{mount_small, unmount};
-pub use network::enter_own_network;
+pub use network::{enter_own_network, split_datagrams};
 pub use pages::Pages;
 pub use real_time::{Kept, busy_priority, keep_to_one_cpu, let_back, usable_cpus, use_only};
 pub use swap::{add_swap, remove_swap};

@@ -1,8 +1,13 @@
 //! A network of rdiag's own: a network namespace with nothing but a loopback interface, whose packets one CPU takes in.
-#![expect(unsafe_code, reason = "unshare(2), and the ioctl that switches an interface on")]
+#![expect(
+    unsafe_code,
+    reason = "unshare(2), the ioctl that switches an interface on, and an option of UDP without a safe wrapper"
+)]
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd as _;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -22,6 +27,23 @@ pub fn enter_own_network(cpu: usize) -> io::Result<()> {
     OpenOptions::new().write(true).open(STEERING)?.write_all(mask(cpu).as_bytes())
 }
 
+/// Has what is sent by one call become datagrams of so many bytes, as late as the network can (UDP_SEGMENT, udp(7)): on a loopback
+/// interface where they are taken in.
+pub fn split_datagrams(socket: &UdpSocket, bytes: u16) -> io::Result<()> {
+    let bytes = libc::c_int::from(bytes);
+    // SAFETY: the kernel reads one integer, of the length that is stated beside it, before the call returns.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// A set of one CPU as the kernel reads it: hexadecimal, 32 at a time, the highest first.
 fn mask(cpu: usize) -> String {
     let zeros = ",00000000".repeat(cpu / 32);
@@ -29,8 +51,7 @@ fn mask(cpu: usize) -> String {
 }
 
 fn switch_on(interface: &str) -> io::Result<()> {
-    use std::os::fd::AsRawFd as _;
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
     // SAFETY: all bytes zero are a valid value of this type, which holds numbers and addresses only.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(15)) {
@@ -49,6 +70,16 @@ mod tests {
     #[test]
     fn a_set_of_one_cpu_is_written_as_the_kernel_reads_it() {
         assert_eq!([0, 5, 31, 32, 70].map(mask), ["1", "20", "80000000", "1,00000000", "40,00000000,00000000"]);
+    }
+
+    #[test]
+    fn what_one_call_sends_arrives_as_datagrams() {
+        let [to, from] = [(); 2].map(|()| UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap());
+        from.connect(to.local_addr().unwrap()).unwrap();
+        split_datagrams(&from, 10).unwrap();
+        from.send(&[0; 25]).unwrap();
+        let mut room = [0; 64];
+        assert_eq!([(); 3].map(|()| to.recv(&mut room).unwrap()), [10, 10, 5]);
     }
 
     #[test]
