@@ -177,8 +177,9 @@ impl Lint<'_> {
                     culprit.as_ref()
                 }
                 Diagnosis::Largest { largest, of } => {
-                    let is_known = session::metric(largest).is_some_and(|metric| metric.dimension == Some("process"));
-                    self.need(is_known, largest, format!("there is no metric {largest} of processes"));
+                    let is_known = session::metric(largest)
+                        .is_some_and(|metric| matches!(metric.dimension, Some("process" | "function")));
+                    self.need(is_known, largest, format!("there is no metric {largest} of processes or functions"));
                     Some(of)
                 }
                 Diagnosis::Component { component, of, share } => {

@@ -155,7 +155,8 @@ pub enum Diagnosis {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         culprit: Option<String>,
     },
-    /// A metric by process must have its largest value with a program of the load; whatever gives the metric is switched on for it.
+    /// A metric by process or function must have its largest value with a program of the load; whatever gives the metric is switched on
+    /// for it.
     Largest {
         /// Id of the metric.
         largest: String,

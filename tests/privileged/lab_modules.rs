@@ -1,7 +1,10 @@
 //! Exercises with kernel modules: only in virtual machines that are set aside for them.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
+use crate::privileged::probing;
 use crate::support::{alone, findings, live_report, rdiag};
 
 /// The lab in a virtual machine that is set aside for kernel modules.
@@ -22,7 +25,7 @@ impl ModuleLab {
     fn say(&self, args: &[&str]) -> (Option<i32>, String) {
         let mut command = rdiag();
         // On an emulated CPU a compiler takes its time.
-        command.timeout(std::time::Duration::from_secs(280));
+        command.timeout(Duration::from_secs(280));
         let output = command.env("XDG_STATE_HOME", self.0.path()).arg("lab").args(args).output().unwrap();
         let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         (output.status.code(), said)
@@ -92,6 +95,12 @@ fn vm_a_module_holds_the_cpus_only_while_the_exercise_runs() {
             &[("context", other.into()), ("who", "kworker".into()), ("turn", "1".into()), ("rate", "9999".into())],
             4,
         );
+        if variant == "timer" {
+            // No task is charged for it: only a profile of the whole host can name it.
+            let readings = probing::probed(&["profile"], || std::thread::sleep(Duration::from_secs(4)));
+            let functions = probing::rows(&readings, "table", "functions");
+            assert_eq!(functions[0]["name"], format!("{name}_poll"), "{functions:#?}");
+        }
         let rate = (parameter(name, "rounds") - before) / begun.elapsed().as_secs_f64();
         let rate = rate.to_string();
         lab.answer(&[("context", variant.into()), ("who", name.into()), ("turn", busy.to_string()), ("rate", rate)], 0);
