@@ -148,6 +148,13 @@ TWINS = [
      "uprobe:{program}:pgstat_report_activity {{ if (arg1) {{ @t[tid] = nsecs; @text[tid] = str(arg1); }} else if (@t[tid]) "
      "{{ $t = nsecs - @t[tid]; @all = hist($t); if ($t > 10000000) {{ printf(\"%s\\n\", @text[tid]); }} "
      "delete(@t[tid]); delete(@text[tid]); }} }}", "--param program={program}"),
+    ("fileslower", "reads",
+     "kprobe:vfs_read, kprobe:vfs_readv, kprobe:vfs_write, kprobe:vfs_writev { @t[tid] = nsecs; } "
+     "kretprobe:vfs_read, kretprobe:vfs_readv, kretprobe:vfs_write, kretprobe:vfs_writev /@t[tid]/ { $t = nsecs - @t[tid];"
+     ' delete(@t[tid]); if ($t > 10000000) { printf("%s %d %d\\n", comm, pid, $t); } }', ""),
+    ("cachestat", "reads",
+     "kprobe:folio_mark_accessed { @asked[pid, comm] = count(); } kprobe:filemap_add_folio { @added[pid, comm] = count(); } "
+     "kprobe:folio_account_dirtied, kprobe:mark_buffer_dirty { @dirtied[pid, comm] = count(); }", ""),
     ("dcsnoop", "known", "kretprobe:lookup_fast { @lookups[pid, comm] = count(); }", ""),
     ("dcsnoop", "absent",
      "kretprobe:lookup_fast { @lookups[pid, comm] = count(); } kprobe:d_alloc_parallel { @t[tid] = nsecs; "
@@ -157,6 +164,7 @@ TWINS = [
      "kprobe:swap_read_folio { @pages[pid, comm] = count(); } kprobe:do_swap_page { @t[tid] = nsecs; } "
      "kretprobe:do_swap_page /@t[tid]/ { @took[pid, comm] = sum(nsecs - @t[tid]); delete(@t[tid]); }", ""),
 ]
+EVENTS = "/sys/kernel/tracing/events"
 HAS_KPROBES = os.path.exists("/sys/bus/event_source/devices/kprobe/type")
 
 
@@ -229,7 +237,9 @@ def main():
         subprocess.run(["dd", "if=/dev/urandom", f"of={folder}/file", "bs=1M", "count=64", "conv=fsync", "status=none"], check=True)
         print("| probe | an event | bpftrace, ns | rdiag, ns | ratio |\n|---|---|---|---|---|")
         for twin in TWINS:
-            if args.only and twin[0] not in args.only or re.search(r"\bk(ret)?probe:", twin[2]) and not HAS_KPROBES:
+            events = re.findall(r"tracepoint:(\w+):(\w+)", twin[2])
+            if (args.only and twin[0] not in args.only or re.search(r"\bk(ret)?probe:", twin[2]) and not HAS_KPROBES
+                    or not all(os.path.exists(f"{EVENTS}/{group}/{event}") for group, event in events)):
                 continue
             if twin[0] == "swapin":
                 with Swap():
