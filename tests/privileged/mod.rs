@@ -6,6 +6,7 @@ mod tracefs;
 
 mod cgroup;
 mod cpu;
+mod databases;
 mod disk;
 mod each;
 mod filesystem;

@@ -7,17 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::probing::{assert_nothing_lost, probed, rows};
+use super::databases::{BTF, Postgres, run};
 use crate::support::{Need, alone, has, rdiag};
-
-const BTF: Need = Need::Path("/sys/kernel/btf/vmlinux");
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {stderr}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// A profile that is being made; the load may begin once it is.
 fn profiling(args: &[&str]) -> Child {
@@ -70,68 +61,6 @@ fn assert_close(what: &str, ours: f64, theirs: f64, share: f64, at_least: f64) {
     assert!((ours - theirs).abs() <= (theirs * share).max(at_least), "{what}: {ours}, the other account says {theirs}");
 }
 
-/// A database cluster of its own below a folder, gone with the test.
-struct Postgres {
-    folder: tempfile::TempDir,
-    programs: PathBuf,
-}
-
-impl Postgres {
-    fn start() -> Option<Self> {
-        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
-        let programs = versions.flatten().map(|version| version.path().join("bin")).max()?;
-        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-        run(Command::new("chown").arg("postgres").arg(folder.path()));
-        let cluster = Self { folder, programs };
-        let data = cluster.data();
-        run(cluster.program("initdb").args(["--auth=trust", "-D"]).arg(&data));
-        let settings = format!(
-            "listen_addresses=''\nport=5544\nunix_socket_directories='{}'\ntrack_wal_io_timing=on\nmax_wal_size=4GB\n\
-             autovacuum=off\n",
-            cluster.folder.path().display()
-        );
-        std::fs::write(data.join("postgresql.auto.conf"), settings).unwrap();
-        let log = cluster.folder.path().join("log");
-        run(cluster.program("pg_ctl").args(["-w", "start", "-D"]).arg(&data).arg("-l").arg(&log).stdout(Stdio::null()));
-        run(&mut cluster.client("createdb", &["bench"]));
-        run(&mut cluster.client("pgbench", &["--initialize", "--quiet", "--scale=2", "bench"]));
-        Some(cluster)
-    }
-
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    /// A program of the server, as the user that it wants.
-    fn program(&self, name: &str) -> Command {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(self.programs.join(name));
-        command.current_dir(self.folder.path());
-        command
-    }
-
-    fn client(&self, name: &str, args: &[&str]) -> Command {
-        let mut command = self.program(name);
-        command.arg("--host").arg(self.folder.path()).arg("--port=5544").args(args);
-        command
-    }
-
-    /// Seconds in fdatasync of the log, as the server counts them itself.
-    fn sync_seconds(&self) -> f64 {
-        let query = "select wal_sync_time / 1e3 from pg_stat_wal";
-        run(&mut self.client("psql", &["--tuples-only", "--no-align", "--command", query, "bench"]))
-            .trim()
-            .parse()
-            .unwrap()
-    }
-}
-
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        let _ = self.program("pg_ctl").args(["-m", "immediate", "stop", "-D"]).arg(self.data()).output();
-    }
-}
-
 /// utime, stime, cutime and cstime of a process (/proc/PID/stat, fields 14–17) in seconds.
 fn times(pid: &str) -> [f64; 4] {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -176,43 +105,6 @@ fn the_time_of_a_database_under_load_is_what_the_database_and_the_kernel_say() {
     let sync: f64 = sync.iter().map(|row| row["seconds"].as_f64().unwrap()).sum();
     assert_close("seconds in fdatasync", sync, synced, 0.05, 0.05);
     assert_close("CPU seconds", seconds(&profile, &["cpu."]), cpu, 0.05, 0.1);
-}
-
-/// Both protocols: a statement as text, and one that is prepared.
-#[test]
-#[ignore = "needs: root, eBPF, PostgreSQL"]
-fn slow_statements_of_a_database_are_told_in_both_protocols_and_fast_ones_are_counted() {
-    let _alone = alone();
-    if !has(&[Need::Root, BTF, Need::Path("/usr/lib/postgresql"), Need::Tool("setpriv")]) {
-        return;
-    }
-    let server = Postgres::start().expect("a server");
-    let script = server.folder.path().join("prepared.sql");
-    std::fs::write(&script, "select pg_sleep(0.2),\n  :client_id;\n").unwrap();
-    let readings = probed(&["dbslower", "--threshold", "150ms"], || {
-        let commands = ["select 1", "select pg_sleep(0.3)", "select 2"].map(|query| ["--command", query]).concat();
-        run(&mut server.client("psql", &[&commands[..], &["--output=/dev/null", "bench"]].concat()));
-        let script = format!("--file={}", script.display());
-        run(&mut server
-            .client("pgbench", &["--no-vacuum", "--protocol=prepared", "--transactions=3", &script, "bench"]));
-    });
-    assert_nothing_lost(&readings);
-    let told = rows(&readings, "events", "statements");
-    let times = |text: &str| -> Vec<f64> {
-        let of = told.iter().filter(|row| row["statement"].as_str().unwrap().trim_end_matches(';') == text);
-        of.map(|row| row["took"].as_f64().unwrap()).collect()
-    };
-    let (plain, prepared) = (times("select pg_sleep(0.3)"), times("select pg_sleep(0.2), $1"));
-    assert_eq!((plain.len(), prepared.len(), told.len()), (1, 3, 4), "{told:#?}");
-    assert!((0.3..0.45).contains(&plain[0]), "{told:#?}");
-    assert!(prepared.iter().all(|took| (0.2..0.35).contains(took)), "{told:#?}");
-    let outputs = readings.iter().flat_map(|reading| reading["outputs"].as_array().unwrap());
-    let all: u64 = outputs
-        .filter_map(|output| output.get("histogram"))
-        .map(|histogram| histogram["rows"][0]["count"].as_u64().unwrap())
-        .sum();
-    // The clients ask a little more for themselves.
-    assert!((6..=15).contains(&all), "{all} statements");
 }
 
 #[test]

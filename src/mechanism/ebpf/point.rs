@@ -197,7 +197,11 @@ fn user(
     }
     for name in moments.of(programs, "u") {
         let Program::UProbe(program) = by_name(ebpf, &name)? else { return Err(ProgramError::UnexpectedProgramType) };
-        program.load()?;
+        match program.load() {
+            // It looks at a function of another file, too.
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
+            Err(problem) => return Err(problem),
+        }
         for offset in offsets {
             for scope in &scopes {
                 program.attach(UProbeAttachLocation::AbsoluteOffset(*offset), path, *scope)?;

@@ -1,29 +1,34 @@
-//! Statements of PostgreSQL that took long, as its processes report them to the server.
+//! Statements of PostgreSQL and MariaDB that took long, as the servers' own functions are called for them.
 
-use std::collections::BTreeMap;
+mod servers;
 
+use self::servers::Watched;
 use super::stream::{self, Events};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Moments, Object, hist, include_bytes_aligned, words};
-use crate::mechanism::points::{self, Point};
+use crate::mechanism::ebpf::{Global, Object, hist, include_bytes_aligned, words};
 use crate::model::probe::{Cell, Column, Histogram, Output};
-use crate::model::{Reason, Unavailable, Unit};
+use crate::model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "dbslower",
-    question: "Which statements of a PostgreSQL server take too long?",
+    question: "Which statements of a PostgreSQL or MariaDB server take too long?",
     attach: "pgstat_report_activity of the program postgres, at entry: with it a process of the server tells which statement it begins, and \
-             that it is done.",
+             that it is done. dispatch_command of the programs mariadbd and mysqld, at entry and return: a command of a client of MariaDB; \
+             and the methods prepare and execute_loop of its Prepared_statement, at entry, for the texts.",
     output: "A line for each statement that took at least the threshold, when it ends: seconds since the start, process, how long it took, \
              its text. How long all statements took, as a distribution.",
-    caveats: "PostgreSQL only; of MySQL and MariaDB ask their slow query log. The text is cut at 255 bytes, with blanks between words made \
-              one; statements of the extended protocol have $1 in place of values. The time is that of the server's process, from the text to \
-              the report that it is idle: waiting for locks, disks and a client that does not take its rows is in it, the way to the client \
-              is not. What is sent as one text is one statement, and so are several of the same text in a pipeline. What was running when \
-              the probe began is not seen. Several parts of a statement that a client sends with pauses are timed with these.",
-    overhead: "A server process stops once when a statement begins (three times in the extended protocol) and once when it ends; none of the \
-               work in between is touched.",
+    caveats: "PostgreSQL, and MariaDB whose functions are those of 10.11; of MySQL, whose functions differ, ask the slow query log. The text is \
+             cut at 255 bytes, with blanks between words made one; prepared statements have $1 (MariaDB: ?) in place of values. The time is \
+             that of the server's process or thread, from the text to its end: waiting for locks, disks and a client that does not take its \
+             rows is in it, the way to the client is not. What is sent as one text is one statement. What was running when the probe began is \
+             not seen. PostgreSQL: several of the same text in a pipeline are one; several parts of a statement that a client sends with pauses \
+             are timed with these. MariaDB: preparing a statement, and fetching the rows of a cursor, is not counted; one that was prepared \
+             before the probe began has a number instead of a text; with thread_handling=pool-of-threads, one that waits for its commit to be \
+             written may be told in two parts.",
+    overhead: "A process of PostgreSQL stops once when a statement begins (three times in the extended protocol) and once when it ends; a \
+               thread of MariaDB when a command begins and ends, and once more when a statement is prepared or such a one is executed. None \
+               of the work in between is touched.",
     params: &[
         ParamDef {
             name: "threshold",
@@ -35,7 +40,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             name: "program",
             kind: ParamKind::Text,
             default: "",
-            help: "the server's program (/usr/lib/postgresql/17/bin/postgres); without it that of each process named postgres",
+            help: "the server's program (/usr/lib/postgresql/17/bin/postgres); without it those of all processes named postgres, mariadbd, mysqld",
         },
     ],
     filters: &[FilterKind::Pid, FilterKind::Cgroup],
@@ -45,18 +50,17 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     start,
 };
 
-/// What a process of the server calls.
-const REPORTS: &str = "pgstat_report_activity";
-/// The name of the server's processes.
-const SERVER: &str = "postgres";
-/// As many different programs of servers are watched: versions, and containers.
-const PROGRAMS: usize = 16;
+/// So many texts of prepared statements are kept (2.3 MB).
+const TEXTS: u32 = 8192;
+/// The number by which clients of MariaDB name the statement that they prepared last.
+const LAST: u64 = u32::MAX as u64;
 /// Where the text stands in a record, in bytes.
-const TEXT_AT: usize = 24;
+const TEXT_AT: usize = 32;
 
 struct DbSlower {
     object: Object,
     events: Events,
+    notes: Vec<String>,
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
@@ -64,45 +68,16 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let host = context.host;
     let mut globals = context.filter.globals(host)?;
     globals.push(Global::u64("threshold", context.params.nanoseconds("threshold")));
-    let points = match context.params.text("program") {
-        Some(program) => reports(host, program, context.filter.pids.first().copied())?,
-        None => of_running(host, &context.filter.pids)?,
+    let servers = match context.params.text("program") {
+        Some(program) => servers::of_program(host, program, context.filter.pids.first().copied())?,
+        None => servers::of_running(host, &context.filter.pids)?,
     };
-    let mut object = context.kernel()?.load(bytes, globals, &[])?;
-    for point in points {
-        object.attach_point_to(host, "activity", &point, Moments::Entry, &context.filter.pids)?;
+    let texts = if servers.prepare() { TEXTS } else { 1 };
+    let mut object = context.kernel()?.load(bytes, globals, &[("texts", texts)])?;
+    for Watched { programs, moments, point } in &servers.watched {
+        object.attach_point_to(host, programs, point, *moments, &context.filter.pids)?;
     }
-    Ok(Box::new(DbSlower { object, events: Events::new(host.now()) }))
-}
-
-/// The function by which a program reports.
-fn reports(host: &Host, program: &str, process: Option<u32>) -> Result<Vec<Point>, Unavailable> {
-    points::functions(host, &format!("{program}:{REPORTS}"), process).map_err(points::PointError::gap)
-}
-
-/// The same of all servers that run, or of those processes that are wanted. A program is known by its path and the mounts that its
-/// process sees, so that it is searched once.
-fn of_running(host: &Host, wanted: &[u32]) -> Result<Vec<Point>, Unavailable> {
-    let mut ids = wanted.to_vec();
-    if ids.is_empty() {
-        host.processes()?.list("", &mut ids)?;
-        ids.retain(|pid| host.read_line(&format!("proc/{pid}/comm")).is_ok_and(|name| name == SERVER));
-    }
-    let program = |pid: &u32| {
-        let link = |name: &str| host.link(&format!("proc/{pid}/{name}")).ok();
-        Some(((link("exe")?, link("ns/mnt")?), *pid))
-    };
-    let programs: BTreeMap<(String, String), u32> = ids.iter().filter_map(program).collect();
-    if programs.is_empty() {
-        let why = format!("no process named {SERVER} runs, so there is no server to look at");
-        return Err(Unavailable::new(Reason::Absent, why)
-            .with_remedy("start it, or name its program: --param program=/usr/lib/postgresql/17/bin/postgres"));
-    }
-    let mut points = Vec::new();
-    for ((path, _), pid) in programs.into_iter().take(PROGRAMS) {
-        points.extend(reports(host, &path, Some(pid))?);
-    }
-    Ok(points)
+    Ok(Box::new(DbSlower { object, events: Events::new(host.now()), notes: servers.notes }))
 }
 
 impl Probe for DbSlower {
@@ -125,7 +100,11 @@ impl Probe for DbSlower {
             rows: vec![hist::row("", &self.object.take_hist("all", 0)?, 1e-9)],
         };
         let lost = stream::lost(&mut self.object, &table)?;
-        Ok(Taken { outputs: vec![Output::Events(table), Output::Histogram(histogram)], lost, ..Taken::default() })
+        Ok(Taken {
+            outputs: vec![Output::Events(table), Output::Histogram(histogram)],
+            lost,
+            notes: self.notes.clone(),
+        })
     }
 }
 
@@ -136,7 +115,13 @@ fn columns() -> [Column; 3] {
 fn line(record: &[u8]) -> Vec<Cell> {
     let word = |at: usize| words::word(record, at * 8);
     let text = words::text(record.get(TEXT_AT..).unwrap_or_default());
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() && word(3) != 0 {
+        text = match word(3) {
+            LAST => "(the statement prepared last)".into(),
+            number => format!("(prepared statement {number})"),
+        };
+    }
     vec![(word(1) >> 32).to_string().into(), (word(2) as f64 * 1e-9).into(), text.into()]
 }
 
@@ -144,13 +129,21 @@ fn line(record: &[u8]) -> Vec<Cell> {
 mod tests {
     use super::*;
 
+    fn record(prepared: u64, text: &[u8]) -> Vec<u8> {
+        let words = [9, 7 << 32 | 8, 250_000_000_u64, prepared];
+        words.iter().flat_map(|word| word.to_ne_bytes()).chain(text.iter().copied()).collect()
+    }
+
     #[test]
-    fn a_statement_is_one_line_of_its_words() {
-        let mut record: Vec<u8> =
-            [9, 7 << 32 | 7, 250_000_000_u64].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        record.extend(b"select *\n   from orders\0rest");
+    fn a_statement_is_one_line_of_its_words_or_its_number() {
         let took = 250_000_000.0 * 1e-9;
-        assert_eq!(line(&record), ["7".into(), took.into(), "select * from orders".into()]);
+        let row = |prepared, text| line(&record(prepared, text));
+        assert_eq!(row(0, b"select *\n   from orders\0rest"), ["7".into(), took.into(), "select * from orders".into()]);
+        let text = |prepared, text| row(prepared, text).pop();
+        assert_eq!(text(3, b"select ?\0"), Some("select ?".into()));
+        assert_eq!(text(3, b"\0"), Some("(prepared statement 3)".into()));
+        assert_eq!(text(0xffff_ffff, b""), Some("(the statement prepared last)".into()));
+        assert_eq!(text(0, b""), Some("".into()));
         assert_eq!(line(&[]).len(), columns().len());
     }
 }

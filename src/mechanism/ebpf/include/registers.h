@@ -8,6 +8,7 @@ struct pt_regs___x86 {
 	u64 di;
 	u64 si;
 	u64 dx;
+	u64 cx;
 	u64 ax;
 };
 struct pt_regs___arm64 {
@@ -30,8 +31,10 @@ static __always_inline u64 argument(void *regs, const int at)
 		bpf_core_read(&value, sizeof(value), &x86->di);
 	else if (at == 1)
 		bpf_core_read(&value, sizeof(value), &x86->si);
-	else
+	else if (at == 2)
 		bpf_core_read(&value, sizeof(value), &x86->dx);
+	else
+		bpf_core_read(&value, sizeof(value), &x86->cx);
 	return value;
 }
 
