@@ -1,5 +1,4 @@
 //! The tracer of calls: trees of them. Where a kernel does not have it, rdiag says so.
-#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
