@@ -62,7 +62,7 @@ static __always_inline void read_begins(struct file___op *file, u64 from, u64 by
 
 	if (!bytes || (READ(file, f_flags) & direct_flag))
 		return;
-	struct inode___op *inode = inode_of(&file->f_path, direct);
+	struct inode___op *inode = READ(file, f_inode);
 	if (!inode || (READ(inode, i_mode) & TYPE_BITS) != REGULAR)
 		return;
 	struct reading reading = { .inode = (u64)inode, .from = from, .first = from >> page_shift, .last = (from + bytes - 1) >> page_shift };
@@ -98,7 +98,7 @@ static __always_inline void read_ends(struct file___op *file, s64 result, const 
 	bpf_map_delete_elem(&readings, &tid);
 	if (result <= 0)
 		return;
-	struct inode___op *inode = direct ? inode_of(&file->f_path, true) : (void *)reading.inode;
+	struct inode___op *inode = direct ? file->f_inode : (void *)reading.inode;
 	if (!inode || !has_cache(inode, direct))
 		return;
 	u64 asked = ((reading.from + result - 1) >> page_shift) - reading.first + 1;

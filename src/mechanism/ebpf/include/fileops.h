@@ -87,13 +87,23 @@ static __always_inline bool ends(struct operation *op, u32 kind, u64 of, s64 res
 	return op->took >= threshold;
 }
 
-#define PATH_OF_FILE(file) (&((struct file___op *)(file))->f_path)
+/* Which file it was of. */
+static __always_inline void of_file(struct operation *op, struct file___op *file, const bool direct)
+{
+	op->path = &file->f_path;
+	op->inode = READ(file, f_inode);
+}
+
+static __always_inline bool file_wanted(struct file___op *file, const bool direct)
+{
+	return inode_wanted(READ(file, f_inode), direct);
+}
 
 /* Functions that get the open file first. */
 #define AT_FUNCTION(function, kind, result)                                                                            \
 	SEC("fentry/" #function) int function##_fentry(u64 *ctx)                                                       \
 	{                                                                                                              \
-		if (current_wanted() && inode_wanted(inode_of(PATH_OF_FILE(ctx[0]), true), true))                      \
+		if (current_wanted() && file_wanted((void *)ctx[0], true))                                             \
 			begins(kind, ctx[0]);                                                                          \
 		return 0;                                                                                              \
 	}                                                                                                              \
@@ -103,8 +113,7 @@ static __always_inline bool ends(struct operation *op, u32 kind, u64 of, s64 res
                                                                                                                        \
 		if (!ends(&op, kind, ctx[0], ctx[result]))                                                             \
 			return 0;                                                                                      \
-		op.path = PATH_OF_FILE(ctx[0]);                                                                        \
-		op.inode = inode_of(op.path, true);                                                                    \
+		of_file(&op, (void *)ctx[0], true);                                                                    \
 		op.offset_at = ctx + 3;                                                                                \
 		if (op.inode)                                                                                          \
 			done(&op, true);                                                                               \
@@ -123,8 +132,7 @@ static __always_inline int opened(u64 *ctx)
 
 	if (!ends(&op, OP_OPEN, ctx[1], 0) || is_error(ctx[3]))
 		return 0;
-	op.path = PATH_OF_FILE(ctx[3]);
-	op.inode = inode_of(op.path, true);
+	of_file(&op, (void *)ctx[3], true);
 	if (inode_wanted(op.inode, true))
 		done(&op, true);
 	return 0;
@@ -147,7 +155,7 @@ static __always_inline void call_begins(u32 kind, u32 fd, const bool direct)
 {
 	struct file___op *file = file_of(fd, direct);
 
-	if (file && inode_wanted(inode_of(&file->f_path, false), false))
+	if (file && file_wanted(file, false))
 		begins(kind, 0);
 }
 
@@ -160,8 +168,7 @@ static __always_inline void call_ends(u32 kind, u32 fd, s64 result, const bool d
 	struct file___op *file = file_of(fd, direct);
 	if (!file)
 		return;
-	op.path = &file->f_path;
-	op.inode = inode_of(op.path, false);
+	of_file(&op, file, false);
 	if (inode_wanted(op.inode, false))
 		done(&op, false);
 }

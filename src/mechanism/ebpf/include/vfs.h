@@ -44,6 +44,7 @@ struct path___op {
 };
 struct file___op {
 	struct path___op f_path;
+	struct inode___op *f_inode;
 	unsigned int f_flags;
 	s64 f_pos;
 };
@@ -66,13 +67,6 @@ struct task_struct___op {
 static __always_inline void read_type(struct inode___op *inode, u64 *type)
 {
 	bpf_probe_read_kernel_str(type, 16, BPF_CORE_READ(inode, i_sb, s_type, name));
-}
-
-static __always_inline struct inode___op *inode_of(struct path___op *path, const bool direct)
-{
-	struct dentry___op *dentry = READ(path, dentry);
-
-	return dentry ? READ(dentry, d_inode) : NULL;
 }
 
 /* Helpers that are there or not; the numbers are the kernel's own. */
