@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod probing;
+mod splitter;
 mod tracefs;
 
 mod cgroup;
@@ -38,6 +39,7 @@ mod probes_network;
 mod probes_others;
 mod probes_points;
 mod probes_profile;
+mod probes_profile_rights;
 mod probes_sched;
 mod probes_stacks;
 mod probes_stat;

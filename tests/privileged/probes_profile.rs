@@ -1,136 +1,13 @@
 //! Profiles of programs whose split is known, against that split and against `perf record`.
 #![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::splitter::*;
 use crate::support::{Load, Need, alone, finding, has, path, rdiag, wait_until};
-
-/// Seven, two and one parts of the time in three functions. Each step needs the result of the last, so that no trick of a CPU
-/// makes one loop faster than another; they are short, so that no multiple of their time is that between two samples.
-const C: &str = r#"
-unsigned long sink;
-#define PART(name, times) \
-	__attribute__((noinline)) void name(void) { unsigned long x = sink; \
-	for (long i = 0; i < times; i++) x = x * 6364136223846793005UL + i; sink = x; }
-PART(part_seventy, 7000)
-PART(part_twenty, 2000)
-PART(part_ten, 1000)
-__attribute__((noinline)) void all_parts(void) { part_seventy(); part_twenty(); part_ten(); __asm__ volatile(""); }
-int main(void) { for (;;) all_parts(); }
-"#;
-
-const CPLUSPLUS: &str = r#"
-unsigned long sink;
-template <long N> struct Part {
-	__attribute__((noinline)) static void work() {
-		unsigned long x = sink;
-		for (long i = 0; i < N; i++) x = x * 6364136223846793005UL + i;
-		sink = x;
-	}
-};
-int main() { for (;;) { Part<7000>::work(); Part<2000>::work(); Part<1000>::work(); } }
-"#;
-
-const RUST: &str = r#"
-fn step(x: u64, at: u64) -> u64 { x.wrapping_mul(6364136223846793005).wrapping_add(at) }
-#[inline(never)] fn part_seventy(x: u64) -> u64 { (0..7000).fold(x, step) }
-#[inline(never)] fn part_twenty(x: u64) -> u64 { (0..2000).fold(x, step) }
-#[inline(never)] fn part_ten(x: u64) -> u64 { (0..1000).fold(x, step) }
-fn main() { let mut x = 1; loop { x = std::hint::black_box(part_ten(part_twenty(part_seventy(x)))); } }
-"#;
-
-const NODE: &str = "
-function part_seventy(x) { for (let i = 0; i < 70000; i++) x = (Math.imul(x, 1664525) + i) | 0; return x; }
-function part_twenty(x) { for (let i = 0; i < 20000; i++) x = (Math.imul(x, 1664525) + i) | 0; return x; }
-function part_ten(x) { for (let i = 0; i < 10000; i++) x = (Math.imul(x, 1664525) + i) | 0; return x; }
-let x = 1;
-for (;;) { x = part_ten(part_twenty(part_seventy(x))); }
-";
-
-const PARTS: [(&str, f64); 3] = [("part_seventy", 0.7), ("part_twenty", 0.2), ("part_ten", 0.1)];
-const CC: [Need; 2] = [Need::Root, Need::Tool("cc")];
-
-/// A compiled program, in a folder that others may enter.
-fn compiled(source: &str, file: &str, compiler: &[&str]) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let (source_file, binary) = (folder.path().join(file), folder.path().join("splitter"));
-    std::fs::write(&source_file, source).unwrap();
-    let (program, flags) = compiler.split_first().unwrap();
-    let output = Command::new(program).args(flags).arg("-o").arg(&binary).arg(&source_file).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    (folder, binary)
-}
-
-fn c_program() -> (tempfile::TempDir, PathBuf) {
-    compiled(C, "split.c", &["cc", "-O1", "-g", "-fno-omit-frame-pointer"])
-}
-
-fn text_of(path: &Path) -> String {
-    path.display().to_string()
-}
-
-fn profile(args: &[&str]) -> Value {
-    let output = rdiag().args(["probe", "profile", "--format", "json"]).args(args).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    serde_json::from_str(text.lines().last().unwrap()).unwrap()
-}
-
-fn table<'r>(result: &'r Value, id: &str) -> &'r Value {
-    let tables = result["outputs"].as_array().unwrap().iter().filter_map(|output| output.get("table"));
-    tables.into_iter().find(|table| table["id"] == id).unwrap_or_else(|| panic!("no table {id}: {result:#}"))
-}
-
-fn rows<'r>(result: &'r Value, id: &str) -> &'r Vec<Value> {
-    table(result, id)["rows"].as_array().unwrap()
-}
-
-/// A cell of a row, by its column's id.
-fn cell<'r>(result: &'r Value, id: &str, row: &'r Value, column: &str) -> &'r Value {
-    let columns = table(result, id)["columns"].as_array().unwrap();
-    let at = columns.iter().position(|known| known["id"] == column).unwrap();
-    &row["cells"][at]
-}
-
-/// The share of all functions whose names hold a text.
-fn share(result: &Value, name: &str) -> f64 {
-    let fitting = rows(result, "functions")
-        .iter()
-        .filter(|row| cell(result, "functions", row, "name").as_str().unwrap().contains(name));
-    fitting.map(|row| cell(result, "functions", row, "share").as_f64().unwrap()).sum()
-}
-
-fn samples(result: &Value) -> f64 {
-    cell(result, "host", &rows(result, "host")[0], "samples").as_f64().unwrap()
-}
-
-fn notes(result: &Value) -> String {
-    result["notes"].to_string()
-}
-
-/// That the split is found, within what so many samples allow, and never worse than three points from a thousand on. Time
-/// that interrupts take on a busy machine is nobody's part.
-fn assert_split(result: &Value, parts: &[(&str, f64)]) {
-    let samples = samples(result);
-    assert!(samples >= 100.0, "{samples} samples are too few to say anything");
-    let whole: f64 = parts.iter().map(|(name, _)| share(result, name)).sum();
-    assert!(whole > 0.7, "{whole}: {:#?}", rows(result, "functions"));
-    for (name, expected) in parts {
-        let error = (expected * (1.0 - expected) / samples).sqrt();
-        let found = share(result, name) / whole;
-        let allowed = (4.0 * error).max(0.03);
-        assert!((found - expected).abs() < allowed, "{name}: {found} of {samples}: {:#?}", rows(result, "functions"));
-    }
-}
-
-fn profiled(load: &Load, seconds: &str) -> Value {
-    profile(&["--pid", &load.pids()[0].to_string(), "--param", "hz=997", "--duration", seconds])
-}
 
 #[test]
 #[ignore = "needs: root, eBPF, cc"]
@@ -329,17 +206,6 @@ fn a_stripped_binary_is_told_and_a_process_that_has_ended_keeps_its_names() {
     assert!(notes(&result).contains("has no function names (bare "), "{}", notes(&result));
 }
 
-/// The same program, copied to where anybody may start it.
-fn as_nobody() -> Option<(tempfile::TempDir, Vec<String>)> {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let built = std::env::var_os("RDIAG_BINARY")
-        .map_or_else(|| assert_cmd::cargo::cargo_bin!("rdiag").to_path_buf(), PathBuf::from);
-    std::fs::copy(built, folder.path().join("rdiag")).ok()?;
-    let words = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"].map(str::to_owned);
-    Some((folder, words.into()))
-}
-
 #[test]
 #[ignore = "needs: root, eBPF, cc, a quiet machine"]
 fn the_playbook_for_hot_cpus_and_the_drill_down_name_process_function_and_line() {
@@ -371,97 +237,6 @@ fn the_playbook_for_hot_cpus_and_the_drill_down_name_process_function_and_line()
         let kernel = finding(&report, "cpu.utilization.kernel_code", None);
         assert_eq!(kernel["status"], "ok", "{kernel:#}");
     }
-}
-
-/// kernel.perf_event_paranoid at another value, for as long as it lives.
-struct Paranoid(String);
-
-const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
-
-impl Paranoid {
-    fn set(value: &str) -> Self {
-        let before = std::fs::read_to_string(PARANOID).unwrap();
-        std::fs::write(PARANOID, value).unwrap();
-        Self(before)
-    }
-}
-
-impl Drop for Paranoid {
-    fn drop(&mut self) {
-        let _ = std::fs::write(PARANOID, self.0.trim());
-    }
-}
-
-/// Paranoia beyond what the kernel knows is a patch of distributions, and everywhere else the same as 2.
-fn nobody_measures_its_own(paranoid: &str) {
-    let (_program, binary) = c_program();
-    let (folder, user) = as_nobody().unwrap();
-    let _set = Paranoid::set(paranoid);
-    let words: Vec<&str> = user.iter().map(String::as_str).collect();
-    let load = Load::start(1, words[0], &[&words[1..], &[&text_of(&binary)]].concat());
-    std::thread::sleep(Duration::from_millis(500));
-    let pid = load.pids()[0].to_string();
-    let measured = |args: &[&str]| {
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).arg(folder.path().join("rdiag")).arg("probe").args(args);
-        let output = command.args(["--format", "json", "--pid", &pid]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() {
-            return Ok(serde_json::from_slice::<Value>(&output.stdout).unwrap());
-        }
-        assert_eq!(output.status.code(), Some(3), "{said}");
-        assert!(paranoid != "2", "{said}");
-        Err(said)
-    };
-    match measured(&["profile", "--param", "hz=997", "--duration", "3s"]) {
-        Ok(result) => {
-            assert_split(&result, &PARTS);
-            assert_eq!(result["attached"][0]["back_end"], "sampling ring");
-            assert!(notes(&result).contains("what the kernel did was not sampled"), "{}", notes(&result));
-            assert!(cell(&result, "host", &rows(&result, "host")[0], "kernel").is_null());
-        }
-        Err(said) => {
-            assert!(said.contains(&format!("kernel.perf_event_paranoid = {paranoid}")), "{said}");
-            assert!(said.contains("sysctl kernel.perf_event_paranoid=2"), "{said}");
-        }
-    }
-    match measured(&["stat", "--param", "events=task-clock", "--duration", "2s"]) {
-        Ok(result) => {
-            let clock = cell(&result, "events", &rows(&result, "events")[0], "value").as_f64().unwrap();
-            assert!(clock > 0.0, "{result:#}");
-        }
-        Err(said) => {
-            assert!(said.contains(&format!("kernel.perf_event_paranoid is {paranoid}")), "{said}");
-            assert!(said.contains("CAP_PERFMON") && said.contains("kernel.perf_event_paranoid to "), "{said}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs: root, eBPF, cc, setpriv"]
-fn vm_a_user_without_rights_measures_own_processes_or_is_told_what_forbids_it() {
-    let _alone = alone();
-    if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("setpriv")]) {
-        return;
-    }
-    for paranoid in ["2", "3", "4"] {
-        nobody_measures_its_own(paranoid);
-    }
-}
-
-#[test]
-#[ignore = "needs: root, eBPF, cc"]
-fn vm_whoever_holds_the_right_is_not_held_up_by_any_paranoia() {
-    let _alone = alone();
-    if !has(&CC) {
-        return;
-    }
-    let (_folder, binary) = c_program();
-    let load = Load::start(1, &text_of(&binary), &[]);
-    let _set = Paranoid::set("4");
-    assert_split(&profile(&["--pid", &load.pids()[0].to_string(), "--param", "hz=499", "--duration", "3s"]), &PARTS);
-    let output = rdiag().args(["probe", "stat", "--duration", "1s"]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// The kernel's own list of its functions: address, name, module.
@@ -526,34 +301,6 @@ fn a_program_that_was_replaced_on_disk_or_ends_meanwhile_keeps_the_names_of_what
 
 #[test]
 #[ignore = "needs: root, eBPF, cc"]
-fn a_lack_of_descriptors_is_told_and_not_put_down_to_the_programs() {
-    let _alone = alone();
-    if !has(&CC) {
-        return;
-    }
-    let (_folder, binary) = c_program();
-    let load = Load::start(1, &text_of(&binary), &[]);
-    let rdiag = assert_cmd::cargo::cargo_bin!("rdiag").display();
-    let limited = |limit: &str| {
-        let pid = load.pids()[0];
-        let line = format!("ulimit {limit}; exec {rdiag} probe profile --format json -d 4s --param hz=997 --pid {pid}");
-        Command::new("sh").args(["-c", &line]).output().unwrap()
-    };
-    // What the soft limit lacks, the hard one gives.
-    let output = limited("-S -n 12");
-    assert_split(&serde_json::from_slice(&output.stdout).unwrap(), &PARTS);
-    let output = limited("-n 9");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() {
-        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(share(&result, "part_seventy") > 0.5 || notes(&result).contains("ulimit -n"), "{}", notes(&result));
-    } else {
-        assert!(output.status.code() == Some(3) && said.contains("ulimit -n"), "{said}");
-    }
-}
-
-#[test]
-#[ignore = "needs: root, eBPF, cc"]
 fn vm_a_known_split_is_found_on_every_kernel() {
     let _alone = alone();
     if !has(&CC) {
@@ -565,31 +312,6 @@ fn vm_a_known_split_is_found_on_every_kernel() {
     assert_split(&result, &PARTS);
     assert_eq!(result["attached"][0]["back_end"], "perf event");
     assert!(result["lost"].is_null(), "{}", result["lost"]);
-}
-
-#[test]
-#[ignore = "needs: root, eBPF, cc, setpriv"]
-fn vm_without_the_right_to_load_programs_the_whole_host_is_sampled_through_rings() {
-    let _alone = alone();
-    if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("setpriv")]) {
-        return;
-    }
-    let (_folder, binary) = c_program();
-    let _load = Load::start(1, &text_of(&binary), &[]);
-    let (folder, _) = as_nobody().unwrap();
-    let _set = Paranoid::set("-1");
-    let mut command = Command::new("setpriv");
-    command.args(["--bounding-set", "-sys_admin,-bpf"]).arg(folder.path().join("rdiag"));
-    command.args(["probe", "profile", "--format", "json", "--param", "hz=499", "--duration", "4s"]);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(result["attached"][0]["back_end"], "sampling ring", "{}", result["attached"]);
-    let process =
-        rows(&result, "processes").iter().find(|row| cell(&result, "processes", row, "name") == "splitter").unwrap();
-    assert_eq!(cell(&result, "processes", process, "function"), "part_seventy", "{process}");
-    let idle = cell(&result, "host", &rows(&result, "host")[0], "idle").as_f64().unwrap();
-    assert!((0.0..1.0).contains(&idle), "{idle}");
 }
 
 #[test]
@@ -644,4 +366,40 @@ fn events_and_parameters_that_do_not_exist_are_told() {
             && said.contains("cpu-clock"),
         "{said}"
     );
+}
+
+/// Datagrams in a network of its own that the last CPU sends and the first takes in.
+const STEERED: &str = "mount -t sysfs none /sys && ip link set lo up && echo 1 >/sys/class/net/lo/queues/rx-0/rps_cpus && \
+     exec taskset -c 1 python3 -c \"$0\"";
+const FLOOD: &str = "import socket, time
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+to.bind(('127.0.0.1', 0))
+ends = time.time() + 60
+while time.time() < ends: to.sendto(b'x' * 100, to.getsockname())";
+
+#[test]
+#[ignore = "needs: root, eBPF, two CPUs, ip, taskset, unshare, a quiet machine"]
+fn what_interrupts_do_while_a_cpu_is_idle_is_work_and_no_idling() {
+    let _alone = alone();
+    if !has(&[
+        Need::Root,
+        Need::Tool("ip"),
+        Need::Tool("taskset"),
+        Need::Path("/sys/devices/system/cpu/cpu1"),
+        Need::Quiet,
+    ]) {
+        return;
+    }
+    let load = Load::start(1, "unshare", &["--net", "--mount", "sh", "-c", STEERED, FLOOD]);
+    let comm = format!("/proc/{}/comm", load.pids()[0]);
+    assert!(wait_until(10, || std::fs::read_to_string(&comm).is_ok_and(|name| name == "python3\n")));
+    let result = profile(&["--param", "hz=497", "--param", "top=1000", "--duration", "4s"]);
+    let swapper = rows(&result, "processes").iter().find(|row| cell(&result, "processes", row, "name") == "swapper");
+    let share = swapper.map(|row| cell(&result, "processes", row, "share").as_f64().unwrap());
+    assert!(share.is_some_and(|share| share > 0.05), "{:#?}", rows(&result, "processes"));
+    let names: Vec<&str> =
+        rows(&result, "functions").iter().filter_map(|row| cell(&result, "functions", row, "name").as_str()).collect();
+    let idling = |name: &&&str| name.contains("safe_halt") || name.contains("idle_enter") || name.contains("mwait");
+    assert_eq!(names.iter().find(idling), None, "{names:?}");
+    assert!(names.iter().any(|name| name.contains("udp")), "{names:?}");
 }

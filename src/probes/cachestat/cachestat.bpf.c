@@ -30,15 +30,16 @@ struct page___cached {
 #pragma clang attribute pop
 
 struct reading {
-	u64 inode;
+	u64 inode; /* 0: none is under way */
 	u64 from; /* the byte in the file */
 	u64 first; /* page */
 	u64 last;
 	u64 missed; /* pages */
 };
 
+/* What each thread reads, or has read: its place is kept, since making and removing one costs more than all else. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, u32);
 	__type(value, struct reading);
@@ -65,8 +66,19 @@ static __always_inline void read_begins(struct file___op *file, u64 from, u64 by
 	struct inode___op *inode = READ(file, f_inode);
 	if (!inode || (READ(inode, i_mode) & TYPE_BITS) != REGULAR)
 		return;
-	struct reading reading = { .inode = (u64)inode, .from = from, .first = from >> page_shift, .last = (from + bytes - 1) >> page_shift };
-	bpf_map_update_elem(&readings, &tid, &reading, BPF_ANY);
+	struct reading *reading = bpf_map_lookup_elem(&readings, &tid);
+	if (!reading) {
+		struct reading none = {};
+		bpf_map_update_elem(&readings, &tid, &none, BPF_NOEXIST);
+		reading = bpf_map_lookup_elem(&readings, &tid);
+		if (!reading)
+			return;
+	}
+	reading->inode = (u64)inode;
+	reading->from = from;
+	reading->first = from >> page_shift;
+	reading->last = (from + bytes - 1) >> page_shift;
+	reading->missed = 0;
 }
 
 #define TMPFS 0x01021994
@@ -90,18 +102,17 @@ static __always_inline bool has_cache(struct inode___op *inode, const bool direc
 static __always_inline void read_ends(struct file___op *file, s64 result, const bool direct)
 {
 	u32 tid = bpf_get_current_pid_tgid();
-	struct reading *known = bpf_map_lookup_elem(&readings, &tid);
+	struct reading *reading = bpf_map_lookup_elem(&readings, &tid);
 
-	if (!known)
+	if (!reading || !reading->inode)
 		return;
-	struct reading reading = *known;
-	bpf_map_delete_elem(&readings, &tid);
+	struct inode___op *inode = direct ? file->f_inode : (void *)reading->inode;
+	reading->inode = 0;
 	if (result <= 0)
 		return;
-	struct inode___op *inode = direct ? file->f_inode : (void *)reading.inode;
 	if (!inode || !has_cache(inode, direct))
 		return;
-	u64 asked = ((reading.from + result - 1) >> page_shift) - reading.first + 1;
+	u64 asked = ((reading->from + result - 1) >> page_shift) - reading->first + 1;
 	struct sums *sums = sums_of_current(1);
 	if (!sums)
 		return;
@@ -109,7 +120,7 @@ static __always_inline void read_ends(struct file___op *file, s64 result, const 
 	__sync_fetch_and_add(&sums->bytes, result);
 	__sync_fetch_and_add(&sums->asked, asked);
 	/* Less was read than was asked for: the file ended, or was cut meanwhile. */
-	__sync_fetch_and_add(&sums->missed, reading.missed < asked ? reading.missed : asked);
+	__sync_fetch_and_add(&sums->missed, reading->missed < asked ? reading->missed : asked);
 }
 
 SEC("fentry/vfs_read") int vfs_read_fentry(u64 *ctx)
@@ -186,7 +197,7 @@ BOTH_TRACEPOINTS(mm_filemap_add_to_page_cache)
 	if (sums)
 		__sync_fetch_and_add(&sums->added, pages);
 	struct reading *reading = bpf_map_lookup_elem(&readings, &tid);
-	if (!reading)
+	if (!reading || !reading->inode)
 		return 0;
 	u64 from = first > reading->first ? first : reading->first;
 	u64 end = first + pages <= reading->last ? first + pages : reading->last + 1;

@@ -96,6 +96,7 @@ impl Source for InKernel {
             self.stack(kernel, true, tally);
             self.stack(user, false, tally);
             let process = Process { pid: tgid as u32, born };
+            let comm = if tgid == 0 { Key::IDLE_TASK } else { comm };
             tally.add(Key { process, comm, kernel, user, in_kernel: in_kernel != 0 }, Sum { count, weight });
         }
         if self.kept.len() > self.room / 2 {

@@ -33,7 +33,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "Samples: of n samples, a share is known within about 1/√n. The CPU clock is an interrupt: code that keeps \
               interrupts out is seen at the place that lets them in again. User stacks need frame pointers; without them \
               the functions are right, and callers are missing. Waiting tasks are not seen at all (offcputime sees them). \
-              rdiag's own samples are left out.",
+              What interrupts do while a CPU idles stands under the idle task, swapper. rdiag's own samples are left out.",
     overhead: "One run of a program for each sample: about 7 µs with both stacks on a busy machine at 99 Hz, 0.07 % of each CPU; 3 µs at \
                5000 Hz, when caches are warm. The clock wakes idle CPUs. Through rings: about a kilobyte for each sample. Names cost \
                more than samples do: some 0.1 s of CPU time, and more where hot functions have debug information.",
@@ -314,6 +314,7 @@ impl Probe for Profile {
         self.symbols.settle(host);
         self.tally.learn_lines(host, &mut self.symbols);
         self.symbols.settle(host);
+        self.tally.set_idle_apart(&self.symbols);
         let scale = self.scale();
         let title = match self.unit() {
             Unit::Seconds => "CPU time by stack".to_owned(),

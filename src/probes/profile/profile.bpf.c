@@ -86,16 +86,18 @@ SEC("perf_event") int sample(struct bpf_perf_event_data *ctx)
 	u64 ids = bpf_get_current_pid_tgid(), ip;
 	u32 zero = 0;
 
-	if (!(u32)ids) {
-		count(IDLE);
-		return 0;
-	}
-	if (ids >> 32 == own_tgid) {
+	if ((u32)ids && ids >> 32 == own_tgid) {
 		count(OWN);
 		return 0;
 	}
 	struct task_struct *task = (void *)bpf_get_current_task();
-	if (!wanted(task))
+	bool is_wanted = wanted(task);
+	/* In the name of the idle task the CPU idles, or an interrupt has work: only the stack tells which. */
+	if (!(u32)ids && !(is_wanted && want_kernel)) {
+		count(IDLE);
+		return 0;
+	}
+	if (!is_wanted)
 		return 0;
 	struct stack *stack = bpf_map_lookup_elem(&scratch, &zero);
 	if (!stack)

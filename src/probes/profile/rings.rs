@@ -89,15 +89,15 @@ impl InRings {
     }
 
     fn add(&mut self, host: &Host, sample: Sample, tally: &mut Tally) {
-        if sample.pid == 0 {
-            tally.idle += u64::from(self.idle_is_idle);
+        let is_idle_task = sample.pid == 0;
+        if is_idle_task && !self.sees_host() {
             return;
         }
-        let comm = self.name(host, sample.pid, sample.tid);
+        let comm = if is_idle_task { Key::IDLE_TASK } else { self.name(host, sample.pid, sample.tid) };
         if sample.pid == self.own || self.comm.is_some_and(|wanted| wanted != comm) {
             return;
         }
-        let process = self.process(host, sample.pid);
+        let process = if is_idle_task { Process { pid: 0, born: 0 } } else { self.process(host, sample.pid) };
         let mut keep = |stack: Vec<u64>, kernel: bool| {
             if stack.is_empty() {
                 return 0;

@@ -17,6 +17,18 @@ const HOT_SHARE: u64 = 25;
 /// Stacks that are remembered from one reading to the next.
 const MAX_STACKS: usize = 20_000;
 
+/// Functions by which the kernel takes up an interrupt, or what interrupts have left to do; how their names begin.
+const OF_INTERRUPTS: [&str; 8] = [
+    "handle_softirqs",
+    "__do_softirq",
+    "__softirqentry_text_start",
+    "asm_sysvec_",
+    "asm_common_interrupt",
+    "handle_irq_event",
+    "el1h_64_irq",
+    "el1_irq",
+];
+
 /// What is summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
@@ -46,7 +58,7 @@ pub(super) struct Tally {
     stacks: HashMap<u64, Vec<u64>>,
     /// Of the sums those whose addresses were not looked up yet.
     fresh: Vec<Key>,
-    /// Samples of the idle task.
+    /// Samples of idling.
     pub(super) idle: u64,
     /// Of sums that were too many to be kept apart.
     pub(super) crowded: Sum,
@@ -123,11 +135,31 @@ impl Tally {
         }
     }
 
+    /// Counts as idle what the idle task was seen at, but for its time in interrupts: much of the work of a network is done there, and
+    /// by timers. Whether it was one tells the stack, if the names in it are known.
+    pub(super) fn set_idle_apart(&mut self, symbols: &Symbols) {
+        let of_idle_task = self.sums.keys().filter(|key| key.process.pid == 0);
+        let idle: Vec<Key> = of_idle_task.filter(|key| !self.is_in_interrupt(key, symbols)).copied().collect();
+        for sum in idle.iter().filter_map(|key| self.sums.remove(key)).collect::<Vec<_>>() {
+            self.idle += sum.count;
+        }
+    }
+
+    fn is_in_interrupt(&self, key: &Key, symbols: &Symbols) -> bool {
+        let Part::Taken(stack) = self.part(key.kernel) else { return false };
+        let mut names = calls(None, stack).filter_map(|address| symbols.name(None, address));
+        names.any(|name| OF_INTERRUPTS.iter().any(|known| name.starts_with(known)))
+    }
+
     /// The places that were executed of the functions that took most.
     fn hot(&self, symbols: &Symbols) -> BTreeMap<Process, Vec<u64>> {
         let mut functions: HashMap<(Process, &str), (u64, Vec<u64>)> = HashMap::new();
         let mut samples = 0;
         for (key, sum) in &self.sums {
+            // Most of these are idling, as it will turn out.
+            if key.process.pid == 0 {
+                continue;
+            }
             samples += sum.count;
             // The kernel's functions have no lines.
             if key.kernel != 0 {
@@ -188,6 +220,9 @@ impl Tally {
 }
 
 impl Key {
+    /// The name of the idle task of each CPU, as perf has it; the kernel adds the CPU's number.
+    pub(super) const IDLE_TASK: [u64; 2] = [u64::from_ne_bytes(*b"swapper\0"), 0];
+
     /// The name of the task.
     pub(super) fn name(&self) -> String {
         crate::mechanism::ebpf::words::text_of_words(&self.comm)
