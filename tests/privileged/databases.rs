@@ -276,7 +276,8 @@ fn slow_statements_of_mariadb_are_told_in_both_protocols_and_fast_ones_are_count
     ];
     for (text, count) in expected {
         let times = times(&told, text);
-        let least = if text.ends_with("(0.3)") { 0.3 } else { 0.2 };
+        // The server sleeps by the clock of the day, which may be set right meanwhile.
+        let least = if text.ends_with("(0.3)") { 0.297 } else { 0.198 };
         assert!(times.len() == count && times.iter().all(|took| *took >= least), "{text}: {told:#?}");
     }
     // They came one after the other. Where the CPUs are overloaded, others may be slow.
