@@ -68,7 +68,8 @@ impl Truth {
             Answer::Number { unit, truth, of, .. } => {
                 let [first, second] = &self.readings;
                 let value = Readings::mean(first, second).get(*truth, of.as_deref())?;
-                Some(format!("{:.3}", value * unit.per_base()))
+                let text = format!("{:.3}", value * unit.per_base());
+                Some(text.trim_end_matches('0').trim_end_matches('.').to_owned())
             }
         }
     }

@@ -323,9 +323,9 @@ mod tests {
             ("truth: own_cpu", "truth: own_cpu\n      of: nobody", "no program with the role nobody"),
             ("answers: {cause: crowd}", "answers: {cause: crowds}", "does not say which choice of cause is right"),
             (
-                "{own_cpu} of one CPU. Percent",
-                "{own_cpus} of one CPU. Percent",
-                "{own_cpus} is neither a reading nor a program",
+                "{answer} % is too much. Percent",
+                "{answers} % is too much. Percent",
+                "{answers} is neither a reading nor a program",
             ),
             ("busy_ms: [70, 95]", "busy_ms: [70, 950]", "at most 35 % of the time"),
             (

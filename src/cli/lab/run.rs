@@ -67,10 +67,16 @@ fn briefing(scenario: &Scenario, seconds: f64, ui: &Ui) -> String {
     let mut out = format!("\n{}: {}\n\n{}\n\n", scenario.id, scenario.title, wrapped(&scenario.symptom, "  ", ui));
     let _ = writeln!(out, "The symptom is there now, and will be for {seconds:.0} s. You are asked:\n");
     out.push_str(&questions(scenario, ui));
+    // A drill asks for one measurement, and says so.
+    if !scenario.topics.iter().any(|topic| topic == "drills") {
+        out.push_str(
+            "\nGo from the symptom to a baseline, look at every resource, form a hypothesis, find the one measurement that would\n\
+             prove it wrong, and only then answer.",
+        );
+    }
     let _ = writeln!(
         out,
-        "\nGo from the symptom to a baseline, look at every resource, form a hypothesis, find the one measurement that would\n\
-         prove it wrong, and only then answer. Any tool will do.\n\n  \
+        "\nAny tool will do.\n\n  \
          rdiag lab status             the symptom, measured, and the time that is left\n  \
          rdiag lab hint               the next hint\n  \
          rdiag lab answer key=value   an answer; rdiag lab check has all of them checked\n  \

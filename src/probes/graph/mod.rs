@@ -175,7 +175,7 @@ fn not_here(host: &Host, why: &str) -> Unavailable {
     Unavailable::new(Reason::Absent, why).with_remedy(if global_has_it(host) {
         "use Linux 6.12 or later; this kernel has it for its global buffer only, which rdiag takes for a while with --param global=true"
     } else {
-        "use a kernel that is built with CONFIG_FUNCTION_GRAPH_TRACER, Linux 6.12 or later"
+        "use a kernel that is built with CONFIG_FUNCTION_GRAPH_TRACER; in an instance of its own it runs on Linux 6.12 or later"
     })
 }
 
