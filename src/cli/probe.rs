@@ -67,7 +67,7 @@ pub(super) struct Args {
     /// How results are shown; json prints one document per line and reading.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Start this command, measure it from its first instruction to its end, and nothing else.
+    /// Start this command and measure it, with all that it starts, from its first instruction to its end, and nothing else.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "pid")]
     command: Vec<OsString>,
 }

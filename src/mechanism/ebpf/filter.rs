@@ -43,6 +43,8 @@ impl Filter {
         let mut ids: Vec<u8> = self.pids.iter().take(MAX_PIDS).flat_map(|pid| pid.to_ne_bytes()).collect();
         ids.resize(MAX_PIDS * 4, 0);
         globals.push(Global::bytes("filter_tgid", ids));
+        // A command is measured with all that it starts.
+        globals.push(Global::u32("filter_children", u32::from(self.command.is_some())));
         let mut name: Vec<u8> = self.comm.iter().flat_map(|comm| comm.bytes()).take(COMM - 1).collect();
         name.resize(COMM, 0);
         globals.push(Global::u32("filter_comm_on", u32::from(self.comm.is_some())));

@@ -127,7 +127,7 @@ SEC("tracepoint") int enter_tracepoint(struct call *ctx)
 		/* Not limited to the name that is wanted: another thread of the process may have another. */
 		struct place place = { .tgid = ids >> 32, .address = ctx->arguments[0] };
 		struct waker waker = { .tid = tid };
-		if (place.tgid == own_tgid || !tgid_wanted(place.tgid))
+		if (place.tgid == own_tgid || !current_process_wanted(place.tgid))
 			return 0;
 		/* Mostly the entries are there, and to change one costs less than to replace it. */
 		struct waker *last = bpf_map_lookup_elem(&last_wakers, &place);

@@ -35,8 +35,6 @@ impl InKernel {
         let mut globals = context.filter.globals(host)?;
         globals.push(Global::u32("want_user", u32::from(wanted.user)));
         globals.push(Global::u32("want_kernel", u32::from(wanted.kernel)));
-        // A command is measured with all that it starts; --comm and --cgroup narrow down anything but that.
-        globals.push(Global::u32("want_children", u32::from(context.filter.command.is_some())));
         let cpus = Cpus::read(host);
         let samples = wanted.per_second().saturating_mul(u64::from(host.facts().cpus.max(1)));
         let room = samples.saturating_mul(SECONDS).clamp(STACKS.0, STACKS.1) as u32;

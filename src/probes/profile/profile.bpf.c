@@ -5,8 +5,6 @@
 
 const volatile u32 want_user = 1;
 const volatile u32 want_kernel = 1;
-/* Processes that the first of the wanted ones has started count too, and those that they have. */
-const volatile u32 want_children = 0;
 
 /* What a program on a perf event is called with. */
 struct bpf_perf_event_data {
@@ -69,18 +67,6 @@ static __always_inline u64 keep(struct stack *stack)
 	return name;
 }
 
-static __always_inline bool wanted(struct task_struct *task)
-{
-	if (!want_children)
-		return current_wanted();
-	for (int depth = 0; depth < 16 && task; depth++) {
-		if (BPF_CORE_READ(task, tgid) == filter_tgid[0])
-			return true;
-		task = BPF_CORE_READ(task, real_parent);
-	}
-	return false;
-}
-
 SEC("perf_event") int sample(struct bpf_perf_event_data *ctx)
 {
 	u64 ids = bpf_get_current_pid_tgid(), ip;
@@ -91,7 +77,7 @@ SEC("perf_event") int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	}
 	struct task_struct *task = (void *)bpf_get_current_task();
-	bool is_wanted = wanted(task);
+	bool is_wanted = current_wanted();
 	/* In the name of the idle task the CPU idles, or an interrupt has work: only the stack tells which. */
 	if (!(u32)ids && !(is_wanted && want_kernel)) {
 		count(IDLE);

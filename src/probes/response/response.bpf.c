@@ -248,22 +248,6 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } __attribute__((preserve_access_index));
 
-/* Whether an ancestor is one of the processes that are wanted. */
-static __always_inline bool descends(struct task_struct *task)
-{
-	struct task_struct *parent = task->real_parent;
-
-	for (int depth = 0; depth < 16 && parent; depth++) {
-		u32 tgid = BPF_CORE_READ(parent, tgid);
-		if (tgid <= 1)
-			return false;
-		if (tgid_wanted(tgid))
-			return true;
-		parent = BPF_CORE_READ(parent, real_parent);
-	}
-	return false;
-}
-
 /* The field is an int up to some kernel and a byte from then on: its lowest byte tells on either. */
 static __always_inline bool runs_now(struct task_struct___more *task)
 {

@@ -34,7 +34,8 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         starter: filter.starter,
         marks: filter.marks.is_some(),
     };
-    let mut globals = filter.globals(host)?;
+    // Who belongs to a command is told by its own account of births.
+    let mut globals = Filter { command: None, ..filter.clone() }.globals(host)?;
     globals.extend([
         Global::u64("threshold_ns", settings.threshold),
         Global::u32("with_calls", u32::from(settings.calls != Plan::Never)),

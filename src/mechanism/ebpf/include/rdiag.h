@@ -29,6 +29,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Filters, set before loading; a filter that is off costs nothing, since the verifier removes the branch. */
 const volatile u32 filter_tgids = 0; /* how many of the next are set */
 const volatile u32 filter_tgid[16] = {};
+const volatile u32 filter_children = 0; /* what those have started counts too */
 const volatile u32 filter_comm_on = 0;
 const volatile u64 filter_comm[2] = {};
 const volatile u64 filter_cgroup = 0; /* inode of the group's directory */
@@ -44,6 +45,26 @@ static __always_inline bool tgid_wanted(u32 tgid)
 			return true;
 	}
 	return false;
+}
+
+/* Whether an ancestor is one of the processes that are wanted. Who outlives a parent is a child of the one that takes it in. */
+static __noinline bool descends(struct task_struct *task)
+{
+	for (int depth = 0; depth < 16; depth++) {
+		task = BPF_CORE_READ(task, real_parent);
+		u32 tgid = BPF_CORE_READ(task, tgid);
+		if (tgid <= 1)
+			return false;
+		if (tgid_wanted(tgid))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a process that is not itself wanted is so as a child. */
+static __always_inline bool child_wanted(struct task_struct *task)
+{
+	return filter_children && descends(task);
 }
 
 /* Whether a name is the one that is wanted. Old kernels (5.10) leave the rest of a former, longer name behind its NUL. */
@@ -86,7 +107,7 @@ static __always_inline bool cgroup_wanted(struct task_struct *task, const bool d
 
 static __always_inline bool task_wanted(struct task_struct *task, const bool direct)
 {
-	if (filter_tgids && !tgid_wanted(READ(task, tgid)))
+	if (filter_tgids && !tgid_wanted(READ(task, tgid)) && !child_wanted(task))
 		return false;
 	if (filter_comm_on) {
 		u64 comm[2];
@@ -97,12 +118,18 @@ static __always_inline bool task_wanted(struct task_struct *task, const bool dir
 	return !filter_cgroup || cgroup_wanted(task, direct);
 }
 
-/* The same for the task that runs now. */
+/* Whether the process that runs now is wanted, whatever the name of its thread. */
+static __always_inline bool current_process_wanted(u32 tgid)
+{
+	return tgid_wanted(tgid) || child_wanted((struct task_struct *)bpf_get_current_task());
+}
+
+/* The same as task_wanted() for the task that runs now. */
 static __always_inline bool current_wanted(void)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
-	if (tgid == own_tgid || !tgid_wanted(tgid))
+	if (tgid == own_tgid || !current_process_wanted(tgid))
 		return false;
 	if (filter_comm_on) {
 		u64 comm[2] = {};
