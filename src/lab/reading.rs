@@ -230,7 +230,7 @@ impl Reading {
             Self::OwnMajorFaults => "major page faults of the load",
             Self::OwnFaults => "minor page faults of the load",
             Self::OwnFigure => "number that the load was given",
-            Self::OwnUnits => "pieces of work that the load did",
+            Self::OwnUnits => "times that the load did its work",
             Self::OwnFaultsPerUnit => "minor page faults for each piece of work",
             Self::OwnCallsPerUnit => "calls that read or write, for each piece of work",
             Self::OwnCalls => "calls of the load that read or write",

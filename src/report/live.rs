@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::Style;
 use super::escape::visible_within;
-use super::probe::{NOTE, below, cells, line, stacks_text, table_text};
+use super::probe::{EVENT, NOTE, below, cells, line, stacks_text, table_text};
 use crate::model::probe::{Cell, Output, ProbeResult, ProbeTable, Row};
 use crate::model::{Unit, quantity};
 
@@ -29,7 +29,7 @@ impl Live {
         for output in &result.outputs {
             let Output::Events(table) = output else { continue };
             self.others = self.others.saturating_add(table.others);
-            let rows = cells(table);
+            let rows = cells(table, EVENT);
             let headings: Vec<String> = table.columns.iter().map(|column| column.title.clone()).collect();
             self.widths.resize(headings.len(), 0);
             for row in rows.iter().chain([&headings]) {

@@ -20,6 +20,8 @@ use crate::model::{Unit, quantity};
 const BAR: usize = 40;
 /// Longest text of a cell.
 const CELL: usize = 60;
+/// Longest text at the end of an event's line, where nothing comes after it: a path may be so long.
+pub(super) const EVENT: usize = 4096;
 /// Functions of one reading among many.
 const LIVE_ROWS: usize = 15;
 /// Stacks shown on a terminal.
@@ -113,7 +115,7 @@ fn footer(result: &ProbeResult) -> String {
             quantity::percent(cost.cpu_seconds / cost.sampled_seconds),
             quantity::number(cost.runs as f64),
             match cost.of {
-                CostOf::Programs => "runs",
+                CostOf::Programs => "runs of its programs",
                 CostOf::Events => "events",
             },
             quantity::seconds(cost.cpu_seconds / cost.runs as f64),
@@ -166,8 +168,10 @@ fn bars_text(row: &HistogramRow, unit: Unit) -> String {
     out
 }
 
-pub(super) fn cells(table: &ProbeTable) -> Vec<Vec<String>> {
+/// What stands in a table; the last column may be longer than the others.
+pub(super) fn cells(table: &ProbeTable, last: usize) -> Vec<Vec<String>> {
     let cell = |(at, cell): (usize, &Cell)| match cell {
+        Cell::Text(text) if at + 1 == table.columns.len() => visible_within(text, last).into_owned(),
         Cell::Text(text) => visible_within(text, CELL).into_owned(),
         // It stands below the line.
         Cell::Stack(_) => String::new(),
@@ -182,7 +186,7 @@ pub(super) fn cells(table: &ProbeTable) -> Vec<Vec<String>> {
 
 pub(super) fn table_text(table: &ProbeTable, _: &Style) -> String {
     let headings: Vec<String> = table.columns.iter().map(|column| column.title.clone()).collect();
-    let mut rows = cells(table);
+    let mut rows = cells(table, CELL);
     rows.insert(0, headings);
     let columns = table.columns.len();
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0);
