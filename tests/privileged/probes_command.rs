@@ -29,17 +29,17 @@ fn calls(measured: &Value, name: &str) -> f64 {
 
 #[test]
 #[ignore = "needs: root, eBPF"]
-fn vm_a_command_is_measured_from_its_first_instruction_to_its_end() {
+fn vm_a_command_is_measured_with_all_that_it_starts_from_its_first_instruction_to_its_end() {
     if !kernel_can() {
         return;
     }
-    let args = ["syscount", "--format", "json", "--top", "100", "--", "sh", "-c", "cd /proc; cd /; cd /sys; exit 3"];
-    let (code, measured, told) = probe(&args);
+    let words = "cd /proc; cd /; cd /sys; sh -c 'cd /; (cd /proc; true); true'; exit 3";
+    let (code, measured, told) = probe(&["syscount", "--format", "json", "--top", "100", "--", "sh", "-c", words]);
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("ended with code 3"), "{told}");
-    assert_eq!(calls(&measured, "chdir"), 3.0, "{measured:#}");
-    assert!(calls(&measured, "execve") >= 1.0, "the very first call is there: {measured:#}");
-    assert_eq!(measured["params"]["command"], "sh -c cd /proc; cd /; cd /sys; exit 3");
+    assert_eq!(calls(&measured, "chdir"), 5.0, "by three processes: {measured:#}");
+    assert!(calls(&measured, "execve") >= 2.0, "the very first call is there: {measured:#}");
+    assert_eq!(measured["params"]["command"], format!("sh -c {words}"));
 }
 
 #[test]
@@ -119,4 +119,27 @@ fn a_terminated_rdiag_takes_its_command_with_it() {
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     let _ = child.wait().unwrap();
     assert!(!running());
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn a_command_can_be_followed_wherever_its_process_could_be_asked_for() {
+    let _alone = alone();
+    if !kernel_can() {
+        return;
+    }
+    let listed = rdiag().args(["list", "probes"]).output().unwrap();
+    let mut followed = 0;
+    for name in String::from_utf8(listed.stdout).unwrap().lines().filter_map(|line| line.split_whitespace().next()) {
+        let limited = |args: &[&str]| {
+            let output = rdiag().args(["probe", name, "--budget", "100%"]).args(args).output().unwrap();
+            (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        let own = std::process::id().to_string();
+        let (as_process, _) = limited(&["--pid", &own, "--duration", "100ms"]);
+        let (as_command, told) = limited(&["--", "sh", "-c", "sh -c true"]);
+        assert_eq!(as_process, as_command, "{name}: {told}");
+        followed += usize::from(as_command == Some(0));
+    }
+    assert!(followed >= 25, "{followed}");
 }
