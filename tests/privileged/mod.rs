@@ -23,6 +23,7 @@ mod probes;
 mod probes_answers;
 mod probes_any;
 mod probes_block;
+mod probes_block_processes;
 mod probes_cache;
 mod probes_calls;
 mod probes_command;
