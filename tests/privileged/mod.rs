@@ -46,6 +46,7 @@ mod probes_stacks;
 mod probes_stat;
 mod probes_swap;
 mod probes_trace;
+mod probes_trace_bounds;
 mod process_table;
 mod real_programs;
 mod response;
