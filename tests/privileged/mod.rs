@@ -51,5 +51,6 @@ mod process_table;
 mod real_programs;
 mod response;
 mod response_peers;
+mod response_running;
 mod task_states;
 mod tasks;
