@@ -37,6 +37,7 @@ mod probes_keys;
 mod probes_locks;
 mod probes_memory;
 mod probes_network;
+mod probes_network_packets;
 mod probes_others;
 mod probes_points;
 mod probes_profile;
