@@ -16,6 +16,8 @@ mod each;
 #[cfg(test)]
 mod each_tests;
 mod forecast;
+#[cfg(test)]
+mod forecast_tests;
 mod goal;
 mod quality;
 mod serial;

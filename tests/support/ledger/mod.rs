@@ -8,6 +8,7 @@ mod entry;
 mod memory;
 mod meter;
 mod programs;
+mod together;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
