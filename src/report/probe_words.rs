@@ -106,7 +106,10 @@ pub(super) fn cost(probed: &Probed) -> String {
         return format!("{took}{}, counted over {}.", each.unwrap_or_default(), seconds(cost.sampled_seconds));
     }
     if cost.runs == 0 {
-        return format!("Its programs in the kernel did not run while it counted, for {}.", seconds(cost.sampled_seconds));
+        return format!(
+            "Its programs in the kernel did not run while it counted, for {}.",
+            seconds(cost.sampled_seconds)
+        );
     }
     format!(
         "Its programs in the kernel took {} of one CPU: {} runs at {}, counted over {}.",

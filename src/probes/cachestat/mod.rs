@@ -8,14 +8,14 @@ use crate::model::metric::Pick;
 use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
 use crate::model::{Formula, MetricDef, Unavailable, Unit};
 
-const ATTACH: &str = "vfs_read, at entry and return (sys_enter and sys_exit where it cannot be hooked); mm_filemap_add_to_page_cache; \
+const ATTACH: &str = "vfs_read, at its return (sys_exit where it cannot be hooked); mm_filemap_add_to_page_cache; \
     writeback_dirty_folio (writeback_dirty_page before Linux 5.18).";
 const CAVEATS: &str = "Counted are pages that read() and pread() ask for; missing are those that their own thread must put into the cache \
     before they are read. What was read ahead in time is found; a page that is still being read from the disk is found too, \
     though its reader waits. Memory maps (page faults), readv, sendfile, splice and io_uring ask without being counted; what they put into \
     the cache stands under `added`, like what is read ahead and new pages of writes. Files without a page cache of their own \
     (/proc, tmpfs) and direct I/O do not count.";
-const OVERHEAD: &str = "Two program runs per read, one per page (or folio) that is put into the cache or becomes dirty; at system calls, \
+const OVERHEAD: &str = "One program run per read, one per page (or folio) that is put into the cache or becomes dirty; at system calls, \
     every call on the host takes the kernel's slow path besides, whomever it is limited to.";
 const FILTERS: &[FilterKind] = &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup];
 
@@ -112,12 +112,14 @@ fn attach(context: &Context<'_>) -> Result<(Object, Option<String>), Unavailable
     globals.push(Global::u32("page_shift", context.host.facts().page_size.trailing_zeros()));
     globals.push(Global::u32("direct_flag", DIRECT));
     globals.push(Global::bytes("call_kinds", kinds));
-    let load = || -> Result<Object, Unavailable> {
-        let mut object = kernel.load(bytes, globals.clone(), &[])?;
+    let load = |by_calls: bool| -> Result<Object, Unavailable> {
+        let mut globals = globals.clone();
+        globals.push(Global::u32("by_calls", u32::from(by_calls)));
+        let mut object = kernel.load(bytes, globals, &[])?;
         object.attach(kernel, Hook::Tracepoint("mm_filemap_add_to_page_cache"))?;
         Ok(object)
     };
-    let mut object = load()?;
+    let mut object = load(false)?;
     let refused = if context.params.flag(AT_CALLS.name) {
         "asked for".to_owned()
     } else {
@@ -127,10 +129,8 @@ fn attach(context: &Context<'_>) -> Result<(Object, Option<String>), Unavailable
         }
     };
     // A program that is attached stays so: the return of the function may have been.
-    let mut object = load()?;
-    for event in ["sys_exit", "sys_enter"] {
-        object.attach(kernel, Hook::Tracepoint(event))?;
-    }
+    let mut object = load(true)?;
+    object.attach(kernel, Hook::Tracepoint("sys_exit"))?;
     Ok((object, Some(format!("measured at system calls: {refused}"))))
 }
 

@@ -319,7 +319,6 @@ struct socket {
 	struct sock *sk;
 };
 struct task_struct___more {
-	void *stack;
 	int on_cpu;
 	unsigned int in_iowait : 1;
 	u64 utime;
@@ -335,5 +334,4 @@ struct cfs_rq___bandwidth {
 	u64 throttled_clock_task_time;
 	u64 throttled_clock_pelt_time;
 };
-enum bpf_func_id___regs { BPF_FUNC_task_pt_regs = 175 };
 #pragma clang attribute pop

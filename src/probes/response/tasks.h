@@ -22,21 +22,10 @@ const volatile u8 call_traits[CALLS] = {}; /* bits: see the next */
 #define SOCK_MAGIC 0x534F434B
 #define PIPE_MAGIC 0x50495045
 #define ANON_MAGIC 0x09041934
-#define STACK_SIZE 16384
 
 static __always_inline u64 now_ns(void)
 {
 	return bpf_ktime_get_ns();
-}
-
-/* Registers that a task saved when it entered the kernel. Before 5.15 they are where the stack begins. */
-static __always_inline void *registers(struct task_struct *task)
-{
-	struct task_struct___more *more = (void *)task;
-
-	if (bpf_core_enum_value_exists(enum bpf_func_id___regs, BPF_FUNC_task_pt_regs))
-		return (void *)bpf_task_pt_regs(task);
-	return more->stack + STACK_SIZE - bpf_core_type_size(struct pt_regs___x86);
 }
 
 /* The call that a task is in, by its registers: true while it is blocked or waits for a CPU, not while it runs. */

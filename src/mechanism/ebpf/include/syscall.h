@@ -25,6 +25,11 @@ struct pt_regs___arm64 {
 	u64 orig_x0;
 	s32 syscallno;
 };
+struct task_struct___stack {
+	void *stack;
+};
+/* Helpers that are there or not; the numbers are the kernel's own. */
+enum bpf_func_id___regs { BPF_FUNC_task_pt_regs = 175 };
 #pragma clang attribute pop
 
 #define X86_USER32_CS 0x23
@@ -32,6 +37,27 @@ struct pt_regs___arm64 {
 #define ARM64_32_BIT 0x10
 
 #define IS_ARM64 bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)
+
+/* Size of a task's stack in the kernel on x86, before 5.15. */
+#define STACK_SIZE 16384
+
+/* Registers that a task saved when it entered the kernel. Before 5.15 they are where the stack begins. */
+static __always_inline void *registers(struct task_struct *task)
+{
+	struct task_struct___stack *with = (void *)task;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id___regs, BPF_FUNC_task_pt_regs))
+		return (void *)bpf_task_pt_regs(task);
+	return BPF_CORE_READ(with, stack) + STACK_SIZE - bpf_core_type_size(struct pt_regs___x86);
+}
+
+/* Those of the task that runs now. */
+static __always_inline void *own_registers(void)
+{
+	if (bpf_core_enum_value_exists(enum bpf_func_id___regs, BPF_FUNC_task_pt_regs))
+		return registers(bpf_get_current_task_btf());
+	return registers((void *)bpf_get_current_task());
+}
 
 /* The call's number; COMPAT or NO_CALL where it has none of ours. */
 static __always_inline u32 call_number(void *regs, const bool direct)
