@@ -73,7 +73,13 @@ def programs(pid):
 
 
 def attached(command):
-    tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    is_own = "probe" in command
+    tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE if is_own else subprocess.DEVNULL, text=True)
+    # One that takes many points is not ready when the first of them is.
+    while is_own and "measuring" not in (line := tracer.stderr.readline()):
+        if not line:
+            raise SystemExit(f"{shlex.join(command)} does not run")
     deadline = time.monotonic() + 120
     while not programs(tracer.pid)[1]:
         # Nothing has run yet: not attached, or nobody has passed.

@@ -111,7 +111,7 @@ LOADS = {
     "reads": (["reads", "200000", "{file}"], 200_000, 200_000, "a read of a page that is in the cache"),
     "ahead": (["ahead", "16384", "{file}"], 16_384, 16_384, "a page that is read ahead, and then used"),
     "statements": (["statements", "100000"], 100_000, 200_000, "a statement"),
-    "known": (["names", "100000", "."], 100_000, 100_000, "a name that the cache knows"),
+    "known": (["names", "100000", "../tmp"], 100_000, 100_000, "a name that the cache knows"),
     "absent": (["names", "20000", "rdiag-no-such-file"], 20_000, 20_000, "a name that the file system is asked for"),
     "swapped": (["swapped", "4000"], 4_000, 8_000, "a page that comes back"),
 }
