@@ -14,6 +14,11 @@ for i in range(12345): os.getppid()
 for i in range(321):
     try: os.stat('/nonexistent/x')
     except OSError: pass
+import threading
+for i in range(40):
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
 before = time.perf_counter()
 for i in range(10): time.sleep(0.02)
 says = time.perf_counter() - before
@@ -33,6 +38,9 @@ fn calls_are_counted_exactly() {
         |name: &str| calls.iter().find(|row| row["call"] == name).unwrap_or_else(|| panic!("{name}: {calls:#?}"));
     assert_eq!(call("getppid")["count"], 12345.0);
     assert_eq!(call("getppid")["errors"], 0.0);
+    let made = calls.iter().filter(|row| row["call"] == "clone" || row["call"] == "clone3");
+    let made: f64 = made.map(|row| row["count"].as_f64().unwrap()).sum();
+    assert_eq!(made, 40.0, "a thread's first return is no call of its own: {calls:#?}");
     let stats = calls.iter().find(|row| row["errors"] == 321.0).unwrap();
     assert!(stats["which"].as_str().unwrap().starts_with("321 ENOENT"), "{stats:#?}");
     let sleeps = calls.iter().find(|row| row["call"].as_str().unwrap().contains("nanosleep")).unwrap();

@@ -112,6 +112,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     globals.push(Global::u32("latency", u32::from(latency)));
     globals.push(calls::numbers("no_return", &["exit", "exit_group"]));
     globals.push(calls::numbers("new_program", &["execve", "execveat"]));
+    globals.push(calls::numbers("new_task", &["clone", "clone3", "fork", "vfork"]));
     let threads = if latency { THREADS } else { 1 };
     let mut object = context.kernel()?.load(bytes, globals, &[("begins", threads)])?;
     if latency {

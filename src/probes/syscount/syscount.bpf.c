@@ -10,6 +10,7 @@
 const volatile u32 latency = 0;
 const volatile u32 no_return[2] = { NO_CALL, NO_CALL }; /* exit and exit_group */
 const volatile u32 new_program[2] = { NO_CALL, NO_CALL }; /* execve and execveat */
+const volatile u32 new_task[4] = { NO_CALL, NO_CALL, NO_CALL, NO_CALL }; /* clone, clone3, fork, vfork */
 
 #define PROCESSES 8192
 
@@ -176,6 +177,15 @@ static __always_inline u64 elapsed(u32 number)
 	return ns;
 }
 
+static __always_inline bool makes_task(u32 number)
+{
+	for (int i = 0; i < 4; i++) {
+		if (number == new_task[i])
+			return true;
+	}
+	return false;
+}
+
 BOTH_TRACEPOINTS(sys_exit)
 {
 	s64 result = ctx[1];
@@ -188,6 +198,9 @@ BOTH_TRACEPOINTS(sys_exit)
 	if (!cpu)
 		return 0;
 	u32 number = call_number((void *)ctx[0], direct);
+	/* A new task begins with the return from the call of the one that made it. */
+	if (!result && makes_task(number))
+		return 0;
 	bool error = is_error(result);
 	u64 ns = latency ? elapsed(number) : 0;
 	if (cpu->tgid != tgid || number == new_program[0] || number == new_program[1]) {
