@@ -81,7 +81,7 @@ pub fn overview(students: Vec<Student>, titles: &[(String, String)]) -> Overview
         let passed = || student.progress.values().filter(|reached| reached.passed);
         rows.push(Row {
             passed: passed().count(),
-            without_hints: passed().filter(|reached| reached.hints == 0).count(),
+            without_hints: passed().filter(|reached| reached.hints == 0 && !reached.after_solution).count(),
             name: student.name,
             reached: student.progress,
         });
@@ -127,6 +127,9 @@ impl Overview {
 /// What was reached, in a few words.
 fn told(reached: &Reached) -> String {
     let mut text = if reached.passed { "passed".to_owned() } else { format!("tried {} ×", reached.checks) };
+    if reached.after_solution {
+        text.push_str(", solution read");
+    }
     if reached.passed && reached.hints > 0 {
         let _ = write!(text, ", hints: {}", reached.hints);
     }

@@ -32,13 +32,11 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
             _ => None,
         })
         .collect();
-    let mut ended = 0;
+    // What the keeper has started ends with it, maybe before it is looked at.
+    let ended = processes.iter().filter(|process| process.is_alive()).count();
     // The keeper was noted before what it started: it must be gone before it sees a program end.
-    for process in &processes {
-        if process.is_alive() {
-            process.kill().map_err(LabError::failed(format!("ending process {}", process.pid)))?;
-            ended += 1;
-        }
+    for process in processes.iter().filter(|process| process.is_alive()) {
+        process.kill().map_err(LabError::failed(format!("ending process {}", process.pid)))?;
     }
     let groups: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let begun = host.now();

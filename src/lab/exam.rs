@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::judge::{Truth, Verdict, judge};
-use super::scenario::Scenario;
+use super::scenario::{Answer, Scenario};
 
 /// What became of an exam.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,15 +19,30 @@ pub enum Outcome {
 /// The verdict on each answer, by key of the question.
 pub type Marks = Vec<(String, Verdict)>;
 
-/// Marks all answers.
+/// Marks all answers. What is said to a wrong one does not tell what is right elsewhere.
 #[must_use]
 pub fn mark(scenario: &Scenario, answers: &BTreeMap<String, String>, truth: &Truth) -> Marks {
-    let mark = |key: &String| answers.get(key).map(String::as_str);
-    scenario
-        .questions
-        .iter()
-        .map(|question| (question.key.clone(), judge(question, mark(&question.key), truth)))
-        .collect()
+    let marks = |truth: &Truth| -> Marks {
+        let mark = |key: &String| answers.get(key).map(String::as_str);
+        scenario
+            .questions
+            .iter()
+            .map(|question| (question.key.clone(), judge(question, mark(&question.key), truth)))
+            .collect()
+    };
+    let mut truth = truth.clone();
+    for (question, (_, verdict)) in scenario.questions.iter().zip(marks(&truth)) {
+        match &question.answer {
+            _ if verdict == Verdict::Right => {}
+            Answer::Name { .. } => drop(truth.hidden.insert(question.key.clone(), "the program".into())),
+            Answer::Number { truth: reading, of, .. } => {
+                let hole = of.as_deref().map_or_else(|| reading.word().into(), |of| format!("{of}.{}", reading.word()));
+                truth.hidden.insert(hole, "…".into());
+            }
+            Answer::Choice { .. } | Answer::Block { .. } => {}
+        }
+    }
+    marks(&truth)
 }
 
 /// What follows from the marks.
@@ -46,6 +61,27 @@ pub fn outcome(marks: &Marks) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_said_to_one_wrong_answer_tells_nothing_that_is_asked_for_elsewhere() {
+        let scenario = crate::lab::library::find("00-busydisk").unwrap();
+        let mut truth = Truth::default();
+        for readings in &mut truth.readings {
+            readings.put(crate::lab::reading::Reading::OwnWritten, None, 20.0 * 1024.0 * 1024.0);
+        }
+        truth.choices.insert("direction".into(), "over".into());
+        truth.names.insert("who".into(), "snapkeep".into());
+        let said = |rate: &str| {
+            let answers = [("direction", "load"), ("who", "snapkeep"), ("rate", rate)];
+            let answers = answers.map(|(key, given)| (key.to_owned(), given.to_owned())).into();
+            mark(&scenario, &answers, &truth).into_iter().find_map(|(_, verdict)| match verdict {
+                Verdict::Wrong(text) if text.starts_with("It fetched") => Some(text),
+                _ => None,
+            })
+        };
+        assert!(said("20").unwrap().contains("sent 20.0 MiB/s to it"), "{:?}", said("20"));
+        assert!(said("3").unwrap().contains("sent … to it"), "{:?}", said("3"));
+    }
 
     #[test]
     fn only_all_right_passes_and_noise_fails_nobody() {

@@ -29,6 +29,8 @@ pub struct Truth {
     pub choices: BTreeMap<String, String>,
     /// What copying costs by size of block, twice, where it is asked for.
     pub curves: Vec<Curve>,
+    /// What stands in holes whose truth is asked for and was not answered yet.
+    pub hidden: Words,
 }
 
 /// What is said to an answer.
@@ -49,7 +51,9 @@ impl Truth {
     #[must_use]
     pub fn words(&self) -> Words {
         let [first, second] = &self.readings;
-        self.names.clone().into_iter().chain(Readings::mean(first, second).words()).collect()
+        let mut words: Words = self.names.clone().into_iter().chain(Readings::mean(first, second).words()).collect();
+        words.extend(self.hidden.clone());
+        words
     }
 
     /// The answer that is right, in the words of the command line; none where it cannot be measured.

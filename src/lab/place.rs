@@ -55,6 +55,9 @@ pub struct Run {
     pub hints: usize,
     /// How often it was checked.
     pub checks: usize,
+    /// Whether the solution was read.
+    #[serde(default)]
+    pub solution: bool,
 }
 
 /// A program of the load with its name and numbers.
@@ -88,6 +91,9 @@ pub struct Reached {
     pub hints: usize,
     /// Checks over all tries.
     pub checks: usize,
+    /// Whether it was passed only after the solution was read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_solution: bool,
     /// When it was passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,

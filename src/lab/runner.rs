@@ -60,6 +60,7 @@ pub fn launch(host: &Host, place: &Place, plan: &Plan<'_>, baseline: Readings) -
         answers: Default::default(),
         hints: 0,
         checks: 0,
+        solution: false,
     };
     place.note(&Undo::Folder(run.scratch.clone()))?;
     files::create_private_directory(&run.scratch)
@@ -225,6 +226,7 @@ fn measured_twice(
         names: run.jobs.iter().map(|job| (job.role.clone(), job.name.clone())).collect(),
         choices: variant.answers.clone(),
         curves: Vec::new(),
+        hidden: Default::default(),
     };
     if scenario.questions.iter().any(|question| matches!(question.answer, Answer::Block { .. })) {
         for readings in &mut truth.readings {

@@ -144,6 +144,11 @@ pub(super) fn check(args: &CheckArgs, ui: &Ui) -> Result<Exit, Failure> {
     if args.fixed {
         return check_fixed(&host, &place, &scenario, &run, ui);
     }
+    if run.answers.is_empty() {
+        let first = scenario.questions.first().map_or("key", |question| question.key.as_str());
+        let hint = format!("`rdiag lab answer {first}=…`; `rdiag lab status` shows what is asked");
+        return Err(LabError::usage("nothing is answered yet, so there is nothing to check", hint).into());
+    }
     ui.note("measuring twice what is true now …");
     let variant = runner::variant_of(&scenario, &run)?;
     let truth = runner::truth(&host, &place, &scenario, variant, &run, runner::TRUTH_SECONDS)?;
@@ -226,7 +231,10 @@ fn keep_progress(host: &Host, place: &Place, run: &Run, outcome: Outcome) -> Res
     let reached = progress.entry(run.scenario.clone()).or_default();
     reached.checks += 1;
     if outcome == Outcome::Passed {
-        reached.hints = if reached.passed { reached.hints.min(run.hints) } else { run.hints };
+        let is_better = (run.solution, run.hints) < (reached.after_solution, reached.hints);
+        if !reached.passed || is_better {
+            (reached.after_solution, reached.hints) = (run.solution, run.hints);
+        }
         reached.passed = true;
         reached.when = Some(host.wall_clock());
     }
@@ -236,7 +244,7 @@ fn keep_progress(host: &Host, place: &Place, run: &Run, outcome: Outcome) -> Res
 pub(super) fn solution(args: &SolutionArgs, ui: &Ui) -> Result<Exit, Failure> {
     let (host, place) = (live(), Place::of_user()?);
     let _lock = place.lock()?;
-    let (scenario, run) = started(&place, args.id.id.as_deref())?;
+    let (scenario, mut run) = started(&place, args.id.id.as_deref())?;
     runner::running(&host, &place, None)?;
     if run.checks == 0 && !args.give_up {
         let message = "nothing was checked yet, and a solution that is read first teaches little";
@@ -245,6 +253,8 @@ pub(super) fn solution(args: &SolutionArgs, ui: &Ui) -> Result<Exit, Failure> {
     ui.note("measuring what to explain with …");
     let variant = runner::variant_of(&scenario, &run)?;
     let truth = runner::truth(&host, &place, &scenario, variant, &run, runner::TRUTH_SECONDS)?;
+    run.solution = true;
+    place.keep_run(&run)?;
     let words = truth.words();
     let mut out = format!("{}\n\n", wrapped(&fill(&variant.explanation, &words), "", ui));
     let _ = writeln!(out, "{}\n", wrapped_steps(&fill(&scenario.solution, &words), ui));

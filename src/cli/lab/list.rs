@@ -46,6 +46,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         let (standing, why) = standing(&host, &place, &scenario);
         let reached = progress.get(&scenario.id).cloned().unwrap_or_default();
         let passed = match (reached.passed, reached.hints) {
+            (true, _) if reached.after_solution => "passed, solution read",
             (true, 0) => "passed without a hint",
             (true, _) => "passed",
             (false, _) if running.as_ref() == Some(&scenario.id) => "started",
