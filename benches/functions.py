@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -139,7 +140,8 @@ class Bench:
         tracing = subprocess.Popen([*base, *by_pid(other.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait_until_traced(tracer)
         subprocess.run(self.work(tracer), check=True)
-        tracing.terminate()
+        # perf leaves the tracer on when it is ended in any other way, and then everything after it is traced too.
+        tracing.send_signal(signal.SIGINT)
         other.kill()
         tracing.wait()
         other.wait()
