@@ -120,15 +120,19 @@ impl Running {
             *counted.entry(reason.to_owned()).or_default() += count;
         }
         let seconds = now - std::mem::replace(&mut self.began, now);
+        let attached = self.probe.attachments();
+        // The kernel puts breakpoints into the memory of the process that was named: a child's has none.
+        let is_alone = self.order.filter.command.is_some() && attached.iter().any(|at| at.back_end == "uprobe");
+        let alone = "functions of programs are watched in the command's own process, not in those that it starts";
         Ok(ProbeResult {
             probe: self.order.def.id.to_owned(),
             params: self.described_params(),
             seconds,
             outputs,
             gaps,
-            attached: self.probe.attachments(),
+            attached,
             lost: counted,
-            notes: self.notes.iter().cloned().chain(notes).collect(),
+            notes: self.notes.iter().cloned().chain(notes).chain(is_alone.then(|| alone.to_owned())).collect(),
             cost: ProbeCost { attach_seconds: self.attach_seconds, ..self.meter.all().clone() },
         })
     }

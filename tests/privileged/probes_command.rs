@@ -142,4 +142,7 @@ fn a_command_can_be_followed_wherever_its_process_could_be_asked_for() {
         followed += usize::from(as_command == Some(0));
     }
     assert!(followed >= 25, "{followed}");
+    let words = ["probe", "count", "--param", "function=libc:malloc", "--", "sh", "-c", "sh -c true; true"];
+    let told = String::from_utf8(rdiag().args(words).output().unwrap().stdout).unwrap();
+    assert!(told.contains("note: functions of programs are watched in the command's own process"), "{told}");
 }

@@ -8,7 +8,7 @@ use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeD
 use crate::host::Host;
 use crate::mechanism::ebpf::{Global, Object, hist, include_bytes_aligned, words};
 use crate::model::probe::{Cell, Column, Histogram, Output};
-use crate::model::{Unavailable, Unit};
+use crate::model::{Reason, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "dbslower",
@@ -66,6 +66,12 @@ struct DbSlower {
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/dbslower/dbslower.bpf.o"));
     let host = context.host;
+    if context.filter.command.is_some() {
+        let why =
+            "a server answers from processes that it starts, and of a command only its own process is looked into";
+        return Err(Unavailable::new(Reason::NotApplicable, why)
+            .with_remedy("start the server, then look at all servers, or at one with --pid"));
+    }
     let mut globals = context.filter.globals(host)?;
     globals.push(Global::u64("threshold", context.params.nanoseconds("threshold")));
     let servers = match context.params.text("program") {
