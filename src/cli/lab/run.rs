@@ -54,6 +54,9 @@ pub(super) fn start(args: &StartArgs, ui: &Ui) -> Result<Exit, Failure> {
     if args.dry_run {
         let lines: Vec<String> = plan.changes().iter().map(|change| as_it_is(change, "  ", ui)).collect();
         ui.print(&format!("{} would change on this host:\n{}\n", scenario.id, lines.join("\n")))?;
+        if args.seed.is_none() {
+            ui.note(format!("started with --seed {}, it is this one; otherwise chance chooses again", plan.seed));
+        }
         return Ok(Exit::Done);
     }
     clean::clean(&host, &place)?;
@@ -69,10 +72,9 @@ fn briefing(scenario: &Scenario, seconds: f64, ui: &Ui) -> String {
     out.push_str(&questions(scenario, ui));
     // A drill asks for one measurement, and says so.
     if !scenario.topics.iter().any(|topic| topic == "drills") {
-        out.push_str(
-            "\nGo from the symptom to a baseline, look at every resource, form a hypothesis, find the one measurement that would\n\
-             prove it wrong, and only then answer.",
-        );
+        let advice = "Go from the symptom to a baseline, look at every resource, form a hypothesis, find the one measurement that \
+                      would prove it wrong, and only then answer.";
+        let _ = write!(out, "\n{}", wrapped(advice, "", ui));
     }
     let _ = writeln!(
         out,
