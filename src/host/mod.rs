@@ -14,6 +14,7 @@ mod replay;
 mod socket_owners;
 mod source;
 pub mod statvfs;
+mod stolen;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use process_dir::ProcessDir;
 pub use replay::{Fault, HostSpec, OpenFile};
 pub use socket_owners::socket_owners;
 pub use source::SourceError;
+pub use stolen::{CpuTicks, Stolen};
 
 use crate::model::Facts;
 

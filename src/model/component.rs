@@ -97,10 +97,10 @@ components! {
         "On a CPU in the kernel on behalf of this thread: system calls and faults.",
         ["cpu.utilization.system", "cpu.utilization"];
     CpuIrq "cpu.irq" Executing false "interrupted", "on a CPU that served interrupts meanwhile",
-        "On a CPU that executed interrupts on the thread's back. Told apart only where the level can; elsewhere it is part of cpu.user and cpu.sys.",
+        "On a CPU that executed interrupts on the thread's back. Told apart at level L3 where the kernel accounts for interrupts (CONFIG_IRQ_TIME_ACCOUNTING); elsewhere it is part of cpu.user and cpu.sys, or, on such kernels, of what the thread seems to have done then.",
         ["interrupts.utilization", "interrupts.saturation"];
     CpuSteal "cpu.steal" Executing false "CPU stolen (estimate)", "on a CPU that the hypervisor had taken away",
-        "On a CPU for the scheduler, while the virtual CPU did not run. Always an estimate.",
+        "On a CPU for the scheduler, while the virtual CPU did not run: by how long the kernel held back the clock of its run queue, and where it does not, each task's share of what all CPUs lost.",
         ["cpu.saturation.steal"];
     Runq "runq" Runnable false "waiting for a CPU", "waiting for a CPU",
         "Could run and had no CPU; used where waiting after a wake-up and after losing the CPU cannot be told apart.",

@@ -78,7 +78,8 @@ fn cpu(account: &Account<'_>, ledger: &Ledger) -> Check {
         (None, Some(ticks)) => (ticks, "in /proc (ticks)"),
         (None, None) => return not_made("cpu", "/proc gave no CPU time of these threads to compare with"),
     };
-    let own = account.sum_of(Component::on_cpu);
+    // What others had of the CPU is in neither count.
+    let own = account.sum_of(|component| matches!(component, Component::CpuUser | Component::CpuSys));
     // The scheduler brings its count of a running thread up to date at ticks, too.
     let tick = clean(inputs.tick_seconds.unwrap_or(0.01));
     let tolerance = tick * account.threads.len() as f64 + CPU * own.max(clean(other));

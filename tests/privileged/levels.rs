@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::task_states::{Account, Counting};
-use crate::support::ledger::Ledger;
+use crate::support::ledger::{Ledger, ON_ONE_CPU};
 use crate::support::{Need, alone, has, rdiag};
 
 #[test]
@@ -29,12 +29,13 @@ fn root_without_bpf_gets_the_kernels_count_of_waits_for_disks_and_is_told_why_no
     assert_eq!(profile["refused"][0]["source"], "response");
     let limits = report["verdict"]["limits"].to_string();
     assert!(limits.contains("A better account was not to be had"), "{limits}");
-    let truth = program.truth().share("io.block.read");
+    let truth = program.truth();
+    let (truth, unsure) = (truth.share("io.block.read"), truth.unsure());
     let components = profile["components"].as_array().unwrap();
     let row = components.iter().find(|row| row["id"] == "io.block.read").unwrap();
     let share = row["share"].as_f64().unwrap();
     // It is said to be exact only if nothing but waits for a CPU was beside it, which is up to the samples.
-    assert!((share - truth).abs() < 0.05, "{share}, and should be {truth}");
+    assert!((share - truth).abs() < 0.05 + unsure, "{share}, and should be {truth}");
 }
 
 /// A group whose memory is too small for the program in it.
@@ -76,8 +77,16 @@ fn a_program_that_must_free_memory_itself_is_said_to_do_so() {
     let Some(group) = SmallMemory::new() else { return };
     let _counting = Counting::on();
     let program = Ledger::start_in(&group.group.join("cgroup.procs"), "fault-file", &[("folder", "/var/tmp")]);
-    // Half of the file that it reads again and again.
-    group.limit("8M").unwrap();
+    // Half of the file that it reads again and again; what the disk has not taken yet cannot be freed at once.
+    let mut limited = group.limit("8M");
+    for _ in 0..100 {
+        if !limited.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        limited = group.limit("8M");
+    }
+    limited.unwrap();
     let account = Account::of(&program);
     drop(program);
     let delays = account.threads().iter().filter_map(|thread| thread["delays"].as_array()).flatten();
@@ -121,4 +130,47 @@ fn an_account_that_its_budget_stopped_is_said_to_be_that_of_the_beginning() {
         assert!(at < text.find("unaccounted").unwrap(), "{name}: it stands before the table");
         assert!(text.contains("the budget is 0.05%"), "{name}: {text}");
     }
+}
+
+/// Seconds of the first CPU that a hypervisor took (/proc/stat, line `cpu0`, field 8).
+fn stolen() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap();
+    let line = text.lines().find(|line| line.starts_with("cpu0 ")).unwrap();
+    line.split_whitespace().nth(8).unwrap().parse::<f64>().unwrap() / 100.0
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, a hypervisor that takes CPU time"]
+fn what_a_hypervisor_takes_is_no_time_of_the_thread_that_it_hits() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Tool("taskset")]) {
+        return;
+    }
+    // rdiag is elsewhere, and the program has its CPU nearly all the time.
+    let program = Ledger::start("spin", &[(ON_ONE_CPU, "yes")]);
+    let pid = program.pid().to_string();
+    let moved = std::process::Command::new("taskset").args(["-acp", "0", &pid]).output();
+    assert!(moved.unwrap().status.success());
+    let other = Ledger::start("spin", &[]);
+    let before = stolen();
+    let args = ["run", "method-r", "--no-guided", "--duration", "6s", "--format", "json", "--out", "-", "--pid", &pid];
+    let output = rdiag().args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let stolen = stolen() - before;
+    drop(other);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let profile = &report["profile"];
+    assert_eq!(profile["level"], "L3", "{:#}", profile["refused"]);
+    let rows = profile["components"].as_array().unwrap();
+    let said = rows.iter().find(|row| row["id"] == "cpu.steal").map_or(0.0, |row| row["seconds"].as_f64().unwrap());
+    assert!(said <= stolen + 0.02, "{said} s are said to be stolen, of {stolen}");
+    // The scheduler's own account of these threads leaves out what was stolen, or is corrected by what is said here.
+    let checks = profile["quality"]["checks"].as_array().unwrap();
+    let cpu = checks.iter().find(|check| check["id"] == "cpu").unwrap();
+    assert_eq!(cpu["agrees"], true, "{cpu:#}, {stolen} s were stolen");
+    if stolen < 0.1 {
+        println!("SKIPPED of the first CPU only {stolen} s were taken");
+        return;
+    }
+    assert!(said > 0.5 * stolen - 0.05, "{said} s are said to be stolen, of {stolen}");
 }

@@ -6,7 +6,7 @@ use super::delays;
 use super::estimate::Observed;
 use super::sampler::{Sampler, Task, change};
 use super::throttling::{Throttled, stopped_by};
-use crate::host::Host;
+use crate::host::{Host, Stolen};
 use crate::model::ledger::{
     Accuracy, CheckInputs, ComponentStacks, Level, MAX_THREADS, MAX_TIMELINES, Part, Thread, Timeline,
 };
@@ -19,6 +19,7 @@ pub(super) fn ledger(
     host: &Host,
     sampler: Sampler,
     throttled: &Throttled,
+    stolen: Stolen,
     target: &Target,
 ) -> Result<Ledger, Unavailable> {
     let tick = 1.0 / host.facts().ticks_per_second.max(1) as f64;
@@ -26,6 +27,7 @@ pub(super) fn ledger(
     let interval = (ended - began) / sampler.sweeps.saturating_sub(1).max(1) as f64;
     let mut ledger =
         Ledger { level: Level::L1, began, ended, notes: notes(host, &sampler, interval), ..Ledger::default() };
+    ledger.notes.extend(stolen.note());
     ledger.stacks = stacks(&sampler, interval);
     let processes =
         sampler.processes.iter().map(|(pid, process)| (*pid, (process.ticks, process.group.clone()))).collect();
@@ -41,10 +43,11 @@ pub(super) fn ledger(
     if tasks.is_empty() {
         return Err(nobody(target));
     }
-    let mut observed: Vec<Observed> = tasks.iter().map(|task| observed(task, tick, interval)).collect();
+    let mut observed: Vec<Observed> =
+        tasks.iter().map(|task| Observed { stolen, ..observed(task, tick, interval) }).collect();
     level(&mut ledger, counts_disks, &observed);
     throttle(&tasks, &mut observed, &processes, throttled, &mut ledger.notes);
-    checks(&mut ledger, &tasks, &observed, &processes, target, tick);
+    checks(&mut ledger, &tasks, &observed, &processes, (target, stolen), tick);
     let died = tasks.iter().filter(|task| task.died).count();
     if died > 0 {
         ledger.notes.push(format!(
@@ -60,7 +63,7 @@ pub(super) fn ledger(
         let share = if user + system > 0.0 { user / (user + system) } else { 1.0 };
         let told = delays::others(&task);
         if let Some(strip) = task.strip {
-            ledger.timelines.push(shifted(strip.into_timeline(task.tid, share), began));
+            ledger.timelines.push(shifted(strip.into_timeline(task.tid, share, stolen), began));
         }
         ledger.threads.push(Thread {
             tid: task.tid,
@@ -128,6 +131,7 @@ fn observed(task: &Task, tick: f64, interval: f64) -> Observed {
         runnable: task.runnable,
         waits: task.waits.clone(),
         throttled: 0.0,
+        stolen: Stolen::Nothing,
         disk: delays::disk(task),
     }
 }
@@ -173,7 +177,7 @@ fn checks(
     tasks: &[Task],
     observed: &[Observed],
     processes: &Processes,
-    target: &Target,
+    (target, stolen): (&Target, Stolen),
     tick: f64,
 ) {
     let delay = tasks.iter().map(|task| change(task.first, task.last).1).sum();
@@ -197,16 +201,17 @@ fn checks(
         let unseen = used - seen;
         // Both are rounded to ticks, at different moments.
         if unseen > 2.0 * tick + 0.02 * used {
-            ledger.threads.push(unseen_threads(*pid, unseen));
+            ledger.threads.push(unseen_threads(*pid, unseen, stolen));
         }
     }
-    ledger.checks.proc_cpu_seconds = Some(total);
+    ledger.checks.proc_cpu_seconds = Some(stolen.own(total));
 }
 
 /// The row for the CPU time of threads of a process that ended without having been seen: nothing else is known of them.
-fn unseen_threads(pid: u32, seconds: f64) -> Thread {
-    let part = Part {
-        component: Component::CpuUser,
+fn unseen_threads(pid: u32, seconds: f64, stolen: Stolen) -> Thread {
+    let own = stolen.own(seconds);
+    let part = |component, seconds: f64| Part {
+        component,
         call: String::new(),
         key: String::new(),
         seconds,
@@ -215,7 +220,9 @@ fn unseen_threads(pid: u32, seconds: f64) -> Thread {
         open: 0,
         durations: None,
     };
-    Thread { pid, comm: "(ended unseen)".to_owned(), stands_for: 0, seconds, parts: vec![part], ..Thread::default() }
+    let parts = [part(Component::CpuUser, own), part(Component::CpuSteal, seconds - own)];
+    let parts = parts.into_iter().filter(|part| part.seconds > 0.0).collect();
+    Thread { pid, comm: "(ended unseen)".to_owned(), stands_for: 0, seconds, parts, ..Thread::default() }
 }
 
 /// What the reader must know.

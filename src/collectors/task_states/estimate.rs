@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::delays::Disk;
+use crate::host::Stolen;
 use crate::model::Component;
 use crate::model::ledger::{Accuracy, Part};
 
@@ -48,6 +49,8 @@ pub(super) struct Observed {
     pub(super) waits: Waits,
     /// Seconds in which the group's quota stopped it, of the time that it waited for a CPU.
     pub(super) throttled: f64,
+    /// What a hypervisor took of its CPU time.
+    pub(super) stolen: Stolen,
     /// What the kernel counted as waits for a disk (level L2).
     pub(super) disk: Option<Disk>,
 }
@@ -81,21 +84,29 @@ impl Observed {
     /// The parts of its time. They are not forced to sum up: what is over is seen as such.
     pub(super) fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();
-        self.on_cpu(&mut parts);
         let queued = self.waited_for_cpu();
+        // What was counted cannot have been taken.
+        let disk = self.disk.map_or(0.0, |disk| disk.seconds);
+        let rest = (self.seconds - self.cpu() - queued - disk).max(0.0);
+        let (own, stolen) = match self.stolen {
+            Stolen::Nothing => (self.cpu(), 0.0),
+            // Of somebody who had a CPU all the time, nothing else is missing.
+            Stolen::Beside(ratio) => (self.cpu(), (self.cpu() * ratio).min(rest)),
+            Stolen::Within(share) => (self.cpu() * (1.0 - share), self.cpu() * share),
+        };
+        self.on_cpu(own, &mut parts);
+        push(&mut parts, Component::CpuSteal, stolen, Accuracy::Estimate(None));
         let throttled = self.throttled.clamp(0.0, queued);
         let exact = self.cpu.is_some() && self.pending() == 0.0 && throttled == 0.0;
         let accuracy = if exact { Accuracy::Exact } else { Accuracy::Estimate(None) };
         push(&mut parts, Component::Runq, queued - throttled, accuracy);
         push(&mut parts, Component::Throttled, throttled, Accuracy::Estimate(None));
-        let off = (self.seconds - self.cpu() - queued).max(0.0);
-        self.off_cpu(off, &mut parts);
+        self.off_cpu((self.seconds - own - stolen - queued).max(0.0), &mut parts);
         parts
     }
 
     /// User and system by ticks: their sum is right, how it is divided is a matter of luck with few ticks.
-    fn on_cpu(&self, parts: &mut Vec<Part>) {
-        let cpu = self.cpu();
+    fn on_cpu(&self, cpu: f64, parts: &mut Vec<Part>) {
         let (user, system, ticks) = match (self.user_ticks, self.system_ticks, self.life_ticks) {
             (0, 0, (0, 0)) => (1.0, 0.0, 0.0),
             // Less than a tick: as it was so far, which says little of now.
@@ -259,6 +270,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_hypervisor_took_is_no_wait_whether_the_kernel_counts_it_as_run_time_or_not() {
+        let waits = waits(&[(Component::WaitSleep, 100)]);
+        let thread =
+            |cpu, stolen| Observed { cpu: Some(cpu), user_ticks: 100, stolen, waits: waits.clone(), ..observed() };
+        let shares = |thread: Observed| {
+            let parts = thread.parts();
+            [Component::CpuUser, Component::CpuSteal, Component::WaitSleep].map(|wanted| seconds(&parts, wanted))
+        };
+        assert_eq!(shares(thread(4.0, Stolen::Beside(0.5))), [4.0, 2.0, 4.0]);
+        assert_eq!(shares(thread(4.0, Stolen::Within(0.25))), [3.0, 1.0, 6.0]);
+        assert_eq!(shares(thread(9.0, Stolen::Beside(0.5))), [9.0, 1.0, 0.0], "no more than is missing");
+        let disk = Some(Disk { seconds: 5.0, swap_in: None });
+        let parts = Observed { disk, ..thread(4.0, Stolen::Beside(0.5)) }.parts();
+        let seconds = [Component::IoBlock, Component::CpuSteal].map(|wanted| seconds(&parts, wanted));
+        assert_eq!(seconds, [5.0, 1.0], "counted waits for a disk stay what they are");
+    }
+
+    #[test]
     fn a_thread_that_never_gets_a_cpu_waits_for_one_all_the_time() {
         // run_delay is added when it gets the CPU: here never.
         let starved = Observed { runnable: 500, queued_at_end: 10.0, ..observed() };
@@ -333,12 +362,14 @@ mod tests {
             seconds in 0.0..100.0_f64, cpu in 0.0..100.0_f64, run_delay in 0.0..100.0_f64, throttled in 0.0..100.0_f64,
             user_ticks: u64, system_ticks: u64, samples in 0_u64..10_000, share in 0.0..1.0_f64,
             disk in proptest::option::of(0.0..100.0_f64), swap_in in proptest::option::of(0.0..100.0_f64), sleeps in 0_u64..1000, reads in 0_u64..1000,
+            beside: bool, stolen in 0.0..1.0_f64,
         ) {
+            let stolen = if beside { Stolen::Beside(stolen) } else { Stolen::Within(stolen) };
             let runnable = (samples as f64 * share) as u64;
             let waits = waits(&[(Component::WaitSleep, sleeps), (Component::IoBlockRead, reads)]);
             let disk = disk.map(|seconds| Disk { seconds, swap_in });
             let thread = Observed {
-                seconds, cpu: Some(cpu), run_delay, throttled, user_ticks, system_ticks, samples, runnable, waits, disk, ..observed()
+                seconds, cpu: Some(cpu), run_delay, throttled, user_ticks, system_ticks, samples, runnable, waits, disk, stolen, ..observed()
             };
             let parts = thread.parts();
             let sum: f64 = parts.iter().map(|part| part.seconds).sum();

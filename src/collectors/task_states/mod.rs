@@ -18,7 +18,7 @@ mod tests;
 mod throttling;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
+use crate::host::{CpuTicks, Host};
 use crate::model::ledger::Level;
 use crate::model::{Reason, Target, Unavailable};
 use delays::Kernel;
@@ -43,6 +43,8 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
 struct TaskStates {
     state: State,
     throttling: Throttling,
+    /// When the window began.
+    ticks: Option<CpuTicks>,
     target: Target,
 }
 
@@ -84,6 +86,7 @@ impl Collect for TaskStates {
         }
         if is_first {
             self.throttling = Throttling::begin(host, sampler.processes.values());
+            self.ticks = CpuTicks::read(host);
         }
         if !host.is_recorded()
             && let State::Ready(sampler) = std::mem::take(&mut self.state)
@@ -117,7 +120,8 @@ impl Collect for TaskStates {
         };
         sampler.settle();
         let throttled = self.throttling.end(host);
-        out.ledger(account::ledger(host, sampler, &throttled, &self.target));
+        let stolen = self.ticks.map(|before| before.stolen_since(host)).unwrap_or_default();
+        out.ledger(account::ledger(host, sampler, &throttled, stolen, &self.target));
     }
 }
 

@@ -1,5 +1,6 @@
 //! The states of a thread over time, in a bounded number of slices.
 
+use crate::host::Stolen;
 use crate::model::Component;
 use crate::model::ledger::{MAX_SLICES, Slice, Timeline};
 
@@ -39,18 +40,28 @@ impl Strip {
     }
 
     /// The timeline; CPU time is divided as the whole of the thread's is: `user` is the share of its own code.
-    pub(super) fn into_timeline(self, tid: u32, user: f64) -> Timeline {
+    pub(super) fn into_timeline(self, tid: u32, user: f64, stolen: Stolen) -> Timeline {
         let mut slices = self.slices;
         for slice in &mut slices {
-            let cpu = slice.parts.iter().position(|(component, _)| *component == Component::CpuUser);
-            if let Some(part) = cpu.and_then(|at| slice.parts.get_mut(at)) {
-                let system = part.1 * (1.0 - user);
-                part.1 *= user;
-                if system > 0.0 {
-                    slice.parts.push((Component::CpuSys, system));
-                }
-                slice.parts.retain(|(_, seconds)| *seconds > 0.0);
+            let run: f64 = slice.parts.iter().filter(|part| part.0 == Component::CpuUser).map(|part| part.1).sum();
+            if run <= 0.0 {
+                continue;
             }
+            let others: f64 = slice.parts.iter().filter(|part| part.0 != Component::CpuUser).map(|part| part.1).sum();
+            let own = stolen.own(run);
+            // Beside run time, it was taken for whatever the thread seemed to do.
+            let beside = if let Stolen::Beside(ratio) = stolen { (run * ratio).min(others) } else { 0.0 };
+            for part in slice.parts.iter_mut().filter(|part| part.0 != Component::CpuUser && others > 0.0) {
+                part.1 *= 1.0 - beside / others;
+            }
+            slice.parts.retain(|part| part.0 != Component::CpuUser);
+            let on_cpu = [
+                (Component::CpuUser, own * user),
+                (Component::CpuSys, own * (1.0 - user)),
+                (Component::CpuSteal, run - own + beside),
+            ];
+            slice.parts.splice(0..0, on_cpu);
+            slice.parts.retain(|part| part.1 > 0.0);
         }
         Timeline { tid, slices }
     }
@@ -87,9 +98,22 @@ mod tests {
         }
         strip.add(200.0, 201.0, &[(Component::WaitSleep, 1.0)]);
         assert_eq!(strip.slices.len(), 2);
-        let timeline = strip.into_timeline(7, 1.0);
+        let timeline = strip.into_timeline(7, 1.0, Stolen::Nothing);
         assert_eq!(timeline.slices[0].parts, [(Component::WaitSleep, 100.0)]);
         assert_eq!((timeline.slices[0].until, timeline.slices[1].from), (100.0, 200.0));
+    }
+
+    #[test]
+    fn what_a_hypervisor_took_is_neither_running_nor_what_the_thread_did_else() {
+        let parts = |stolen| {
+            let mut strip = Strip::default();
+            strip.add(0.0, 10.0, &[(Component::CpuUser, 6.0), (Component::Runq, 4.0)]);
+            strip.into_timeline(7, 0.5, stolen).slices.remove(0).parts
+        };
+        use Component::{CpuSteal, CpuSys, CpuUser, Runq};
+        assert_eq!(parts(Stolen::Beside(0.5)), [(CpuUser, 3.0), (CpuSys, 3.0), (CpuSteal, 3.0), (Runq, 1.0)]);
+        assert_eq!(parts(Stolen::Within(0.5)), [(CpuUser, 1.5), (CpuSys, 1.5), (CpuSteal, 3.0), (Runq, 4.0)]);
+        assert_eq!(parts(Stolen::Beside(9.0)), [(CpuUser, 3.0), (CpuSys, 3.0), (CpuSteal, 4.0)]);
     }
 
     #[test]
@@ -100,7 +124,7 @@ mod tests {
             strip.add(f64::from(at), f64::from(at + 1), &[(part, 1.0)]);
         }
         assert!(strip.slices.len() <= MAX_SLICES && strip.slices.len() > MAX_SLICES / 4, "{}", strip.slices.len());
-        let timeline = strip.into_timeline(7, 0.5);
+        let timeline = strip.into_timeline(7, 0.5, Stolen::Nothing);
         let sum = |wanted| -> f64 {
             timeline
                 .slices

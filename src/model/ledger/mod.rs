@@ -286,7 +286,8 @@ pub struct Slice {
 /// Other accounts of the same threads and the same time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckInputs {
-    /// Change of utime + stime of the observed processes or threads (/proc stat fields 14, 15), children not included.
+    /// Change of utime + stime of the observed processes or threads (/proc stat fields 14, 15), children not included, without
+    /// what a hypervisor is estimated to have taken, as the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proc_cpu_seconds: Option<f64>,
     /// Change of the scheduler's own count of run time (`se.sum_exec_runtime` of the task) of the observed threads.

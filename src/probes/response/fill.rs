@@ -9,21 +9,17 @@ use super::kind::{PREEMPTED, THROTTLED, Type, WOKEN};
 use super::limits::{limit_keys, limit_threads};
 use super::looks::Looks;
 use super::objects;
+use super::on_cpu::on_cpu;
 use super::stacks::StackNames;
 use super::syscalls::all_calls;
 use super::timelines::timelines;
 use super::waits::{self, Classes};
 use super::watching::Watched;
-use crate::host::Host;
+use crate::host::{Host, Stolen};
 use crate::mechanism::symbols::Symbols;
 use crate::model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, Part, SlowCall, Thread};
 use crate::model::{Component, Ledger};
 use crate::probes::block::Devices;
-
-/// A page fault that needs no disk takes at least this long in the kernel, in seconds.
-const FAULT_SECONDS: f64 = 100e-9;
-/// The split of CPU time by the kernel's account replaces ours when faults may be more than this share of it.
-const FAULTS_MATTER: f64 = 0.01;
 
 pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 * 1e-9
@@ -41,33 +37,36 @@ pub(super) struct Source<'s> {
     pub(super) ended: u64,
     /// When calls were watched.
     pub(super) watched: &'s Watched,
+    /// By the CPUs' account.
+    pub(super) stolen: Stolen,
 }
 
 /// What a part is told apart by within a thread.
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source { host, settings, records, stacks, looks, began, ended, watched } = source;
+    let Source { host, settings, records, stacks, looks, began, ended, watched, stolen } = source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
     let mut ledger = Ledger { level: Level::L3, began: seconds(began), ended: seconds(ended), ..Ledger::default() };
     let mut classes = Classes::new(symbols, stacks, without_swap, &records);
-    let mut kinds: Vec<Kinds> = Vec::new();
+    let (mut kinds, mut seen): (Vec<Kinds>, Vec<bool>) = (Vec::new(), Vec::new());
     for record in &records {
-        let on_cpu = on_cpu(record, watched.all_until(record.ended), settings.tick);
-        let (thread, of_kinds) = thread(record, on_cpu, &mut classes, &devices, began, &mut ledger.slow);
+        let on_cpu = on_cpu(record, watched.all_until(record.ended), settings.tick, stolen);
+        seen.push(on_cpu.seen);
+        let (thread, of_kinds) = thread(record, on_cpu.parts, &mut classes, &devices, began, &mut ledger.slow);
         let died = if settings.marks { record.passed } else { record.died };
         let thread = Thread { died, ..thread };
         ledger.threads.push(thread);
         kinds.push(of_kinds);
     }
-    ledger.timelines = timelines(&records, &kinds, &ledger.threads, looks, began);
+    ledger.timelines = timelines(&records, &kinds, (&ledger.threads, &seen), looks, began);
     (ledger.wakers, ledger.links) = wakers(&records, &kinds, symbols, stacks);
     let (first, last) = lives(&records, began, ended);
     ledger.calls = all_calls(&records, 1.0 / watched.parts_share(first, last));
     ledger.calls_share = watched.share(first, last);
-    ledger.checks = checks(host, &records);
+    ledger.checks = checks(host, &records, stolen);
     ledger.stacks = stacks_by_component(host, &records, &kinds, symbols, stacks);
     ledger.slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     ledger.slow.truncate(MAX_SLOW);
@@ -85,7 +84,7 @@ pub(super) fn lives(records: &[Record], began: u64, ended: u64) -> (u64, u64) {
 
 fn thread(
     record: &Record,
-    on_cpu: Vec<(Component, f64, Accuracy)>,
+    on_cpu: [(Component, f64, Accuracy); 4],
     classes: &mut Classes<'_>,
     devices: &Devices,
     window: u64,
@@ -164,27 +163,6 @@ fn part(parts: &mut BTreeMap<PartKey, Part>, key: PartKey) -> &mut Part {
     })
 }
 
-/// Time on a CPU in user and kernel mode. Calls are told apart exactly; page faults, of which only the number is known,
-/// and everything when calls were not watched all the time, by the kernel's own account, which is sampled by ticks on most kernels.
-fn on_cpu(record: &Record, watched: bool, tick: f64) -> Vec<(Component, f64, Accuracy)> {
-    let (user, kernel) = (seconds(record.user), seconds(record.kernel));
-    let whole = user + kernel;
-    let sampled = record.change.user.saturating_add(record.change.system);
-    let by_faults = record.change.faults as f64 * FAULT_SECONDS > whole * FAULTS_MATTER;
-    let exact = record.kernel_thread || (watched && !by_faults);
-    if exact || sampled == 0 {
-        let accuracy = if exact { Accuracy::Exact } else { Accuracy::Estimate(None) };
-        return vec![(Component::CpuUser, user, accuracy), (Component::CpuSys, kernel, accuracy)];
-    }
-    let share = record.change.system as f64 / sampled as f64;
-    let least = if watched { kernel } else { 0.0 };
-    let system = (whole * share).clamp(least, whole);
-    let ticks = (seconds(sampled) / tick).max(1.0);
-    let error = (share * (1.0 - share) / ticks).sqrt() * whole;
-    let accuracy = Accuracy::Estimate(Some(error.max(tick.min(whole))));
-    vec![(Component::CpuUser, whole - system, accuracy), (Component::CpuSys, system, accuracy)]
-}
-
 /// The call that a wait was in, and what it was about.
 fn about(cell: &Cell, component: Component, devices: &Devices) -> (String, String) {
     let [_, _, name] = cell.object;
@@ -231,7 +209,7 @@ pub(super) fn tick(host: &Host) -> f64 {
     1.0 / host.facts().ticks_per_second.max(1) as f64
 }
 
-fn checks(host: &Host, records: &[Record]) -> CheckInputs {
+fn checks(host: &Host, records: &[Record], stolen: Stolen) -> CheckInputs {
     let sum = |of: fn(&Record) -> u64| records.iter().fold(0_u64, |sum, record| sum.saturating_add(of(record)));
     let io_waits = records
         .iter()
@@ -239,7 +217,7 @@ fn checks(host: &Host, records: &[Record]) -> CheckInputs {
         .filter(|cell| cell.kind.of() == Type::Wait && cell.kind.io_wait());
     let io_wait = io_waits.fold(0_u64, |sum, cell| sum.saturating_add(cell.ns).saturating_add(cell.open_ns));
     CheckInputs {
-        run_seconds: Some(seconds(sum(|record| record.change.run))),
+        run_seconds: Some(stolen.own(seconds(sum(|record| record.change.run)))),
         tick_seconds: Some(tick(host)),
         run_delay_seconds: Some(seconds(sum(|record| record.change.run_delay))).filter(|seconds| *seconds > 0.0),
         iowait_seconds: Some(seconds(io_wait)),

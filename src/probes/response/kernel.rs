@@ -10,7 +10,7 @@ use super::kind::{Kind, Type};
 /// Words of `struct thread`, `struct cell`, `struct spread`.
 pub(super) type ThreadWords = [u64; THREAD_WORDS];
 /// As many as `struct thread` has.
-pub(super) const THREAD_WORDS: usize = 186;
+pub(super) const THREAD_WORDS: usize = 191;
 type CellWords = [u64; 24];
 const BUCKETS: usize = 241;
 type SpreadWords = [u64; 2 * BUCKETS];
@@ -74,6 +74,9 @@ pub(super) struct Record {
     pub(super) user: u64,
     pub(super) kernel: u64,
     pub(super) runq: u64,
+    /// Of the time on a CPU: it was taken away by a hypervisor, or served interrupts, as far as the kernel tells.
+    pub(super) stolen: u64,
+    pub(super) interrupted: u64,
     pub(super) kernel_thread: bool,
     pub(super) born: bool,
     pub(super) died: bool,
@@ -112,6 +115,8 @@ impl Record {
             (&mut self.user, other.user),
             (&mut self.kernel, other.kernel),
             (&mut self.runq, other.runq),
+            (&mut self.stolen, other.stolen),
+            (&mut self.interrupted, other.interrupted),
             (&mut self.change.user, other.change.user),
             (&mut self.change.system, other.change.system),
             (&mut self.change.run, other.change.run),
@@ -139,7 +144,7 @@ impl Record {
         let [mode, _, began, ended, edge, unknown, unkept, user, kernel, _, runq, _, rest @ ..] = thread;
         let [user_0, system_0, run_0, delay_0, minor_0, major_0, rest @ ..] = rest;
         let [user_1, system_1, run_1, delay_1, minor_1, major_1, ids, process_born, parent, flags, comm @ ..] = rest;
-        let [comm_0, comm_1, first, ..] = comm;
+        let [comm_0, comm_1, first, stolen, interrupted, ..] = comm;
         let closed = *mode == ENDED;
         let ended = if closed { *ended } else { stop }.max(*began);
         let change = |before: &u64, after: &u64| if closed { after.saturating_sub(*before) } else { 0 };
@@ -159,6 +164,8 @@ impl Record {
             user: *user,
             kernel: *kernel,
             runq: *runq,
+            stolen: *stolen,
+            interrupted: *interrupted,
             kernel_thread: flags & 1 != 0,
             born: flags & 2 != 0,
             died: flags & 4 != 0,

@@ -192,7 +192,7 @@ impl Live {
     /// None if nobody is there, or it has ended: then its record tells.
     fn of(thread: &ThreadWords) -> Option<Self> {
         let [mode, since, _, _, _, _, _, user, kernel, _, _, switches, rest @ ..] = thread;
-        let [_, _, _, _, _, _, _, _, _, _, _, _, ids, process_born, _, flags, _, _, first, rest @ ..] = rest;
+        let [_, _, _, _, _, _, _, _, _, _, _, _, ids, process_born, _, flags, _, _, first, _, _, rest @ ..] = rest;
         let [_, call, _, _, _, _, _, woken, _, _, _, _, wait, ..] = rest;
         (ON..=BLOCKED).contains(mode).then_some(Self {
             mode: *mode,
@@ -241,10 +241,10 @@ mod tests {
     /// A live thread with this in its words: mode, since, user, kernel, switches, call, woken, wait.
     fn words(mode: u64, since: u64, user: u64, kernel: u64, call: u64, woken: u64, wait: u64) -> ThreadWords {
         let mut words = [0; super::super::kernel::THREAD_WORDS];
-        for (at, word) in [(0, mode), (1, since), (7, user), (8, kernel), (24, 9 << 32 | 10), (25, 77), (32, call)] {
+        for (at, word) in [(0, mode), (1, since), (7, user), (8, kernel), (24, 9 << 32 | 10), (25, 77), (34, call)] {
             words[at] = word;
         }
-        (words[38], words[43]) = (woken, wait);
+        (words[40], words[45]) = (woken, wait);
         words
     }
 

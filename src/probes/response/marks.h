@@ -43,6 +43,7 @@ static __noinline int passes_first(u64 in_user)
 	thread->call = in_user ? NONE : UNSEEN;
 	thread->watch = in_user ? number : 0;
 	thread->mode = ON;
+	has_cpu(thread, task, false);
 	publish(tid, slot);
 	return 0;
 }
@@ -60,6 +61,7 @@ static __noinline int passes_last(void)
 		thread->depth--;
 		return 0;
 	}
+	had_cpu(thread, (void *)task, now, false);
 	ran(thread, slot_of(tid), task, now, thread->call != NONE);
 	leave_call(thread, slot_of(tid), task, 0, now);
 	leaves_by(thread, slot_of(tid), (void *)task, now, 4 | 32, false);

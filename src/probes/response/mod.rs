@@ -13,6 +13,7 @@ mod looks;
 mod marks;
 mod notes;
 mod objects;
+mod on_cpu;
 mod stacks;
 mod start;
 mod syscalls;
@@ -23,7 +24,7 @@ mod waits;
 mod watching;
 
 use super::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
+use crate::host::{CpuTicks, Host, Stolen};
 use crate::mechanism::ebpf::Object;
 use crate::mechanism::symbols::{Symbols, calls as call_sites};
 use crate::model::ledger::{Level, MAX_THREADS};
@@ -44,7 +45,9 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              sys_exit; the list of tasks at both ends; between marks, these.",
     output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
              wait; what the waits were for, who ended them; system calls with their errors and their time on and off the CPU.",
-    caveats: "Time in user mode holds page faults and interrupts that hit it, and time in calls the interrupts: where there were \
+    caveats: "Time in user mode holds page faults, and interrupts that hit it, and time in calls the interrupts, unless the kernel \
+              accounts for them; what a hypervisor took is told apart where the kernel measures it, and each task's share of all \
+              elsewhere. Where there were \
               many faults, the kernel's own account, which is sampled, divides the two. Waits that last through a window are in \
               it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
               of one in 256 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
@@ -143,6 +146,8 @@ struct Response {
     requests: u64,
     others: Option<Record>,
     began: u64,
+    /// When it began.
+    ticks: Option<CpuTicks>,
     calls: Watching,
     running: bool,
     look_next: f64,
@@ -160,6 +165,7 @@ impl Response {
     /// Takes in the threads that are there; from then on events count.
     fn begin(&mut self, host: &Host) -> Result<(), Unavailable> {
         self.began = now(host);
+        self.ticks = CpuTicks::read(host);
         self.object.set_element("control", STOPPED, 0_u64)?;
         self.calls.begin(&mut self.object, self.began)?;
         self.iterate("begin_threads")?;
@@ -258,6 +264,8 @@ impl Response {
         let notes = self.notes(&records, stop);
         let mut symbols = std::mem::take(&mut self.symbols);
         let (settings, stacks, looks) = (&self.settings, &self.stacks, &self.looks);
+        let stolen = self.ticks.map(|before| before.stolen_since(host)).unwrap_or_default();
+        let stolen = on_cpu::by_evidence(stolen, &records);
         let source = Source {
             host,
             settings,
@@ -267,9 +275,11 @@ impl Response {
             began: self.began,
             ended: stop,
             watched: self.calls.watched(),
+            stolen,
         };
         let mut ledger = fill::ledger(source, &mut symbols);
-        ledger.notes = notes.into_iter().chain(symbols.notes().map(str::to_owned)).collect();
+        let divided = stolen.note().filter(|_| matches!(stolen, Stolen::Within(_)));
+        ledger.notes = notes.into_iter().chain(divided).chain(symbols.notes().map(str::to_owned)).collect();
         self.symbols = symbols;
         Ok(ledger)
     }

@@ -15,6 +15,7 @@ static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, 
 
 	u64 watched = find_call(thread, slot, prev, now);
 
+	had_cpu(thread, prev, now, true);
 	ran(thread, slot, (u64)prev, now, thread->call != NONE);
 	thread->out_watched = watched;
 	thread->switches++;
@@ -126,6 +127,7 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 	if (thread) {
 		slot = slot_of(before);
 		if (filter_comm_on && !with_children && !task_wanted(task, true)) {
+			had_cpu(thread, task, now, true);
 			ran(thread, slot, (u64)task, now, true);
 			leaves(thread, slot, task, now, 4);
 			return 0;
@@ -153,6 +155,7 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 		return 0;
 	thread->mode = ON;
 	thread->call = with_calls ? BIRTH : NONE;
+	has_cpu(thread, task, true);
 	publish(tid, slot);
 	return 0;
 }
@@ -289,6 +292,7 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 		return 0;
 	if (runs_now(more)) {
 		thread->mode = ON;
+		has_cpu(thread, task, true);
 		return 0;
 	}
 	u64 number = 0;
@@ -326,6 +330,7 @@ SEC("iter/task") int end_threads(struct bpf_iter__task *ctx)
 	if (mode == ON || (runs_now(more) && mode != BLOCKED)) {
 		if (thread->call == UNSEEN)
 			thread->call = NONE;
+		had_cpu(thread, task, now, false);
 		ran(thread, slot, (u64)task, now, thread->call != NONE);
 		mode = ON;
 	} else {

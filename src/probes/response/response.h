@@ -114,6 +114,8 @@ struct thread {
 		    * between two marks, 32: passed the second one */
 	char comm[16];
 	u64 first; /* cell */
+	u64 stolen; /* of the time on a CPU: the hypervisor had taken it away, or it served interrupts, where the kernel counts so */
+	u64 interrupted;
 	/* From here on nobody reads but the programs. */
 	u64 fresh; /* nothing has happened since it was taken in */
 	u64 call;
@@ -133,6 +135,9 @@ struct thread {
 	u64 waits;
 	u64 long_call; /* the call whose last wait was long, + 1 */
 	u64 on_since;
+	u64 rq; /* run queue of the CPU that it is on; 0: it was not seen to come in */
+	u64 stolen_before;
+	u64 interrupted_before;
 	u64 bio_at;
 	u64 bio_device;
 	u64 cfs_rq;
@@ -328,6 +333,11 @@ struct task_struct___more {
 	u64 start_boottime;
 	bool throttled;
 	struct files_struct *files;
+};
+/* Up to the last setting of a run queue's clock: what its CPU served interrupts, and what a hypervisor took of it. */
+struct rq___taken {
+	u64 prev_irq_time;
+	u64 prev_steal_time_rq;
 };
 struct cfs_rq___bandwidth {
 	int throttle_count;

@@ -74,6 +74,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         requests: 0,
         others: None,
         began: 0,
+        ticks: None,
         calls: watching,
         running: false,
         look_next: 0.0,

@@ -66,6 +66,61 @@ static __noinline void account(struct task_struct *task, u64 *into)
 	account_by(task, into, true);
 }
 
+static __always_inline struct rq___taken *run_queue(struct task_struct *task, const bool direct)
+{
+	if (!bpf_core_field_exists(task->se.cfs_rq))
+		return NULL;
+	struct cfs_rq *cfs_rq = READ(task, se.cfs_rq);
+	return cfs_rq ? (void *)READ(cfs_rq, rq) : NULL;
+}
+
+/* The task has a CPU from now on. */
+static __always_inline void has_cpu(struct thread *thread, struct task_struct *task, const bool direct)
+{
+	struct rq___taken *rq = NULL;
+
+	if (!bpf_core_field_exists(rq->prev_steal_time_rq) && !bpf_core_field_exists(rq->prev_irq_time))
+		return;
+	rq = run_queue(task, direct);
+	thread->rq = (u64)rq;
+	if (!rq)
+		return;
+	if (bpf_core_field_exists(rq->prev_steal_time_rq))
+		thread->stolen_before = READ(rq, prev_steal_time_rq);
+	if (bpf_core_field_exists(rq->prev_irq_time))
+		thread->interrupted_before = READ(rq, prev_irq_time);
+}
+
+/* A counter that went back, as one of a machine that moved to another host may, says nothing. */
+static __always_inline u64 grown(u64 now, u64 before, u64 most)
+{
+	u64 ns = now > before ? now - before : 0;
+
+	return ns < most ? ns : most;
+}
+
+/* It had it until now: what of that time the run queue's clock leaves out, and the task's run time with it. Not direct, it is
+ * the queue that it came in by: the task may be on another one by now. */
+static __always_inline void had_cpu(struct thread *thread, struct task_struct *task, u64 now, const bool direct)
+{
+	struct rq___taken *rq = NULL;
+
+	if (!bpf_core_field_exists(rq->prev_steal_time_rq) && !bpf_core_field_exists(rq->prev_irq_time))
+		return;
+	u64 most = now > thread->on_since ? now - thread->on_since : 0;
+	rq = direct ? run_queue(task, true) : (void *)thread->rq;
+	if (!rq || (u64)rq != thread->rq || thread->mode != ON)
+		return;
+	thread->rq = 0;
+	if (bpf_core_field_exists(rq->prev_steal_time_rq)) {
+		u64 ns = grown(READ(rq, prev_steal_time_rq), thread->stolen_before, most);
+		thread->stolen += ns;
+		most -= ns;
+	}
+	if (bpf_core_field_exists(rq->prev_irq_time))
+		thread->interrupted += grown(READ(rq, prev_irq_time), thread->interrupted_before, most);
+}
+
 /* Time for which the task's run queue was not allowed to run, as the kernel counts it. */
 static __always_inline u64 throttled_time(struct cfs_rq *of)
 {

@@ -28,6 +28,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		thread->on_since = now;
 		thread->ran_before = run_time(next, true);
 		account(next, thread->before);
+		has_cpu(thread, next, true);
 		return;
 	}
 	thread->off += ns;
@@ -74,6 +75,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 	thread->ran_before = run_time(next, true);
 	thread->mode = ON;
 	thread->on_since = now;
+	has_cpu(thread, next, true);
 }
 
 /* Whether its process has sent a request to a disk so lately that an io_uring or libaio may wait for it. */

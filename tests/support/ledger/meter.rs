@@ -20,6 +20,8 @@ pub struct Meter {
     began: f64,
     cpu: f64,
     runnable: f64,
+    /// See [`ticks`].
+    ticks: Vec<(f64, f64)>,
     /// Wall-clock time around the waits.
     waits: BTreeMap<&'static str, Waited>,
 }
@@ -39,11 +41,36 @@ fn runnable() -> f64 {
     text.split_whitespace().nth(1).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) * 1e-9
 }
 
+/// Ticks of each CPU that this thread may use: busy, and taken away by a hypervisor (/proc/stat).
+fn ticks() -> Vec<(f64, f64)> {
+    let Ok(own) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let of_cpu = |line: &str| {
+        let (cpu, fields) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let fields: Vec<f64> = fields.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let [user, nice, system, _, _, irq, softirq, stolen, ..] = fields[..] else { return None };
+        own.is_set(cpu.parse().ok()?).then_some((user + nice + system + irq + softirq, stolen))
+    };
+    text.lines().filter_map(of_cpu).collect()
+}
+
+/// Seconds that a thread with so much CPU time can have lost since then: all that was taken, and not more than twice what was
+/// taken for each second of work on the CPU that lost most.
+fn lost_since(before: &[(f64, f64)], cpu: f64) -> f64 {
+    let (mut all, mut most) = (0.0, 0.0_f64);
+    for ((busy_0, stolen_0), (busy, stolen)) in before.iter().zip(ticks()) {
+        all += (stolen - stolen_0) / 100.0;
+        most = most.max((stolen - stolen_0) / (busy - busy_0).max(1.0));
+    }
+    (2.0 * cpu * most).min(all).max(0.0)
+}
+
 impl Meter {
     pub fn start(name: &str) -> Self {
         let _ = rustix::thread::set_name(&std::ffi::CString::new(name).unwrap_or_default());
+        let ticks = ticks();
         let cpu = seconds(ClockId::ThreadCPUTime);
-        Self { name: name.to_owned(), began: now(), cpu, runnable: runnable(), waits: BTreeMap::new() }
+        Self { name: name.to_owned(), began: now(), cpu, runnable: runnable(), ticks, waits: BTreeMap::new() }
     }
 
     /// A wait of this component.
@@ -87,6 +114,7 @@ impl Meter {
             ended,
             cpu,
             runnable,
+            stolen: lost_since(&self.ticks, cpu),
             waits: self.waits.into_iter().map(scaled).collect(),
         };
         ACCOUNTS.lock().unwrap_or_else(PoisonError::into_inner).push(account);

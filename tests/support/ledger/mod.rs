@@ -54,6 +54,9 @@ pub struct Account {
     pub cpu: f64,
     /// Seconds in which it could run and had no CPU, a quota of its control group included.
     pub runnable: f64,
+    /// Seconds at most for which a hypervisor had taken its CPU away. That is in neither of the two above where the kernel
+    /// counts so, and the rest of the time has it then.
+    pub stolen: f64,
     /// By component.
     pub waits: std::collections::BTreeMap<String, Waited>,
 }
@@ -74,6 +77,7 @@ impl Truth {
             part += match component {
                 "cpu" => thread.cpu,
                 "runnable" => thread.runnable,
+                "stolen" => thread.stolen,
                 other => thread.waits.get(other).map_or(0.0, |waited| waited.seconds),
             };
         }
@@ -88,6 +92,11 @@ impl Truth {
     /// Share of a component in the time of the threads whose name begins so.
     pub fn share_in(&self, name: &str, component: &str) -> f64 {
         Self::share_of(self.threads.iter().filter(|thread| thread.name.starts_with(name)), component)
+    }
+
+    /// The share by which it may be wrong about its waits and CPU time: what a hypervisor had is in one of them.
+    pub fn unsure(&self) -> f64 {
+        self.share("stolen")
     }
 
     /// How often a component was waited for.
