@@ -94,6 +94,7 @@ mod tests {
     use super::*;
 
     /// A tree in which this is all.
+    #[expect(clippy::disallowed_methods, reason = "a made-up tree, not the host")]
     fn host(folder: &std::path::Path, stat: &str, types: Option<&[u8]>) -> Host {
         std::fs::create_dir_all(folder.join("proc")).unwrap();
         std::fs::create_dir_all(folder.join("sys/kernel/btf")).unwrap();
