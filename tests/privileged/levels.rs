@@ -172,5 +172,6 @@ fn what_a_hypervisor_takes_is_no_time_of_the_thread_that_it_hits() {
         println!("SKIPPED of the first CPU only {stolen} s were taken");
         return;
     }
-    assert!(said > 0.5 * stolen - 0.05, "{said} s are said to be stolen, of {stolen}");
+    // What was taken before and after the window is in the other account.
+    assert!(said > 0.3 * stolen - 0.1, "{said} s are said to be stolen, of {stolen}");
 }
