@@ -18,7 +18,7 @@ use super::place::{Place, Run};
 use super::plan::{self, Plan, Wish};
 use super::reading::{Reading, Readings};
 use super::runner;
-use super::scenario::{Answer, Question, Scenario, Variant};
+use super::scenario::{Answer, Diagnosis, Question, Scenario, Variant};
 use super::text::fill;
 use crate::host::{Host, SharedHost, files};
 
@@ -57,6 +57,8 @@ pub enum Checked {
 struct Seen {
     /// What is wrong, and may be so because of a disturbance.
     wrong: Vec<String>,
+    /// What came out right, and may be so because of a disturbance.
+    unproven: Vec<String>,
     /// What was left behind, which is wrong on any host.
     left: Vec<String>,
     /// What disturbed it from before its start until it was solved.
@@ -67,12 +69,26 @@ impl Seen {
     fn judged(mut self) -> Checked {
         let is_disturbed = self.left.is_empty() && self.disturbance.is_too_much();
         self.wrong.append(&mut self.left);
-        match self.wrong {
-            wrong if wrong.is_empty() => Checked::Well,
-            wrong if is_disturbed => Checked::CannotJudge(self.disturbance, wrong),
-            wrong => Checked::Wrong(wrong),
+        match (self.wrong.is_empty(), is_disturbed) {
+            (true, false) => Checked::Well,
+            (true, true) if self.unproven.is_empty() => Checked::Well,
+            (true, true) => Checked::CannotJudge(self.disturbance, self.unproven),
+            (false, true) => Checked::CannotJudge(self.disturbance, self.wrong),
+            (false, false) => Checked::Wrong(self.wrong),
         }
     }
+}
+
+/// What rdiag must find in the CPU time of all tasks, where others' may look like the load's.
+fn about_all_tasks(variant: &Variant) -> Vec<String> {
+    let is_about_cpus = |rule: &str| ["cpu.", "interrupts."].iter().any(|of| rule.starts_with(of));
+    let rule = |wanted: &Diagnosis| match wanted {
+        Diagnosis::Rule { rule, culprit: None } if is_about_cpus(rule) => {
+            Some(format!("others may be why rdiag finds {rule}"))
+        }
+        _ => None,
+    };
+    variant.diagnosis.iter().filter_map(rule).collect()
 }
 
 /// All variants in groups whose members can be checked at the same time: those that are judged by what the load itself does, so that
@@ -160,7 +176,7 @@ fn check_below(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &
         Err(error) if is_not_here(&error) => return Ok(Checked::NotHere(error.message)),
         plan => plan?,
     };
-    let mut seen = Seen::default();
+    let mut seen = Seen { unproven: about_all_tasks(variant), ..Seen::default() };
     let tried = try_variant(host, place, &plan, &mut seen);
     clean(host, place)?;
     match tried {
@@ -355,11 +371,27 @@ mod tests {
         assert!(loud.is_too_much());
         let wrong = || vec!["the right answers do not pass".to_owned()];
         let left = || vec!["after stop the folder is left".to_owned()];
-        let judged = |wrong, left, disturbance| Seen { wrong, left, disturbance }.judged();
+        let judged = |wrong, left, disturbance| Seen { wrong, left, disturbance, unproven: vec![] }.judged();
         assert_eq!(judged(vec![], vec![], loud), Checked::Well, "what comes out right in spite of it is right");
         assert_eq!(judged(wrong(), vec![], Disturbance::of_test(0.1)), Checked::Wrong(wrong()));
         assert_eq!(judged(wrong(), vec![], loud), Checked::CannotJudge(loud, wrong()));
         assert_eq!(judged(vec![], left(), loud), Checked::Wrong(left()));
         assert_eq!(judged(wrong(), left(), loud), Checked::Wrong([wrong(), left()].concat()));
+    }
+
+    #[test]
+    fn what_others_may_have_caused_is_proven_only_on_a_quiet_host() {
+        let scenario = library::find("24-parser").unwrap();
+        let unproven = about_all_tasks(&scenario.variants[0]);
+        assert_eq!(unproven, ["others may be why rdiag finds cpu.utilization.system"], "the other rule names the load");
+        let limited = library::find("16-vanish").unwrap();
+        assert!(about_all_tasks(&limited.variants[0]).is_empty(), "CPU time of others kills nobody at a limit");
+        let judged = |others| {
+            let disturbance = Disturbance::of_test(others);
+            (Seen { unproven: unproven.clone(), disturbance, ..Seen::default() }.judged(), disturbance)
+        };
+        assert_eq!(judged(0.1).0, Checked::Well);
+        let (checked, loud) = judged(2.0);
+        assert_eq!(checked, Checked::CannotJudge(loud, unproven.clone()));
     }
 }
