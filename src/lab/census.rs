@@ -87,6 +87,19 @@ pub(super) fn ticks(host: &Host, pid: u32) -> Option<u64> {
     Some(parse(&host.read(&format!("proc/{pid}/stat")).ok()?)?.ticks)
 }
 
+/// The same without its children.
+#[must_use]
+pub(super) fn ticks_alone(host: &Host, pid: u32) -> Option<u64> {
+    alone(&host.read(&format!("proc/{pid}/stat")).ok()?)
+}
+
+fn alone(text: &str) -> Option<u64> {
+    // The name stands in parentheses and may hold any character.
+    let mut fields = text.rsplit_once(") ")?.1.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
 fn states_of_threads(host: &Host, pid: &str) -> Vec<char> {
     let threads = host.list(&format!("proc/{pid}/task")).unwrap_or_default();
     let state = |tid: &String| parse(&host.read(&format!("proc/{pid}/task/{tid}/stat")).ok()?).map(|stat| stat.state);
@@ -117,6 +130,7 @@ mod tests {
         let text = "77 (a) b (c) D 1 70 70 0 -1 4194304 500 41 7 2 3 4 5 6 20 0 24 0 999 1 2";
         let fields = Stat { state: 'D', group: 70, faults: 541, major_faults: 9, ticks: 18, threads: 24 };
         assert_eq!(parse(text), Some(fields));
+        assert_eq!(alone(text), Some(7), "fields 14 and 15");
         for broken in ["", "77 (a", "77 (a) ", "77 (a) R 1 x", "77 (a) R 1 70 70 0 -1 0 1 2 3 4 5 6 7"] {
             assert_eq!(parse(broken), None, "{broken:?}");
         }

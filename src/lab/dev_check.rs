@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::clean::{Cleaned, clean};
 use super::diagnose::{Programs, diagnose};
+use super::disturbance::{self, Disturbance};
 use super::error::{LabError, Trouble};
 use super::exam::{Outcome, mark, outcome};
 use super::judge::{Truth, Verdict, accept, judge};
@@ -17,19 +18,15 @@ use super::place::{Place, Run};
 use super::plan::{self, Plan, Wish};
 use super::reading::{Reading, Readings};
 use super::runner;
-use super::scenario::{Answer, Question, Scenario, Variant};
+use super::scenario::{Answer, Diagnosis, Question, Scenario, Variant};
 use super::text::fill;
 use crate::host::{Host, SharedHost, files};
 
 /// Names, numbers and variants of a check are always the same.
 const SEED: u64 = 1;
-/// How a sentence about what was left behind begins.
-const AFTER: &str = "after ";
 /// Each of the two measurements behind the right answers, in seconds, the first time and at most: shorter than a student's where they
 /// agree at once, so that all variants are checked in minutes.
 const TRUTH_SECONDS: [f64; 2] = [1.5, 6.0];
-/// More CPU time than this, as a part of all CPUs, is not left to others by a host that is to be judged on.
-const OTHERS_SHARE: f64 = 0.25;
 /// How long the load of a check may run, in seconds.
 const SECONDS: f64 = 120.0;
 
@@ -37,20 +34,61 @@ const SECONDS: f64 = 120.0;
 const START_SECONDS: f64 = 5.0;
 /// How long a killed keeper may take to be gone, in seconds.
 const KILL_SECONDS: f64 = 2.0;
+/// For how long the end of a disturbance is waited for at most, in seconds.
+const PATIENCE_SECONDS: f64 = 30.0;
 /// Variants that are checked at the same time.
 const AT_ONCE: usize = 3;
 
 /// What a check of one variant gave.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Checked {
     /// All is as it should be.
     Well,
     /// This host cannot express it, and why.
     NotHere(String),
-    /// The host is so busy with other things that nothing follows from what was seen.
-    CannotJudge(Vec<String>),
+    /// So much disturbed it that nothing follows from what was wrong.
+    CannotJudge(Disturbance, Vec<String>),
     /// What is wrong.
     Wrong(Vec<String>),
+}
+
+/// What was seen of one variant.
+#[derive(Debug, Default)]
+struct Seen {
+    /// What is wrong, and may be so because of a disturbance.
+    wrong: Vec<String>,
+    /// What came out right, and may be so because of a disturbance.
+    unproven: Vec<String>,
+    /// What was left behind, which is wrong on any host.
+    left: Vec<String>,
+    /// What disturbed it from before its start until it was solved.
+    disturbance: Disturbance,
+}
+
+impl Seen {
+    fn judged(mut self) -> Checked {
+        let is_disturbed = self.left.is_empty() && self.disturbance.is_too_much();
+        self.wrong.append(&mut self.left);
+        match (self.wrong.is_empty(), is_disturbed) {
+            (true, false) => Checked::Well,
+            (true, true) if self.unproven.is_empty() => Checked::Well,
+            (true, true) => Checked::CannotJudge(self.disturbance, self.unproven),
+            (false, true) => Checked::CannotJudge(self.disturbance, self.wrong),
+            (false, false) => Checked::Wrong(self.wrong),
+        }
+    }
+}
+
+/// What rdiag must find in the CPU time of all tasks, where others' may look like the load's.
+fn about_all_tasks(variant: &Variant) -> Vec<String> {
+    let is_about_cpus = |rule: &str| ["cpu.", "interrupts."].iter().any(|of| rule.starts_with(of));
+    let rule = |wanted: &Diagnosis| match wanted {
+        Diagnosis::Rule { rule, culprit: None } if is_about_cpus(rule) => {
+            Some(format!("others may be why rdiag finds {rule}"))
+        }
+        _ => None,
+    };
+    variant.diagnosis.iter().filter_map(rule).collect()
 }
 
 /// All variants in groups whose members can be checked at the same time: those that are judged by what the load itself does, so that
@@ -116,74 +154,64 @@ pub fn check(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &Va
     let folder = place.folder().join(format!("dev-check-{}-{}", scenario.id, variant.name));
     files::prepare_directory(&folder).map_err(LabError::failed("preparing a folder for the check"))?;
     let own = Place::existing(folder);
-    clean(host, &own)?;
-    let mut wrong = Vec::new();
-    let mut busy = others_keep_it_busy(host);
-    let tried = try_variant(host, &own, scenario, variant, &mut wrong, &mut busy);
-    let cleaned = clean(host, &own);
+    let checked = clean(host, &own).and_then(|_| check_below(host, &own, scenario, variant));
     files::remove_directory(own.folder()).map_err(LabError::failed("removing the folder of the check"))?;
-    cleaned?;
-    match tried {
-        // A need that was met a moment ago: which CPUs of the machine underneath it has may change, and how quick they are to each other.
-        Err(error) if error.trouble == Trouble::NotHere && wrong.is_empty() => {
-            return Ok(Checked::NotHere(error.message));
-        }
-        Err(error) if error.trouble == Trouble::NotHere => wrong.push(error.message),
-        other => other?,
-    }
-    Ok(match (wrong.is_empty(), busy) {
-        (true, _) => Checked::Well,
-        (false, false) => Checked::Wrong(wrong),
-        // Whatever was left behind is wrong on any host.
-        (false, true) if wrong.iter().any(|text| text.starts_with(AFTER)) => Checked::Wrong(wrong),
-        (false, true) => Checked::CannotJudge(wrong),
-    })
+    checked
 }
 
-/// Whether more tasks want a CPU than there are, before anything is started.
-fn others_keep_it_busy(host: &Host) -> bool {
-    let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    load.is_some_and(|load| load > f64::from(host.facts().cpus))
-}
-
-fn try_variant(
+/// Checks a variant by itself that could not be judged, once the host is quiet or the patience is over.
+pub fn check_again(
     host: &SharedHost,
     place: &Place,
     scenario: &Scenario,
     variant: &Variant,
-    wrong: &mut Vec<String>,
-    busy: &mut bool,
-) -> Result<(), LabError> {
-    let run = runner::start(host, place, &plan(host, place, scenario, variant)?, &mut |_| {})?;
-    let programs = programs(host, place, &run);
-    let (truth, found) = std::thread::scope(|scope| {
-        let found = scope.spawn(|| diagnose(host, variant, &programs));
-        (runner::truth(host, place, scenario, variant, &run, TRUTH_SECONDS), found.join())
-    });
-    let ended = || LabError::failed("diagnosing")(std::io::Error::other("its thread ended"));
-    wrong.extend(found.map_err(|_| ended())??);
-    let truth = truth?;
-    let others = truth.readings.iter().filter_map(|readings| readings.get(Reading::OthersCpu, None));
-    *busy |= others.fold(0.0, f64::max) > OTHERS_SHARE * f64::from(host.facts().cpus);
-    answers(scenario, &truth, wrong);
-    let text = fill(&format!("{} {}", variant.explanation, scenario.solution), &truth.words());
-    if text.contains('{') {
-        wrong.push("the solution has a hole that is not filled".into());
+) -> Result<Checked, LabError> {
+    disturbance::await_quiet(host, PATIENCE_SECONDS);
+    check(host, place, scenario, variant)
+}
+
+fn check_below(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &Variant) -> Result<Checked, LabError> {
+    let is_not_here = |error: &LabError| error.trouble == Trouble::NotHere;
+    let plan = match plan(host, place, scenario, variant) {
+        Err(error) if is_not_here(&error) => return Ok(Checked::NotHere(error.message)),
+        plan => plan?,
+    };
+    let mut seen = Seen { unproven: about_all_tasks(variant), ..Seen::default() };
+    let tried = try_variant(host, place, &plan, &mut seen);
+    clean(host, place)?;
+    match tried {
+        Err(error) if is_not_here(&error) => {
+            // A need that was met a moment ago: which CPUs of the machine underneath it has may change, and how quick they are to each other.
+            if let Some(gap) = needs::missing(host, place, variant).filter(|_| seen.wrong.is_empty()) {
+                return Ok(Checked::NotHere(gap.why));
+            }
+            seen.wrong.push(error.message);
+        }
+        tried => tried?,
     }
+    Ok(seen.judged())
+}
+
+fn try_variant(host: &SharedHost, place: &Place, plan: &Plan<'_>, seen: &mut Seen) -> Result<(), LabError> {
+    let Plan { scenario, variant, .. } = *plan;
+    let wrong = &mut seen.wrong;
+    let (run, disturbance) = disturbance::during(host, place, || solve(host, place, plan, wrong));
+    seen.disturbance = disturbance;
+    let run = run?;
     let stopped = clean(host, place)?;
     if stopped.processes == 0 || stopped.folders != 1 {
         wrong.push(format!("stop found {} processes and {} folders to clean up", stopped.processes, stopped.folders));
     }
-    nothing_left(host, &run, "stop", wrong);
+    nothing_left(host, &run, "stop", &mut seen.left);
     if clean(host, place)? != Cleaned::default() {
-        wrong.push("a second stop found something to do".into());
+        seen.left.push("a second stop found something to do".into());
     }
     let is_first = scenario.variants.first().is_some_and(|first| first.name == variant.name);
     // It makes no difference to the other variants, and takes as long again.
     if !is_first && variant.load.iter().all(|job| job.limit.is_none()) {
         return Ok(());
     }
-    let run = runner::launch(host, place, &plan(host, place, scenario, variant)?, Readings::default())?;
+    let run = runner::launch(host, place, plan, Readings::default())?;
     let never = AtomicBool::new(false);
     let begun = host.now();
     while runner::subject(host, place, &run).groups.is_empty() && host.now() - begun < START_SECONDS {
@@ -198,11 +226,31 @@ fn try_variant(
         host.wait(host.now() + 0.05, 0, &never);
     }
     if runner::is_running(host, &run) {
-        wrong.push("the exercise is said to run although its keeper was killed".into());
+        seen.left.push("the exercise is said to run although its keeper was killed".into());
     }
     clean(host, place)?;
-    nothing_left(host, &run, "kill -9 and stop", wrong);
+    nothing_left(host, &run, "kill -9 and stop", &mut seen.left);
     Ok(())
+}
+
+/// Starts it, answers it wrongly and rightly, and has rdiag diagnose it.
+fn solve(host: &SharedHost, place: &Place, plan: &Plan<'_>, wrong: &mut Vec<String>) -> Result<Run, LabError> {
+    let Plan { scenario, variant, .. } = *plan;
+    let run = runner::start(host, place, plan, &mut |_| {})?;
+    let programs = programs(host, place, &run);
+    let (truth, found) = std::thread::scope(|scope| {
+        let found = scope.spawn(|| diagnose(host, variant, &programs));
+        (runner::truth(host, place, scenario, variant, &run, TRUTH_SECONDS), found.join())
+    });
+    let ended = || LabError::failed("diagnosing")(std::io::Error::other("its thread ended"));
+    wrong.extend(found.map_err(|_| ended())??);
+    let truth = truth?;
+    answers(scenario, &truth, wrong);
+    let text = fill(&format!("{} {}", variant.explanation, scenario.solution), &truth.words());
+    if text.contains('{') {
+        wrong.push("the solution has a hole that is not filled".into());
+    }
+    Ok(run)
 }
 
 fn plan<'s>(host: &SharedHost, place: &Place, scenario: &'s Scenario, variant: &Variant) -> Result<Plan<'s>, LabError> {
@@ -268,7 +316,7 @@ fn programs(host: &Host, place: &Place, run: &Run) -> Programs {
     run.jobs.iter().filter_map(|job| Some((job.role.clone(), (job.name.clone(), pid(&job.role)?)))).collect()
 }
 
-fn nothing_left(host: &Host, run: &Run, after: &str, wrong: &mut Vec<String>) {
+fn nothing_left(host: &Host, run: &Run, after: &str, left_behind: &mut Vec<String>) {
     let is_left = |pid: &String| {
         let words = host.read(&format!("proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = words.split('\0');
@@ -276,23 +324,23 @@ fn nothing_left(host: &Host, run: &Run, after: &str, wrong: &mut Vec<String>) {
         run.jobs.iter().any(|job| job.name == name) && words.next() == Some(load::ARGUMENT)
     };
     for job in run.jobs.iter().filter(|job| module::is_loaded(&job.name, module::mark(&run.scratch))) {
-        wrong.push(format!("{AFTER}{after} the kernel module {} is loaded", job.name));
+        left_behind.push(format!("after {after} the kernel module {} is loaded", job.name));
     }
     if run.jobs.iter().any(|job| job.task.slow_disk().is_some()) && module::slow_disk(host).is_some() {
-        wrong.push(format!("{AFTER}{after} the disk in memory is left"));
+        left_behind.push(format!("after {after} the disk in memory is left"));
     }
     let left: Vec<String> = host.list("proc").unwrap_or_default().into_iter().filter(is_left).collect();
     if !left.is_empty() {
-        wrong.push(format!("{AFTER}{after} these processes are left: {left:?}"));
+        left_behind.push(format!("after {after} these processes are left: {left:?}"));
     }
     let mounts = host.read("proc/self/mounts").unwrap_or_default();
     // The kernel writes a blank as \040 there.
     let folder = run.scratch.display().to_string().replace(' ', "\\040");
     if mounts.lines().filter_map(|line| line.split(' ').nth(1)).any(|place| place.starts_with(&folder)) {
-        wrong.push(format!("{AFTER}{after} a file system is still mounted below {}", run.scratch.display()));
+        left_behind.push(format!("after {after} a file system is still mounted below {}", run.scratch.display()));
     }
     if run.scratch.symlink_metadata().is_ok() {
-        wrong.push(format!("{AFTER}{after} the folder {} is left", run.scratch.display()));
+        left_behind.push(format!("after {after} the folder {} is left", run.scratch.display()));
     }
 }
 
@@ -316,5 +364,34 @@ mod tests {
         assert!(told.contains(&"10-more many".to_owned()), "it takes all CPUs: {told:?}");
         let drill = told.iter().find(|text| text.contains("30-requests heap")).unwrap();
         assert!(drill.contains("33-missing licence") && !drill.contains("30-requests mapping"), "{drill}");
+    }
+    #[test]
+    fn a_disturbance_excuses_what_came_out_wrong_and_nothing_that_was_left_behind() {
+        let loud = Disturbance::of_test(2.0);
+        assert!(loud.is_too_much());
+        let wrong = || vec!["the right answers do not pass".to_owned()];
+        let left = || vec!["after stop the folder is left".to_owned()];
+        let judged = |wrong, left, disturbance| Seen { wrong, left, disturbance, unproven: vec![] }.judged();
+        assert_eq!(judged(vec![], vec![], loud), Checked::Well, "what comes out right in spite of it is right");
+        assert_eq!(judged(wrong(), vec![], Disturbance::of_test(0.1)), Checked::Wrong(wrong()));
+        assert_eq!(judged(wrong(), vec![], loud), Checked::CannotJudge(loud, wrong()));
+        assert_eq!(judged(vec![], left(), loud), Checked::Wrong(left()));
+        assert_eq!(judged(wrong(), left(), loud), Checked::Wrong([wrong(), left()].concat()));
+    }
+
+    #[test]
+    fn what_others_may_have_caused_is_proven_only_on_a_quiet_host() {
+        let scenario = library::find("24-parser").unwrap();
+        let unproven = about_all_tasks(&scenario.variants[0]);
+        assert_eq!(unproven, ["others may be why rdiag finds cpu.utilization.system"], "the other rule names the load");
+        let limited = library::find("16-vanish").unwrap();
+        assert!(about_all_tasks(&limited.variants[0]).is_empty(), "CPU time of others kills nobody at a limit");
+        let judged = |others| {
+            let disturbance = Disturbance::of_test(others);
+            (Seen { unproven: unproven.clone(), disturbance, ..Seen::default() }.judged(), disturbance)
+        };
+        assert_eq!(judged(0.1).0, Checked::Well);
+        let (checked, loud) = judged(2.0);
+        assert_eq!(checked, Checked::CannotJudge(loud, unproven.clone()));
     }
 }

@@ -16,6 +16,7 @@ pub mod clean;
 mod curve;
 pub mod dev_check;
 mod diagnose;
+pub mod disturbance;
 mod error;
 pub mod exam;
 pub mod fixed;

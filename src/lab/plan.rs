@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::chance::Chance;
+use super::disturbance;
 use super::error::LabError;
 use super::load::{room, swap_file};
 use super::needs;
@@ -13,8 +14,6 @@ use crate::host::{Host, files};
 
 /// How long the host is looked at before anything is started, in seconds.
 const BASELINE_SECONDS: f64 = 2.0;
-/// A host with a longer queue than this for each CPU is too busy to be taught with.
-const BUSY_LOAD_PER_CPU: f64 = 4.0;
 
 /// What a student wants to have started.
 #[derive(Debug, Clone, Default)]
@@ -140,11 +139,7 @@ fn refuse_harm(host: &Host, place: &Place, scenario: &Scenario, force: bool) -> 
         let message = format!("{} wants {} MiB free below {}", scenario.id, needed >> 20, place.folder().display());
         return Err(LabError::not_here(message, "free some space, or set XDG_STATE_HOME to a folder on another disk"));
     }
-    let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    let most = BUSY_LOAD_PER_CPU * f64::from(host.facts().cpus);
-    if let Some(load) = load.filter(|load| *load > most && !force) {
-        let message =
-            format!("this host is busy: its load average is {load}, and more than {most} is too much to teach with");
+    if let Some(message) = (!force).then(|| disturbance::look(host)).flatten().and_then(|look| look.refusal()) {
         return Err(LabError::not_here(message, "wait until it is quieter, or start with --force"));
     }
     Ok(())

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::super::{Exit, Failure, ui::Ui};
 use super::{live, run::questions, wrapped, wrapped_steps};
 use crate::host::Host;
+use crate::lab::disturbance;
 use crate::lab::exam::{Outcome, mark, outcome};
 use crate::lab::fixed::{self, Repair};
 use crate::lab::judge::{Verdict, accept};
@@ -151,7 +152,9 @@ pub(super) fn check(args: &CheckArgs, ui: &Ui) -> Result<Exit, Failure> {
     }
     ui.note("measuring twice what is true now …");
     let variant = runner::variant_of(&scenario, &run)?;
-    let truth = runner::truth(&host, &place, &scenario, variant, &run, runner::TRUTH_SECONDS)?;
+    let measured = || runner::truth(&host, &place, &scenario, variant, &run, runner::TRUTH_SECONDS);
+    let (truth, disturbance) = disturbance::during(&host, &place, measured);
+    let truth = truth?;
     // What ended meanwhile was not measured to the end.
     runner::running(&host, &place, None)?;
     if !truth.readings.iter().any(|readings| runner::shows(&scenario, &run.baseline, readings)) {
@@ -185,7 +188,9 @@ pub(super) fn check(args: &CheckArgs, ui: &Ui) -> Result<Exit, Failure> {
         Outcome::NotPassed => (Exit::Findings, "Not passed yet. `rdiag lab hint` helps; a check costs nothing."),
         Outcome::CannotJudge => (Exit::Nothing, "Nothing is wrong, but the host is too noisy to be sure. Check again."),
     };
-    let _ = writeln!(out, "\n{end}");
+    let is_disturbed = disturbance.is_too_much() && outcome != Outcome::Passed;
+    let meanwhile = if is_disturbed { format!("While it was measured, {disturbance}. ") } else { String::new() };
+    let _ = writeln!(out, "\n{meanwhile}{end}");
     if args.json {
         let marks: Vec<_> = marks.iter().map(|(key, verdict)| mark_json(key, verdict)).collect();
         // Before it is passed, the recipe would tell the cause.

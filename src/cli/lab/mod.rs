@@ -1,20 +1,16 @@
 //! `rdiag lab`: exercises on this host, from the symptom to the checked answer.
 
 mod class;
+mod dev_check;
 mod exam;
 mod lesson;
 mod list;
 mod run;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use super::{Exit, Failure, ui::Ui};
 use crate::host::Host;
-use crate::lab::place::Place;
-use crate::lab::{LabError, dev_check, library};
-use crate::model::Unit;
-use crate::model::quantity::with_unit;
 use crate::report::plain;
 
 /// Learn to diagnose: exercises that bring a symptom onto this host, ask what is behind it, and check the answers.
@@ -55,14 +51,7 @@ enum Command {
     /// What a class reached, from what its students hand in.
     Class(class::Args),
     /// For authors: start, answer wrongly and rightly, diagnose, stop and kill every variant that can run here.
-    DevCheck(DevCheckArgs),
-}
-
-#[derive(Debug, clap::Args)]
-struct DevCheckArgs {
-    /// Exercises; all if none is named.
-    #[arg(value_name = "ID")]
-    ids: Vec<String>,
+    DevCheck(dev_check::Args),
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
@@ -79,7 +68,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         Command::Lesson(args) => lesson::main(args, ui),
         Command::Progress => class::progress(ui),
         Command::Class(args) => class::main(args, ui),
-        Command::DevCheck(args) => check_all(args, ui),
+        Command::DevCheck(args) => dev_check::main(args, ui),
     }
 }
 
@@ -128,50 +117,4 @@ fn wrapped_steps(text: &str, ui: &Ui) -> String {
     }
     let options = textwrap::Options::new(ui.style().width).subsequent_indent("   ");
     steps.iter().map(|step| textwrap::fill(step, &options)).collect::<Vec<_>>().join("\n")
-}
-
-fn check_all(args: &DevCheckArgs, ui: &Ui) -> Result<Exit, Failure> {
-    let host = Arc::new(live());
-    let place = Place::of_user()?;
-    let _lock = place.lock()?;
-    if place.run()?.is_some() {
-        return Err(LabError::usage("an exercise was started and not stopped", "`rdiag lab stop` ends it").into());
-    }
-    let scenarios = match args.ids.as_slice() {
-        [] => library::all()?,
-        ids => ids.iter().map(|id| library::find(id)).collect::<Result<_, _>>()?,
-    };
-    let mut bad = 0;
-    let begun = host.now();
-    for batch in dev_check::batches(&scenarios) {
-        for (scenario, variant) in &batch {
-            ui.note(format!("checking {} {} …", scenario.id, variant.name));
-        }
-        let from = host.now();
-        let checked = std::thread::scope(|scope| {
-            let check = |(scenario, variant)| {
-                let (host, place) = (&host, &place);
-                scope.spawn(move || dev_check::check(host, place, scenario, variant))
-            };
-            let threads: Vec<_> = batch.iter().copied().map(check).collect();
-            threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
-        });
-        let took = with_unit(host.now() - from, Unit::Seconds);
-        for ((scenario, variant), checked) in batch.iter().zip(checked) {
-            let (line, is_bad) = match checked {
-                Ok(Ok(dev_check::Checked::Well)) => (format!("ok ({took})"), false),
-                Ok(Ok(dev_check::Checked::NotHere(why))) => (format!("not here: {why}"), false),
-                Ok(Ok(dev_check::Checked::CannotJudge(why))) => {
-                    (format!("cannot judge, the host is busy\n    {}", why.join("\n    ")), false)
-                }
-                Ok(Ok(dev_check::Checked::Wrong(wrong))) => (format!("WRONG\n    {}", wrong.join("\n    ")), true),
-                Ok(Err(error)) => (format!("FAILED: {error}"), true),
-                Err(_) => ("FAILED: the thread that checked it ended".to_owned(), true),
-            };
-            bad += usize::from(is_bad);
-            ui.print(&format!("{} {}: {line}\n", scenario.id, variant.name))?;
-        }
-    }
-    ui.note(format!("all of it took {}", with_unit(host.now() - begun, Unit::Seconds)));
-    Ok(if bad == 0 { Exit::Done } else { Exit::Findings })
 }
