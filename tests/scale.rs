@@ -127,7 +127,13 @@ fn fourfold(what: &str, large: usize, add: fn(&Path, usize)) -> Value {
             add_cpus(dir.path(), 4);
         }
         add(dir.path(), size);
-        measured(dir.path())
+        // Where others take the CPUs, a source of an unoptimised build may take longer than the three seconds that each has.
+        let mut tries = (0..5).map(|_| measured(dir.path()));
+        let complete = |(_, report): &(f64, Value)| {
+            let findings = report["findings"].as_array().unwrap();
+            findings.iter().all(|finding| finding["unavailable"]["reason"] != "hung")
+        };
+        tries.find(complete).expect("this machine is too busy to read its own files within three seconds")
     };
     let ((none, _), (quarter, _), (whole, report)) = (cost(2), cost(large / 4), cost(large));
     // CPU time comes in ticks of a hundredth of a second: of less than a few, no ratio can be told.
