@@ -33,7 +33,8 @@ fn host() -> tempfile::TempDir {
     for (at, time) in TIMES.into_iter().enumerate() {
         let after = |per_second: f64| 100_000 + (per_second * time).round() as u64;
         let line = |rates: [f64; 8]| rates.map(|rate| after(rate).to_string()).join(" ");
-        let both: [f64; 8] = std::array::from_fn(|field| CORES.iter().map(|core| core[field]).sum());
+        let [first, second] = CORES;
+        let both = std::array::from_fn(|field| first.get(field).zip(second.get(field)).map_or(0.0, |(a, b)| a + b));
         let mut stat = format!("cpu  {}\n", line(both));
         for (cpu, rates) in CORES.into_iter().enumerate() {
             writeln!(stat, "cpu{cpu} {}", line(rates)).unwrap();
