@@ -14,6 +14,7 @@
 
 mod cli;
 mod conversation;
+mod detection;
 mod examples;
 mod lab;
 mod layering;
@@ -23,6 +24,7 @@ mod probe;
 mod recorded;
 mod relocation;
 mod replay;
+mod scale;
 mod schema;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]
 #[allow(dead_code, reason = "the same")]

@@ -337,7 +337,30 @@ fn never_stolen(virtual_machine: bool) -> Unavailable {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{Story, stats};
     use super::*;
+
+    #[test]
+    fn each_kind_of_time_is_its_own() {
+        let later = "cpu  1280 1020 1110 1530 1020 1010 1030 1000\ncpu0 1460 1040 1200 1200 1030 1010 1060 1000\n";
+        let story = Story::of_seconds(2).file(
+            0,
+            "proc/stat",
+            "cpu  1000 1000 1000 1000 1000 1000 1000 1000\ncpu0 1000 1000 1000 1000 1000 1000 1000 1000\n",
+        );
+        let metrics = story.file(1, "proc/stat", later).metrics(&COLLECTOR);
+        for (metric, instance, share) in [
+            ("cpu.user.ratio", "", 0.30),
+            ("cpu.nice.ratio", "", 0.02),
+            ("cpu.system.ratio", "", 0.11),
+            ("cpu.interrupt.ratio", "", 0.04),
+            ("cpu.busy.ratio", "", 0.45),
+            ("cpu.core.busy.ratio", "0", 0.77),
+            ("cpu.core.nice.ratio", "0", 0.04),
+        ] {
+            assert!((stats(&metrics, metric, instance).mean - share).abs() < 1e-9, "{metric}");
+        }
+    }
 
     #[test]
     fn a_line_of_times_is_read_and_what_follows_the_eighth_is_not() {

@@ -151,7 +151,35 @@ fn total(text: &str, line: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{Story, stats};
     use super::*;
+
+    #[test]
+    fn some_and_full_of_each_file_are_rates_over_the_real_distance_of_two_readings() {
+        let totals = |some: u64, full: u64| format!("some avg10=0.00 total={some}\nfull avg10=0.00 total={full}\n");
+        let mut story = Story::of_seconds(3);
+        story.spec.times = vec![0.0, 0.5, 2.5];
+        for (at, half_seconds) in [(0, 0), (1, 1), (2, 5)] {
+            for (file, some, full) in
+                [("cpu", 50_000, 0), ("memory", 150_000, 25_000), ("io", 200_000, 75_000), ("irq", 0, 5000)]
+            {
+                story =
+                    story.file(at, &format!("proc/pressure/{file}"), totals(some * half_seconds, full * half_seconds));
+            }
+        }
+        let metrics = story.metrics(&COLLECTOR);
+        for (metric, share) in [
+            ("psi.cpu.some.ratio", 0.1),
+            ("psi.memory.some.ratio", 0.3),
+            ("psi.memory.full.ratio", 0.05),
+            ("psi.io.some.ratio", 0.4),
+            ("psi.io.full.ratio", 0.15),
+            ("psi.irq.full.ratio", 0.01),
+        ] {
+            let stats = stats(&metrics, metric, "");
+            assert!((stats.mean - share).abs() < 1e-9 && (stats.max - share).abs() < 1e-9, "{metric}: {stats:?}");
+        }
+    }
 
     const TEXT: &str = "some avg10=0.12 avg60=0.82 avg300=1.53 total=24289182\n\
                         full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";

@@ -55,3 +55,31 @@ impl From<SourceError> for Unavailable {
         error.gap()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustix::io::Errno;
+
+    use super::SourceError;
+    use crate::model::Reason;
+
+    #[test]
+    fn what_the_kernel_answers_is_told_apart() {
+        for (errno, reason) in [
+            (Errno::NOENT, Reason::Absent),
+            (Errno::SRCH, Reason::Absent),
+            (Errno::ACCESS, Reason::Denied),
+            (Errno::PERM, Reason::Denied),
+            (Errno::OPNOTSUPP, Reason::Disabled),
+            (Errno::TIMEDOUT, Reason::Hung),
+            (Errno::INVAL, Reason::Malformed),
+        ] {
+            let error = SourceError::io("proc/stat", &io::Error::from_raw_os_error(errno.raw_os_error()));
+            assert_eq!(error.reason, reason, "{errno}");
+            let remedy = (reason == Reason::Denied).then(|| "run rdiag as root".to_owned());
+            assert_eq!(error.gap().remedy, remedy, "{errno}");
+        }
+    }
+}

@@ -4,6 +4,8 @@ mod delta;
 mod formula;
 mod probe;
 mod process;
+#[cfg(test)]
+mod tests;
 mod throttled;
 
 use std::collections::BTreeMap;

@@ -37,3 +37,42 @@ pub(super) fn level(reasons: &[String]) -> Confidence {
         _ => Confidence::Low,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::{level, reasons};
+    use crate::model::{Confidence, Metrics, Reading, Stats, Unit};
+
+    /// What is said of a metric in a window of so many seconds, from its best source or a fallback, with so many resets.
+    fn said(seconds: f64, rank: usize, discarded: u32) -> Vec<String> {
+        let reading = Reading::Measured {
+            unit: Unit::Ratio,
+            dimension: None,
+            source: "another file".into(),
+            rank,
+            instances: BTreeMap::from([(String::new(), Ok(Stats { discarded, ..Stats::constant(0.5) }))]),
+        };
+        let readings = BTreeMap::from([("a.x.ratio".to_owned(), reading)]);
+        let metrics = Metrics { readings, seconds, ..Metrics::default() };
+        reasons(&metrics, &BTreeSet::from(["a.x.ratio".to_owned()]), "")
+    }
+
+    #[test]
+    fn a_short_window_a_fallback_and_a_reset_are_each_a_reason() {
+        assert!(said(4.5, 0, 0).is_empty());
+        assert_eq!(said(4.0, 0, 0), ["the window was only 4.0 s long"]);
+        assert_eq!(said(5.0, 1, 0), ["a.x.ratio comes from a fallback: another file"]);
+        assert_eq!(said(5.0, 0, 1), ["1 intervals of a.x.ratio were thrown away: the counter was reset"]);
+        assert_eq!(said(4.4, 2, 3).len(), 3);
+    }
+
+    #[test]
+    fn each_reason_costs_a_step() {
+        let all = said(4.0, 1, 1);
+        assert_eq!(level(&[]), Confidence::High);
+        assert_eq!(level(&all[..1]), Confidence::Medium);
+        assert_eq!((level(&all[..2]), level(&all)), (Confidence::Low, Confidence::Low));
+    }
+}

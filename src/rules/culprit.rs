@@ -119,7 +119,45 @@ pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
 
 #[cfg(test)]
 mod tests {
-    use super::family;
+    use std::collections::BTreeMap;
+
+    use super::{OTHERS, family, highest, top};
+    use crate::model::{Metrics, Reading, Stats, Unit};
+
+    /// CPU time of processes: id, name, seconds.
+    fn metrics(processes: &[(&str, &str, f64)]) -> Metrics {
+        let stats = |seconds: f64| Ok(Stats::constant(seconds));
+        let instances = processes.iter().map(|(pid, _, seconds)| ((*pid).to_owned(), stats(*seconds))).collect();
+        let reading = Reading::Measured {
+            unit: Unit::Seconds,
+            dimension: Some("process".into()),
+            source: "a test".into(),
+            rank: 0,
+            instances,
+        };
+        let label = |(pid, name, _): &(&str, &str, f64)| {
+            let labels = [("name", *name), ("pid", *pid)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+            ((*pid).to_owned(), BTreeMap::from(labels))
+        };
+        let labels = BTreeMap::from([("process".to_owned(), processes.iter().map(label).collect())]);
+        Metrics { readings: BTreeMap::from([("cpu".to_owned(), reading)]), labels, ..Metrics::default() }
+    }
+
+    #[test]
+    fn the_culprit_is_the_largest_family_with_its_largest_first_and_its_share_is_of_all() {
+        let all =
+            [("10", "web", 1.0), ("20", "web", 4.0), ("30", "web", 2.0), ("40", "db", 5.0), (OTHERS, OTHERS, 8.0)];
+        let culprit = top(&metrics(&all), "cpu", None, &[]).unwrap();
+        assert_eq!((culprit.name.as_str(), culprit.count), ("web", 3));
+        assert_eq!(culprit.pids, [20, 30, 10]);
+        assert_eq!((culprit.value, culprit.share), (Some(7.0), Some(0.35)), "7 of 20: the small rows count too");
+    }
+
+    #[test]
+    fn the_highest_is_the_largest_of_all_named_and_no_mean() {
+        let all = [("10", "a", 1.0), ("20", "b", 4.0), ("30", "c", 2.0), (OTHERS, OTHERS, 8.0)];
+        assert_eq!(highest(&metrics(&all), "cpu", &[]), Some(4.0));
+    }
 
     #[test]
     fn threads_of_the_kernel_are_taken_together_without_their_number_and_no_other_names_are() {

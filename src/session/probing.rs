@@ -227,3 +227,24 @@ impl Collect for Probing {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Ledger;
+
+    #[test]
+    fn within_the_budget_none_stops_and_above_it_the_most_expensive_does() {
+        let ledger = Ledger::default();
+        assert!(!ledger.must_stop("cheap", 0.01, 0.05));
+        assert!(!ledger.must_stop("dear", 0.03, 0.05), "4 % of 5 %");
+        assert!(!ledger.must_stop("cheap", 0.025, 0.05), "5.5 %, and another costs more");
+        assert!(ledger.must_stop("dear", 0.03, 0.05));
+        assert!(!ledger.must_stop("cheap", 0.025, 0.05), "what was stopped costs nothing any more");
+        assert!(ledger.must_stop("cheap", 0.051, 0.05));
+    }
+
+    #[test]
+    fn a_budget_that_is_just_reached_is_kept() {
+        assert!(!Ledger::default().must_stop("only", 0.05, 0.05));
+    }
+}

@@ -56,7 +56,7 @@ fn four_spinners_for_each_cpu_are_critical_and_named() {
 
 #[test]
 fn niced_work_is_only_worth_knowing() {
-    let report = recorded_report("cpu-niced");
+    let report = recorded_report("cpu-niced-short");
     assert_nothing_else_fired(&report, &[]);
     let busy = finding(&report, "cpu.utilization", None);
     assert_eq!(busy["status"], "info");

@@ -2,9 +2,11 @@
 //! resource.
 
 mod cgroup;
+mod confidence;
 mod cpu;
 mod diff;
 mod disk;
+mod figures;
 mod filesystem;
 mod memory;
 mod network;

@@ -40,7 +40,7 @@ fn a_full_accept_queue_names_the_socket_and_the_process_and_nothing_else() {
     let report = recorded_report("network-listen-overflow");
     assert_nothing_else_fired(&report, &["network.saturation.listen_overflow"]);
     let overflow = finding(&report, "network.saturation.listen_overflow", None);
-    assert_eq!((overflow["status"].as_str(), overflow["value"].as_f64()), (Some("critical"), Some(120.0)));
+    assert_eq!((overflow["status"].as_str(), overflow["value"].as_f64()), (Some("critical"), Some(150.0)));
     assert_eq!(overflow["culprit"]["name"], "web (v2) worker 127.0.0.1:8080");
     assert_eq!(overflow["culprit"]["pids"][0], 700);
     let requests = finding(&report, "network.errors.syn_retransmits", None);
@@ -82,7 +82,7 @@ fn each_loss_is_told_from_the_others() {
         assert_eq!(status(&report, id, instance), expected, "{id}");
     }
     let datagrams = finding(&report, "network.saturation.udp_receive_buffer", None);
-    assert_eq!((datagrams["status"].as_str(), datagrams["value"].as_f64()), (Some("critical"), Some(200.0)));
+    assert_eq!((datagrams["status"].as_str(), datagrams["value"].as_f64()), (Some("critical"), Some(250.0)));
     assert_eq!(datagrams["culprit"]["name"], "resolver 0.0.0.0:53", "drops from before the window are not counted");
 }
 

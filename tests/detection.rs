@@ -1,0 +1,140 @@
+//! What proves each rule: docs/detection.md says which test induces the fault that the rule is for, and which judges a recorded
+//! host by it. `RDIAG_BLESS=1 cargo test detection` writes it anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::support::path;
+
+/// Calls whose arguments are rules that may fire as well, which proves nothing.
+const ALLOWING: [&str; 2] = ["assert_nothing_else_fired(", "report_fired("];
+
+/// Ids of all rules, by the file that holds them.
+fn rules() -> Vec<String> {
+    let mut ids = Vec::new();
+    for file in sorted("playbooks/rules", "yaml") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        ids.extend(text.lines().filter_map(|line| line.strip_prefix("- id: ")).map(|id| id.trim().to_owned()));
+    }
+    ids
+}
+
+fn sorted(folder: &str, extension: &str) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(path(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|file| file.extension().is_some_and(|own| own == extension)).collect();
+    files.sort();
+    files
+}
+
+/// A function of a file of tests.
+struct Function {
+    name: String,
+    is_test: bool,
+    body: String,
+}
+
+/// The functions of a file, as far as their text begins and ends at the beginning of a line.
+fn functions(text: &str) -> Vec<Function> {
+    let mut found: Vec<Function> = Vec::new();
+    let (mut is_test, mut is_inside) = (false, false);
+    for line in text.lines() {
+        if line == "#[test]" {
+            is_test = true;
+        } else if let Some(rest) = line.strip_prefix("fn ").or_else(|| line.strip_prefix("pub fn ")) {
+            let name = rest.split(['(', '<']).next().unwrap_or_default().to_owned();
+            found.push(Function { name, is_test: std::mem::take(&mut is_test), body: String::new() });
+            is_inside = true;
+        } else if line.starts_with('}') {
+            is_inside = false;
+        } else if let (true, Some(function)) = (is_inside, found.last_mut()) {
+            function.body.push_str(line);
+            function.body.push('\n');
+        }
+    }
+    found
+}
+
+/// The text without the arguments of calls that only allow rules to fire.
+fn without_allowing(body: &str) -> String {
+    let mut kept = body.to_owned();
+    for call in ALLOWING {
+        while let Some(at) = kept.find(call) {
+            let end = kept[at..].find(';').map_or(kept.len(), |length| at + length);
+            kept.replace_range(at..end, "");
+        }
+    }
+    kept
+}
+
+/// By rule, the tests of a folder that name it: in their own text, or in that of a function of their file that they call.
+fn naming(folder: &str, rules: &[String]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut tests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in sorted(folder, "rs") {
+        let stem = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        let all = functions(&std::fs::read_to_string(&file).unwrap());
+        let texts: Vec<String> = all.iter().map(|function| without_allowing(&function.body)).collect();
+        for (function, text) in all.iter().zip(&texts).filter(|(function, _)| function.is_test) {
+            let helpers = all
+                .iter()
+                .zip(&texts)
+                .filter(|(helper, _)| !helper.is_test && text.contains(&format!("{}(", helper.name)));
+            let whole = helpers.fold(text.clone(), |whole, (_, helper)| whole + helper);
+            for rule in rules.iter().filter(|rule| whole.contains(&format!("\"{rule}\""))) {
+                tests.entry(rule.clone()).or_default().insert(format!("{stem}::{}", function.name));
+            }
+        }
+    }
+    tests
+}
+
+fn cell(tests: Option<&BTreeSet<String>>) -> String {
+    let quoted = |test: &String| format!("`{test}`");
+    tests.map_or("none yet".to_owned(), |tests| tests.iter().map(quoted).collect::<Vec<_>>().join(", "))
+}
+
+fn document() -> String {
+    let rules = rules();
+    let (induced, recorded) = (naming("tests/privileged", &rules), naming("tests/recorded", &rules));
+    let count = |holds: &dyn Fn(&String) -> bool| rules.iter().filter(|rule| holds(rule)).count();
+    let mut text = String::from("# What proves each rule\n\n");
+    text.push_str(
+        "Generated from the tests: `RDIAG_BLESS=1 cargo test detection`. *Induced fault*: tests under `tests/privileged/` that name the\n\
+         rule, most of which cause what it looks for on a live host; one that expects quiet is counted too. *Recorded host*: tests under\n\
+         `tests/recorded/` that do so with a recorded or made-up tree. Rules that a test merely allows to fire are not counted.\n\
+         The tests in the rule's own YAML, which every rule has, are judged by `rdiag check`.\n\n",
+    );
+    writeln!(text, "| | rules |\n|---|---:|\n| all | {} |", rules.len()).unwrap();
+    writeln!(text, "| with an induced fault | {} |", induced.len()).unwrap();
+    writeln!(text, "| without an induced fault | {} |", rules.len() - induced.len()).unwrap();
+    writeln!(text, "| with a recorded host | {} |", recorded.len()).unwrap();
+    let neither = count(&|rule| !induced.contains_key(rule) && !recorded.contains_key(rule));
+    writeln!(text, "| with neither | {neither} |\n").unwrap();
+    text.push_str("| rule | induced fault | recorded host |\n|---|---|---|\n");
+    for rule in &rules {
+        writeln!(text, "| `{rule}` | {} | {} |", cell(induced.get(rule)), cell(recorded.get(rule))).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_table_of_what_proves_each_rule_is_that_of_these_tests() {
+    let fresh = document();
+    let place = path("docs/detection.md");
+    if std::env::var_os("RDIAG_BLESS").is_some() {
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::write(&place, &fresh).unwrap();
+    }
+    let committed = std::fs::read_to_string(&place).unwrap_or_default();
+    assert!(committed == fresh, "docs/detection.md is stale; run RDIAG_BLESS=1 cargo test detection");
+}
+
+#[test]
+fn a_rule_that_is_only_allowed_to_fire_is_not_proved() {
+    let text = "#[test]\nfn one() {\n    assert_nothing_else_fired(&report, &[\n        \"a.b\",\n    ]);\n    look(\"c.d\");\n}\n\nfn look(id: &str) {\n    \
+                finding(\"e.f\");\n}\n";
+    let all = functions(text);
+    assert_eq!(all.iter().map(|f| (f.name.as_str(), f.is_test)).collect::<Vec<_>>(), [("one", true), ("look", false)]);
+    let kept = without_allowing(&all[0].body);
+    assert!(!kept.contains("a.b") && kept.contains("c.d"), "{kept}");
+    assert!(all[1].body.contains("e.f"));
+}
