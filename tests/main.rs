@@ -18,6 +18,7 @@ mod examples;
 mod lab;
 mod layering;
 mod method_r;
+mod mutants;
 mod perf_data;
 mod probe;
 mod recorded;
