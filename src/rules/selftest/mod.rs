@@ -1,6 +1,8 @@
 //! The tests that rules carry: readings in; status, culprit and sentence out.
 
 mod scene;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
