@@ -23,7 +23,7 @@ const NO_NUMBERS: [&str; 3] = ["NaN", "inf", "undefined"];
 /// Runs a rule's tests; returns what went wrong, in words that follow the rule's id.
 #[must_use]
 pub fn run_tests(rule: &Rule, metric_ids: &[&str], lookup: Lookup<'_>) -> Vec<String> {
-    let mut problems = Bench::new(rule, metric_ids, lookup).problems(rule);
+    let mut problems = Bench::new(rule, metric_ids, lookup).problems();
     let fires = rule.tests.iter().any(|test| test.expect.fired());
     let quiet = rule.tests.iter().any(|test| test.expect == Status::Ok);
     if !fires {
@@ -42,6 +42,7 @@ pub fn run_tests(rule: &Rule, metric_ids: &[&str], lookup: Lookup<'_>) -> Vec<St
 
 /// The tests of a rule with their readings laid out, to try the rule and changed copies of it.
 pub struct Bench<'r> {
+    rule: &'r Rule,
     tests: Vec<(&'r RuleTest, Result<Scene, String>)>,
 }
 
@@ -52,30 +53,26 @@ impl<'r> Bench<'r> {
         let (cited, mentioned) = cited(rule, metric_ids);
         let catalogue = Catalogue { metric_ids, lookup, cited: &cited, mentioned: &mentioned };
         let tests = rule.tests.iter().map(|test| (test, Scene::new(test, &catalogue)));
-        Self { tests: tests.collect() }
+        Self { rule, tests: tests.collect() }
     }
 
-    /// Which tests fail with this rule, and how.
+    /// Which tests fail with the rule as it stands, and how.
     #[must_use]
-    pub fn problems(&self, rule: &Rule) -> Vec<String> {
+    pub fn problems(&self) -> Vec<String> {
         let numbered = self.tests.iter().zip(1..);
         let failed = numbered.filter_map(|((test, scene), number)| {
-            let problem = attempt(rule, test, scene.as_ref()).err()?;
+            let problem = attempt(self.rule, test, scene.as_ref()).err()?;
             Some(format!("test {number}: {problem}"))
         });
         failed.collect()
     }
 
-    /// Whether any test fails with this rule.
+    /// Whether a test that passes with the rule as it stands fails with this changed copy.
     #[must_use]
-    pub fn notices(&self, rule: &Rule) -> bool {
-        self.tests.iter().any(|(test, scene)| attempt(rule, test, scene.as_ref()).is_err())
-    }
-
-    /// What the rule finds in each test.
-    #[must_use]
-    pub fn findings(&self, rule: &Rule) -> Vec<Option<Finding>> {
-        self.tests.iter().map(|(_, scene)| judge(rule, scene.as_ref().ok()?)).collect()
+    pub fn notices(&self, changed: &Rule) -> bool {
+        let fails =
+            |rule: &Rule, test: &RuleTest, scene: &Result<Scene, String>| attempt(rule, test, scene.as_ref()).is_err();
+        self.tests.iter().any(|(test, scene)| fails(changed, test, scene) && !fails(self.rule, test, scene))
     }
 }
 
@@ -100,11 +97,12 @@ fn cited(rule: &Rule, metric_ids: &[&str]) -> (BTreeSet<String>, BTreeSet<String
     (cited, mentioned)
 }
 
-/// The worst finding, the first of them if there are several.
+/// The worst finding, that of the judged instance if there are several.
 fn judge(rule: &Rule, scene: &Scene) -> Option<Finding> {
     let Scene { facts, metrics, log } = scene;
     let judge = Judge::new(Scope { facts, metrics: Arc::clone(metrics), window: 0, log });
-    judge.judge(rule, "test").into_iter().rev().max_by_key(|finding| finding.status)
+    let judged = |finding: &Finding| finding.instance.as_deref() == Some(scene::JUDGED);
+    judge.judge(rule, "test").into_iter().max_by_key(|finding| (finding.status, judged(finding)))
 }
 
 fn attempt(rule: &Rule, test: &RuleTest, scene: Result<&Scene, &String>) -> Result<(), String> {

@@ -9,7 +9,7 @@ use crate::rules::RuleTest;
 use crate::rules::schema::{Given, GivenInstance};
 
 /// The instance that is judged.
-const JUDGED: &str = "test";
+pub(super) const JUDGED: &str = "test";
 
 /// What is known of metrics, and which of them a rule uses.
 pub(super) struct Catalogue<'c> {
