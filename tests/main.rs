@@ -19,6 +19,7 @@ mod examples;
 mod lab;
 mod layering;
 mod method_r;
+mod mutants;
 mod perf_data;
 mod probe;
 mod recorded;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Exit, Failure, tools, ui::Ui};
 use crate::host::files;
 use crate::lab;
-use crate::playbook::{Library, Problem, check, load};
+use crate::playbook::{Library, Problem, check, load, untested};
 use crate::session;
 
 /// Check playbooks, rules, exercises and the map of old tools: everything they cite exists, and the tests of the rules pass.
@@ -21,7 +21,12 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let (labs, others): (Vec<_>, Vec<_>) = args.files.iter().cloned().partition(|path| lab_text(path).is_some());
     let library = session::library(&folders, &others)?;
     let map = tools::map();
-    let mut problems = check::everything(&library, &session::catalogue());
+    let catalogue = session::catalogue();
+    let mut problems = check::everything(&library, &catalogue);
+    let named: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
+    problems.extend(untested::everything(&library, &catalogue, &|file| {
+        named.is_empty() || named.iter().any(|n| n == file)
+    }));
     if args.files.is_empty() {
         problems.extend(check::unused(&library));
         problems.extend(tools::problems(&map, &library));
@@ -30,7 +35,6 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         let lessons = lab::lesson::LESSONS.iter().map(|(name, text)| (format!("built-in lesson {name}"), *text));
         problems.extend(lessons.flat_map(|(file, text)| lab_problems(&file, text, &library)));
     } else {
-        let named: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
         problems.retain(|problem| named.contains(&problem.file));
         for path in &labs {
             let text = lab_text(path).unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::rules::{Reference, Rule, run_tests};
 pub fn rule(loaded: &LoadedRule, library: &Library, catalogue: &Catalogue, with_tests: bool) -> Vec<Problem> {
     let Some(file) = library.rule_files.get(loaded.file) else { return Vec::new() };
     let rule = &loaded.rule;
-    let place = Place { file, start: start_of(&file.text, &rule.id) };
+    let place = Place::of_rule(file, rule);
     let mut problems = Vec::new();
     if parse_rule_id(&rule.id).is_none() {
         let resources = Resource::ALL.map(Resource::word).join(", ");
@@ -44,9 +44,7 @@ pub fn rule(loaded: &LoadedRule, library: &Library, catalogue: &Catalogue, with_
         problems.push(place.problem("for", "for: needs at least 1 interval".into()));
     }
     if with_tests && problems.is_empty() {
-        let ids: Vec<&str> = catalogue.metrics.iter().map(|metric| metric.id).collect();
-        let lookup = |id: &str| catalogue.metric(id).map(|metric| (metric.unit, metric.dimension));
-        let failed = run_tests(rule, &ids, &lookup);
+        let failed = run_tests(rule, &catalogue.metric_ids(), &|id| catalogue.kind_of(id));
         problems.extend(failed.into_iter().map(|text| place.problem("tests", format!("{}: {text}", rule.id))));
     }
     problems
@@ -278,13 +276,18 @@ fn unknown_name(place: &Place<'_>, owner: &str, key: &str, name: &str, catalogue
 }
 
 /// Where in a file something stands.
-struct Place<'p> {
+pub(super) struct Place<'p> {
     file: &'p SourceFile,
     start: usize,
 }
 
-impl Place<'_> {
-    fn problem(&self, token: &str, message: String) -> Problem {
+impl<'p> Place<'p> {
+    /// Where a rule stands.
+    pub(super) fn of_rule(file: &'p SourceFile, rule: &Rule) -> Self {
+        Self { file, start: start_of(&file.text, &rule.id) }
+    }
+
+    pub(super) fn problem(&self, token: &str, message: String) -> Problem {
         Problem::at(&self.file.label, &self.file.text, self.start, token, message)
     }
 }

@@ -10,6 +10,7 @@ mod plan;
 mod schema;
 pub mod suggest;
 pub mod tools;
+pub mod untested;
 
 pub use builtin::{PLAYBOOKS, RULES};
 pub use error::{PlaybookError, Problem};
@@ -60,6 +61,18 @@ impl Catalogue {
             }
             end = candidate.rfind('.')?;
         }
+    }
+
+    /// The ids of all metrics.
+    #[must_use]
+    pub fn metric_ids(&self) -> Vec<&'static str> {
+        self.metrics.iter().map(|metric| metric.id).collect()
+    }
+
+    /// Unit and dimension of a metric.
+    #[must_use]
+    pub fn kind_of(&self, id: &str) -> Option<(Unit, Option<&'static str>)> {
+        self.metric(id).map(|metric| (metric.unit, metric.dimension))
     }
 
     /// A metric by its id.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use minijinja::value::{Kwargs, Object, Serde, Value};
-use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior};
+use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior, escape_formatter};
 
 use super::{culprit, filters};
 use crate::model::{Facts, Metrics, Stats, Status};
@@ -145,6 +145,11 @@ static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(FUEL));
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    // "none" in a sentence would be a hole, too.
+    env.set_formatter(|out, state, value| match value.is_none() {
+        true => Err(Error::new(ErrorKind::InvalidOperation, "nothing to write: the value is none")),
+        false => escape_formatter(out, state, value),
+    });
     filters::add_filters(&mut env);
     env.add_function("knee", knee);
     env.add_function("min", |a: f64, b: f64| a.min(b));

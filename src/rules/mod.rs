@@ -5,6 +5,7 @@ mod culprit;
 mod evaluate;
 pub mod expression;
 mod filters;
+mod mutants;
 mod schema;
 mod selftest;
 #[cfg(test)]
@@ -12,5 +13,6 @@ mod tests;
 
 pub use evaluate::{Judge, Scope};
 pub use expression::{Expressions, Reference};
-pub use schema::{Next, Rule, RuleTest};
-pub use selftest::{Lookup, run_tests};
+pub use mutants::{Mutant, mutants};
+pub use schema::{Given, GivenInstance, Next, Rule, RuleTest};
+pub use selftest::{Bench, Lookup, run_tests};

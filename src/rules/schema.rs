@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::{Kind, NextStep, Resource, Status, Unit, status::parse_rule_id};
 
@@ -55,6 +55,9 @@ pub struct Rule {
     pub next: Vec<Next>,
     /// Readings in, status out; at least one that fires and one that stays quiet.
     pub tests: Vec<RuleTest>,
+    /// Changes of this rule that no test can notice, as `rdiag check` names them, each with the reason why not.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub equivalent: BTreeMap<String, String>,
 }
 
 /// An expression with the words that explain it.
@@ -92,22 +95,55 @@ impl Next {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleTest {
-    /// Values by reference (`cpu.busy.ratio.mean`, `host.cpus`, `label.fstype`); `null` is a metric that could not be had.
+    /// Values by reference (`cpu.busy.ratio.mean`, `host.cpus`, `label.fstype`, `log.oom` for whom the kernel log names);
+    /// `null` is a metric that is not available. The judged instance is called `test`.
     pub given: BTreeMap<String, Option<Given>>,
     /// The status that must come out.
     pub expect: Status,
+    /// The name of the culprit that must come out, `null` for none; not looked at where it is left out.
+    #[serde(default, deserialize_with = "stated", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub culprit: Option<Option<String>>,
+    /// What the sentence of the finding must contain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub says: Option<String>,
+}
+
+/// Tells `culprit: null` from no `culprit` at all.
+fn stated<'d, D: Deserializer<'d>>(from: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 /// A value given in a rule test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Given {
-    /// A number.
+    /// A number: every statistic of the metric that is not given by itself.
     Number(f64),
     /// A truth value.
     Flag(bool),
     /// Text, for labels.
     Text(String),
+    /// One number for each interval of the window; the statistics follow from them.
+    Intervals(Vec<f64>),
+    /// A number for each instance, by its name: `process.cpu.seconds: {postgres: 8, nginx: 1}`.
+    Instances(BTreeMap<String, GivenInstance>),
+}
+
+/// An instance of a metric in a rule test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum GivenInstance {
+    /// A number.
+    Number(f64),
+    /// A number with labels: `{value: 8, cgroup: /system.slice}`.
+    Labelled {
+        /// The number.
+        value: f64,
+        /// Labels by name.
+        #[serde(flatten)]
+        labels: BTreeMap<String, String>,
+    },
 }
 
 impl Rule {

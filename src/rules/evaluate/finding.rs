@@ -5,6 +5,7 @@ use serde::Deserialize as _;
 
 use super::{Judge, Needs, Work};
 use crate::model::finding::Threshold;
+use crate::model::quantity::with_unit;
 use crate::model::{
     Confidence, Culprit, Evidence, Finding, Kind, LogLine, Reading, Reason, Resource, Status, Unavailable,
 };
@@ -91,12 +92,7 @@ impl Judge<'_> {
     pub(super) fn summary(&self, work: &Work<'_>, context: &Value, finding: &Finding) -> String {
         let sentence = if finding.status.fired() { &work.says } else { &work.quiet };
         let text = sentence.as_ref().and_then(|sentence| sentence.render(context).ok());
-        let text = text.unwrap_or_else(|| {
-            let value = finding
-                .value
-                .map_or_else(|| "no value".to_owned(), |v| crate::model::quantity::with_unit(v, work.rule.unit));
-            format!("{}: {value}.", work.rule.title)
-        });
+        let text = text.unwrap_or_else(|| plain_sentence(work.rule, finding.value));
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         match &finding.refuted_by {
             Some(why) => format!("{text} ({why})"),
@@ -130,4 +126,10 @@ impl Judge<'_> {
             })
             .collect()
     }
+}
+
+/// What stands in place of a sentence with a hole that nothing fills.
+pub(in crate::rules) fn plain_sentence(rule: &Rule, value: Option<f64>) -> String {
+    let value = value.map_or_else(|| "no value".to_owned(), |value| with_unit(value, rule.unit));
+    format!("{}: {value}.", rule.title)
 }

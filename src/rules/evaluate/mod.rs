@@ -10,6 +10,7 @@ use std::sync::Arc;
 use minijinja::Value;
 use minijinja::value::{Serde, merge_maps};
 
+pub(super) use finding::plain_sentence;
 use needs::Needs;
 use work::Work;
 
