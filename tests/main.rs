@@ -24,6 +24,7 @@ mod recorded;
 mod relocation;
 mod replay;
 mod schema;
+mod skips;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]
 #[allow(dead_code, reason = "the same")]
 mod support;
