@@ -22,3 +22,7 @@ pub mod profile;
 pub mod report;
 pub mod rules;
 pub mod session;
+
+#[cfg(test)]
+#[path = "../tests/support/skip.rs"]
+mod skip;

@@ -27,6 +27,7 @@ mod relocation;
 mod replay;
 mod scale;
 mod schema;
+mod skips;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]
 #[allow(dead_code, reason = "the same")]
 mod support;

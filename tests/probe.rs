@@ -1,6 +1,6 @@
 //! `rdiag probe` as far as it goes without root: wrong usage, and hosts where programs may not enter the kernel.
 
-use crate::support::{is_root, rdiag};
+use crate::support::{is_root, rdiag, skip};
 
 fn fails_with(args: &[&str], code: i32, says: &[&str]) {
     let output = rdiag().arg("probe").args(args).output().unwrap();
@@ -145,8 +145,7 @@ fn an_ordinary_user_is_told_the_least_right_that_would_help() {
     let output = command.arg(binary).args(["probe", "runqlat", "--duration", "1s"]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     if told.contains("failed to execute") {
-        println!("SKIPPED: the binary is out of reach for another user");
-        return;
+        return skip("the binary is out of reach for another user");
     }
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert!(told.contains("CAP_BPF") && told.contains("CAP_PERFMON"), "{told}");

@@ -2,7 +2,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report};
+use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report, skip};
+
+const NO_CPU: &str = "no control group with the cpu controller can be made";
+const NO_MEMORY: &str = "no control group with the memory controller can be made";
 
 /// A control group of one controller, wherever this host has it, that is removed after the test.
 struct Group {
@@ -76,7 +79,7 @@ fn a_loop_in_a_group_with_a_small_quota_is_throttled_and_the_host_is_not_short_o
         return;
     }
     let files = [[("cpu.cfs_quota_us", "20000"), ("cpu.max", "20000 100000")]];
-    let Some(group) = Group::new("cpu", "rdiag-test-quota", &files) else { return };
+    let Some(group) = Group::new("cpu", "rdiag-test-quota", &files) else { return skip(NO_CPU) };
     let _load = group.run("while :; do :; done");
     let report = live_report(5);
     let found = finding(&report, "cgroup.saturation.throttling", Some(&group.path()));
@@ -95,7 +98,7 @@ fn a_group_that_stays_below_its_quota_raises_nothing() {
         return;
     }
     let files = [[("cpu.cfs_quota_us", "80000"), ("cpu.max", "80000 100000")]];
-    let Some(group) = Group::new("cpu", "rdiag-test-below", &files) else { return };
+    let Some(group) = Group::new("cpu", "rdiag-test-below", &files) else { return skip(NO_CPU) };
     let _load = group.run("while :; do for i in {1..2000}; do :; done; sleep 0.05; done");
     let report = live_report(5);
     assert_eq!(status(&report, "cgroup.saturation.throttling", Some(&group.path())), "ok");
@@ -110,7 +113,7 @@ fn a_refused_fork_names_the_group_and_no_limit_of_the_host() {
         return;
     }
     let Some(group) = Group::new("pids", "rdiag-test-tasks", &[[("pids.max", "20"), ("pids.max", "20")]]) else {
-        return;
+        return skip("no control group with the pids controller can be made");
     };
     let _load =
         group.run("for i in {1..18}; do sleep 30 & done; while :; do (:) 2>/dev/null & sleep 0.5; sleep 30 & done");
@@ -129,7 +132,7 @@ fn a_kill_at_a_groups_limit_names_the_group_and_raises_no_shortage_of_the_host()
     if !has(&[Need::Root, Need::Tool("python3"), Need::Path("/sys/fs/cgroup")]) {
         return;
     }
-    let Some(group) = memory("rdiag-test-kill", "67108864") else { return };
+    let Some(group) = memory("rdiag-test-kill", "67108864") else { return skip(NO_MEMORY) };
     let _load = group.run("sleep 3; exec python3 -c 'x = bytearray(200 << 20)'");
     let report = live_report(6);
     let found = finding(&report, "cgroup.errors.oom", Some(&group.path()));
@@ -144,7 +147,7 @@ fn a_group_that_fills_most_of_its_memory_limit_is_only_worth_knowing() {
     if !has(&[Need::Root, Need::Tool("python3"), Need::Path("/sys/fs/cgroup")]) {
         return;
     }
-    let Some(group) = memory("rdiag-test-full", "268435456") else { return };
+    let Some(group) = memory("rdiag-test-full", "268435456") else { return skip(NO_MEMORY) };
     let _load = group.run("exec python3 -c 'import time; x = bytearray(220 << 20); time.sleep(60)'");
     std::thread::sleep(std::time::Duration::from_secs(2));
     let report = live_report(4);
@@ -160,7 +163,7 @@ fn a_file_that_does_not_fit_into_a_groups_limit_is_read_again_and_again() {
     if !has(&[Need::Root, Need::Tool("dd"), Need::Path("/sys/fs/cgroup")]) {
         return;
     }
-    let Some(group) = memory("rdiag-test-refaults", "67108864") else { return };
+    let Some(group) = memory("rdiag-test-refaults", "67108864") else { return skip(NO_MEMORY) };
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let file = folder.path().join("file");
     // Written inside the group, so that its pages are charged to it.
@@ -195,13 +198,14 @@ fn a_reader_at_a_groups_io_limit_is_told_from_a_slow_disk() {
     let device = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
     let place = format!("/sys/dev/block/{device}");
     if !Path::new(&place).exists() || Path::new(&place).join("partition").exists() {
-        println!("SKIPPED: /var/tmp is on no whole disk");
-        return;
+        return skip("/var/tmp is on no whole disk");
     }
     let (v1, v2) = (format!("{device} 100"), format!("{device} riops=100"));
     let files = [[("blkio.throttle.read_iops_device", v1.as_str()), ("io.max", v2.as_str())]];
     let name = if Path::new("/sys/fs/cgroup/blkio").exists() { "blkio" } else { "io" };
-    let Some(group) = Group::new(name, "rdiag-test-io", &files) else { return };
+    let Some(group) = Group::new(name, "rdiag-test-io", &files) else {
+        return skip("no control group with the io controller can be made");
+    };
     let file = folder.path().join("file");
     std::fs::write(&file, vec![7; 32 << 20]).unwrap();
     let _load = group.run(&format!("exec dd if={} of=/dev/null bs=4k iflag=direct status=none", file.display()));

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report};
+use crate::support::{Load, Need, alone, assert_judged, assert_nothing_else_fired, finding, has, live_report, skip};
 
 fn cpus() -> usize {
     std::thread::available_parallelism().unwrap().get()
@@ -117,7 +117,10 @@ fn a_queue_of_niced_loops_is_only_worth_knowing() {
 #[ignore = "needs: a quiet machine, two CPUs, taskset"]
 fn loops_tied_to_one_cpu_are_no_lack_of_cpus() {
     let _alone = alone();
-    if cpus() < 2 || !has(&[Need::Tool("taskset")]) {
+    if cpus() < 2 {
+        return skip("a single CPU");
+    }
+    if !has(&[Need::Tool("taskset")]) {
         return;
     }
     let _load = Load::start(4, "taskset", &["-c", "0", "sh", "-c", LOOP]);
@@ -132,4 +135,5 @@ fn an_idle_host_raises_nothing() {
     let _alone = alone();
     let report = live_report(5);
     assert_nothing_else_fired(&report, &[]);
+    assert_judged(&report);
 }

@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, wait_until};
+use crate::support::{
+    Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, skip, wait_until,
+};
+
+const NO_MOUNT: &str = "an ext4 cannot be mounted from a file here";
 
 /// Runs a program; false when it fails.
 fn run(program: &str, arguments: &[&str]) -> bool {
@@ -27,7 +31,7 @@ impl Mounted {
         Self { folder, point }
     }
 
-    /// A new ext4 of 64 MiB on a loop device; none, said loudly, where that cannot be had.
+    /// A new ext4 of 64 MiB on a loop device; none where that cannot be had.
     fn ext4(name: &str, mkfs: &[&str], options: &str) -> Option<Self> {
         let mounted = Self::folder(name);
         let image = mounted.image();
@@ -37,7 +41,6 @@ impl Mounted {
         if made && run("mount", &["-t", "ext4", "-o", &options, &image, &mounted.point]) {
             return Some(mounted);
         }
-        println!("SKIPPED: an ext4 cannot be mounted from a file here");
         None
     }
 
@@ -79,7 +82,7 @@ fn a_full_file_system_is_critical_and_no_other_is_blamed() {
     if !has(&TOOLS) {
         return;
     }
-    let Some(mounted) = Mounted::ext4("full", &[], "defaults") else { return };
+    let Some(mounted) = Mounted::ext4("full", &[], "defaults") else { return skip(NO_MOUNT) };
     let file = mounted.path().join("fill").display().to_string();
     assert!(!run("dd", &["if=/dev/zero", &format!("of={file}"), "bs=1M"]), "it should not fit");
     let report = live_report(2);
@@ -107,7 +110,7 @@ fn a_file_system_without_inodes_is_critical_although_it_has_space() {
     if !has(&TOOLS) {
         return;
     }
-    let Some(mounted) = Mounted::ext4("inodes", &["-N", "128"], "defaults") else { return };
+    let Some(mounted) = Mounted::ext4("inodes", &["-N", "128"], "defaults") else { return skip(NO_MOUNT) };
     let mut made = 0;
     while std::fs::File::create(mounted.path().join(made.to_string())).is_ok() {
         made += 1;
@@ -127,7 +130,7 @@ fn deleted_files_that_fill_a_file_system_name_the_process_that_holds_them() {
     }
     // Most of the space in a file that is held though deleted, or in one that is not, with a small one that is.
     for (held, kept, status) in [(50, 0, "warning"), (1, 49, "ok")] {
-        let Some(mounted) = Mounted::ext4("deleted", &["-m", "0"], "defaults") else { return };
+        let Some(mounted) = Mounted::ext4("deleted", &["-m", "0"], "defaults") else { return skip(NO_MOUNT) };
         let point = &mounted.point;
         let script = format!(
             "head -c {kept}M /dev/zero >{point}/kept; exec 3>{point}/log; head -c {held}M /dev/zero >&3; \
@@ -164,8 +167,7 @@ fn an_image_that_is_full_by_nature_stays_quiet() {
     let source = path_of_something_small();
     assert!(run("mksquashfs", &[&source, &mounted.image(), "-quiet", "-no-progress"]));
     if !run("mount", &["-t", "squashfs", "-o", "loop,ro", &mounted.image(), &mounted.point]) {
-        println!("SKIPPED: this kernel has no squashfs");
-        return;
+        return skip("this kernel has no squashfs");
     }
     let report = live_report(2);
     let found = finding(&report, "filesystem.utilization", Some(&mounted.point));
@@ -184,12 +186,11 @@ fn a_file_system_that_finds_an_error_is_critical_and_seen_to_be_read_only() {
     if !has(&TOOLS) {
         return;
     }
-    let Some(mounted) = Mounted::ext4("error", &[], "errors=remount-ro") else { return };
+    let Some(mounted) = Mounted::ext4("error", &[], "errors=remount-ro") else { return skip(NO_MOUNT) };
     let device = mounted.device();
     let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
     if !Path::new(&trigger).exists() {
-        println!("SKIPPED: this kernel cannot be told to find an error");
-        return;
+        return skip("this kernel cannot be told to find an error");
     }
     let cause = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(2));
@@ -222,8 +223,7 @@ fn a_mount_that_hangs_is_critical_and_hangs_nobody() {
     let is_mounted =
         || std::fs::read_to_string("/proc/self/mounts").unwrap().lines().any(|line| line.contains(&mounted.point));
     if !wait_until(3, is_mounted) {
-        println!("SKIPPED: this kernel has no FUSE");
-        return;
+        return skip("this kernel has no FUSE");
     }
     let begin = Instant::now();
     let report = live_report(3);
@@ -263,7 +263,7 @@ fn writers_of_a_frozen_file_system_are_blocked_tasks_named_with_their_place_in_t
     if !has(&[Need::Root, Need::Tool("fsfreeze"), Need::Path("/proc/self/stack")]) {
         return;
     }
-    let Some(mounted) = Mounted::ext4("frozen", &[], "rw") else { return };
+    let Some(mounted) = Mounted::ext4("frozen", &[], "rw") else { return skip(NO_MOUNT) };
     assert!(run("fsfreeze", &["-f", &mounted.point]));
     let frozen = Frozen(&mounted);
     let target = mounted.path().join("file").display().to_string();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::privileged::probing;
-use crate::support::{alone, findings, live_report, rdiag};
+use crate::support::{alone, findings, live_report, rdiag, skip};
 
 /// The lab in a virtual machine that is set aside for kernel modules.
 struct ModuleLab(tempfile::TempDir);
@@ -69,7 +69,7 @@ fn parameter(module: &str, of: &str) -> f64 {
 #[ignore = "needs: a guest"]
 fn vm_every_kernel_refuses_a_module_where_its_headers_are_missing() {
     if has_headers() {
-        return;
+        return skip("the headers of this kernel are here");
     }
     for exercise in ["06", "07"] {
         let (code, said) = ModuleLab::new().say(&["start", exercise, "--force"]);
@@ -83,7 +83,7 @@ fn vm_every_kernel_refuses_a_module_where_its_headers_are_missing() {
 fn vm_a_module_holds_the_cpus_only_while_the_exercise_runs() {
     let _alone = alone();
     if !has_headers() {
-        return println!("SKIPPED: the headers of this kernel are not here");
+        return skip("the headers of this kernel are not here");
     }
     let lab = ModuleLab::new();
     for (variant, other) in [("timer", "thread"), ("thread", "timer")] {
@@ -118,7 +118,7 @@ fn vm_a_module_holds_the_cpus_only_while_the_exercise_runs() {
 fn vm_threads_of_a_module_that_wait_are_found_with_what_they_wait_for() {
     let _alone = alone();
     if !has_headers() {
-        return println!("SKIPPED: the headers of this kernel are not here");
+        return skip("the headers of this kernel are not here");
     }
     let lab = ModuleLab::new();
     for (variant, other, rule) in

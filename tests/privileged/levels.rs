@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::task_states::{Account, Counting};
 use crate::support::ledger::{Ledger, ON_ONE_CPU};
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Need, Series, alone, has, rdiag, skip};
 
 #[test]
 #[ignore = "needs: root, setpriv, a disk under /var/tmp"]
@@ -74,7 +74,9 @@ fn a_program_that_must_free_memory_itself_is_said_to_do_so() {
     if !has(&[Need::Root]) {
         return;
     }
-    let Some(group) = SmallMemory::new() else { return };
+    let Some(group) = SmallMemory::new() else {
+        return skip("no control group with the memory controller can be made");
+    };
     let _counting = Counting::on();
     let program = Ledger::start_in(&group.group.join("cgroup.procs"), "fault-file", &[("folder", "/var/tmp")]);
     // Half of the file that it reads again and again; what the disk has not taken yet cannot be freed at once.
@@ -139,6 +141,15 @@ fn stolen() -> f64 {
     line.split_whitespace().nth(8).unwrap().parse::<f64>().unwrap() / 100.0
 }
 
+/// Seconds for which the first CPU ran tasks and interrupts.
+fn busy() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap();
+    let line = text.lines().find(|line| line.starts_with("cpu0 ")).unwrap();
+    let fields: Vec<f64> = line.split_whitespace().skip(1).map(|field| field.parse().unwrap()).collect();
+    // user, nice, system, and behind idle and iowait those of interrupts.
+    fields.iter().take(3).chain(fields.iter().skip(5).take(2)).sum::<f64>() / 100.0
+}
+
 #[test]
 #[ignore = "needs: root, eBPF, a hypervisor that takes CPU time"]
 fn what_a_hypervisor_takes_is_no_time_of_the_thread_that_it_hits() {
@@ -152,11 +163,12 @@ fn what_a_hypervisor_takes_is_no_time_of_the_thread_that_it_hits() {
     let moved = std::process::Command::new("taskset").args(["-acp", "0", &pid]).output();
     assert!(moved.unwrap().status.success());
     let other = Ledger::start("spin", &[]);
-    let before = stolen();
+    let (before, taken) = (stolen(), Series::of(stolen));
+    let busy_before = busy();
     let args = ["run", "method-r", "--no-guided", "--duration", "6s", "--format", "json", "--out", "-", "--pid", &pid];
     let output = rdiag().args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let stolen = stolen() - before;
+    let (stolen, busy) = (stolen() - before, busy() - busy_before);
     drop(other);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let profile = &report["profile"];
@@ -168,10 +180,13 @@ fn what_a_hypervisor_takes_is_no_time_of_the_thread_that_it_hits() {
     let checks = profile["quality"]["checks"].as_array().unwrap();
     let cpu = checks.iter().find(|check| check["id"] == "cpu").unwrap();
     assert_eq!(cpu["agrees"], true, "{cpu:#}, {stolen} s were stolen");
-    if stolen < 0.1 {
-        println!("SKIPPED of the first CPU only {stolen} s were taken");
-        return;
+    // How much of it fell into the window, which is shorter than the run, and on this thread, which is not all that the CPU ran.
+    let (least, most) = taken.within(profile["elapsed_seconds"].as_f64().unwrap());
+    let on_cpu = rows.iter().filter(|row| ["cpu.user", "cpu.sys"].iter().any(|id| row["id"] == *id));
+    let own = on_cpu.map(|row| row["seconds"].as_f64().unwrap()).sum::<f64>() / busy.max(0.01);
+    assert!(said <= most + 0.02, "{said} s are said to be stolen, of at most {most}");
+    if least < 0.1 {
+        return skip("in part: the hypervisor took too little of the first CPU");
     }
-    // What was taken before and after the window is in the other account.
-    assert!(said > 0.3 * stolen - 0.1, "{said} s are said to be stolen, of {stolen}");
+    assert!(said > 0.7 * own.min(1.0) * least, "{said} s are said to be stolen, of at least {least}, {own} of the CPU");
 }

@@ -2,7 +2,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, wait_until};
+use crate::support::{
+    Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, skip, wait_until,
+};
 
 /// A memory cgroup with a limit that goes away with everything in it.
 pub(super) struct MemoryCgroup(pub(super) PathBuf);
@@ -76,8 +78,7 @@ fn a_kill_at_the_limit_of_a_cgroup_is_critical_and_no_shortage_of_the_host() {
         return;
     }
     let Some(group) = MemoryCgroup::with_limit("rdiag-test-oom", 32 << 20) else {
-        println!("SKIPPED: this host offers no memory cgroup");
-        return;
+        return skip("no control group with the memory controller can be made");
     };
     let hog = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(2));
@@ -105,8 +106,7 @@ fn a_reader_that_does_not_fit_into_its_cgroup_is_no_shortage_of_the_host() {
     }
     let file = SparseFile::of(256 << 20);
     let Some(group) = MemoryCgroup::with_limit("rdiag-test-reader", 64 << 20) else {
-        println!("SKIPPED: this host offers no memory cgroup");
-        return;
+        return skip("no control group with the memory controller can be made");
     };
     let load = group.start(&format!("while :; do cat {} > /dev/null; done", file.0.display()));
     let report = live_report(5);
@@ -157,9 +157,11 @@ fn a_line_that_is_written_within_the_window_is_told_from_older_ones() {
 fn a_process_that_used_up_its_memory_mappings_is_named_although_memory_is_free() {
     let _alone = alone();
     let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse::<u64>().unwrap();
-    if !has(&[Need::Tool("python3")]) || limit > 200_000 {
-        println!("SKIPPED: {limit} mappings are too many to make");
+    if !has(&[Need::Tool("python3")]) {
         return;
+    }
+    if limit > 200_000 {
+        return skip(&format!("{limit} mappings are too many to make"));
     }
     // Neighbours with the same rights would become one mapping.
     let script = "import mmap, sys, time\n\

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Need, alone, beside_others, has, rdiag};
+use crate::support::{Need, alone, beside_others, has, rdiag, skip};
 
 const NEEDS: &[Need] = &[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")];
 
@@ -89,16 +89,18 @@ fn program_of_32_bits() -> Vec<u8> {
 #[ignore = "needs: root, eBPF"]
 fn a_program_of_32_bits_is_known_by_its_own_calls() {
     let _beside = beside_others();
-    if !has(NEEDS) || !cfg!(target_arch = "x86_64") {
+    if !has(NEEDS) {
         return;
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return skip("the program of 32 bits is one for x86");
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sleeper32");
     std::fs::write(&path, program_of_32_bits()).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     if Command::new(&path).status().map(|status| status.success()).ok() != Some(true) {
-        println!("skipped: this kernel runs no programs of 32 bits");
-        return;
+        return skip("this kernel runs no programs of 32 bits");
     }
     let profile = profile(&["--", path.to_str().unwrap()]);
     assert_eq!(profile["level"], "L3");
@@ -236,8 +238,7 @@ fn an_io_uring_on_a_pipe_waits_for_no_disk() {
     assert!(Command::new("gcc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
     let mut process = started(program.to_str().unwrap(), &[]);
     if process.0.try_wait().unwrap().is_some() {
-        println!("skipped: this host allows no io_uring");
-        return;
+        return skip("this host allows no io_uring");
     }
     let profile = of_pid(process.0.id());
     assert!(
@@ -265,7 +266,7 @@ fn an_io_uring_and_libaio_on_a_disk_wait_for_the_disk() {
         std::thread::sleep(std::time::Duration::from_millis(1500));
         let children = format!("/proc/{0}/task/{0}/children", process.0.id());
         let Some(worker) = std::fs::read_to_string(children).ok().and_then(|text| text.trim().parse().ok()) else {
-            println!("skipped: fio cannot use {engine} on this disk");
+            skip(&format!("in part: fio cannot use {engine} on this disk"));
             continue;
         };
         let profile = of_pid(worker);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::probing::{Script, assert_nothing_lost, probed, ready, rows, watched};
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Need, alone, has, rdiag, skip};
 
 /// A program of which one function touches 500 pages for the first time.
 const TOUCHES: &str = r"
@@ -63,17 +63,23 @@ fn pages_that_become_huge_ones_are_counted_by_task_and_outcome() {
         return;
     }
     let point = "tracepoint=huge_memory:mm_collapse_huge_page";
+    let by_the_kernel = || {
+        let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed");
+        text.ok().and_then(|text| text.trim().parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    let before = by_the_kernel();
     let (readings, error) =
         watched(&mut Script::start(COLLAPSES), &["count", "--param", point, "--param", "key=comm,status"]);
     if !error.is_empty() {
-        println!("SKIPPED: this kernel makes no huge pages when asked: {error}");
-        return;
+        return skip(&format!("this kernel makes no huge pages when asked: {error}"));
     }
     let rows = rows(&readings, "table", "counts");
     assert!(rows.iter().all(|row| row["name"] == "python3"), "{rows:#?}");
     let done = rows.iter().find(|row| row["status"] == "1").unwrap_or_else(|| panic!("{rows:#?}"));
-    // The kernel's own thread for it is woken when somebody asks for huge pages; it may be quicker with some, or be in the way once.
-    assert!((1.0..=4.0).contains(&done["count"].as_f64().unwrap()), "{rows:#?}");
+    // The kernel's own thread for it is woken when somebody asks for huge pages, and may be quicker with some: that counts them. What failed
+    // because it was in the way was tried again.
+    let least = (4.0 - (by_the_kernel() - before)).max(1.0);
+    assert!((least..=4.0).contains(&done["count"].as_f64().unwrap()), "at least {least}: {rows:#?}");
 }
 
 /// The queue of a device has room for some of the datagrams.

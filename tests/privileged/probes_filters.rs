@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Need, alone, has, rdiag, skip};
 
 /// Something of everything that probes look at: calls, opens, signals, sleeps, waits for the other's CPU, moves.
 const WORK: &str = "
@@ -154,6 +154,6 @@ fn a_probe_limited_to_a_control_group_tells_of_nobody_else() {
     }
     match Group::new() {
         Some(group) => only_who_is_asked_for(2, Some(&group)),
-        None => println!("SKIPPED: no control groups of version 2"),
+        None => skip("no control groups of version 2"),
     }
 }

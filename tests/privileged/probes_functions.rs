@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::probing::{assert_nothing_lost, rows};
 use super::tracefs::{Own, TRACING, can_trace, instances, run};
-use crate::support::{Load, rdiag};
+use crate::support::{Load, rdiag, skip};
 
 /// Whether this kernel lets an instance trace functions; otherwise rdiag must say that it does not.
 pub(super) fn kernel_has_functions() -> bool {
@@ -26,7 +26,7 @@ pub(super) fn kernel_has_functions() -> bool {
         let (code, told) = list("vfs_*");
         assert_eq!(code, 3, "{told}");
         assert_eq!(instances(), before, "nothing is left");
-        println!("SKIPPED: this kernel does not trace functions in an instance");
+        skip("this kernel does not trace functions in an instance");
     }
     has
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::probes_functions::{counts, kernel_has_functions};
 use super::probing::{Script, assert_nothing_lost, probed};
 use super::tracefs::{INSTANCES, Own, TRACING, can_trace, instance_of, instances, run};
-use crate::support::{Load, rdiag, wait_until};
+use crate::support::{Load, rdiag, skip, wait_until};
 
 fn graph(args: &[&str]) -> (i32, Value, String) {
     run("graph", args)
@@ -26,7 +26,7 @@ fn kernel_has_graph() -> bool {
         assert_eq!(code, 3, "{told}");
         assert!(told.contains("does not run in an instance of its own here"), "{told}");
         assert!(told.contains("hint: use") && told.contains("Linux 6.12 or later"), "{told}");
-        println!("SKIPPED: this kernel has no function_graph for instances");
+        skip("this kernel has no function_graph for instances");
     }
     has
 }
@@ -267,7 +267,7 @@ fn vm_the_global_tracing_is_taken_where_it_must_be_while_it_is_free_and_is_given
     drop(own);
     let in_global = has_tracer(&fs::read_to_string(format!("{TRACING}/available_tracers")).unwrap());
     if in_instance || !in_global {
-        return println!("SKIPPED: nothing has to be traced globally on this kernel");
+        return skip("nothing has to be traced globally on this kernel");
     }
     let (before, others) = (global_state(), instances());
     let args = |seconds| ["--function", "hrtimer_nanosleep", "--param", "global=true", "--", "sleep", seconds];

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::probing::{Script, assert_nothing_lost, probed_by, program, ready, rows};
-use crate::support::{Load, Need, alone, has};
+use crate::support::{Load, Need, alone, has, skip};
 
 /// The shipped program, to which bpf(2) is forbidden as filters of containers forbid it.
 pub(super) fn without_programs() -> Command {
@@ -78,7 +78,7 @@ fn kernel_has_tables(point: &str) -> bool {
         let told = refused(without_programs(), &["count", "--param", point]);
         assert!(told.contains("without programs in the kernel: this kernel"), "{told}");
         assert_eq!(rdiags(), before, "nothing is left");
-        println!("SKIPPED: this kernel does not sum up events by itself");
+        skip("this kernel does not sum up events by itself");
     }
     has
 }

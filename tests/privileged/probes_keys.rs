@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use super::probing::{Script, has_kprobes, rows, watched};
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Need, alone, has, rdiag, skip};
 
 /// A control group in the tree of the cpu controller, gone after the test.
 struct Group(PathBuf);
@@ -159,7 +159,7 @@ fn vm_large_pages_are_zeroed_by_the_function_that_the_kernel_lists() {
     if row.is_null() && (log.contains("heap alloc:on") || !log.contains("Linux version")) {
         let smaps = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", script.pid())).unwrap();
         assert!(smaps.lines().any(|line| line.starts_with("AnonHugePages:") && line.contains(" 6144 kB")), "{smaps}");
-        return println!("SKIPPED: this kernel zeroes pages where it allocates them");
+        return skip("this kernel zeroes pages where it allocates them");
     }
     assert_eq!((row["count"].as_u64(), row["instance"].as_str()), (Some(3), Some("python3")), "{readings:#?}");
     // A page of 2 MB is written at 200 GB/s at most, and at 20 MB/s even by an emulated CPU.

@@ -6,16 +6,19 @@ use std::process::Output;
 use serde_json::Value;
 
 use super::probing::{Script, assert_nothing_lost, probed, ready, rows};
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Need, alone, has, rdiag, skip};
 
 /// An interpreter whose developers have marked places in it, if there is one.
 const MARKED: &str = "/usr/bin/python3";
 
 fn has_markers() -> bool {
     let notes = |bytes: Vec<u8>| bytes.windows(b"gc__start".len()).any(|part| part == b"gc__start");
-    let found = has(&[Need::Path(MARKED)]) && std::fs::read(MARKED).is_ok_and(notes);
+    if !has(&[Need::Path(MARKED)]) {
+        return false;
+    }
+    let found = std::fs::read(MARKED).is_ok_and(notes);
     if !found {
-        println!("SKIPPED: {MARKED} has no marked places");
+        skip(&format!("{MARKED} has no marked places"));
     }
     found
 }

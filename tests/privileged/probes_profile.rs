@@ -155,7 +155,7 @@ fn a_stripped_binary_is_told_and_a_process_that_has_ended_keeps_its_names() {
 #[ignore = "needs: root, eBPF, cc, a quiet machine"]
 fn the_playbook_for_hot_cpus_and_the_drill_down_name_process_function_and_line() {
     let _alone = alone();
-    if !has(&[Need::Root, Need::Tool("cc"), Need::Quiet]) {
+    if !has(&[Need::Root, Need::Tool("cc")]) {
         return;
     }
     let (_folder, binary) = c_program();

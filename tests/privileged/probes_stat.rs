@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, has, rdiag, wait_until};
+use crate::support::{Load, Need, alone, has, rdiag, skip, wait_until};
 
 /// What `rdiag probe stat` measured last.
 fn stat(args: &[&str]) -> Value {
@@ -236,7 +236,10 @@ impl Drop for Group {
 #[ignore = "needs: root, cgroup v2"]
 fn a_control_group_is_counted_and_nobody_else() {
     let _alone = alone();
-    let Some(group) = has(&[Need::Root]).then(|| Group::new("rdiag-test-stat")).flatten() else { return };
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let Some(group) = Group::new("rdiag-test-stat") else { return skip("no control group can be made") };
     let args = ["--cgroup", "rdiag-test-stat", "--duration", "1500ms", "--param", "events=context-switches,task-clock"];
     {
         let inside = Load::start(1, "sh", &["-c", "while :; do sleep 0.01; done"]);

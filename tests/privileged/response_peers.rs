@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::response::{NEEDS, assert_whole, rows};
-use crate::support::{Need, alone, has, rdiag};
+use crate::support::{Need, alone, has, rdiag, skip};
 
 /// Of the calls of this name: how many, and their seconds.
 fn calls(result: &Value, call: &str) -> (f64, f64) {
@@ -128,8 +128,7 @@ fn calls_take_as_long_as_perf_trace_says_of_the_same_run() {
     let program = compiled(folder.path());
     let works = Command::new("perf").args(["trace", "-s", "-o", &traced, "true"]).output();
     if !works.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED perf trace cannot run here");
-        return;
+        return skip("perf trace cannot run here");
     }
     let result = observed(&["perf", "trace", "-s", "-o", &traced, &program]);
     let trace = std::fs::read_to_string(&traced).unwrap();

@@ -1,4 +1,6 @@
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, wait_until};
+use crate::support::{
+    Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, skip, wait_until,
+};
 
 #[test]
 #[ignore = "needs: a quiet machine, bash"]
@@ -41,7 +43,7 @@ fn zombies_are_worth_knowing_and_their_parent_is_named() {
 fn a_thread_that_fills_one_cpu_is_found_in_the_second_window() {
     let _alone = alone();
     if std::thread::available_parallelism().unwrap().get() < 2 {
-        return;
+        return skip("a single CPU");
     }
     let load = Load::start(1, "sh", &["-c", "while :; do :; done"]);
     let report = live_report(6);

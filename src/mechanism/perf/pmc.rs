@@ -244,7 +244,7 @@ mod tests {
             Ok(leader) => leader,
             // Some containers forbid the call altogether.
             Err(libc::EACCES | libc::EPERM | libc::ENOSYS) => {
-                return println!("SKIPPED: perf_event_open is forbidden here");
+                return crate::skip::skip("perf_event_open is forbidden here");
             }
             Err(other) => panic!("error {other}"),
         };

@@ -16,7 +16,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              themselves and tasks that were preempted; with by_task both by task too.",
     caveats: "A stay counts when it ends: a task that runs or sleeps through the whole window is not in it. Time off the CPU \
               holds the wait for a CPU after the wake-up. Interrupts count as the stay of the task they interrupt, and \
-              what a hypervisor takes of a CPU as that of the task that has it.",
+              what a hypervisor takes of a CPU as that of the task that has it. The distribution is read before the table by \
+              task: a stay that ends between the two readings is in the table only.",
     overhead: "About 0.1 µs per context switch, off the CPU up to 0.2 µs.",
     params: &[
         ParamDef { name: "off", kind: ParamKind::Flag, default: "false", help: "time off the CPU instead of on it" },

@@ -19,7 +19,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              the distribution of the runs.",
     caveats: "Only handlers of devices: the local timer and interrupts between CPUs have none where they do not pass through \
               the generic code (x86). Work that a handler puts off is not in it: see softirqs and the irq/ threads. Handlers \
-              of one name count as one.",
+              of one name count as one. The table is read before the distributions: a run between the two readings is in the \
+              distributions only.",
     overhead: "About 0.5 µs per interrupt and handler, in two program runs.",
     params: &[HIST],
     filters: &[],

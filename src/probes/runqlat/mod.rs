@@ -16,7 +16,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "The distribution of the waits, and for each task the number of waits, their sum and the longest.",
     caveats: "A wait counts when it ends: a task that waits through the whole window is not in it. Waits of tasks that a \
               CPU quota holds back count too. A wait of 0 means that the kernel settled it without reading its clock again: \
-              a wake-up that takes the CPU at once.",
+              a wake-up that takes the CPU at once. The distribution is read before the table: a wait that ends between the \
+              two readings is in the table only.",
     overhead: "0.05 to 0.1 µs per context switch and nothing per wake-up; by time stamps 0.15 to 0.2 µs, wake-ups included.",
     params: &[
         ParamDef {

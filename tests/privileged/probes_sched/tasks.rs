@@ -3,21 +3,24 @@
 use serde_json::Value;
 
 use super::{
-    BURSTS, Running, SPIN, STEADY, Truth, assert_lasts, assert_near, is_guest, last_cpu, number, output, pid, python,
-    ready, rows, schedstat,
+    BURSTS, Running, SPIN, STEADY, Truth, Windows, assert_lasts, assert_near, last_cpu, number, output, pid, python,
+    reading_took, ready, rows, schedstat,
 };
-use crate::support::{Load, alone};
+use crate::support::{Disturbance, Lateness, Load, alone, skip};
 
 fn the_queue_of_pinned_spinners_is_their_number_less_one() {
     let cpu = last_cpu().to_string();
     let _load = Load::start(20, "taskset", &["--cpu-list", &cpu, "sh", "-c", "while :; do :; done"]);
     std::thread::sleep(std::time::Duration::from_secs(2));
+    let disturbance = Disturbance::begin();
     let reading = Running::start(&["runqlen", "--duration", "4s", "--param", "per_cpu=true"]).reading();
+    let figures = disturbance.so_far();
     let cpus = rows(output(&reading, "cpus"));
     let busy = cpus.iter().find(|row| row["cpu"] == cpu.as_str()).unwrap();
-    // 19 wait and one runs; other tasks of the machine come and go.
+    // 19 wait and one runs; other tasks of the machine come and go, rdiag among them, the more the more of the CPUs others had.
+    let most = 20.0 + 10.0 * figures.share_of_one();
     assert!(number(busy, "queued") > 0.98 && number(busy, "max") >= 19.0, "{busy:?}");
-    assert!((18.5..30.0).contains(&number(busy, "mean")), "{busy:?}");
+    assert!((18.5..most).contains(&number(busy, "mean")), "at most {most}, as {figures}: {busy:?}");
     let dist = output(&reading, "length_by_cpu")["rows"].as_array().unwrap();
     let own = dist.iter().find(|row| row["instance"] == cpu.as_str()).unwrap();
     assert_eq!(own["count"].as_f64().unwrap(), number(busy, "samples"));
@@ -39,19 +42,28 @@ fn stays_on_the_cpu_add_up_to_the_cpu_time() {
     let mut running =
         Running::start(&["cpudist", "--duration", "4s", "--param", "by_task=true", "--pid", &pids.join(",")]);
     let truth = Truth::begin(&pids, |pid| schedstat(pid).0);
+    let late = Lateness::begin();
     let reading = running.reading();
     let (after, elapsed) = (Truth::begin(&pids, |pid| schedstat(pid).0).counts, truth.began.elapsed().as_secs_f64());
     let seconds = reading["seconds"].as_f64().unwrap();
+    let windows = Windows { elapsed, seconds, late: late.end().0 };
     let tasks = rows(output(&reading, "tasks"));
     assert_eq!(tasks.len(), 2, "other tasks are not in it: {tasks:?}");
     for (at, (pid, after)) in pids.iter().zip(after).enumerate() {
         let task = tasks.iter().find(|task| task["pid"] == pid.as_str()).unwrap();
-        truth.compare("CPU", at, after, elapsed, (number(task, "time"), number(task, "max")), seconds);
+        truth.compare("CPU", at, after, (number(task, "time"), number(task, "max")), &windows);
     }
     let dist = &output(&reading, "on_cpu")["rows"][0];
     let counts: f64 = tasks.iter().map(|task| number(task, "count")).sum();
-    // Stays end between the readings of the two maps, which take a guest long.
-    assert_near("stays", dist["count"].as_f64().unwrap(), counts, if is_guest() { 0.5 } else { 0.05 });
+    // Stays that end between the readings of the two maps are in the second one only: as many as in so much time before, or three times
+    // that, as they do not come evenly.
+    let (all, rate) = (dist["count"].as_f64().unwrap(), counts / seconds);
+    let between = 3.0 * rate * reading_took(&reading, 4.0) + 4.0;
+    assert!(
+        (-between..=2.0).contains(&(all - counts)),
+        "{all} stays, {counts} by task, {between} between them at most"
+    );
+    println!("stays: {} are only in the table, of {between:.1} at most", counts - all);
 }
 holds!(
     cpudist_adds_up_to_the_cpu_time_of_each_task,
@@ -62,6 +74,7 @@ holds!(
 fn times_off_the_cpu_tell_sleep_from_preemption() {
     let cpu = Some(last_cpu());
     let (bursts, victim) = (python(cpu, Some(10), BURSTS), python(cpu, Some(1), STEADY));
+    let late = Lateness::begin();
     let off = |pid: &str| {
         let reading = Running::start(&["cpudist", "--duration", "4s", "--param", "off=true", "--pid", pid]).reading();
         let rows = output(&reading, "off_cpu")["rows"].as_array().unwrap().clone();
@@ -77,11 +90,12 @@ fn times_off_the_cpu_tell_sleep_from_preemption() {
     };
     let ((slept, mean, _), (_, _, preempted)) = off(&pid(&bursts));
     assert!((9..=13).contains(&slept), "{slept} sleeps");
-    assert_lasts("sleep", mean, 0.27);
     assert!(preempted < 0.05, "{preempted} s");
-    let ((slept, _, _), (preempted, _, longest)) = off(&pid(&victim));
-    assert!(slept >= 20 && preempted >= 6, "{slept} sleeps, {preempted} preemptions");
-    assert_lasts("the longest preemption", longest, 0.06);
+    let ((slept_less, _, _), (preempted_often, _, longest)) = off(&pid(&victim));
+    let (longest_delay, delay) = late.end();
+    assert_lasts("sleep", mean, 0.27, delay);
+    assert!(slept_less >= 20 && preempted_often >= 6, "{slept_less} sleeps, {preempted_often} preemptions");
+    assert_lasts("the longest preemption", longest, 0.06, longest_delay);
 }
 holds!(
     cpudist_off_tells_a_sleep_from_a_preemption,
@@ -93,15 +107,21 @@ fn each_move_is_counted_between_its_cpus() {
     const MOVES: &str =
         "import os, time\ntime.sleep(3)\nfor at in range(200): os.sched_setaffinity(0, {1 - at % 2})\ntime.sleep(60)";
     if last_cpu() == 0 {
-        println!("SKIPPED: a single CPU");
-        return;
+        return skip("a single CPU");
     }
     let mover = python(Some(0), None, MOVES);
     let reading = Running::start(&["migrations", "--duration", "6s", "--pid", &pid(&mover)]).reading();
     let tasks = rows(output(&reading, "tasks"));
     assert_eq!(tasks.len(), 1, "{tasks:?}");
     assert_eq!((&tasks[0]["pid"], number(&tasks[0], "count")), (&Value::from(pid(&mover)), 200.0));
-    assert_near("moves per second", number(&tasks[0], "rate"), 200.0 / reading["seconds"].as_f64().unwrap(), 0.1);
+    // The rate is that of the time until the map was read.
+    let late = reading_took(&reading, 6.0) / 6.0;
+    assert_near(
+        "moves per second",
+        number(&tasks[0], "rate"),
+        200.0 / reading["seconds"].as_f64().unwrap(),
+        0.01 + late,
+    );
     let pairs = rows(output(&reading, "pairs"));
     let moves: Vec<(&str, &str, f64)> = pairs
         .iter()
