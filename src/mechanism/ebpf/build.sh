@@ -9,9 +9,9 @@ if [[ ${1:-} == --check ]]; then
     out=$(mktemp -d)
     trap 'rm -rf "$out"' EXIT
 fi
-failed=0
-for source in $(find src -name '*.bpf.c' | sort); do
-    object=${source%.c}.o
+# compile SOURCE: one program.
+compile() {
+    local source=$1 object=${1%.c}.o
     mkdir -p "$out/$(dirname "$object")"
     clang-19 -target bpf -O2 -g -mcpu=v2 -Wall -Werror -Wno-unknown-attributes \
         -ffile-prefix-map="$PWD=." -fdebug-compilation-dir=. -c "$source" -o "$out/$object"
@@ -19,7 +19,9 @@ for source in $(find src -name '*.bpf.c' | sort); do
     llvm-objcopy-19 --remove-section=.rel.BTF --remove-section=.rel.BTF.ext --remove-section=.llvm_addrsig "$out/$object"
     if [[ $out != . ]] && ! cmp -s "$object" "$out/$object"; then
         echo "$object is not what $source gives; run src/mechanism/ebpf/build.sh" >&2
-        failed=1
+        return 1
     fi
-done
-exit $failed
+}
+export -f compile
+export out
+find src -name '*.bpf.c' | sort | xargs -P "$(nproc)" -I{} bash -euc 'compile {}'
