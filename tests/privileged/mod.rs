@@ -3,6 +3,7 @@
 #[macro_use]
 mod probing;
 mod splitter;
+mod starting;
 mod tracefs;
 
 mod cgroup;
