@@ -1,0 +1,192 @@
+"""What a privileged test proves, as the pieces of the tree that it stands for, and one digest of them.
+
+A test stands for: its own text with that of the helpers it uses, the probes it names (their code and their programs for the kernel), the
+rules it names, what judges an exercise or an account of time where it is about one, and the kernel it runs on. Comments, layout,
+imports and (below src) sentences do not count, nor does the way in which tests are scheduled.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from source import USE, bare, digest, items, rust
+
+ROOT = Path(__file__).resolve().parents[2]
+# How a test is scheduled, and what it says when it cannot run, proves nothing of rdiag.
+SCHEDULING = {"alone", "beside_others", "has", "Need", "skip", "Disturbance", "ready", "has_kprobes"}
+NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+DEFINED = re.compile(
+    r"\b(?:fn|const|static|struct|enum|type|trait|macro_rules!) ?([A-Za-z_]\w*)|^impl(?:<[^>]*>)? (?:\w+ for )?([A-Za-z_]\w*)"
+)
+TEXT = re.compile(r'"((?:\\.|[^"\\])*)"', re.S)
+
+
+@cache
+def sources() -> dict[Path, list[str]]:
+    """The items of every file of tests."""
+    files = sorted((ROOT / "tests").rglob("*.rs"))
+    return {file: items(file.read_text()) for file in files}
+
+
+@cache
+def defined() -> dict[str, list[tuple[Path, str]]]:
+    """Where each name of the tests is defined: a method stands for its whole type."""
+    found: dict[str, list[tuple[Path, str]]] = {}
+    for file, all_items in sources().items():
+        for item in all_items:
+            head = rust(item).split("{")[0]
+            head = re.sub(r"^(?:#\[[^\]]*\] ?)*(?:pub(?:\([^)]*\))? )?", "", head)
+            match = DEFINED.search(head)
+            if match:
+                found.setdefault(match.group(1) or match.group(2), []).append((file, item))
+    return found
+
+
+@cache
+def imports(file: Path) -> str:
+    """All that a file imports."""
+    return " ".join(USE.findall(bare(file.read_text())))
+
+
+@cache
+def used(item: str) -> frozenset[str]:
+    """The names that an item may mean functions, macros, types and constants by: a local variable is none of them."""
+    # What is called by its type is part of the type.
+    text = re.sub(r"\b([A-Z]\w*)::[a-z_]\w*", r"\1", rust(item, texts=False))
+    names = {name for name in NAME.findall(text) if name[0].isupper()}
+    names |= set(re.findall(r"(?<![.\w])([a-z_]\w*)(?=!? ?[({]|::<|!)", text))
+    if re.match(r"(?:pub(?:\([^)]*\))? )?(?:const|static) |\w+!", text):
+        # A table of functions, or a macro that is given some.
+        names |= set(NAME.findall(text))
+    # A function that is handed on, unless a variable has that name.
+    for name in re.findall(r"[(,] ?([a-z_]\w*)(?= ?[),])", text):
+        if not re.search(rf"\blet (mut )?{name}\b|\b{name} ?:|\|{name}\b|\b{name}\|", text):
+            names.add(name)
+    return frozenset(names - SCHEDULING)
+
+
+def meant(name: str, file: Path, item: str) -> list[tuple[Path, str]]:
+    """The definitions that a name may mean in a file: its own ones, or those that it imports or gives the path of."""
+    places = defined().get(name, [])
+    own = [place for place in places if place[0] == file]
+    if own or not places:
+        return own
+    paths = re.findall(rf"\b((?:[a-z]\w*::)*[a-z]\w*)::{name}\b", bare(item)) + [use for use in imports(file).split(";") if re.search(rf"\b{name}\b", use)]
+    if not paths and "use super::*" not in imports(file):
+        return []
+    told = [place for place in places if any(module(place[0]) in re.findall(r"\w+", path) for path in paths)]
+    return told or places
+
+
+def module(file: Path) -> str:
+    """The name by which a file's contents are imported."""
+    return file.parent.name if file.stem == "mod" else file.stem
+
+
+def closure(test: str) -> list[str]:
+    """The test's own item and those that it uses."""
+    name = test.rsplit("::", 1)[-1]
+    todo = [
+        (file, item)
+        for file, all_items in sources().items()
+        if home(file, test)
+        for item in all_items
+        if re.search(rf"\b{name}\b", item)
+    ]
+    if not todo:
+        raise KeyError(f"no test {test} in the sources")
+    seen = []
+    while todo:
+        file, item = todo.pop()
+        if item not in seen:
+            seen.append(item)
+            todo.extend(place for name in used(item) for place in meant(name, file, item))
+    return sorted(rust(item) for item in seen)
+
+
+def home(file: Path, test: str) -> bool:
+    """Whether a file can hold a test: privileged::cpu::NAME lies in privileged/cpu.rs."""
+    module = test.rsplit("::", 1)[0].replace("::", "/")
+    below = file.relative_to(ROOT / "tests").with_suffix("").as_posix()
+    return below in (module, f"{module}/mod")
+
+
+@cache
+def probes() -> dict[str, Path]:
+    """The folder that defines each probe."""
+    found = {}
+    for file in sorted((ROOT / "src/probes").rglob("*.rs")):
+        for name in re.findall(r'ProbeDef \{\s*id: "([a-z0-9]+)"', file.read_text()):
+            found[name] = file.parent if file.parent != ROOT / "src/probes" else file
+    return found
+
+
+@cache
+def collectors() -> dict[str, Path]:
+    """The file or folder of each collector."""
+    return {path.stem: path for path in sorted((ROOT / "src/collectors").iterdir()) if path.stem != "mod"}
+
+
+@cache
+def folder(path: Path) -> str:
+    """The code of a file or folder without sentences; unit tests lie in other files or at the end of a file."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in (".rs", ".c"))
+    texts = []
+    for file in files:
+        if "tests" in file.stem:
+            continue
+        text = file.read_text().split("#[cfg(test)]")[0]
+        texts.append(rust(text, texts=False) if file.suffix == ".rs" else program(file))
+    return digest(*texts)
+
+
+@cache
+def program(file: Path) -> str:
+    """A program for the kernel with all it includes."""
+    text = file.read_text()
+    included = [file.parent / name for name in re.findall(r'#include "([^"]+)"', text)]
+    roots = [ROOT / "src/mechanism/ebpf/include"]
+    texts = [bare(text)]
+    for path in included:
+        places = [path, *(root / path.name for root in roots)]
+        texts.extend(program(place.resolve()) for place in places[:] if place.exists())
+    return "\n".join(texts)
+
+
+@cache
+def rules() -> dict[str, str]:
+    """What each rule judges by: everything but its words and its tests."""
+    found = {}
+    for file in sorted((ROOT / "playbooks/rules").glob("*.yaml")):
+        for block in re.split(r"^(?=- id: )", file.read_text(), flags=re.M)[1:]:
+            name = re.match(r"- id: (\S+)", block).group(1)
+            keys = re.split(r"^  (?=\w+:)", block, flags=re.M)
+            kept = [key for key in keys if not re.match(r"(title|says|quiet|why|verify|next|tests):", key)]
+            found[name] = digest(*kept)
+    return found
+
+
+def pieces(test: str) -> dict[str, str]:
+    """What a test stands for: a digest for each piece of the tree."""
+    own = closure(test)
+    texts = " ".join(text for item in own for text in TEXT.findall(item))
+    words = set(re.findall(r"[a-z0-9_.-]+", texts.replace("-", "_") + " " + texts)) | set(test.split("::")[-2].split("_", 1))
+    found = {"test": digest(*own)}
+    found |= {f"probe {name}": folder(place) for name, place in probes().items() if name in words}
+    found |= {f"rule {name}": judged for name, judged in rules().items() if name in words}
+    found |= {f"collector {name}": folder(place) for name, place in collectors().items() if name in words}
+    if words & {"method-r", "task_states", "response"}:
+        found["accounts"] = digest(folder(ROOT / "src/profile"), folder(ROOT / "src/classify"))
+    if "::lab" in test:
+        found["exercises"] = folder(ROOT / "src/lab")
+    return found
+
+
+def fingerprint(test: str, kernel: str) -> str:
+    """One digest of all that a test stands for on a kernel."""
+    return digest(kernel, *(f"{name} {value}" for name, value in sorted(pieces(test).items())))
+
+
+def lane(test: str) -> str:
+    """Whether the test needs the host to itself (`alone`), or runs beside others."""
+    return "alone" if any(re.search(r"\balone\(\)", item) for item in closure(test)) else "beside"
