@@ -256,8 +256,7 @@ fn solve(host: &SharedHost, place: &Place, plan: &Plan<'_>, wrong: &mut Vec<Stri
 fn plan<'s>(host: &SharedHost, place: &Place, scenario: &'s Scenario, variant: &Variant) -> Result<Plan<'s>, LabError> {
     let wish = Wish { variant: Some(variant.name.clone()), seed: Some(SEED), seconds: Some(SECONDS), force: true };
     let mut plan = plan::plan(host, place, scenario, &wish)?;
-    if scenario.meter.times_baseline <= 1.0 {
-        // Nothing is compared with it.
+    if !scenario.meter.is_compared() {
         plan.baseline_seconds = 0.2;
     }
     Ok(plan)

@@ -109,7 +109,7 @@ fn await_symptom(host: &Host, place: &Place, plan: &Plan<'_>, run: &Run) -> Resu
 pub fn shows(scenario: &Scenario, baseline: &Readings, now: &Readings) -> bool {
     let meter = scenario.meter;
     let before = baseline.get(meter.reading, None).unwrap_or(0.0);
-    now.get(meter.reading, None).is_some_and(|value| value >= meter.at_least && value >= before * meter.times_baseline)
+    now.get(meter.reading, None).is_some_and(|value| meter.is_reached(before, value))
 }
 
 /// Whether the load still runs.

@@ -73,8 +73,23 @@ pub struct Meter {
     pub reading: Reading,
     /// The symptom is there from this value on, in the reading's base unit …
     pub at_least: f64,
-    /// … and if it is this many times what it was before the load began.
+    /// … and if it is this many times what it was before the load began. With 1 it is not compared with that: a disk that others kept
+    /// busy before is no reason why this load does not.
     pub times_baseline: f64,
+}
+
+impl Meter {
+    /// Whether the symptom is told by what was there before the load began, too.
+    #[must_use]
+    pub fn is_compared(&self) -> bool {
+        self.times_baseline > 1.0
+    }
+
+    /// Whether the symptom is there, from what was read before and is read now.
+    #[must_use]
+    pub fn is_reached(&self, before: f64, now: f64) -> bool {
+        now >= self.at_least && (!self.is_compared() || now >= before * self.times_baseline)
+    }
 }
 
 /// One cause.
@@ -301,5 +316,18 @@ impl Scenario {
         self.questions
             .iter()
             .any(|question| matches!(&question.answer, Answer::Number { truth, .. } if *truth == reading))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symptom_is_compared_with_what_was_there_before_only_if_it_must_be_larger() {
+        let meter = |times_baseline| Meter { reading: Reading::DiskBusy, at_least: 0.4, times_baseline };
+        assert!(meter(1.0).is_reached(0.95, 0.88), "others kept the disk busy before");
+        assert!(!meter(1.0).is_reached(0.0, 0.39) && meter(1.0).is_reached(0.0, 0.4));
+        assert!(!meter(1.5).is_reached(0.3, 0.44) && meter(1.5).is_reached(0.3, 0.45));
     }
 }
