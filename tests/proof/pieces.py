@@ -179,6 +179,8 @@ def pieces(test: str) -> dict[str, str]:
         found["accounts"] = digest(folder(ROOT / "src/profile"), folder(ROOT / "src/classify"))
     if "::lab" in test:
         found["exercises"] = folder(ROOT / "src/lab")
+        scenarios = [file for file in sorted((ROOT / "lab-scenarios").glob("*.yaml")) if {file.stem, file.stem[:2]} & words]
+        found |= {f"exercise {file.stem}": digest(file.read_text()) for file in scenarios}
     return found
 
 
