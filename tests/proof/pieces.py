@@ -158,7 +158,8 @@ def rules() -> dict[str, str]:
     """What each rule judges by: everything but its words and its tests."""
     found = {}
     for file in sorted((ROOT / "playbooks/rules").glob("*.yaml")):
-        for block in re.split(r"^(?=- id: )", file.read_text(), flags=re.M)[1:]:
+        text = re.sub(r"^ *#.*\n", "", file.read_text(), flags=re.M)
+        for block in re.split(r"^(?=- id: )", text, flags=re.M)[1:]:
             name = re.match(r"- id: (\S+)", block).group(1)
             keys = re.split(r"^  (?=\w+:)", block, flags=re.M)
             kept = [key for key in keys if not re.match(r"(title|says|quiet|why|verify|next|tests):", key)]
