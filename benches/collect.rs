@@ -5,8 +5,8 @@
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for the developer's terminal")]
 
-use rdiag::collectors::{Sink, find};
-use rdiag::host::{Host, own_usage};
+use rdiag_collectors::{Sink, find};
+use rdiag_kernel::host::{Host, own_usage};
 
 fn main() {
     let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-'));

@@ -212,7 +212,7 @@ fn init_and_kernel_threads_are_accounted_for_or_said_to_be_unknown() {
 
 #[test]
 fn every_component_is_explained() {
-    for component in rdiag::model::Component::ALL {
+    for component in rdiag_model::Component::ALL {
         let output = rdiag().args(["explain", component.id()]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && text.contains(component.def().title), "{}: {text}", component.id());

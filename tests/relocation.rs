@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use aya::{Btf, Endianness};
 use aya_obj::Object;
 use aya_obj::btf::BtfFeatures;
-use rdiag::host::Host;
-use rdiag::mechanism::ebpf::KernelTypes;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::KernelTypes;
 
 use crate::support::{Need, has, path};
 

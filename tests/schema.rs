@@ -3,9 +3,9 @@
 
 use rdiag::lab::Scenario;
 use rdiag::lab::lesson::Lesson;
-use rdiag::model::comparison::Comparison;
-use rdiag::model::{Recording, Report};
 use rdiag::playbook::{Playbook, RuleFile};
+use rdiag_model::comparison::Comparison;
+use rdiag_model::{Recording, Report};
 use schemars::{Schema, schema_for};
 use serde_json::Value;
 

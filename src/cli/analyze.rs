@@ -8,11 +8,11 @@ use clap::ValueEnum;
 use super::output::OutputArgs;
 use super::run::{FailOn, build, exit, open_host};
 use super::{Exit, Failure, stacks, ui::Ui};
-use crate::host::files;
-use crate::model::{ProbeResult, Recording};
 use crate::playbook::Plan;
 use crate::report;
 use crate::session;
+use rdiag_kernel::host::files;
+use rdiag_model::{ProbeResult, Recording};
 
 /// Files larger than this are no recordings.
 const MAX_FILE: u64 = 512 << 20;

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::{Exit, Failure, tools, ui::Ui};
-use crate::host::files;
 use crate::lab;
 use crate::playbook::{Library, Problem, check, load, untested};
 use crate::session;
+use rdiag_kernel::host::files;
 
 /// Check playbooks, rules, exercises and the map of old tools: everything they cite exists, and the tests of the rules pass.
 #[derive(Debug, clap::Args)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Failure, ui::Ui};
-use crate::host::launch::{Ended, How, Launched, Watch};
-use crate::model::quantity;
 use crate::report::escape::visible_within;
+use rdiag_kernel::host::launch::{Ended, How, Launched, Watch};
+use rdiag_model::quantity;
 
 /// How long a command that got the same Ctrl-C may take to end, in seconds, before rdiag goes without it.
 const GRACE_SECONDS: f64 = 1.0;

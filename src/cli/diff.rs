@@ -9,14 +9,14 @@ use super::output::save;
 use super::run::{FailOn, build, open_host};
 use super::stacks::{Named, of_recording, of_report, of_result};
 use super::{Exit, Failure, ui::Ui};
-use crate::host::files;
-use crate::model::comparison::{Change, Side};
-use crate::model::report::FORMAT_VERSION;
-use crate::model::{Recording, Report};
 use crate::playbook::Plan;
 use crate::report::diff::{self, Input};
 use crate::report::{self};
 use crate::session::{self, StoreError};
+use rdiag_kernel::host::files;
+use rdiag_model::comparison::{Change, Side};
+use rdiag_model::report::FORMAT_VERSION;
+use rdiag_model::{Recording, Report};
 
 /// Files larger than this are none of ours.
 const MAX_FILE: u64 = 512 << 20;
@@ -144,6 +144,6 @@ fn side(file: String, report: &Report) -> Side {
     }
 }
 
-fn stacks(named: Vec<Named>) -> Vec<(String, crate::model::probe::Stacks)> {
+fn stacks(named: Vec<Named>) -> Vec<(String, rdiag_model::probe::Stacks)> {
     named.into_iter().map(|named| (named.name, named.stacks)).collect()
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::run::open_host;
 use super::{Exit, Failure, ui::Ui};
-use crate::host::Host;
-use crate::model::{Facts, Reason, Unavailable};
-use crate::probes::ProbeDef;
 use crate::report::escape::visible;
 use crate::session;
+use rdiag_kernel::host::Host;
+use rdiag_model::{Facts, Reason, Unavailable};
+use rdiag_probes::ProbeDef;
 
 /// Say what can be measured on this host, what not, why, and the least remedy.
 #[derive(Debug, clap::Args)]

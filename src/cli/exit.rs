@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
-use crate::host::launch::LaunchError;
 use crate::lab::{LabError, Trouble};
-use crate::model::Unavailable;
 use crate::playbook::PlaybookError;
 use crate::session::{ImportError, StoreError};
+use rdiag_kernel::host::launch::LaunchError;
+use rdiag_model::Unavailable;
 
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage or an invalid \

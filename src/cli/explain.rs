@@ -3,15 +3,16 @@
 use std::fmt::Write as _;
 
 use super::{Exit, Failure, tools, ui::Ui};
-use crate::collectors;
 use crate::lab;
-use crate::model::metric::Per;
-use crate::model::{Component, Formula, MetricDef, Term};
 use crate::playbook::suggest::did_you_mean;
 use crate::playbook::tools::Tools;
 use crate::playbook::{Library, LoadedRule};
-use crate::probes;
 use crate::session;
+use rdiag_collectors as collectors;
+use rdiag_judge::profile::advice;
+use rdiag_model::metric::Per;
+use rdiag_model::{Component, Formula, MetricDef, Term};
+use rdiag_probes as probes;
 
 /// Explain a metric, rule, finding, component of response time, collector, probe or playbook, or say what stands for an old
 /// tool: a command, a subcommand of perf, a tool of bcc, a file of ftrace or /proc, an event.
@@ -258,7 +259,7 @@ fn probe(def: &probes::ProbeDef, map: &Tools) -> String {
 
 fn explain_component(component: Component) -> String {
     let def = component.def();
-    let (_, saving, next) = session::advice(component);
+    let (_, saving, next) = advice(component);
     let mut out = format!("{} — {}, a component of response time (Method R)\n\n", def.id, def.title);
     let _ = writeln!(out, "What counts\n  {}\n", def.help);
     let _ = writeln!(out, "State:      {}", def.state.word());

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::{Failure, ui::Ui};
-use crate::model::quantity::with_unit;
-use crate::model::report::StepOutcome;
-use crate::model::{Finding, Report, Status};
 use crate::report;
 use crate::report::escape::visible;
+use rdiag_model::quantity::with_unit;
+use rdiag_model::report::StepOutcome;
+use rdiag_model::{Finding, Report, Status};
 
 /// Walks through a report. Without a person at the keyboard it runs to the end without asking.
 pub(super) fn walk(report: &Report, ui: &Ui) -> Result<(), Failure> {

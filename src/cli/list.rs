@@ -8,12 +8,14 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::run::open_host;
 use super::{Exit, Failure, tools, ui::Ui};
-use crate::collectors;
 use crate::lab;
 use crate::playbook::tools::Standing;
-use crate::probes;
 use crate::report::escape::visible;
 use crate::session;
+use rdiag_collectors as collectors;
+use rdiag_kernel::mechanism::perf::catalogue::{self, EventInfo};
+use rdiag_kernel::mechanism::tracefs::functions;
+use rdiag_probes as probes;
 
 /// List playbooks, rules, metrics, collectors, probes, events, functions, exercises, or what stands for old tools.
 #[derive(Debug, clap::Args)]
@@ -123,7 +125,7 @@ fn from_library(kind: ListKind) -> Result<Vec<Entry>, Failure> {
 fn metrics() -> Vec<Entry> {
     let mut all: Vec<_> = session::all_metrics().collect();
     all.sort_by_key(|(_, metric)| metric.id);
-    let entry = |(owner, metric): (&str, &crate::model::MetricDef)| Entry {
+    let entry = |(owner, metric): (&str, &rdiag_model::MetricDef)| Entry {
         columns: vec![metric.id.to_owned(), metric.dimension.unwrap_or("").to_owned(), metric.help.to_owned()],
         json: json!({"collector": owner, "metric": metric}),
     };
@@ -203,7 +205,7 @@ fn lab_entries() -> Result<Vec<Entry>, Failure> {
 
 fn event_entries() -> Result<Vec<Entry>, Failure> {
     let host = open_host(Path::new("/"))?;
-    let entry = |event: probes::EventInfo| {
+    let entry = |event: EventInfo| {
         let json = json!(event);
         let kind = json.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         let text = match &event.unavailable {
@@ -216,15 +218,15 @@ fn event_entries() -> Result<Vec<Entry>, Failure> {
         let name = if event.also.is_empty() { event.name } else { format!("{} or {}", event.name, event.also) };
         Entry { columns: vec![name, kind, text], json }
     };
-    Ok(probes::events(&host).into_iter().map(entry).collect())
+    Ok(catalogue::events(&host).into_iter().map(entry).collect())
 }
 
 fn function_entries(list: &str) -> Result<Vec<Entry>, Failure> {
     let wrong = |message| Failure::Usage { message, hint: None };
     probes::check_function_list(list).map_err(wrong)?;
-    let functions = probes::traceable_functions(&open_host(Path::new("/"))?, list);
+    let functions = functions::traceable(&open_host(Path::new("/"))?, list);
     let functions = functions.map_err(|gap| Failure::Unavailable { what: "functions".to_owned(), gap })?;
-    let entry = |function: probes::Function| {
+    let entry = |function: functions::Function| {
         let json = json!(function);
         Entry { columns: vec![function.name, function.module.unwrap_or_default()], json }
     };

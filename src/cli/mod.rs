@@ -29,8 +29,8 @@ use clap::{Parser, Subcommand};
 
 pub use exit::{Exit, Failure};
 
-use crate::host::{launch, statvfs};
 use crate::lab::{keeper, load};
+use rdiag_kernel::host::{launch, statvfs};
 
 /// Guided performance diagnosis for Linux: what is saturated, who is behind it, what was ruled out.
 #[derive(Debug, Parser)]

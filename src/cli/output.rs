@@ -6,10 +6,10 @@ use clap::ValueEnum;
 
 use super::stacks::Named;
 use super::{Failure, ui::Ui};
-use crate::host::files;
-use crate::model::{ProbeResult, Recording, Report};
 use crate::report::{self, ReportError};
 use crate::session::write_recording;
+use rdiag_kernel::host::files;
+use rdiag_model::{ProbeResult, Recording, Report};
 
 /// A report format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

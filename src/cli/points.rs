@@ -5,9 +5,9 @@ use std::path::Path;
 use super::list::table;
 use super::run::open_host;
 use super::{Exit, Failure, probe, ui::Ui};
-use crate::model::Unavailable;
-use crate::probes::listing::{self, Details, Listed, Listing};
 use crate::report::escape::visible;
+use rdiag_model::Unavailable;
+use rdiag_probes::listing::{self, Details, Listed, Listing};
 
 pub(super) fn main(name: &str, as_json: bool, ui: &Ui) -> Result<Exit, Failure> {
     let host = open_host(Path::new("/"))?;
@@ -86,8 +86,8 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Reason;
-    use crate::probes::listing::{Kind, Readable};
+    use rdiag_model::Reason;
+    use rdiag_probes::listing::{Kind, Readable};
 
     fn point(name: &str, details: Option<Details>) -> Listed {
         Listed { name: name.into(), kind: Kind::KernelFunction, details }

@@ -12,12 +12,18 @@ use clap::ValueEnum;
 use super::command::Command;
 use super::run::{open_host, stop_on_signal};
 use super::{Exit, Failure, output, points, stacks, tools, ui::Ui};
-use crate::model::Reason;
 use crate::playbook::suggest::did_you_mean;
-use crate::probes::{self, Condition, EventError, FilterKind, GivesStacks, ParamKind, Params, PointError, ProbeDef};
 use crate::report::live::Live;
 use crate::report::probe as text;
 use crate::session::{self, ProbeEnd, ProbeRequest};
+use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
+use rdiag_kernel::mechanism::perf::select as events;
+use rdiag_kernel::mechanism::perf::select::EventError;
+use rdiag_kernel::mechanism::points::PointError;
+use rdiag_kernel::mechanism::tracefs::trigger::Condition;
+use rdiag_kernel::mechanism::tracefs::{functions, select as tracepoints};
+use rdiag_model::Reason;
+use rdiag_probes::{self as probes, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
 
 /// The word in the place of a probe that asks what there is to look at.
 const LIST: &str = "list";
@@ -146,14 +152,14 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     for param in def.params {
         let list = request.params.text(param.name).unwrap_or_default();
         match param.kind {
-            ParamKind::Events => probes::check_events(&host, list).map_err(wrong_events)?,
-            ParamKind::Tracepoints => probes::check_tracepoints(&host, list).map_err(wrong_tracepoints)?,
-            ParamKind::KernelFunctions => probes::check_functions(&host, list).map_err(wrong_function)?,
+            ParamKind::Events => events::check(&host, list).map_err(wrong_events)?,
+            ParamKind::Tracepoints => tracepoints::check(&host, list).map_err(wrong_tracepoints)?,
+            ParamKind::KernelFunctions => functions::check(&host, list).map_err(wrong_function)?,
             ParamKind::Condition => match Condition::parse(list) {
                 Ok(condition) if condition.event().is_some() => {
-                    probes::check_tracepoints(&host, &condition.point).map_err(wrong_tracepoints)?;
+                    tracepoints::check(&host, &condition.point).map_err(wrong_tracepoints)?;
                 }
-                Ok(condition) => probes::check_functions(&host, &condition.point).map_err(wrong_function)?,
+                Ok(condition) => functions::check(&host, &condition.point).map_err(wrong_function)?,
                 // Nothing is waited for.
                 Err(_) => {}
             },
@@ -185,7 +191,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             command.let_go();
         }
     };
-    let mut each = |result: &crate::model::ProbeResult| -> io::Result<()> {
+    let mut each = |result: &rdiag_model::ProbeResult| -> io::Result<()> {
         let shown = match args.format {
             Format::Json => serde_json::to_string(result).map(|line| line + "\n").map_err(io::Error::other)?,
             Format::Text if def.streams => live.events(result, &style),
@@ -244,11 +250,8 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
             return Err(usage(format!("{} cannot be limited by {option}", def.id), None));
         }
     }
-    if args.pid.len() > probes::MAX_PIDS {
-        return Err(usage(
-            format!("at most {} processes can be named", probes::MAX_PIDS),
-            Some("use --comm or --cgroup"),
-        ));
+    if args.pid.len() > MAX_PIDS {
+        return Err(usage(format!("at most {} processes can be named", MAX_PIDS), Some("use --comm or --cgroup")));
     }
     let draws_stacks = args.format.of_stacks().is_some();
     if draws_stacks && def.stacks == GivesStacks::Never {

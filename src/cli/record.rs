@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::output::save_recording;
 use super::run::{MeasureArgs, measure, prepare};
 use super::{Exit, Failure, ui::Ui};
-use crate::host::files;
+use rdiag_kernel::host::files;
 
 /// Record only: write a recording that `rdiag analyze` judges later, anywhere.
 #[derive(Debug, clap::Args)]

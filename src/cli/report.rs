@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use super::output::OutputArgs;
 use super::run::FailOn;
 use super::{Exit, Failure, stacks, ui::Ui};
-use crate::host::files;
-use crate::model::Report;
-use crate::model::report::FORMAT_VERSION;
 use crate::report;
 use crate::session::{self, StoreError};
+use rdiag_kernel::host::files;
+use rdiag_model::Report;
+use rdiag_model::report::FORMAT_VERSION;
 
 /// Files larger than this are no reports.
 const MAX_FILE: u64 = 64 << 20;

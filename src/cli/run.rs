@@ -12,15 +12,15 @@ use indicatif::ProgressBar;
 use super::command::Command;
 use super::output::OutputArgs;
 use super::{Exit, Failure, guided, stacks, task, ui::Ui};
-use crate::host::launch::{Ended, How};
-use crate::host::{Host, SharedHost};
 use crate::lab::recipe::under_way;
-use crate::model::report::PlaybookInfo;
-use crate::model::{Exercise, Recording, Report, Status, Target};
 use crate::playbook::{self, Method, Plan, PlannedStep, load};
-use crate::probes;
 use crate::report::{self, Parts};
 use crate::session::{self, Analysis, Observer, Run};
+use rdiag_kernel::host::launch::{Ended, How};
+use rdiag_kernel::host::{Host, SharedHost};
+use rdiag_model::report::PlaybookInfo;
+use rdiag_model::{Exercise, Recording, Report, Status, Target};
+use rdiag_probes as probes;
 
 /// Samples of a window that ends when a command does, at most.
 const LONGEST_COMMAND: f64 = 20_000.0;
@@ -264,7 +264,7 @@ pub(super) fn open_host(root: &Path) -> Result<Host, Failure> {
         return Ok(Host::live(root));
     }
     let label = description.display().to_string();
-    let bytes = crate::host::files::read_named(&description, load::MAX_BYTES)
+    let bytes = rdiag_kernel::host::files::read_named(&description, load::MAX_BYTES)
         .map_err(Failure::io(format!("reading {label}")))?;
     let text = String::from_utf8_lossy(&bytes);
     let spec = load::parse(&label, &text).map_err(|problem| crate::playbook::PlaybookError::Invalid(vec![problem]))?;

@@ -2,11 +2,11 @@
 
 use super::output::{Format, Target, save};
 use super::{Failure, ui::Ui};
-use crate::model::probe::{Output, Stacks};
-use crate::model::probed::ProbedOutput;
-use crate::model::{ProbeResult, Recording, Report, Unit};
 use crate::report::escape::visible_within;
 use crate::report::{flame, speedscope};
+use rdiag_model::probe::{Output, Stacks};
+use rdiag_model::probed::ProbedOutput;
+use rdiag_model::{ProbeResult, Recording, Report, Unit};
 
 /// Microseconds in a second: folded text knows whole numbers only.
 const FOLDED_PER_SECOND: f64 = 1e6;

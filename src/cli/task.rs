@@ -5,14 +5,15 @@ use std::path::Path;
 
 use super::run::MeasureArgs;
 use super::{Failure, ui::Ui};
-use crate::host::{Host, SharedHost};
-use crate::model::Target;
-use crate::model::ledger::Marks;
-use crate::model::quantity::percent;
 use crate::playbook::{Method, Playbook, duration};
-use crate::probes::{self, MAX_PIDS};
 use crate::report::escape::visible_within;
 use crate::session;
+use rdiag_kernel::host::{Host, SharedHost};
+use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
+use rdiag_model::Target;
+use rdiag_model::ledger::Marks;
+use rdiag_model::quantity::percent;
+use rdiag_probes as probes;
 
 /// How long candidates are looked at, in seconds.
 const LOOK_SECONDS: f64 = 1.0;

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use clap::Parser as _;
 
 use super::{Cli, Command, probe};
-use crate::collectors;
 use crate::playbook::tools::{Found, Standing, Tool, Tools, check};
 use crate::playbook::{Library, Measure, Problem};
-use crate::probes::{self, ParamKind};
 use crate::report::escape::visible;
 use crate::session;
+use rdiag_collectors as collectors;
+use rdiag_probes::{self as probes, ParamKind};
 
 /// Stands in commands for the name that was asked for.
 const NAME: &str = "{name}";
@@ -187,8 +187,8 @@ fn run_dry(command: &str, library: &Library) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Host;
     use crate::playbook::SourceFile;
+    use rdiag_kernel::host::Host;
 
     fn library() -> Library {
         Library::read(Vec::<SourceFile>::new())
@@ -243,7 +243,7 @@ mod tests {
                     .filter(|event| !event.contains(['/', '_']) && *event != "kmem:kmalloc")
                     .collect();
                 if !events.is_empty() {
-                    probes::check_events(&host, &events.join(","))
+                    rdiag_kernel::mechanism::perf::select::check(&host, &events.join(","))
                         .unwrap_or_else(|e| panic!("{command}: {}", e.message));
                     checked += events.len();
                 }

@@ -1,10 +1,10 @@
 //! How many control groups there are, and how many of them are dead and only kept by memory that is charged to them.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::host::cgroups::{Hierarchy, Version, Watch, keyed};
-use crate::model::metric::{Formula, MetricDef, SeriesDef, optional};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::cgroups::{Hierarchy, Version, Watch, keyed};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, optional};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cgroup_count",

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::host::cgroups::{Hierarchy, Tally, Watch, keyed};
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::cgroups::{Hierarchy, Tally, Watch, keyed};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cgroup_pids",

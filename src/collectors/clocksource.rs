@@ -1,9 +1,9 @@
 //! /sys/devices/system/clocksource: which clock the kernel reads the time from, and whether that is a slow one.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "clocksource",
@@ -52,7 +52,7 @@ impl Collect for Clocksource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::Story;
+    use crate::testing::Story;
 
     #[test]
     fn slow_clocks_are_told_from_quick_ones_and_from_garbage() {

@@ -1,9 +1,9 @@
 //! Connection tracking of the firewall: how full its table is, and what it had to drop.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "conntrack",
@@ -135,7 +135,7 @@ pub(super) fn sum(text: &str, column: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::{Story, gap};
+    use crate::testing::{Story, gap};
 
     const STAT: &str = "entries  clashres found insert_failed drop early_drop\n\
                         00000003 00000000 00000000 00000001 0000000a 00000000\n\

@@ -1,9 +1,9 @@
 //! /sys/devices/system/cpu: which CPUs exist, are online, are set aside, and whether hyper-threading is on.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, minus, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, minus, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cpu_topology",

@@ -2,9 +2,9 @@
 //! numbers wait; after that nobody ever does (Linux 5.18).
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "entropy",

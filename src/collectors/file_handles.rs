@@ -4,9 +4,9 @@
 use super::processes::parse;
 use super::processes::reader::Reader;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "file_handles",
@@ -202,7 +202,7 @@ fn record(near: &Near, reader: &mut Reader, out: &Sink) {
 mod tests {
     use super::super::testing::{Story, gap, instances, stats};
     use super::*;
-    use crate::host::Fault;
+    use rdiag_kernel::host::Fault;
 
     fn process(story: Story, pid: u32, open: usize, limit: &str) -> Story {
         let line = format!("{pid} (p{pid}) S 1 1 1 0 -1 0 7 0 0 0 1 0 0 0 20 0 1 0 500 9 5 1\n");

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "filesystem_errors",
@@ -85,8 +85,8 @@ fn sum_of(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{COLLECTOR, sum_of};
-    use crate::collectors::testing::{Story, instances, stats};
-    use crate::model::Reason;
+    use crate::testing::{Story, instances, stats};
+    use rdiag_model::Reason;
 
     const STATS: &str = "write_errs 0\nread_errs 1\nflush_errs 0\ncorruption_errs 2\ngeneration_errs 0\n";
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::{Host, SourceError};
-use crate::model::metric::{Formula, MetricDef, ProcessField, SeriesDef, optional, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::{Host, SourceError};
+use rdiag_model::metric::{Formula, MetricDef, ProcessField, SeriesDef, optional, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "interrupts",

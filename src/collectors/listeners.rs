@@ -6,9 +6,9 @@ use super::socket_table::{label_owners, listeners};
 use super::sockets::value;
 use super::tcp_udp::column;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "listeners",
@@ -154,7 +154,7 @@ fn overflows(host: &Host) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::{Story, gap, instances, stats};
+    use crate::testing::{Story, gap, instances, stats};
 
     const QUEUE: &str = "network.listener.accept_queue.count";
     const WAITING: &str = "network.listener.waiting.seconds";

@@ -1,9 +1,9 @@
 //! /sys/block/mdN/md: software RAID arrays and the members that they lack.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "md",
@@ -93,8 +93,8 @@ fn record(host: &Host, out: &Sink, name: &str, directory: &str, state: &str) {
 #[cfg(test)]
 mod tests {
     use super::COLLECTOR;
-    use crate::collectors::testing::{Story, gap, stats};
-    use crate::model::Reason;
+    use crate::testing::{Story, gap, stats};
+    use rdiag_model::Reason;
 
     #[test]
     fn an_array_that_lost_a_member_names_it() {

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, Term, minus, optional, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Term, minus, optional, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "meminfo",
@@ -339,7 +339,7 @@ fn parse(text: &str) -> HashMap<&str, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::Story;
+    use crate::testing::Story;
 
     #[test]
     fn fields_are_found_whatever_stands_between_them() {

@@ -6,9 +6,9 @@ use std::io::Read as _;
 use super::processes::parse;
 use super::processes::reader::Reader;
 use super::{Cadence, Collect, CollectorDef, Sink, Size, untraceable};
-use crate::host::{Host, SourceError};
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::{Host, SourceError};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "memory_maps",
@@ -172,7 +172,7 @@ fn record(pid: u32, maps: u64, limit: u64, reader: &mut Reader, out: &Sink) {
 mod tests {
     use super::super::testing::{Story, gap, instances, stats};
     use super::*;
-    use crate::host::Fault;
+    use rdiag_kernel::host::Fault;
 
     fn process(story: Story, pid: u32, pages: u64, maps: usize) -> Story {
         let line = format!("{pid} (p{pid}) S 1 1 1 0 -1 0 7 0 0 0 1 0 0 0 20 0 1 0 500 9 5 1\n");

@@ -3,9 +3,9 @@
 use super::conntrack::sum;
 use super::sockets::limit_gap;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, optional, term};
-use crate::model::{RawUnit, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, optional, term};
+use rdiag_model::{RawUnit, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "neighbours",
@@ -107,8 +107,8 @@ fn entries(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::{Story, gap};
-    use crate::model::Reason;
+    use crate::testing::{Story, gap};
+    use rdiag_model::Reason;
 
     fn stat(entries: u32, fulls: u32, discards: u32) -> String {
         let line = format!("{entries:08x} {fulls:08x} {discards:08x}\n");

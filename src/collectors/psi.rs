@@ -3,9 +3,9 @@
 //! Only `total=` is read: the averages beside it are damped by the kernel over windows that are not ours.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::{Host, SourceError};
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::{Host, SourceError};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "psi",

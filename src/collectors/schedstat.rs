@@ -3,9 +3,9 @@
 use std::hash::{Hash as _, Hasher as _};
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::{Host, SourceError};
-use crate::model::metric::{Formula, MetricDef, Per, SeriesDef, Term, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::{Host, SourceError};
+use rdiag_model::metric::{Formula, MetricDef, Per, SeriesDef, Term, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "schedstat",

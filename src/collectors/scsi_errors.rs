@@ -1,9 +1,9 @@
 //! /sys/block/DEVICE/device: commands that failed or timed out, as the SCSI layer counts them (SATA and USB disks too).
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, optional, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, optional, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "scsi_errors",
@@ -74,8 +74,8 @@ fn hex(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{COLLECTOR, hex};
-    use crate::collectors::testing::{Story, instances, stats};
-    use crate::model::Reason;
+    use crate::testing::{Story, instances, stats};
+    use rdiag_model::Reason;
 
     #[test]
     fn the_counters_are_hexadecimal() {

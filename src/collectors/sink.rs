@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::model::ledger::Level;
-use crate::model::{
+use rdiag_model::ledger::Level;
+use rdiag_model::{
     CollectorRecord, Ledger, LogLine, Number, ProbeResult, Process, RawUnit, Series, SeriesDef, SeriesKind, Target,
     Unavailable,
 };

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Sink;
-use crate::host::{Host, SourceError, socket_owners};
+use rdiag_kernel::host::{Host, SourceError, socket_owners};
 
 /// State LISTEN, as the tables have it.
 const LISTEN: u8 = 0x0A;
@@ -129,8 +129,8 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::collectors::testing::Story;
-    use crate::model::Reason;
+    use crate::testing::Story;
+    use rdiag_model::Reason;
 
     const TCP: &str = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000003 00:00000000 00000000  1000        0 23836 4 00000000ce95ab1a 100 0 0 10 0";
     const UDP: &str = " 1234: 00000000:0035 00000000:0000 07 00000000:00000D40 00:00000000 00000000   101        0 17000 2 0000000000000000 994";

@@ -1,9 +1,9 @@
 //! /proc/net/sockstat: sockets in use and their memory, against the kernel's limits.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, optional, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, optional, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "sockets",
@@ -194,7 +194,7 @@ fn limits(host: &Host, out: &Sink) -> Vec<(&'static str, f64)> {
 }
 
 /// A limit of the whole host is shown in the host's own network namespace only.
-pub(super) fn limit_gap(error: &crate::host::SourceError) -> Unavailable {
+pub(super) fn limit_gap(error: &rdiag_kernel::host::SourceError) -> Unavailable {
     match error.reason {
         Reason::Absent => Unavailable::new(
             Reason::NotVisible,
@@ -220,7 +220,7 @@ pub(super) fn value(text: &str, group: &str, key: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::{Story, gap};
+    use crate::testing::{Story, gap};
 
     const TEXT: &str =
         "sockets: used 16\nTCP: inuse 1 orphan 2 tw 3 alloc 4 mem 328\nUDP: inuse 5 mem 6\nFRAG: inuse 0 memory 0\n";

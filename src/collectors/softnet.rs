@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::sockets::limit_gap;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "softnet",
@@ -151,7 +151,7 @@ fn ids(list: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::{Story, gap};
+    use crate::testing::{Story, gap};
 
     fn line(processed: u32, dropped: u32, squeezed: u32, backlog: u32, cpu: u32) -> String {
         format!(

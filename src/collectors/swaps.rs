@@ -1,9 +1,9 @@
 //! /proc/swaps: each swap device or file, and how much of the swap space is compressed memory.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::{Host, unescape_octal};
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::{Host, unescape_octal};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "swaps",

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::{Cadence, CollectorDef, Sink};
-use crate::host::{Fault, Host, HostSpec};
-use crate::model::{CollectorRecord, Metrics, Reading, Reason, Stats, Unavailable, Window};
+use rdiag_kernel::host::{Fault, Host, HostSpec};
+use rdiag_model::{CollectorRecord, Metrics, Reading, Reason, Stats, Unavailable, Window};
 
 /// A recorded tree that a test writes file by file.
 pub(super) struct Story {
@@ -109,7 +109,7 @@ impl Story {
             ledgers: ledgers.into_iter().collect(),
         };
         let catalogue: Vec<_> = collector.metrics.iter().map(|metric| (collector.id, metric)).collect();
-        crate::metrics::evaluate(&window, self.host().facts(), &catalogue)
+        rdiag_judge::metrics::evaluate(&window, self.host().facts(), &catalogue)
     }
 }
 

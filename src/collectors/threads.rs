@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::processes::parse;
 use super::processes::reader::Reader;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
-use crate::model::{Number, RawUnit, Reason, Series, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
+use rdiag_model::{Number, RawUnit, Reason, Series, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "threads",

@@ -1,9 +1,9 @@
 //! Transmit queues of network devices that were stuck, from /sys/class/net.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "transmit_queues",
@@ -65,7 +65,7 @@ impl Collect for TransmitQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::{Story, gap, instances, stats};
+    use crate::testing::{Story, gap, instances, stats};
 
     const TIMEOUTS: &str = "network.interface.transmit_timeouts.count";
 

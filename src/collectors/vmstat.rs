@@ -4,9 +4,9 @@
 //! control group is left out. Refaults and swap-ins are counted whatever caused them.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, SeriesDef, Term, optional, term, times};
-use crate::model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Term, optional, term, times};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "vmstat",
@@ -177,7 +177,7 @@ fn parse(text: &str) -> impl Iterator<Item = (&str, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collectors::testing::Story;
+    use crate::testing::Story;
 
     #[test]
     fn a_feature_that_the_kernel_lacks_is_told_from_a_file_that_was_cut() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::Host;
+use rdiag_kernel::host::Host;
 
 /// Threads of one process that are looked at.
 const MOST_THREADS: usize = 256;

@@ -5,8 +5,8 @@ use super::error::LabError;
 use super::limit;
 use super::module;
 use super::place::{Place, Undo};
-use crate::host::own::{self, boot_id};
-use crate::host::{Host, files};
+use rdiag_kernel::host::own::{self, boot_id};
+use rdiag_kernel::host::{Host, files};
 
 /// How long ended processes may take to be gone, in seconds: a task that waits for a disk ends when the disk has answered.
 const PATIENCE_SECONDS: f64 = 8.0;
@@ -108,7 +108,7 @@ pub fn remove_folders(place: &Place) -> Result<usize, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::own::Identity;
+    use rdiag_kernel::host::own::Identity;
 
     #[test]
     fn only_folders_of_the_lab_are_removed_and_a_second_time_finds_nothing() {

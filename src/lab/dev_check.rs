@@ -20,7 +20,7 @@ use super::reading::{Reading, Readings};
 use super::runner;
 use super::scenario::{Answer, Diagnosis, Question, Scenario, Variant};
 use super::text::fill;
-use crate::host::{Host, SharedHost, files};
+use rdiag_kernel::host::{Host, SharedHost, files};
 
 /// Names, numbers and variants of a check are always the same.
 const SEED: u64 = 1;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::census;
 use super::place::Place;
 use super::runner;
-use crate::host::Host;
+use rdiag_kernel::host::Host;
 
 /// Nothing is judged where others used a larger share of the CPUs than this.
 const MOST_OTHERS: f64 = 0.25;

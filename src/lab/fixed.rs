@@ -5,7 +5,7 @@ use super::place::{Place, Run};
 use super::reading::Readings;
 use super::runner;
 use super::scenario::Scenario;
-use crate::host::Host;
+use rdiag_kernel::host::Host;
 
 /// What became of a symptom.
 #[derive(Debug, Clone, PartialEq)]

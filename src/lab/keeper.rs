@@ -12,8 +12,8 @@ use super::load::{self, Order};
 use super::module;
 use super::place::{Place, RunJob, Undo};
 use super::runner::disk;
-use crate::host::own::{self, Identity};
-use crate::host::{Host, files};
+use rdiag_kernel::host::own::{self, Identity};
+use rdiag_kernel::host::{Host, files};
 
 /// The hidden first argument that makes rdiag the keeper.
 pub const ARGUMENT: &str = "lab-keeper";
@@ -134,7 +134,7 @@ fn order(charge: &Charge, job: &RunJob, link: PathBuf, parent: u32) -> Order {
 
 /// Until the time is over, or nothing is left to watch over.
 fn watch(charge: &Charge, children: &mut [Child]) {
-    let clock = crate::host::Clock::live();
+    let clock = rdiag_kernel::host::Clock::live();
     let never = std::sync::atomic::AtomicBool::new(false);
     while clock.now(0) < charge.until {
         if children.iter_mut().all(|child| matches!(child.try_wait(), Ok(Some(_)))) {

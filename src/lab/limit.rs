@@ -5,10 +5,10 @@ use std::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::host::Host;
-use crate::host::cgroups::{Hierarchy, Version, keyed};
-use crate::host::own::boot_id;
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::cgroups::{Hierarchy, Version, keyed};
+use rdiag_kernel::host::own::boot_id;
+use rdiag_model::{Reason, Unavailable};
 
 /// How the names of all groups of the lab begin; nothing else is ever removed.
 const PREFIX: &str = "rdiag-lab-";

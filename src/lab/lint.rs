@@ -7,9 +7,9 @@ use super::load::{Work, unsafe_work};
 use super::reading::Reading;
 use super::scenario::{Answer, Diagnosis, FORMAT_VERSION, Question, Scenario, Variant};
 use super::text::holes;
-use crate::model::Component;
 use crate::playbook::{Library, Problem};
 use crate::session;
+use rdiag_model::Component;
 
 /// Everything that is wrong with a scenario. `library` knows the rules that may be cited.
 #[must_use]

@@ -8,7 +8,7 @@ use super::census::{self, Census};
 use super::limit::Group;
 use super::load::elf::odd_entry;
 use super::reading::{Reading, Readings};
-use crate::host::{Host, files, own};
+use rdiag_kernel::host::{Host, files, own};
 
 /// How long a thread of the meter sleeps at a time, in seconds.
 const NAP_SECONDS: f64 = 0.005;

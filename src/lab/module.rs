@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::error::LabError;
 use super::load::Task;
 use super::place::{Place, Run, Undo};
-use crate::host::own::kernel_module;
-use crate::host::{Host, files};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::own::kernel_module;
+use rdiag_kernel::host::{Host, files};
+use rdiag_model::{Reason, Unavailable};
 
 /// The source of the module that polls.
 const POLLER: &str = include_str!("../../lab-scenarios/modules/poller.c");

@@ -7,8 +7,8 @@ use super::place::Place;
 use super::runner::disk;
 use super::scenario::{Need, Variant};
 use super::watch::while_watched;
-use crate::host::{Host, files, own};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::{Host, files, own};
+use rdiag_model::{Reason, Unavailable};
 
 /// With a lower factor the difference drowns in noise.
 const LEAST_COST: f64 = 1.5;

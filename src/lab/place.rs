@@ -13,8 +13,8 @@ use super::lesson::Score;
 use super::limit::Limit;
 use super::load::Task;
 use super::reading::Readings;
-use crate::host::files;
-use crate::host::own::Identity;
+use rdiag_kernel::host::files;
+use rdiag_kernel::host::own::Identity;
 
 /// None of these files is larger.
 const MAX_BYTES: u64 = 4 << 20;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Unit;
-use crate::model::quantity::with_unit;
+use rdiag_model::Unit;
+use rdiag_model::quantity::with_unit;
 
 /// A measured quantity. Those that begin with `own` are of the load, the others of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

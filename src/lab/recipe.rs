@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::place::{Place, Run};
 use super::{library, runner};
-use crate::host::{Host, files};
-use crate::model::{Exercise, Facts};
+use rdiag_kernel::host::{Host, files};
+use rdiag_model::{Exercise, Facts};
 
 /// How anybody has the same again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::host::own::{Identity, boot_id};
+    use rdiag_kernel::host::own::{Identity, boot_id};
 
     const PASSWD: &str =
         "root:x:0:0::/root:/bin/sh\nbroken\nann:x:1000:1000:Ann:/home/ann:/bin/sh\nbob:x:1001:1001::home/bob:\n";

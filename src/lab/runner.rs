@@ -16,8 +16,8 @@ use super::plan::Plan;
 use super::reading::{Reading, Readings};
 use super::scenario::{Answer, Question, Scenario, Variant};
 use super::watch::{while_kept_to_one_cpu, while_watched};
-use crate::host::own::{self, Identity, boot_id};
-use crate::host::{Host, files};
+use rdiag_kernel::host::own::{self, Identity, boot_id};
+use rdiag_kernel::host::{Host, files};
 
 /// How long one look for the symptom takes, in seconds, and how many there are at most.
 const READY_SECONDS: f64 = 1.0;
@@ -97,7 +97,7 @@ fn await_symptom(host: &Host, place: &Place, plan: &Plan<'_>, run: &Run) -> Resu
         }
     }
     let meter = plan.scenario.meter.reading;
-    let seen = last.map_or("nothing".into(), |value| crate::model::quantity::with_unit(value, meter.unit()));
+    let seen = last.map_or("nothing".into(), |value| rdiag_model::quantity::with_unit(value, meter.unit()));
     Err(LabError::not_here(
         format!("the symptom did not appear on this host ({}: {seen}); everything is undone", meter.title()),
         "try once more, another variant, or a host that is less busy",

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use crate::host::{Host, own};
-use crate::model::{Reason, Target, Unavailable};
 use crate::playbook::{Measure, Plan, PlannedStep};
 use crate::session::{self, Observer};
+use rdiag_kernel::host::{Host, own};
+use rdiag_model::{Reason, Target, Unavailable};
 
 /// The probe that counts, and what.
 const PROBE: &str = "count";

@@ -6,10 +6,10 @@ use super::suggest::did_you_mean;
 use super::{
     Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, SourceFile, Step, plan,
 };
-use crate::model::status::parse_rule_id;
-use crate::model::{Kind, Resource};
-use crate::rules::expression::{FUNCTIONS, VARIABLES, references, template_references};
-use crate::rules::{Reference, Rule, run_tests};
+use rdiag_judge::rules::expression::{FUNCTIONS, VARIABLES, references, template_references};
+use rdiag_judge::rules::{Reference, Rule, run_tests};
+use rdiag_model::status::parse_rule_id;
+use rdiag_model::{Kind, Resource};
 
 /// Everything that is wrong with one rule.
 #[must_use]

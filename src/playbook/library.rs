@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::suggest::did_you_mean;
 use super::{PLAYBOOKS, Playbook, PlaybookError, Problem, RULES, RuleFile, load};
-use crate::rules::Rule;
+use rdiag_judge::rules::Rule;
 
 /// A file as it was read.
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@ pub use schema::{FORMAT_VERSION, Measure, Method, Override, Param, ParamType, Pl
 
 use std::collections::BTreeMap;
 
-use crate::model::Unit;
+use rdiag_model::Unit;
 
 /// Name and parameters of a collector or probe → what is wrong with them.
 pub type ParamCheck = fn(&str, &BTreeMap<String, String>) -> Option<String>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Library, LoadedPlaybook, ParamType, Playbook, PlaybookError, Step};
-use crate::rules::Rule;
+use rdiag_judge::rules::Rule;
 
 /// Shortest and longest window, in seconds.
 const DURATION: (f64, f64) = (0.2, 24.0 * 3600.0);

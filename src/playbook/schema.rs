@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rules::Rule;
+use rdiag_judge::rules::Rule;
 
 /// The format version that this program reads.
 pub const FORMAT_VERSION: u32 = 1;

@@ -2,7 +2,7 @@
 
 use super::check::Place;
 use super::{Catalogue, Library, LoadedRule, Problem};
-use crate::rules::{Bench, Mutant, Rule, mutants};
+use rdiag_judge::rules::{Bench, Mutant, Rule, mutants};
 
 /// How the tests of a rule fared against changed copies of it.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Context, ParamDef, ParamKind};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
-use crate::model::probe::Cell;
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
+use rdiag_model::probe::Cell;
+use rdiag_model::{Reason, Unavailable};
 
 pub(super) const DEVICE: ParamDef = ParamDef {
     name: "device",
@@ -239,7 +239,7 @@ pub(super) fn operation(kind: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::HostSpec;
+    use rdiag_kernel::host::HostSpec;
 
     #[test]
     fn devices_are_named_as_in_diskstats_and_by_number_once_they_are_gone() {

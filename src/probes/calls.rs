@@ -1,6 +1,6 @@
 //! Names of system calls and errors, and the numbers by which the programs know them.
 
-use crate::mechanism::ebpf::Global;
+use rdiag_kernel::mechanism::ebpf::Global;
 
 /// Calls that are told apart by number; see syscall.h.
 pub(super) const CALLS: usize = 512;

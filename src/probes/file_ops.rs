@@ -2,9 +2,9 @@
 //! system, the path of a file.
 
 use super::{Context, ParamDef, ParamKind, calls};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
+use rdiag_model::{Reason, Unavailable};
 
 pub(super) const TYPE: ParamDef = ParamDef {
     name: "type",

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::offcputime::PROBE_FRAMES;
-use crate::host::Host;
-use crate::mechanism::ebpf::Object;
-use crate::mechanism::symbols::{Part, Process, Symbols, calls};
-use crate::model::Unavailable;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::Object;
+use rdiag_kernel::mechanism::symbols::{Part, Process, Symbols, calls};
+use rdiag_model::Unavailable;
 
 /// Frames that the program takes at most.
 pub(super) const DEPTH: usize = 64;

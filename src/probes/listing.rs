@@ -1,11 +1,11 @@
 //! What there is to look at under a name: kernel functions, tracepoints, functions and marked places of programs, with what can be
 //! read there, and whether this kernel lets anybody look.
 
-use crate::host::Host;
-use crate::mechanism::ebpf::Kernel;
-use crate::mechanism::perf::dynamic::{self, Spot};
-use crate::mechanism::points::{self, Field, Point, PointError, Shape, Target, When, is_pattern};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::Kernel;
+use rdiag_kernel::mechanism::perf::dynamic::{self, Spot};
+use rdiag_kernel::mechanism::points::{self, Field, Point, PointError, Shape, Target, When, is_pattern};
+use rdiag_model::{Reason, Unavailable};
 
 /// More are told by their names alone: trying one changes code of the kernel for a moment.
 const FEW: usize = 8;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::host::{Host, socket_owners};
-use crate::model::probe::Cell;
+use rdiag_kernel::host::{Host, socket_owners};
+use rdiag_model::probe::Cell;
 
 /// Sockets that are remembered; then all are forgotten.
 const MOST: usize = 10_000;
@@ -53,7 +53,7 @@ impl Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::HostSpec;
+    use rdiag_kernel::host::HostSpec;
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a made-up tree, not the host")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::grammar;
-use crate::mechanism::tracefs::trigger::Condition;
+use rdiag_kernel::mechanism::tracefs::trigger::Condition;
 
 /// A parameter of a probe.
 #[derive(Debug, Clone, Copy, serde::Serialize)]

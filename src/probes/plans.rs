@@ -2,9 +2,9 @@
 
 use super::reads::Reads;
 use super::{MARKER, ParamKind, Params, ProbeDef, count, grammar, log};
-use crate::host::Host;
-use crate::mechanism::points::{self, Point, PointError};
-use crate::model::Reason;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::points::{self, Point, PointError};
+use rdiag_model::Reason;
 
 /// What is wrong with the point, the fields or the comparisons that the parameters of a probe of any point name, on this machine.
 /// Other probes have nothing that could be wrong.

@@ -2,7 +2,7 @@
 
 use super::grammar::Test;
 use super::reads::words;
-use crate::mechanism::points::{Path, Text};
+use rdiag_kernel::mechanism::points::{Path, Text};
 
 /// `enum source` of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

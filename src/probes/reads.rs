@@ -4,9 +4,9 @@ use super::Context;
 use super::grammar::{self, Cast, GROUP, LATENCY, MAX_TESTS, MAX_VALUES, OF_TASK, Operand, Test};
 use super::plans::wrong;
 use super::read::{Form, NOTHING, Read, Source};
-use crate::mechanism::ebpf::{Global, Moments, Object, Way};
-use crate::mechanism::points::{CALLER, Field, Place, Point, PointError, Shape, Target, Text, When};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, Way};
+use rdiag_kernel::mechanism::points::{CALLER, Field, Place, Point, PointError, Shape, Target, Text, When};
+use rdiag_model::{Reason, Unavailable};
 
 /// Fields of the program: values and keys, then the left sides of comparisons.
 const FIRST_TEST: usize = MAX_VALUES;

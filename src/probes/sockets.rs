@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Context, ParamDef, ParamKind};
-use crate::mechanism::ebpf::{Global, words};
-use crate::model::Unavailable;
-use crate::model::probe::Cell;
+use rdiag_kernel::mechanism::ebpf::{Global, words};
+use rdiag_model::Unavailable;
+use rdiag_model::probe::Cell;
 
 pub(super) const PORT: ParamDef = ParamDef {
     name: "port",

@@ -4,10 +4,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use super::Context;
-use crate::host::Host;
-use crate::mechanism::ebpf::Object;
-use crate::mechanism::symbols::{Process, Symbols, calls};
-use crate::model::Unavailable;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::Object;
+use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls};
+use rdiag_model::Unavailable;
 
 /// Frames that the program takes at most.
 pub(super) const DEPTH: usize = 127;

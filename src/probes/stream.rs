@@ -1,10 +1,10 @@
 //! Single events, as the programs of stream.h hand them on.
 
 use super::{Probe, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Object, words};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Object, words};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit};
 
 /// Events that are kept for a reading; later ones are counted.
 const ROWS: usize = 10_000;

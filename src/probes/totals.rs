@@ -1,7 +1,7 @@
 //! What the programs of any point count beside what they were asked for.
 
-use crate::mechanism::ebpf::Object;
-use crate::model::Unavailable;
+use rdiag_kernel::mechanism::ebpf::Object;
+use rdiag_model::Unavailable;
 
 /// The counters of point.h, in its order: since the program was loaded, or between two readings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

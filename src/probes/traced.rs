@@ -1,8 +1,8 @@
 //! What the probes share that read an instance of the kernel's tracing: what of its events they lost, and what those cost.
 
-use crate::host::Host;
-use crate::mechanism::tracefs::instance::Instance;
-use crate::mechanism::tracefs::toll::{Spent, Toll};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::tracefs::instance::Instance;
+use rdiag_kernel::mechanism::tracefs::toll::{Spent, Toll};
 
 /// The account of an instance's events.
 #[derive(Debug)]

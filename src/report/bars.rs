@@ -1,8 +1,8 @@
 //! The buckets of a histogram as bars: one for each power of two, from the first to the last that holds anything.
 
-use crate::model::Unit;
-use crate::model::probe::HistogramRow;
-use crate::model::probed::Bar;
+use rdiag_model::Unit;
+use rdiag_model::probe::HistogramRow;
+use rdiag_model::probed::Bar;
 
 /// More than 64 powers of two cannot come from a counter of 64 bits; a file may say anything.
 const MAX_BARS: usize = 80;

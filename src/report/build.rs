@@ -1,8 +1,8 @@
 //! The one place that decides what a report says.
 
 use super::{Parts, coverage, matrix, order, plots, probed, task_verdict, top, verdict};
-use crate::model::report::{FORMAT_VERSION, WindowInfo};
-use crate::model::{Recording, Report};
+use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
+use rdiag_model::{Recording, Report};
 
 /// Builds the document of a run from what was recorded and what the rules concluded.
 #[must_use]

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
-use crate::model::probe::{Frame, Stacks};
+use rdiag_model::probe::{Frame, Stacks};
 
 /// Frames of a stack that are looked at, from its root.
 pub(super) const MAX_DEPTH: usize = 256;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::metric::ProcessField;
-use crate::model::report::{Checks, Coverage, Gap, GapGroup, MetricNote};
-use crate::model::{Finding, MetricDef, Metrics, Per, Reading, Reason, Recording, Status, Unavailable};
+use rdiag_model::metric::ProcessField;
+use rdiag_model::report::{Checks, Coverage, Gap, GapGroup, MetricNote};
+use rdiag_model::{Finding, MetricDef, Metrics, Per, Reading, Reason, Recording, Status, Unavailable};
 
 /// Instances of one metric that are listed as gaps of their own.
 const MAX_INSTANCES: usize = 20;

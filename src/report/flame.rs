@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use super::calls::{Calls, Cut, Family, Function, MAX_DEPTH, Node, is_real};
 use super::escape::{html, visible_within};
 use super::profile_words::Shade;
-use crate::model::probe::Stacks;
-use crate::model::quantity;
-use crate::model::{Component, Unit};
+use rdiag_model::probe::Stacks;
+use rdiag_model::quantity;
+use rdiag_model::{Component, Unit};
 
 /// How frames look, on a page and in a file.
 pub(super) const STYLE: &str = include_str!("../../reports/templates/flame.css");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::probe::{Frame, Stack};
+use rdiag_model::probe::{Frame, Stack};
 
 fn stacks(names: &[&str], list: &[(&str, &[u32], f64)]) -> Stacks {
     let stack = |(owner, frames, value): &(&str, &[u32], f64)| Stack {

@@ -6,7 +6,7 @@ use pulldown_cmark::{Event, Options, Parser};
 
 use super::sample::{finding, metrics, recording, report, stress, unknown};
 use super::{Style, escape, html, json, markdown, terminal};
-use crate::model::{NextStep, Report, Status};
+use rdiag_model::{NextStep, Report, Status};
 
 pub(super) const HOSTILE: &[&str] = &[
     "<script>alert(1)</script>",
@@ -51,14 +51,14 @@ fn named(name: &str) -> Report {
     culprit.name = name.into();
     culprit.labels = BTreeMap::from([("command".into(), name.into()), ("cgroup".into(), name.into())]);
     fired.culprit = Some(culprit);
-    fired.evidence = vec![crate::model::Evidence {
+    fired.evidence = vec![rdiag_model::Evidence {
         metric: "cpu.runqueue.wait.ratio".into(),
         instance: None,
         window: 0,
         mean: Some(0.7),
         max: Some(0.7),
         total: Some(0.7),
-        unit: crate::model::Unit::Ratio,
+        unit: rdiag_model::Unit::Ratio,
         source: name.into(),
     }];
     let mut other = fired.clone();
@@ -187,14 +187,14 @@ fn crowded() -> Report {
         one.culprit = Some(stress());
         one.log = vec!["<".repeat(3_000); 10];
         one.evidence = (0..30)
-            .map(|_| crate::model::Evidence {
+            .map(|_| rdiag_model::Evidence {
                 metric: "cpu.runqueue.wait.ratio".into(),
                 instance: None,
                 window: 0,
                 mean: Some(0.7),
                 max: Some(0.7),
                 total: None,
-                unit: crate::model::Unit::Ratio,
+                unit: rdiag_model::Unit::Ratio,
                 source: "&".repeat(1_000),
             })
             .collect();
@@ -231,8 +231,8 @@ fn a_report_that_no_rdiag_wrote_is_drawn_within_the_same_size() {
     let mut plot = report.plots.first().unwrap().clone();
     plot.points = (0..100_000).map(|at| (f64::from(at), Some(f64::from(at)))).collect();
     report.plots = vec![plot; 100];
-    let out = crate::model::report::RuledOut {
-        resource: crate::model::Resource::Cpu,
+    let out = rdiag_model::report::RuledOut {
+        resource: rdiag_model::Resource::Cpu,
         complete: true,
         sentences: vec!["&".repeat(5_000); 100],
     };
@@ -249,10 +249,10 @@ fn a_report_that_no_rdiag_wrote_is_drawn_within_the_same_size() {
 fn the_page_hardly_grows_with_the_number_of_processes() {
     let page = |processes: usize| {
         let mut metrics = metrics();
-        if let Some(crate::model::Reading::Measured { instances, .. }) = metrics.readings.get_mut("process.cpu.seconds")
+        if let Some(rdiag_model::Reading::Measured { instances, .. }) = metrics.readings.get_mut("process.cpu.seconds")
         {
             for pid in 0..processes {
-                instances.insert(format!("{pid}:9"), Ok(crate::model::Stats::constant(0.001)));
+                instances.insert(format!("{pid}:9"), Ok(rdiag_model::Stats::constant(0.001)));
             }
         }
         let parts = super::Parts {
@@ -261,7 +261,7 @@ fn the_page_hardly_grows_with_the_number_of_processes() {
             findings: super::sample::saturated(),
             profile: None,
             steps: Vec::new(),
-            playbook: crate::model::report::PlaybookInfo {
+            playbook: rdiag_model::report::PlaybookInfo {
                 name: "use-method".into(),
                 title: "USE".into(),
                 params: BTreeMap::new(),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::calls::{Calls, Cut, Family, Function, Node};
-use crate::model::hot::{CallNode, CallTree, Hot, HotRow, HotTable};
-use crate::model::probe::{Activity, Stacks};
+use rdiag_model::hot::{CallNode, CallTree, Hot, HotRow, HotTable};
+use rdiag_model::probe::{Activity, Stacks};
 
 /// Rows of a table.
 const ROWS: usize = 25;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::probe::{Frame, Stack};
+use rdiag_model::probe::{Frame, Stack};
 
 fn frame(name: &str) -> Frame {
     let kernel = name.starts_with("sys_") || name.contains("schedule");

@@ -1,9 +1,9 @@
 //! The words about where values come from that all renderers share. Names within are as they were found.
 
-use crate::model::Unit;
-use crate::model::hot::{CallTree, Hot};
-use crate::model::probe::Activity;
-use crate::model::quantity::{number, percent, with_unit};
+use rdiag_model::Unit;
+use rdiag_model::hot::{CallTree, Hot};
+use rdiag_model::probe::Activity;
+use rdiag_model::quantity::{number, percent, with_unit};
 
 /// What "self" and "total" mean.
 pub(super) fn meaning(activity: Activity) -> &'static str {
@@ -70,7 +70,7 @@ pub(super) fn lines(tree: &CallTree) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     // Of the lines that the next node may belong to: depth of the last node in each.
     let mut open: Vec<u16> = Vec::new();
-    let mut before: Option<&crate::model::hot::CallNode> = None;
+    let mut before: Option<&rdiag_model::hot::CallNode> = None;
     for node in &tree.nodes {
         let only = before.is_some_and(|before| {
             node.depth == before.depth.saturating_add(1) && before.own <= 0.0 && node.value >= before.value * 0.9999
@@ -95,7 +95,7 @@ pub(super) fn lines(tree: &CallTree) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::hot::{CallNode, HotRow};
+    use rdiag_model::hot::{CallNode, HotRow};
 
     fn node(depth: u16, name: &str, value: f64, own: f64) -> CallNode {
         CallNode { depth, name: name.into(), value, own, ..CallNode::default() }

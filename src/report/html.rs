@@ -19,8 +19,8 @@ use minijinja::{AutoEscape, Environment, Output, State, Value, context, escape_f
 use super::ReportError;
 use super::escape::{self, visible_within};
 use super::{flame, probed};
-use crate::model::comparison::Comparison;
-use crate::model::{ProbeResult, Report};
+use rdiag_model::comparison::Comparison;
+use rdiag_model::{ProbeResult, Report};
 use view::{Limits, View};
 
 pub(super) const STYLE: &str =

@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr as _;
 use super::Style;
 use super::escape::visible_within;
 use super::probe::{EVENT, NOTE, below, cells, line, stacks_text, table_text};
-use crate::model::probe::{Cell, Output, ProbeResult, ProbeTable, Row};
-use crate::model::{Unit, quantity};
+use rdiag_model::probe::{Cell, Output, ProbeResult, ProbeTable, Row};
+use rdiag_model::{Unit, quantity};
 
 /// Events as they come: the heading once, then lines.
 #[derive(Debug, Default)]

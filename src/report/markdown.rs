@@ -6,8 +6,8 @@ mod runs;
 
 use super::escape::{markdown as text, markdown_code as code, visible};
 use super::{ReportError, shown, words};
-use crate::model::quantity::with_unit;
-use crate::model::{Finding, Kind, ProbeResult, Report, Status};
+use rdiag_model::quantity::with_unit;
+use rdiag_model::{Finding, Kind, ProbeResult, Report, Status};
 
 /// What a ticket comment may hold at most, in characters.
 pub(super) const MAX_CHARS: usize = 30_000;
@@ -304,7 +304,7 @@ fn top(report: &Report) -> String {
             .take(5)
             .map(|row| {
                 let pid = row.labels.get("pid").map_or("", String::as_str);
-                let share = crate::model::quantity::percent(row.share);
+                let share = rdiag_model::quantity::percent(row.share);
                 vec![text(&row.name), text(pid), text(&with_unit(row.value, top.unit)), share]
             })
             .collect();

@@ -1,7 +1,7 @@
 //! Resources down; utilization, saturation, errors across.
 
-use crate::model::report::{Cell, MatrixRow};
-use crate::model::{Finding, Kind, Resource, Status};
+use rdiag_model::report::{Cell, MatrixRow};
+use rdiag_model::{Finding, Kind, Resource, Status};
 
 /// One row per resource that any rule looked at. `findings` are in order.
 pub(super) fn rows(findings: &[Finding]) -> Vec<MatrixRow> {

@@ -55,9 +55,9 @@ mod verdict_tests;
 mod wait_words;
 mod words;
 
-use crate::model::comparison::Comparison;
-use crate::model::report::{PlaybookInfo, StepOutcome};
-use crate::model::{Finding, MetricDef, Metrics, ProbeResult, Profile, Recording, Report, Unavailable};
+use rdiag_model::comparison::Comparison;
+use rdiag_model::report::{PlaybookInfo, StepOutcome};
+use rdiag_model::{Finding, MetricDef, Metrics, ProbeResult, Profile, Recording, Report, Unavailable};
 
 pub use build::build;
 pub use html::{comparison as comparison_html, html, profile as profile_html};

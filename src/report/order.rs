@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-use crate::model::{Confidence, Evidence, Finding, Kind, Resource, Status};
+use rdiag_model::{Confidence, Evidence, Finding, Kind, Resource, Status};
 
 /// Sorts findings: the worst status first; then errors before saturation before utilization, because errors are the
 /// cheapest to interpret and utilization alone is no problem; then what can be trusted more. Among equals, memory comes

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::order::judged_by;
-use crate::model::report::Plot;
-use crate::model::{Evidence, Finding, MetricDef, Metrics, Reading, Status};
+use rdiag_model::report::Plot;
+use rdiag_model::{Evidence, Finding, MetricDef, Metrics, Reading, Status};
 
 /// Curves in a report.
 const MAX_PLOTS: usize = 12;

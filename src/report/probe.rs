@@ -11,10 +11,10 @@ use super::hot::hot;
 use super::hot_words as words;
 use super::probe_words;
 use super::schedule::{self, Line};
-use crate::model::call_trace::CallTrace;
-use crate::model::probe::{Cell, CostOf, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
-use crate::model::schedule::Schedule;
-use crate::model::{Unit, quantity};
+use rdiag_model::call_trace::CallTrace;
+use rdiag_model::probe::{Cell, CostOf, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
+use rdiag_model::schedule::Schedule;
+use rdiag_model::{Unit, quantity};
 
 /// Longest bar of a histogram, in columns.
 const BAR: usize = 40;

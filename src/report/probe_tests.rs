@@ -3,9 +3,9 @@
 use super::hostile_tests::{HOSTILE, structure, tags};
 use super::sample_probes::{events, histogram, probed, report, report_of, result, stacks, table};
 use super::{Style, html, json, markdown, terminal};
-use crate::model::probe::{Cell, Column, Histogram, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
-use crate::model::probed::ProbedOutput;
-use crate::model::{Report, Unit};
+use rdiag_model::probe::{Cell, Column, Histogram, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
+use rdiag_model::probed::ProbedOutput;
+use rdiag_model::{Report, Unit};
 
 const WIDE: Style = Style { width: 100, color: false, unicode: true };
 

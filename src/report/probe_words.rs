@@ -1,10 +1,10 @@
 //! The words about probes that all renderers share. Names within are as they were found: renderers escape what they show.
 
-use crate::model::Unit;
-use crate::model::call_trace::{Call, CallTrace};
-use crate::model::probe::{Cell, Column, CostOf, ProbeTable, Row};
-use crate::model::probed::{Distribution, Probed, ProbedOutput, StackSums};
-use crate::model::quantity::{number, percent, seconds, with_unit};
+use rdiag_model::Unit;
+use rdiag_model::call_trace::{Call, CallTrace};
+use rdiag_model::probe::{Cell, Column, CostOf, ProbeTable, Row};
+use rdiag_model::probed::{Distribution, Probed, ProbedOutput, StackSums};
+use rdiag_model::quantity::{number, percent, seconds, with_unit};
 
 /// `4321 values, median 12.0 µs, p99 4.10 ms, longest 24.0 ms`.
 pub(super) fn key_figures(row: &Distribution, unit: Unit) -> String {
@@ -85,7 +85,7 @@ pub(super) fn others(table: &ProbeTable, hidden: usize) -> String {
 
 /// `sched_switch (BTF tracepoint)` with what was refused: `raw tracepoint instead of BTF tracepoint: …`.
 pub(super) fn attached(probed: &Probed) -> Vec<String> {
-    let way = |at: &crate::model::probe::Attachment| {
+    let way = |at: &rdiag_model::probe::Attachment| {
         let refused = at.refused.join("; ");
         let why = if refused.is_empty() { String::new() } else { format!(", because of {refused}") };
         format!("{} ({}{why})", at.event, at.back_end)

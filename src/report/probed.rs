@@ -7,11 +7,11 @@ use super::bars::bars;
 use super::hot::hot;
 use super::probe_words::is_empty;
 use super::schedule::strips;
-use crate::model::metric::Pick;
-use crate::model::probe::{Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stack, Stacks};
-use crate::model::probed::{Distribution, Distributions, Probed, ProbedOutput, StackSums};
-use crate::model::report::StepOutcome;
-use crate::model::{Evidence, Finding, Metrics, Per, Reading, Recording};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stack, Stacks};
+use rdiag_model::probed::{Distribution, Distributions, Probed, ProbedOutput, StackSums};
+use rdiag_model::report::StepOutcome;
+use rdiag_model::{Evidence, Finding, Metrics, Per, Reading, Recording};
 
 /// Rows of a table; the recording has all of them.
 const MAX_ROWS: usize = 50;

@@ -1,18 +1,18 @@
 //! A profile in every format: first a program that syncs too often, then names and figures of strangers.
 
 use super::{Style, html, json, markdown, terminal};
-use crate::model::ledger::{Call, ComponentStacks, Ledger, Link, Slice, SlowCall, Thread, Timeline};
-use crate::model::ledger::{Waker, WakerEdge, WakerKind};
-use crate::model::probe::{Frame, Stack, Stacks};
-use crate::model::profile::Conversation;
-use crate::model::{Component as C, Profile, Reason, Report, Status, Target, Unavailable};
-use crate::profile::testing::{durations, ledger, part, thread, waits};
-use crate::profile::{Input, profile};
+use crate::accounts::{durations, ledger, part, thread, waits};
+use rdiag_judge::profile::{Input, profile};
+use rdiag_model::ledger::{Call, ComponentStacks, Ledger, Link, Slice, SlowCall, Thread, Timeline};
+use rdiag_model::ledger::{Waker, WakerEdge, WakerKind};
+use rdiag_model::probe::{Frame, Stack, Stacks};
+use rdiag_model::profile::Conversation;
+use rdiag_model::{Component as C, Profile, Reason, Report, Status, Target, Unavailable};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
 
-fn with_call(call: &str, part: crate::model::ledger::Part) -> crate::model::ledger::Part {
-    crate::model::ledger::Part { call: call.into(), ..part }
+fn with_call(call: &str, part: rdiag_model::ledger::Part) -> rdiag_model::ledger::Part {
+    rdiag_model::ledger::Part { call: call.into(), ..part }
 }
 
 /// A loop that writes and syncs each order, beside a thread that waits for work.
@@ -130,7 +130,7 @@ fn report(profile: Result<Profile, Unavailable>) -> Report {
         findings: vec![disk],
         profile: Some(profile),
         steps: Vec::new(),
-        playbook: crate::model::report::PlaybookInfo {
+        playbook: rdiag_model::report::PlaybookInfo {
             name: "method-r".into(),
             title: "Method R: where the time of one task goes".into(),
             params: std::collections::BTreeMap::new(),

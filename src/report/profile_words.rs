@@ -1,11 +1,11 @@
 //! A profile in figures and words that all formats share.
 
-use crate::model::Component;
-use crate::model::Profile;
-use crate::model::component::ThreadState;
-use crate::model::ledger::{Level, Slice, SlowCall};
-use crate::model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, Grade, Piece, ThreadRow};
-use crate::model::quantity::{number, percent, seconds};
+use rdiag_model::Component;
+use rdiag_model::Profile;
+use rdiag_model::component::ThreadState;
+use rdiag_model::ledger::{Level, Slice, SlowCall};
+use rdiag_model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, Grade, Piece, ThreadRow};
+use rdiag_model::quantity::{number, percent, seconds};
 
 use super::words::plural;
 

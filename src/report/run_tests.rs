@@ -1,11 +1,11 @@
 //! Repeated runs in every format: a program that sleeps in every fifth run.
 
 use super::{Style, html, json, markdown, terminal};
-use crate::model::ledger::{Part, Thread};
-use crate::model::profile::Conversation;
-use crate::model::{Component as C, Profile, Report, Target};
-use crate::profile::testing::{ledger, part, run};
-use crate::profile::{Input, profile};
+use crate::accounts::{ledger, part, run};
+use rdiag_judge::profile::{Input, profile};
+use rdiag_model::ledger::{Part, Thread};
+use rdiag_model::profile::Conversation;
+use rdiag_model::{Component as C, Profile, Report, Target};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
 
@@ -46,7 +46,7 @@ fn report(profile: Profile) -> Report {
         findings: Vec::new(),
         profile: Some(Ok(profile)),
         steps: Vec::new(),
-        playbook: crate::model::report::PlaybookInfo {
+        playbook: rdiag_model::report::PlaybookInfo {
             name: "method-r".into(),
             title: "Method R: where the time of one task goes".into(),
             params: std::collections::BTreeMap::new(),
@@ -82,7 +82,7 @@ fn no_line_is_wider_than_the_terminal() {
 fn where_runs_could_not_be_told_apart_the_terminal_says_why() {
     let mut profile = of(napping("clock_nanosleep"), "report --month");
     let limits = vec!["Single runs are told apart inside the kernel only.".to_owned()];
-    profile.runs = Some(crate::model::runs::Runs { limits, ..Default::default() });
+    profile.runs = Some(rdiag_model::runs::Runs { limits, ..Default::default() });
     let text = terminal(&report(profile), &WIDE);
     assert!(text.contains("  ! Single runs are told apart inside the kernel only.\n"), "{text}");
     assert!(!text.contains("slow runs"), "{text}");
@@ -104,10 +104,10 @@ fn a_goal_that_is_met_on_average_and_missed_by_some_runs_is_not_called_fine() {
     let status = |goal| {
         let mut profile = of(napping("clock_nanosleep"), "report --month");
         profile.runs.as_mut().unwrap().within_goal = goal;
-        profile.forecast.goal.as_mut().unwrap().reach = crate::model::profile::Reach::Met;
+        profile.forecast.goal.as_mut().unwrap().reach = rdiag_model::profile::Reach::Met;
         report(profile).verdict.status
     };
-    assert_eq!([status(Some(16)), status(Some(20))], [crate::model::Status::Info, crate::model::Status::Ok]);
+    assert_eq!([status(Some(16)), status(Some(20))], [rdiag_model::Status::Info, rdiag_model::Status::Ok]);
 }
 
 #[test]

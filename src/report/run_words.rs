@@ -1,7 +1,7 @@
 //! Repeated runs in figures and words that all formats share.
 
-use crate::model::quantity::{percent, seconds};
-use crate::model::runs::{Difference, Growth, Run, Runs, Spread};
+use rdiag_model::quantity::{percent, seconds};
+use rdiag_model::runs::{Difference, Growth, Run, Runs, Spread};
 
 use super::escape::visible_within;
 use super::profile_words::NOT_KNOWN;

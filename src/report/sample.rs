@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::finding::Threshold;
-use crate::model::recording::{FORMAT_VERSION, Overhead, Tool, Window};
-use crate::model::report::{PlaybookInfo, StepOutcome};
-use crate::model::*;
+use rdiag_model::finding::Threshold;
+use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool, Window};
+use rdiag_model::report::{PlaybookInfo, StepOutcome};
+use rdiag_model::*;
 
 /// A finding of a rule, as `Judge` would give it.
 pub(super) fn finding(id: &str, status: Status) -> Finding {

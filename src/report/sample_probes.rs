@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::sample::{metrics, recording, saturated};
 use super::{Parts, ProbeTexts};
-use crate::model::call_trace::{Call, CallTrace};
-use crate::model::metric::Pick;
-use crate::model::probe::*;
-use crate::model::report::{PlaybookInfo, StepOutcome};
-use crate::model::schedule::{CpuSchedule, RunSlice, Schedule, ScheduledTask};
-use crate::model::*;
+use rdiag_model::call_trace::{Call, CallTrace};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::*;
+use rdiag_model::report::{PlaybookInfo, StepOutcome};
+use rdiag_model::schedule::{CpuSchedule, RunSlice, Schedule, ScheduledTask};
+use rdiag_model::*;
 
 static METRICS: &[MetricDef] = &[MetricDef {
     id: "runqlat.p99.seconds",

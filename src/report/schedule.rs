@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::escape::visible_within;
-use crate::model::quantity::{number, seconds};
-use crate::model::schedule::{CpuSchedule, CpuStrip, Layer, RunSlice, Runner, Schedule, Strips, TaskStrip};
+use rdiag_model::quantity::{number, seconds};
+use rdiag_model::schedule::{CpuSchedule, CpuStrip, Layer, RunSlice, Runner, Schedule, Strips, TaskStrip};
 
 /// Tasks that are told apart: as many as letters and colours.
 pub(super) const TASKS: usize = 8;
@@ -20,7 +20,7 @@ const NAME: usize = 40;
 pub(super) fn strips(schedule: &Schedule, pieces: usize) -> Strips {
     let grid = Grid { from: schedule.from, until: schedule.until, pieces: pieces.max(1) };
     let slices = || schedule.cpus.iter().flat_map(|cpu| &cpu.slices);
-    let task = |(at, task): (usize, &crate::model::schedule::ScheduledTask)| {
+    let task = |(at, task): (usize, &rdiag_model::schedule::ScheduledTask)| {
         let own = || slices().filter(move |slice| slice.task == Some(at as u32));
         let waits = own().filter_map(|slice| {
             let waited = slice.waited.filter(|waited| *waited > 0.0)?;
@@ -199,7 +199,7 @@ pub(super) fn hidden(strips: &Strips) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::schedule::ScheduledTask;
+    use rdiag_model::schedule::ScheduledTask;
 
     fn slice(from: f64, until: f64, task: Option<u32>, waited: Option<f64>) -> RunSlice {
         RunSlice { from, until, task, waited, left: None }

@@ -1,6 +1,6 @@
 //! How much of a report people are shown; the JSON has everything.
 
-use crate::model::{Finding, Report};
+use rdiag_model::{Finding, Report};
 
 /// Findings of one rule with one status: told once, for the worst instance, with the others below it.
 pub(super) struct Group<'r> {

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::ReportError;
 use super::calls::{MAX_DEPTH, is_real};
 use super::escape::VisibleJson;
-use crate::model::Unit;
-use crate::model::probe::{Frame, Stacks};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Frame, Stacks};
 
 #[derive(Serialize)]
 struct File<'s> {
@@ -101,7 +101,7 @@ fn frame(frame: &Frame) -> SharedFrame<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::probe::Stack;
+    use rdiag_model::probe::Stack;
     use serde_json::{Value, json};
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::model::profile::Bin;
-use crate::model::quantity::percent;
+use rdiag_model::profile::Bin;
+use rdiag_model::quantity::percent;
 
 /// Size of a picture, the edges of the room for its bars, and how high they may be.
 const WIDTH: f64 = 480.0;

@@ -7,10 +7,10 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::ReportError;
-use crate::model::probed::Bar;
-use crate::model::quantity::with_unit;
-use crate::model::report::Plot;
-use crate::model::{Status, Unit};
+use rdiag_model::probed::Bar;
+use rdiag_model::quantity::with_unit;
+use rdiag_model::report::Plot;
+use rdiag_model::{Status, Unit};
 
 /// Points that are drawn at most.
 const MAX_POINTS: usize = 500;

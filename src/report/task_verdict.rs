@@ -1,9 +1,9 @@
 //! The conclusion of Method R: the answer to what was asked about the task, not the state of the host.
 
 use super::words;
-use crate::model::profile::{ComponentRow, Grade, Reach};
-use crate::model::report::Verdict;
-use crate::model::{Finding, Profile, Recording, Status, Unavailable};
+use rdiag_model::profile::{ComponentRow, Grade, Reach};
+use rdiag_model::report::Verdict;
+use rdiag_model::{Finding, Profile, Recording, Status, Unavailable};
 
 /// Components below this share are not looked into for the headline.
 const WORTH: f64 = 0.2;

@@ -8,8 +8,8 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::escape::visible_within;
 use super::{shown, words};
-use crate::model::report::Cell;
-use crate::model::{Finding, Kind, Report, Resource, Status};
+use rdiag_model::report::Cell;
+use rdiag_model::{Finding, Kind, Report, Resource, Status};
 
 /// Findings that are told in full; the rest is named.
 const MAX_FINDINGS: usize = 12;

@@ -1,7 +1,7 @@
 //! The largest consumers of what processes consume.
 
-use crate::model::report::{TopRow, TopTable};
-use crate::model::{Metrics, Reading};
+use rdiag_model::report::{TopRow, TopTable};
+use rdiag_model::{Metrics, Reading};
 
 /// Rows per table; the rest is summed up.
 const ROWS: usize = 10;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::words;
-use crate::model::report::{Coverage, RuledOut, Verdict};
-use crate::model::{Confidence, Finding, Kind, Recording, Resource, Status};
+use rdiag_model::report::{Coverage, RuledOut, Verdict};
+use rdiag_model::{Confidence, Finding, Kind, Recording, Resource, Status};
 
 /// Without a look at the queues of these four, nobody may say that there is no bottleneck.
 const CORE: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::Disk, Resource::Network];

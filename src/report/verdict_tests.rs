@@ -1,7 +1,7 @@
 use super::sample::{core_ok, finding, report, saturated, unknown};
-use crate::model::{Confidence, Culprit, Resource, Status};
+use rdiag_model::{Confidence, Culprit, Resource, Status};
 
-fn headline(findings: Vec<crate::model::Finding>) -> (Status, String) {
+fn headline(findings: Vec<rdiag_model::Finding>) -> (Status, String) {
     let verdict = report(findings).verdict;
     (verdict.status, verdict.headline)
 }
@@ -37,7 +37,7 @@ fn the_headline_names_the_code_that_a_finding_of_the_same_resource_knows() {
     let expected = "98.0% of the CPU time; function hot of app took 70.0% of the sampled CPU time (also: ";
     assert!(told.contains(expected), "{told}");
     let mut findings = saturated();
-    findings.push(crate::model::Finding { resource: Resource::Disk, ..code });
+    findings.push(rdiag_model::Finding { resource: Resource::Disk, ..code });
     assert!(!headline(findings).1.contains("function hot"), "the code of another resource");
 }
 

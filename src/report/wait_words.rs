@@ -1,9 +1,9 @@
 //! Waits in words that all formats share: how long they were, who ended them, and what of them the stacks show.
 
-use crate::model::Profile;
-use crate::model::chain::Chain;
-use crate::model::profile::{Bin, ComponentRow};
-use crate::model::quantity::{number, percent, seconds};
+use rdiag_model::Profile;
+use rdiag_model::chain::Chain;
+use rdiag_model::profile::{Bin, ComponentRow};
+use rdiag_model::quantity::{number, percent, seconds};
 
 /// What is to be understood before the chains are read.
 pub(super) const CHAINS: &str = "Whoever ended the waits of one line is who the next line is about. These are sums over the whole window: that two \

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::escape::visible_within;
-use crate::model::quantity::{percent, with_unit};
-use crate::model::report::{Cell, GapGroup, Report};
-use crate::model::{Confidence, Culprit, Evidence, Finding, Kind, Resource, Status, Unit};
+use rdiag_model::quantity::{percent, with_unit};
+use rdiag_model::report::{Cell, GapGroup, Report};
+use rdiag_model::{Confidence, Culprit, Evidence, Finding, Kind, Resource, Status, Unit};
 
 /// Longest name within a sentence, in characters.
 const MAX_NAME: usize = 160;
@@ -284,7 +284,7 @@ pub(super) fn occasion(report: &Report) -> String {
     let host = &report.host;
     let memory = match host.memory_bytes {
         0 => String::new(),
-        bytes => format!(" · {} of memory", crate::model::quantity::bytes(bytes as f64)),
+        bytes => format!(" · {} of memory", rdiag_model::quantity::bytes(bytes as f64)),
     };
     format!(
         "{} · {} · Linux {} · {}{memory}",
@@ -300,7 +300,7 @@ pub(super) fn measured(report: &Report) -> String {
     let window = &report.window;
     let windows = if window.windows > 1 { format!(" in {} windows", window.windows) } else { String::new() };
     let ended = if window.interrupted { ", interrupted" } else { "" };
-    format!("{}{windows}{ended}", crate::model::quantity::seconds(window.seconds))
+    format!("{}{windows}{ended}", rdiag_model::quantity::seconds(window.seconds))
 }
 
 /// What measuring cost, in a sentence.
@@ -311,9 +311,9 @@ pub(super) fn cost(report: &Report) -> String {
     }
     format!(
         "rdiag used {} of CPU time ({} of one CPU) and at most {} of memory.",
-        crate::model::quantity::seconds(own.cpu_seconds),
+        rdiag_model::quantity::seconds(own.cpu_seconds),
         percent(own.cpu_ratio),
-        crate::model::quantity::bytes(own.max_resident_bytes as f64),
+        rdiag_model::quantity::bytes(own.max_resident_bytes as f64),
     )
 }
 

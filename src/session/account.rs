@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::model::profile::{Conversation, Refused};
-use crate::model::{Ledger, Metrics, Profile, Reading, Reason, Recording, Target, Unavailable, Window};
 use crate::playbook::{Method, Plan, PlaybookError, duration};
-use crate::profile::{Cpus, Input, profile};
+use rdiag_judge::profile::{Cpus, Input, profile};
+use rdiag_model::profile::{Conversation, Refused};
+use rdiag_model::{Ledger, Metrics, Profile, Reading, Reason, Recording, Target, Unavailable, Window};
 
 /// Probes and collectors that make accounts, the best first.
 pub(super) const ACCOUNTANTS: [&str; 2] = ["response", "task_states"];

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::account;
-use crate::metrics;
-use crate::model::report::StepOutcome;
-use crate::model::{Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Unavailable, Window};
 use crate::playbook::{Measure, Plan, PlannedStep};
-use crate::probes;
-use crate::rules::expression::{Context, Expressions};
-use crate::rules::{Judge, Scope};
+use rdiag_judge::metrics;
+use rdiag_judge::rules::expression::{Context, Expressions};
+use rdiag_judge::rules::{Judge, Scope};
+use rdiag_model::report::StepOutcome;
+use rdiag_model::{Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Unavailable, Window};
+use rdiag_probes as probes;
 
 /// What follows from a recording.
 pub struct Analysis {

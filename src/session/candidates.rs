@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use crate::host::SharedHost;
+use rdiag_kernel::host::SharedHost;
 
 /// Processes that are looked at, the first by number.
 const MAX_PROCESSES: usize = 50_000;

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use crate::host::{Host, files};
-use crate::mechanism::perf_data::{self, PerfDataError, Recorded};
-use crate::model::ProbeResult;
-use crate::model::probe::{Frame, Output, Stack, Stacks};
+use rdiag_kernel::host::{Host, files};
+use rdiag_kernel::mechanism::perf_data::{self, PerfDataError, Recorded};
+use rdiag_model::ProbeResult;
+use rdiag_model::probe::{Frame, Output, Stack, Stacks};
 
 /// Longest line of folded text.
 const MAX_LINE: u64 = 1 << 20;

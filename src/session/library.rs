@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::host::files;
 use crate::playbook::{Library, LoadedPlaybook, PlaybookError, Problem, SourceFile, check, load};
+use rdiag_kernel::host::files;
 
 /// A playbook that was asked for, with everything it may use.
 pub struct NamedPlaybook {

@@ -1,11 +1,12 @@
 //! Looks at what a probe costs: the run time of its programs as the kernel counts it, or the events of the kernel's own tracing at
 //! what one of them takes.
 
-use crate::host::Host;
-use crate::mechanism::ebpf::{CostMeter, Object};
-use crate::model::probe::{CostOf, ProbeCost};
-use crate::model::quantity;
-use crate::probes::{Probe, Spent};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{CostMeter, Object};
+use rdiag_kernel::mechanism::tracefs::toll::Spent;
+use rdiag_model::probe::{CostOf, ProbeCost};
+use rdiag_model::quantity;
+use rdiag_probes::Probe;
 
 /// The kernel's statistics are kept on for this long at a time: they cost every program on the host.
 const METERED_SECONDS: f64 = 0.25;
@@ -141,8 +142,8 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
-    use crate::model::Unavailable;
-    use crate::probes::Taken;
+    use rdiag_model::Unavailable;
+    use rdiag_probes::Taken;
 
     /// Has the kernel's tracing do the work, at a microsecond for each event.
     struct Tracing(AtomicU64);

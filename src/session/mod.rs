@@ -15,7 +15,6 @@ mod store;
 mod survey;
 mod worker;
 
-pub use crate::profile::advice;
 pub use account::conversation;
 pub use analyze::{Analysis, analyze};
 pub use candidates::{Candidate, candidates};
@@ -28,10 +27,10 @@ pub use survey::{Surveyed, survey, survey_probes};
 
 use std::collections::BTreeMap;
 
-use crate::collectors;
-use crate::model::MetricDef;
 use crate::playbook::{Catalogue, CatalogueMetric};
-use crate::probes::{self, Params};
+use rdiag_collectors as collectors;
+use rdiag_model::MetricDef;
+use rdiag_probes::{self as probes, Params};
 
 /// What playbooks and rules may cite.
 #[must_use]

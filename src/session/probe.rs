@@ -4,11 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::probing::{Ledger, Order, Running};
-use crate::host::SharedHost;
-use crate::host::launch::Watch;
-use crate::mechanism::ebpf::Filter;
-use crate::model::{ProbeResult, Unavailable};
-use crate::probes::{Params, ProbeDef};
+use rdiag_kernel::host::SharedHost;
+use rdiag_kernel::host::launch::Watch;
+use rdiag_kernel::mechanism::ebpf::Filter;
+use rdiag_model::{ProbeResult, Unavailable};
+use rdiag_probes::{Params, ProbeDef};
 
 /// Single events are shown this often, in seconds.
 const STREAM_SECONDS: f64 = 0.2;

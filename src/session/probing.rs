@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::metering::Meter;
-use crate::collectors::{Collect, Sink};
-use crate::host::Host;
-use crate::host::launch::Watch;
-use crate::mechanism::ebpf::Filter;
-use crate::model::probe::{ProbeCost, ProbeResult};
-use crate::model::{Reason, Unavailable, quantity};
-use crate::probes::{Context, FOR, Params, Probe, ProbeDef, Taken};
+use rdiag_collectors::{Collect, Sink};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::launch::Watch;
+use rdiag_kernel::mechanism::ebpf::Filter;
+use rdiag_model::probe::{ProbeCost, ProbeResult};
+use rdiag_model::{Reason, Unavailable, quantity};
+use rdiag_probes::{Context, FOR, Params, Probe, ProbeDef, Taken};
 
 /// What the probes of one window cost, each as a share of all CPUs' time: one budget holds for all of them.
 #[derive(Debug, Default)]
@@ -148,7 +148,7 @@ impl Running {
         self.close();
         let result = self.read(host)?;
         if let Some(ledger) = self.probe.ledger() {
-            out.ledger(Ok(crate::model::Ledger { stopped: self.stopped.take(), ..ledger }));
+            out.ledger(Ok(rdiag_model::Ledger { stopped: self.stopped.take(), ..ledger }));
         }
         Ok(result)
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::probing::{Ledger, Order, Probing};
 use super::run::Observer;
 use super::worker::{Done, Job, Task, Worker};
-use crate::collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
-use crate::host::SharedHost;
-use crate::mechanism::ebpf::Kernel;
-use crate::model::{CollectorRecord, Reason, SeriesDef, Target, Unavailable, Window};
+use rdiag_collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
+use rdiag_kernel::host::SharedHost;
+use rdiag_kernel::mechanism::ebpf::Kernel;
+use rdiag_model::{CollectorRecord, Reason, SeriesDef, Target, Unavailable, Window};
 
 /// A source that takes longer than this is left behind.
 const PATIENCE: Duration = Duration::from_secs(3);

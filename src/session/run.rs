@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::analyze::{Analysis, Analyst};
 use super::probing::Order;
 use super::record::{self, WindowSpec};
-use crate::collectors;
-use crate::host::{SharedHost, own_usage};
-use crate::mechanism::ebpf::Filter;
-use crate::model::recording::{FORMAT_VERSION, Overhead, Tool};
-use crate::model::{Recording, Target};
 use crate::playbook::{Plan, PlannedStep};
-use crate::probes::{self, FilterKind, Params, ProbeDef};
+use rdiag_collectors as collectors;
+use rdiag_kernel::host::{SharedHost, own_usage};
+use rdiag_kernel::mechanism::ebpf::Filter;
+use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool};
+use rdiag_model::{Recording, Target};
+use rdiag_probes::{self as probes, FilterKind, Params, ProbeDef};
 
 /// What a run gives.
 pub struct Run {

@@ -8,8 +8,8 @@ use flate2::write::GzEncoder;
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::model::Recording;
-use crate::model::recording::FORMAT_VERSION;
+use rdiag_model::Recording;
+use rdiag_model::recording::FORMAT_VERSION;
 
 /// A recording is never larger unpacked; a gzip bomb is.
 const MAX_BYTES: u64 = 512 << 20;

@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::worker::{Job, Task, Worker};
-use crate::collectors::{self, Sink};
-use crate::host::SharedHost;
-use crate::mechanism::ebpf::{Filter, Kernel};
-use crate::model::{Reason, Unavailable};
-use crate::probes::{self, Context, Params, ProbeDef};
+use rdiag_collectors::{self as collectors, Sink};
+use rdiag_kernel::host::SharedHost;
+use rdiag_kernel::mechanism::ebpf::{Filter, Kernel};
+use rdiag_model::{Reason, Unavailable};
+use rdiag_probes::{self as probes, Context, Params, ProbeDef};
 
 /// What one collector found.
 pub struct Surveyed {

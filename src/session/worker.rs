@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::collectors::{Collect, Sink};
-use crate::host::SharedHost;
-use crate::model::{Reason, Unavailable};
+use rdiag_collectors::{Collect, Sink};
+use rdiag_kernel::host::SharedHost;
+use rdiag_model::{Reason, Unavailable};
 
 /// What a worker is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +209,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::host::Host;
+    use rdiag_kernel::host::Host;
 
     /// Sleeps on the first sample, panics on the second, works on the others.
     struct Moody(u32);

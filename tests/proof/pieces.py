@@ -124,7 +124,7 @@ def probes() -> dict[str, Path]:
 @cache
 def collectors() -> dict[str, Path]:
     """The file or folder of each collector."""
-    return {path.stem: path for path in sorted((ROOT / "src/collectors").iterdir()) if path.stem != "mod"}
+    return {path.stem: path for path in sorted((ROOT / "src/collectors").iterdir()) if path.stem not in ("lib", "Cargo")}
 
 
 @cache
@@ -145,11 +145,12 @@ def program(file: Path) -> str:
     """A program for the kernel with all it includes."""
     text = file.read_text()
     included = [file.parent / name for name in re.findall(r'#include "([^"]+)"', text)]
-    roots = [ROOT / "src/mechanism/ebpf/include"]
-    texts = [bare(text)]
+    roots = [ROOT / "src/kernel/mechanism/ebpf/include"]
+    # What is included follows, from wherever it comes.
+    texts = [bare(re.sub(r"#include [^\n]*", "", text))]
     for path in included:
         places = [path, *(root / path.name for root in roots)]
-        texts.extend(program(place.resolve()) for place in places[:] if place.exists())
+        texts.extend(program(place.resolve()) for place in [place for place in places if place.exists()][:1])
     return "\n".join(texts)
 
 
@@ -177,7 +178,7 @@ def pieces(test: str) -> dict[str, str]:
     found |= {f"rule {name}": judged for name, judged in rules().items() if name in words}
     found |= {f"collector {name}": folder(place) for name, place in collectors().items() if name in words}
     if words & {"method-r", "task_states", "response"}:
-        found["accounts"] = digest(folder(ROOT / "src/profile"), folder(ROOT / "src/classify"))
+        found["accounts"] = digest(folder(ROOT / "src/judge/profile"), folder(ROOT / "src/kernel/classify"))
     if "::lab" in test:
         found["exercises"] = folder(ROOT / "src/lab")
         scenarios = [file for file in sorted((ROOT / "lab-scenarios").glob("*.yaml")) if {file.stem, file.stem[:2]} & words]

@@ -9,8 +9,8 @@ TOKEN = re.compile(
     re.S,
 )
 USE = re.compile(r"(?:pub(?:\([^)]*\))? )?use [^;]*;")
-# How a name is reached depends on where the code stands, not on what it does.
-REACH = re.compile(r"\b(?:crate|self|super|rdiag(?:_\w+)?)::")
+# How a name is reached, and by whom, depends on where the code stands, not on what it does.
+REACH = re.compile(r"\b(?:crate|self|super|rdiag(?:_\w+)?)::(?:(?:model|collectors|probes)::)?|\bpub(?:\([^)]*\))? ")
 
 
 def bare(text: str, texts: bool = True) -> str:
@@ -26,7 +26,7 @@ def bare(text: str, texts: bool = True) -> str:
 
 
 def rust(text: str, texts: bool = True) -> str:
-    """The same, without imports and the paths to names."""
+    """The same, without imports, the paths to names and their visibility."""
     return REACH.sub("", USE.sub("", bare(text, texts)))
 
 

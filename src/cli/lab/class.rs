@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::super::{Exit, Failure, ui::Ui};
-use crate::host::files;
 use crate::lab::class::{Student, overview};
 use crate::lab::place::{Place, Progress};
 use crate::lab::{LabError, lesson, library};
+use rdiag_kernel::host::files;
 
 /// No student's file is larger.
 const MAX_BYTES: u64 = 1 << 20;

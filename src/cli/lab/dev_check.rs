@@ -7,8 +7,8 @@ use super::live;
 use crate::lab::dev_check::{Checked, batches, check, check_again};
 use crate::lab::place::Place;
 use crate::lab::{LabError, library};
-use crate::model::Unit;
-use crate::model::quantity::with_unit;
+use rdiag_model::Unit;
+use rdiag_model::quantity::with_unit;
 
 /// What to check.
 #[derive(Debug, clap::Args)]

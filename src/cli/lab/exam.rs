@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::super::{Exit, Failure, ui::Ui};
 use super::{live, run::questions, wrapped, wrapped_steps};
-use crate::host::Host;
 use crate::lab::disturbance;
 use crate::lab::exam::{Outcome, mark, outcome};
 use crate::lab::fixed::{self, Repair};
@@ -15,9 +14,10 @@ use crate::lab::place::{Place, Run};
 use crate::lab::recipe::Recipe;
 use crate::lab::text::fill;
 use crate::lab::{LabError, Scenario, library, runner};
-use crate::model::Unit;
-use crate::model::quantity::with_unit;
 use crate::report::escape::visible;
+use rdiag_kernel::host::Host;
+use rdiag_model::Unit;
+use rdiag_model::quantity::with_unit;
 
 /// The exercise that is meant.
 #[derive(Debug, clap::Args)]

@@ -8,11 +8,11 @@ use super::super::{Exit, Failure, ui::Ui};
 use super::{as_it_is, live, wrapped};
 use crate::lab::lesson::{self, Lesson, LessonStep, Quiz, Score, View};
 use crate::lab::place::Place;
-use crate::model::quantity::with_unit;
-use crate::model::{Finding, Status};
 use crate::playbook;
 use crate::report::escape::visible;
 use crate::session;
+use rdiag_model::quantity::with_unit;
+use rdiag_model::{Finding, Status};
 
 /// Which lesson.
 #[derive(Debug, clap::Args)]

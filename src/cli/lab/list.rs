@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::{Exit, Failure, ui::Ui};
 use super::{live, wrapped};
-use crate::host::Host;
 use crate::lab::place::Place;
 use crate::lab::{Scenario, library, needs};
+use rdiag_kernel::host::Host;
 
 /// Which exercises there are.
 #[derive(Debug, clap::Args)]

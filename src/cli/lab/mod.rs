@@ -10,8 +10,8 @@ mod run;
 use std::path::Path;
 
 use super::{Exit, Failure, ui::Ui};
-use crate::host::Host;
 use crate::report::plain;
+use rdiag_kernel::host::Host;
 
 /// Learn to diagnose: exercises that bring a symptom onto this host, ask what is behind it, and check the answers.
 #[derive(Debug, clap::Args)]

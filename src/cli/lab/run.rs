@@ -8,8 +8,8 @@ use crate::lab::place::Place;
 use crate::lab::plan::{self, Wish};
 use crate::lab::runner;
 use crate::lab::{Answer, LabError, Reading, Scenario, clean, library};
-use crate::model::quantity::with_unit;
 use crate::playbook;
+use rdiag_model::quantity::with_unit;
 
 /// What to start.
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use super::processes::parse;
 use super::processes::reader::Reader;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::metric::{Formula, MetricDef, Pick};
-use crate::model::{Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, Pick};
+use rdiag_model::{Reason, Unavailable, Unit};
 use sightings::Sightings;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {

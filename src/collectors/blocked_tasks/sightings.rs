@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Blocked, ByTask, place};
-use crate::model::probe::{Column, Frame, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
-use crate::model::{Unavailable, Unit};
+use rdiag_model::probe::{Column, Frame, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
+use rdiag_model::{Unavailable, Unit};
 
 /// Rows of each table; the others are summed up.
 const ROWS: usize = 20;

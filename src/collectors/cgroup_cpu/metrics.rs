@@ -1,7 +1,7 @@
 //! What is derived from the series of the cpu controller.
 
-use crate::model::metric::{Formula, MetricDef, SeriesDef, minus, term};
-use crate::model::{RawUnit, Unit};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, minus, term};
+use rdiag_model::{RawUnit, Unit};
 
 pub(super) const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("cgroup_cpu.quota", RawUnit::Count, "cpu.max; v1: cpu.cfs_quota_us / cpu.cfs_period_us"),

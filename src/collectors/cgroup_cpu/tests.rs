@@ -1,5 +1,5 @@
 use super::*;
-use crate::collectors::testing::{Story, gap, instances, stats};
+use crate::testing::{Story, gap, instances, stats};
 
 const TREE: &str = "sys/fs/cgroup";
 
@@ -52,11 +52,11 @@ fn a_group_that_vanishes_ends_its_series_and_one_that_comes_is_found() {
         &format!("{TREE}/late/cpu.stat"),
         v2_stat(0, 0, 0, 0),
     );
-    let gone = crate::host::Fault { path: format!("{TREE}/a"), fails: Reason::Absent, from: 4 };
+    let gone = rdiag_kernel::host::Fault { path: format!("{TREE}/a"), fails: Reason::Absent, from: 4 };
     story.spec.faults.push(gone);
     let record = story.record(&COLLECTOR);
     let values = |instance: &str| {
-        let of = |s: &&crate::model::Series| s.name == "cgroup_cpu.periods" && s.instance.as_deref() == Some(instance);
+        let of = |s: &&rdiag_model::Series| s.name == "cgroup_cpu.periods" && s.instance.as_deref() == Some(instance);
         record.series.iter().find(of).unwrap().values.iter().map(Option::is_some).collect::<Vec<_>>()
     };
     assert_eq!(values("/a").iter().filter(|seen| **seen).count(), 4);

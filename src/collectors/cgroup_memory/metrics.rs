@@ -1,7 +1,7 @@
 //! What is derived from the series of the memory controller.
 
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Unit};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Unit};
 
 pub(super) const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("cgroup_memory.limit", RawUnit::Bytes, "memory.max or memory.high; v1: memory.limit_in_bytes"),

@@ -10,9 +10,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::host::cgroups::{Hierarchy, Pressures, Tally, Version, Watch, keyed};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::cgroups::{Hierarchy, Pressures, Tally, Version, Watch, keyed};
+use rdiag_model::{Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cgroup_memory",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::collectors::testing::{Story, gap, instances, stats};
+use crate::testing::{Story, gap, instances, stats};
 
 const TREE: &str = "sys/fs/cgroup";
 

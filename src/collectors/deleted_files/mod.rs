@@ -12,9 +12,9 @@ use places::Places;
 use super::processes::parse;
 use super::processes::reader::Reader;
 use super::{Cadence, Collect, CollectorDef, Sink, untraceable};
-use crate::host::{Host, SourceError};
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{Facts, RawUnit, Reason, Unavailable, Unit};
+use rdiag_kernel::host::{Host, SourceError};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{Facts, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "deleted_files",

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::super::filesystems::mountinfo::{Mount, select};
 use super::super::filesystems::mountinfo_path;
 use super::super::processes::reader::Reader;
-use crate::host::{Host, SourceError};
+use rdiag_kernel::host::{Host, SourceError};
 
 /// Lists of mounts of other namespaces that are read.
 const MAX_NAMESPACES: usize = 100;

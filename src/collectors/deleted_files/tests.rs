@@ -1,9 +1,9 @@
 //! Whole stories: from open files to the metrics.
 
 use super::{COLLECTOR, is_deleted};
-use crate::collectors::testing::{Story, gap, instances, stats};
-use crate::host::{Fault, OpenFile};
-use crate::model::{Facts, Reason};
+use crate::testing::{Story, gap, instances, stats};
+use rdiag_kernel::host::{Fault, OpenFile};
+use rdiag_model::{Facts, Reason};
 
 const MOUNTS: &str = "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
                       21 20 8:2 / /var rw - ext4 /dev/sda2 rw\n\

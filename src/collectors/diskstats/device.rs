@@ -1,9 +1,9 @@
 //! What kind of thing a block device is: what its numbers mean depends on it.
 
 use super::row::Row;
-use crate::collectors::Sink;
-use crate::host::Host;
-use crate::model::{Reason, Unavailable};
+use crate::Sink;
+use rdiag_kernel::host::Host;
+use rdiag_model::{Reason, Unavailable};
 
 /// A block device as the collector knows it.
 #[derive(Debug, Clone)]

@@ -12,8 +12,8 @@ use device::Device;
 use row::Row;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_model::{Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "diskstats",

@@ -1,8 +1,8 @@
 //! Whole stories: from the files to the metrics.
 
 use super::COLLECTOR;
-use crate::collectors::testing::{Story, gap, instances, stats};
-use crate::model::Reason;
+use crate::testing::{Story, gap, instances, stats};
+use rdiag_model::Reason;
 
 const MODERN: &str = "0 0 0 0 0 0";
 

@@ -1,7 +1,7 @@
 //! The series of mounted file systems and the metrics derived from them.
 
-use crate::model::metric::{Formula, MetricDef, SeriesDef, minus, term};
-use crate::model::{RawUnit, Unit};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, minus, term};
+use rdiag_model::{RawUnit, Unit};
 
 const fn bytes(name: &'static str, source: &'static str) -> SeriesDef {
     SeriesDef::gauge(name, RawUnit::Bytes, source)

@@ -8,9 +8,9 @@ mod tests;
 use mountinfo::Mount;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::host::statvfs::{Answer, Asking, Capacity};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::statvfs::{Answer, Asking, Capacity};
+use rdiag_model::{Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "filesystems",
@@ -151,7 +151,7 @@ fn is_refusal(error: i32) -> bool {
 
 fn failed(name: &str, error: i32, out: &Sink) {
     let source = std::io::Error::from_raw_os_error(error);
-    let gap = Unavailable::from(crate::host::SourceError::io(name.trim_start_matches('/'), &source));
+    let gap = Unavailable::from(rdiag_kernel::host::SourceError::io(name.trim_start_matches('/'), &source));
     out.gap("filesystems.space", name, gap.clone());
     out.gap("filesystems.inodes", name, gap);
     out.label(name, "error", source.to_string());

@@ -2,32 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::unescape_octal;
+use rdiag_kernel::host::unescape_octal;
 
 /// Beyond this many file systems, the rest is left out.
-pub(in crate::collectors) const MAX_MOUNTS: usize = 300;
+pub(crate) const MAX_MOUNTS: usize = 300;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::collectors) struct Mount {
+pub(crate) struct Mount {
     /// The kernel's number for this mount, which open files name as well.
-    pub(in crate::collectors) id: u64,
+    pub(crate) id: u64,
     /// Major and minor number of the superblock: the same for all mounts of one file system.
-    pub(in crate::collectors) device: String,
+    pub(crate) device: String,
     /// The directory within the file system that is mounted; `/` unless it is a bind mount or a subvolume.
-    pub(in crate::collectors) root: Vec<u8>,
+    pub(crate) root: Vec<u8>,
     /// Mount point. It may hold any byte.
-    pub(in crate::collectors) point: Vec<u8>,
+    pub(crate) point: Vec<u8>,
     /// Whether this mount is read-only.
-    pub(in crate::collectors) mount_read_only: bool,
+    pub(crate) mount_read_only: bool,
     /// Whether the file system itself is, for all its mounts.
-    pub(in crate::collectors) super_read_only: bool,
+    pub(crate) super_read_only: bool,
     /// File system type.
-    pub(in crate::collectors) kind: String,
+    pub(crate) kind: String,
     /// What is mounted: a device, a server and its export.
-    pub(in crate::collectors) source: String,
+    pub(crate) source: String,
     /// Of an overlay, the directory that takes what is written.
-    pub(in crate::collectors) upper: Option<Vec<u8>>,
+    pub(crate) upper: Option<Vec<u8>>,
 }
 
 /// File systems that hold no data of anybody, or whose data are the kernel's.
@@ -82,7 +82,7 @@ const WRITABLE: [&str; 15] = [
 
 impl Mount {
     /// None for a line that is cut or broken.
-    pub(in crate::collectors) fn parse(line: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
         let device = text(fields.nth(1)?);
@@ -109,21 +109,21 @@ impl Mount {
     }
 
     /// The mount point for people.
-    pub(in crate::collectors) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         text(&self.point)
     }
 
-    pub(in crate::collectors) fn is_image(&self) -> bool {
+    pub(crate) fn is_image(&self) -> bool {
         IMAGES.contains(&self.kind.as_str()) && self.is_read_only()
     }
 
-    pub(in crate::collectors) fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         self.mount_read_only || self.super_read_only
     }
 
     /// Mounted for writing, and yet the file system as a whole is read-only: what errors=remount-ro leaves behind.
     /// Somebody who mounts or remounts read-only changes both.
-    pub(in crate::collectors) fn was_forced_read_only(&self) -> bool {
+    pub(crate) fn was_forced_read_only(&self) -> bool {
         !self.mount_read_only && self.super_read_only && WRITABLE.contains(&self.kind.as_str())
     }
 
@@ -135,7 +135,7 @@ impl Mount {
     }
 
     /// Somebody else has to answer, who may be gone.
-    pub(in crate::collectors) fn is_remote(&self) -> bool {
+    pub(crate) fn is_remote(&self) -> bool {
         const REMOTE: [&str; 14] = [
             "nfs",
             "nfs4",
@@ -157,7 +157,7 @@ impl Mount {
 }
 
 /// The mounts worth asking about, each file system once, those that cannot hang first; and how many were left out.
-pub(in crate::collectors) fn select(mountinfo: &[u8]) -> (Vec<Mount>, usize) {
+pub(crate) fn select(mountinfo: &[u8]) -> (Vec<Mount>, usize) {
     let all: Vec<Mount> = mountinfo.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
     // Of several mounts on one point only the last can be reached.
     let mut reachable: BTreeMap<&[u8], usize> = BTreeMap::new();

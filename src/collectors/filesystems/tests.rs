@@ -1,9 +1,9 @@
 //! Whole stories: from the mounts to the metrics.
 
 use super::COLLECTOR;
-use crate::collectors::testing::{Story, gap, instances, stats};
-use crate::host::HostSpec;
-use crate::model::Reason;
+use crate::testing::{Story, gap, instances, stats};
+use rdiag_kernel::host::HostSpec;
+use rdiag_model::Reason;
 
 const MOUNTS: &str = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
                       2 1 0:5 / /proc rw - proc proc rw\n\

@@ -1,7 +1,7 @@
 //! What is recorded of an interface, and what follows from it.
 
-use crate::model::metric::{Formula, MetricDef, SeriesDef, Term, optional, term, times};
-use crate::model::{RawUnit, Unit};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Term, optional, term, times};
+use rdiag_model::{RawUnit, Unit};
 
 const fn count(name: &'static str, source: &'static str) -> SeriesDef {
     SeriesDef::counter(name, RawUnit::Count, source)

@@ -5,8 +5,8 @@ mod metrics;
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_model::{Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "interfaces",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::collectors::testing::{Story, gap};
+use crate::testing::{Story, gap};
 
 #[test]
 fn the_columns_of_a_line_are_found_by_their_place() {
@@ -113,7 +113,7 @@ fn a_device_without_a_speed_has_a_gap_and_no_utilization_of_zero() {
     let gap = gap(&metrics, RECEIVE, "eth0");
     assert_eq!(gap.reason, Reason::Absent);
     assert!(gap.why.contains("eth0 (virtio_net) reports no link speed"), "{}", gap.why);
-    assert!(matches!(metrics.readings[RECEIVE], crate::model::Reading::Unavailable(_)), "one gap, not one for each");
+    assert!(matches!(metrics.readings[RECEIVE], rdiag_model::Reading::Unavailable(_)), "one gap, not one for each");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn where_only_virtual_interfaces_are_seen_devices_do_not_apply_and_a_container_s
     );
     tree.put("proc/sys/net/core/netdev_max_backlog", "1000\n");
     assert_eq!(gap(&tree.metrics(&COLLECTOR), RECEIVE, "").reason, Reason::NotApplicable);
-    tree.spec.facts = Some(crate::model::Facts { container: Some("a test".into()), ..crate::model::Facts::default() });
+    tree.spec.facts = Some(rdiag_model::Facts { container: Some("a test".into()), ..rdiag_model::Facts::default() });
     assert_eq!(gap(&tree.metrics(&COLLECTOR), errors, "").reason, Reason::NotApplicable);
     assert_eq!(gap(&tree.metrics(&COLLECTOR), RECEIVE, "").reason, Reason::NotVisible);
 }
@@ -221,7 +221,7 @@ fn hundreds_of_devices_are_not_read_one_by_one() {
     dev(&tree, &names.iter().map(|name| line(name, [0; 5], [0; 5])).collect::<Vec<_>>());
     tree.next();
     let metrics = tree.metrics(&COLLECTOR);
-    let crate::model::Reading::Measured { instances, .. } = &metrics.readings["network.interface.errors.count"] else {
+    let rdiag_model::Reading::Measured { instances, .. } = &metrics.readings["network.interface.errors.count"] else {
         panic!("not measured")
     };
     assert_eq!(instances.values().filter(|stats| stats.is_ok()).count(), MAX_DEVICES);

@@ -1,7 +1,7 @@
 //! The classes into which lines of the kernel log are sorted, each with its series and its two metrics.
 
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Unit};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Unit};
 
 const SOURCE: &str = "/dev/kmsg, lines that the table of patterns recognises";
 const CAVEAT: &str = "A line is a report, not a measurement: rate limits and a full buffer drop lines.";

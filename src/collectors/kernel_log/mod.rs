@@ -12,8 +12,8 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::{Host, SourceError};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::{Host, SourceError};
+use rdiag_model::{Reason, Unavailable};
 use scan::Scan;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {

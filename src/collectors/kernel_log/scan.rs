@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::classes::CLASSES;
 use super::patterns::{between, recognise};
-use crate::model::LogLine;
+use rdiag_model::LogLine;
 
 /// Lines of the time before the window that are kept of each class: the newest.
 const KEPT_OF_BOOT: usize = 3;

@@ -1,7 +1,7 @@
 //! The series of NFS mounts and the metrics derived from them.
 
-use crate::model::metric::{Formula, MetricDef, SeriesDef, term};
-use crate::model::{RawUnit, Unit};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Unit};
 
 const fn number(name: &'static str, source: &'static str) -> SeriesDef {
     SeriesDef::counter(name, RawUnit::Count, source)

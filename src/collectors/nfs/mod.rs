@@ -7,8 +7,8 @@ mod parse;
 use parse::Nfs;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_model::{Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "nfs",

@@ -1,7 +1,7 @@
 //! What the collector yields: the columns of the table of processes as metrics, and counts of processes.
 
-use crate::model::metric::{Formula, MetricDef, ProcessField, SeriesDef, term};
-use crate::model::{RawUnit, Unit};
+use rdiag_model::metric::{Formula, MetricDef, ProcessField, SeriesDef, term};
+use rdiag_model::{RawUnit, Unit};
 
 pub(super) const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("processes.total", RawUnit::Count, "/proc, directories of processes"),

@@ -4,8 +4,8 @@
 mod kernel;
 mod metrics;
 mod names;
-pub(in crate::collectors) mod parse;
-pub(in crate::collectors) mod reader;
+pub(crate) mod parse;
+pub(crate) mod reader;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -18,9 +18,9 @@ use self::reader::Reader;
 use self::table::{Table, point, push};
 use self::users::Users;
 use super::{Cadence, Collect, CollectorDef, Sink, untraceable};
-use crate::host::{Host, ProcessDir};
-use crate::model::{Facts, Process, ProcessPoint, Reason, Unavailable};
 use kernel::{Group, Tasks};
+use rdiag_kernel::host::{Host, ProcessDir};
+use rdiag_model::{Facts, Process, ProcessPoint, Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "processes",

@@ -2,34 +2,34 @@
 
 /// The numbers of /proc/PID/stat that rdiag uses. The same file exists for each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::collectors) struct Stat {
+pub(crate) struct Stat {
     /// Field 3.
-    pub(in crate::collectors) state: char,
+    pub(crate) state: char,
     /// Field 4.
-    pub(in crate::collectors) ppid: u32,
+    pub(crate) ppid: u32,
     /// Field 10.
-    pub(in crate::collectors) minor_faults: u64,
+    pub(crate) minor_faults: u64,
     /// Field 12.
-    pub(in crate::collectors) major_faults: u64,
+    pub(crate) major_faults: u64,
     /// Field 14, ticks.
-    pub(in crate::collectors) utime: u64,
+    pub(crate) utime: u64,
     /// Field 15, ticks.
-    pub(in crate::collectors) stime: u64,
+    pub(crate) stime: u64,
     /// Field 19: above 0 the task gives way to others.
-    pub(in crate::collectors) nice: i32,
+    pub(crate) nice: i32,
     /// Field 20.
-    pub(in crate::collectors) threads: u32,
+    pub(crate) threads: u32,
     /// Field 22, ticks since boot.
-    pub(in crate::collectors) start_ticks: u64,
+    pub(crate) start_ticks: u64,
     /// Field 23, bytes.
-    pub(in crate::collectors) virtual_bytes: u64,
+    pub(crate) virtual_bytes: u64,
     /// Field 24, pages.
-    pub(in crate::collectors) resident_pages: u64,
+    pub(crate) resident_pages: u64,
 }
 
 /// Name and numbers of a stat file. The name may hold anything, parentheses and line ends included; the numbers
 /// cannot, so they begin after the last `)`.
-pub(in crate::collectors) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
+pub(crate) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
     let open = bytes.iter().position(|byte| *byte == b'(')?;
     let close = bytes.iter().rposition(|byte| *byte == b')')?;
     let name = bytes.get(open + 1..close)?;
@@ -66,7 +66,7 @@ pub(in crate::collectors) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
 }
 
 /// /proc/PID/schedstat: nanoseconds on a CPU, nanoseconds waiting for one, and how often it got one.
-pub(in crate::collectors) fn schedstat(bytes: &[u8]) -> Option<(u64, u64, u64)> {
+pub(crate) fn schedstat(bytes: &[u8]) -> Option<(u64, u64, u64)> {
     let mut fields = bytes.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
     Some((number(fields.next()?)?, number(fields.next()?)?, number(fields.next()?)?))
 }
@@ -151,7 +151,7 @@ pub(super) fn generation(bytes: &[u8]) -> Option<Generation> {
 }
 
 /// The soft limit of this name in /proc/PID/limits; `u64::MAX` where there is none.
-pub(in crate::collectors) fn soft_limit(bytes: &[u8], name: &str) -> Option<u64> {
+pub(crate) fn soft_limit(bytes: &[u8], name: &str) -> Option<u64> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let rest = lines.find_map(|line| line.strip_prefix(name.as_bytes()))?;
     if rest.trim_ascii_start().starts_with(b"unlimited") {
@@ -198,7 +198,7 @@ fn word(line: &[u8], index: usize) -> Option<u64> {
 }
 
 /// A decimal number and nothing else.
-pub(in crate::collectors) fn number(digits: &[u8]) -> Option<u64> {
+pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     let digits = digits.strip_suffix(b"\n").unwrap_or(digits);
     if digits.is_empty() {
         return None;

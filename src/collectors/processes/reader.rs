@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use super::parse::{self, Generation};
 use super::table::{Entry, Thread};
-use crate::host::{OpenFile, ProcessDir, SourceError};
-use crate::model::{ProcessPoint, Reason};
+use rdiag_kernel::host::{OpenFile, ProcessDir, SourceError};
+use rdiag_model::{ProcessPoint, Reason};
 
 /// Of a process with more threads than this, the others' waiting is not counted.
 const MAX_THREADS_OF_PROCESS: usize = 256;
 
 /// /proc, with the buffers that all reads share.
-pub(in crate::collectors) struct Reader {
+pub(crate) struct Reader {
     dir: ProcessDir,
     /// What told the newest list of processes from an older one.
     listed: Option<Generation>,
@@ -23,7 +23,7 @@ pub(in crate::collectors) struct Reader {
 }
 
 impl Reader {
-    pub(in crate::collectors) fn new(dir: ProcessDir) -> Self {
+    pub(crate) fn new(dir: ProcessDir) -> Self {
         Self {
             dir,
             listed: None,
@@ -36,16 +36,16 @@ impl Reader {
     }
 
     /// Looks at another instant of a recorded tree.
-    pub(in crate::collectors) fn turn_to(&mut self, dir: ProcessDir) {
+    pub(crate) fn turn_to(&mut self, dir: ProcessDir) {
         self.dir = dir;
     }
 
-    pub(in crate::collectors) fn is_recorded(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         self.dir.is_recorded()
     }
 
     /// The ids of all processes. `pids` holds those of the call before: they stay if no process came or went since.
-    pub(in crate::collectors) fn pids(&mut self, pids: &mut Vec<u32>) -> Result<(), SourceError> {
+    pub(crate) fn pids(&mut self, pids: &mut Vec<u32>) -> Result<(), SourceError> {
         let now = self.generation();
         if now.is_some() && now == self.listed && !pids.is_empty() {
             return Ok(());
@@ -66,14 +66,14 @@ impl Reader {
     }
 
     /// The ids of a process's threads.
-    pub(in crate::collectors) fn tids(&mut self, pid: u32, tids: &mut Vec<u32>) -> Result<(), SourceError> {
+    pub(crate) fn tids(&mut self, pid: u32, tids: &mut Vec<u32>) -> Result<(), SourceError> {
         self.name.clear();
         let _ = write!(self.name, "{pid}/task");
         self.dir.list(&self.name, tids)
     }
 
     /// How many files a process has open: the size of its directory where the kernel counts there, else its length.
-    pub(in crate::collectors) fn open_files(&mut self, pid: u32, counted: bool) -> Result<u64, SourceError> {
+    pub(crate) fn open_files(&mut self, pid: u32, counted: bool) -> Result<u64, SourceError> {
         self.name.clear();
         let _ = write!(self.name, "{pid}/fd");
         if counted {
@@ -87,14 +87,14 @@ impl Reader {
     }
 
     /// The numbers of a process's open files.
-    pub(in crate::collectors) fn descriptors(&mut self, pid: u32, found: &mut Vec<u32>) -> Result<(), SourceError> {
+    pub(crate) fn descriptors(&mut self, pid: u32, found: &mut Vec<u32>) -> Result<(), SourceError> {
         self.name.clear();
         let _ = write!(self.name, "{pid}/fd");
         self.dir.list(&self.name, found)
     }
 
     /// What one of a process's open files is called: a path, or the kernel's name for something that has none.
-    pub(in crate::collectors) fn open_name(&mut self, pid: u32, descriptor: u32) -> Result<&[u8], SourceError> {
+    pub(crate) fn open_name(&mut self, pid: u32, descriptor: u32) -> Result<&[u8], SourceError> {
         self.name.clear();
         let _ = write!(self.name, "{pid}/fd/{descriptor}");
         self.target = self.dir.link(&self.name, std::mem::take(&mut self.target))?;
@@ -102,14 +102,14 @@ impl Reader {
     }
 
     /// What stat(2) tells of one of a process's open files. It waits for the file system.
-    pub(in crate::collectors) fn open_file(&mut self, pid: u32, descriptor: u32) -> Result<OpenFile, SourceError> {
+    pub(crate) fn open_file(&mut self, pid: u32, descriptor: u32) -> Result<OpenFile, SourceError> {
         self.name.clear();
         let _ = write!(self.name, "{pid}/fd/{descriptor}");
         self.dir.behind(&self.name)
     }
 
     /// A file of a process.
-    pub(in crate::collectors) fn file(&mut self, pid: u32, file: &str) -> Result<&[u8], SourceError> {
+    pub(crate) fn file(&mut self, pid: u32, file: &str) -> Result<&[u8], SourceError> {
         self.name.clear();
         push(&mut self.name, pid);
         self.name.push('/');
@@ -118,7 +118,7 @@ impl Reader {
     }
 
     /// A file of a thread.
-    pub(in crate::collectors) fn thread_file(&mut self, pid: u32, tid: u32, file: &str) -> Result<&[u8], SourceError> {
+    pub(crate) fn thread_file(&mut self, pid: u32, tid: u32, file: &str) -> Result<&[u8], SourceError> {
         self.name.clear();
         push(&mut self.name, pid);
         self.name.push_str("/task/");

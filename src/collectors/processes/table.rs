@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::parse::Stat;
-use crate::collectors::Size;
-use crate::model::{Process, ProcessPoint};
+use crate::Size;
+use rdiag_model::{Process, ProcessPoint};
 
 /// Threads whose waiting is followed, over all processes; beyond that a process is known by its main thread.
 const MAX_THREADS: usize = 40_000;

@@ -2,8 +2,8 @@
 
 use super::super::testing::{Story, gap};
 use super::*;
-use crate::host::Fault;
-use crate::model::Metrics;
+use rdiag_kernel::host::Fault;
+use rdiag_model::Metrics;
 
 /// One process at one instant.
 #[derive(Clone)]

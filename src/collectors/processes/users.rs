@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::parse;
 use super::reader::Reader;
 use super::table::Entry;
-use crate::collectors::Sink;
-use crate::host::Host;
+use crate::Sink;
+use rdiag_kernel::host::Host;
 
 /// Users with fewer threads are left out: their limits are not worth a read.
 const MIN_THREADS: u64 = 64;

@@ -6,13 +6,13 @@ use super::delays;
 use super::estimate::Observed;
 use super::sampler::{Sampler, Task, change};
 use super::throttling::{Throttled, stopped_by};
-use crate::host::{Host, Stolen};
-use crate::model::ledger::{
+use rdiag_kernel::host::{Host, Stolen};
+use rdiag_model::ledger::{
     Accuracy, CheckInputs, ComponentStacks, Level, MAX_THREADS, MAX_TIMELINES, Part, Thread, Timeline,
 };
-use crate::model::probe::{Frame, Stack, Stacks};
-use crate::model::quantity::{number, percent, seconds};
-use crate::model::{Component, Ledger, Reason, Target, Unavailable, Unit};
+use rdiag_model::probe::{Frame, Stack, Stacks};
+use rdiag_model::quantity::{number, percent, seconds};
+use rdiag_model::{Component, Ledger, Reason, Target, Unavailable, Unit};
 
 /// The account of the whole window; an error says why there is none.
 pub(super) fn ledger(

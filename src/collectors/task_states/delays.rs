@@ -2,10 +2,10 @@
 
 use super::estimate::is_disk;
 use super::sampler::Task;
-use crate::host::Host;
-use crate::mechanism::taskstats::{Delay, Delays, Listener, Taskstats};
-use crate::model::ledger::{self, DelayKind};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::taskstats::{Delay, Delays, Listener, Taskstats};
+use rdiag_model::ledger::{self, DelayKind};
+use rdiag_model::{Reason, Unavailable};
 
 /// What the kernel counts, or why it is not known.
 pub(super) struct Kernel {
@@ -122,7 +122,7 @@ fn seconds(first: Delay, last: Delay) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Component;
+    use rdiag_model::Component;
 
     fn delays(version: u16, disk: u64, swap_in: u64) -> Delays {
         let delay = |seconds: u64| Delay { count: seconds, nanoseconds: seconds * 1_000_000_000 };

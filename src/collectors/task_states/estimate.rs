@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::delays::Disk;
-use crate::host::Stolen;
-use crate::model::Component;
-use crate::model::ledger::{Accuracy, Part};
+use rdiag_kernel::host::Stolen;
+use rdiag_model::Component;
+use rdiag_model::ledger::{Accuracy, Part};
 
 /// What a wait was about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use super::estimate::What;
 use super::parse::{self, Schedstat, Syscall};
-use crate::classify::{self, Abi, Call, Class, FileClass, NO_RULE, Wait, Within, calls, files};
-use crate::host::{ProcessDir, SourceError};
-use crate::model::{Component, Reason};
+use rdiag_kernel::classify::{self, Abi, Call, Class, FileClass, NO_RULE, Wait, Within, calls, files};
+use rdiag_kernel::host::{ProcessDir, SourceError};
+use rdiag_model::{Component, Reason};
 
 /// What is known of a process beside its threads.
 #[derive(Debug, Default)]
@@ -291,7 +291,7 @@ impl Looker {
         self.name.clear();
         let _ = write!(self.name, "{pid}/cgroup");
         let text = dir.read(&self.name, &mut self.buffer).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        if let Some(group) = text.ok().as_deref().and_then(|text| crate::host::cgroups::group_of(text, "cpu")) {
+        if let Some(group) = text.ok().as_deref().and_then(|text| rdiag_kernel::host::cgroups::group_of(text, "cpu")) {
             process.group = Some(group.to_owned());
         }
         self.process_ticks(dir, pid, process);

@@ -18,11 +18,11 @@ mod tests;
 mod throttling;
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::{CpuTicks, Host};
-use crate::model::ledger::Level;
-use crate::model::{Reason, Target, Unavailable};
 use delays::Kernel;
 use look::Looker;
+use rdiag_kernel::host::{CpuTicks, Host};
+use rdiag_model::ledger::Level;
+use rdiag_model::{Reason, Target, Unavailable};
 use running::Running;
 use sampler::Sampler;
 use targets::Targets;

@@ -1,6 +1,6 @@
 //! Parsers of the files of one thread. Each is total: what it cannot understand is none.
 
-use crate::classify::Abi;
+use rdiag_kernel::classify::Abi;
 
 /// The numbers of /proc/PID/task/TID/stat that count here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use super::sampler::Sampler;
-use crate::host::{Clock, thread_usage};
+use rdiag_kernel::host::{Clock, thread_usage};
 
 /// Distance of two sweeps in seconds.
 const INTERVAL: f64 = 0.02;

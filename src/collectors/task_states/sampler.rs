@@ -8,11 +8,11 @@ use super::look::{Counters, Doing, Found, Looker, Process, There};
 use super::parse::Schedstat;
 use super::strip::Strip;
 use super::targets::Targets;
-use crate::classify::Class;
-use crate::host::{ProcessDir, SourceError};
-use crate::mechanism::taskstats::Delays;
-use crate::model::Component;
-use crate::model::ledger::OTHER_KEYS;
+use rdiag_kernel::classify::Class;
+use rdiag_kernel::host::{ProcessDir, SourceError};
+use rdiag_kernel::mechanism::taskstats::Delays;
+use rdiag_model::Component;
+use rdiag_model::ledger::OTHER_KEYS;
 
 /// A sleeping thread that did not run is only looked at in full every so many sweeps.
 const FULL_EVERY: u64 = 5;

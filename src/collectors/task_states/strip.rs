@@ -1,8 +1,8 @@
 //! The states of a thread over time, in a bounded number of slices.
 
-use crate::host::Stolen;
-use crate::model::Component;
-use crate::model::ledger::{MAX_SLICES, Slice, Timeline};
+use rdiag_kernel::host::Stolen;
+use rdiag_model::Component;
+use rdiag_model::ledger::{MAX_SLICES, Slice, Timeline};
 
 /// A timeline that is being made.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::parse;
-use crate::host::{ProcessDir, SourceError};
-use crate::model::Target;
+use rdiag_kernel::host::{ProcessDir, SourceError};
+use rdiag_model::Target;
 
 /// Processes that are looked at when a name or a group picks them out; of a host with more, the rest is not seen.
 const MAX_SEARCHED: usize = 20_000;

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use super::super::testing::Story;
 use super::super::{Shared, Sink};
 use super::COLLECTOR;
-use crate::model::ledger::{Accuracy, Level};
-use crate::model::{Component, Ledger, Reason, Target, Unavailable};
+use rdiag_model::ledger::{Accuracy, Level};
+use rdiag_model::{Component, Ledger, Reason, Target, Unavailable};
 
 fn stat(tid: u32, state: char, (user, system): (u64, u64), start: u64) -> String {
     format!("{tid} (a) b) {state} 1 1 1 0 -1 4194304 0 0 0 0 {user} {system} 0 0 20 0 2 0 {start} 1 2 3\n")
@@ -128,10 +128,10 @@ fn a_wait_for_a_cpu_that_began_before_the_window_counts_from_there_on() {
 #[test]
 fn what_may_not_be_seen_is_said_and_not_guessed() {
     let mut story = sleeping(Story::of_seconds(5), 0, 1000, 10).file(0, "proc/10/task/10/wchan", "0");
-    story.spec.facts = Some(crate::model::Facts { uid: 1000, ..crate::model::Facts::default() });
+    story.spec.facts = Some(rdiag_model::Facts { uid: 1000, ..rdiag_model::Facts::default() });
     for file in ["syscall", "stack"] {
         let path = format!("proc/10/task/10/{file}");
-        story.spec.faults.push(crate::host::Fault { path, fails: Reason::Denied, from: 0 });
+        story.spec.faults.push(rdiag_kernel::host::Fault { path, fails: Reason::Denied, from: 0 });
     }
     let ledger = observe(&story, process(10)).unwrap();
     assert!((seconds(&ledger, 10, Component::OtherOff) - 4.0).abs() < 1e-9);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::look::Process;
-use crate::host::Host;
-use crate::host::cgroups::{Hierarchy, Version, keyed};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::cgroups::{Hierarchy, Version, keyed};
 
 /// Groups with their ancestors, and how long each had been stopped when the window began.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! What follows from the counters of TCP, UDP and IP.
 
-use crate::model::Unit;
-use crate::model::metric::{Formula, MetricDef, Term, minus, optional, term};
+use rdiag_model::Unit;
+use rdiag_model::metric::{Formula, MetricDef, Term, minus, optional, term};
 
 /// Retransmissions of data: those of connection requests are subtracted, as they tell of a peer that does not answer
 /// or accept, and not of a path that loses packets.

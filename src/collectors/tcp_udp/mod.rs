@@ -8,8 +8,8 @@ mod series;
 use std::collections::{HashMap, HashSet};
 
 use super::{Cadence, Collect, CollectorDef, Sink};
-use crate::host::Host;
-use crate::model::{Reason, SeriesDef, SeriesKind, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_model::{Reason, SeriesDef, SeriesKind, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "tcp_udp",

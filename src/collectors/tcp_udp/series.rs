@@ -1,7 +1,7 @@
 //! What is recorded of TCP, UDP and IP.
 
-use crate::model::RawUnit;
-use crate::model::metric::SeriesDef;
+use rdiag_model::RawUnit;
+use rdiag_model::metric::SeriesDef;
 
 const fn count(name: &'static str, source: &'static str) -> SeriesDef {
     SeriesDef::counter(name, RawUnit::Count, source)

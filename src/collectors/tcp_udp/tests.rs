@@ -1,5 +1,5 @@
 use super::*;
-use crate::collectors::testing::{Story, gap};
+use crate::testing::{Story, gap};
 
 const SNMP: &str = "Ip: Forwarding InDiscards OutDiscards\nIp: 2 0 0\n\
     Tcp: RtoAlgorithm MaxConn ActiveOpens PassiveOpens InSegs OutSegs RetransSegs\nTcp: 1 -1 10 20 1000 2000 30\n\

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use super::Lesson;
 use super::builtin::RECORDINGS;
-use crate::host::SharedHost;
 use crate::lab::LabError;
-use crate::model::report::StepOutcome;
-use crate::model::{Facts, Finding, Recording, Status, Target};
 use crate::playbook::{Plan, PlannedStep};
 use crate::session::{self, Analysis, Observer};
+use rdiag_kernel::host::SharedHost;
+use rdiag_model::report::StepOutcome;
+use rdiag_model::{Facts, Finding, Recording, Status, Target};
 
 /// A judged recording.
 pub struct View {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::{CopyKind, Order, Tally, now, sleep};
-use crate::host::own::Mapping;
+use rdiag_kernel::host::own::Mapping;
 
 const MIB: usize = 1 << 20;
 
@@ -97,7 +97,8 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let pair = Pair::new(folder.path(), "x", 3).unwrap();
             pair.copy(how, block).unwrap();
-            let read = |which: &str| crate::host::files::read_named(&folder.path().join(which), 4 << 20).unwrap();
+            let read =
+                |which: &str| rdiag_kernel::host::files::read_named(&folder.path().join(which), 4 << 20).unwrap();
             assert!(read("x.in").len() == 3 << 20 && read("x.in") == read("x.out"), "{how:?}");
         }
     }

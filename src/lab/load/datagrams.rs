@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 
 use super::{Order, Tally, now, server, sleep};
-use crate::host::files;
+use rdiag_kernel::host::files;
 
 /// What one datagram holds, in bytes.
 const DATAGRAM_BYTES: usize = 200;

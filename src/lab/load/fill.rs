@@ -31,7 +31,7 @@ pub(super) fn write_until_full(order: &Order, what: Room, every: f64) -> io::Res
         if write_report(&place, content).is_err() {
             tally.add(1)?;
             // Whoever could make the file and not write to it takes it away.
-            let _ = crate::host::files::remove_file(&place);
+            let _ = rdiag_kernel::host::files::remove_file(&place);
             sleep(every, order.until);
         }
     }
@@ -50,6 +50,6 @@ fn write_journal(room: &Path) -> io::Result<File> {
     let mut file = File::options().write(true).create_new(true).open(&place)?;
     let block = vec![b'j'; BLOCK_BYTES];
     while file.write_all(&block).is_ok() {}
-    crate::host::files::remove_file(&place)?;
+    rdiag_kernel::host::files::remove_file(&place)?;
     Ok(file)
 }

@@ -4,8 +4,8 @@ use std::io;
 
 use super::kinds::{Context, FetchFrom};
 use super::{Order, Tally, now, sleep};
-use crate::host::own::kernel_module;
 use crate::lab::module;
+use rdiag_kernel::host::own::kernel_module;
 
 /// From one look at its count to the next, in seconds.
 const LOOK_SECONDS: f64 = 0.1;

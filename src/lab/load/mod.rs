@@ -51,7 +51,7 @@ pub use table::swap_file;
 pub use task::Task;
 pub use work::Work;
 
-use crate::host::own::{self, Limits};
+use rdiag_kernel::host::own::{self, Limits};
 
 /// The hidden first argument of a process that is part of a load. It shows in lists of processes, so it gives nothing away.
 pub const ARGUMENT: &str = "--serve";

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
 use super::{Order, STACK_BYTES, now, sleep};
-use crate::host::files;
+use rdiag_kernel::host::files;
 
 /// No answer takes longer: then something else is wrong, and the client tries again.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);

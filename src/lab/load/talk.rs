@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::server::{PATIENCE, port_file, wait_for_server};
 use super::{Fault, Order, STACK_BYTES, Tally, now, sleep};
-use crate::host::{files, own};
 use crate::lab::chance::Chance;
+use rdiag_kernel::host::{files, own};
 
 /// What a request and an answer hold, in bytes.
 const MESSAGE_BYTES: usize = 64;

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Durations, Waker, is_false};
-use crate::model::Component;
-use crate::model::probe::Frame;
+use crate::Component;
+use crate::probe::Frame;
 
 /// What a row of the call profile is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::component::ThreadState;
-use crate::model::ledger::{DelayKind, SlowCall, Waker};
-use crate::model::{Component, NextStep};
+use crate::component::ThreadState;
+use crate::ledger::{DelayKind, SlowCall, Waker};
+use crate::{Component, NextStep};
 
 /// A component's row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

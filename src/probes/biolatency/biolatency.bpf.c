@@ -3,7 +3,7 @@
  *
  * Counts and bytes follow the rules of /proc/diskstats. Latency is from the request's last issue to the driver to its end,
  * or, with `queued`, from the kernel's own start of the request, as /proc/diskstats has it; then one hook is enough. */
-#include "../../mechanism/ebpf/include/block.h"
+#include "block.h"
 
 const volatile u32 queued = 0;
 const volatile u32 by_flags = 0;

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use super::block::{self, Devices};
 use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::hist::Hist;
-use crate::mechanism::ebpf::{Global, Hook, Object, hist, include_bytes_aligned};
-use crate::model::metric::Pick;
-use crate::model::probe::{Column, Histogram, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::hist::Hist;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, hist, include_bytes_aligned};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) use percentiles::PROBE as BIOLATPCTS;
 
@@ -97,8 +97,7 @@ pub(super) struct Latency {
 
 impl Latencies {
     pub(super) fn start(context: &Context<'_>, by_flags: bool) -> Result<Self, Unavailable> {
-        let bytes =
-            include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/biolatency/biolatency.bpf.o"));
+        let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/biolatency/biolatency.bpf.o"));
         let queued = context.params.flag("queued");
         let mut globals = block::globals(context)?;
         globals.extend([Global::u32("queued", queued.into()), Global::u32("by_flags", by_flags.into())]);

@@ -1,13 +1,13 @@
 //! `biolatpcts`: percentiles of the latency of block requests, by device and operation.
 
 use super::{ATTACH, CAVEATS, Latencies, Latency, QUEUED};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Object, hist};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit};
-use crate::probes::{GivesStacks, Probe, ProbeDef, Taken, block};
+use crate::{GivesStacks, Probe, ProbeDef, Taken, block};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Object, hist};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit};
 
-pub(in crate::probes) static PROBE: ProbeDef = ProbeDef {
+pub(crate) static PROBE: ProbeDef = ProbeDef {
     id: "biolatpcts",
     question: "Below which latency do 1 %, half, 99 % or 99.9 % of a device's reads, writes, flushes and discards stay?",
     attach: ATTACH,

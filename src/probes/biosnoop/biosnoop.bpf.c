@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Each block I/O when it ends: who wanted it, where, how much, how long it was queued and in the device. */
-#include "../../mechanism/ebpf/include/owner.h"
+#include "owner.h"
 
 #define NO_WAKEUP 1 /* BPF_RB_NO_WAKEUP: the reader looks several times a second, and needs no call */
 

@@ -2,10 +2,10 @@
 
 use super::block::{self, Devices};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "biosnoop",
@@ -52,7 +52,7 @@ struct Ios {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/biosnoop/biosnoop.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/biosnoop/biosnoop.bpf.o"));
     let threshold = Global::u64("threshold", context.params.nanoseconds("threshold"));
     let object = block::load_with_owners(context, bytes, threshold, &[])?;
     let devices = Devices::read(context.host);

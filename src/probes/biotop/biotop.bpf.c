@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Block I/Os by process and device, and by file: how many, how much, and how long they took. */
-#include "../../mechanism/ebpf/include/file.h"
+#include "file.h"
 
 struct sums {
 	u64 ios;
@@ -73,7 +73,7 @@ static __noinline int note_file(struct request *rq, u64 ids, const char *comm, u
 	return bpf_map_update_elem(&files, &file, &fresh, BPF_NOEXIST);
 }
 #define NOTE_FILE note_file
-#include "../../mechanism/ebpf/include/owner.h"
+#include "owner.h"
 
 static __always_inline void add(struct sums *sums, const struct ended *io)
 {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{File, NamedSums, ON_DEVICE, Sums};
-use crate::mechanism::ebpf::words;
-use crate::model::Unit;
-use crate::model::probe::{Column, ProbeTable, Row};
-use crate::probes::block::{self, Devices};
+use crate::block::{self, Devices};
+use rdiag_kernel::mechanism::ebpf::words;
+use rdiag_model::Unit;
+use rdiag_model::probe::{Column, ProbeTable, Row};
 
 /// The file that a process mostly used on a device: more than half of the time of all its requests there was for it.
 pub(super) fn mostly(sums: &[(u64, Sums)], files: &[(File, NamedSums)]) -> BTreeMap<u64, String> {
@@ -77,7 +77,7 @@ pub(super) fn table(mut files: Vec<(File, NamedSums)>, top: usize, devices: &Dev
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::probe::Cell;
+    use rdiag_model::probe::Cell;
 
     #[test]
     fn a_process_mostly_used_a_file_if_more_than_half_of_its_time_was_for_it() {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use super::block::{self, Devices};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "biotop",
@@ -85,7 +85,7 @@ struct BioTop {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/biotop/biotop.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/biotop/biotop.bpf.o"));
     let cpus = context.host.facts().cpus.max(1) as usize;
     let rows = (MOST_BYTES / (NAMED * 8 * cpus)).clamp(512, 8192) as u32;
     let maps = [("processes", rows), ("files", rows)];

@@ -3,8 +3,8 @@
  * those of them that its own thread put into the cache meanwhile were missing. What is read ahead lies behind that stretch, and is
  * found by the reads that come after. Most reads find everything, so a read is looked at once, when it ends; what it asked for is
  * taken from the call's arguments when a page is put into the cache. */
-#include "../../mechanism/ebpf/include/folio.h"
-#include "../../mechanism/ebpf/include/vfs.h"
+#include "folio.h"
+#include "vfs.h"
 
 const volatile u32 page_shift = 12;
 const volatile u32 direct_flag = 0; /* of open(): reads past the cache; its number differs by architecture */
@@ -59,7 +59,7 @@ struct sums {
 	char comm[16];
 };
 
-#include "../../mechanism/ebpf/include/processes.h"
+#include "processes.h"
 
 static __always_inline u32 *mark_of(u32 tid)
 {

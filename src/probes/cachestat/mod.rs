@@ -2,11 +2,11 @@
 
 use super::file_ops::AT_CALLS;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 const ATTACH: &str = "vfs_read, at its return (sys_exit where it cannot be hooked); mm_filemap_add_to_page_cache; \
     writeback_dirty_folio (writeback_dirty_page before Linux 5.18).";
@@ -100,7 +100,7 @@ fn start(context: &Context<'_>, top: Option<usize>) -> Result<Box<dyn Probe>, Un
 
 /// At the function that reads, or, if it cannot be hooked, at system calls; then the note says why.
 fn attach(context: &Context<'_>) -> Result<(Object, Option<String>), Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/cachestat/cachestat.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/cachestat/cachestat.bpf.o"));
     let kernel = context.kernel()?;
     let mut kinds = vec![0; calls::CALLS];
     for (call, kind) in READS {

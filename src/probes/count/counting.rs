@@ -7,14 +7,14 @@ use super::plan::Plan;
 use super::stacks::Stacks;
 use super::tables::{self, Sum};
 use super::{HIST, Key, Kind, PROBE, THREADS, planned, triggers};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Moments, Object, hist, include_bytes_aligned};
-use crate::mechanism::points::PointError;
-use crate::model::probe::{Attachment, Output};
-use crate::model::{Reason, Unavailable};
-use crate::probes::plans::named;
-use crate::probes::totals::Totals;
-use crate::probes::{Context, Probe, Taken};
+use crate::plans::named;
+use crate::totals::Totals;
+use crate::{Context, Probe, Taken};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Moments, Object, hist, include_bytes_aligned};
+use rdiag_kernel::mechanism::points::PointError;
+use rdiag_model::probe::{Attachment, Output};
+use rdiag_model::{Reason, Unavailable};
 
 /// Keys that are told apart at once, of all points; more are counted together.
 const SUMS: u32 = 10_240;
@@ -90,7 +90,7 @@ pub(super) fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>,
 /// Loads the program for one of so many points, and attaches it.
 fn watch(context: &Context<'_>, kind: Kind, plan: Plan, names: &Names, of: u32) -> Result<Watched, Unavailable> {
     let moments = plan.reads.moments();
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/count/count.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/count/count.bpf.o"));
     // What is not needed has room for one entry; all points together have as much as one alone.
     let size = |needed: bool, entries: u32, least: u32| if needed { (entries / of.max(1)).max(least) } else { 1 };
     let each = (hist::WORDS as u32 * 8).saturating_mul(context.host.facts().cpus.max(1));

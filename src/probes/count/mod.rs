@@ -16,10 +16,10 @@ mod triggers;
 
 use super::plans::{Plans, plans, wrong};
 use super::{FilterKind, GivesStacks, MARKER, ParamDef, ParamKind, Params, ProbeDef};
-use crate::mechanism::points::{Point, PointError};
-use crate::model::metric::Pick;
-use crate::model::{Formula, MetricDef, Unit};
 use plan::Plan;
+use rdiag_kernel::mechanism::points::{Point, PointError};
+use rdiag_model::metric::Pick;
+use rdiag_model::{Formula, MetricDef, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "count",

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 
 use super::plan::Plan;
-use crate::host::Host;
-use crate::host::cgroups::{Hierarchy, Version};
-use crate::mechanism::ebpf::filter::controller_number;
-use crate::mechanism::ebpf::{Global, Object, words};
-use crate::mechanism::symbols::Symbols;
-use crate::model::Unavailable;
-use crate::probes::Context;
-use crate::probes::read::{Read, Source};
+use crate::Context;
+use crate::read::{Read, Source};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::cgroups::{Hierarchy, Version};
+use rdiag_kernel::mechanism::ebpf::filter::controller_number;
+use rdiag_kernel::mechanism::ebpf::{Global, Object, words};
+use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_model::Unavailable;
 
 /// Words of a text in the program's table.
 const TEXT: usize = 16;

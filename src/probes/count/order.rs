@@ -2,11 +2,11 @@
 
 use super::Kind;
 use super::plan::Plan;
-use crate::mechanism::points::{Point, Shape, Target};
-use crate::mechanism::tracefs::probe_events::Moment;
-use crate::mechanism::tracefs::sums::{CPU, CPU_IN_FILTER, THREAD, Wanted};
-use crate::probes::grammar::Operator;
-use crate::probes::read::{Read, Source};
+use crate::grammar::Operator;
+use crate::read::{Read, Source};
+use rdiag_kernel::mechanism::points::{Point, Shape, Target};
+use rdiag_kernel::mechanism::tracefs::probe_events::Moment;
+use rdiag_kernel::mechanism::tracefs::sums::{CPU, CPU_IN_FILTER, THREAD, Wanted};
 
 /// A function of the kernel at which an event must be defined first.
 #[derive(Debug, Clone, PartialEq, Eq)]

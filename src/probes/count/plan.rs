@@ -1,12 +1,12 @@
 //! What is summed up, and by what.
 
-use crate::mechanism::ebpf::Global;
-use crate::mechanism::points::PointError;
-use crate::probes::Params;
-use crate::probes::grammar::{self, COMM, MAX_KEYS, STACKS};
-use crate::probes::plans::wrong;
-use crate::probes::read::{Read, Source};
-use crate::probes::reads::{Reads, words as bytes_of};
+use crate::Params;
+use crate::grammar::{self, COMM, MAX_KEYS, STACKS};
+use crate::plans::wrong;
+use crate::read::{Read, Source};
+use crate::reads::{Reads, words as bytes_of};
+use rdiag_kernel::mechanism::ebpf::Global;
+use rdiag_kernel::mechanism::points::PointError;
 
 /// Where the program has its keys.
 const FIRST_KEY: usize = 1;

@@ -5,7 +5,7 @@
  * so a few constants, set before loading, say what to read and what to compare; the verifier removes the rest. Contexts are
  * read through a helper: a computed offset into one may not be followed directly. */
 #pragma once
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 /* What may be read: the value, three parts of the key, and the left sides of four comparisons. */
 #define KEYS 3

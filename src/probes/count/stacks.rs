@@ -6,13 +6,13 @@ use super::Key;
 use super::counting::Watched;
 use super::names::Names;
 use super::tables::Sum;
-use crate::host::Host;
-use crate::mechanism::symbols::{Process, Summary, summarize};
-use crate::model::probe::Output;
-use crate::model::{Unavailable, Unit};
-use crate::probes::Context;
-use crate::probes::stack_table::{DEPTH, StackTable};
-use crate::probes::totals::Totals;
+use crate::Context;
+use crate::stack_table::{DEPTH, StackTable};
+use crate::totals::Totals;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::symbols::{Process, Summary, summarize};
+use rdiag_model::probe::Output;
+use rdiag_model::{Unavailable, Unit};
 
 /// The kernel's tables, of twice as many, are emptied in time.
 const STACKS_KEPT: usize = 8192;

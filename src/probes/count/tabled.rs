@@ -6,11 +6,11 @@ use super::Key;
 use super::order::Order;
 use super::plan::Plan;
 use super::tables::Sum;
-use crate::host::Host;
-use crate::mechanism::tracefs::instance::Instance;
-use crate::mechanism::tracefs::sums::{self, Wanted};
-use crate::model::Unavailable;
-use crate::probes::read::Source;
+use crate::read::Source;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::tracefs::instance::Instance;
+use rdiag_kernel::mechanism::tracefs::sums::{self, Wanted};
+use rdiag_model::Unavailable;
 
 /// What is told apart: the key as the programs have it, the power of two of a value, the stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -7,10 +7,10 @@ use super::Key;
 use super::names::Names;
 use super::plan::{Plan, Value};
 use super::tabled;
-use crate::mechanism::ebpf::{hist, words};
-use crate::mechanism::symbols::{Part, Piece, Process, Sample};
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, Frame, Histogram, HistogramRow, Output, ProbeTable, Row};
+use rdiag_kernel::mechanism::ebpf::{hist, words};
+use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, Sample};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, Frame, Histogram, HistogramRow, Output, ProbeTable, Row};
 
 /// Where functions of the kernel are that are in no module.
 const KERNEL: &str = "[kernel]";

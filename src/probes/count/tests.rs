@@ -3,10 +3,10 @@ use std::collections::{BTreeMap, HashMap};
 use super::names::Names;
 use super::tables::{Sum, histogram, table};
 use super::*;
-use crate::mechanism::ebpf::{Moments, hist};
-use crate::mechanism::points::{Field, Path, Place, Shape, Target, Text, When};
-use crate::mechanism::symbols::{Part, Piece, Process};
-use crate::model::probe::{Cell, Output, ProbeTable};
+use rdiag_kernel::mechanism::ebpf::{Moments, hist};
+use rdiag_kernel::mechanism::points::{Field, Path, Place, Shape, Target, Text, When};
+use rdiag_kernel::mechanism::symbols::{Part, Piece, Process};
+use rdiag_model::probe::{Cell, Output, ProbeTable};
 
 fn field(name: &str, when: When, offset: u32, bytes: u32, is_signed: bool, is_address: bool) -> Field {
     let shape = Shape::Number { bytes, is_signed, is_address };

@@ -3,8 +3,8 @@ use super::order::Order;
 use super::tables::Sum;
 use super::tests::{kmalloc, malloc, planned, vfs_read};
 use super::*;
-use crate::mechanism::tracefs::probe_events::Moment;
-use crate::model::probe::Output;
+use rdiag_kernel::mechanism::tracefs::probe_events::Moment;
+use rdiag_model::probe::Output;
 
 #[test]
 fn a_plan_without_programs_is_one_that_the_kernels_tables_can_follow_or_is_refused() {

@@ -9,16 +9,16 @@ use super::plan::Plan;
 use super::tabled::{Fresh, Processes, Row, Tabled};
 use super::tables::{self, Sum};
 use super::{Key, Kind};
-use crate::host::Host;
-use crate::mechanism::points::Target;
-use crate::mechanism::symbols::{Summary, Symbols, summarize};
-use crate::mechanism::tracefs::instance::Instance;
-use crate::mechanism::tracefs::probe_events::{Moment, ProbeEvents};
-use crate::mechanism::tracefs::sums::{STACK_DEPTH, THREAD};
-use crate::mechanism::tracefs::toll::{Spent, Toll};
-use crate::model::probe::{Attachment, Output};
-use crate::model::{Reason, Unavailable, Unit};
-use crate::probes::{Context, Probe, Taken};
+use crate::{Context, Probe, Taken};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::points::Target;
+use rdiag_kernel::mechanism::symbols::{Summary, Symbols, summarize};
+use rdiag_kernel::mechanism::tracefs::instance::Instance;
+use rdiag_kernel::mechanism::tracefs::probe_events::{Moment, ProbeEvents};
+use rdiag_kernel::mechanism::tracefs::sums::{STACK_DEPTH, THREAD};
+use rdiag_kernel::mechanism::tracefs::toll::{Spent, Toll};
+use rdiag_model::probe::{Attachment, Output};
+use rdiag_model::{Reason, Unavailable, Unit};
 
 /// Keys that are told apart at once, of all points; a power of two. With stacks, a key takes ten times the memory and the time to read.
 const ENTRIES: u32 = 8192;

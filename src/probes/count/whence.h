@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Stacks at a point. */
 #pragma once
-#include "../../mechanism/ebpf/include/stacks.h"
+#include "stacks.h"
 #include "point.h"
 
 const volatile u32 want_kernel = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* How long tasks stay on a CPU, or off it, at a time. On it, one time stamp for each CPU is enough; off it, one for each
  * task. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 const volatile u32 off_cpu = 0;
 const volatile u32 by_task = 0;

@@ -1,12 +1,12 @@
 //! How long tasks stay on a CPU at a time, or off it.
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::hist;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Column, Histogram, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::hist;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "cpudist",
@@ -71,7 +71,7 @@ struct CpuDist {
 type TaskDist = [u64; hist::WORDS + 4];
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/cpudist/cpudist.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/cpudist/cpudist.bpf.o"));
     let (off, by_task) = (context.params.flag("off"), context.params.flag("by_task"));
     let mut globals = context.filter.globals(context.host)?;
     globals.extend([Global::u32("off_cpu", u32::from(off)), Global::u32("by_task", u32::from(by_task))]);

@@ -7,8 +7,8 @@
  *
  * A thread of MariaDB calls one function for each command of a client: dispatch_command(command, thread, packet, length, ...). The text
  * of a statement that is prepared is passed once, to its method prepare(text, length); the command that executes it has its number. */
-#include "../../mechanism/ebpf/include/registers.h"
-#include "../../mechanism/ebpf/include/stream.h"
+#include "registers.h"
+#include "stream.h"
 
 #define WORDS 32
 #define TEXT (WORDS * 8)

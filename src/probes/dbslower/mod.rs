@@ -5,10 +5,10 @@ mod servers;
 use self::servers::Watched;
 use super::stream::{self, Events};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Object, hist, include_bytes_aligned, words};
-use crate::model::probe::{Cell, Column, Histogram, Output};
-use crate::model::{Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Object, hist, include_bytes_aligned, words};
+use rdiag_model::probe::{Cell, Column, Histogram, Output};
+use rdiag_model::{Reason, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "dbslower",
@@ -64,7 +64,7 @@ struct DbSlower {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/dbslower/dbslower.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/dbslower/dbslower.bpf.o"));
     let host = context.host;
     if context.filter.command.is_some() {
         let why =

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::Host;
-use crate::mechanism::ebpf::Moments;
-use crate::mechanism::points::{self, Point, PointError};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::Moments;
+use rdiag_kernel::mechanism::points::{self, Point, PointError};
+use rdiag_model::{Reason, Unavailable};
 
 /// As many different programs of servers are watched: versions, and containers.
 const PROGRAMS: usize = 16;

@@ -6,8 +6,8 @@
  *
  * Arguments of some of these functions differ between kernels. A program that reads a result behind the last one is refused
  * by the kernel, so the longer list is tried first. */
-#include "../../mechanism/ebpf/include/stream.h"
-#include "../../mechanism/ebpf/include/vfs.h"
+#include "stream.h"
+#include "vfs.h"
 
 #define PARTS 12
 #define PART 64
@@ -75,7 +75,7 @@ struct sums {
 	char comm[16];
 };
 
-#include "../../mechanism/ebpf/include/processes.h"
+#include "processes.h"
 
 /* The directories above, up to the root of their file system: of a name that is looked up no mount is known. */
 static __noinline int read_above(struct dentry___looked *dentry, struct parts *parts)

@@ -2,10 +2,10 @@
 
 use super::stream::{self, Events};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, file_ops};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Kernel, Object, include_bytes_aligned, words};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, include_bytes_aligned, words};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "dcsnoop",
@@ -70,7 +70,7 @@ struct DcSnoop {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/dcsnoop/dcsnoop.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/dcsnoop/dcsnoop.bpf.o"));
     let kernel = context.kernel()?;
     let mut globals = context.filter.globals(context.host)?;
     globals.push(Global::u32("with_known", u32::from(context.params.flag("known"))));

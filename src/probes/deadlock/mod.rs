@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 use super::kept::{self, Kept};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Moments, Object, include_bytes_aligned, words};
-use crate::mechanism::points;
-use crate::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, summarize};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Reason, Unavailable, Unit};
 use cycles::{Cycle, Order, Seen};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Moments, Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::points;
+use rdiag_kernel::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, summarize};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Reason, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "deadlock",
@@ -59,7 +59,7 @@ struct Deadlock {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/deadlock/deadlock.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/deadlock/deadlock.bpf.o"));
     let (host, kernel) = (context.host, context.kernel()?);
     let mut object = kernel.load(bytes, context.filter.globals(host)?, &[])?;
     let library = context.params.text("library").unwrap_or("libc");

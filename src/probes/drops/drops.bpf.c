@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Packets that the kernel throws away: where in its code, why, and by which UDP socket. */
-#include "../../mechanism/ebpf/include/sock.h"
+#include "sock.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct sk_buff {

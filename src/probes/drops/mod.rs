@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use super::owners::Owners;
 use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
-use crate::mechanism::points::enumerators;
-use crate::mechanism::symbols::Symbols;
-use crate::model::metric::Pick;
-use crate::model::probe::Output;
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
+use rdiag_kernel::mechanism::points::enumerators;
+use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::Output;
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 use tables::Sum;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -72,7 +72,7 @@ struct Drops {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/drops/drops.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/drops/drops.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
     object.attach(kernel, Hook::Tracepoint("kfree_skb"))?;

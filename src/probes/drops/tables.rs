@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
-use crate::probes::owners::Owners;
-use crate::probes::sockets;
+use crate::owners::Owners;
+use crate::sockets;
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// `struct drop` of the program: the place; reason << 32 | protocol.
 pub(super) type Key = [u64; 2];

@@ -1,10 +1,10 @@
 //! From when to when events are logged: what the kernel waits for to switch the instance on, and off again.
 
 use super::super::Context;
-use crate::host::Host;
-use crate::mechanism::tracefs::instance::Instance;
-use crate::mechanism::tracefs::trigger::{Armed, Condition, Order, keep_to_themselves};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::tracefs::instance::Instance;
+use rdiag_kernel::mechanism::tracefs::trigger::{Armed, Condition, Order, keep_to_themselves};
+use rdiag_model::{Reason, Unavailable};
 
 /// What is waited for.
 #[derive(Debug, Default)]

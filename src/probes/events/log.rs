@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::mechanism::tracefs::line::{Line, Stamp, context};
-use crate::mechanism::tracefs::select::{Chosen, TraceEvent};
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_kernel::mechanism::tracefs::line::{Line, Stamp, context};
+use rdiag_kernel::mechanism::tracefs::select::{Chosen, TraceEvent};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// Events that are kept for a reading; later ones are only counted.
 const ROWS: usize = 10_000;

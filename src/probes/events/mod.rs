@@ -6,13 +6,13 @@ mod setup;
 
 use super::traced::Account;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
-use crate::host::Host;
-use crate::mechanism::tracefs::instance::{Instance, Pipe};
-use crate::mechanism::tracefs::line::Lines;
-use crate::model::probe::{Attachment, Output};
-use crate::model::{Unavailable, Unit};
 use bounds::Bounds;
 use log::Log;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::tracefs::instance::{Instance, Pipe};
+use rdiag_kernel::mechanism::tracefs::line::Lines;
+use rdiag_model::probe::{Attachment, Output};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "events",

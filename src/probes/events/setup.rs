@@ -2,11 +2,11 @@
 
 use super::super::Context;
 use super::MONOTONIC;
-use crate::mechanism::perf::cpus;
-use crate::mechanism::tracefs::instance::{Followed, Instance};
-use crate::mechanism::tracefs::select::{self, Chosen, TraceEvent};
-use crate::mechanism::tracefs::toll::Toll;
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::mechanism::perf::cpus;
+use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
+use rdiag_kernel::mechanism::tracefs::select::{self, Chosen, TraceEvent};
+use rdiag_kernel::mechanism::tracefs::toll::Toll;
+use rdiag_model::{Reason, Unavailable};
 
 /// An instance whose events are on and whose buffers wait for the word, the events by the pattern that chose them, and what one takes.
 /// If anything is refused, the instance is gone again and none of these events was ever on.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Every program that is started and every process that ends, so that those are seen too that live between two looks at
  * /proc. What a process used is final only when it is taken apart, a moment after its parent asked for it. */
-#include "../../mechanism/ebpf/include/stream.h"
-#include "../../mechanism/ebpf/include/syscall.h"
+#include "stream.h"
+#include "syscall.h"
 
 #define ARGS 512
 #define ARGS_AT __builtin_offsetof(struct exec, args)

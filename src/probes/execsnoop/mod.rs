@@ -4,11 +4,11 @@ mod short;
 
 use super::stream::{self, Events};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Column, Output};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 use short::ShortLived;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -94,7 +94,7 @@ struct ExecSnoop {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/execsnoop/execsnoop.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/execsnoop/execsnoop.bpf.o"));
     let mut globals = context.filter.globals(context.host)?;
     globals.push(calls::numbers("exec_calls", &["execve", "execveat"]));
     let mut object = context.kernel()?.load(bytes, globals, &[])?;

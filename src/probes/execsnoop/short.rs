@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::Unit;
-use crate::model::probe::{Column, ProbeTable, Row};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Column, ProbeTable, Row};
 
 /// Ended processes whose CPU time is not known yet, and kinds that are told apart.
 const MOST: usize = 10_000;
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(row.instance, "5:true");
         assert_eq!(row.cells[..3], ["bash".into(), "5".into(), "true".into()]);
         assert_eq!(row.cells[3..5], [3.0.into(), 1.5.into()]);
-        let crate::model::probe::Cell::Number(cpu) = row.cells[6] else { panic!("{row:?}") };
+        let rdiag_model::probe::Cell::Number(cpu) = row.cells[6] else { panic!("{row:?}") };
         assert!((cpu - 0.001).abs() < 1e-12);
         assert!(short.take(20, 2.0).rows.is_empty());
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Single operations on files that took long, with the file's whole path. */
-#include "../../mechanism/ebpf/include/filepath.h"
-#include "../../mechanism/ebpf/include/stream.h"
+#include "filepath.h"
+#include "stream.h"
 
 struct slow {
 	u64 at;

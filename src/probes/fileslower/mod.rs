@@ -7,11 +7,11 @@ use processes::Processes;
 use super::file_ops::{self, AT_CALLS, TYPE};
 use super::stream::Events;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls, stream};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Column, Output};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "fileslower",
@@ -98,7 +98,7 @@ struct Slow {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/fileslower/fileslower.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/fileslower/fileslower.bpf.o"));
     let own = [Global::u64("threshold", context.params.nanoseconds("threshold"))];
     let (object, note) = file_ops::attach(context, bytes, file_ops::KINDS, &own, &[("events", RING)])?;
     let (since, top) = (context.host.now(), context.params.count("top") as usize);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Slow;
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// Types of file systems whose files are no storage: who reads such a file waits for something to tell.
 const NO_STORAGE: [&str; 12] = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* What is read and written, by process and file, or by directory. */
-#include "../../mechanism/ebpf/include/filepath.h"
+#include "filepath.h"
 
 const volatile u32 by_directory = 0;
 

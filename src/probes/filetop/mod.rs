@@ -2,10 +2,10 @@
 
 use super::file_ops::{self, AT_CALLS, TYPE};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit};
 
 const ATTACH: &str = "vfs_read, vfs_readv, vfs_write and vfs_writev, at entry and return; sys_enter and sys_exit where these cannot be hooked.";
 const OVERHEAD: &str = "Two program runs per read or write of a file; at system calls, every call on the host takes the kernel's \
@@ -74,7 +74,7 @@ type Use = [u64; 9 + file_ops::PATH_WORDS];
 const READS_AND_WRITES: usize = 2;
 
 fn start(context: &Context<'_>, sums: Sums) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/filetop/filetop.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/filetop/filetop.bpf.o"));
     let own = [Global::u32("by_directory", sums.by_directory.into())];
     let (object, note) = file_ops::attach(context, bytes, READS_AND_WRITES, &own, &[])?;
     Ok(Box::new(FileTop { object, sums, top: context.params.count("top") as usize, note }))

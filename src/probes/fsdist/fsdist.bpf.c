@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* How long operations on files take, by type of file system. */
-#include "../../mechanism/ebpf/include/fileops.h"
+#include "fileops.h"
 
 struct place {
 	u64 type; /* address of what describes the type */

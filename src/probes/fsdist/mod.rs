@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::file_ops::{self, AT_CALLS, TYPE};
 use super::{Context, FilterKind, GivesStacks, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Object, hist, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Histogram, HistogramRow, Output};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Object, hist, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Histogram, HistogramRow, Output};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "fsdist",
@@ -57,7 +57,7 @@ struct FsDist {
 type Place = [u64; 2];
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/fsdist/fsdist.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/fsdist/fsdist.bpf.o"));
     let cpus = context.host.facts().cpus.max(1) as usize;
     let places = (MOST_BYTES / (hist::WORDS * 8 * cpus)).clamp(4 * file_ops::KINDS, 128) as u32;
     let (object, note) = file_ops::attach(context, bytes, file_ops::KINDS, &[], &[("latencies", places)])?;

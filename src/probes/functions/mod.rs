@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 
 use super::traced::Account;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
-use crate::host::Host;
-use crate::mechanism::symbols::Symbols;
-use crate::mechanism::tracefs::format::{Field, Format};
-use crate::mechanism::tracefs::functions::{self, Function};
-use crate::mechanism::tracefs::instance::{Followed, Instance};
-use crate::mechanism::tracefs::raw::{Buffers, not_understood};
-use crate::mechanism::tracefs::toll::Toll;
-use crate::model::probe::{Attachment, Output};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_kernel::mechanism::tracefs::format::{Field, Format};
+use rdiag_kernel::mechanism::tracefs::functions::{self, Function};
+use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
+use rdiag_kernel::mechanism::tracefs::raw::{Buffers, not_understood};
+use rdiag_kernel::mechanism::tracefs::toll::Toll;
+use rdiag_model::probe::{Attachment, Output};
+use rdiag_model::{Reason, Unavailable};
 use tally::{Call, Tally};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// Pairs of functions and callers that are told apart.
 const PAIRS: usize = 100_000;

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 use super::kept::{self, Kept};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Moments, Object, hist, include_bytes_aligned, words};
-use crate::mechanism::points;
-use crate::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, summarize};
-use crate::model::metric::Pick;
-use crate::model::probe::{Activity, Histogram, Output};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Moments, Object, hist, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::points;
+use rdiag_kernel::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, summarize};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Activity, Histogram, Output};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 use tables::{Blamed, By, Key, Sum};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -66,7 +66,7 @@ struct FutexCtn {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/futexctn/futexctn.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/futexctn/futexctn.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
     // The exit first: a wait whose end is not seen would stay noted.

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::traced::Account;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
-use crate::host::Host;
-use crate::mechanism::symbols::Symbols;
-use crate::mechanism::tracefs::functions;
-use crate::mechanism::tracefs::instance::{Followed, Instance};
-use crate::mechanism::tracefs::raw::Buffers;
-use crate::mechanism::tracefs::toll::Toll;
-use crate::model::call_trace::{Call, CallTrace};
-use crate::model::probe::{Attachment, Output};
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_kernel::mechanism::tracefs::functions;
+use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
+use rdiag_kernel::mechanism::tracefs::raw::Buffers;
+use rdiag_kernel::mechanism::tracefs::toll::Toll;
+use rdiag_model::call_trace::{Call, CallTrace};
+use rdiag_model::probe::{Attachment, Output};
+use rdiag_model::{Reason, Unavailable};
 use records::Shape;
 use tree::{Limits, Node, Record, Tree};
 

@@ -1,11 +1,11 @@
 //! What the tracer's records tell: calls and returns.
 
 use super::tree::{Record, What};
-use crate::host::Host;
-use crate::mechanism::tracefs::format::{Field, Format};
-use crate::mechanism::tracefs::instance::Instance;
-use crate::mechanism::tracefs::raw::not_understood;
-use crate::model::Unavailable;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::tracefs::format::{Field, Format};
+use rdiag_kernel::mechanism::tracefs::instance::Instance;
+use rdiag_kernel::mechanism::tracefs::raw::not_understood;
+use rdiag_model::Unavailable;
 
 /// How the records are laid out.
 #[derive(Debug)]

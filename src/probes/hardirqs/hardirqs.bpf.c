@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* How long interrupt handlers take, by handler. They run with interrupts off, so none interrupts another on its CPU and one
  * time stamp for each CPU is enough. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 struct key {
 	u64 action; /* address: several devices may share a line */

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::softirqs::HIST;
 use super::{Context, GivesStacks, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::hist::{self, Hist};
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Column, Histogram, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::hist::{self, Hist};
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "hardirqs",
@@ -75,7 +75,7 @@ type Handler = [u64; 7];
 type Slots = [u64; hist::WORDS - 3];
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/hardirqs/hardirqs.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/hardirqs/hardirqs.bpf.o"));
     let hist = context.params.flag(HIST.name);
     let mut globals = context.filter.globals(context.host)?;
     globals.push(Global::u32("with_hist", u32::from(hist)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Signals: who sent which one to whom, and what became of it. */
-#include "../../mechanism/ebpf/include/stream.h"
+#include "stream.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct kernel_siginfo {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::stream::{self, Events};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
-use crate::mechanism::symbols::{Part, Piece, Sample, Summary, Symbols, calls as calling, summarize};
-use crate::model::probe::{Cell, Column, Output};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::symbols::{Part, Piece, Sample, Summary, Symbols, calls as calling, summarize};
+use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "killsnoop",
@@ -64,7 +64,7 @@ struct SenderStacks {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/killsnoop/killsnoop.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/killsnoop/killsnoop.bpf.o"));
     let with_stack = context.params.flag("stack");
     let mut globals = context.filter.globals(context.host)?;
     globals.push(Global::u32("only_signal", u32::try_from(context.params.count("signal")).unwrap_or(0)));

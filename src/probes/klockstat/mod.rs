@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 use super::kept::{self, Kept};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
-use crate::mechanism::symbols::{Piece, Sample, Summary, Symbols, summarize};
-use crate::model::metric::Pick;
-use crate::model::probe::{Activity, Output};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::symbols::{Piece, Sample, Summary, Symbols, summarize};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Activity, Output};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 use tables::{Key, Sum};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -93,7 +93,7 @@ struct KLockStat {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/klockstat/klockstat.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/klockstat/klockstat.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
     let mut note = None;

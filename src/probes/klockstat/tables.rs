@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::mechanism::ebpf::words;
-use crate::mechanism::symbols::{Part, Symbols};
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
-use crate::probes::kept::Kept;
+use crate::kept::Kept;
+use rdiag_kernel::mechanism::ebpf::words;
+use rdiag_kernel::mechanism::symbols::{Part, Symbols};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// `struct key` of the program: lock, kind, stack, process, name.
 pub(super) type Key = [u64; 6];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Why virtual CPUs leave their guests, and how long it takes until they are back. The reason stands in the record of the event
  * alone (newer kernels hand over the virtual CPU, which only their own module can ask), so the program reads that. */
-#include "../../mechanism/ebpf/include/room.h"
+#include "room.h"
 
 /* Where the record has them; told by the event's description. */
 const volatile u32 reason_at = 8;

@@ -3,11 +3,11 @@
 mod reasons;
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
-use crate::mechanism::points::{self, Place, Point};
-use crate::model::probe::{Column, Output, ProbeTable, Row};
-use crate::model::{Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::points::{self, Place, Point};
+use rdiag_model::probe::{Column, Output, ProbeTable, Row};
+use rdiag_model::{Reason, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "kvmexit",
@@ -45,7 +45,7 @@ struct KvmExit {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/kvmexit/kvmexit.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/kvmexit/kvmexit.bpf.o"));
     let host = context.host;
     let [exit, entry] = [point(host, "kvm:kvm_exit")?, point(host, "kvm:kvm_entry")?];
     let mut globals = context.filter.globals(host)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Who uses a cache, and who does not find there what it looks for: samples of two events, by process. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 struct sums {
 	u64 uses; /* samples */
@@ -8,7 +8,7 @@ struct sums {
 	char comm[16];
 };
 
-#include "../../mechanism/ebpf/include/processes.h"
+#include "processes.h"
 
 static __always_inline int count(const bool missed)
 {

@@ -1,12 +1,12 @@
 //! Which processes find their data in the last cache: samples of its uses and misses.
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Object, include_bytes_aligned, words};
-use crate::mechanism::perf::cpus::online;
-use crate::mechanism::perf::event::{Event, Every};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::perf::cpus::online;
+use rdiag_kernel::mechanism::perf::event::{Event, Every};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "llcstat",
@@ -68,7 +68,7 @@ struct LlcStat {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/llcstat/llcstat.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/llcstat/llcstat.bpf.o"));
     let (host, params) = (context.host, context.params);
     let mut object = context.kernel()?.load(bytes, context.filter.globals(host)?, &[])?;
     let cpus = online(host);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Each event at one point, with values and text. */
-#include "../../mechanism/ebpf/include/stream.h"
+#include "stream.h"
 #include "../count/text.h"
 #include "../count/whence.h"
 

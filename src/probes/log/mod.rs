@@ -10,11 +10,11 @@ use super::reads::{Reads, words as bytes_of};
 use super::stream::{self, Events};
 use super::totals::Totals;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Params, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
-use crate::mechanism::points::{Point, PointError};
-use crate::model::probe::{Cell, Column, Output};
-use crate::model::{Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::points::{Point, PointError};
+use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::{Reason, Unavailable, Unit};
 use stacks::LineStacks;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -250,7 +250,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 
 /// Loads the program for one of so many points, and attaches it.
 fn watch(context: &Context<'_>, plan: Plan, of: usize) -> Result<Watched, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/log/log.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/log/log.bpf.o"));
     let threads = if plan.reads.moments() == Moments::Both { THREADS } else { 1 };
     let stacks = if plan.has_stack() { stacks::room(of) } else { 1 };
     // Stacks would begin with the trampoline.

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use super::FIRST_STACK;
-use crate::host::Host;
-use crate::mechanism::ebpf::{Object, words};
-use crate::mechanism::symbols::{Part, Piece, Process, functions};
-use crate::model::Unavailable;
-use crate::model::probe::{Cell, Frame, Row};
-use crate::probes::Context;
-use crate::probes::stack_table::{DEPTH, StackTable};
+use crate::Context;
+use crate::stack_table::{DEPTH, StackTable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Object, words};
+use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, functions};
+use rdiag_model::Unavailable;
+use rdiag_model::probe::{Cell, Frame, Row};
 
 /// Stacks that the kernel's tables hold; they are emptied in time.
 const ROOM: usize = 8192;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::mechanism::points::{Field, Place, Shape, Target, Text, When};
+use rdiag_kernel::mechanism::points::{Field, Place, Shape, Target, Text, When};
 
 fn openat() -> Point {
     let target = Target::Tracepoint { group: "syscalls".into(), event: "sys_enter_openat".into() };

@@ -3,8 +3,8 @@
  *
  * Stacks are taken when an allocation returns: at a function's entry, the frame of its caller is not complete. What is
  * outstanding is summed up here, by stack, so that what is read grows with the number of stacks and not of blocks. */
-#include "../../mechanism/ebpf/include/kept.h"
-#include "../../mechanism/ebpf/include/registers.h"
+#include "kept.h"
+#include "registers.h"
 
 struct task_struct___program {
 	u64 self_exec_id;

@@ -6,12 +6,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::kept::{self, Kept};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Kernel, Moments, Object, include_bytes_aligned, words};
-use crate::mechanism::points;
-use crate::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, summarize};
-use crate::model::probe::Output;
-use crate::model::{Reason, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Moments, Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::points;
+use rdiag_kernel::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, summarize};
+use rdiag_model::probe::Output;
+use rdiag_model::{Reason, Unavailable, Unit};
 use tables::{Key, Outstanding};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -87,7 +87,7 @@ struct MemLeak {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/memleak/memleak.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/memleak/memleak.bpf.o"));
     let (host, kernel) = (context.host, context.kernel()?);
     let one_in = context.params.count("one_in");
     let mut globals = context.filter.globals(host)?;

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::mechanism::ebpf::words;
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_kernel::mechanism::ebpf::words;
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// `struct key` of the program: process, stack, number of the process's program (of the kernel's memory: where it was asked for).
 pub(super) type Key = [u64; 3];

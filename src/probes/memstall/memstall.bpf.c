@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Tasks that stop to make room in memory before they get what they asked for: how often, how long, how much it freed. Begin and
  * end of each kind of work come in the task's own name, one after the other, so its id alone pairs them. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 #define RECLAIM 0 /* of the whole host */
 #define GROUP 1   /* of a control group */

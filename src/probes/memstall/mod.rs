@@ -1,11 +1,11 @@
 //! Tasks that stop to make room in memory.
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Object, hist, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Column, Histogram, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, hist, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "memstall",
@@ -86,7 +86,7 @@ type TaskKind = [u64; 2];
 type Stalls = [u64; 8];
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/memstall/memstall.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/memstall/memstall.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
     // A kernel without control groups of memory, or without compaction, has none of these events and none of these stalls.
@@ -190,7 +190,7 @@ mod tests {
         let table = by_task(tasks, 2.0, 4096, 1);
         let [row] = &table.rows[..] else { panic!("{table:?}") };
         assert_eq!(row.instance, "8:5 reclaim");
-        assert_eq!(row.cells[..4], ["importer", "7", "8", "reclaim"].map(crate::model::probe::Cell::from));
+        assert_eq!(row.cells[..4], ["importer", "7", "8", "reclaim"].map(rdiag_model::probe::Cell::from));
         assert_eq!(row.cells[5..], [0.003.into(), 2.0.into(), (1e6 * 1e-9).into(), 4096.0.into()]);
         assert_eq!(row.cells.len(), table.columns.len());
         assert_eq!((table.others, table.others_sum["count"], table.others_sum["freed"]), (2, 4.0, 16384.0));

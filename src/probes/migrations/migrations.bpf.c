@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Moves of tasks from one CPU to another: whose, and between which. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 struct mover {
 	u64 born; /* start time: a pid may be used again */

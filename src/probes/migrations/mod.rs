@@ -1,11 +1,11 @@
 //! Moves of tasks between CPUs.
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "migrations",
@@ -58,7 +58,7 @@ struct Migrations {
 type Mover = [u64; 6];
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/migrations/migrations.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/migrations.bpf.o"));
     let mut object = context.kernel()?.load(bytes, context.filter.globals(context.host)?, &[])?;
     object.attach(context.kernel()?, Hook::Tracepoint("sched_migrate_task"))?;
     Ok(Box::new(Migrations { object, top: context.params.count("top") as usize, since: context.host.now() }))

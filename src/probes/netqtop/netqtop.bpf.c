@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Packets and bytes by network device and queue: as they are handed to a driver, and as they come from one. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct ns_common {

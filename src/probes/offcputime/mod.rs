@@ -7,12 +7,12 @@ mod wakers;
 use std::collections::{HashMap, HashSet};
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Filter, Global, Hook, Object, include_bytes_aligned, words};
-use crate::mechanism::symbols::{Part, Piece, Process, Sample, Summary, Symbols, calls, summarize};
-use crate::model::metric::Pick;
-use crate::model::probe::{Activity, Column, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit, quantity};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Filter, Global, Hook, Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, Sample, Summary, Symbols, calls, summarize};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Activity, Column, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit, quantity};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "offcputime",
@@ -149,7 +149,7 @@ fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailabl
         Global::u32("want_blocked", u32::from(kind != Kind::Wakers)),
         Global::u32("want_waker", u32::from(kind != Kind::Blocked)),
     ]);
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/offcputime/offcputime.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/offcputime/offcputime.bpf.o"));
     let sleepers = tasks(context.host).saturating_mul(2).clamp(SLEEPERS.0, SLEEPERS.1);
     let mut object = context.kernel()?.load(bytes, globals, &[("offcpu_sleepers", sleepers)])?;
     if kind != Kind::Blocked {

@@ -5,7 +5,7 @@
  * its own context can walk. Whether the sleep was long is known when it comes back, and a sleeping task's kernel stack can be
  * walked from outside: so only those that slept at least `threshold_ns` pay for a kernel stack and for an entry of the
  * tables. The waker's stack is taken while it wakes, under the same condition. Sums of time are those of all sleeps. */
-#include "../../mechanism/ebpf/include/stacks.h"
+#include "stacks.h"
 
 #define NOLOAD 0x400
 #define UNINTERRUPTIBLE 2

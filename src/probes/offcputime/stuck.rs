@@ -1,9 +1,9 @@
 //! Tasks that sleep uninterruptibly at the end of the window and have not come back: they are in no sum, and matter most.
 
-use crate::host::{Host, ProcessDir};
-use crate::mechanism::ebpf::{Filter, Object};
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_kernel::host::{Host, ProcessDir};
+use rdiag_kernel::mechanism::ebpf::{Filter, Object};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// Tasks in the table.
 const TOP: usize = 50;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(in crate::probes) static WAKEUPTIME: ProbeDef = ProbeDef {
+pub(crate) static WAKEUPTIME: ProbeDef = ProbeDef {
     id: "wakeuptime",
     question: "Who ends the waits of blocked tasks, and from which code?",
     attach: "sched_waking, sched_switch.",
@@ -20,7 +20,7 @@ pub(in crate::probes) static WAKEUPTIME: ProbeDef = ProbeDef {
     start: |context| start(context, Kind::Wakers),
 };
 
-pub(in crate::probes) static OFFWAKETIME: ProbeDef = ProbeDef {
+pub(crate) static OFFWAKETIME: ProbeDef = ProbeDef {
     id: "offwaketime",
     question: "In which code are tasks blocked, and who ends it from which code?",
     attach: "sched_waking, sched_switch.",
@@ -53,7 +53,7 @@ const INTERRUPTS: &[&str] = &[
 ];
 
 /// Beginnings of the functions between a tracepoint and the program that takes the stack.
-pub(in crate::probes) const PROBE_FRAMES: &[&str] =
+pub(crate) const PROBE_FRAMES: &[&str] =
     &["bpf_prog_", "bpf_trace_run", "bpf_trampoline_", "__bpf_trace_", "__traceiter_", "bpf_get_stack"];
 
 /// Who woke a task.
@@ -129,7 +129,7 @@ impl OffCpu {
 }
 
 /// Where in a stack the kernel entered an interrupt, if it did: what lies further out was running when it came.
-pub(in crate::probes) fn interrupted_at(symbols: &Symbols, stack: &[u64]) -> Option<usize> {
+pub(crate) fn interrupted_at(symbols: &Symbols, stack: &[u64]) -> Option<usize> {
     calls(None, stack).position(|address| is_one_of(symbols, address, INTERRUPTS))
 }
 

@@ -2,11 +2,11 @@
 
 use super::stream::{self, Events};
 use super::{Context, GivesStacks, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
-use crate::mechanism::symbols::{Symbols, calls};
-use crate::model::probe::{Cell, Column, Output};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
+use rdiag_kernel::mechanism::symbols::{Symbols, calls};
+use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "oomkill",
@@ -47,7 +47,7 @@ struct OomKill {
 const MOST: usize = 1000;
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/oomkill/oomkill.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/oomkill/oomkill.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
     object.attach(kernel, Hook::Tracepoint("signal_generate"))?;

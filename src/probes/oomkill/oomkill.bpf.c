@@ -3,7 +3,7 @@
  *
  * mark_victim runs in the task whose request could not be met. Old kernels hand it an id alone; the task itself is seen in
  * the signal that kills it, which is sent right before, and is not freed in between. */
-#include "../../mechanism/ebpf/include/stream.h"
+#include "stream.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct trace_event_raw_mark_victim {

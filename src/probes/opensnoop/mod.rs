@@ -2,9 +2,9 @@
 
 use super::stream::{Events, Lines};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, calls};
-use crate::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
-use crate::model::Unavailable;
-use crate::model::probe::{Cell, Column};
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
+use rdiag_model::Unavailable;
+use rdiag_model::probe::{Cell, Column};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "opensnoop",
@@ -36,7 +36,7 @@ const CALLS: [&str; 4] = ["openat", "open", "creat", "openat2"];
 const NAME_AT: usize = 56;
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/opensnoop/opensnoop.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/opensnoop/opensnoop.bpf.o"));
     let mut globals = context.filter.globals(context.host)?;
     globals.push(calls::numbers("open_calls", &CALLS));
     globals.push(Global::u32("failed", u32::from(context.params.flag("failed"))));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Files that are opened, and those that could not be. One hook: when the call returns, its arguments are still there, the
  * result is known, and the name was just read by the kernel, so that it is in memory. */
-#include "../../mechanism/ebpf/include/stream.h"
-#include "../../mechanism/ebpf/include/syscall.h"
+#include "stream.h"
+#include "syscall.h"
 
 #define NAME 256
 #define NAME_AT __builtin_offsetof(struct opened, name)

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::host::Host;
-use crate::mechanism::perf::cpus::online;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::perf::cpus::online;
 
 /// The CPUs that are sampled.
 #[derive(Debug, Default, PartialEq, Eq)]

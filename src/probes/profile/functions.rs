@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::mechanism::symbols::{COMPILED, Process};
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
+use rdiag_kernel::mechanism::symbols::{COMPILED, Process};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
 
 /// Functions whose lines are told, and lines of each.
 const WITH_LINES: usize = 8;

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::cpus::Cpus;
 use super::tally::{DEPTH, Key, Sum, Tally};
 use super::{Source, Wanted};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned};
-use crate::mechanism::symbols::Process;
-use crate::model::Unavailable;
-use crate::model::probe::Attachment;
-use crate::probes::Context;
+use crate::Context;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned};
+use rdiag_kernel::mechanism::symbols::Process;
+use rdiag_model::Unavailable;
+use rdiag_model::probe::Attachment;
 
 /// Stacks that the kernel's table has room for, at least and at most; each takes a kilobyte.
 const STACKS: (u64, u64) = (4096, 65_536);
@@ -38,7 +38,7 @@ impl InKernel {
         let cpus = Cpus::read(host);
         let samples = wanted.per_second().saturating_mul(u64::from(host.facts().cpus.max(1)));
         let room = samples.saturating_mul(SECONDS).clamp(STACKS.0, STACKS.1) as u32;
-        let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/profile/profile.bpf.o"));
+        let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/profile/profile.bpf.o"));
         let mut object = kernel.load(bytes, globals, &[("profile_stacks", room), ("profile_sums", room)])?;
         object.sample("sample", &wanted.event, wanted.every, &cpus.online())?;
         Ok(Self { object, wanted: wanted.clone(), cpus, totals: [0; 4], kept: BTreeSet::new(), room: room as usize })

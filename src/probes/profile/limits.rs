@@ -1,7 +1,7 @@
 //! What a profile cannot see, and how much of it that concerns.
 
 use super::functions::Hottest;
-use crate::model::quantity::percent;
+use rdiag_model::quantity::percent;
 
 /// Functions that let interrupts in again, or run right after that: the clock's interrupt waits for them.
 const INTERRUPTS_ON: &[&str] = &[
@@ -72,8 +72,8 @@ pub(super) fn notes(hottest: &Hottest, of: Of) -> Vec<String> {
 mod tests {
     use super::super::functions::Executed;
     use super::*;
-    use crate::mechanism::symbols::{COMPILED, Process};
-    use crate::model::probe::Frame;
+    use rdiag_kernel::mechanism::symbols::{COMPILED, Process};
+    use rdiag_model::probe::Frame;
 
     fn hottest(all: &[(&str, &str, bool, f64)]) -> Hottest {
         let mut hottest = Hottest::default();

@@ -13,15 +13,15 @@ mod tally;
 
 use super::grammar::WHICH_STACKS;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::descriptors;
-use crate::mechanism::ebpf::Object;
-use crate::mechanism::perf::event::{Event, Every};
-use crate::mechanism::symbols::{Sample, Summary, Symbols, summarize};
-use crate::model::metric::Pick;
-use crate::model::probe::{Activity, Attachment, Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit, quantity};
 use functions::{Executed, Hottest};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::descriptors;
+use rdiag_kernel::mechanism::ebpf::Object;
+use rdiag_kernel::mechanism::perf::event::{Event, Every};
+use rdiag_kernel::mechanism::symbols::{Sample, Summary, Symbols, summarize};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Activity, Attachment, Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit, quantity};
 use tally::{DEPTH, Tally};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Where the CPUs are, looked at by a clock or another event: who runs, and on which stacks. Sums are kept here; what user
  * space reads grows with the number of distinct stacks, not with that of samples. */
-#include "../../mechanism/ebpf/include/stacks.h"
+#include "stacks.h"
 
 const volatile u32 want_user = 1;
 const volatile u32 want_kernel = 1;

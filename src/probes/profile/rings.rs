@@ -7,13 +7,13 @@ use std::hash::{Hash as _, Hasher as _};
 use super::cpus::Cpus;
 use super::tally::{Key, MISSING, Sum, Tally};
 use super::{Source, Wanted};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Filter, words};
-use crate::mechanism::perf::sampler::{Record, Sample, Sampler, Sampling, Target};
-use crate::mechanism::symbols::Process;
-use crate::model::probe::Attachment;
-use crate::model::{Reason, Unavailable};
-use crate::probes::Context;
+use crate::Context;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Filter, words};
+use rdiag_kernel::mechanism::perf::sampler::{Record, Sample, Sampler, Sampling, Target};
+use rdiag_kernel::mechanism::symbols::Process;
+use rdiag_model::probe::Attachment;
+use rdiag_model::{Reason, Unavailable};
 
 /// Names and processes that are remembered.
 const MAX_KNOWN: usize = 20_000;
@@ -215,7 +215,7 @@ impl Source for InRings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::ebpf::words::text_of_words;
+    use rdiag_kernel::mechanism::ebpf::words::text_of_words;
 
     #[test]
     fn a_name_is_cut_as_the_kernel_cuts_it() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::probe::{Frame, Stack, Stacks};
+use rdiag_model::probe::{Frame, Stack, Stacks};
 
 /// What is added up: owner, its process, frames.
 type Kind = (String, Option<u32>, Vec<u32>);

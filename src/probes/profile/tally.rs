@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::host::Host;
-use crate::mechanism::symbols::{Part, Piece, Process, Sample, Symbols, calls};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, Sample, Symbols, calls};
 
 /// Addresses of a stack at most.
 pub(super) const DEPTH: usize = 127;
@@ -225,7 +225,7 @@ impl Key {
 
     /// The name of the task.
     pub(super) fn name(&self) -> String {
-        crate::mechanism::ebpf::words::text_of_words(&self.comm)
+        rdiag_kernel::mechanism::ebpf::words::text_of_words(&self.comm)
     }
 }
 

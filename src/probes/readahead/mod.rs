@@ -1,10 +1,10 @@
 //! Pages that are read ahead: who used them, how soon, and how many were read in vain.
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Kernel, Object, hist, include_bytes_aligned, words};
-use crate::model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Kernel, Object, hist, include_bytes_aligned, words};
+use rdiag_model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "readahead",
@@ -54,7 +54,7 @@ struct ReadAhead {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/readahead/readahead.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/readahead/readahead.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
     object.attach(kernel, Hook::Tracepoint("mm_filemap_delete_from_page_cache"))?;

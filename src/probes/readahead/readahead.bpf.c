@@ -4,8 +4,8 @@
  * Which pages a thread is about to read ahead is known when it begins; those of them that it then puts into the cache are read ahead.
  * They are remembered by 64 pages of their file, one bit each, until they are used or leave the cache. A bit is changed without
  * a lock: two threads that use the same 64 pages in the same instant may count a page twice. */
-#include "../../mechanism/ebpf/include/folio.h"
-#include "../../mechanism/ebpf/include/vfs.h"
+#include "folio.h"
+#include "vfs.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct inode___ahead {
@@ -71,7 +71,7 @@ struct sums {
 	char comm[16];
 };
 
-#include "../../mechanism/ebpf/include/processes.h"
+#include "processes.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

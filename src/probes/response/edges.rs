@@ -6,12 +6,12 @@ use super::fill::seconds;
 use super::kernel::{Cell, Record};
 use super::kind::{Kind, Type};
 use super::stacks::{DEPTH, MISSING, StackNames};
-use crate::host::Host;
-use crate::mechanism::ebpf::words;
-use crate::mechanism::symbols::{Part as StackPart, Piece, Sample, Summary, Symbols, summarize};
-use crate::model::ledger::{ComponentStacks, Link, MAX_LINKS, Waker, WakerEdge, WakerKind};
-use crate::model::{Component, Unit};
-use crate::probes::offcputime::interrupted_at;
+use crate::offcputime::interrupted_at;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::words;
+use rdiag_kernel::mechanism::symbols::{Part as StackPart, Piece, Sample, Summary, Symbols, summarize};
+use rdiag_model::ledger::{ComponentStacks, Link, MAX_LINKS, Waker, WakerEdge, WakerKind};
+use rdiag_model::{Component, Unit};
 
 /// Stacks of one component at most.
 const TOP_STACKS: usize = 200;

@@ -15,11 +15,11 @@ use super::syscalls::all_calls;
 use super::timelines::timelines;
 use super::waits::{self, Classes};
 use super::watching::Watched;
-use crate::host::{Host, Stolen};
-use crate::mechanism::symbols::Symbols;
-use crate::model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, Part, SlowCall, Thread};
-use crate::model::{Component, Ledger};
-use crate::probes::block::Devices;
+use crate::block::Devices;
+use rdiag_kernel::host::{Host, Stolen};
+use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, Part, SlowCall, Thread};
+use rdiag_model::{Component, Ledger};
 
 pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 * 1e-9

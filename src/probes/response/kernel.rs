@@ -1,9 +1,9 @@
 //! The programs' records, word by word as response.h lays them out, taken over and given free.
 
-use crate::mechanism::ebpf::{Object, words};
-use crate::mechanism::symbols::Process;
-use crate::model::Unavailable;
-use crate::model::ledger::{Bucket, Durations};
+use rdiag_kernel::mechanism::ebpf::{Object, words};
+use rdiag_kernel::mechanism::symbols::Process;
+use rdiag_model::Unavailable;
+use rdiag_model::ledger::{Bucket, Durations};
 
 use super::kind::{Kind, Type};
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fill::PartKey;
-use crate::model::Component;
-use crate::model::ledger::{Accuracy, MAX_KEYS, MAX_THREADS, OTHER_KEYS, Part, Thread};
+use rdiag_model::Component;
+use rdiag_model::ledger::{Accuracy, MAX_KEYS, MAX_THREADS, OTHER_KEYS, Part, Thread};
 
 /// Keeps the largest keys of each component, and sums up the others.
 pub(super) fn limit_keys(threads: &mut [Thread]) {

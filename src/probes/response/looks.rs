@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::kernel::{Record, ThreadWords, cells_of};
 use super::kind::{Kind, PREEMPTED, THROTTLED, Type, WOKEN};
-use crate::mechanism::ebpf::Object;
-use crate::model::Unavailable;
-use crate::model::ledger::MAX_TIMELINES;
+use rdiag_kernel::mechanism::ebpf::Object;
+use rdiag_model::Unavailable;
+use rdiag_model::ledger::MAX_TIMELINES;
 
 /// Threads that are looked at: more than are shown, since nobody knows yet which these are.
 const MAX_WATCHED: usize = MAX_TIMELINES;

@@ -1,11 +1,11 @@
 //! The two marks between which a thread is observed: what was written → where the programs are attached.
 
 use super::super::plans::wrong;
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Moments, Object};
-use crate::mechanism::points::{self, Point, PointError, Target};
-use crate::model::Unavailable;
-use crate::model::ledger::Marks;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object};
+use rdiag_kernel::mechanism::points::{self, Point, PointError, Target};
+use rdiag_model::Unavailable;
+use rdiag_model::ledger::Marks;
 
 /// Longest text of a mark and one byte more.
 const MARK_TEXT: usize = 64;

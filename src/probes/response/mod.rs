@@ -24,15 +24,15 @@ mod waits;
 mod watching;
 
 use super::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::{CpuTicks, Host, Stolen};
-use crate::mechanism::ebpf::Object;
-use crate::mechanism::symbols::{Symbols, calls as call_sites};
-use crate::model::ledger::{Level, MAX_THREADS};
-use crate::model::{Ledger, Reason, Unavailable};
 use fill::Source;
 use kernel::{Record, Room};
 use kind::Type;
 use looks::Looks;
+use rdiag_kernel::host::{CpuTicks, Host, Stolen};
+use rdiag_kernel::mechanism::ebpf::Object;
+use rdiag_kernel::mechanism::symbols::{Symbols, calls as call_sites};
+use rdiag_model::ledger::{Level, MAX_THREADS};
+use rdiag_model::{Ledger, Reason, Unavailable};
 use stacks::StackNames;
 use watching::{Plan, Watching};
 

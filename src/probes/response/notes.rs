@@ -3,7 +3,7 @@
 use super::kernel::Record;
 use super::watching::Plan;
 use super::{Response, fill};
-use crate::model::quantity;
+use rdiag_model::quantity;
 
 impl Response {
     pub(super) fn notes(&self, records: &[Record], stop: u64) -> Vec<String> {

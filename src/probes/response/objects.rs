@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::kernel::Cell;
-use crate::classify::FileClass;
-use crate::probes::block::Devices;
+use crate::block::Devices;
+use rdiag_kernel::classify::FileClass;
 
 /// Flag beside the port of a socket: the port is our own, not the peer's.
 const OWN_PORT: u64 = 1 << 16;

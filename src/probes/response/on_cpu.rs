@@ -2,9 +2,9 @@
 
 use super::fill::seconds;
 use super::kernel::Record;
-use crate::host::Stolen;
-use crate::model::Component;
-use crate::model::ledger::Accuracy;
+use rdiag_kernel::host::Stolen;
+use rdiag_model::Component;
+use rdiag_model::ledger::Accuracy;
 
 /// A page fault that needs no disk takes at least this long in the kernel, in seconds.
 const FAULT_SECONDS: f64 = 100e-9;

@@ -2,7 +2,7 @@
  * What the programs of `response` keep: a record for each observed thread, and cells that sums are kept in. See kernel.rs,
  * which reads the same words. */
 #pragma once
-#include "../../mechanism/ebpf/include/syscall.h"
+#include "syscall.h"
 
 #define DEPTH 127
 #define PLACES 65536 /* a power of two */

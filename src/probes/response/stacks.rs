@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::mechanism::ebpf::Object;
+use rdiag_kernel::mechanism::ebpf::Object;
 
 /// Frames that a stack has at most.
 pub(super) const DEPTH: usize = 127;

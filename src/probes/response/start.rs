@@ -8,13 +8,13 @@ use super::marks::Pair;
 use super::stacks::StackNames;
 use super::watching::{self, Plan, Watching};
 use super::{REQUESTS, RUNS, Response, Settings};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Filter, Global, Hook, Kernel, Object, include_bytes_aligned};
-use crate::mechanism::points::PointError;
-use crate::mechanism::symbols::Symbols;
-use crate::model::ledger::Marks;
-use crate::model::{Reason, Unavailable};
-use crate::probes::{Context, Params, Probe, offcputime};
+use crate::{Context, Params, Probe, offcputime};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Filter, Global, Hook, Kernel, Object, include_bytes_aligned};
+use rdiag_kernel::mechanism::points::PointError;
+use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_model::ledger::Marks;
+use rdiag_model::{Reason, Unavailable};
 /// What is wrong with marks on this machine.
 pub fn check_marks(host: &Host, marks: &Marks, pids: &[u32]) -> Result<(), PointError> {
     Pair::find(host, marks, pids).map(drop)
@@ -54,7 +54,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         ("free_spreads", room.spreads),
         ("ended_threads", room.threads),
     ];
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/response/response.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/response/response.bpf.o"));
     let kernel = context.kernel()?;
     let pair = filter.marks.as_ref().map(|marks| Pair::find(host, marks, &filter.pids)).transpose();
     let pair = pair.map_err(PointError::gap)?;

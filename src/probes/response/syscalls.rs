@@ -6,9 +6,9 @@ use super::fill::seconds;
 use super::kernel::Record;
 use super::kind::Type;
 use super::waits;
-use crate::classify::FileClass;
-use crate::model::ledger::{Call, CallKind, Durations};
-use crate::probes::calls;
+use crate::calls;
+use rdiag_kernel::classify::FileClass;
+use rdiag_model::ledger::{Call, CallKind, Durations};
 
 /// In place of a call's number: none.
 const NO_CALL: u64 = 510;

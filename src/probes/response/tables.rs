@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::ledger::{Call, Durations, Thread, WakerKind};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Component, Ledger, Unit, quantity};
+use rdiag_model::ledger::{Call, Durations, Thread, WakerKind};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Component, Ledger, Unit, quantity};
 
 /// What several parts add up to.
 #[derive(Debug, Clone)]
@@ -296,7 +296,7 @@ fn limited(mut table: ProbeTable, top: usize) -> ProbeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ledger::{Accuracy, Part};
+    use rdiag_model::ledger::{Accuracy, Part};
 
     fn part(component: Component, call: &str, seconds: f64, count: u64) -> Part {
         let durations = Durations { count, seconds, min: 0.0, max: seconds, buckets: Vec::new() };

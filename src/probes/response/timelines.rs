@@ -6,8 +6,8 @@ use super::edges::Kinds;
 use super::fill::seconds;
 use super::kernel::Record;
 use super::looks::{Doing, Grown, Looks};
-use crate::model::Component;
-use crate::model::ledger::{Slice, Thread, Timeline};
+use rdiag_model::Component;
+use rdiag_model::ledger::{Slice, Thread, Timeline};
 
 /// Timelines that are kept: as many as a page has room for.
 const MAX_KEPT: usize = 24;
@@ -92,7 +92,7 @@ fn slice(grown: &Grown, kinds: &Kinds, on_cpu: &OnCpu, window: u64) -> Slice {
 mod tests {
     use super::super::looks::Sums;
     use super::*;
-    use crate::model::ledger::{Accuracy, Part};
+    use rdiag_model::ledger::{Accuracy, Part};
 
     /// A slice of a second in user mode and three in the kernel, of a thread with these seconds on a CPU.
     fn sliced(parts: &[(Component, f64)], seen: bool) -> Vec<(Component, f64)> {

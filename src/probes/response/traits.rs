@@ -1,6 +1,6 @@
 //! What the arguments and results of calls are.
 
-use crate::probes::calls;
+use crate::calls;
 
 /// Calls whose first argument is a file descriptor, and whose result is a number of bytes.
 const MOVES_BYTES: &[&str] = &[

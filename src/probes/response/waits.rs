@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::kernel::{Cell, Record};
 use super::kind::{Kind, Type};
 use super::stacks::StackNames;
-use crate::classify::{self, Abi, Call, FileClass, Wait, Within};
-use crate::mechanism::symbols::{Symbols, calls};
-use crate::model::Component;
+use rdiag_kernel::classify::{self, Abi, Call, FileClass, Wait, Within};
+use rdiag_kernel::mechanism::symbols::{Symbols, calls};
+use rdiag_model::Component;
 
 /// Not in a call, in the programs.
 const NONE: u64 = 510;

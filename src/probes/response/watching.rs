@@ -5,9 +5,9 @@
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
-use crate::host::Clock;
-use crate::mechanism::ebpf::{Held, Object};
-use crate::model::Unavailable;
+use rdiag_kernel::host::Clock;
+use rdiag_kernel::mechanism::ebpf::{Held, Object};
+use rdiag_model::Unavailable;
 
 /// Where calls are watched. The end comes first, so that none that is seen to begin is missed at its end.
 pub(super) const EVENTS: [&str; 2] = ["sys_exit", "sys_enter"];

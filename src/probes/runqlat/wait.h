@@ -9,7 +9,7 @@
  * By time stamps, where the kernel keeps no such account or the way from a task to its run queue's clock is missing
  * (CONFIG_SCHED_INFO, CONFIG_FAIR_GROUP_SCHED): taken when a task wakes up or is preempted. */
 #pragma once
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 static __always_inline void waited(struct task_struct *prev, struct task_struct *next, u32 tid, u64 born, u64 wait,
 				   const bool direct);

@@ -1,15 +1,15 @@
 //! The two ways to measure a wait for a CPU (`wait.h`), and which of them is taken.
 
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object};
-use crate::model::Unavailable;
-use crate::probes::{Context, ParamDef, ParamKind};
+use crate::{Context, ParamDef, ParamKind};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object};
+use rdiag_model::Unavailable;
 
 /// As in `wait.h`.
 const STAMPS: u32 = 16_384;
 
 /// Takes the second way where the first one would do.
-pub(in crate::probes) const STAMPED: ParamDef = ParamDef {
+pub(crate) const STAMPED: ParamDef = ParamDef {
     name: "stamps",
     kind: ParamKind::Flag,
     default: "false",
@@ -18,7 +18,7 @@ pub(in crate::probes) const STAMPED: ParamDef = ParamDef {
 
 /// Loads an object that includes `wait.h` and attaches it. By the kernel's own account if there is one, by time stamps
 /// otherwise; then the note says why.
-pub(in crate::probes) fn attach(
+pub(crate) fn attach(
     context: &Context<'_>,
     bytes: &[u8],
     globals: &[Global],

@@ -1,12 +1,12 @@
 //! How many tasks wait for each CPU.
 
 use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::hist::{self, Hist};
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::hist::{self, Hist};
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "runqlen",
@@ -72,7 +72,7 @@ struct RunqLen {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/runqlen/runqlen.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/runqlen/runqlen.bpf.o"));
     let mut object = context.kernel()?.load(bytes, context.filter.globals(context.host)?, &[])?;
     object.attach(context.kernel()?, Hook::Clock { program: "sample", hz: context.params.count("hz") }).map_err(
         |gap| {

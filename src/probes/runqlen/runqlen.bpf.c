@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* How many tasks wait for each CPU, looked at by a clock. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -2,11 +2,11 @@
 
 use super::runqlat::wait;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "runqslower",
@@ -71,7 +71,7 @@ struct Waits {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/runqslower/runqslower.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/runqslower/runqslower.bpf.o"));
     let threshold = Global::u64("threshold", context.params.nanoseconds("threshold"));
     let (object, note) = wait::attach(context, bytes, &[threshold])?;
     Ok(Box::new(RunqSlower { object, note, began: context.host.now(), waits: Waits::default() }))

@@ -1,12 +1,12 @@
 //! Deferred interrupt work: how much CPU time each kind takes.
 
 use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::hist::{self, Hist};
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
-use crate::model::metric::Pick;
-use crate::model::probe::{Column, Histogram, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::hist::{self, Hist};
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "softirqs",
@@ -71,7 +71,7 @@ struct SoftIrqs {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/softirqs/softirqs.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/softirqs/softirqs.bpf.o"));
     let mut object = context.kernel()?.load(bytes, context.filter.globals(context.host)?, &[])?;
     for event in ["softirq_entry", "softirq_exit"] {
         object.attach(context.kernel()?, Hook::Tracepoint(event))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* How long the kernel's deferred interrupt work takes, by vector. On one CPU a vector never interrupts another, so one time
  * stamp for each CPU is enough. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 #define VECTORS 16 /* ten are in use */
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::mechanism::perf::counters::{Count, Counted};
-use crate::mechanism::perf::select::Event;
-use crate::model::metric::Pick;
-use crate::model::{Formula, MetricDef, Reason, Unavailable, Unit};
+use rdiag_kernel::mechanism::perf::counters::{Count, Counted};
+use rdiag_kernel::mechanism::perf::select::Event;
+use rdiag_model::metric::Pick;
+use rdiag_model::{Formula, MetricDef, Reason, Unavailable, Unit};
 
 /// A quotient of two events.
 struct Quotient {

@@ -8,13 +8,13 @@ mod tests;
 use std::collections::BTreeMap;
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::host::launch::Watch;
-use crate::mechanism::ebpf::Filter;
-use crate::mechanism::perf::counters::{Counted, Counters, Scope};
-use crate::mechanism::perf::select;
-use crate::model::probe::Attachment;
-use crate::model::{Reason, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::host::launch::Watch;
+use rdiag_kernel::mechanism::ebpf::Filter;
+use rdiag_kernel::mechanism::perf::counters::{Counted, Counters, Scope};
+use rdiag_kernel::mechanism::perf::select;
+use rdiag_model::probe::Attachment;
+use rdiag_model::{Reason, Unavailable};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "stat",

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::figures::{Figure, Figures, never};
-use crate::mechanism::perf::counters::{Count, Counted};
-use crate::mechanism::perf::select::Event;
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit, quantity};
+use rdiag_kernel::mechanism::perf::counters::{Count, Counted};
+use rdiag_kernel::mechanism::perf::select::Event;
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit, quantity};
 
 /// The events in the order in which they were asked for.
 pub(super) fn events(counted: &[Counted], figures: &Figures, seconds: f64) -> Output {

@@ -1,10 +1,10 @@
 use super::figures::{Figures, METRICS, derive};
 use super::*;
-use crate::mechanism::perf::counters::Count;
-use crate::mechanism::perf::select::{Event, Modifiers};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Output, ProbeTable};
-use crate::model::{Per, Unit};
+use rdiag_kernel::mechanism::perf::counters::Count;
+use rdiag_kernel::mechanism::perf::select::{Event, Modifiers};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Output, ProbeTable};
+use rdiag_model::{Per, Unit};
 
 /// An event of the list as it would have been counted.
 fn counted(name: &str, value: f64, share: f64, together: usize) -> Counted {

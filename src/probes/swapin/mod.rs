@@ -1,11 +1,11 @@
 //! `swapin`: pages that processes need back from swap.
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Column, Output, ProbeTable, Row};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Column, Output, ProbeTable, Row};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "swapin",
@@ -68,7 +68,7 @@ type Process = [u64; 2];
 type Sums = [u64; 6];
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/swapin/swapin.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/swapin/swapin.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, context.filter.globals(context.host)?, &[])?;
     let [now, before] = READS;
@@ -150,7 +150,7 @@ fn by_process(mut processes: Vec<(Process, Sums)>, seconds: f64, page_size: u64,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::probe::Cell;
+    use rdiag_model::probe::Cell;
 
     #[test]
     fn who_waited_longest_comes_first_and_the_rest_is_summed_up() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Pages that come back from swap, by the process that runs when they are read, and how long its tasks wait for them: the fault
  * that finds a page swapped out (do_swap_page), and the function that reads it and those around it. */
-#include "../../mechanism/ebpf/include/folio.h"
-#include "../../mechanism/ebpf/include/registers.h"
-#include "../../mechanism/ebpf/include/room.h"
+#include "folio.h"
+#include "registers.h"
+#include "room.h"
 
 /* Of what a fault returns: something had to be read for it. The same number since the kernel has such results. */
 #define VM_FAULT_MAJOR 4

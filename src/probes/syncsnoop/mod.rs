@@ -2,9 +2,9 @@
 
 use super::stream::{Events, Lines};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, calls};
-use crate::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
-use crate::model::probe::{Cell, Column};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
+use rdiag_model::probe::{Cell, Column};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "syncsnoop",
@@ -33,7 +33,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 const CALLS: [&str; 6] = ["fsync", "fdatasync", "syncfs", "sync_file_range", "sync", "msync"];
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/syncsnoop/syncsnoop.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/syncsnoop/syncsnoop.bpf.o"));
     let mut globals = context.filter.globals(context.host)?;
     globals.push(calls::numbers("sync_calls", &CALLS));
     globals.push(Global::u64("threshold", context.params.nanoseconds("threshold")));

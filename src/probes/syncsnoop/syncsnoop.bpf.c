@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls that wait until data are on the disk: who made them, for which file, and how long they took. */
-#include "../../mechanism/ebpf/include/stream.h"
-#include "../../mechanism/ebpf/include/syscall.h"
+#include "stream.h"
+#include "syscall.h"
 
 #define KINDS 6
 #define WITH_FILE 4 /* the first ones have a file descriptor as their first argument */

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::mechanism::ebpf::{Object, words};
-use crate::model::probe::{Cell, Column, Output, ProbeTable, Row};
-use crate::model::{Unavailable, Unit};
-use crate::probes::calls;
+use crate::calls;
+use rdiag_kernel::mechanism::ebpf::{Object, words};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::{Unavailable, Unit};
 
 /// Errors of one call that its row names.
 const NAMED_ERRORS: usize = 3;

@@ -3,11 +3,11 @@
 mod counters;
 
 use super::{Context, FOR, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned};
-use crate::model::metric::Pick;
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
 use counters::{Before, Counters};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned};
+use rdiag_model::metric::Pick;
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 /// Threads whose call under way is remembered.
 const THREADS: u32 = 32_768;
@@ -106,7 +106,7 @@ struct SysCount {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/syscount/syscount.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/syscount/syscount.bpf.o"));
     let latency = context.params.flag("latency");
     let mut globals = context.filter.globals(context.host)?;
     globals.push(Global::u32("latency", u32::from(latency)));

@@ -5,7 +5,7 @@
  * Counting needs one hook: when a call returns, its number is still there beside its result. Counters are never set back;
  * whoever reads them takes the difference, so that no call is lost between reading and clearing. Every CPU remembers the
  * process that it saw last and where its counters are, so that a hash is looked up only when another one comes. */
-#include "../../mechanism/ebpf/include/syscall.h"
+#include "syscall.h"
 
 const volatile u32 latency = 0;
 const volatile u32 no_return[2] = { NO_CALL, NO_CALL }; /* exit and exit_group */

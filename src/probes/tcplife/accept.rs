@@ -1,11 +1,11 @@
 //! `tcpaccept`: connections that tasks of this host accept, and how long those waited for it.
 
 use super::{Tells, Told, connections, who};
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column};
-use crate::probes::{FilterKind, GivesStacks, ProbeDef, sockets};
+use crate::{FilterKind, GivesStacks, ProbeDef, sockets};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column};
 
-pub(in crate::probes) static TCPACCEPT: ProbeDef = ProbeDef {
+pub(crate) static TCPACCEPT: ProbeDef = ProbeDef {
     id: "tcpaccept",
     question: "Which TCP connections are accepted, by whom, and how long did they wait in the listener's queue?",
     attach: "inet_sock_set_state, and sys_exit for accept() and accept4().",

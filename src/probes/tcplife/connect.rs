@@ -1,11 +1,11 @@
 //! `tcpconnect`: connections that tasks of this host begin, and how long it takes until they are established or fail.
 
 use super::{Tells, Told, connections, who};
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column};
-use crate::probes::{FilterKind, GivesStacks, ProbeDef, sockets};
+use crate::{FilterKind, GivesStacks, ProbeDef, sockets};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column};
 
-pub(in crate::probes) static TCPCONNECT: ProbeDef = ProbeDef {
+pub(crate) static TCPCONNECT: ProbeDef = ProbeDef {
     id: "tcpconnect",
     question: "Who connects to whom by TCP, how long does it take until the connection is established, and which attempts fail?",
     attach: "inet_sock_set_state.",

@@ -8,9 +8,9 @@ pub(super) use connect::TCPCONNECT;
 
 use super::stream::{Events, Lines};
 use super::{Context, FilterKind, GivesStacks, Probe, ProbeDef, calls, sockets};
-use crate::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
-use crate::model::probe::{Cell, Column};
-use crate::model::{Unavailable, Unit};
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
+use rdiag_model::probe::{Cell, Column};
+use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "tcplife",
@@ -52,7 +52,7 @@ fn connections(
     columns: Vec<Column>,
     line: fn(&[u8]) -> Vec<Cell>,
 ) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/tcplife/tcplife.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/tcplife/tcplife.bpf.o"));
     let kernel = context.kernel()?;
     let mut globals = sockets::globals(context)?;
     globals.push(Global::u32("tells", tells as u32));

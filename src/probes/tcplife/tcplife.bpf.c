@@ -2,9 +2,9 @@
 /* Connections of TCP: when they are opened, accepted and over. The state of a socket changes in whatever context a packet
  * is handled in, so the task that runs is the owner at some changes only: where connect() begins, where a descriptor
  * comes out of accept(), and where a task closes its side. */
-#include "../../mechanism/ebpf/include/stream.h"
-#include "../../mechanism/ebpf/include/syscall.h"
-#include "../../mechanism/ebpf/include/sock.h"
+#include "stream.h"
+#include "syscall.h"
+#include "sock.h"
 
 #define LIFE 0
 #define CONNECT 1

@@ -5,12 +5,12 @@ mod peers;
 use super::owners::Owners;
 use super::stream::{self, Events};
 use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, sockets};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
-use crate::model::metric::Pick;
-use crate::model::probe::{Cell, Column, Output};
-use crate::model::{Formula, MetricDef, Unavailable, Unit};
 use peers::Peers;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
+use rdiag_model::metric::Pick;
+use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 const MANUAL: &str = "ss -tinp (retrans); tcpretrans-bpfcc";
 
@@ -74,7 +74,7 @@ struct TcpRetrans {
 const MOST: usize = 100_000;
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/tcpretrans/tcpretrans.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/tcpretrans/tcpretrans.bpf.o"));
     let kernel = context.kernel()?;
     let mut object = kernel.load(bytes, sockets::globals(context)?, &[])?;
     object.attach(kernel, Hook::Tracepoint("tcp_retransmit_skb"))?;

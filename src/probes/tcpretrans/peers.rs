@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::Resent;
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// Pairs that are told apart.
 const MOST: usize = 10_000;
@@ -96,8 +96,8 @@ fn row(((pid, name, peer), sum): (Pair, Sum)) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probes::owners::Owners;
-    use crate::probes::tcpretrans::tests::record;
+    use crate::owners::Owners;
+    use crate::tcpretrans::tests::record;
 
     #[test]
     fn what_goes_to_one_peer_is_one_row_and_the_largest_comes_first() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Segments of TCP that are sent again. A timer or an acknowledgement is the occasion, so the task that runs is nobody: the
  * number of the socket's file leads to who holds it. */
-#include "../../mechanism/ebpf/include/stream.h"
-#include "../../mechanism/ebpf/include/sock.h"
+#include "stream.h"
+#include "sock.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct sk_buff {

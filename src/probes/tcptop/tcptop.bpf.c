@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* What tasks send and receive through sockets of TCP, in bytes, by process and connection: when a call on the socket returns. */
-#include "../../mechanism/ebpf/include/sock.h"
+#include "sock.h"
 
 /* A look at what has come takes nothing. */
 #define MSG_PEEK 2

@@ -5,11 +5,11 @@ mod slices;
 use std::collections::BTreeMap;
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned};
-use crate::mechanism::perf::cpus;
-use crate::model::Unavailable;
-use crate::model::probe::Output;
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned};
+use rdiag_kernel::mechanism::perf::cpus;
+use rdiag_model::Unavailable;
+use rdiag_model::probe::Output;
 use slices::{CPU_WORDS, Cpu, LOST, Raw, SLICE_WORDS, WRITTEN};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -67,7 +67,7 @@ struct Timeline {
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
-    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/probes/timeline/timeline.bpf.o"));
+    let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/timeline/timeline.bpf.o"));
     let (host, kernel) = (context.host, context.kernel()?);
     let online = cpus::online(host).len().max(1) as u32;
     let asked = context.params.count("slices") as u32;

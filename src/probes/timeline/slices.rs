@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::mechanism::ebpf::words;
-use crate::model::Unit;
-use crate::model::probe::{Cell, Column, ProbeTable, Row};
-use crate::model::schedule::{CpuSchedule, Left, RunSlice, Schedule, ScheduledTask};
+use rdiag_kernel::mechanism::ebpf::words;
+use rdiag_model::Unit;
+use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::schedule::{CpuSchedule, Left, RunSlice, Schedule, ScheduledTask};
 
 /// `struct slice` of the program: from, until, ids, left, before, after, name.
 pub(super) const SLICE_WORDS: usize = 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Who ran when, on which CPU: each stay of a task on a CPU, in a fixed number of places for each CPU. */
-#include "../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 /* A stay that is over; see slices.rs. */
 struct slice {

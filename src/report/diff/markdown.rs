@@ -1,10 +1,10 @@
 //! A comparison as CommonMark, for a ticket.
 
 use super::{shares, statuses, task_cells, task_heads, values, word};
-use crate::model::comparison::{Comparison, PartChange, Side, StacksChange, TaskChange};
-use crate::model::quantity::with_unit;
 use crate::report::escape::{markdown as escaped, visible_within};
 use crate::report::markdown::{MAX_CHARS, table};
+use rdiag_model::comparison::{Comparison, PartChange, Side, StacksChange, TaskChange};
+use rdiag_model::quantity::with_unit;
 
 /// Rows of each list.
 const ROWS: usize = 20;
@@ -116,7 +116,7 @@ fn metrics(comparison: &Comparison) -> String {
     let moved = comparison.metrics.len() + comparison.metrics_others;
     let mut out =
         format!("## Metrics\n\n{moved} of {} moved by more than their noise.\n\n", comparison.metrics_compared);
-    let row = |metric: &crate::model::comparison::MetricChange| {
+    let row = |metric: &rdiag_model::comparison::MetricChange| {
         let errors = metric.errors.map_or("not known".to_owned(), |errors| format!("{errors:.0} standard errors"));
         vec![
             name(format!("{} {}", metric.id, metric.instance).trim()),
@@ -144,7 +144,7 @@ fn stacks(change: &StacksChange) -> String {
         out.push_str("No function's share moved by a twentieth of a point.\n\n");
         return out;
     }
-    let row = |function: &crate::model::comparison::FunctionChange| {
+    let row = |function: &rdiag_model::comparison::FunctionChange| {
         let mut row: Vec<String> = shares(function).iter().map(|cell| name(cell)).collect();
         row.insert(0, name(&function.name));
         row

@@ -13,9 +13,9 @@ pub(super) use task::{cells as task_cells, heads as task_heads};
 pub use text::text;
 pub(super) use text::{shares, statuses, values, word};
 
-use crate::model::comparison::{Change, Comparison, FORMAT_VERSION, FindingChange, MetricChange, Side};
-use crate::model::probe::Stacks;
-use crate::model::{Finding, Metrics, Reading, Report, Stats, Status, Unit};
+use rdiag_model::comparison::{Change, Comparison, FORMAT_VERSION, FindingChange, MetricChange, Side};
+use rdiag_model::probe::Stacks;
+use rdiag_model::{Finding, Metrics, Reading, Report, Stats, Status, Unit};
 
 /// Metrics that are listed.
 const MAX_METRICS: usize = 40;

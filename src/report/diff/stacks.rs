@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::model::comparison::{FunctionChange, StacksChange};
-use crate::model::probe::{Activity, Stacks};
 use crate::report::calls::{Calls, Family, is_real};
 use crate::report::flame::{Meaning, Picture};
+use rdiag_model::comparison::{FunctionChange, StacksChange};
+use rdiag_model::probe::{Activity, Stacks};
 
 /// Functions that are listed.
 const MAX_FUNCTIONS: usize = 40;

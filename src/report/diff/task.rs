@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::comparison::{PartChange, TaskBasis, TaskChange};
-use crate::model::profile::{CallRow, Grade, ThreadRow};
-use crate::model::quantity::{number, percent, seconds};
-use crate::model::runs::Runs;
-use crate::model::{Component, Profile};
 use crate::report::flame::points;
+use rdiag_model::comparison::{PartChange, TaskBasis, TaskChange};
+use rdiag_model::profile::{CallRow, Grade, ThreadRow};
+use rdiag_model::quantity::{number, percent, seconds};
+use rdiag_model::runs::Runs;
+use rdiag_model::{Component, Profile};
 
 /// Calls that are listed.
 const MAX_CALLS: usize = 20;

@@ -1,12 +1,12 @@
 use super::*;
-use crate::model::comparison::{PartChange, TaskBasis, TaskChange};
-use crate::model::ledger::{Call, Ledger, Thread};
-use crate::model::profile::Conversation;
-use crate::model::runs::{RunComponent, Runs, Spread};
-use crate::model::{Component as C, Profile, Target};
-use crate::profile::testing::{durations, ledger, part, thread, waits};
-use crate::profile::{Input as Of, profile};
+use crate::accounts::{durations, ledger, part, thread, waits};
 use crate::report::sample::report;
+use rdiag_judge::profile::{Input as Of, profile};
+use rdiag_model::comparison::{PartChange, TaskBasis, TaskChange};
+use rdiag_model::ledger::{Call, Ledger, Thread};
+use rdiag_model::profile::Conversation;
+use rdiag_model::runs::{RunComponent, Runs, Spread};
+use rdiag_model::{Component as C, Profile, Target};
 
 fn of(ledger: &Ledger, command: Option<&str>) -> Profile {
     let target = Target { pids: vec![1], command: command.map(str::to_owned), ..Target::default() };
@@ -155,7 +155,7 @@ fn runs_that_were_told_apart_are_compared_by_their_means_and_by_how_far_they_lie
 fn an_estimate_moves_only_by_more_than_its_error() {
     let sampled = |seconds: f64, error: f64| {
         let mut read = part(C::IoBlockRead, seconds);
-        read.accuracy = crate::model::ledger::Accuracy::Sampled(100, error);
+        read.accuracy = rdiag_model::ledger::Accuracy::Sampled(100, error);
         of(&ledger(10.0, vec![thread(1, 1, 10.0, vec![read, part(C::CpuUser, 10.0 - seconds)])]), None)
     };
     let is_clear = |error| row(&task(sampled(2.0, error), sampled(3.0, error)), "io.block.read").is_clear;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::model::Unavailable;
-use crate::model::probe::{Frame, Stack};
 use crate::report::sample::{finding, report};
+use rdiag_model::Unavailable;
+use rdiag_model::probe::{Frame, Stack};
 
 fn input(findings: Vec<Finding>) -> Input {
     let side = Side { playbook: "use-method".into(), ..Side::default() };
@@ -40,7 +40,7 @@ fn measured(intervals: &[f64]) -> Metrics {
         rank: 0,
         instances: [
             (String::new(), Ok(stats.clone())),
-            ("x".into(), Err(Unavailable::new(crate::model::Reason::Absent, ""))),
+            ("x".into(), Err(Unavailable::new(rdiag_model::Reason::Absent, ""))),
         ]
         .into(),
     };

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::{task_cells, task_heads};
-use crate::model::comparison::{Change, Comparison, FunctionChange, PartChange, TaskChange};
-use crate::model::quantity::{percent, with_unit};
-use crate::model::{Status, Unit};
 use crate::report::escape::visible_within as short;
 use crate::report::flame::points;
+use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, TaskChange};
+use rdiag_model::quantity::{percent, with_unit};
+use rdiag_model::{Status, Unit};
 
 /// Rows of each list.
 const ROWS: usize = 20;

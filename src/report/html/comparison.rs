@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::probes::{CellView, Head, TableView};
 use super::view::Limits;
-use crate::model::comparison::{Change, Comparison, FunctionChange, PartChange, Side, StacksChange, TaskChange};
-use crate::model::quantity::with_unit;
 use crate::report::diff::{shares, statuses, task_cells, task_heads, values, word};
 use crate::report::escape::visible_within as short;
+use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, Side, StacksChange, TaskChange};
+use rdiag_model::quantity::with_unit;
 
 /// Longest name, in characters.
 const MAX_NAME: usize = 100;
@@ -58,7 +58,7 @@ impl ComparisonView {
     pub(super) fn of(comparison: &Comparison, flames: &[Option<String>], limits: &Limits) -> Self {
         let rows = limits.rows * 2;
         let instance = |id: &str, instance: &str| format!("{} {}", short(id, MAX_NAME), short(instance, MAX_NAME));
-        let finding = |finding: &crate::model::comparison::FindingChange| FindingView {
+        let finding = |finding: &rdiag_model::comparison::FindingChange| FindingView {
             class: class(finding.change),
             word: word(finding.change),
             id: instance(&finding.id, finding.instance.as_deref().unwrap_or_default()),
@@ -67,7 +67,7 @@ impl ComparisonView {
             values: values(finding.value_before, finding.value_after, finding.unit),
             summary: finding.summary.clone(),
         };
-        let metric = |metric: &crate::model::comparison::MetricChange| {
+        let metric = |metric: &rdiag_model::comparison::MetricChange| {
             let errors = metric.errors.map_or("not known".to_owned(), |errors| format!("{errors:.0} standard errors"));
             let [before, after] = [metric.before, metric.after].map(|value| with_unit(value, metric.unit));
             vec![cell(&instance(&metric.id, &metric.instance)), figure(before), figure(after), cell(&errors)]

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::probes::{Cited, cited};
 use super::view::{Limits, Named, anchor, more};
-use crate::model::quantity::{seconds, with_unit};
-use crate::model::report::Plot;
-use crate::model::{Finding, Report, Status};
 use crate::report::escape::visible_within as short;
 use crate::report::{ReportError, shown, svg, words};
+use rdiag_model::quantity::{seconds, with_unit};
+use rdiag_model::report::Plot;
+use rdiag_model::{Finding, Report, Status};
 
 #[derive(Serialize)]
 pub(super) struct FindingView {
@@ -28,7 +28,7 @@ pub(super) struct FindingView {
     plots: Vec<PlotView>,
     probes: Vec<Cited>,
     log: Vec<String>,
-    next: Vec<crate::model::NextStep>,
+    next: Vec<rdiag_model::NextStep>,
     others_name: String,
     others: Vec<Other>,
     more_others: String,
@@ -154,7 +154,7 @@ fn labels(labels: &BTreeMap<String, String>) -> Vec<Named> {
 }
 
 fn evidence(report: &Report, finding: &Finding, limits: &Limits) -> Vec<EvidenceView> {
-    let view = |evidence: &crate::model::Evidence| {
+    let view = |evidence: &rdiag_model::Evidence| {
         let note = report.metrics.get(&evidence.metric);
         let figure = |value: Option<f64>| value.map(|value| with_unit(value, evidence.unit)).unwrap_or_default();
         EvidenceView {

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::probes::{CellView, Head, TableView};
-use crate::model::Unit;
-use crate::model::call_trace::{Call, CallTrace as Trace};
-use crate::model::hot::{CallTree, Hot, HotRow, HotTable};
-use crate::model::probed::StackSums;
 use crate::report::escape::visible_within as short;
 use crate::report::{hot_words as words, probe_words};
+use rdiag_model::Unit;
+use rdiag_model::call_trace::{Call, CallTrace as Trace};
+use rdiag_model::hot::{CallTree, Hot, HotRow, HotTable};
+use rdiag_model::probed::StackSums;
 
 /// Longest name, in characters.
 const MAX_NAME: usize = 100;

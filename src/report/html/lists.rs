@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::view::{Limits, Named, more};
-use crate::model::quantity::{percent, seconds, with_unit};
-use crate::model::report::{GapGroup, TopRow, TopTable};
-use crate::model::{Finding, Report, Resource, Status};
 use crate::report::escape::visible_within as short;
 use crate::report::{lesson, words};
+use rdiag_model::quantity::{percent, seconds, with_unit};
+use rdiag_model::report::{GapGroup, TopRow, TopTable};
+use rdiag_model::{Finding, Report, Resource, Status};
 
 #[derive(Serialize)]
 pub(super) struct Top {
@@ -75,7 +75,7 @@ pub(super) struct Out {
 }
 
 pub(super) fn ruled_out(report: &Report, limits: &Limits) -> Vec<Out> {
-    let out = |cleared: &crate::model::report::RuledOut| {
+    let out = |cleared: &rdiag_model::report::RuledOut| {
         let mut sentences: Vec<String> = cleared.sentences.iter().take(limits.sentences).cloned().collect();
         let left = cleared.sentences.len().saturating_sub(limits.sentences);
         if left > 0 {
@@ -136,7 +136,7 @@ pub(super) fn top(table: &TopTable, limits: &Limits) -> Top {
 }
 
 pub(super) fn steps(report: &Report, limits: &Limits) -> Vec<Step> {
-    let step = |step: &crate::model::report::StepOutcome| Step {
+    let step = |step: &rdiag_model::report::StepOutcome| Step {
         question: step.question.clone(),
         class: step.status.word(),
         word: if step.window.is_none() { "not run" } else { step.status.word() },

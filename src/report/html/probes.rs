@@ -7,12 +7,12 @@ use serde::Serialize;
 use super::hot::{HotView, TreeView};
 use super::schedule::ScheduleView;
 use super::view::{Limits, Named, more};
-use crate::model::probe::ProbeTable;
-use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
-use crate::model::quantity::{number, seconds, with_unit};
-use crate::model::{Finding, Report};
 use crate::report::escape::visible_within as short;
 use crate::report::{ReportError, flame, probe_words as words, svg};
+use rdiag_model::probe::ProbeTable;
+use rdiag_model::probed::{Distributions, Probed, ProbedOutput, StackSums};
+use rdiag_model::quantity::{number, seconds, with_unit};
+use rdiag_model::{Finding, Report};
 
 /// Rows of a table that stand as evidence beside a finding.
 const EVIDENCE_ROWS: usize = 5;
@@ -233,7 +233,7 @@ fn figures(all: &Distributions, limits: &Limits) -> TableView {
     let names = ["values", "mean", "median", "p95", "p99", words::largest(all.unit)];
     head.extend(names.map(|name| Head { title: name.to_owned(), number: true }));
     let figure = |value: Option<f64>| value.map_or("–".to_owned(), |value| with_unit(value, all.unit));
-    let row = |row: &crate::model::probed::Distribution| {
+    let row = |row: &rdiag_model::probed::Distribution| {
         let mut cells = vec![CellView { text: short(&row.instance, MAX_CELL).into_owned(), number: false }];
         let values = [row.mean, row.p50, row.p95, row.p99, row.max].map(figure);
         let values = [number(row.count as f64)].into_iter().chain(values);
@@ -251,7 +251,7 @@ fn figures(all: &Distributions, limits: &Limits) -> TableView {
 
 fn table(rows: &ProbeTable, most: usize) -> TableView {
     let columns: Vec<_> = rows.columns.iter().take(MAX_COLUMNS).collect();
-    let cells = |row: &crate::model::probe::Row| {
+    let cells = |row: &rdiag_model::probe::Row| {
         let cells = columns.iter().zip(&row.cells);
         cells
             .map(|(column, cell)| CellView {

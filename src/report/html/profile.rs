@@ -7,11 +7,11 @@ use super::runs::RunsView;
 use super::timeline::{ThreadView, threads};
 use super::view::Limits;
 use super::waits::{Chains, Code, Spreads};
-use crate::model::Profile;
-use crate::model::profile::{CallProfile, ComponentRow, Range};
-use crate::model::quantity::{number, percent, seconds};
 use crate::report::profile_words::{self as words, Shade};
 use crate::report::{ReportError, svg};
+use rdiag_model::Profile;
+use rdiag_model::profile::{CallProfile, ComponentRow, Range};
+use rdiag_model::quantity::{number, percent, seconds};
 
 /// Components that are looked into.
 const MAX_LOOKED_INTO: usize = 6;
@@ -199,7 +199,7 @@ fn anchor(id: &str) -> String {
     format!("time-{}", id.replace('.', "-"))
 }
 
-fn check(check: &crate::model::profile::Check) -> String {
+fn check(check: &rdiag_model::profile::Check) -> String {
     let outcome = match check.agrees {
         Some(true) => "agrees",
         Some(false) => "DISAGREES",
@@ -300,7 +300,7 @@ fn calls_lead(calls: &CallProfile) -> String {
 
 fn calls(all: &CallProfile, most: usize) -> TableView {
     let time = |value: Option<f64>| figure(value.map_or_else(|| words::NOT_KNOWN.to_owned(), seconds));
-    let row = |row: &crate::model::profile::CallRow| {
+    let row = |row: &rdiag_model::profile::CallRow| {
         vec![
             text(row.name.clone()),
             figure(seconds(row.seconds)),

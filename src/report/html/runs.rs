@@ -5,10 +5,10 @@ use serde::Serialize;
 use super::probes::TableView;
 use super::profile::{figure, table, text};
 use super::view::Limits;
-use crate::model::Unit;
-use crate::model::quantity::{percent, seconds};
-use crate::model::runs::{Difference, Runs};
 use crate::report::{ReportError, run_words as words, svg};
+use rdiag_model::Unit;
+use rdiag_model::quantity::{percent, seconds};
+use rdiag_model::runs::{Difference, Runs};
 
 #[derive(Serialize)]
 pub(super) struct RunsView {

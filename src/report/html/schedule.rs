@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::model::quantity::seconds;
-use crate::model::schedule::{CpuStrip, Layer, Runner, Strips, TaskStrip};
 use crate::report::schedule as words;
 use crate::report::svg::{self, Area};
+use rdiag_model::quantity::seconds;
+use rdiag_model::schedule::{CpuStrip, Layer, Runner, Strips, TaskStrip};
 
 /// Height of a strip.
 const HEIGHT: u32 = 14;

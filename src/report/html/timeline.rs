@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::model::Profile;
-use crate::model::ledger::Timeline;
-use crate::model::quantity::seconds;
 use crate::report::profile_words::{self as words, Shade};
 use crate::report::svg::{self, Area};
+use rdiag_model::Profile;
+use rdiag_model::ledger::Timeline;
+use rdiag_model::quantity::seconds;
 
 /// Threads whose states are drawn.
 const MAX_TIMELINES: usize = 24;
@@ -75,8 +75,8 @@ fn states(timeline: &Timeline, elapsed: f64) -> Vec<Area> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Component as C;
-    use crate::model::ledger::Slice;
+    use rdiag_model::Component as C;
+    use rdiag_model::ledger::Slice;
 
     fn slice(from: f64, until: f64, parts: &[(C, f64)]) -> Slice {
         Slice { from, until, parts: parts.to_vec() }

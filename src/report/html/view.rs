@@ -9,10 +9,10 @@ use super::lists::{
 };
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
-use crate::model::quantity::{bytes, seconds};
-use crate::model::report::{Cell, Plot};
-use crate::model::{Kind, Report, Resource, Status};
 use crate::report::{ReportError, shown, words};
+use rdiag_model::quantity::{bytes, seconds};
+use rdiag_model::report::{Cell, Plot};
+use rdiag_model::{Kind, Report, Resource, Status};
 
 /// How much is shown. The first that keeps the page within its size is taken.
 pub(super) struct Limits {
@@ -232,7 +232,7 @@ fn matrix(report: &Report, groups: &[shown::Group<'_>]) -> Vec<Row> {
             link: link.map(anchor),
         }
     };
-    let row = |row: &crate::model::report::MatrixRow| Row {
+    let row = |row: &rdiag_model::report::MatrixRow| Row {
         name: words::resource(row.resource),
         cells: row.cells.iter().take(Kind::ALL.len()).map(|of| cell(of, row.resource)).collect(),
     };

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::model::Profile;
-use crate::model::profile::ComponentRow;
-use crate::model::quantity::{number, seconds};
 use crate::report::spread::{self, Axis};
 use crate::report::{flame, wait_words as words};
+use rdiag_model::Profile;
+use rdiag_model::profile::ComponentRow;
+use rdiag_model::quantity::{number, seconds};
 
 /// Distributions side by side.
 const MAX_SPREADS: usize = 6;

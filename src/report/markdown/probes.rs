@@ -6,12 +6,12 @@ use super::super::{
     words::{plural, some},
 };
 use super::{code, table, text};
-use crate::model::call_trace::CallTrace;
-use crate::model::probe::ProbeTable;
-use crate::model::probed::{Distributions, Probed, ProbedOutput, StackSums};
-use crate::model::quantity::with_unit;
-use crate::model::schedule::Strips;
-use crate::model::{Report, quantity};
+use rdiag_model::call_trace::CallTrace;
+use rdiag_model::probe::ProbeTable;
+use rdiag_model::probed::{Distributions, Probed, ProbedOutput, StackSums};
+use rdiag_model::quantity::with_unit;
+use rdiag_model::schedule::Strips;
+use rdiag_model::{Report, quantity};
 
 /// Rows of a table, distributions by key, stacks.
 const MAX_ROWS: usize = 5;

@@ -3,9 +3,9 @@
 use super::super::profile_words as words;
 use super::super::wait_words;
 use super::{table, text};
-use crate::model::Profile;
-use crate::model::profile::ComponentRow;
-use crate::model::quantity::{number, percent, seconds};
+use rdiag_model::Profile;
+use rdiag_model::profile::ComponentRow;
+use rdiag_model::quantity::{number, percent, seconds};
 
 /// Lines of the forecast and of calls.
 const MAX_ROWS: usize = 8;

@@ -2,8 +2,8 @@
 
 use super::super::run_words as words;
 use super::{table, text};
-use crate::model::quantity::{percent, seconds};
-use crate::model::runs::Runs;
+use rdiag_model::quantity::{percent, seconds};
+use rdiag_model::runs::Runs;
 
 /// Lines of components, of growth, of slow runs.
 const MAX_ROWS: usize = 8;

@@ -4,8 +4,8 @@ use super::super::schedule::{self, Line};
 use super::super::words::some;
 use super::super::{hot_words, probe_words as words};
 use super::{Page, Paint, visible};
-use crate::model::Report;
-use crate::model::probed::{Probed, ProbedOutput};
+use rdiag_model::Report;
+use rdiag_model::probed::{Probed, ProbedOutput};
 
 /// Probes that are told about; the files have all of them.
 const MAX_PROBES: usize = 12;

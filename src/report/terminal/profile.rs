@@ -4,10 +4,10 @@ use super::super::escape::visible_within;
 use super::super::profile_words::{self as words, Line, Shade};
 use super::super::wait_words;
 use super::{Page, Paint, pad, visible};
-use crate::model::Profile;
-use crate::model::ledger::Timeline;
-use crate::model::profile::{ComponentRow, ThreadRow};
-use crate::model::quantity::{number, percent, seconds};
+use rdiag_model::Profile;
+use rdiag_model::ledger::Timeline;
+use rdiag_model::profile::{ComponentRow, ThreadRow};
+use rdiag_model::quantity::{number, percent, seconds};
 
 /// Components that are looked into.
 const MAX_LOOKED_INTO: usize = 3;

@@ -2,8 +2,8 @@
 
 use super::super::run_words as words;
 use super::{Page, Paint, visible};
-use crate::model::quantity::{percent, seconds};
-use crate::model::runs::{Difference, Runs};
+use rdiag_model::quantity::{percent, seconds};
+use rdiag_model::runs::{Difference, Runs};
 
 /// Lines of components, of growth, of slow runs.
 const MAX_LINES: usize = 6;

@@ -6,9 +6,9 @@ pub(super) use record::Group;
 
 use super::parse::Stat;
 use super::table::{Entry, Thread};
-use crate::host::Host;
-use crate::mechanism::ebpf::{Kernel, TaskIterator, include_bytes_aligned};
-use crate::model::{ProcessPoint, Unavailable};
+use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::{Kernel, TaskIterator, include_bytes_aligned};
+use rdiag_model::{ProcessPoint, Unavailable};
 
 /// Below this many processes, /proc is the better way: it needs nothing of the kernel, and loading the program takes some 10 ms
 /// of CPU time, which a window of 10 s gains back twice at this number.
@@ -32,8 +32,7 @@ impl Tasks {
     /// Loads the program. The error says why /proc has to do.
     pub(super) fn open(host: &Host) -> Result<Self, Unavailable> {
         let kernel = Kernel::shared(host)?;
-        let object =
-            include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/collectors/processes/kernel/tasks.bpf.o"));
+        let object = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/processes/kernel/tasks.bpf.o"));
         let iterator = TaskIterator::open(kernel, object, "tasks")?;
         Ok(Self { iterator, bytes: Vec::new(), ticks_per_second: host.facts().ticks_per_second.max(1) })
     }

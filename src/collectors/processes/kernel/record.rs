@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::table::Thread;
-use crate::mechanism::ebpf::words::{text_of_words, word};
+use rdiag_kernel::mechanism::ebpf::words::{text_of_words, word};
 
 const THREAD: usize = 14 * 8;
 const LEADER: usize = 29 * 8;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Every thread of the host in one pass, without the text of /proc: some 40 times cheaper than four files per process.
  * A thread is 14 words; the leader of a thread group adds what belongs to the group. See kernel/record.rs. */
-#include "../../../mechanism/ebpf/include/rdiag.h"
+#include "rdiag.h"
 
 struct seq_file;
 struct bpf_iter_meta {

@@ -1,0 +1,152 @@
+//! Recording → Metrics: deltas, rates, ratios and their statistics. Pure: the same recording gives the same metrics.
+
+mod delta;
+mod formula;
+mod probe;
+mod process;
+#[cfg(test)]
+mod tests;
+mod throttled;
+
+use std::collections::BTreeMap;
+
+use rdiag_model::recording::{CollectorRecord, Series, Window};
+use rdiag_model::{Facts, MetricDef, Metrics, Per, Reading, Reason, Unavailable};
+
+/// The series of a window by name, with the record that each belongs to.
+pub(crate) struct Table<'w> {
+    series: BTreeMap<&'w str, Vec<(&'w CollectorRecord, &'w Series)>>,
+    window: &'w Window,
+    facts: &'w Facts,
+}
+
+/// Computes every metric of the catalogue over one window. `catalogue` pairs each metric with its collector's id.
+#[must_use]
+pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]) -> Metrics {
+    let mut table = Table { series: BTreeMap::new(), window, facts };
+    for record in window.collectors.values() {
+        for series in &record.series {
+            table.series.entry(series.name.as_str()).or_default().push((record, series));
+        }
+    }
+    let mut metrics = Metrics { intervals: intervals(window), seconds: window.seconds, ..Metrics::default() };
+    for (collector, def) in catalogue {
+        let reading = reading(&table, collector, def);
+        let mut notes = disturbances(window, collector);
+        if let Reading::Measured { instances, .. } = &reading
+            && let Some(Err(gap)) = instances.get("(others)")
+        {
+            notes.push(format!("not all could be seen: {}", gap.why));
+        }
+        if let Some(span) = span(&table, collector, def, &reading) {
+            metrics.spans.insert(def.id.to_owned(), span);
+        }
+        metrics.readings.insert(def.id.to_owned(), reading);
+        if !notes.is_empty() {
+            metrics.notes.insert(def.id.to_owned(), notes);
+        }
+        if let (Some(dimension), Some(record)) = (def.dimension, window.collectors.get(*collector)) {
+            let names = metrics.labels.entry(dimension.to_owned()).or_default();
+            for (instance, labels) in &record.labels {
+                let known = names.entry(instance.clone()).or_default();
+                known.extend(labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+        }
+    }
+    probe::add_labels(window, &mut metrics);
+    process::add_labels(window, &mut metrics);
+    metrics
+}
+
+/// How many intervals a window has; an interrupted one may have less than it was meant to.
+fn intervals(window: &Window) -> usize {
+    if window.interval_seconds <= 0.0 {
+        return 1;
+    }
+    ((window.seconds / window.interval_seconds).round() as usize).clamp(1, 100_000)
+}
+
+/// The intervals between the first and the last sample of a metric's source, if these are not all: on a host that
+/// suffers, the first sample comes late, and a source that fails gives no more.
+fn span(table: &Table<'_>, collector: &str, def: &MetricDef, reading: &Reading) -> Option<(usize, usize)> {
+    let Reading::Measured { rank, .. } = reading else { return None };
+    let owner = match def.sources.get(*rank)?.per {
+        Per::Level | Per::LevelOf(_) | Per::Probe(_) => return None,
+        Per::Process(_) | Per::ProcessRate(_) | Per::WaitOfTasks | Per::KernelThreads(..) => process::COLLECTOR,
+        _ => collector,
+    };
+    let record = table.window.collectors.get(owner)?;
+    let seen = |at: usize| record.series.iter().any(|series| series.values.get(at).is_some_and(Option::is_some));
+    let first = (0..record.times.len()).find(|at| seen(*at))?;
+    let last = (0..record.times.len()).rev().find(|at| seen(*at))?;
+    let part = formula::Part { from: *record.times.get(first)?, to: *record.times.get(last)?, over: 0.0, under: 0.0 };
+    let all = intervals(table.window);
+    let covered = formula::covered_intervals(&part, all, table.window.interval_seconds);
+    (covered != (0..all)).then_some((covered.start, covered.end))
+}
+
+/// What speaks against trusting the readings of a collector in this window.
+fn disturbances(window: &Window, collector: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    if window.suspended_seconds > 0.5 {
+        notes.push(format!(
+            "the machine was suspended or paused for {:.1} s within the window",
+            window.suspended_seconds
+        ));
+    }
+    notes.extend(probe::disturbances(window, collector));
+    let Some(record) = window.collectors.get(collector) else { return notes };
+    if record.jittered > 0 {
+        notes.push(format!(
+            "{} of {} readings were slow, so their time is uncertain",
+            record.jittered,
+            record.times.len()
+        ));
+    }
+    if record.missed > 0 {
+        notes.push(format!("{} readings came too late and were left out", record.missed));
+    }
+    // A source that never gave anything is the gap of its readings; what they fell back on is not disturbed by it.
+    if let (Some(gap), false) = (&record.unavailable, record.series.is_empty()) {
+        notes.push(format!("the source failed within the window: {}", gap.why));
+    }
+    notes
+}
+
+/// The best source that gives anything; otherwise the gap of the best source.
+fn reading(table: &Table<'_>, collector: &str, def: &MetricDef) -> Reading {
+    let mut gap: Option<Unavailable> = None;
+    let mut all_failed: Option<Reading> = None;
+    for (rank, formula) in def.sources.iter().enumerate() {
+        let outcome = match formula.per {
+            Per::Process(field) => process::field(table, field, false),
+            Per::ProcessRate(field) => process::field(table, field, true),
+            Per::WaitOfTasks => process::wait_of_tasks(table),
+            Per::KernelThreads(prefix, field) => process::kernel_threads(table, prefix, field),
+            Per::Probe(pick) => probe::figure(table, collector, pick),
+            _ => formula::evaluate(table, collector, formula),
+        };
+        match outcome {
+            Ok((instances, source)) => {
+                let any = instances.values().any(Result::is_ok);
+                let reading = Reading::Measured {
+                    unit: def.unit,
+                    dimension: def.dimension.map(str::to_owned),
+                    source,
+                    rank,
+                    instances,
+                };
+                if any {
+                    return reading;
+                }
+                all_failed.get_or_insert(reading);
+            }
+            Err(found) => {
+                gap.get_or_insert(found);
+            }
+        }
+    }
+    all_failed.unwrap_or_else(|| {
+        Reading::Unavailable(gap.unwrap_or_else(|| Unavailable::new(Reason::Absent, "the metric has no source")))
+    })
+}

@@ -1,0 +1,246 @@
+//! The profile in words: whom it is about, where the time is, what limits the conclusion.
+
+use rdiag_model::ledger::{Level, Target};
+use rdiag_model::profile::{Answer, ComponentRow, Conversation, Grade, Partial, Profile};
+use rdiag_model::quantity::{percent, seconds};
+
+use super::account::{Account, share};
+use super::forecast::MOSTLY_IDLE;
+
+/// Components below this share are not worth a clause in the headline.
+const WORTH: f64 = 0.1;
+/// Above this share the unaccounted time is part of the headline.
+const MISSING: f64 = 0.05;
+/// Longest name in a sentence.
+const NAME: usize = 60;
+
+/// `process 4711 (postgres), 3 threads`.
+pub(super) fn subject(account: &Account<'_>, target: &Target, level: Level) -> String {
+    let threads = account.threads.iter().map(|thread| u64::from(thread.thread.stands_for)).sum::<u64>();
+    let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+    let name_of = |pid: u32| {
+        let of =
+            |tid: u32| account.threads.iter().find(|own| own.thread.pid == pid && (own.thread.tid == tid || tid == 0));
+        of(pid).or_else(|| of(0)).map_or(String::new(), |own| format!(" ({})", cut(&own.thread.comm)))
+    };
+    // Samples know of no marks: they are of all that the process does.
+    if let Some(marks) = target.marks.as_ref().filter(|_| level == Level::L3) {
+        let whose = match (target.pids.as_slice(), &target.comm, &target.cgroup) {
+            ([pid, ..], _, _) => format!("process {pid}{}", name_of(*pid)),
+            ([], Some(comm), _) => format!("tasks named {}", cut(comm)),
+            ([], None, cgroup) => format!("control group {}", cut(cgroup.as_deref().unwrap_or_default())),
+        };
+        return format!("the runs of {whose} from {} to {}", cut(&marks.from), cut(&marks.to));
+    }
+    if let (Some(command), true) = (&target.command, target.each) {
+        return format!("the runs of the command `{}`, {threads}", cut(command));
+    }
+    if let (Some(comm), true) = (&target.comm, target.each) {
+        return format!("the runs of {}, {threads}", cut(comm));
+    }
+    if let Some(command) = &target.command {
+        return format!("the command `{}`, {threads}", cut(command));
+    }
+    match (target.pids.as_slice(), &target.comm, &target.cgroup) {
+        ([pid], _, _) => format!("process {pid}{}, {threads}", name_of(*pid)),
+        ([_, ..], _, _) => {
+            let list: Vec<String> = target.pids.iter().take(5).map(|pid| format!("{pid}{}", name_of(*pid))).collect();
+            let more = if target.pids.len() > 5 { " and others" } else { "" };
+            format!("processes {}{more}, {threads}", list.join(", "))
+        }
+        ([], Some(comm), _) => format!("tasks named {}, {threads}", cut(comm)),
+        ([], None, Some(cgroup)) => format!("control group {}, {threads}", cut(cgroup)),
+        ([], None, None) => format!("the whole host, {threads}"),
+    }
+}
+
+pub(super) fn cut(name: &str) -> String {
+    let short: String = name.chars().take(NAME).collect();
+    if short.len() < name.len() { format!("{short}…") } else { short }
+}
+
+/// The conclusion.
+pub(super) fn answer(profile: &Profile) -> Answer {
+    let goal = profile.forecast.goal.as_ref().map(|goal| goal.words.clone());
+    Answer { asked: asked(&profile.conversation), headline: headline(profile), goal, limits: limits(profile) }
+}
+
+fn headline(profile: &Profile) -> String {
+    if profile.task_seconds <= 0.0 {
+        return format!("Nothing was observed of {}: there is no time to account for.", profile.subject);
+    }
+    let mut incomplete =
+        if profile.quality.grade == Grade::D { "This profile is incomplete. ".to_owned() } else { String::new() };
+    if let Some(partial) = &profile.partial {
+        incomplete.push_str(&format!(
+            "In {} ({}), all that was observed: ",
+            beginning(profile, partial),
+            percent(partial.share)
+        ));
+    }
+    if let Some(runs) = profile.runs.as_ref().filter(|runs| !runs.headline.is_empty()) {
+        return format!("{incomplete}{}", runs.headline);
+    }
+    let whole = whole(profile);
+    let idle = share(profile.busy.idle_seconds, profile.task_seconds);
+    let is_execution = profile.target.command.is_some() && profile.partial.is_none();
+    if let Some(text) = serial(profile).filter(|_| is_execution) {
+        return format!("{incomplete}{text}.");
+    }
+    let mut rows: Vec<&ComponentRow> = profile.components.iter().filter(|row| row.seconds > 0.0).collect();
+    let mut text = incomplete;
+    if idle > 0.5 && !is_execution && profile.busy.share > 0.0 {
+        // True and useless: a server that waits for clients. What it does with the rest is the question.
+        let largest = rows.iter().find(|row| row.idle).map_or("", |row| row.id.def().phrase);
+        text.push_str(&format!(
+            "{} of {whole} is waiting for work (mostly {largest}). Of the remaining {}, ",
+            percent(idle),
+            seconds(profile.busy.seconds)
+        ));
+        rows.retain(|row| !row.idle);
+        text.push_str(&clauses(&rows, &|row| row.busy_share.unwrap_or(0.0), ""));
+    } else {
+        text.push_str(&clauses(&rows, &|row| row.share, &format!(" of {whole}")));
+    }
+    let missing = share(profile.unaccounted_seconds, profile.task_seconds);
+    if missing > MISSING {
+        text.push_str(&format!("; {} could not be accounted for", percent(missing)));
+    }
+    text.push('.');
+    text
+}
+
+/// `the first 2.00 s of 10.0 s`.
+fn beginning(profile: &Profile, partial: &Partial) -> String {
+    format!("the first {} of {}", seconds(profile.elapsed_seconds), seconds(partial.window_seconds))
+}
+
+/// Of a command with one thread that spans all of it, among others: the time that the user waits is that thread's.
+fn serial(profile: &Profile) -> Option<String> {
+    let forecast = &profile.forecast;
+    let tid = forecast.thread.filter(|_| profile.population.seen > 1)?;
+    let comm = &profile.threads.iter().find(|thread| thread.tid == tid)?.comm;
+    let mut clauses: Vec<String> = Vec::new();
+    for row in forecast.rows.iter().take(3) {
+        let share = share(row.seconds, forecast.response_seconds);
+        if !clauses.is_empty() && share < WORTH {
+            break;
+        }
+        let of = if clauses.is_empty() {
+            let children: Vec<String> = forecast.children.iter().take(2).map(|child| cut(child)).collect();
+            let children = if children.is_empty() {
+                String::new()
+            } else {
+                format!(" and in what that waited for ({})", children.join(", "))
+            };
+            let response = seconds(forecast.response_seconds);
+            format!(" of the {response} that it took, in its first thread ({}){children},", cut(comm))
+        } else {
+            String::new()
+        };
+        let key = profile.components.iter().find(|own| own.id == row.id).and_then(|own| own.keys.first());
+        let key = key.filter(|key| !key.name.is_empty() && key.share > 0.5);
+        let key = key.map(|key| format!(" [{}]", cut(&key.name))).unwrap_or_default();
+        clauses.push(format!("{}{of} is {}{key}", percent(share), row.id.def().phrase));
+    }
+    (!clauses.is_empty()).then(|| clauses.join("; "))
+}
+
+/// What the shares are shares of.
+fn whole(profile: &Profile) -> String {
+    if profile.population.seen <= 1 {
+        // A command may end before the window does.
+        return format!("the elapsed {}", seconds(profile.task_seconds));
+    }
+    format!("the {} that its {} threads lived", seconds(profile.task_seconds), profile.population.seen)
+}
+
+/// `62% of … is waiting for a disk in fsync (vda): 1210 times, 5.1 ms on average; 20% is …`.
+fn clauses(rows: &[&ComponentRow], share_of: &dyn Fn(&ComponentRow) -> f64, of: &str) -> String {
+    let mut clauses: Vec<String> = Vec::new();
+    for (at, row) in rows.iter().take(3).enumerate() {
+        let share = share_of(row);
+        if at > 0 && share < WORTH {
+            break;
+        }
+        let of = if at == 0 { of } else { "" };
+        let mut clause = format!("{}{of} is {}", percent(share), row.id.def().phrase);
+        if let Some(key) = row.keys.first().filter(|key| !key.name.is_empty() && key.share > 0.5) {
+            clause.push_str(&format!(" [{}]", cut(&key.name)));
+        }
+        if let (0, Some(count @ 2..), Some(mean), false) = (at, row.count, row.mean, row.id.on_cpu()) {
+            clause.push_str(&format!(", {count} times, {} on average", seconds(mean)));
+        }
+        clauses.push(clause);
+    }
+    clauses.join("; ")
+}
+
+fn limits(profile: &Profile) -> Vec<String> {
+    let mut limits = Vec::new();
+    if let Some(partial) = &profile.partial {
+        limits.push(format!(
+            "It ended early and covers {}, {} of it: {}. What came afterwards is not in here; a larger --budget lets it go on.",
+            beginning(profile, partial),
+            percent(partial.share),
+            partial.why
+        ));
+    }
+    match profile.quality.grade {
+        Grade::A => {}
+        grade => limits.push(format!("Quality {grade:?}: {}.", profile.quality.words)),
+    }
+    if profile.level != Level::L3 {
+        let errors = profile.components.iter().filter(|row| !row.exact).count();
+        let how = match profile.level {
+            Level::L1 => {
+                "from samples of /proc: time on a CPU and waiting for one is exact, what else it waited for is an estimate"
+            }
+            _ => {
+                "from /proc and taskstats: time on a CPU, waiting for one and waiting for disks are exact as sums, other \
+                 waits and how disk waits divide are estimates"
+            }
+        };
+        limits.push(format!("Measured {how} ({errors} components); single waits, files and wakers are not seen."));
+    }
+    if let Some(refused) = profile.refused.first() {
+        let remedy = refused.gap.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        limits.push(format!("A better account was not to be had: {}{remedy}.", refused.gap.why.trim_end_matches('.')));
+    }
+    if let Some(unseen) = profile.population.unseen.filter(|unseen| *unseen > 0) {
+        limits.push(format!("{unseen} threads ended without having been seen; their waits are not in here."));
+    }
+    let idle = share(profile.busy.idle_seconds, profile.task_seconds);
+    if let Some(runs) = &profile.runs {
+        limits.extend(runs.limits.iter().cloned());
+    }
+    let is_window = profile.target.command.is_none() && !profile.target.each && profile.partial.is_none();
+    if idle > MOSTLY_IDLE && is_window {
+        limits.push(
+            "Waiting for work may or may not be part of somebody's response time; this window cannot tell. One execution \
+             observed from beginning to end can (`-- COMMAND`)."
+                .to_owned(),
+        );
+    }
+    if profile.conversation.goal_seconds.is_none() {
+        limits.push("No goal was given, so whether this is fast enough is not judged (--goal 200ms).".to_owned());
+    }
+    limits
+}
+
+/// What was asked, in a sentence; none if nothing was.
+fn asked(conversation: &Conversation) -> Option<String> {
+    let mut text = conversation.task.as_deref().map(cut).unwrap_or_default();
+    if let Some(whom) = &conversation.for_whom {
+        text.push_str(&format!(" for {}", cut(whom)));
+    }
+    let told = if conversation.measured { "took" } else { "takes" };
+    match (conversation.now_seconds, conversation.goal_seconds) {
+        (Some(now), Some(goal)) => text.push_str(&format!(" {told} {} and may take {}", seconds(now), seconds(goal))),
+        (Some(now), None) => text.push_str(&format!(" {told} {}", seconds(now))),
+        (None, Some(goal)) => text.push_str(&format!(" may take {}", seconds(goal))),
+        (None, None) => {}
+    }
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}

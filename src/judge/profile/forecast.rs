@@ -1,0 +1,251 @@
+//! What response time would be if a component vanished or were halved: bounds, never promises.
+
+use std::collections::BTreeMap;
+
+use rdiag_model::Component;
+use rdiag_model::ledger::Target;
+use rdiag_model::profile::{Conversation, Forecast, ForecastRow, Partial};
+use rdiag_model::quantity;
+use rdiag_model::runs::Runs;
+
+use super::account::{Account, ThreadAccount, share};
+use super::serial::{Family, Parts};
+use super::{advice, goal};
+
+/// Components with a row.
+const MAX_ROWS: usize = 12;
+/// Names of children that are told.
+const MAX_CHILDREN: usize = 5;
+/// A component below this share of R is not worth a row.
+const LEAST: f64 = 0.005;
+/// Where potentially idle waits hold more of the window than this, its shares are not those of one execution.
+pub(super) const MOSTLY_IDLE: f64 = 0.2;
+
+/// R, and what it is made of.
+pub(super) struct Basis<'a> {
+    /// R.
+    pub(super) response: f64,
+    /// What one observed second is in seconds of R.
+    pub(super) scale: f64,
+    /// Components of R, scaled, for one thread or the whole task.
+    pub(super) parts: BTreeMap<Component, f64>,
+    /// What may be wrong by accounting, scaled.
+    pub(super) uncertain: f64,
+    /// The thread that adds up to R; none where threads run side by side, or R is the mean of several runs.
+    pub(super) serial: Option<&'a ThreadAccount<'a>>,
+    /// Children that ran alone while that thread waited for them: what they did is in `parts` in place of the wait.
+    pub(super) children: Vec<String>,
+    /// Whether the parts add up to R; else they run side by side.
+    pub(super) adds_up: bool,
+    /// R is the time of one execution, and not just that of a window.
+    pub(super) is_execution: bool,
+    /// The account ended before the window did.
+    pub(super) is_beginning: bool,
+    /// Why shares of the window are not those of an execution.
+    pub(super) doubt: Option<String>,
+}
+
+/// The forecast.
+pub(super) fn forecast(
+    account: &Account<'_>,
+    target: &Target,
+    conversation: &Conversation,
+    runs: Option<&Runs>,
+    partial: Option<&Partial>,
+) -> Forecast {
+    let mean = runs.and_then(|runs| mean_run(runs, conversation));
+    let number = mean.as_ref().and(runs).map(|runs| runs.count);
+    let mut basis = mean.unwrap_or_else(|| basis(account, target, conversation));
+    // Runs that were observed to their end are whole ones, whenever that was.
+    if let Some(partial) = partial.filter(|_| number.is_none()) {
+        basis.doubt = Some(format!(
+            "the account covers the first {} of the {} only, so its shares are not those of one execution; give it a larger \
+             --budget",
+            quantity::seconds(account.elapsed),
+            quantity::seconds(partial.window_seconds)
+        ));
+        basis.is_beginning = true;
+    }
+    let mut rows: Vec<ForecastRow> = basis
+        .parts
+        .iter()
+        .filter(|(_, seconds)| **seconds >= LEAST * basis.response && **seconds > 0.0)
+        .map(|(component, seconds)| row(*component, *seconds, &basis, account, conversation))
+        .collect();
+    rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.id.cmp(&b.id)));
+    rows.truncate(MAX_ROWS);
+    Forecast {
+        basis: words(&basis, account, conversation, number),
+        response_seconds: basis.response,
+        thread: basis.serial.map(|thread| thread.thread.tid),
+        children: basis.children.clone(),
+        rows,
+        goal: conversation.goal_seconds.map(|goal| goal::goal(goal, &basis)),
+    }
+}
+
+/// The mean of all runs; none without any. Its parts add up to it as those of each run do.
+fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
+    let observed = runs.response.map(|response| response.mean).filter(|mean| *mean > 0.0)?;
+    let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0).unwrap_or(observed);
+    let scale = share(response, observed);
+    let parts: BTreeMap<Component, f64> = runs.components.iter().map(|row| (row.id, row.spread.mean * scale)).collect();
+    let uncertain = (response - parts.values().sum::<f64>()).abs();
+    Some(Basis {
+        response,
+        scale,
+        parts,
+        uncertain,
+        serial: None,
+        children: Vec::new(),
+        adds_up: true,
+        is_execution: true,
+        is_beginning: false,
+        doubt: None,
+    })
+}
+
+fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversation) -> Basis<'a> {
+    let serial = serial_thread(account, target);
+    let observed = serial.map_or(account.elapsed, |thread| thread.seconds);
+    let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0);
+    let scale = response.map_or(1.0, |response| share(response, observed));
+    let mut parts: BTreeMap<Component, f64> = BTreeMap::new();
+    let mut children = Vec::new();
+    let mut add = |component: Component, seconds: f64| *parts.entry(component).or_default() += seconds * scale;
+    let uncertain = if let Some(first) = serial {
+        let (of_first, _) = Family::new(account).serial(first);
+        of_first.iter().for_each(|(key, seconds)| add(key.component, *seconds));
+        children = names_of(&of_first);
+        (first.seconds - of_first.values().sum::<f64>()).abs().max(first.residual.abs())
+    } else {
+        account
+            .threads
+            .iter()
+            .flat_map(|thread| &thread.parts)
+            .for_each(|(component, seconds)| add(*component, *seconds));
+        account.unaccounted + account.over_accounted
+    } * scale;
+    let idle: f64 = account.sum_of(|component| account.is_idle(component));
+    let doubt = (target.command.is_none() && idle > MOSTLY_IDLE * account.total).then(|| {
+        format!(
+            "{} of the observed time was waiting for work, so its shares are not those of one execution; observe one \
+             execution (`rdiag run method-r -- COMMAND`), or a window in which the task is busy all the time",
+            quantity::percent(share(idle, account.total))
+        )
+    });
+    Basis {
+        response: response.unwrap_or(observed),
+        scale,
+        parts,
+        uncertain,
+        adds_up: serial.is_some(),
+        serial,
+        children,
+        is_execution: response.is_some(),
+        is_beginning: false,
+        doubt,
+    }
+}
+
+/// The children whose parts are in the place of a wait for them, those with the most time first.
+fn names_of(parts: &Parts<'_>) -> Vec<String> {
+    let mut seconds: BTreeMap<&str, f64> = BTreeMap::new();
+    // A wait for several at once stays one.
+    let own = parts.iter().filter(|(key, _)| !key.child.is_empty() && key.component != Component::WaitChild);
+    own.for_each(|(key, part)| *seconds.entry(key.child).or_default() += part);
+    let mut names: Vec<(&str, f64)> = seconds.into_iter().collect();
+    names.sort_by(|a, b| b.1.total_cmp(&a.1));
+    names.into_iter().take(MAX_CHILDREN).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The one thread whose time is the elapsed time: the only one, or the first of a command that was started for this.
+fn serial_thread<'a>(account: &'a Account<'a>, target: &Target) -> Option<&'a ThreadAccount<'a>> {
+    if let [only] = account.threads.as_slice() {
+        return Some(only).filter(|thread| thread.thread.stands_for == 1);
+    }
+    account.first_of(target)
+}
+
+fn row(
+    id: Component,
+    seconds: f64,
+    basis: &Basis<'_>,
+    account: &Account<'_>,
+    conversation: &Conversation,
+) -> ForecastRow {
+    let bounds = |kept: f64| -> [f64; 2] {
+        let response = basis.response;
+        if basis.adds_up {
+            let after = response - seconds * (1.0 - kept);
+            return [(after - basis.uncertain).max(0.0), (after + basis.uncertain).min(response)];
+        }
+        // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
+        let remaining = |thread: &ThreadAccount<'_>| {
+            let own = thread.parts.get(&id).copied().unwrap_or(0.0);
+            let busy = thread.busy() - if account.is_idle(id) { 0.0 } else { own * (1.0 - kept) };
+            busy * basis.scale
+        };
+        let floor = account.threads.iter().map(remaining).fold(0.0, f64::max);
+        let lowest = (response - seconds * (1.0 - kept)).max(floor) - basis.uncertain;
+        [lowest.clamp(0.0, response), response]
+    };
+    let vanished = bounds(0.0);
+    let advice = advice::of(id);
+    ForecastRow {
+        id,
+        seconds,
+        vanished,
+        halved: bounds(0.5),
+        speed_up: (vanished[0] > basis.response * 1e-6).then(|| basis.response / vanished[0]),
+        saving: advice.saving,
+        words: advice.words.to_owned(),
+        per_day_seconds: conversation
+            .per_day
+            .filter(|_| basis.is_execution && basis.doubt.is_none())
+            .map(|times| (basis.response - vanished[0]) * times.clamp(0.0, 1e12)),
+    }
+}
+
+fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, runs: Option<u64>) -> String {
+    let response = quantity::seconds(basis.response);
+    let of = match (basis.is_execution, conversation.measured) {
+        (true, true) => format!("the {response} that this execution took"),
+        (true, false) => format!("the {response} that one execution takes"),
+        (false, _) => format!("the {response} that were observed"),
+    };
+    let mut words = match basis.serial {
+        None if runs.is_some() => format!(
+            "Forecast from {response}, the mean of {} runs, whose parts add up to it. What vanishes may be replaced by other \
+             waits: gains are upper bounds.",
+            runs.unwrap_or(0)
+        ),
+        Some(_) if account.threads.len() == 1 => {
+            format!(
+                "One thread, so its parts add up to {of}. What vanishes may be replaced by other waits: gains are upper bounds."
+            )
+        }
+        Some(thread) if !basis.children.is_empty() => format!(
+            "Forecast from {of}, for {}, whose time spans all of it, and the children that ran alone while it waited for \
+             them ({}); what these wait for from other processes is in their own profiles. Gains are upper bounds.",
+            thread.name(),
+            basis.children.join(", ")
+        ),
+        Some(thread) => format!(
+            "Forecast from {of}, for {}, whose time spans all of it; what it waits for from other threads and processes \
+             is in their own profiles. Gains are upper bounds.",
+            thread.name()
+        ),
+        None => format!(
+            "Several threads run side by side and their dependencies are not known: of {of}, each gain lies between \
+             nothing and the bound given here."
+        ),
+    };
+    if basis.uncertain > 0.005 * basis.response {
+        words.push_str(&format!(" Unaccounted time widens all bounds by {}.", quantity::seconds(basis.uncertain)));
+    }
+    if let Some(doubt) = basis.doubt.as_ref().filter(|_| basis.is_execution || basis.is_beginning) {
+        words.push_str(&format!(" Beware: {doubt}."));
+    }
+    words
+}

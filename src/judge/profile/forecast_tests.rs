@@ -1,0 +1,121 @@
+//! What a profile promises: forecasts with their bounds, the way to a goal, and of commands that waited for children or were
+//! not seen to their end.
+
+use super::testing::{ledger, part, run, thread};
+use super::tests::{close, of, plain, syncing};
+use super::*;
+use rdiag_model::Component as C;
+use rdiag_model::ledger::Thread;
+use rdiag_model::profile::Reach;
+
+fn command(ledger: &Ledger, goal: Option<f64>) -> Profile {
+    let target = Target { pids: vec![1], command: Some("sort big".into()), ..Target::default() };
+    of(ledger, &target, Conversation { goal_seconds: goal, ..Conversation::default() })
+}
+
+#[test]
+fn a_command_of_one_thread_is_forecast_with_bounds() {
+    let profile = command(&syncing(), None);
+    let forecast = &profile.forecast;
+    assert_eq!((forecast.thread, forecast.response_seconds), (Some(1), 10.0));
+    let sync = &forecast.rows[0];
+    assert_eq!(sync.id, C::IoBlockSync);
+    assert!(close(sync.vanished[0], 4.0) && close(sync.vanished[1], 4.0) && close(sync.halved[0], 7.0));
+    assert!(close(sync.speed_up.unwrap(), 2.5));
+}
+
+#[test]
+fn unaccounted_time_widens_every_forecast() {
+    let parts = vec![part(C::IoBlockSync, 6.0), part(C::CpuUser, 3.0)];
+    let profile = command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), None);
+    let sync = &profile.forecast.rows[0];
+    assert!(close(sync.vanished[0], 3.0) && close(sync.vanished[1], 5.0), "{:?}", sync.vanished);
+    assert!(profile.forecast.basis.contains("widens"));
+}
+
+#[test]
+fn threads_side_by_side_give_bounds_from_nothing_on() {
+    let threads = vec![
+        thread(5, 1, 10.0, vec![part(C::CpuUser, 9.0), part(C::IoBlockSync, 1.0)]),
+        thread(6, 1, 10.0, vec![part(C::CpuUser, 2.0), part(C::IoBlockSync, 8.0)]),
+    ];
+    let profile = plain(&ledger(10.0, threads));
+    let sync = profile.forecast.rows.iter().find(|row| row.id == C::IoBlockSync).unwrap();
+    assert!(close(sync.vanished[1], 10.0), "it may gain nothing");
+    assert!(close(sync.vanished[0], 9.0), "the busier thread keeps 9 s of work: {:?}", sync.vanished);
+    assert_eq!(profile.forecast.thread, None);
+}
+
+#[test]
+fn the_way_to_the_goal_is_told() {
+    let reach = |goal| {
+        let goal = command(&syncing(), Some(goal)).forecast.goal.unwrap();
+        (goal.reach, goal.reductions)
+    };
+    assert_eq!(reach(10.0).0, Reach::Met);
+    let (one, parts) = reach(7.0);
+    assert_eq!((one, parts[0].0), (Reach::One, C::IoBlockSync));
+    assert!(close(parts[0].1, 0.5));
+    let (several, parts) = reach(3.5);
+    assert_eq!(several, Reach::Several);
+    assert_eq!(parts.iter().map(|part| part.0).collect::<Vec<_>>(), [C::IoBlockSync, C::RunqWakeup]);
+    assert_eq!(reach(0.5).0, Reach::No);
+    let words = command(&syncing(), Some(7.0)).answer.goal.unwrap();
+    assert_eq!(words, "From 10.0 s to 7.00 s: 3.00 s must be saved. That takes: io.block.sync must shrink by 50.0%.");
+}
+
+#[test]
+fn other_peoples_time_is_not_promised_as_a_saving() {
+    let parts = vec![part(C::NetRecv, 9.0), part(C::CpuUser, 1.0)];
+    let goal = command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), Some(5.0)).forecast.goal.unwrap();
+    assert_eq!(goal.reach, Reach::No);
+}
+
+#[test]
+fn a_goal_for_a_window_that_is_no_execution_is_not_judged() {
+    let target = Target { pids: vec![1], ..Target::default() };
+    let goal = |now| Conversation { goal_seconds: Some(0.2), now_seconds: now, ..Conversation::default() };
+    assert_eq!(of(&syncing(), &target, goal(None)).forecast.goal.unwrap().reach, Reach::Unknown);
+    let told = of(&syncing(), &target, goal(Some(0.4))).forecast;
+    assert!(close(told.rows[0].seconds, 0.24), "shares of the window are those of the busy execution");
+    assert_eq!(told.goal.unwrap().reach, Reach::One);
+    let idle = ledger(10.0, vec![thread(1, 1, 10.0, vec![part(C::WaitPoll, 9.0), part(C::CpuUser, 1.0)])]);
+    assert_eq!(of(&idle, &target, goal(Some(0.4))).forecast.goal.unwrap().reach, Reach::Unknown);
+}
+
+#[test]
+fn a_command_that_waited_for_children_is_answered_by_what_they_did() {
+    let shell = run(1, 0, 0.0, vec![part(C::CpuUser, 0.1), part(C::WaitChild, 0.9)]);
+    let child = |pid, at, parts| Thread { comm: format!("child{pid}"), ..run(pid, 1, at, parts) };
+    let first = child(2, 0.1, vec![part(C::IoBlockRead, 0.6)]);
+    let second = child(3, 0.75, vec![part(C::CpuUser, 0.2)]);
+    let serial = command(&ledger(1.0, vec![shell.clone(), first.clone(), second]), None);
+    let seconds = |profile: &Profile, id| profile.forecast.rows.iter().find(|row| row.id == id).map(|row| row.seconds);
+    assert!(close(seconds(&serial, C::IoBlockRead).unwrap(), 0.6) && close(seconds(&serial, C::CpuUser).unwrap(), 0.3));
+    assert!(close(seconds(&serial, C::WaitChild).unwrap(), 0.1), "what no child accounts for stays a wait");
+    assert_eq!(serial.forecast.children, ["child2", "child3"]);
+    assert!(serial.answer.headline.contains("60.0% of the 1.00 s"), "{}", serial.answer.headline);
+    assert!(serial.answer.headline.contains("what that waited for (child2, child3)"), "{}", serial.answer.headline);
+    let beside = child(3, 0.2, vec![part(C::CpuUser, 0.4)]);
+    let together = command(&ledger(1.0, vec![shell, first, beside]), None);
+    assert!(close(seconds(&together, C::WaitChild).unwrap(), 0.9) && together.forecast.children.is_empty());
+}
+
+#[test]
+fn an_account_that_ended_early_says_so_first_and_takes_its_time_for_no_execution() {
+    let short = ledger(2.0, vec![thread(1, 1, 2.0, vec![part(C::CpuUser, 2.0)])]);
+    let stopped = Ledger { stopped: Some("its programs took 9.0% of the CPUs".into()), ..short };
+    let profile = command(&stopped, Some(1.0));
+    assert_eq!(profile.partial.as_ref().map(|partial| partial.share), Some(0.2));
+    assert!(profile.answer.headline.starts_with("In the first 2.00 s of 10.0 s (20.0%), all that was observed: "));
+    assert!(profile.answer.limits[0].contains("the first 2.00 s of 10.0 s, 20.0% of it: its programs took 9.0%"));
+    assert_eq!(profile.conversation.now_seconds, None, "the command went on");
+    let goal = profile.forecast.goal.unwrap();
+    assert_eq!(goal.reach, Reach::Unknown);
+    assert!(goal.words.contains("--budget"), "{}", goal.words);
+    // How long it takes is known, and what of the rest is not.
+    let target = Target { pids: vec![1], command: Some("sort big".into()), ..Target::default() };
+    let told = Conversation { now_seconds: Some(8.0), goal_seconds: Some(1.0), ..Conversation::default() };
+    assert_eq!(of(&stopped, &target, told).forecast.goal.unwrap().reach, Reach::Unknown);
+    assert_eq!(plain(&syncing()).partial, None);
+}

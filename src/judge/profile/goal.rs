@@ -1,0 +1,105 @@
+//! What it would take to reach the goal.
+
+use rdiag_model::Component;
+use rdiag_model::profile::{Goal, Reach, Saving};
+use rdiag_model::quantity::{percent, seconds};
+
+use super::account::share;
+use super::advice;
+use super::forecast::Basis;
+
+/// Work itself is not believed to shrink by more than this.
+const WORK_SHRINKS: f64 = 0.5;
+
+/// The way from R to the goal.
+pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
+    let goal = if goal.is_finite() { goal.max(0.0) } else { 0.0 };
+    let told = |reach, to_save, reductions, words| Goal {
+        goal_seconds: goal,
+        to_save_seconds: to_save,
+        reach,
+        reductions,
+        words,
+    };
+    if let (false, true, Some(doubt)) = (basis.is_execution, basis.is_beginning, &basis.doubt) {
+        let words = format!("Whether {} can be reached cannot be told: {doubt}.", seconds(goal));
+        return told(Reach::Unknown, 0.0, Vec::new(), words);
+    }
+    if !basis.is_execution {
+        let words = format!(
+            "Whether {} can be reached cannot be told: rdiag saw a window, not one execution. Say how long one takes \
+             now (--now 1.2s), or let rdiag start it (`-- COMMAND`).",
+            seconds(goal)
+        );
+        return told(Reach::Unknown, 0.0, Vec::new(), words);
+    }
+    let to_save = (basis.response - goal).max(0.0);
+    if to_save <= 0.0 {
+        let words = format!("The goal is met: {} against {}.", seconds(basis.response), seconds(goal));
+        return told(Reach::Met, 0.0, Vec::new(), words);
+    }
+    if let Some(doubt) = &basis.doubt {
+        let words = format!("What it takes to save {} cannot be told: {doubt}.", seconds(to_save));
+        return told(Reach::Unknown, to_save, Vec::new(), words);
+    }
+    if !basis.adds_up {
+        let words = format!(
+            "{} must be saved to reach {}; which of the threads that run side by side hold it up is not known, so look \
+             at the bounds of each component.",
+            seconds(to_save),
+            seconds(goal)
+        );
+        return told(Reach::Unknown, to_save, Vec::new(), words);
+    }
+    let (reductions, saved) = reductions(to_save, basis);
+    let list = || {
+        let one = |(component, part): &(Component, f64)| {
+            if *part >= 0.999 {
+                format!("{} must go", component.id())
+            } else {
+                format!("{} must shrink by {}", component.id(), percent(*part))
+            }
+        };
+        reductions.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let head = format!("From {} to {}: {} must be saved.", seconds(basis.response), seconds(goal), seconds(to_save));
+    if saved + 1e-9 < to_save {
+        let words = format!(
+            "{head} All that can be saved here gives {}: what remains is the work itself, other people's time, or not \
+             accounted for. Reaching the goal needs less work, or work on those that it waits for.",
+            seconds(saved)
+        );
+        return told(Reach::No, to_save, reductions, words);
+    }
+    let reach = if reductions.len() == 1 { Reach::One } else { Reach::Several };
+    let words = format!("{head} That takes: {}.", list());
+    told(reach, to_save, reductions, words)
+}
+
+/// The fewest components that give enough, and how much that is: what can vanish first, the largest first, then the work.
+fn reductions(to_save: f64, basis: &Basis<'_>) -> (Vec<(Component, f64)>, f64) {
+    let mut candidates: Vec<(Saving, Component, f64)> = basis
+        .parts
+        .iter()
+        .map(|(component, seconds)| (advice::of(*component).saving, *component, *seconds))
+        .filter(|(saving, _, seconds)| *saving != Saving::Elsewhere && *seconds > 0.01 * basis.response)
+        .collect();
+    candidates.sort_by(|a, b| (a.0 == Saving::Partial).cmp(&(b.0 == Saving::Partial)).then(b.2.total_cmp(&a.2)));
+    let most = |saving: Saving, seconds: f64| if saving == Saving::Partial { seconds * WORK_SHRINKS } else { seconds };
+    // One that is enough by itself is better than several.
+    if let Some((_, component, seconds)) =
+        candidates.iter().find(|(saving, _, seconds)| most(*saving, *seconds) >= to_save)
+    {
+        return (vec![(*component, share(to_save, *seconds))], to_save);
+    }
+    let (mut chosen, mut saved) = (Vec::new(), 0.0);
+    for (saving, component, seconds) in candidates {
+        let part = most(saving, seconds).min(to_save - saved);
+        if part <= 0.0 {
+            break;
+        }
+        chosen.push((component, share(part, seconds)));
+        saved += part;
+    }
+    (chosen, saved)
+}

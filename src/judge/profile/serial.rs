@@ -1,0 +1,169 @@
+//! The time of one run: the life of its first thread, in which the waits for children are replaced by what those did.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rdiag_model::Component;
+
+use super::account::{Account, ThreadAccount, clean};
+
+/// Children of children of … are followed so far.
+const MAX_DEPTH: usize = 32;
+/// A child has ended for its parent a moment before its last switch: lives of children may overlap by this, in seconds.
+const MOMENT: f64 = 1e-3;
+/// The lives of children may be longer than the waits for them by this share, and still be what was waited for: the parent
+/// may have been about something else, or without a CPU, when they began. They then count in proportion.
+const LONGER: f64 = 0.25;
+
+/// What a part of a run is told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key<'l> {
+    pub(super) component: Component,
+    pub(super) call: &'l str,
+    /// What it was about.
+    pub(super) object: &'l str,
+    /// Name of the child that it happened in; "" for the run's own first thread.
+    pub(super) child: &'l str,
+}
+
+/// Children whose lives overlap, or one that is alone.
+struct Group<'l, 'a> {
+    members: Vec<&'a ThreadAccount<'l>>,
+    from: f64,
+    until: f64,
+}
+
+/// Seconds by key.
+pub(super) type Parts<'l> = BTreeMap<Key<'l>, f64>;
+
+/// What a thread's own time went into; `name` if it is a child.
+pub(super) fn own_parts<'l>(own: &ThreadAccount<'l>, name: &'l str) -> Parts<'l> {
+    let mut parts = Parts::new();
+    for part in &own.thread.parts {
+        let key = Key { component: part.component, call: &part.call, object: &part.key, child: name };
+        *parts.entry(key).or_default() += clean(part.seconds);
+    }
+    parts
+}
+
+/// The first threads of all processes, by the process that had started theirs.
+pub(super) struct Family<'l, 'a> {
+    by_parent: BTreeMap<u32, Vec<&'a ThreadAccount<'l>>>,
+}
+
+impl<'l, 'a> Family<'l, 'a> {
+    pub(super) fn new(account: &'a Account<'l>) -> Self {
+        let mut by_parent: BTreeMap<u32, Vec<&ThreadAccount<'l>>> = BTreeMap::new();
+        for own in leaders(account) {
+            by_parent.entry(own.thread.parent).or_default().push(own);
+        }
+        for children in by_parent.values_mut() {
+            children.sort_by(|a, b| a.thread.began.total_cmp(&b.thread.began));
+        }
+        Self { by_parent }
+    }
+
+    /// Children that were born within the life of their parent: process numbers are used again.
+    fn children(&self, of: &ThreadAccount<'l>) -> Vec<&'a ThreadAccount<'l>> {
+        let life = of.thread.began..=of.thread.ended;
+        let all = self.by_parent.get(&of.thread.pid).map(Vec::as_slice).unwrap_or_default();
+        all.iter().copied().filter(|child| life.contains(&child.thread.began)).collect()
+    }
+
+    /// What the time of a run went into, and whether all children are in it: they are not where they ran side by side,
+    /// or beside their parent, so that their times do not add up to its own.
+    pub(super) fn serial(&self, first: &'a ThreadAccount<'l>) -> (Parts<'l>, bool) {
+        let mut seen = BTreeSet::new();
+        self.follow(first, "", MAX_DEPTH, &mut seen)
+    }
+
+    fn follow(
+        &self,
+        own: &'a ThreadAccount<'l>,
+        name: &'l str,
+        depth: usize,
+        seen: &mut BTreeSet<*const ThreadAccount<'l>>,
+    ) -> (Parts<'l>, bool) {
+        let mut parts = own_parts(own, name);
+        let children = self.children(own);
+        if children.is_empty() {
+            return (parts, true);
+        }
+        // A made-up ledger may have processes that are their own ancestors.
+        let is_new = children.iter().all(|child| seen.insert(std::ptr::from_ref(*child)));
+        let groups = groups(&children);
+        let lives: f64 = groups.iter().map(|group| group.seconds_within(own)).sum();
+        let Some(waits) = waits_for(&parts, lives, children.len()).filter(|_| is_new && depth > 0) else {
+            return (parts, false);
+        };
+        let waited: f64 = sum_of(&parts, waits);
+        let scale = if lives > waited { waited / lives } else { 1.0 };
+        // What no child accounts for stays a wait.
+        let left = if waited > 0.0 { 1.0 - lives * scale / waited } else { 0.0 };
+        for (_, seconds) in parts.iter_mut().filter(|(key, _)| waits.contains(&key.component)) {
+            *seconds *= left;
+        }
+        let mut whole = true;
+        for group in &groups {
+            match group.members.as_slice() {
+                [only] if only.thread.ended <= own.thread.ended + MOMENT => {
+                    let (of_child, all) = self.follow(only, &only.thread.comm, depth - 1, seen);
+                    whole &= all;
+                    for (key, seconds) in of_child {
+                        *parts.entry(key).or_default() += seconds * scale;
+                    }
+                }
+                several => {
+                    whole = false;
+                    let longest = several.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+                    let child = longest.map_or("", |longest| longest.thread.comm.as_str());
+                    let key = Key { component: Component::WaitChild, call: "", object: "", child };
+                    *parts.entry(key).or_default() += group.seconds_within(own) * scale;
+                }
+            }
+        }
+        (parts, whole)
+    }
+}
+
+impl<'l> Group<'l, '_> {
+    /// How long any of them lived while their parent did.
+    fn seconds_within(&self, parent: &ThreadAccount<'l>) -> f64 {
+        match self.members.as_slice() {
+            [only] if only.thread.ended <= parent.thread.ended + MOMENT => only.seconds,
+            _ => clean(self.until.min(parent.thread.ended) - self.from),
+        }
+    }
+}
+
+/// The first thread of each process.
+pub(super) fn leaders<'l, 'a>(account: &'a Account<'l>) -> impl Iterator<Item = &'a ThreadAccount<'l>> {
+    account.threads.iter().filter(|own| own.thread.tid != 0 && own.thread.tid == own.thread.pid)
+}
+
+/// Children in the order of their births, taken together where their lives overlap.
+fn groups<'l, 'a>(children: &[&'a ThreadAccount<'l>]) -> Vec<Group<'l, 'a>> {
+    let mut groups: Vec<Group<'l, 'a>> = Vec::new();
+    for child in children {
+        let (from, until) = (child.thread.began, child.thread.ended);
+        match groups.last_mut() {
+            Some(last) if from + MOMENT < last.until => {
+                last.members.push(child);
+                last.until = last.until.max(until);
+            }
+            _ => groups.push(Group { members: vec![child], from, until }),
+        }
+    }
+    groups
+}
+
+/// The waits in which a parent waited for its children, if it waited for most of their `lives`: wait4 and the like, or
+/// reading what they write, as a shell does for `$(…)`.
+fn waits_for(parts: &Parts<'_>, lives: f64, children: usize) -> Option<&'static [Component]> {
+    let ways: [&[Component]; 2] = [&[Component::WaitChild], &[Component::WaitChild, Component::IpcPipe]];
+    let fits = |waits: &&'static [Component]| lives <= sum_of(parts, waits) * (1.0 + LONGER) + MOMENT * children as f64;
+    ways.into_iter().find(fits)
+}
+
+fn sum_of(parts: &Parts<'_>, wanted: &[Component]) -> f64 {
+    parts.iter().filter(|(key, _)| wanted.contains(&key.component)).map(|(_, seconds)| seconds).sum()
+}

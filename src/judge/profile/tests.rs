@@ -1,0 +1,355 @@
+use super::testing::{durations, ledger, part, thread, waits};
+use super::*;
+use rdiag_model::Component as C;
+use rdiag_model::ledger::{Accuracy, Call, CallKind, CheckInputs, Durations, Level, Part, Slice, Thread, Waker};
+use rdiag_model::profile::{Grade, Skew};
+
+pub(super) fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
+    profile(Input {
+        ledger,
+        source: "response",
+        refused: Vec::new(),
+        window: 0,
+        window_seconds: 10.0,
+        suspended_seconds: 0.0,
+        target,
+        conversation,
+        cpus: None,
+    })
+}
+
+pub(super) fn plain(ledger: &Ledger) -> Profile {
+    of(ledger, &Target { pids: vec![1], ..Target::default() }, Conversation::default())
+}
+
+pub(super) fn row(profile: &Profile, id: C) -> &rdiag_model::profile::ComponentRow {
+    profile.components.iter().find(|row| row.id == id).unwrap()
+}
+
+pub(super) fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+/// 6 s of fsync, 3 s of CPU, 1 s of waiting for a CPU.
+pub(super) fn syncing() -> Ledger {
+    let parts = vec![
+        waits(C::IoBlockSync, "vda", &[(1_000, 0.006)]),
+        part(C::CpuUser, 3.0),
+        waits(C::RunqWakeup, "", &[(1_000, 0.001)]),
+    ];
+    ledger(10.0, vec![thread(1, 1, 10.0, parts)])
+}
+
+#[test]
+fn each_second_is_in_one_component_and_the_sum_is_the_whole() {
+    let profile = plain(&syncing());
+    assert!(close(profile.task_seconds, 10.0) && close(profile.elapsed_seconds, 10.0));
+    assert!(close(profile.components.iter().map(|row| row.share).sum::<f64>(), 1.0));
+    assert!(close(profile.states.iter().map(|state| state.share).sum::<f64>(), 1.0));
+    assert_eq!(
+        profile.components.iter().map(|row| row.id).collect::<Vec<_>>(),
+        [C::IoBlockSync, C::CpuUser, C::RunqWakeup]
+    );
+    assert_eq!(
+        (profile.quality.grade, profile.unaccounted_seconds, profile.over_accounted_seconds),
+        (Grade::A, 0.0, 0.0)
+    );
+    assert_eq!(
+        profile.answer.headline,
+        "60.0% of the elapsed 10.0 s is waiting for a disk in fsync or the like [vda], 1000 times, 6.00 ms on average; \
+         30.0% is running its own code on a CPU; 10.0% is waiting for a CPU after a wake-up."
+    );
+}
+
+#[test]
+fn what_is_missing_in_one_thread_does_not_hide_what_is_too_much_in_another() {
+    let threads =
+        vec![thread(1, 1, 10.0, vec![part(C::CpuUser, 8.0)]), thread(2, 1, 10.0, vec![part(C::WaitPoll, 12.0)])];
+    let profile = plain(&ledger(10.0, threads));
+    assert!(close(profile.unaccounted_seconds, 2.0) && close(profile.over_accounted_seconds, 2.0));
+    assert_eq!(profile.quality.grade, Grade::D);
+    assert!(profile.answer.headline.starts_with("This profile is incomplete."), "{}", profile.answer.headline);
+    let all: f64 = profile.components.iter().map(|row| row.seconds).sum();
+    assert!(close(all + profile.unaccounted_seconds - profile.over_accounted_seconds, profile.task_seconds));
+}
+
+#[test]
+fn the_grade_follows_the_residual_and_drops_for_each_check_that_disagrees() {
+    let with = |missing: f64| plain(&ledger(10.0, vec![thread(1, 1, 10.0, vec![part(C::CpuUser, 10.0 - missing)])]));
+    let grades = [0.05, 0.4, 1.4, 2.0].map(|missing| with(missing).quality.grade);
+    assert_eq!(grades, [Grade::A, Grade::B, Grade::C, Grade::D]);
+    let mut checked = syncing();
+    checked.checks = CheckInputs {
+        proc_cpu_seconds: Some(3.01),
+        tick_seconds: Some(0.01),
+        run_delay_seconds: Some(1.001),
+        ..CheckInputs::default()
+    };
+    assert_eq!(plain(&checked).quality.grade, Grade::A);
+    checked.checks.run_delay_seconds = Some(3.0);
+    let quality = plain(&checked).quality;
+    assert_eq!(quality.grade, Grade::B);
+    assert!(quality.words.contains("run_queue"), "{}", quality.words);
+    checked.checks.proc_cpu_seconds = Some(0.5);
+    (checked.checks.iowait_seconds, checked.checks.blkio_delay_seconds) = (Some(6.0), Some(1.0));
+    assert_eq!(plain(&checked).quality.grade, Grade::D);
+}
+
+#[test]
+fn cpu_time_is_compared_with_the_schedulers_count_rather_than_with_ticks() {
+    let mut checked = syncing();
+    checked.checks = CheckInputs {
+        proc_cpu_seconds: Some(0.5),
+        run_seconds: Some(3.01),
+        tick_seconds: Some(0.01),
+        ..CheckInputs::default()
+    };
+    assert_eq!(plain(&checked).quality.grade, Grade::A);
+    checked.checks.run_seconds = Some(0.5);
+    let quality = plain(&checked).quality;
+    assert!(quality.words.contains("by the scheduler's count"), "{}", quality.words);
+}
+
+#[test]
+fn a_check_that_cannot_be_made_is_not_passed() {
+    let quality = plain(&syncing()).quality;
+    let made: Vec<_> = quality.checks.iter().map(|check| (check.id.as_str(), check.agrees)).collect();
+    assert_eq!(
+        made,
+        [("cpu", None), ("run_queue", None), ("lifetimes", Some(true)), ("block_io", None), ("signs", Some(true))]
+    );
+}
+
+#[test]
+fn a_life_longer_than_the_window_is_a_disagreement() {
+    let quality = plain(&ledger(10.0, vec![thread(1, 1, 12.0, vec![part(C::CpuUser, 12.0)])])).quality;
+    assert_eq!((quality.grade, quality.checks[2].agrees), (Grade::B, Some(false)));
+}
+
+#[test]
+fn one_slow_call_among_a_thousand_short_ones_is_found() {
+    let profile =
+        plain(&ledger(2.0, vec![thread(1, 1, 2.0, vec![waits(C::WaitSleep, "", &[(999, 0.001), (1, 1.001)])])]));
+    let row = row(&profile, C::WaitSleep);
+    assert_eq!((row.skew, row.count), (Skew::FewSlow, Some(1000)));
+    assert_eq!(row.skew_words, "1 of 1000 (0.1%) hold 50.0% of this time: look at those, not at the average.");
+    assert!(close(row.mean.unwrap(), 0.002) && row.max == Some(1.001));
+    assert_eq!(row.ranges.len(), 2);
+    assert_eq!(row.ranges.iter().map(|range| range.count).collect::<Vec<_>>(), [999, 1]);
+    assert!(close(row.ranges.iter().map(|range| range.share).sum::<f64>(), 1.0));
+}
+
+#[test]
+fn skew_is_told_by_time_and_by_object() {
+    let skew = |parts: Vec<Part>| {
+        let seconds = parts.iter().map(|part| part.seconds).sum();
+        plain(&ledger(seconds, vec![thread(1, 1, seconds, parts)])).components[0].skew
+    };
+    assert_eq!(skew(vec![waits(C::NetRecv, "", &[(10_000, 0.001)])]), Skew::ManySmall);
+    assert_eq!(
+        skew(vec![waits(C::NetRecv, "10.0.0.1", &[(70, 0.001), (30, 0.004)]), waits(C::NetRecv, "b", &[(1, 0.001)])]),
+        Skew::OneKey
+    );
+    assert_eq!(skew(vec![waits(C::NetRecv, "", &[(5, 0.001)])]), Skew::Unknown, "five calls say nothing");
+    assert_eq!(skew(vec![waits(C::NetRecv, "", &[(70, 0.001), (30, 0.004)])]), Skew::Mixed);
+    assert_eq!(skew(vec![part(C::NetRecv, 3.0)]), Skew::Unknown, "no calls were seen");
+}
+
+#[test]
+fn percentiles_are_given_only_where_there_are_enough_calls() {
+    let with = |count| {
+        let profile = plain(&ledger(1.0, vec![thread(1, 1, 1.0, vec![waits(C::NetRecv, "", &[(count, 0.0001)])])]));
+        let row = row(&profile, C::NetRecv);
+        (row.p50.is_some(), row.p95.is_some(), row.p99.is_some())
+    };
+    assert_eq!(with(19), (false, false, false));
+    assert_eq!(with(20), (true, false, false));
+    assert_eq!(with(200), (true, true, false));
+    assert_eq!(with(1000), (true, true, true));
+}
+
+#[test]
+fn waits_under_way_at_an_edge_count_as_time_and_not_as_calls() {
+    let open = Part { open: 1, edge_seconds: 10.0, durations: Some(Durations::default()), ..part(C::WaitFutex, 10.0) };
+    let profile = plain(&ledger(10.0, vec![thread(1, 1, 10.0, vec![open])]));
+    let row = row(&profile, C::WaitFutex);
+    assert!(close(row.share, 1.0) && close(row.edge_seconds, 10.0));
+    assert_eq!((row.count, row.open, row.mean, row.max), (Some(0), 1, None, None));
+}
+
+#[test]
+fn errors_of_estimates_add_up_in_quadrature_and_are_said() {
+    let sampled = |seconds, error| Part { accuracy: Accuracy::Sampled(50, error), ..part(C::WaitPoll, seconds) };
+    let mut l1 =
+        ledger(10.0, vec![thread(1, 1, 10.0, vec![sampled(10.0, 0.3)]), thread(2, 1, 10.0, vec![sampled(10.0, 0.4)])]);
+    l1.level = Level::L1;
+    let profile = plain(&l1);
+    let row = row(&profile, C::WaitPoll);
+    assert!(close(row.plus_minus.unwrap(), 0.5) && !row.exact && row.samples == Some(100));
+    assert!(profile.answer.limits.iter().any(|limit| limit.contains("samples of /proc")));
+}
+
+#[test]
+fn a_server_that_waits_for_clients_is_told_by_what_it_does_besides() {
+    let parts = vec![part(C::WaitPoll, 9.0), part(C::CpuUser, 0.8), part(C::IoBlockRead, 0.2)];
+    let profile = plain(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]));
+    assert!(close(profile.busy.seconds, 1.0) && close(profile.busy.share, 0.1));
+    assert_eq!(
+        profile.answer.headline,
+        "90.0% of the elapsed 10.0 s is waiting for work (mostly waiting for events (poll, epoll, select)). Of the \
+         remaining 1.00 s, 80.0% is running its own code on a CPU; 20.0% is waiting for a disk while reading."
+    );
+    assert!(close(row(&profile, C::CpuUser).busy_share.unwrap(), 0.8));
+    assert_eq!(row(&profile, C::WaitPoll).busy_share, None);
+}
+
+#[test]
+fn threads_are_counted_at_the_beginning_at_the_peak_and_at_the_end() {
+    let mut born = thread(2, 1, 3.0, vec![part(C::CpuUser, 3.0)]);
+    (born.born, born.died, born.began, born.ended) = (true, true, 2.0, 5.0);
+    let later = Thread { tid: 3, began: 5.0, ended: 8.0, ..born.clone() };
+    let profile = plain(&ledger(10.0, vec![thread(1, 1, 10.0, vec![part(C::WaitChild, 10.0)]), born, later]));
+    let population = profile.population;
+    assert_eq!((population.start, population.peak, population.end, population.seen), (1, 2, 1, 3));
+    assert!(close(population.mean, 1.6));
+}
+
+#[test]
+fn the_call_profile_is_a_cut_of_its_own_that_sums_up_too() {
+    let mut with = syncing();
+    let call = |name: &str, on: &str, count, seconds| Call {
+        name: name.into(),
+        on: on.into(),
+        count,
+        seconds,
+        on_cpu_seconds: Some(seconds / 2.0),
+        durations: Some(durations(&[(count, seconds / count as f64)])),
+        ..Call::default()
+    };
+    with.calls = vec![call("fsync", "", 1000, 6.2), call("read", "file", 40_000, 0.4), call("read", "file", 10, 0.1)];
+    with.calls[1].errors.insert("EAGAIN".into(), 30_000);
+    with.calls.push(Call { kind: CallKind::Fault, name: "page fault".into(), seconds: 0.3, ..Call::default() });
+    let calls = plain(&with).calls.unwrap();
+    assert!(close(calls.syscall_seconds + calls.fault_seconds + calls.user_seconds, 10.0));
+    assert_eq!(
+        calls.rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(),
+        ["fsync", "read(file)", "page fault"]
+    );
+    assert_eq!((calls.rows[1].count, calls.rows[1].error_storm, calls.rows[0].error_storm), (40_010, true, false));
+    assert!(close(calls.rows[0].off_cpu_seconds.unwrap(), 3.1));
+}
+
+#[test]
+fn calls_that_were_watched_for_a_fifth_of_the_time_count_five_times() {
+    let mut with = syncing();
+    let durations = Some(durations(&[(10, 0.01)]));
+    let parts = Call { name: "fsync".into(), stands_for: 5.0, count: 10, seconds: 0.1, durations, ..Call::default() };
+    let whole = Call { count: 3, seconds: 0.2, durations: None, stands_for: 1.0, ..parts.clone() };
+    let fault = Call { kind: CallKind::Fault, name: "page fault".into(), count: 7, seconds: 0.3, ..Call::default() };
+    (with.calls, with.calls_share) = (vec![parts, whole, fault], Some(0.2));
+    let calls = plain(&with).calls.unwrap();
+    assert_eq!(calls.watched_share, Some(0.2));
+    let of = |name: &str| calls.rows.iter().find(|row| row.name == name).unwrap();
+    assert!(of("fsync").count == 53 && close(of("fsync").seconds, 0.7) && close(of("fsync").mean.unwrap(), 0.01));
+    assert!(of("page fault").count == 7 && close(of("page fault").seconds, 0.3), "these are counted all the time");
+    for absurd in [f64::NAN, 0.0, -1.0, 1e300, f64::INFINITY] {
+        with.calls_share = Some(absurd);
+        with.calls[0].stands_for = absurd;
+        let calls = plain(&with).calls.unwrap();
+        assert!(calls.watched_share.is_none() && calls.rows.iter().any(|row| row.count == 13), "{absurd}");
+    }
+}
+
+#[test]
+fn calls_that_were_watched_while_the_task_had_a_cpu_are_given_no_more_than_it_had() {
+    let of = |calls: Vec<Call>| {
+        let mut with = ledger(10.0, vec![thread(1, 0, 10.0, vec![part(C::CpuSys, 2.0), part(C::RunqPreempt, 8.0)])]);
+        with.calls = calls;
+        let profile = plain(&with).calls.unwrap();
+        let on_cpu = |name: &str| profile.rows.iter().find(|row| row.name == name).unwrap().on_cpu_seconds.unwrap();
+        (on_cpu("read"), on_cpu("write"))
+    };
+    let call = |name: &str, stands_for, seconds, on_cpu| Call {
+        name: name.into(),
+        stands_for,
+        seconds,
+        on_cpu_seconds: Some(on_cpu),
+        ..Call::default()
+    };
+    let (read, write) = of(vec![call("read", 20.0, 0.3, 0.15), call("write", 20.0, 0.1, 0.05)]);
+    assert!(close(read, 1.5) && close(write, 0.5), "{read} {write}");
+    let (read, write) = of(vec![call("read", 1.0, 1.6, 1.6), call("write", 20.0, 0.1, 0.05)]);
+    assert!(close(read, 1.6) && close(write, 0.4), "what was measured stays: {read} {write}");
+    let (read, write) = of(vec![call("read", 20.0, 0.3, 0.05), call("write", 20.0, 0.1, 0.01)]);
+    assert!(close(read, 1.0) && close(write, 0.2), "{read} {write}");
+}
+
+#[test]
+fn absurd_figures_make_no_sum_absurd_and_are_said() {
+    let strange = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -5.0, 1e300, f64::MIN_POSITIVE];
+    let mut parts: Vec<Part> = strange
+        .iter()
+        .map(|seconds| Part {
+            accuracy: Accuracy::Estimate(Some(*seconds)),
+            edge_seconds: *seconds,
+            open: u64::MAX,
+            durations: Some(Durations {
+                count: u64::MAX,
+                seconds: *seconds,
+                min: *seconds,
+                max: *seconds,
+                buckets: durations(&[(u64::MAX, 0.5), (3, 0.1)])
+                    .buckets
+                    .into_iter()
+                    .chain([rdiag_model::ledger::Bucket { below: f64::NAN, count: u64::MAX, seconds: *seconds }])
+                    .collect(),
+            }),
+            ..part(C::NetRecv, *seconds)
+        })
+        .collect();
+    parts.push(part(C::CpuUser, 1.0));
+    let mut hostile =
+        ledger(10.0, vec![thread(1, 1, 10.0, parts.clone()), thread(1, 1, f64::NAN, parts), Thread::default()]);
+    hostile.threads[0].stands_for = u32::MAX;
+    hostile.threads[0].began = f64::NAN;
+    hostile.calls =
+        vec![Call { count: u64::MAX, seconds: f64::INFINITY, on_cpu_seconds: Some(-1.0), ..Call::default() }; 3];
+    hostile.wakers =
+        vec![WakerEdge { component: C::NetRecv, waker: Waker::default(), seconds: f64::NAN, count: u64::MAX }];
+    hostile.timelines = vec![Timeline {
+        tid: 1,
+        slices: vec![
+            Slice { from: f64::NAN, until: 3.0, parts: vec![(C::CpuUser, f64::INFINITY)] },
+            Slice { from: 2.0, until: f64::INFINITY, parts: Vec::new() },
+            Slice { from: 1.0, until: 5.0, parts: Vec::new() },
+        ],
+    }];
+    let mut stacks = Stacks { frames: vec![Frame::default()], others: f64::NAN, ..Stacks::default() };
+    stacks.stacks = vec![Stack { frames: vec![0, 7, u32::MAX], value: 1.0, ..Stack::default() }];
+    hostile.stacks = vec![rdiag_model::ledger::ComponentStacks { component: C::NetRecv, stacks }];
+    hostile.checks.proc_cpu_seconds = Some(f64::NAN);
+    for ended in [110.0, f64::NAN, f64::INFINITY, 0.0] {
+        hostile.ended = ended;
+        for goal in strange {
+            let target = Target { pids: vec![1], command: Some(String::new()), ..Target::default() };
+            let told = Conversation {
+                goal_seconds: Some(goal),
+                now_seconds: Some(goal),
+                per_day: Some(goal),
+                ..Conversation::default()
+            };
+            let profile = of(&hostile, &target, told);
+            assert!(profile.quality.grade > Grade::A && profile.task_seconds.is_finite());
+            let json = serde_json::to_value(&profile).unwrap();
+            let again: Profile = serde_json::from_value(json).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(again.components.len(), profile.components.len());
+        }
+    }
+}
+
+#[test]
+fn a_ledger_without_threads_is_no_profile_of_zeros() {
+    let profile = plain(&Ledger::default());
+    assert_eq!(profile.quality.grade, Grade::D);
+    assert!(profile.answer.headline.starts_with("Nothing was observed"), "{}", profile.answer.headline);
+}

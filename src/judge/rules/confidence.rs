@@ -1,0 +1,78 @@
+//! How far a finding can be trusted, and why not further.
+
+use std::collections::BTreeSet;
+
+use rdiag_model::{Confidence, Metrics, Reading};
+
+/// Below this, tick-based figures and short bursts dominate.
+const SHORT_WINDOW_SECONDS: f64 = 4.5;
+
+/// Reasons for less confidence that come from the data behind a finding.
+pub(super) fn reasons(metrics: &Metrics, cited: &BTreeSet<String>, instance: &str) -> Vec<String> {
+    let mut reasons = BTreeSet::new();
+    if metrics.seconds > 0.0 && metrics.seconds < SHORT_WINDOW_SECONDS {
+        reasons.insert(format!("the window was only {:.1} s long", metrics.seconds));
+    }
+    for id in cited {
+        reasons.extend(metrics.notes.get(id).into_iter().flatten().cloned());
+        let Some(Reading::Measured { rank, source, instances, .. }) = metrics.readings.get(id) else { continue };
+        if *rank > 0 {
+            reasons.insert(format!("{id} comes from a fallback: {source}"));
+        }
+        let stats = instances.get(instance).or_else(|| instances.get(""));
+        if let Some(Ok(stats)) = stats
+            && stats.discarded > 0
+        {
+            reasons.insert(format!("{} intervals of {id} were thrown away: the counter was reset", stats.discarded));
+        }
+    }
+    reasons.into_iter().collect()
+}
+
+/// One reason costs one step, a second one the other.
+pub(super) fn level(reasons: &[String]) -> Confidence {
+    match reasons.len() {
+        0 => Confidence::High,
+        1 => Confidence::Medium,
+        _ => Confidence::Low,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::{level, reasons};
+    use rdiag_model::{Confidence, Metrics, Reading, Stats, Unit};
+
+    /// What is said of a metric in a window of so many seconds, from its best source or a fallback, with so many resets.
+    fn said(seconds: f64, rank: usize, discarded: u32) -> Vec<String> {
+        let reading = Reading::Measured {
+            unit: Unit::Ratio,
+            dimension: None,
+            source: "another file".into(),
+            rank,
+            instances: BTreeMap::from([(String::new(), Ok(Stats { discarded, ..Stats::constant(0.5) }))]),
+        };
+        let readings = BTreeMap::from([("a.x.ratio".to_owned(), reading)]);
+        let metrics = Metrics { readings, seconds, ..Metrics::default() };
+        reasons(&metrics, &BTreeSet::from(["a.x.ratio".to_owned()]), "")
+    }
+
+    #[test]
+    fn a_short_window_a_fallback_and_a_reset_are_each_a_reason() {
+        assert!(said(4.5, 0, 0).is_empty());
+        assert_eq!(said(4.0, 0, 0), ["the window was only 4.0 s long"]);
+        assert_eq!(said(5.0, 1, 0), ["a.x.ratio comes from a fallback: another file"]);
+        assert_eq!(said(5.0, 0, 1), ["1 intervals of a.x.ratio were thrown away: the counter was reset"]);
+        assert_eq!(said(4.4, 2, 3).len(), 3);
+    }
+
+    #[test]
+    fn each_reason_costs_a_step() {
+        let all = said(4.0, 1, 1);
+        assert_eq!(level(&[]), Confidence::High);
+        assert_eq!(level(&all[..1]), Confidence::Medium);
+        assert_eq!((level(&all[..2]), level(&all)), (Confidence::Low, Confidence::Low));
+    }
+}

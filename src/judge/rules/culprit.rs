@@ -1,0 +1,169 @@
+//! Who is behind a finding: the largest consumer, with its share of the whole.
+
+use std::collections::BTreeMap;
+
+use rdiag_model::{Culprit, Metrics, Reading, Stats};
+
+/// What stands for the small rows of a table together.
+pub(super) const OTHERS: &str = "(others)";
+/// Label with the groups of a process in other hierarchies, one per line.
+const OTHER_GROUPS: &str = "other_cgroups";
+
+/// The instance with the most of a metric. Processes of one name are taken together: a culprit of forty workers is one
+/// culprit. So are threads of the kernel that differ by their number. `cgroup` narrows the search to processes of that group and the groups below it, `wanted` to instances with
+/// these labels.
+pub(super) fn top(
+    metrics: &Metrics,
+    metric: &str,
+    cgroup: Option<&str>,
+    wanted: &[(String, String)],
+) -> Option<Culprit> {
+    let Some(Reading::Measured { unit, dimension, instances, .. }) = metrics.readings.get(metric) else { return None };
+    let dimension = dimension.clone()?;
+    let labels = metrics.labels.get(&dimension);
+    let label = |instance: &str, key: &str| -> Option<String> { labels?.get(instance)?.get(key).cloned() };
+    let within = |instance: &str| match cgroup {
+        None => true,
+        // Where each controller has its own hierarchy, a process is in as many groups.
+        Some(group) => ["cgroup", OTHER_GROUPS].into_iter().filter_map(|key| label(instance, key)).any(|groups| {
+            groups.lines().any(|own| {
+                own.strip_prefix(group.trim_end_matches('/'))
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        }),
+    };
+    let fits = |instance: &str| wanted.iter().all(|(key, value)| label(instance, key).as_ref() == Some(value));
+    let mut groups: BTreeMap<String, Vec<(&str, f64)>> = BTreeMap::new();
+    let mut whole = 0.0;
+    for (instance, stats) in instances {
+        let Ok(Stats { total, .. }) = stats else { continue };
+        if *total <= 0.0 || !within(instance) || !fits(instance) {
+            continue;
+        }
+        whole += total;
+        let name = label(instance, "name").unwrap_or_else(|| instance.clone());
+        let family =
+            if ["process", "task", "thread"].contains(&dimension.as_str()) { family(&name).to_owned() } else { name };
+        groups.entry(family).or_default().push((instance, *total));
+    }
+    groups.remove(OTHERS);
+    let sum = |members: &[(&str, f64)]| members.iter().map(|(_, value)| value).sum::<f64>();
+    let (name, mut members) = groups.into_iter().max_by(|(_, a), (_, b)| sum(a).total_cmp(&sum(b)))?;
+    let value = sum(&members);
+    members.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let first = members.first().map_or("", |(instance, _)| instance);
+    let mut names = labels.and_then(|all| all.get(first)).cloned().unwrap_or_default();
+    // One of a family is told by its own name, as its number may be that of a CPU.
+    let name = names.remove("name").filter(|_| members.len() == 1).unwrap_or(name);
+    names.remove("pid");
+    names.remove(OTHER_GROUPS);
+    let pids = members.iter().filter_map(|(instance, _)| label(instance, "pid")?.parse().ok()).take(5).collect();
+    Some(Culprit {
+        kind: dimension,
+        name,
+        pids,
+        count: members.len(),
+        share: (whole > 0.0).then(|| value / whole),
+        value: Some(value),
+        unit: Some(*unit),
+        metric: Some(metric.to_owned()),
+        labels: names,
+    })
+}
+
+/// What threads of the kernel that do the same work are called without their number: `ksoftirqd/0` and `ksoftirqd/1`.
+fn family(name: &str) -> &str {
+    match name.rsplit_once('/') {
+        Some((family, number))
+            if !family.is_empty() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            family
+        }
+        _ => name,
+    }
+}
+
+/// The largest mean over all instances, or over those whose labels are as given.
+pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String)]) -> Option<f64> {
+    let Some(Reading::Measured { dimension, instances, .. }) = metrics.readings.get(metric) else { return None };
+    let labels = dimension.as_ref().and_then(|of| metrics.labels.get(of));
+    let fits = |instance: &str| {
+        let own = labels.and_then(|all| all.get(instance));
+        wanted.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
+    };
+    // What a table sums up of its small rows is nobody, and may be more than its largest row.
+    let named = instances.iter().filter(|(instance, _)| *instance != OTHERS && fits(instance));
+    let measured = named.filter_map(|(_, stats)| stats.as_ref().ok());
+    measured.map(|stats| stats.mean).max_by(f64::total_cmp)
+}
+
+/// Whom the kernel log names most often in a class of lines.
+pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for subject in subjects {
+        *counts.entry(subject).or_default() += 1;
+    }
+    let (name, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some(Culprit {
+        kind: "log".into(),
+        name: name.to_owned(),
+        pids: Vec::new(),
+        count,
+        share: Some(count as f64 / subjects.len().max(1) as f64),
+        value: None,
+        unit: None,
+        metric: None,
+        labels: BTreeMap::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::{OTHERS, family, highest, top};
+    use rdiag_model::{Metrics, Reading, Stats, Unit};
+
+    /// CPU time of processes: id, name, seconds.
+    fn metrics(processes: &[(&str, &str, f64)]) -> Metrics {
+        let stats = |seconds: f64| Ok(Stats::constant(seconds));
+        let instances = processes.iter().map(|(pid, _, seconds)| ((*pid).to_owned(), stats(*seconds))).collect();
+        let reading = Reading::Measured {
+            unit: Unit::Seconds,
+            dimension: Some("process".into()),
+            source: "a test".into(),
+            rank: 0,
+            instances,
+        };
+        let label = |(pid, name, _): &(&str, &str, f64)| {
+            let labels = [("name", *name), ("pid", *pid)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+            ((*pid).to_owned(), BTreeMap::from(labels))
+        };
+        let labels = BTreeMap::from([("process".to_owned(), processes.iter().map(label).collect())]);
+        Metrics { readings: BTreeMap::from([("cpu".to_owned(), reading)]), labels, ..Metrics::default() }
+    }
+
+    #[test]
+    fn the_culprit_is_the_largest_family_with_its_largest_first_and_its_share_is_of_all() {
+        let all =
+            [("10", "web", 1.0), ("20", "web", 4.0), ("30", "web", 2.0), ("40", "db", 5.0), (OTHERS, OTHERS, 8.0)];
+        let culprit = top(&metrics(&all), "cpu", None, &[]).unwrap();
+        assert_eq!((culprit.name.as_str(), culprit.count), ("web", 3));
+        assert_eq!(culprit.pids, [20, 30, 10]);
+        assert_eq!((culprit.value, culprit.share), (Some(7.0), Some(0.35)), "7 of 20: the small rows count too");
+    }
+
+    #[test]
+    fn the_highest_is_the_largest_of_all_named_and_no_mean() {
+        let all = [("10", "a", 1.0), ("20", "b", 4.0), ("30", "c", 2.0), (OTHERS, OTHERS, 8.0)];
+        assert_eq!(highest(&metrics(&all), "cpu", &[]), Some(4.0));
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_taken_together_without_their_number_and_no_other_names_are() {
+        assert_eq!(family("ksoftirqd/12"), "ksoftirqd");
+        for other in ["kworker/0:1-events", "jbd2/vda1-8", "postgres", "a/", "/", "/7"] {
+            assert_eq!(family(other), other);
+        }
+    }
+}

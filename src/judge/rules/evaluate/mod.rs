@@ -1,0 +1,289 @@
+//! Judging: one rule over one window gives one finding for each instance.
+
+mod finding;
+mod needs;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use minijinja::Value;
+use minijinja::value::{Serde, merge_maps};
+
+pub(super) use finding::plain_sentence;
+use needs::Needs;
+use work::Work;
+
+use super::culprit::OTHERS;
+use super::expression::{Context, Expressions};
+use super::{Rule, confidence};
+use rdiag_model::{Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
+
+/// What a rule may look at: the readings of one window, the host's facts, and the kernel log.
+pub struct Scope<'s> {
+    /// Facts of the recorded host.
+    pub facts: &'s Facts,
+    /// Readings of the window.
+    pub metrics: Arc<Metrics>,
+    /// Index of the window in the recording.
+    pub window: usize,
+    /// Recognised lines of the kernel log.
+    pub log: &'s [LogLine],
+}
+
+/// Evaluates rules in one scope.
+pub struct Judge<'s> {
+    scope: Scope<'s>,
+    expressions: Expressions,
+}
+
+impl<'s> Judge<'s> {
+    /// A judge for one scope.
+    #[must_use]
+    pub fn new(scope: Scope<'s>) -> Self {
+        let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for line in scope.log.iter().filter(|line| line.in_window) {
+            named.entry(line.class.clone()).or_default().extend(line.subject.clone());
+        }
+        let expressions = Expressions::new(scope.facts, Arc::clone(&scope.metrics), Arc::new(named), BTreeMap::new());
+        Self { scope, expressions }
+    }
+
+    /// The findings of a rule: one, or one for each instance of the metrics that it cites.
+    #[must_use]
+    pub fn judge(&self, rule: &Rule, origin: &str) -> Vec<Finding> {
+        let work = match self.prepare(rule, origin) {
+            Ok(work) => work,
+            Err(error) => return vec![self.unjudged(rule, origin, "", Unavailable::new(Reason::Malformed, error))],
+        };
+        let needs = &work.needs;
+        // Without one of its metrics a rule can judge nothing: that is one gap, not one for each instance.
+        let gap = needs.required.iter().find_map(|id| match self.scope.metrics.readings.get(id) {
+            Some(Reading::Unavailable(gap)) => Some(gap.clone()),
+            _ => None,
+        });
+        if let Some(gap) = gap {
+            let context = self.context(needs, "", &self.labels("", None), None);
+            let skipped = self.not_applicable(&work, "", &context);
+            return vec![skipped.unwrap_or_else(|| self.unjudged(rule, origin, "", gap))];
+        }
+        let Some(dimension) = self.dimension(needs) else {
+            return vec![self.instance(&work, "", None)];
+        };
+        let mut instances = BTreeSet::new();
+        // Instances are those of the judged value: what a condition cites besides may have more of them (all interfaces,
+        // where only devices are judged).
+        let of_value = needs.judged.iter().any(|id| self.dimension_of(id).is_some());
+        for id in if of_value { &needs.judged } else { &needs.required } {
+            match self.scope.metrics.readings.get(id) {
+                Some(Reading::Measured { dimension: Some(of), instances: found, .. }) if *of == dimension => {
+                    instances.extend(found.keys().filter(|name| *name != OTHERS));
+                }
+                _ => {}
+            }
+        }
+        if instances.is_empty() {
+            let gap = Unavailable::new(Reason::NotApplicable, format!("this host shows no {dimension}"));
+            return vec![self.unjudged(rule, origin, "", gap)];
+        }
+        instances.into_iter().map(|name| self.instance(&work, name, Some(&dimension))).collect()
+    }
+
+    /// A metric's figures for an instance; those of the whole host where the metric has no instances.
+    fn stats(&self, id: &str, instance: &str) -> Result<&Stats, Unavailable> {
+        self.scope.metrics.stats(id, self.instance_of(id, instance))
+    }
+
+    /// The same, where it does not matter why there are none.
+    fn measured(&self, id: &str, instance: &str) -> Option<&Stats> {
+        self.scope.metrics.measured(id, self.instance_of(id, instance))
+    }
+
+    fn instance_of<'n>(&self, id: &str, instance: &'n str) -> &'n str {
+        let whole_host = matches!(self.scope.metrics.readings.get(id), Some(Reading::Measured { dimension: None, .. }));
+        if whole_host { "" } else { instance }
+    }
+
+    /// The instance with the largest mean of a metric, which `highest(…)` is about.
+    fn largest(&self, id: &str) -> Result<(&str, &Stats), Unavailable> {
+        let instances = match self.scope.metrics.readings.get(id) {
+            Some(Reading::Measured { instances, .. }) => instances,
+            Some(Reading::Unavailable(gap)) => return Err(gap.clone()),
+            None => return Err(Unavailable::new(Reason::Absent, format!("{id} was not collected in this window"))),
+        };
+        let named = instances.iter().filter(|(name, _)| *name != OTHERS);
+        let measured = named.filter_map(|(name, stats)| Some((name.as_str(), stats.as_ref().ok()?)));
+        let largest = measured.max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean));
+        let gap = || instances.values().find_map(|stats| stats.as_ref().err().cloned());
+        let none = || Unavailable::new(Reason::NotApplicable, format!("{id} has no instance here"));
+        largest.ok_or_else(|| gap().unwrap_or_else(none))
+    }
+
+    /// What the expressions of a rule see of an instance: over the whole window, or in one interval.
+    fn context(&self, needs: &Needs, instance: &str, labels: &Value, interval: Option<usize>) -> Value {
+        let mut context = Context::default();
+        for id in needs.required.iter().chain(&needs.optional) {
+            let stats = self.measured(id, instance);
+            match interval {
+                None => context.set_metric(id, stats),
+                Some(at) => context.set_level(id, stats.and_then(|stats| stats.intervals.get(at).copied().flatten())),
+            }
+        }
+        context.set("instance", Value::from(instance));
+        context.set("label", labels.clone());
+        context.value()
+    }
+
+    /// The labels of an instance, as expressions see them.
+    fn labels(&self, instance: &str, dimension: Option<&str>) -> Value {
+        let labels = dimension.and_then(|of| self.scope.metrics.labels.get(of)?.get(instance));
+        Value::from(Serde(labels.cloned().unwrap_or_default()))
+    }
+
+    fn instance(&self, work: &Work<'_>, name: &str, dimension: Option<&str>) -> Finding {
+        let Work { rule, origin, needs, .. } = work;
+        let mut finding = self.blank(rule, origin, name);
+        let labels = self.labels(name, dimension);
+        let plain = self.context(needs, name, &labels, None);
+        if let Some(skipped) = self.not_applicable(work, name, &plain) {
+            return skipped;
+        }
+        let missing = needs.required.iter().find_map(|id| self.stats(id, name).err());
+        let missing = missing.or_else(|| needs.whole.iter().find_map(|id| self.largest(id).err()));
+        if let Some(gap) = missing {
+            return self.unjudged(rule, origin, name, gap);
+        }
+        let value = match work.value.number(&plain) {
+            Ok(value) => value,
+            Err(error) => {
+                let why = format!("`{}` has no value: {}", rule.value, detail(&error));
+                return self.unjudged(rule, origin, name, Unavailable::new(Reason::Malformed, why));
+            }
+        };
+        finding.value = Some(value);
+        let context = with_value(value, plain);
+        let judged = match rule.hold {
+            None => judge_window(work, &context),
+            Some(hold) => self.judge_intervals(work, name, &labels, hold, &mut finding),
+        };
+        finding.status = match judged {
+            Ok(status) => status,
+            Err(gap) => return self.unjudged(rule, origin, name, gap),
+        };
+        finding.evidence = self.evidence(needs, name);
+        let cited = finding.evidence.iter().map(|evidence| evidence.metric.clone()).collect();
+        finding.confidence_reasons.extend(confidence::reasons(&self.scope.metrics, &cited, name));
+        if finding.status.fired() {
+            refute(work, &context, &mut finding);
+        }
+        if finding.status.fired() {
+            finding.culprit = self.culprit(work, &context, name, dimension);
+            finding.log = self.log_lines(rule);
+        }
+        finding.confidence = confidence::level(&finding.confidence_reasons);
+        finding.summary = self.summary(work, &context, &finding);
+        finding
+    }
+
+    /// The finding of a rule that makes no sense here.
+    fn not_applicable(&self, work: &Work<'_>, name: &str, context: &Value) -> Option<Finding> {
+        let condition = work.rule.applies.as_ref()?;
+        let applies = work.applies.as_ref()?.holds(context).unwrap_or(true);
+        let gap = || Unavailable::new(Reason::NotApplicable, condition.because.clone());
+        (!applies).then(|| self.unjudged(work.rule, work.origin, name, gap()))
+    }
+
+    /// The worst status whose condition held for `hold` intervals in a row.
+    fn judge_intervals(
+        &self,
+        work: &Work<'_>,
+        name: &str,
+        labels: &Value,
+        hold: usize,
+        finding: &mut Finding,
+    ) -> Result<Status, Unavailable> {
+        let needs = &work.needs;
+        let intervals = self.scope.metrics.intervals.max(1);
+        let measured = self.measured_intervals(&needs.required, intervals);
+        let needed = hold.clamp(1, measured.max(1));
+        if measured < hold {
+            let reason = format!("{measured} intervals were measured, and the rule wants {hold} in a row");
+            finding.confidence_reasons.push(reason);
+        }
+        let mut contexts = Vec::with_capacity(intervals);
+        for at in 0..intervals {
+            // On a host that suffers, samples come late and the readings of an interval may not all be there.
+            let there =
+                |id: &String| self.measured(id, name).is_some_and(|s| s.intervals.get(at).is_some_and(Option::is_some));
+            if !needs.required.iter().all(there) {
+                contexts.push(None);
+                continue;
+            }
+            let context = self.context(needs, name, labels, Some(at));
+            let value = work.value.number(&context).ok();
+            contexts.push(value.map(|value| with_value(value, context)));
+        }
+        if contexts.iter().all(Option::is_none) {
+            return Err(Unavailable::new(Reason::ShortWindow, "in no interval were all readings there that it needs"));
+        }
+        for (status, text, condition) in &work.conditions {
+            let (mut run, mut longest) = (0, 0);
+            for context in &contexts {
+                let holds = match context {
+                    Some(context) => condition.holds(context).map_err(|e| broken(text, &e))?,
+                    None => false,
+                };
+                run = if holds { run + 1 } else { 0 };
+                longest = longest.max(run);
+            }
+            if longest >= needed {
+                finding.held_intervals = Some((longest, intervals));
+                return Ok(*status);
+            }
+        }
+        Ok(Status::Ok)
+    }
+
+    /// How many intervals the samples of all these metrics span.
+    fn measured_intervals(&self, metrics: &BTreeSet<String>, intervals: usize) -> usize {
+        let spans = metrics.iter().filter_map(|id| self.scope.metrics.spans.get(id));
+        let (first, end) = spans.fold((0, intervals), |(first, end), (from, to)| (first.max(*from), end.min(*to)));
+        end.saturating_sub(first)
+    }
+}
+
+/// A context in which the judged value is known.
+fn with_value(value: f64, context: Value) -> Value {
+    merge_maps([Value::from_pairs([("value", value)]), context])
+}
+
+/// The worst status whose condition holds over the whole window.
+fn judge_window(work: &Work<'_>, context: &Value) -> Result<Status, Unavailable> {
+    for (status, text, condition) in &work.conditions {
+        if condition.holds(context).map_err(|error| broken(text, &error))? {
+            return Ok(*status);
+        }
+    }
+    Ok(Status::Ok)
+}
+
+/// Takes a finding back if what speaks against it holds.
+fn refute(work: &Work<'_>, context: &Value, finding: &mut Finding) {
+    let (Some(unless), Some(condition)) = (&work.rule.unless, &work.unless) else { return };
+    match condition.holds(context) {
+        Ok(true) => {
+            finding.status = Status::Ok;
+            finding.refuted_by = Some(unless.because.clone());
+        }
+        Ok(false) => {}
+        Err(_) => finding.confidence_reasons.push(format!("could not check whether {}", unless.because)),
+    }
+}
+
+fn broken(condition: &str, error: &minijinja::Error) -> Unavailable {
+    Unavailable::new(Reason::Malformed, format!("`{condition}` cannot be judged: {}", detail(error)))
+}
+
+fn detail(error: &minijinja::Error) -> String {
+    error.detail().map_or_else(|| error.to_string(), str::to_owned)
+}

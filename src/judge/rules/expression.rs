@@ -1,0 +1,392 @@
+//! The one expression language of rules, `when` and templates: minijinja, with the functions of this file.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Arc, LazyLock};
+
+use minijinja::value::{Kwargs, Object, Serde, Value};
+use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior, escape_formatter};
+
+use super::{culprit, filters};
+use rdiag_model::{Facts, Metrics, Stats, Status};
+
+/// Steps that evaluating one expression may take; strangers write rules.
+const FUEL: u64 = 50_000;
+
+/// Names that expressions may use besides metrics.
+pub const VARIABLES: [&str; 5] = ["value", "host", "label", "instance", "window"];
+/// Functions that expressions may call.
+pub const FUNCTIONS: [&str; 7] = ["knee", "top", "highest", "log", "status", "min", "max"];
+
+/// What an expression refers to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reference {
+    /// A metric, with the statistic that is taken (none inside `top(…)` and `highest(…)`).
+    Metric(String, Option<String>),
+    /// `value`, `host.cpus`, `label.rotational` …
+    Variable(String),
+    /// Nothing that is known.
+    Unknown(String),
+}
+
+/// The metrics and functions of one window, ready to evaluate expressions.
+pub struct Expressions {
+    env: Environment<'static>,
+}
+
+/// An expression that was parsed once, to be evaluated in many contexts.
+pub struct Compiled<'e>(Expression<'e, 'e>);
+
+impl Compiled<'_> {
+    /// What it refers to. `resolve` finds the metric id at the start of a dotted path.
+    pub fn references(&self, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
+        all_references(self.0.undeclared_variables(true), resolve)
+    }
+
+    /// Evaluates it.
+    pub fn eval(&self, context: &Value) -> Result<Value, Error> {
+        self.0.eval(context.clone())
+    }
+
+    /// Evaluates it as a condition: anything but true and false is an error.
+    pub fn holds(&self, context: &Value) -> Result<bool, Error> {
+        let value = self.eval(context)?;
+        bool::try_from(value.clone()).map_err(|_| {
+            Error::new(ErrorKind::InvalidOperation, format!("the condition is {value}, not true or false"))
+        })
+    }
+
+    /// Evaluates it to a finite number.
+    pub fn number(&self, context: &Value) -> Result<f64, Error> {
+        let value = self.eval(context)?;
+        let number = f64::try_from(value.clone())
+            .map_err(|_| Error::new(ErrorKind::InvalidOperation, format!("the value is {value}, not a number")))?;
+        if number.is_finite() {
+            return Ok(number);
+        }
+        Err(Error::new(ErrorKind::InvalidOperation, "the value is not finite: something was divided by zero"))
+    }
+}
+
+/// A sentence with expressions in it, parsed once.
+pub struct Sentence<'e>(Template<'e, 'e>);
+
+impl Sentence<'_> {
+    /// What it refers to.
+    pub fn references(&self, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
+        all_references(self.0.undeclared_variables(true), resolve)
+    }
+
+    /// Writes it out.
+    pub fn render(&self, context: &Value) -> Result<String, Error> {
+        self.0.render(context)
+    }
+}
+
+impl Expressions {
+    /// Expressions over the metrics of one window of a host. `log` holds, by class, who the kernel log names.
+    pub fn new(
+        facts: &Facts,
+        metrics: Arc<Metrics>,
+        log: Arc<BTreeMap<String, Vec<String>>>,
+        statuses: BTreeMap<String, Status>,
+    ) -> Self {
+        let mut env = PLAIN.clone();
+        env.add_global("host", Value::from(Serde(facts)));
+        env.add_global("window", Value::from_pairs([("seconds", metrics.seconds)]));
+        for (name, status) in STATUS_NAMES {
+            env.add_global(name, rank(status));
+        }
+        let by_rule = statuses;
+        env.add_function("status", move |id: &str| -> Result<u32, Error> {
+            let status = by_rule.get(id).copied();
+            status
+                .map(rank)
+                .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, format!("rule {id} was not evaluated")))
+        });
+        let shared = Arc::clone(&metrics);
+        env.add_function("top", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
+            let group: Option<String> = options.get("cgroup")?;
+            let wanted = labels(&options, "cgroup")?;
+            Ok(culprit::top(&shared, &metric_id(&metric)?, group.as_deref(), &wanted)
+                .map_or(Value::from(()), |found| Value::from(Serde(found))))
+        });
+        // Undefined where nothing was measured: an error in a condition, unless `|default(0)` follows.
+        env.add_function("highest", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
+            let highest = culprit::highest(&metrics, &metric_id(&metric)?, &labels(&options, "")?);
+            Ok(highest.map_or(Value::UNDEFINED, Value::from))
+        });
+        env.add_function("log", move |class: &str| -> Value {
+            let subjects = log.get(class).cloned().unwrap_or_default();
+            culprit::named_by_log(&subjects).map_or(Value::from(()), |found| Value::from(Serde(found)))
+        });
+        Self { env }
+    }
+
+    /// Parses an expression.
+    pub fn compile<'e>(&'e self, expression: &'e str) -> Result<Compiled<'e>, Error> {
+        self.env.compile_expression(expression).map(Compiled)
+    }
+
+    /// Parses a sentence.
+    pub fn sentence<'e>(&'e self, template: &'e str) -> Result<Sentence<'e>, Error> {
+        self.env.template_from_str(template).map(Sentence)
+    }
+}
+
+/// The labels that a call asks for, all its options but one.
+fn labels(options: &Kwargs, but: &str) -> Result<Vec<(String, String)>, Error> {
+    let names: Vec<String> = options.args().filter(|name| *name != but).map(str::to_owned).collect();
+    names.into_iter().map(|name| Ok((name.clone(), options.get(&name)?))).collect()
+}
+
+/// The language without a window: enough to parse. Filling an environment costs more than parsing an expression.
+static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut env = Environment::new();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_fuel(Some(FUEL));
+    env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    // "none" in a sentence would be a hole, too.
+    env.set_formatter(|out, state, value| match value.is_none() {
+        true => Err(Error::new(ErrorKind::InvalidOperation, "nothing to write: the value is none")),
+        false => escape_formatter(out, state, value),
+    });
+    filters::add_filters(&mut env);
+    env.add_function("knee", knee);
+    env.add_function("min", |a: f64, b: f64| a.min(b));
+    env.add_function("max", |a: f64, b: f64| a.max(b));
+    env
+});
+
+/// The utilization at which response time begins to grow faster than throughput (the minimum of R/ρ), for `servers`
+/// equal servers behind one queue with random arrivals (Erlang C).
+#[must_use]
+pub fn knee(servers: f64) -> f64 {
+    let servers = servers.round().clamp(1.0, 4096.0) as u32;
+    let response = |load: f64| {
+        let m = f64::from(servers);
+        let offered = load * m;
+        // Erlang B by its recursion, then C: stable for any number of servers.
+        let blocked = (1..=servers).fold(1.0, |b, k| offered * b / (f64::from(k) + offered * b));
+        let waits = blocked / (1.0 - load * (1.0 - blocked));
+        1.0 + waits / (m * (1.0 - load))
+    };
+    let best =
+        (1..1000).map(|k| f64::from(k) / 1000.0).min_by(|a, b| (response(*a) / a).total_cmp(&(response(*b) / b)));
+    best.unwrap_or(0.5)
+}
+
+fn metric_id(value: &Value) -> Result<String, Error> {
+    let id = value.get_attr("metric_id").ok().filter(|id| !id.is_undefined());
+    id.map(|id| id.to_string())
+        .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "this function takes a metric, without a statistic"))
+}
+
+/// Parses an expression and says what it refers to. `resolve` finds the metric id at the start of a dotted path.
+pub fn references(expression: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Result<BTreeSet<Reference>, Error> {
+    Ok(all_references(PLAIN.compile_expression(expression)?.undeclared_variables(true), resolve))
+}
+
+/// The same for a template.
+pub fn template_references(
+    template: &str,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<BTreeSet<Reference>, Error> {
+    Ok(all_references(PLAIN.template_from_str(template)?.undeclared_variables(true), resolve))
+}
+
+fn all_references(paths: HashSet<String>, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
+    paths.into_iter().filter_map(|path| reference(&path, resolve)).collect()
+}
+
+/// Whether each `highest(…)` of a metric in an expression says what holds where it was not measured:
+/// `highest(disk.await.seconds)|default(0)`.
+#[must_use]
+pub fn has_fallback(expression: &str, metric: &str) -> bool {
+    let calls: Vec<&str> =
+        expression.split("highest(").skip(1).filter(|rest| rest.trim_start().starts_with(metric)).collect();
+    let falls_back = |rest: &str| {
+        let after = rest.split_once(')').map_or("", |(_, after)| after);
+        after.trim_start().strip_prefix('|').is_some_and(|filter| filter.trim_start().starts_with("default("))
+    };
+    !calls.is_empty() && calls.into_iter().all(falls_back)
+}
+
+fn reference(path: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Option<Reference> {
+    let first = path.split('.').next().unwrap_or(path);
+    if let Some(id) = resolve(path) {
+        let rest = path.get(id.len()..).unwrap_or("").trim_start_matches('.');
+        return Some(match rest {
+            "" => Reference::Metric(id, None),
+            field if Stats::FIELDS.contains(&field) => Reference::Metric(id, Some(field.to_owned())),
+            _ => Reference::Unknown(path.to_owned()),
+        });
+    }
+    if path == first && (FUNCTIONS.contains(&path) || STATUS_NAMES.iter().any(|(name, _)| *name == path)) {
+        return None;
+    }
+    if VARIABLES.contains(&first) {
+        return Some(Reference::Variable(path.to_owned()));
+    }
+    Some(Reference::Unknown(path.to_owned()))
+}
+
+/// Status words as they may stand in `when`: `status("cpu.saturation") >= warning`.
+const STATUS_NAMES: [(&str, Status); 5] = [
+    ("ok", Status::Ok),
+    ("unknown", Status::Unknown),
+    ("info", Status::Info),
+    ("warning", Status::Warning),
+    ("critical", Status::Critical),
+];
+
+fn rank(status: Status) -> u32 {
+    status as u32
+}
+
+/// What the metrics and variables look like to an expression.
+#[derive(Debug, Default)]
+pub struct Context {
+    tree: BTreeMap<String, Node>,
+}
+
+#[derive(Debug)]
+enum Node {
+    Branch(BTreeMap<String, Node>),
+    Leaf(Value),
+}
+
+/// A metric in an expression: its statistics, and its id for `top` and `highest`.
+#[derive(Debug)]
+struct Figures {
+    id: String,
+    /// In the order of [`Stats::FIELDS`]; none where the metric was not measured.
+    values: Option<[f64; Stats::FIELDS.len()]>,
+}
+
+impl Object for Figures {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let key = key.as_str()?;
+        if key == "metric_id" {
+            return Some(Value::from(self.id.as_str()));
+        }
+        let at = Stats::FIELDS.iter().position(|field| *field == key)?;
+        self.values?.get(at).copied().map(Value::from)
+    }
+}
+
+impl Context {
+    /// Sets a value at a dotted path.
+    pub fn set(&mut self, path: &str, value: Value) {
+        let (stem, last) = path.rsplit_once('.').map_or((None, path), |(stem, last)| (Some(stem), last));
+        let mut at = &mut self.tree;
+        for part in stem.into_iter().flat_map(|stem| stem.split('.')) {
+            let node = at.entry(part.to_owned()).or_insert_with(|| Node::Branch(BTreeMap::new()));
+            if !matches!(node, Node::Branch(_)) {
+                *node = Node::Branch(BTreeMap::new());
+            }
+            let Node::Branch(below) = node else { return };
+            at = below;
+        }
+        at.insert(last.to_owned(), Node::Leaf(value));
+    }
+
+    /// Sets a metric to its statistics.
+    pub fn set_metric(&mut self, id: &str, stats: Option<&Stats>) {
+        let values = stats.map(|stats| Stats::FIELDS.map(|field| stats.field(field).unwrap_or(f64::NAN)));
+        self.set(id, Value::from_object(Figures { id: id.to_owned(), values }));
+    }
+
+    /// Sets a metric to one value, which then is all of its statistics.
+    pub fn set_level(&mut self, id: &str, value: Option<f64>) {
+        let values = value.map(|value| [value; Stats::FIELDS.len()]);
+        self.set(id, Value::from_object(Figures { id: id.to_owned(), values }));
+    }
+
+    /// The context as minijinja wants it.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        fn convert(tree: &BTreeMap<String, Node>) -> Value {
+            let entries = tree.iter().map(|(key, node)| {
+                let value = match node {
+                    Node::Branch(below) => convert(below),
+                    Node::Leaf(value) => value.clone(),
+                };
+                (key.clone(), value)
+            });
+            Value::from_pairs(entries)
+        }
+        convert(&self.tree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_knee_is_the_published_one() {
+        for (servers, expected) in [(1.0, 0.50), (2.0, 0.58), (4.0, 0.66), (8.0, 0.74), (16.0, 0.81), (64.0, 0.90)] {
+            assert!((knee(servers) - expected).abs() < 0.01, "{servers} servers: {}", knee(servers));
+        }
+    }
+
+    #[test]
+    fn references_tell_metrics_from_variables_and_typing_errors() {
+        let resolve = |path: &str| path.starts_with("cpu.busy.ratio").then(|| "cpu.busy.ratio".to_owned());
+        let found = references("cpu.busy.ratio.mean > knee(host.cpus) and cpu.bsy > 1", &resolve).unwrap();
+        assert!(found.contains(&Reference::Metric("cpu.busy.ratio".into(), Some("mean".into()))));
+        assert!(found.contains(&Reference::Variable("host.cpus".into())));
+        assert!(found.contains(&Reference::Unknown("cpu.bsy".into())));
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn the_highest_of_labelled_instances_is_found_and_nothing_is_undefined() {
+        let mut metrics = Metrics::default();
+        let instance = |value: f64| Ok(Stats::constant(value));
+        let reading = rdiag_model::Reading::Measured {
+            unit: rdiag_model::Unit::Seconds,
+            dimension: Some("device".into()),
+            source: String::new(),
+            rank: 0,
+            instances: [("sda", 1.0), ("dm-0", 5.0), ("(others)", 9.0)]
+                .map(|(name, value)| (name.to_owned(), instance(value)))
+                .into(),
+        };
+        metrics.readings.insert("disk.x.seconds".into(), reading);
+        let stacked = |value: &str| [("stacked".to_owned(), value.to_owned())].into();
+        let labels = [("sda".to_owned(), stacked("no")), ("dm-0".to_owned(), stacked("yes"))].into();
+        metrics.labels.insert("device".into(), labels);
+        let mut context = Context::default();
+        context.set_metric("disk.x.seconds", None);
+        let expressions = Expressions::new(&Facts::default(), Arc::new(metrics), Arc::default(), BTreeMap::new());
+        let number = |text: &str| expressions.compile(text).unwrap().number(&context.value());
+        assert_eq!(number("highest(disk.x.seconds)").unwrap(), 5.0);
+        assert_eq!(number("highest(disk.x.seconds, stacked='no')").unwrap(), 1.0);
+        assert_eq!(number("highest(disk.x.seconds, stacked='maybe')|default(0)").unwrap(), 0.0);
+        assert!(number("highest(disk.x.seconds, stacked='maybe') + 1").is_err());
+    }
+
+    #[test]
+    fn a_metric_with_a_fallback_is_told_from_one_that_is_needed() {
+        assert!(has_fallback("(highest(disk.a.count, x='no')|default(0)) > 1", "disk.a.count"));
+        assert!(has_fallback("highest( disk.a.count ) | default(0) > 1", "disk.a.count"));
+        assert!(!has_fallback("highest(disk.a.count) > 1 and 0|default(0)", "disk.a.count"));
+        assert!(!has_fallback("highest(disk.a.count)|default(0) + highest(disk.a.count)", "disk.a.count"));
+        assert!(!has_fallback("highest(disk.b.count)|default(0)", "disk.a.count"));
+    }
+
+    #[test]
+    fn a_division_by_zero_is_an_error_and_not_a_number() {
+        let expressions = Expressions::new(&Facts::default(), Arc::default(), Arc::default(), BTreeMap::new());
+        assert!(expressions.compile("1 / 0").unwrap().number(&Value::UNDEFINED).is_err());
+        assert!(expressions.compile("0.0 / 0.0").unwrap().number(&Value::UNDEFINED).is_err());
+    }
+
+    #[test]
+    fn an_endless_expression_runs_out_of_fuel() {
+        let expressions = Expressions::new(&Facts::default(), Arc::default(), Arc::default(), BTreeMap::new());
+        let template = "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}";
+        assert!(expressions.sentence(template).unwrap().render(&Value::UNDEFINED).is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! Judging, on readings made by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Judge, Rule, Scope};
+use rdiag_model::{Facts, Finding, Metrics, Reading, Reason, Stats, Status, Unavailable, Unit};
+
+const RULE: &str = "
+id: cpu.saturation
+title: A rule
+value: a.x.ratio.mean
+unit: ratio
+warning: value > 0.5 and b.x.ratio.mean > 0.5
+for: 3
+says: it fires
+quiet: it is quiet
+why: it must
+verify: look
+next: []
+tests: []
+";
+
+fn rule(changes: &[(&str, &str)]) -> Rule {
+    let text = changes.iter().fold(RULE.to_owned(), |text, (from, to)| text.replace(from, to));
+    serde_yaml::from_str(&text).unwrap()
+}
+
+fn stats(intervals: &[Option<f64>]) -> Stats {
+    Stats { intervals: intervals.to_vec(), ..Stats::constant(0.9) }
+}
+
+fn reading(dimension: Option<&str>, instances: &[(&str, Stats)]) -> Reading {
+    let instances = instances.iter().map(|(name, stats)| ((*name).to_owned(), Ok(stats.clone())));
+    Reading::Measured {
+        unit: Unit::Ratio,
+        dimension: dimension.map(str::to_owned),
+        source: "a test".into(),
+        rank: 0,
+        instances: instances.collect(),
+    }
+}
+
+fn missing() -> Reading {
+    Reading::Unavailable(Unavailable::new(Reason::Denied, "nobody may read it"))
+}
+
+fn judge(rule: &Rule, a: Reading, b: Reading) -> Vec<Finding> {
+    let readings = BTreeMap::from([("a.x.ratio".to_owned(), a), ("b.x.ratio".to_owned(), b)]);
+    let metrics = Metrics { readings, intervals: 5, seconds: 5.0, ..Metrics::default() };
+    let facts = Facts::default();
+    Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window: 0, log: &[] }).judge(rule, "test")
+}
+
+const ALL: [Option<f64>; 5] = [Some(0.9); 5];
+
+#[test]
+fn intervals_in_which_a_late_source_gave_nothing_do_not_spoil_the_others() {
+    let late = [None, None, Some(0.9), Some(0.9), Some(0.9)];
+    let findings = judge(&rule(&[]), reading(None, &[("", stats(&ALL))]), reading(None, &[("", stats(&late))]));
+    assert_eq!(findings[0].status, Status::Warning);
+    assert_eq!(findings[0].held_intervals, Some((3, 5)));
+}
+
+#[test]
+fn an_interval_without_a_reading_breaks_the_row() {
+    let holes = [Some(0.9), Some(0.9), None, Some(0.9), Some(0.9)];
+    let findings = judge(&rule(&[]), reading(None, &[("", stats(&ALL))]), reading(None, &[("", stats(&holes))]));
+    assert_eq!(findings[0].status, Status::Ok);
+}
+
+#[test]
+fn readings_that_never_meet_in_an_interval_give_unknown_and_not_ok() {
+    let (first, last) = ([Some(0.9), None, None, None, None], [None, None, None, None, Some(0.9)]);
+    let findings = judge(&rule(&[]), reading(None, &[("", stats(&first))]), reading(None, &[("", stats(&last))]));
+    assert_eq!(findings[0].status, Status::Unknown);
+    assert_eq!(findings[0].unavailable.as_ref().map(|gap| gap.reason), Some(Reason::ShortWindow));
+}
+
+#[test]
+fn a_metric_that_is_missing_altogether_is_one_gap_and_not_one_for_each_instance() {
+    let cpus = || reading(Some("cpu"), &[("0", stats(&ALL)), ("1", stats(&ALL))]);
+    for (a, b) in [(cpus(), missing()), (missing(), cpus())] {
+        let findings = judge(&rule(&[]), a, b);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].status, Status::Unknown);
+        assert_eq!(findings[0].unavailable.as_ref().map(|gap| gap.reason), Some(Reason::Denied));
+    }
+}
+
+#[test]
+fn a_rule_that_does_not_apply_is_skipped_even_if_its_metric_is_missing() {
+    let applies = rule(&[("for: 3", "applies: {when: host.cpus > 1, because: there is one CPU}")]);
+    let findings = judge(&applies, missing(), missing());
+    assert_eq!(findings[0].status, Status::Skipped);
+}
+
+#[test]
+fn the_highest_of_a_metric_shows_its_reading_and_its_gap() {
+    let highest = rule(&[("a.x.ratio.mean", "highest(a.x.ratio)"), ("for: 3", "")]);
+    let cpus = reading(Some("cpu"), &[("0", stats(&ALL)), ("1", Stats::constant(0.95))]);
+    let findings = judge(&highest, cpus, reading(None, &[("", stats(&ALL))]));
+    assert_eq!(findings[0].status, Status::Warning);
+    let evidence = findings[0].evidence.iter().find(|evidence| evidence.metric == "a.x.ratio").unwrap();
+    assert_eq!((evidence.instance.as_deref(), evidence.mean), (Some("1"), Some(0.95)));
+    let findings = judge(&highest, missing(), reading(None, &[("", stats(&ALL))]));
+    assert_eq!(findings[0].unavailable.as_ref().map(|gap| gap.reason), Some(Reason::Denied));
+}
+
+#[test]
+fn a_window_that_was_measured_in_part_is_judged_by_that_part_with_less_confidence() {
+    let late = [None, None, None, Some(0.9), Some(0.9)];
+    let readings = [("a.x.ratio", stats(&ALL)), ("b.x.ratio", stats(&late))];
+    let readings = readings.map(|(id, stats)| (id.to_owned(), reading(None, &[("", stats)])));
+    let spans = BTreeMap::from([("b.x.ratio".to_owned(), (3, 5))]);
+    let metrics = Metrics { readings: readings.into(), spans, intervals: 5, seconds: 5.0, ..Metrics::default() };
+    let facts = Facts::default();
+    let judge = Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window: 0, log: &[] });
+    let findings = judge.judge(&rule(&[]), "test");
+    assert_eq!(findings[0].status, Status::Warning);
+    assert!(findings[0].confidence_reasons[0].contains("2 intervals were measured"));
+}

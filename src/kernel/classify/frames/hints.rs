@@ -1,0 +1,216 @@
+//! Functions that say what a wait is for where the call leaves it open.
+
+use super::{Rule, rule};
+use rdiag_model::Component;
+
+/// What else the stack tells, where the call leaves it open or may not be seen.
+pub const HINTS: &[Rule] = &[
+    rule(
+        "frames.userfault",
+        Component::IpcEvent,
+        &[("handle_userfault", ""), ("userfaultfd_read*", ""), ("userfaultfd_ctx_read", "")],
+    ),
+    rule(
+        "frames.futex",
+        Component::WaitFutex,
+        &[
+            ("futex_wait_queue_me", "..5.15"),
+            ("futex_wait_queue", "5.16.."),
+            ("futex_do_wait", "6.16.."),
+            ("futex_wait_multiple*", "5.16.."),
+            ("__futex_wait", ""),
+            ("futex_wait", ""),
+            ("do_futex", ""),
+        ],
+    ),
+    rule(
+        "frames.poll",
+        Component::WaitPoll,
+        &[
+            ("ep_poll", ""),
+            ("do_epoll_wait", ""),
+            ("poll_schedule_timeout", ""),
+            ("do_poll", ""),
+            ("do_select", ""),
+            ("do_sys_poll", ""),
+            ("io_cqring_wait", ""),
+            ("io_wqe_worker", "..6.4"),
+            ("io_wq_worker", "6.5.."),
+            ("io_sq_thread", ""),
+            ("read_events", ""),
+            ("fuse_dev_do_read", ""),
+        ],
+    ),
+    rule(
+        "frames.sleep",
+        Component::WaitSleep,
+        &[("hrtimer_nanosleep", ""), ("do_nanosleep", ""), ("timerfd_read*", ""), ("alarm_timer_nsleep", "")],
+    ),
+    rule(
+        "frames.pipe",
+        Component::IpcPipe,
+        &[
+            ("pipe_wait", "..5.4"),
+            ("pipe_wait_readable", "5.5.."),
+            ("pipe_wait_writable", "5.5.."),
+            ("pipe_read", "5.5..6.14"),
+            ("pipe_write", "5.5..6.14"),
+            ("anon_pipe_read", "6.15.."),
+            ("anon_pipe_write", "6.15.."),
+            ("wait_for_space", ""),
+        ],
+    ),
+    // Before those of the inet sockets: some functions serve all families.
+    rule(
+        "frames.unix",
+        Component::IpcUnix,
+        &[
+            ("unix_stream_*", ""),
+            ("unix_dgram_*", ""),
+            ("__unix_dgram_recvmsg", ""),
+            ("unix_wait_for_peer", ""),
+            ("unix_accept", ""),
+        ],
+    ),
+    rule(
+        "frames.netlink",
+        Component::IpcEvent,
+        &[("netlink_recvmsg", ""), ("netlink_sendmsg", ""), ("netlink_unicast", "")],
+    ),
+    rule("frames.accept", Component::NetAccept, &[("inet_csk_accept", ""), ("inet_accept", ""), ("do_accept", "")]),
+    rule(
+        "frames.connect",
+        Component::NetConnect,
+        &[("inet_stream_connect", ""), ("__inet_stream_connect", ""), ("inet_wait_for_connect", "")],
+    ),
+    rule(
+        "frames.send",
+        Component::NetSend,
+        &[
+            ("sk_stream_wait_memory", ""),
+            ("sk_stream_wait_connect", ""),
+            ("sock_wait_for_wmem", ""),
+            ("tcp_sendmsg*", ""),
+            ("udp_sendmsg", ""),
+            ("udpv6_sendmsg", ""),
+            ("raw_sendmsg", ""),
+            ("vsock_connectible_sendmsg", ""),
+            ("tls_sw_sendmsg*", ""),
+        ],
+    ),
+    rule(
+        "frames.receive",
+        Component::NetRecv,
+        &[
+            ("sk_wait_data", ""),
+            ("tcp_recvmsg*", ""),
+            ("__skb_recv_udp", ""),
+            ("udp_recvmsg", ""),
+            ("udpv6_recvmsg", ""),
+            ("raw_recvmsg", ""),
+            ("vsock_*", ""),
+            ("tls_sw_recvmsg", ""),
+            ("tls_rx_rec_wait", ""),
+        ],
+    ),
+    rule(
+        "frames.child",
+        Component::WaitChild,
+        &[
+            ("do_wait", ""),
+            ("kernel_wait4", ""),
+            ("kernel_waitid", ""),
+            ("wait_for_vfork_done", ""),
+            ("kernel_clone", "5.10.."),
+            ("_do_fork", "..5.9"),
+        ],
+    ),
+    rule(
+        "frames.file_lock",
+        Component::LockFile,
+        &[
+            ("locks_lock_inode_wait", ""),
+            ("flock_lock_inode_wait", ""),
+            ("posix_lock_inode_wait", ""),
+            ("fcntl_setlk", ""),
+            ("fcntl_setlk64", ""),
+            ("do_lock_file_wait", ""),
+        ],
+    ),
+    rule(
+        "frames.journal",
+        Component::IoBlockSync,
+        &[
+            ("jbd2_log_wait_commit", ""),
+            ("wait_transaction_locked", ""),
+            ("do_get_write_access", ""),
+            ("xfs_log_force*", ""),
+            ("xlog_wait*", ""),
+            ("xlog_grant_head_wait", ""),
+            ("btrfs_commit_transaction", ""),
+            ("wait_current_trans", ""),
+            ("file_write_and_wait_range", ""),
+            ("fsync_buffers_list", ""),
+            ("blkdev_issue_flush", ""),
+        ],
+    ),
+    rule(
+        "frames.signal",
+        Component::WaitSignal,
+        &[("do_sigtimedwait", ""), ("sigsuspend", ""), ("__do_sys_pause", ""), ("__x64_sys_pause", "")],
+    ),
+    rule("frames.stopped", Component::Stopped, &[("do_signal_stop", ""), ("ptrace_stop", ""), ("do_jobctl_trap", "")]),
+    rule(
+        "frames.terminal",
+        Component::WaitTty,
+        &[("n_tty_read", ""), ("n_tty_write", ""), ("tty_wait_until_sent", "")],
+    ),
+    rule(
+        "frames.event",
+        Component::IpcEvent,
+        &[
+            ("eventfd_read", ""),
+            ("eventfd_write", ""),
+            ("inotify_read", ""),
+            ("fanotify_read", ""),
+            ("signalfd_read*", ""),
+            ("signalfd_dequeue", ""),
+            ("devkmsg_read", ""),
+        ],
+    ),
+    rule(
+        "frames.sysv",
+        Component::IpcSysv,
+        &[("do_msgrcv", ""), ("do_msgsnd", ""), ("do_semtimedop", ""), ("__do_semtimedop", "5.15.."), ("wq_sleep", "")],
+    ),
+    rule(
+        "frames.device",
+        Component::WaitDevice,
+        &[
+            ("kvm_vcpu_block", ""),
+            ("kvm_vcpu_halt", "5.17.."),
+            ("dma_fence_*", ""),
+            ("dma_resv_wait_timeout*", ""),
+            ("drm_*", ""),
+        ],
+    ),
+    // Known, and none of the components: so that they do not count as unknown stacks.
+    rule(
+        "frames.exec_exit",
+        Component::OtherOff,
+        &[("coredump_wait", ""), ("do_coredump", ""), ("vfs_coredump", "6.16.."), ("de_thread", ""), ("do_exit", "")],
+    ),
+    rule(
+        "frames.kernel_sync",
+        Component::OtherOff,
+        &[
+            ("synchronize_rcu*", ""),
+            ("__wait_rcu_gp", ""),
+            ("wait_rcu_exp_gp", ""),
+            ("synchronize_srcu*", ""),
+            ("flush_work", ""),
+            ("__flush_work", ""),
+            ("cgroup_*", ""),
+        ],
+    ),
+];

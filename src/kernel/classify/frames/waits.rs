@@ -1,0 +1,67 @@
+//! Functions that wait for a disk or handle a page fault.
+
+use super::{Meaning, Rule, rule};
+use rdiag_model::Component;
+
+/// Waits for a disk, which the kernel counts as such where it can be seen.
+pub const BLOCK: &[Rule] = &[Rule {
+    id: "frames.block",
+    meaning: Meaning::Disk,
+    names: &[
+        ("io_schedule", ""),
+        ("io_schedule_timeout", ""),
+        ("bit_wait_io", ""),
+        ("wait_on_page_bit", "..5.15"),
+        ("wait_on_page_bit_common", "..5.15"),
+        ("wait_on_page_bit_killable", "..5.15"),
+        ("__lock_page", "..5.15"),
+        ("__lock_page_killable", "..5.15"),
+        ("put_and_wait_on_page_locked", "..5.15"),
+        ("folio_wait_bit", "5.16.."),
+        ("folio_wait_bit_common", "5.16.."),
+        ("folio_wait_bit_killable", "5.16.."),
+        ("folio_wait_writeback", "5.16.."),
+        ("folio_put_wait_locked", "5.16.."),
+        ("__folio_lock*", "5.16.."),
+        ("wait_on_page_writeback", "..5.15"),
+        ("__wait_on_buffer", ""),
+        ("blk_mq_get_tag", ""),
+        ("rq_qos_wait", ""),
+        ("wbt_wait", ""),
+        ("submit_bio_wait", ""),
+        ("blkdev_direct_IO", ""),
+        ("__blkdev_direct_IO*", ""),
+        ("iomap_dio_rw", ""),
+        ("__iomap_dio_rw", ""),
+        ("iomap_dio_complete", ""),
+        ("do_blockdev_direct_IO", ""),
+        ("__blockdev_direct_IO", ""),
+        ("dio_await_completion", ""),
+        ("read_pages", ""),
+        ("filemap_get_pages", "5.12.."),
+        ("filemap_read_folio", "5.16.."),
+        ("filemap_update_page", "5.12.."),
+        ("page_cache_ra_*", ""),
+        ("generic_file_buffered_read*", "..5.11"),
+    ],
+}];
+
+/// A page fault, and which one.
+pub const FAULT: &[Rule] = &[
+    rule(
+        "frames.fault_swap",
+        Component::FaultSwap,
+        &[("do_swap_page", ""), ("swap_read*", ""), ("swapin_*", ""), ("__read_swap_cache_async", "")],
+    ),
+    rule(
+        "frames.fault_file",
+        Component::FaultFile,
+        &[
+            ("filemap_fault", ""),
+            ("__do_fault", ""),
+            ("do_read_fault", ""),
+            ("do_cow_fault", ""),
+            ("do_shared_fault", ""),
+        ],
+    ),
+];

@@ -1,0 +1,75 @@
+//! Stall times of single groups, which only the unified hierarchy keeps.
+
+use super::{Hierarchy, Version};
+use crate::host::Host;
+use rdiag_model::{Reason, Unavailable};
+
+/// Where the pressure files are.
+#[derive(Debug)]
+pub struct Pressures {
+    tree: Option<Hierarchy>,
+    hybrid: bool,
+}
+
+impl Pressures {
+    /// Pressure files of the groups of a hierarchy. On a hybrid host the unified tree has groups of the same paths, if
+    /// one manager made both, and keeps their stall times although v1 has the controllers.
+    #[must_use]
+    pub fn find(host: &Host, hierarchy: &Hierarchy) -> Self {
+        match hierarchy.version {
+            Version::V2 => Self { tree: Some(hierarchy.clone()), hybrid: false },
+            Version::V1 => Self { tree: Hierarchy::unified(host), hybrid: true },
+        }
+    }
+
+    /// Microseconds in which some, and in which all, of the tasks of a group that were not idle stalled for `resource`
+    /// (`cpu`, `memory`, `io`).
+    pub fn read(&self, host: &Host, group: &str, resource: &str) -> Result<(u64, u64), Unavailable> {
+        // The root's files are the whole host's, not those of a v1 group that happens to be a root.
+        let tree = self.tree.as_ref().filter(|_| !self.hybrid || group != "/");
+        let tree = tree.ok_or_else(|| {
+            let gap = Unavailable::new(Reason::Absent, "control groups of version 1 have no pressure files");
+            gap.with_remedy("boot with systemd.unified_cgroup_hierarchy=1")
+        })?;
+        let path = tree.file(group, &format!("{resource}.pressure"));
+        let text = host.read(&path).map_err(|error| match error.reason {
+            Reason::Absent if self.hybrid => {
+                let why = "control groups of version 1 have no pressure files, and the unified tree has no such group";
+                Unavailable::new(Reason::Absent, why)
+            }
+            Reason::Absent | Reason::Disabled => error.gap().with_remedy("boot with psi=1"),
+            _ => error.gap(),
+        })?;
+        let both = stalled(&text, "some").zip(stalled(&text, "full"));
+        both.ok_or_else(|| Unavailable::new(Reason::Malformed, format!("/{path} lacks a line `some` or `full`")))
+    }
+}
+
+/// Microseconds after `total=` on the line that begins with `kind` (`some`, `full`).
+fn stalled(text: &str, kind: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.split(' ').next() == Some(kind))?;
+    line.split(' ').find_map(|word| word.strip_prefix("total="))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn stall_times_are_read_by_kind() {
+        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        assert_eq!(stalled(text, "some"), Some(12));
+        assert_eq!(stalled(text, "full"), Some(7));
+        assert_eq!(stalled("some avg10=0.00\n", "some"), None);
+        assert_eq!(stalled("", "full"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_can_stop_the_parser(text in ".{0,200}", kind in "[a-z]{0,5}") {
+            let _ = stalled(&text, &kind);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The one door to the machine. Everything that is read, timed or written goes through here, so that a recorded
+//! tree (`--root DIR`) can stand in for the machine in the shipped binary.
+
+pub mod cgroups;
+mod clock;
+mod control;
+mod escapes;
+mod facts;
+pub mod files;
+pub mod launch;
+pub mod own;
+mod process_dir;
+mod replay;
+mod socket_owners;
+mod source;
+pub mod statvfs;
+mod stolen;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+pub use clock::{Clock, own_usage, thread_usage};
+pub use control::Control;
+pub use escapes::unescape_octal;
+pub use process_dir::ProcessDir;
+pub use replay::{Fault, HostSpec, OpenFile};
+pub use socket_owners::socket_owners;
+pub use source::SourceError;
+pub use stolen::{CpuTicks, Stolen};
+
+use rdiag_model::Facts;
+
+/// No file that rdiag reads is larger; what is larger is not what it claims to be.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// The machine, or a recorded tree in its place.
+#[derive(Debug)]
+pub struct Host {
+    root: PathBuf,
+    replay: Option<HostSpec>,
+    instant: AtomicUsize,
+    clock: Clock,
+    facts: Facts,
+}
+
+impl Host {
+    /// The machine rdiag runs on, seen through `root` (`/`, or where a container has the host's tree).
+    pub fn live(root: &Path) -> Self {
+        let mut host = Self {
+            root: root.to_owned(),
+            replay: None,
+            instant: AtomicUsize::new(0),
+            clock: Clock::live(),
+            facts: Facts::default(),
+        };
+        host.facts = facts::gather(&host, None);
+        host
+    }
+
+    /// A recorded tree: `t0`, `t1` … under `root` hold the files at each instant.
+    pub fn recorded(root: &Path, spec: HostSpec) -> Self {
+        let clock = Clock::replay(&spec);
+        let mut host =
+            Self { root: root.to_owned(), replay: None, instant: AtomicUsize::new(0), clock, facts: Facts::default() };
+        let given = spec.facts.clone();
+        host.replay = Some(spec);
+        host.facts = facts::gather(&host, given);
+        host
+    }
+
+    /// Whether this is a recorded tree with its own instants.
+    pub fn is_recorded(&self) -> bool {
+        self.replay.is_some()
+    }
+
+    /// Whether this is a live host seen from another mount namespace, through a directory that holds its tree.
+    pub fn is_seen_from_outside(&self) -> bool {
+        self.replay.is_none() && self.root != Path::new("/")
+    }
+
+    /// How many instants a recorded tree has; none on a live host.
+    pub fn recorded_instants(&self) -> Option<usize> {
+        self.replay.as_ref().map(|spec| spec.times.len())
+    }
+
+    /// Facts that hold for the whole run.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// CPU seconds that the asking thread has used: what a source costs. Reading a recorded tree costs nothing.
+    pub fn thread_usage(&self) -> f64 {
+        if self.is_recorded() { 0.0 } else { clock::thread_usage() }
+    }
+
+    /// Monotonic seconds; from the recorded times on a recorded tree.
+    pub fn now(&self) -> f64 {
+        self.clock.now(self.instant.load(Ordering::Relaxed))
+    }
+
+    /// Seconds the machine was suspended since boot, as far as the clocks tell (CLOCK_BOOTTIME − CLOCK_MONOTONIC).
+    pub fn suspended(&self) -> f64 {
+        self.clock.suspended()
+    }
+
+    /// Wall-clock time now, RFC 3339, UTC.
+    pub fn wall_clock(&self) -> String {
+        self.clock.wall()
+    }
+
+    /// Waits until the monotonic time `until`, or moves a recorded tree to `instant`.
+    /// Returns early, with `false`, when `stop` is set.
+    pub fn wait(&self, until: f64, instant: usize, stop: &AtomicBool) -> bool {
+        if let Some(spec) = &self.replay {
+            self.instant.store(instant.min(spec.times.len().saturating_sub(1)), Ordering::Relaxed);
+            return !stop.load(Ordering::Relaxed);
+        }
+        self.clock.wait_until(until, stop)
+    }
+
+    /// Reads a whole file, given as `proc/stat` (no leading slash), as text. Bytes that are no UTF-8 are replaced.
+    pub fn read(&self, path: &str) -> Result<String, SourceError> {
+        let bytes = self.read_bytes(path)?;
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// Reads a file that holds one line, without the white space around it.
+    pub fn read_line(&self, path: &str) -> Result<String, SourceError> {
+        Ok(self.read(path)?.trim().to_owned())
+    }
+
+    /// Reads a file that holds one whole number; anything else in it is malformed.
+    pub fn read_u64(&self, path: &str) -> Result<u64, SourceError> {
+        let text = self.read_line(path)?;
+        text.parse().map_err(|_| SourceError::malformed(path, format!("{:?} is not a whole number", short(&text))))
+    }
+
+    /// Reads a whole file as bytes; at most 16 MiB.
+    pub fn read_bytes(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+        use std::io::Read as _;
+        let file = self.open(path)?;
+        let mut bytes = Vec::new();
+        let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| SourceError::io(path, &e))?;
+        if read as u64 > MAX_FILE_BYTES {
+            return Err(SourceError::malformed(path, "it is larger than 16 MiB".into()));
+        }
+        Ok(bytes)
+    }
+
+    /// Opens a file for reading in pieces, without blocking on it.
+    pub fn open(&self, path: &str) -> Result<std::fs::File, SourceError> {
+        self.fault(path)?;
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true);
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
+        let full = self.locate(path);
+        options.open(full).map_err(|e| SourceError::io(path, &e))
+    }
+
+    /// Names in a directory, sorted.
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    pub fn list(&self, path: &str) -> Result<Vec<String>, SourceError> {
+        self.fault(path)?;
+        let entries = std::fs::read_dir(self.locate(path)).map_err(|e| SourceError::io(path, &e))?;
+        let mut names: Vec<String> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Names of the directories in a directory, sorted; links are not followed. In a recorded tree, an instant holds
+    /// only what changed, so those of the instants before count too, unless they are said to be absent.
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    pub fn subdirectories(&self, path: &str) -> Result<Vec<String>, SourceError> {
+        self.fault(path)?;
+        let mut names = Vec::new();
+        let mut found = Err(SourceError::io(path, &std::io::Error::from(rustix::io::Errno::NOENT)));
+        for place in self.places(path) {
+            match std::fs::read_dir(place) {
+                Ok(entries) => {
+                    let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir()));
+                    names.extend(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+                    found = Ok(());
+                }
+                Err(error) if found.is_err() => found = Err(SourceError::io(path, &error)),
+                Err(_) => {}
+            }
+        }
+        found?;
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| self.fault(&format!("{path}/{name}")).is_ok());
+        Ok(names)
+    }
+
+    /// Where a symbolic link points to, unresolved.
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    pub fn link(&self, path: &str) -> Result<String, SourceError> {
+        self.fault(path)?;
+        let target = std::fs::read_link(self.locate(path)).map_err(|e| SourceError::io(path, &e))?;
+        Ok(target.to_string_lossy().into_owned())
+    }
+
+    /// Whether a file or directory is there and may be seen.
+    pub fn exists(&self, path: &str) -> bool {
+        self.fault(path).is_ok() && self.locate(path).symlink_metadata().is_ok()
+    }
+
+    /// Whether there is a regular file at the end of this path, links followed. Nothing is opened: that alone can do something to a
+    /// device.
+    pub fn is_file(&self, path: &str) -> bool {
+        self.fault(path).is_ok() && self.locate(path).metadata().is_ok_and(|meta| meta.is_file())
+    }
+
+    /// Owner and inode of a file or directory, without following a link.
+    pub fn owner_and_inode(&self, path: &str) -> Option<(u32, u64)> {
+        use std::os::unix::fs::MetadataExt as _;
+        let meta = self.locate(path).symlink_metadata().ok()?;
+        Some((meta.uid(), meta.ino()))
+    }
+
+    /// The directory of processes, for many quick reads.
+    pub fn processes(&self) -> Result<ProcessDir, SourceError> {
+        self.fault("proc")?;
+        let recorded = self.replay.clone().map(|spec| (spec, self.instant.load(Ordering::Relaxed)));
+        ProcessDir::open(&self.locate("proc"), recorded)
+    }
+
+    /// Begins to ask for the capacity of mounted file systems, in the given order. It never blocks: a mount may hang.
+    pub fn statvfs(&self, mounts: &[&[u8]]) -> statvfs::Asking {
+        let Some(spec) = &self.replay else { return statvfs::Asking::live(&self.root, mounts) };
+        let recorded = |mount: &&[u8]| statvfs::Answer::recorded(spec.statvfs.get(&*String::from_utf8_lossy(mount)));
+        statvfs::Asking::recorded(mounts.iter().map(recorded).collect())
+    }
+
+    /// What a recorded tree says instead of the machine, if this is one.
+    pub fn spec(&self) -> Option<&HostSpec> {
+        self.replay.as_ref()
+    }
+
+    /// The file's place: under the root, or under the latest instant that has it.
+    fn locate(&self, path: &str) -> PathBuf {
+        let relative = path.trim_start_matches('/');
+        if self.replay.is_none() {
+            return self.root.join(relative);
+        }
+        let instant = self.instant.load(Ordering::Relaxed);
+        let newest = (0..=instant)
+            .rev()
+            .map(|t| self.root.join(format!("t{t}")).join(relative))
+            .find(|place| place.symlink_metadata().is_ok());
+        newest.unwrap_or_else(|| self.root.join("t0").join(relative))
+    }
+
+    /// All places that may hold a file or directory.
+    fn places(&self, path: &str) -> Vec<PathBuf> {
+        let relative = path.trim_start_matches('/');
+        match self.replay {
+            None => vec![self.root.join(relative)],
+            Some(_) => {
+                let instants = 0..=self.instant.load(Ordering::Relaxed);
+                instants.map(|t| self.root.join(format!("t{t}")).join(relative)).collect()
+            }
+        }
+    }
+
+    fn fault(&self, path: &str) -> Result<(), SourceError> {
+        match &self.replay {
+            Some(spec) => spec.fault(path, self.instant.load(Ordering::Relaxed)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A host that several threads look at.
+pub type SharedHost = Arc<Host>;
+
+/// At most 40 characters of something that may be anything.
+fn short(text: &str) -> String {
+    text.chars().take(40).collect()
+}

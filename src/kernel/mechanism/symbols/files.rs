@@ -1,0 +1,119 @@
+//! Names for places in files, after the fact: for recordings of other tools, whose processes have long ended.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::worker::{Detail, Named, Of, Worker};
+use super::{PATIENCE, kernel};
+use crate::host::Host;
+use rdiag_model::probe::Frame;
+
+/// A reading of a large binary may take as many times the usual patience.
+const LARGE: f64 = 6.0;
+
+/// Looks places up, on a thread of its own: a file on a dead network mount costs its own names only.
+#[derive(Debug)]
+pub struct Files<'h> {
+    host: &'h Host,
+    worker: Option<Worker>,
+}
+
+impl<'h> Files<'h> {
+    /// On this machine.
+    #[must_use]
+    pub fn new(host: &'h Host) -> Self {
+        Self { host, worker: None }
+    }
+
+    /// The functions at these offsets of a file, outermost first; none where it has no name. Or why the file cannot be used.
+    pub fn names(&mut self, path: &str, build_id: Option<&[u8]>, offsets: &[u64]) -> Result<Vec<Vec<Frame>>, String> {
+        // The path comes from a file that may be anybody's. Opening a device can do something, and a pipe may never answer.
+        let absurd = ["/dev/", "/proc/", "/sys/"].iter().any(|place| path.starts_with(place)) || path.contains("/../");
+        if absurd || !self.host.exists(path) || !self.host.is_file(path) {
+            return Err(if self.host.exists(path) {
+                "it is no regular file".into()
+            } else {
+                "there is no such file".into()
+            });
+        }
+        let object = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let of = Of::File { path: Path::new(path).to_owned(), build_id: build_id.map(<[u8]>::to_vec) };
+        let names = self.ask(of, offsets)?;
+        let frame =
+            |named: Named| Frame { name: named.name, object: Some(object.clone()), line: named.line, kernel: false };
+        Ok(names.into_iter().map(|names| names.into_iter().map(frame).collect()).collect())
+    }
+
+    /// The functions at these addresses of the kernel, if the running one is the one that they come from: it has the same build id,
+    /// and the same function at the same address.
+    pub fn kernel_names(
+        &mut self,
+        build_id: Option<&[u8]>,
+        landmark: Option<(&str, u64)>,
+        addresses: &[u64],
+    ) -> Result<Vec<Vec<Frame>>, String> {
+        if let Some(why) = kernel::hidden(self.host) {
+            return Err(why);
+        }
+        let another = |what: &str| {
+            format!("kernel functions have no names: {what}, so it was recorded on another kernel or boot")
+        };
+        if build_id.is_some_and(|id| kernel::build_id(self.host).is_some_and(|own| own != id)) {
+            return Err(another("the build id of the running kernel is another"));
+        }
+        let Some((name, address)) = landmark else {
+            return Err("kernel functions have no names: the file does not say where the kernel was".to_owned());
+        };
+        if kernel::address_of(self.host, name) != Some(address) {
+            return Err(another("the running kernel is at other addresses"));
+        }
+        let names = self.ask(Of::Kernel, addresses)?;
+        let frame = |named: Named| Frame {
+            name: named.name,
+            object: Some(named.module.unwrap_or_else(|| kernel::OBJECT.to_owned())),
+            line: named.line,
+            kernel: true,
+        };
+        Ok(names.into_iter().map(|names| names.into_iter().map(frame).collect()).collect())
+    }
+
+    fn ask(&mut self, of: Of, places: &[u64]) -> Result<Vec<Vec<Named>>, String> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => Worker::start().ok_or("no thread can be started")?,
+        };
+        if !worker.ask(of, None, places.to_vec(), Arc::default(), Detail::Line) {
+            return Err("the thread that looks names up is gone".to_owned());
+        }
+        let answer = worker.answer(PATIENCE * LARGE).map_err(|_| "looking it up took too long".to_owned())?;
+        self.worker = Some(worker);
+        match answer.refused {
+            Some(why) => Err(why),
+            None => Ok(answer.names),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_pipes_and_files_of_the_kernel_are_never_opened() {
+        let host = Host::live(Path::new("/"));
+        let mut files = Files::new(&host);
+        for path in
+            ["/dev/null", "/dev/watchdog", "/proc/kmsg", "/proc/self/exe", "/tmp/../dev/null", "/tmp", "/no/such/file"]
+        {
+            let why = files.names(path, None, &[1]).unwrap_err();
+            assert!(
+                why.starts_with("it is no regular file") || why.starts_with("there is no such file"),
+                "{path}: {why}"
+            );
+        }
+        assert!(files.worker.is_none());
+    }
+}
