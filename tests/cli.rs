@@ -188,6 +188,35 @@ fn an_interrupted_run_reports_what_it_has() {
 }
 
 #[test]
+fn a_session_that_drops_costs_neither_the_recording_nor_the_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("rdiag"))
+        .args(["run", "use-method", "--duration", "60s", "--interval", "500ms", "--out"])
+        .arg(&out)
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    // Nobody reads any more, and the kernel and the shell send a signal each.
+    drop((child.stdout.take(), child.stderr.take()));
+    for _ in 0..2 {
+        let hangup = std::process::Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap();
+        assert!(hangup.success());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    child.wait().unwrap();
+    for name in ["recording.json.gz", "report.html", "report.md", "report.json"] {
+        assert!(out.join(name).exists(), "{name} is not there");
+    }
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["window"]["interrupted"], true);
+}
+
+#[test]
 fn the_readme_shows_real_output() {
     let root = path("tests/fixtures/hosts/whole-host-short-of-cpu");
     let folder = tempfile::tempdir().unwrap();

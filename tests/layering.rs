@@ -37,9 +37,18 @@ const HOMES: &[(&str, &[&str])] = &[
     ("procfs", &["collectors"]),
     ("plotters", &["report"]),
     ("flate2", &["session/store.rs"]),
+    ("landlock", &["kernel/mechanism/symbols/reader/confine.rs"]),
+    ("seccompiler", &["kernel/mechanism/symbols/reader/confine.rs"]),
     ("aya", &["kernel/mechanism/ebpf"]),
     ("blazesym", &["kernel/mechanism/symbols"]),
-    ("object", &["kernel/mechanism/points/binaries.rs", "kernel/mechanism/ebpf/types"]),
+    (
+        "object",
+        &[
+            "kernel/mechanism/points/binaries.rs",
+            "kernel/mechanism/ebpf/types",
+            "kernel/mechanism/symbols/reader/copy.rs",
+        ],
+    ),
     ("perf_event_open_sys", &["kernel/mechanism/perf"]),
     ("syscall_numbers", &["kernel/classify", "probes/calls.rs"]),
 ];

@@ -221,7 +221,8 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root) })
 }
 
-/// A flag that SIGINT and SIGTERM set; the second signal ends the program at once, should the first not be enough.
+/// A flag that SIGINT, SIGTERM and SIGHUP set. A second SIGINT or SIGTERM ends the program at once, should the first not be enough. SIGHUP does
+/// not: when an ssh session drops, the kernel and the shell send one each, and what was measured is still to be written.
 pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -229,6 +230,8 @@ pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(Failure::io("installing the signal handler"))?;
     }
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&stop))
+        .map_err(Failure::io("installing the signal handler"))?;
     Ok(stop)
 }
 

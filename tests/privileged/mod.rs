@@ -12,6 +12,7 @@ mod databases;
 mod disk;
 mod each;
 mod filesystem;
+mod hostile_symbols;
 mod kernels;
 mod lab;
 mod lab_modules;

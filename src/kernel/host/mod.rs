@@ -244,7 +244,7 @@ impl Host {
     }
 
     /// The file's place: under the root, or under the latest instant that has it.
-    fn locate(&self, path: &str) -> PathBuf {
+    pub(crate) fn locate(&self, path: &str) -> PathBuf {
         let relative = path.trim_start_matches('/');
         if self.replay.is_none() {
             return self.root.join(relative);

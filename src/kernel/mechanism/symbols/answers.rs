@@ -60,7 +60,7 @@ impl Symbols {
     }
 
     pub(super) fn take(&mut self, answer: worker::Answer) {
-        self.notes.extend(answer.refused);
+        self.notes.extend(answer.notes);
         for (address, names) in answer.addresses.into_iter().zip(answer.names) {
             let kernel = answer.process.is_none();
             let object = if kernel { Some(kernel::OBJECT) } else { answer.maps.object(address) };

@@ -3,50 +3,21 @@
 //! That table is small and lies open; the debug information beside it is mostly compressed, and unpacking that of a C library
 //! alone takes 40 ms of CPU time. So names are looked up here first.
 
-use std::collections::HashMap;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where such files are by the build id of the file that was stripped.
-const FOLDER: &str = "/usr/lib/debug/.build-id";
+/// Below the folder of debug information: where files are by the build id of the program that they were stripped from.
+const BY_BUILD_ID: &str = ".build-id";
 /// Program headers that are looked at; more has no file that a linker made.
 const MAX_HEADERS: u16 = 256;
 const HEADER: usize = 56;
 const LOAD: u32 = 1;
 
-/// The file with the symbols of another file, and where that other file's parts are.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct DebugFile {
-    pub(super) path: PathBuf,
-    pub(super) segments: Segments,
-}
-
-/// What tells one state of a file from another: its device, number, size and the time of its last change, in seconds and nanoseconds.
-type State = (u64, u64, u64, i64, i64);
-
-/// The debug files of all files that were asked about.
-#[derive(Debug, Default)]
-pub(super) struct DebugFiles(HashMap<PathBuf, (State, Option<DebugFile>)>);
-
-impl DebugFiles {
-    /// That of a file; none if it is not here.
-    pub(super) fn of(&mut self, path: &Path) -> Option<&DebugFile> {
-        let meta = std::fs::metadata(path).ok()?;
-        let state = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
-        if self.0.get(path).is_none_or(|(known, _)| *known != state) {
-            let found = of(path).map(|debug_file| DebugFile { path: debug_file, segments: Segments::read(path) });
-            self.0.insert(path.to_owned(), (state, found));
-        }
-        self.0.get(path).and_then(|(_, file)| file.as_ref())
-    }
-}
-
-/// The file with the symbols of another file; none if it is not here.
-fn of(path: &Path) -> Option<PathBuf> {
-    let id = blazesym::helper::read_elf_build_id(path).ok()??;
-    let hex: Vec<String> = id.iter().map(|byte| format!("{byte:02x}")).collect();
+/// The file with the symbols of a program; none if it is not here.
+pub(super) fn debug_file(folder: &Path, build_id: &[u8]) -> Option<PathBuf> {
+    let hex: Vec<String> = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (first, rest) = hex.split_first()?;
-    let file = Path::new(FOLDER).join(first).join(format!("{}.debug", rest.concat()));
+    let file = folder.join(BY_BUILD_ID).join(first).join(format!("{}.debug", rest.concat()));
     file.exists().then_some(file)
 }
 
@@ -63,9 +34,7 @@ struct Segment {
 
 impl Segments {
     /// Those of a file; none of what is no 64-bit ELF file of this machine's byte order.
-    #[expect(clippy::disallowed_methods, reason = "only this thread may hang on a file, and it has no host")]
-    pub(super) fn read(path: &Path) -> Self {
-        let Ok(file) = std::fs::File::open(path) else { return Self::default() };
+    pub(super) fn of(file: &std::fs::File) -> Self {
         let mut header = [0; 64];
         let Ok(()) = file.read_exact_at(&mut header, 0) else { return Self::default() };
         let Some((at, count)) = headers(&header) else { return Self::default() };
@@ -116,13 +85,24 @@ mod tests {
 
     #[test]
     fn a_place_in_a_file_has_the_address_that_its_segment_gives_it() {
-        let own = std::env::current_exe().unwrap();
-        let segments = Segments::read(&own);
+        let own = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        let segments = Segments::of(&own);
         assert!(segments.0.len() >= 2, "{segments:?}");
         for segment in &segments.0 {
             assert_eq!(segments.address(segment.offset + 1), Some(segment.address + 1));
         }
         assert_eq!(segments.address(u64::MAX), None);
+    }
+
+    #[test]
+    fn debug_information_is_found_by_the_build_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(".build-id/0a/ff10.debug");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(debug_file(folder.path(), &[0x0a, 0xff, 0x10]), Some(file));
+        assert_eq!(debug_file(folder.path(), &[0x0a, 0xff, 0x11]), None);
+        assert_eq!(debug_file(folder.path(), &[]), None);
     }
 
     #[test]
@@ -134,9 +114,7 @@ mod tests {
         far[32..40].copy_from_slice(&u64::MAX.to_ne_bytes());
         for bytes in [&b"#!/bin/sh\n"[..], &own[..40], &own[..70], &far, &[]] {
             std::fs::write(&path, bytes).unwrap();
-            assert_eq!(Segments::read(&path), Segments::default());
-            assert_eq!(of(&path), None);
+            assert_eq!(Segments::of(&std::fs::File::open(&path).unwrap()), Segments::default());
         }
-        assert_eq!(Segments::read(Path::new("/no/such/file")), Segments::default());
     }
 }

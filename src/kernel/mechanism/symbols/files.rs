@@ -90,7 +90,7 @@ impl<'h> Files<'h> {
         }
         let answer = worker.answer(PATIENCE * LARGE).map_err(|_| "looking it up took too long".to_owned())?;
         self.worker = Some(worker);
-        match answer.refused {
+        match answer.notes.into_iter().next() {
             Some(why) => Err(why),
             None => Ok(answer.names),
         }

@@ -1,16 +1,16 @@
 //! What of a process's memory holds code, and from which file.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use super::Process;
-use crate::host::{Host, unescape_octal};
+use crate::host::Host;
 
 /// Mappings that hold code, and those that never do, in order of their addresses.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Maps(Vec<Mapping>);
 
+/// The kernel's own library, which no file holds.
+const VDSO: &str = "[vdso]";
 /// Below are no addresses of a process: the least that vm.mmap_min_addr is set to anywhere.
 const LOWEST: u64 = 4096;
 /// Above are those of the kernel, or none, on every architecture with 64 bits.
@@ -26,6 +26,8 @@ struct Mapping {
     object: String,
     /// Its path, as the process sees it; "" for what has none.
     path: PathBuf,
+    /// Major and minor number of its file system's device.
+    device: (u32, u32),
     kind: Kind,
     /// Its file has no name any more: it was removed, or replaced by another.
     deleted: bool,
@@ -87,15 +89,22 @@ impl Maps {
         Some(format!("{}+{offset:#x}", mapping.object))
     }
 
-    /// Where the code at an address is in its file, which is opened by its path, or as the process has it mapped.
-    pub(super) fn in_file(&self, address: u64, pid: u32, through_map_files: bool) -> Option<InFile> {
-        let mapping = self.find(address).filter(|mapping| !mapping.path.as_os_str().is_empty())?;
-        let path = if through_map_files {
-            PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end))
-        } else {
-            mapping.path.clone()
+    /// The file that holds the code at an address, and where in it.
+    pub(super) fn in_file(&self, address: u64, pid: u32) -> Option<(InFile, u64)> {
+        let mapping = self.find(address)?;
+        let has_path = !mapping.path.as_os_str().is_empty();
+        // A process of 32 bits has another library of the kernel.
+        if !has_path && (mapping.object != VDSO || mapping.start <= u32::MAX.into()) {
+            return None;
+        }
+        let link = || PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
+        let file = InFile {
+            link: has_path.then(link),
+            path: (has_path && !mapping.deleted).then(|| mapping.path.clone()),
+            device: mapping.device,
+            object: mapping.object.clone(),
         };
-        Some(InFile { path, offset: (address - mapping.start).wrapping_add(mapping.offset) })
+        Some((file, (address - mapping.start).wrapping_add(mapping.offset)))
     }
 
     /// Name of the file that holds the code at an address; "" for memory without a file.
@@ -104,12 +113,17 @@ impl Maps {
     }
 }
 
-/// A place in a file.
-#[derive(Debug, PartialEq, Eq)]
+/// A file that a process has mapped.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InFile {
-    /// The file as it can be opened.
-    pub(super) path: PathBuf,
-    pub(super) offset: u64,
+    /// The kernel's link to it; none for the kernel's own library.
+    pub(super) link: Option<PathBuf>,
+    /// Where the process sees it; none if another file may be there now.
+    pub(super) path: Option<PathBuf>,
+    /// Major and minor number of its file system's device.
+    pub(super) device: (u32, u32),
+    /// Its name without directories.
+    pub(super) object: String,
 }
 
 fn mapping(line: &str) -> Option<Mapping> {
@@ -118,26 +132,33 @@ fn mapping(line: &str) -> Option<Mapping> {
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
     let is_code = fields.next()?.contains('x');
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let path = fields.nth(2).unwrap_or_default().trim_start();
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let path = fields.nth(1).unwrap_or_default().trim_start();
     if !is_code {
         // Anything else may hold code a moment later.
         let never = path == "[stack]" || path == "[heap]";
         let (object, path) = (String::new(), PathBuf::new());
-        return never.then_some(Mapping { start, end, offset, object, path, kind: Kind::Data, deleted: false });
+        return never.then_some(Mapping { start, end, offset, object, path, device, kind: Kind::Data, deleted: false });
     }
     let (path, deleted) = path.strip_suffix(" (deleted)").map_or((path, false), |path| (path, true));
     // Memory without a file may have a label, a name in brackets, or one of the kernel's made-up files.
     let kind = match path {
-        "[vdso]" => Kind::File,
+        VDSO => Kind::File,
         path if path.starts_with("/memfd:") => Kind::MemoryFile,
         path if path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/dev/zero") => Kind::File,
         _ => Kind::Memory,
     };
     let object = if kind == Kind::Memory { "" } else { path.rsplit('/').next().unwrap_or_default() };
-    let object = String::from_utf8_lossy(&unescape_octal(object.as_bytes())).into_owned();
+    let object = with_line_breaks(object);
     let path = if kind == Kind::File && path.starts_with('/') { path } else { "" };
-    let path = PathBuf::from(OsString::from_vec(unescape_octal(path.as_bytes())));
-    Some(Mapping { start, end, offset, object, path, kind, deleted })
+    let path = PathBuf::from(with_line_breaks(path));
+    Some(Mapping { start, end, offset, object, path, device, kind, deleted })
+}
+
+/// The kernel writes a line break as `\012`, and no other character in any other way: what looks like one is part of a name.
+fn with_line_breaks(name: &str) -> String {
+    name.replace("\\012", "\n")
 }
 
 /// Whether the process of this id is still the one that was seen.
@@ -170,6 +191,7 @@ mod tests {
 7f1100000000-7f1100010000 rw-p 00000000 00:00 0 
 7f1200000000-7f1200010000 rwxp 00000000 00:00 0 
 7f1300000000-7f1300010000 r-xp 00000000 fe:00 9                          /opt/a b/lib\\012x.so (deleted)
+7f1380000000-7f1380010000 r-xp 00000000 fe:00 9                          /opt/x\\057etc\\057shadow
 7f1400000000-7f1400010000 r-xs 00000000 00:01 9                          /memfd:jit (deleted)
 7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
 7ffe00000000-7ffe00021000 rw-p 00000000 00:00 0                          [stack]
@@ -185,12 +207,20 @@ ffffffffffffffffff-0 r-xp";
         assert_eq!(maps.place(0x55d0_c0a0_2010).as_deref(), Some("app+0x2010"));
         assert_eq!(of(0x7f12_0000_0000), (Some(Kind::Memory), Some("")));
         assert_eq!(maps.place(0x7f12_0000_0000), None);
-        let in_file = |path: &str, offset| Some(InFile { path: path.into(), offset });
-        assert_eq!(maps.in_file(0x55d0_c0a0_2010, 7, false), in_file("/usr/bin/app", 0x2010));
-        let mapped = "/proc/7/map_files/7f1300000000-7f1300010000";
-        assert_eq!(maps.in_file(0x7f13_0000_0001, 7, true), in_file(mapped, 1));
-        assert_eq!((maps.in_file(0x7f12_0000_0000, 7, true), maps.in_file(0x7ffd_0000_0000, 7, false)), (None, None));
+        let file = |link: Option<&str>, path: Option<&str>, object: &str, device| InFile {
+            link: link.map(|range| format!("/proc/7/map_files/{range}").into()),
+            path: path.map(PathBuf::from),
+            device,
+            object: object.into(),
+        };
+        let app = file(Some("55d0c0a02000-55d0c0a09000"), Some("/usr/bin/app"), "app", (0xfe, 0));
+        assert_eq!(maps.in_file(0x55d0_c0a0_2010, 7), Some((app, 0x2010)));
+        let deleted = file(Some("7f1300000000-7f1300010000"), None, "lib\nx.so", (0xfe, 0));
+        assert_eq!(maps.in_file(0x7f13_0000_0001, 7), Some((deleted, 1)));
+        assert_eq!(maps.in_file(0x7f12_0000_0000, 7), None);
+        assert_eq!(maps.in_file(0x7ffd_0000_0010, 7), Some((file(None, None, "[vdso]", (0, 0)), 0x10)));
         assert_eq!(of(0x7f13_0000_ffff), (Some(Kind::File), Some("lib\nx.so")));
+        assert_eq!(of(0x7f13_8000_0000), (Some(Kind::File), Some("x\\057etc\\057shadow")), "as it is called");
         assert!(maps.is_deleted(0x7f13_0000_0000) && !maps.is_deleted(0x55d0_c0a0_2010));
         assert_eq!(of(0x7f14_0000_0000), (Some(Kind::MemoryFile), Some("memfd:jit")));
         assert_eq!(of(0x7ffd_0000_0000), (Some(Kind::File), Some("[vdso]")));

@@ -14,9 +14,12 @@ mod kernel;
 mod lookup;
 mod mapped;
 mod maps;
+mod open;
 mod perf_map;
+pub mod reader;
 mod running;
 mod stacks;
+mod vdso;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -29,6 +32,7 @@ pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summa
 use crate::host::Host;
 use crate::mechanism::descriptors;
 use crate::mechanism::ebpf::Kernel;
+use lookup::{MAX_INLINED, MAX_NAME};
 use mapped::{Lately, Mapped};
 use maps::{Kind, Maps};
 use rdiag_model::probe::Frame;
@@ -153,15 +157,16 @@ impl Symbols {
         }
         self.lines.extend(fresh.iter().map(|at| (process, *at)));
         let Some(Mapped { maps, same_mounts, .. }) = self.mapped.of(host, process, &fresh) else { return };
-        let through_map_files = sees_map_files(host) && (!same_mounts || fresh.iter().any(|at| maps.is_deleted(*at)));
-        if !through_map_files && !same_mounts {
+        let by_link = sees_map_files(host);
+        if !by_link && !same_mounts {
             return;
         }
-        let in_files = |at: &u64| maps.kind(*at) == Some(Kind::File) && (through_map_files || !maps.is_deleted(*at));
+        let in_files = |at: &u64| maps.kind(*at) == Some(Kind::File) && (by_link || !maps.is_deleted(*at));
         let fresh: Vec<u64> = fresh.into_iter().filter(in_files).collect();
         if let Some(worker) = &mut self.worker {
             // A question that finds no room costs lines, not names.
-            worker.ask(Of::Process { pid: process.pid, through_map_files }, Some(process), fresh, maps, Detail::Line);
+            let of = Of::Process { pid: process.pid, by_link, by_path: same_mounts };
+            worker.ask(of, Some(process), fresh, maps, Detail::Line);
         }
     }
 
@@ -199,17 +204,16 @@ impl Symbols {
         if !in_memory.is_empty() {
             in_files.extend(self.compiled_at_run_time(host, process, &in_memory));
         }
-        let may_see_map_files = sees_map_files(host);
-        // By its path a file is read once for all processes that have it mapped.
-        let through_map_files = may_see_map_files && (!same_mounts || in_files.iter().any(|at| maps.is_deleted(*at)));
-        if may_see_map_files || same_mounts {
-            if !through_map_files {
+        let by_link = sees_map_files(host);
+        if by_link || same_mounts {
+            if !by_link {
                 // Where its path leads now is another file.
                 let (gone, there) = in_files.into_iter().partition(|at| maps.is_deleted(*at));
                 in_files = there;
                 self.unnamed_all(process, gone, &maps);
             }
-            self.ask(Of::Process { pid: process.pid, through_map_files }, Some(process), in_files, maps, detail);
+            let of = Of::Process { pid: process.pid, by_link, by_path: same_mounts };
+            self.ask(of, Some(process), in_files, maps, detail);
         } else {
             self.notes.insert("processes in another mount namespace have no names without CAP_SYS_ADMIN".into());
             self.unnamed_all(process, in_files, &maps);
@@ -236,7 +240,7 @@ impl Symbols {
             Some(Some(names)) => {
                 let names = names.into_iter().map(|name| name.into_iter().collect()).collect();
                 let maps = Arc::default();
-                return self.take(worker::Answer { process: None, addresses: fresh, names, maps, refused: None });
+                return self.take(worker::Answer { process: None, addresses: fresh, names, maps, notes: Vec::new() });
             }
             Some(None) => {
                 self.running = None;

@@ -1,8 +1,8 @@
 //! /tmp/perf-PID.map: where a process that compiles at run time has put which function.
 
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 
+use super::open;
 use crate::host::Host;
 
 /// What stands for the binary of code that no file holds.
@@ -25,15 +25,14 @@ impl PerfMap {
         let inner = status.lines().find_map(|line| line.strip_prefix("NStgid:"));
         let inner = inner.and_then(|ids| ids.split_whitespace().next_back()).unwrap_or_default();
         let inner = if inner.is_empty() { pid.to_string() } else { inner.to_owned() };
-        let path = format!("proc/{pid}/root/tmp/perf-{inner}.map");
-        let (owner, inode) = host.owner_and_inode(&path)?;
+        // In its own tree of files, through no link. Only a regular file is opened, of its user or root.
+        let found =
+            open::find_below(&host.locate(&format!("proc/{pid}/root")), &format!("tmp/perf-{inner}.map")).ok()?;
         let (process_owner, _) = host.owner_and_inode(&format!("proc/{pid}"))?;
-        let file = host.open(&path).ok()?;
-        let opened = file.metadata().ok()?;
-        // Not a link, a pipe or a device: what was named is what was opened.
-        if (owner != 0 && owner != process_owner) || opened.ino() != inode || !opened.is_file() {
+        if found.owner != 0 && found.owner != process_owner {
             return None;
         }
+        let file = std::fs::File::from(found.open(Some(pid)).ok()?);
         let mut bytes = Vec::new();
         file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(Self::parse(String::from_utf8_lossy(&bytes).into_owned()))

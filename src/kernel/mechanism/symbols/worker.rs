@@ -1,4 +1,4 @@
-//! The thread that reads symbols.
+//! The thread that asks for symbols, so that a measurement never waits for a file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,10 @@ pub(super) enum Of {
     Kernel,
     Process {
         pid: u32,
-        through_map_files: bool,
+        /// Whether files can be opened by the kernel's links to what it has mapped.
+        by_link: bool,
+        /// Whether paths lead it to the same files as rdiag.
+        by_path: bool,
     },
     /// Places in a file, by their offsets; the file must have this build id, if one is known.
     File {
@@ -55,8 +58,8 @@ pub(super) struct Answer {
     pub(super) addresses: Vec<u64>,
     pub(super) names: Vec<Vec<Named>>,
     pub(super) maps: Arc<Maps>,
-    /// Why the file was not believed.
-    pub(super) refused: Option<String>,
+    /// What stood in the way of names.
+    pub(super) notes: Vec<String>,
 }
 
 /// A function.
@@ -98,20 +101,15 @@ impl Worker {
         let run = move || {
             let mut lookup = Lookup::default();
             for Question { of, process, addresses, maps, detail } in asked {
-                let mut refused = refused(&of);
-                let mut names = vec![Vec::new(); addresses.len()];
-                if refused.is_none() {
-                    lookup.make_room(&of, &addresses, &maps);
-                    names = lookup.names(&of, &addresses, &maps, detail);
-                    // Each file that was looked at is still open.
-                    if names.iter().any(Vec::is_empty) && descriptors::are_exhausted() {
-                        descriptors::make_room(u64::MAX);
-                        lookup = Lookup::default();
-                        names = lookup.names(&of, &addresses, &maps, detail);
-                        refused = descriptors::are_exhausted().then(|| TOO_MANY_FILES.to_owned());
+                let (mut names, mut notes) = lookup.names(&of, &addresses, &maps, detail);
+                if names.iter().any(Vec::is_empty) && descriptors::are_exhausted() {
+                    descriptors::make_room(u64::MAX);
+                    (names, notes) = lookup.names(&of, &addresses, &maps, detail);
+                    if descriptors::are_exhausted() {
+                        notes.push(TOO_MANY_FILES.to_owned());
                     }
                 }
-                if answer.send(Answer { process, addresses, names, maps, refused }).is_err() {
+                if answer.send(Answer { process, addresses, names, maps, notes }).is_err() {
                     return;
                 }
             }
@@ -144,18 +142,5 @@ impl Worker {
             Err(RecvTimeoutError::Timeout) => Err(End::Empty),
             Err(RecvTimeoutError::Disconnected) => Err(End::Gone),
         }
-    }
-}
-
-/// Why the names in a file are not those of what ran: it is not the file that it was.
-fn refused(of: &Of) -> Option<String> {
-    let Of::File { path, build_id } = of else { return None };
-    match (blazesym::helper::read_elf_build_id(path), build_id) {
-        (Err(error), _) => Some(format!("it cannot be read ({error})")),
-        (Ok(Some(found)), Some(wanted)) if found.as_ref() != wanted.as_slice() => {
-            Some("it has been replaced since (another build id)".to_owned())
-        }
-        (Ok(None), Some(_)) => Some("it has been replaced since (no build id)".to_owned()),
-        (Ok(_), _) => None,
     }
 }

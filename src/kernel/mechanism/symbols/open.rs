@@ -1,0 +1,149 @@
+//! Opening what a process has mapped, or what a profile names, without being led elsewhere.
+//!
+//! Paths and files belong to whoever runs the process. So a file is found without being opened (`O_PATH`), through no symbolic link; what
+//! it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not: the
+//! daemon may never answer, and a thread that waits for it cannot be killed while it does.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat, openat2, statx};
+use rustix::io::Errno;
+
+/// What tells a file in one state from every other.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Identity {
+    device: (u32, u32),
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds of its last change.
+    changed: (i64, u32),
+}
+
+/// A file that was found, and not opened yet.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) identity: Identity,
+    /// Who owns it.
+    pub(super) owner: u32,
+    handle: OwnedFd,
+}
+
+/// How a file is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// By its path, on which no link is followed: the kernel's own paths have none.
+    Path,
+    /// By the kernel's link to what a process has mapped (`/proc/PID/map_files`).
+    Mapping,
+}
+
+/// Finds a file.
+///
+/// # Errors
+/// When it is not there, no regular file, or behind a link.
+pub(super) fn find(path: &Path, by: By) -> io::Result<Found> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let handle = match by {
+        By::Mapping => open(path, flags, Mode::empty())?,
+        By::Path => match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            // Where a filter forbids the call, or does not know it, at least the last part of the path is no link.
+            Err(Errno::NOSYS | Errno::PERM) => open(path, flags | OFlags::NOFOLLOW, Mode::empty())?,
+            found => found?,
+        },
+    };
+    found(handle)
+}
+
+/// Finds a file by its path, if it lies on this device. A walk along a path that a FUSE daemon serves would already wait for it.
+///
+/// # Errors
+/// As [`find`], and when the device is such a daemon's.
+pub(super) fn find_on(device: (u32, u32), path: &Path) -> io::Result<Found> {
+    let number = format!("{}:{}", device.0, device.1);
+    match mount_type("self", |fields| fields.get(2) == Some(&number.as_str())) {
+        Some(kind) if is_fuse(&kind) => Err(stalls(&kind)),
+        _ => find(path, By::Path),
+    }
+}
+
+fn is_fuse(kind: &str) -> bool {
+    kind == "fuse" || kind.starts_with("fuse.")
+}
+
+fn stalls(kind: &str) -> io::Error {
+    io::Error::other(format!("it is on {kind}, whose daemon could stall its readers"))
+}
+
+/// The type of the file system of the first mount that a process sees and whose fields (/proc/PID/mountinfo) are the wanted ones.
+#[expect(clippy::disallowed_methods, reason = "this thread has no host, and the file is the kernel's")]
+fn mount_type(who: &str, is_wanted: impl Fn(&[&str]) -> bool) -> Option<String> {
+    let mounts = std::fs::read_to_string(format!("/proc/{who}/mountinfo")).ok()?;
+    let line = mounts.lines().find(|line| is_wanted(&line.split(' ').take(3).collect::<Vec<_>>()))?;
+    line.split_once(" - ")?.1.split(' ').next().map(str::to_owned)
+}
+
+/// Finds a file by its path below a folder, `/` being that folder: the tree of a container.
+///
+/// # Errors
+/// When it is not there, no regular file, or behind a link.
+pub(super) fn find_below(folder: &Path, path: &str) -> io::Result<Found> {
+    let (folder, path) =
+        (open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?, Path::new(path));
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::IN_ROOT;
+    match openat2(&folder, path, flags, Mode::empty(), resolve) {
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        handle => return found(handle?),
+    }
+    // One step after the other, so that no part is a link.
+    let step = |folder: OwnedFd, name: &OsStr| openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty());
+    found(path.iter().try_fold(folder, step)?)
+}
+
+fn found(handle: OwnedFd) -> io::Result<Found> {
+    // What the kernel remembers of it will do: nobody else is asked.
+    let wanted = StatxFlags::BASIC_STATS;
+    let stat = statx(&handle, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted)?;
+    if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok(Found { identity: identity(&stat), owner: stat.stx_uid, handle })
+}
+
+fn identity(stat: &Statx) -> Identity {
+    Identity {
+        device: (stat.stx_dev_major, stat.stx_dev_minor),
+        inode: stat.stx_ino,
+        size: stat.stx_size,
+        changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+    }
+}
+
+impl Found {
+    /// Opens it for reading, unless its file system may never answer. `pid` is a process that sees its mount.
+    ///
+    /// # Errors
+    /// When it may not be read, or is served by a FUSE daemon.
+    pub(super) fn open(&self, pid: Option<u32>) -> io::Result<OwnedFd> {
+        match self.file_system(pid) {
+            Some(kind) if is_fuse(&kind) => return Err(stalls(&kind)),
+            Some(_) => {}
+            None => return Err(io::Error::other("its file system is mounted no more")),
+        }
+        let path = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
+        // A lease or a lock of somebody else is not waited for.
+        Ok(open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    /// The type of its file system, by the mount that it was found through.
+    #[expect(clippy::disallowed_methods, reason = "this thread has no host, and these files are the kernel's")]
+    fn file_system(&self, pid: Option<u32>) -> Option<String> {
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.handle.as_raw_fd())).ok()?;
+        let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().to_owned();
+        let whose = ["self".to_owned()].into_iter().chain(pid.map(|pid| pid.to_string()));
+        whose.into_iter().find_map(|who| mount_type(&who, |fields| fields.first() == Some(&id.as_str())))
+    }
+}

@@ -1,0 +1,225 @@
+//! The process that reads symbols, from within: a question, an answer, until rdiag hangs up.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
+
+use super::confine::confine;
+use super::copy::{Copy, Extent, MAX_BYTES, copy};
+use super::message::{Answer, Question, receive, send};
+use crate::mechanism::symbols::debug_file::{Segments, debug_file};
+use crate::mechanism::symbols::{MAX_INLINED, MAX_NAME};
+
+/// Where debug information lies that was stripped from its program: only root can put something there.
+pub(super) const DEBUG_FILES: &str = "/usr/lib/debug";
+/// All copies together take no more memory; then those that are there are dropped.
+const MAX_COPIES: u64 = 2 * MAX_BYTES;
+
+/// The process: its standard input is the socket.
+#[must_use]
+pub fn main() -> ExitCode {
+    let missing = confine();
+    let socket = std::io::stdin();
+    match send(&socket, &missing, None).and_then(|()| serve(&socket)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Answers questions until nobody asks any more.
+pub(super) fn serve(socket: impl AsFd) -> io::Result<()> {
+    let mut reader = Reader::default();
+    loop {
+        let (question, file) = match receive(&socket, None) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            received => received?,
+        };
+        let answer = match (question, file) {
+            (Question::Open { file: number }, Some(file)) => reader.open(number, file),
+            (Question::Open { .. }, None) => Answer::Refused("no file came with the question".to_owned()),
+            (Question::Names { file, offsets, lines }, _) => reader.names(file, &offsets, lines),
+        };
+        send(&socket, &answer, None)?;
+    }
+}
+
+/// The files that can be asked about.
+#[derive(Debug, Default)]
+struct Reader {
+    files: HashMap<u32, Program>,
+    symbolizer: Option<Symbolizer>,
+    copied: u64,
+}
+
+#[derive(Debug)]
+struct Program {
+    file: File,
+    build_id: Option<Vec<u8>>,
+    /// Copies, as far as they were needed; the second is none if debug information is too large.
+    symbols: Option<OwnedFd>,
+    debug: Option<Result<OwnedFd, String>>,
+    /// The file with what was stripped from this one.
+    stripped: Option<Option<(PathBuf, Segments)>>,
+}
+
+impl Reader {
+    fn open(&mut self, number: u32, file: OwnedFd) -> Answer {
+        let file = File::from(file);
+        match copy(&file, Extent::Symbols) {
+            Err(error) => Answer::Refused(error.to_string()),
+            Ok(Copy { memory, bytes, build_id }) => {
+                self.make_room(bytes);
+                let program =
+                    Program { file, build_id: build_id.clone(), symbols: Some(memory), debug: None, stripped: None };
+                self.files.insert(number, program);
+                Answer::Opened { build_id }
+            }
+        }
+    }
+
+    /// Drops all copies if there is no room for one more; a program that is asked about again is copied again.
+    fn make_room(&mut self, bytes: u64) {
+        self.copied = self.copied.saturating_add(bytes);
+        if self.copied > MAX_COPIES {
+            self.copied = bytes;
+            self.symbolizer = None;
+            for program in self.files.values_mut() {
+                (program.symbols, program.debug) = (None, None);
+            }
+        }
+    }
+
+    fn names(&mut self, number: u32, offsets: &[u64], lines: bool) -> Answer {
+        let Some(mut program) = self.files.remove(&number) else {
+            return Answer::Refused("the file was not handed over".to_owned());
+        };
+        let answer = self.names_of(&mut program, offsets, lines);
+        self.files.insert(number, program);
+        match answer {
+            Ok((names, left_out)) => Answer::Names { names, left_out },
+            Err(error) => Answer::Refused(error.to_string()),
+        }
+    }
+
+    fn names_of(
+        &mut self,
+        program: &mut Program,
+        offsets: &[u64],
+        lines: bool,
+    ) -> io::Result<(Vec<Names>, Option<String>)> {
+        let mut names = vec![Names::new(); offsets.len()];
+        // The table of symbols is cheap; debug information is asked for lines, and where the table has no name.
+        if !lines {
+            let path = self.symbols_of(program)?;
+            self.fill(&mut names, &path, offsets, Input::FileOffset, false);
+            self.fill_from_stripped(program, &mut names, offsets, false);
+        }
+        let mut left_out = None;
+        if names.iter().any(Vec::is_empty) {
+            self.fill_from_stripped(program, &mut names, offsets, true);
+            match self.debug_of(program) {
+                Ok(path) => self.fill(&mut names, &path, offsets, Input::FileOffset, true),
+                Err(why) => left_out = Some(why),
+            }
+        }
+        if lines && names.iter().any(Vec::is_empty) {
+            let path = self.symbols_of(program)?;
+            self.fill(&mut names, &path, offsets, Input::FileOffset, false);
+        }
+        Ok((names, left_out))
+    }
+
+    fn symbols_of(&mut self, program: &mut Program) -> io::Result<PathBuf> {
+        let memory = match program.symbols.take() {
+            Some(memory) => memory,
+            None => {
+                let Copy { memory, bytes, .. } = copy(&program.file, Extent::Symbols)?;
+                self.make_room(bytes);
+                memory
+            }
+        };
+        Ok(path_of(program.symbols.insert(memory)))
+    }
+
+    fn debug_of(&mut self, program: &mut Program) -> Result<PathBuf, String> {
+        let memory = match program.debug.take() {
+            Some(memory) => memory,
+            None => copy(&program.file, Extent::Debug).map_err(|error| error.to_string()).map(|copy| {
+                self.make_room(copy.bytes);
+                copy.memory
+            }),
+        };
+        program.debug.insert(memory).as_ref().map(path_of).map_err(Clone::clone)
+    }
+
+    /// Names from the file with what was stripped from the program.
+    fn fill_from_stripped(&mut self, program: &mut Program, names: &mut [Names], offsets: &[u64], debug: bool) {
+        if names.iter().all(|names| !names.is_empty()) {
+            return;
+        }
+        let found = program.stripped.get_or_insert_with(|| {
+            let path = debug_file(Path::new(DEBUG_FILES), program.build_id.as_deref()?)?;
+            Some((path, Segments::of(&program.file)))
+        });
+        let Some((path, segments)) = found else { return };
+        let path = path.clone();
+        let addresses: Vec<u64> = offsets.iter().map(|offset| segments.address(*offset).unwrap_or(u64::MAX)).collect();
+        self.fill(names, &path, &addresses, Input::VirtOffset, debug);
+    }
+
+    /// Looks up what has no name yet. A place that cannot be looked up costs itself only.
+    fn fill<'a>(
+        &mut self,
+        names: &mut [Names],
+        path: &Path,
+        places: &'a [u64],
+        input: impl Fn(&'a [u64]) -> Input<&'a [u64]>,
+        debug: bool,
+    ) {
+        let source = Source::Elf(Elf { debug_syms: debug, ..Elf::new(path) });
+        let symbolizer = self.symbolizer.get_or_insert_with(symbolizer);
+        if names.iter().all(Vec::is_empty)
+            && let Ok(found) = symbolizer.symbolize(&source, input(places))
+        {
+            names.iter_mut().zip(&found).for_each(|(names, found)| *names = functions(found));
+            return;
+        }
+        for (names, place) in names.iter_mut().zip(places.chunks(1)).filter(|(names, _)| names.is_empty()) {
+            if let Ok(found) = symbolizer.symbolize(&source, input(place)) {
+                *names = found.first().map(functions).unwrap_or_default();
+            }
+        }
+    }
+}
+
+fn symbolizer() -> Symbolizer {
+    Symbolizer::builder().set_debug_dirs(Some([DEBUG_FILES])).build()
+}
+
+fn path_of(memory: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()))
+}
+
+/// Functions at a place, outermost first, with their lines.
+type Names = Vec<(String, Option<String>)>;
+
+fn functions(found: &Symbolized<'_>) -> Names {
+    let Symbolized::Sym(symbol) = found else { return Names::new() };
+    let short = |name: &str| name.chars().take(MAX_NAME).collect::<String>();
+    let line = |info: Option<&CodeInfo<'_>>| {
+        info.and_then(|info| Some(short(&format!("{}:{}", info.to_path().display(), info.line?))))
+    };
+    // The place of the function that holds the others is where it calls the first of them.
+    let Sym { name, code_info, inlined, .. } = symbol;
+    let mut functions = vec![(short(name), line(code_info.as_deref()))];
+    // Aliases of one function come as if one were inlined into the other.
+    let inner = inlined.iter().filter(|inner| inner.name != *name).take(MAX_INLINED);
+    functions.extend(inner.map(|inner| (short(&inner.name), line(inner.code_info.as_ref()))));
+    functions
+}

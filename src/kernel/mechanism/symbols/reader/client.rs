@@ -1,0 +1,203 @@
+//! The process that reads symbols, from without: it is started when it is needed, and thrown away when it is of no use.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::message::{Answer, Question, receive, send};
+use crate::mechanism::symbols::open::Identity;
+use crate::mechanism::symbols::worker::Named;
+
+/// After so many files the process is started anew: each keeps descriptors and memory.
+const FILES: usize = 256;
+/// Addresses of a question, so that no answer is long.
+const ADDRESSES: usize = 1000;
+/// How long the process may take to start on a host that is short of everything.
+const STARTING: Duration = Duration::from_secs(5);
+/// How long one question about one file may take: a large binary, or a slow machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same once so many files have taken too long, since others wait behind them.
+const SHORT_PATIENCE: Duration = Duration::from_millis(500);
+const MANY: usize = 2;
+
+/// Why a file has no names.
+pub(in super::super) type Why = String;
+
+/// A file that addresses lie in.
+pub(in super::super) struct Source<'f> {
+    pub(in super::super) identity: Identity,
+    /// Opens it, if the process has not seen it yet.
+    pub(in super::super) open: &'f dyn Fn() -> io::Result<OwnedFd>,
+    /// The build id that it must have.
+    pub(in super::super) build_id: Option<&'f [u8]>,
+}
+
+/// Asks the process.
+#[derive(Debug, Default)]
+pub(in super::super) struct Client {
+    process: Option<Process>,
+    /// Files that cannot be read, and why.
+    refused: HashMap<Identity, Why>,
+    /// Files whose debug information ended the process: the table of symbols may do.
+    no_lines: HashSet<Identity>,
+    late: usize,
+    /// It cannot be started.
+    broken: Option<Why>,
+}
+
+#[derive(Debug)]
+struct Process {
+    socket: OwnedFd,
+    child: Option<Child>,
+    files: HashMap<Identity, u32>,
+}
+
+impl Client {
+    /// The functions at these offsets of a file, outermost first, or why there are none; with what was left out of it, if anything.
+    pub(in super::super) fn names(
+        &mut self,
+        source: &Source<'_>,
+        offsets: &[u64],
+        lines: bool,
+    ) -> Result<(Vec<Vec<Named>>, Option<Why>), Why> {
+        let mut all = Vec::with_capacity(offsets.len());
+        let mut left_out = None;
+        for offsets in offsets.chunks(ADDRESSES) {
+            let (names, why) = self.few(source, offsets, lines)?;
+            all.extend(names);
+            left_out = left_out.or(why);
+        }
+        Ok((all, left_out))
+    }
+
+    fn few(
+        &mut self,
+        source: &Source<'_>,
+        offsets: &[u64],
+        lines: bool,
+    ) -> Result<(Vec<Vec<Named>>, Option<Why>), Why> {
+        if let Some(why) = self.refused.get(&source.identity).or(self.broken.as_ref()) {
+            return Err(why.clone());
+        }
+        let lines = lines && !self.no_lines.contains(&source.identity);
+        let file = self.hand_over(source)?;
+        match self.ask(&Question::Names { file, offsets: offsets.to_vec(), lines }, None) {
+            Ok(Answer::Names { names, left_out }) if names.len() == offsets.len() => {
+                let named = |(name, line)| Named { name, module: None, line };
+                Ok((names.into_iter().map(|names| names.into_iter().map(named).collect()).collect(), left_out))
+            }
+            Ok(Answer::Refused(why)) => Err(self.refuse(source, why)),
+            Ok(_) => Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
+            Err(_) if lines => {
+                self.no_lines.insert(source.identity.clone());
+                let (names, _) = self.few(source, offsets, false)?;
+                Ok((names, Some("its debug information could not be read".to_owned())))
+            }
+            Err(error) => Err(self.refuse(source, ended(&error))),
+        }
+    }
+
+    /// The number that a file goes by, after it was handed over if need be.
+    fn hand_over(&mut self, source: &Source<'_>) -> Result<u32, Why> {
+        if self.process.as_ref().is_some_and(|process| process.files.len() >= FILES) {
+            self.process = None;
+        }
+        if self.process.is_none() {
+            self.process = Some(Process::start().map_err(|error| {
+                let why = format!("the process that reads symbols cannot be started: {error}");
+                self.broken = Some(why.clone());
+                why
+            })?);
+        }
+        let Some(process) = &self.process else { return Err(String::new()) };
+        if let Some(number) = process.files.get(&source.identity) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(process.files.len()).unwrap_or(u32::MAX);
+        let file = (source.open)().map_err(|error| error.to_string())?;
+        let build_id = match self.ask(&Question::Open { file: number }, Some(&file)) {
+            Ok(Answer::Opened { build_id }) => build_id,
+            Ok(Answer::Refused(why)) => return Err(self.refuse(source, why)),
+            Ok(_) => return Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
+            Err(error) => return Err(self.refuse(source, ended(&error))),
+        };
+        if source.build_id.is_some_and(|wanted| build_id.as_deref() != Some(wanted)) {
+            let which = if build_id.is_some() { "another build id" } else { "no build id" };
+            return Err(self.refuse(source, format!("it has been replaced since ({which})")));
+        }
+        if let Some(process) = &mut self.process {
+            process.files.insert(source.identity.clone(), number);
+        }
+        Ok(number)
+    }
+
+    fn refuse(&mut self, source: &Source<'_>, why: Why) -> Why {
+        self.refused.insert(source.identity.clone(), why.clone());
+        why
+    }
+
+    /// Asks; a process that does not answer in time, or in words, is thrown away.
+    fn ask(&mut self, question: &Question, file: Option<&OwnedFd>) -> io::Result<Answer> {
+        let patience = if self.late >= MANY { SHORT_PATIENCE } else { PATIENCE };
+        let Some(process) = &self.process else { return Err(io::ErrorKind::NotConnected.into()) };
+        let outcome = send(&process.socket, question, file.map(OwnedFd::as_fd))
+            .and_then(|()| receive::<Answer>(&process.socket, Some(patience)));
+        if let Err(error) = &outcome {
+            self.late += usize::from(error.kind() == io::ErrorKind::WouldBlock);
+            self.process = None;
+        }
+        outcome.map(|(answer, _)| answer)
+    }
+}
+
+fn ended(error: &io::Error) -> Why {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => "reading it took too long".to_owned(),
+        _ => "reading it ended the process that reads symbols".to_owned(),
+    }
+}
+
+impl Process {
+    fn start() -> io::Result<Self> {
+        let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let child = run(other)?;
+        let process = Self { socket, child, files: HashMap::new() };
+        // It says first what it could not give up.
+        receive::<Vec<String>>(&process.socket, Some(STARTING))?;
+        Ok(process)
+    }
+}
+
+/// Starts the process with this socket.
+#[cfg(not(test))]
+#[expect(clippy::disallowed_methods, reason = "rdiag starts itself")]
+fn run(socket: OwnedFd) -> io::Result<Option<Child>> {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+    let mut command = Command::new("/proc/self/exe");
+    // Its own group, so that a Ctrl-C at the terminal is rdiag's affair; no place that it could keep busy.
+    command.arg(super::HELPER_ARGUMENT).env_clear().current_dir("/").process_group(0);
+    command.stdin(Stdio::from(socket)).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map(Some)
+}
+
+/// In unit tests this program is the test, so a thread answers.
+#[cfg(test)]
+fn run(socket: OwnedFd) -> io::Result<Option<Child>> {
+    std::thread::spawn(move || send(&socket, &Vec::<String>::new(), None).and_then(|()| super::child::serve(&socket)));
+    Ok(None)
+}
+
+impl Drop for Process {
+    /// It may sleep where no signal reaches it, so nobody waits for it.
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.try_wait();
+        }
+    }
+}
