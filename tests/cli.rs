@@ -217,6 +217,104 @@ fn a_session_that_drops_costs_neither_the_recording_nor_the_reports() {
 }
 
 #[test]
+fn a_recording_names_no_file_and_what_it_names_is_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "root:$6$hash\n").unwrap();
+    let (recording, root) = (folder.path().join("recording.json"), path("tests/fixtures/hosts/idle"));
+    let made = folder.path().join("out");
+    rdiag()
+        .args(["run", "use-method", "--format", "json", "--out"])
+        .arg(&made)
+        .arg("--root")
+        .arg(root)
+        .assert()
+        .success();
+    let mut text = String::new();
+    let packed = std::fs::read(made.join("recording.json.gz")).unwrap();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(packed.as_slice()), &mut text).unwrap();
+    for named in
+        [secret.display().to_string(), "x\u{1b}[2Jx".to_owned(), "../use-method".to_owned(), "a.yaml".to_owned()]
+    {
+        let mut changed: serde_json::Value = serde_json::from_str(&text).unwrap();
+        changed["playbook"] = named.clone().into();
+        std::fs::write(&recording, changed.to_string()).unwrap();
+        for command in [vec!["analyze"], vec!["diff", "--format", "json"]] {
+            let mut run = rdiag();
+            run.args(&command).arg(&recording);
+            if command[0] == "diff" {
+                run.arg(&recording);
+            }
+            let output = run.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(2), "{command:?} {named:?}: {said}");
+            assert!(!said.contains("hash") && !said.contains('\u{1b}'), "{said:?}");
+        }
+    }
+}
+
+/// Every text of a document, keys left out, with a sequence that clears the screen in front.
+fn with_escapes(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => text.insert_str(0, "\u{1b}[2J\u{9b}1A"),
+        serde_json::Value::Array(all) => all.iter_mut().for_each(with_escapes),
+        serde_json::Value::Object(all) => all.values_mut().for_each(with_escapes),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_text_of_a_report_that_was_sent_acts_on_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sent, root) = (folder.path().join("report.json"), path("tests/fixtures/hosts/whole-host-short-of-cpu"));
+    let made =
+        rdiag().args(["run", "use-method", "--format", "json", "--out", "-", "--root"]).arg(root).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    let mut drawn = 0;
+    // Words that the program itself chooses from stay: with others in their place it is no report, which is an error with the word in it.
+    for key in report.as_object().unwrap().keys() {
+        let mut changed = report.clone();
+        with_escapes(&mut changed[key]);
+        for finding in changed["findings"].as_array_mut().unwrap() {
+            for field in ["id", "title", "summary", "why", "verify"] {
+                with_escapes(&mut finding[field]);
+            }
+        }
+        std::fs::write(&sent, changed.to_string()).unwrap();
+        let output = rdiag().arg("report").arg(&sent).output().unwrap();
+        drawn += usize::from(output.status.success());
+        let acts =
+            |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().any(|c| c.is_control() && c != '\n' && c != '\t');
+        assert!(!acts(&output.stdout) && !acts(&output.stderr), "{key}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(drawn > 3, "{drawn} reports were drawn");
+}
+
+#[test]
+fn a_playbook_that_others_may_write_to_is_not_used_and_that_is_said() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let (config, root) = (folder.path().join("rdiag"), path("tests/fixtures/hosts/idle"));
+    std::fs::create_dir(&config).unwrap();
+    let file = config.join("use-method.yaml");
+    std::fs::copy(path("playbooks/use-method.yaml"), &file).unwrap();
+    let run = || {
+        let mut run = rdiag();
+        run.env("XDG_CONFIG_HOME", folder.path()).args(["run", "use-method", "--format", "md", "--out", "-", "--root"]);
+        let output = run.arg(&root).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for (place, mode) in [(&file, 0o666), (&config, 0o777)] {
+        std::fs::set_permissions(place, std::fs::Permissions::from_mode(mode)).unwrap();
+        let said = run();
+        assert!(said.contains(&format!("left out: {}: not used: others may write to it", place.display())), "{said}");
+        std::fs::set_permissions(place, std::fs::Permissions::from_mode(mode & !0o022)).unwrap();
+        assert!(!run().contains("not used"));
+    }
+}
+
+#[test]
 fn the_readme_shows_real_output() {
     let root = path("tests/fixtures/hosts/whole-host-short-of-cpu");
     let folder = tempfile::tempdir().unwrap();

@@ -54,8 +54,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         return profile(args, &result, ui);
     }
     let recording = load(&args.recording)?;
-    let name = args.playbook.as_deref().unwrap_or(&recording.playbook);
-    let named = session::resolve(name)?;
+    let named = match &args.playbook {
+        Some(playbook) => session::resolve(playbook)?,
+        None => session::resolve_recorded(&recording.playbook)?,
+    };
     for warning in &named.warnings {
         ui.warn(format!("left out: {warning}"));
     }

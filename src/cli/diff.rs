@@ -119,7 +119,10 @@ fn load(path: &Path, playbook: Option<&str>) -> Result<Input, Failure> {
 }
 
 fn judged(file: String, recording: &Recording, playbook: Option<&str>) -> Result<Input, Failure> {
-    let named = session::resolve(playbook.unwrap_or(&recording.playbook))?;
+    let named = match playbook {
+        Some(playbook) => session::resolve(playbook)?,
+        None => session::resolve_recorded(&recording.playbook)?,
+    };
     let known = |(key, _): &(&String, &String)| named.loaded.playbook.params.contains_key(*key);
     let given: BTreeMap<String, String> =
         recording.params.iter().filter(known).map(|(key, value)| (key.clone(), value.clone())).collect();

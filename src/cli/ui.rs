@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Failure;
 use crate::report;
+use crate::report::escape::for_terminal;
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,22 +67,28 @@ impl Ui {
     /// Prints a result.
     pub(super) fn print(self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
+        let text = for_terminal(text, self.color_on(&io::stdout()));
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::io("writing to stdout"))
     }
 
     /// Tells something about the run, beside its result. That nobody reads it any more (`2>&1 | head`) is no reason to stop.
     pub(super) fn note(self, text: impl Display) {
-        let _ = writeln!(io::stderr(), "{text}");
+        self.tell("", &text.to_string());
+    }
+
+    /// What `text` holds may come from a file of strangers; `prefix` is rdiag's own.
+    fn tell(self, prefix: &str, text: &str) {
+        let _ = writeln!(io::stderr(), "{prefix}{}", for_terminal(text, false));
     }
 
     /// Warns.
     pub(super) fn warn(self, text: impl Display) {
-        self.note(format!("{}: {text}", self.paint("warning", AnsiColor::Yellow)));
+        self.tell(&self.paint("warning", AnsiColor::Yellow), &format!(": {text}"));
     }
 
     /// Prints an error with its hint.
     pub(super) fn error(self, failure: &Failure) {
-        self.note(format!("{}: {failure}", self.paint("error", AnsiColor::Red)));
+        self.tell(&self.paint("error", AnsiColor::Red), &format!(": {failure}"));
         if let Some(hint) = failure.hint() {
             self.note(format!("  hint: {hint}"));
         }
@@ -104,7 +111,7 @@ impl Ui {
         if let Ok(style) = ProgressStyle::with_template("  {bar:30} {percent:>3}%  {msg}") {
             bar.set_style(style);
         }
-        bar.set_message(message);
+        bar.set_message(for_terminal(&message, false).into_owned());
         bar
     }
 

@@ -148,13 +148,18 @@ impl Place {
         };
         files::prepare_directory(&folder)
             .map_err(LabError::failed(format!("preparing the state folder {}", folder.display())))?;
+        // What lies there is done: processes are ended, folders removed.
+        if let Some(why) = files::distrust(&folder) {
+            let message = format!("{} is not used to keep the state of an exercise: {why}", folder.display());
+            return Err(LabError::usage(message, "set HOME to your own folder (as root: HOME=/root, or `sudo -H`)"));
+        }
         Ok(Self(folder))
     }
 
     /// The same folder, only if it is there: for those who have nothing to keep in it.
     #[must_use]
     pub fn if_there() -> Option<Self> {
-        users_folder().filter(|folder| folder.is_dir()).map(Self)
+        users_folder().filter(|folder| folder.is_dir() && files::distrust(folder).is_none()).map(Self)
     }
 
     /// The same of another user, by their home. What they have set XDG_STATE_HOME to is not known.

@@ -58,6 +58,41 @@ pub fn visible_within(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Text of several lines on its way to a terminal, from whatever it was put together: no character in it moves the cursor, clears the screen
+/// or talks to the terminal. Colours (`ESC [ … m`) stay if they are wanted. Names in it were escaped before; this is the last door.
+#[must_use]
+pub fn for_terminal(text: &str, colours: bool) -> Cow<'_, str> {
+    let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find(acts) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let colour = colour_at(from).filter(|_| colours);
+        let mut chars = from.chars();
+        let c = chars.next().unwrap_or_default();
+        match colour {
+            Some(colour) => out.push_str(colour),
+            None => {
+                out.push_str(&format!("\\x{:02x}", u32::from(c)));
+            }
+        }
+        rest = from.get(colour.map_or(c.len_utf8(), str::len)..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The sequence that sets a colour or weight, if the text begins with one.
+fn colour_at(text: &str) -> Option<&str> {
+    let codes = text.strip_prefix("\u{1b}[")?;
+    let end = codes.find(|c: char| !c.is_ascii_digit() && c != ';').filter(|end| *end < 20)?;
+    codes.get(end..)?.starts_with('m').then(|| text.get(..end + 3)).flatten()
+}
+
 /// Text as it stands between HTML tags or in a quoted attribute. The templates do this by themselves.
 #[must_use]
 pub fn html(text: &str) -> String {
@@ -190,5 +225,20 @@ impl Formatter for VisibleJson {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_colours_reach_a_terminal_and_only_if_they_are_wanted() {
+        let text =
+            "\u{1b}[1;31mred\u{1b}[0m\tx\n\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}5A\r\u{1b}[31\u{1b}[99999999999999999999m";
+        let seen = "\\x1b[2J\\x1b]0;title\\x07\\x9b5A\\x0d\\x1b[31\\x1b[99999999999999999999m";
+        assert_eq!(for_terminal(text, true), format!("\u{1b}[1;31mred\u{1b}[0m\tx\n{seen}"));
+        assert_eq!(for_terminal(text, false), format!("\\x1b[1;31mred\\x1b[0m\tx\n{seen}"));
+        assert!(matches!(for_terminal("a\tb\n", false), Cow::Borrowed(_)));
     }
 }

@@ -27,10 +27,21 @@ pub fn default_folders() -> Vec<PathBuf> {
 }
 
 /// Reads everything: the built-in files, `folders` (each with `*.yaml` playbooks and `rules/*.yaml`), then `files`.
+///
+/// A folder or file in it that others may write to is left out, which [`Library::problems`] says: it decides what root believes.
 pub fn library(folders: &[PathBuf], named: &[PathBuf]) -> Result<Library, PlaybookError> {
     let mut sources = Vec::new();
+    let mut left_out = Vec::new();
     for folder in folders {
+        if let Some(why) = files::distrust(folder) {
+            left_out.push(distrusted(folder, &why));
+            continue;
+        }
         for (place, rules) in [(folder.join("rules"), true), (folder.clone(), false)] {
+            if let Some(why) = files::distrust(&place) {
+                left_out.push(distrusted(&place, &why));
+                continue;
+            }
             let paths = match files::list_named(&place, "yaml") {
                 Ok(paths) => paths,
                 // HOME may still be that of the user who switched to this one (sudo -u, setpriv): not our folder then.
@@ -38,7 +49,10 @@ pub fn library(folders: &[PathBuf], named: &[PathBuf]) -> Result<Library, Playbo
                 Err(source) => return Err(unreadable(&place, source)),
             };
             for path in paths {
-                sources.push(read(&path, rules)?);
+                match files::distrust(&path) {
+                    Some(why) => left_out.push(distrusted(&path, &why)),
+                    None => sources.push(read(&path, rules)?),
+                }
             }
         }
     }
@@ -47,7 +61,13 @@ pub fn library(folders: &[PathBuf], named: &[PathBuf]) -> Result<Library, Playbo
         file.rules = is_rule_file(&file.text);
         sources.push(file);
     }
-    Ok(Library::read(sources))
+    let mut library = Library::read(sources);
+    library.problems.extend(left_out);
+    Ok(library)
+}
+
+fn distrusted(path: &Path, why: &str) -> Problem {
+    Problem::whole(&path.display().to_string(), format!("not used: {why}"))
 }
 
 /// A file of rules is a list; a playbook is a mapping.
@@ -68,6 +88,18 @@ fn read(path: &Path, rules: bool) -> Result<SourceFile, PlaybookError> {
 
 fn unreadable(path: &Path, source: std::io::Error) -> PlaybookError {
     PlaybookError::Read { path: path.display().to_string(), source }
+}
+
+/// The playbook that a recording was made with, by its name. A recording comes from strangers: it names no file.
+pub fn resolve_recorded(name: &str) -> Result<NamedPlaybook, PlaybookError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || !name.chars().all(is_plain) {
+        return Err(PlaybookError::NotFound {
+            name: name.chars().take(100).collect(),
+            hint: Some("the recording names no playbook; choose one with --playbook".into()),
+        });
+    }
+    resolve(name)
 }
 
 /// The playbook that a name or path means, checked. A path is anything with a slash or that ends in `.yaml`; rules that

@@ -19,7 +19,7 @@ pub use account::conversation;
 pub use analyze::{Analysis, analyze};
 pub use candidates::{Candidate, candidates};
 pub use import::{ImportError, import};
-pub use library::{NamedPlaybook, default_folders, library, resolve};
+pub use library::{NamedPlaybook, default_folders, library, resolve, resolve_recorded};
 pub use probe::{ProbeEnd, ProbeRequest, probe};
 pub use run::{Observer, Run, run};
 pub use store::{StoreError, read_recording, write_recording};

@@ -9,6 +9,8 @@ use tempfile::NamedTempFile;
 /// A symbolic link in its place is refused unless it belongs to this user or to root.
 pub fn prepare_directory(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    // With a slash behind it a link is what it leads to.
+    let path = path.components().as_path();
     if let Ok(meta) = path.symlink_metadata() {
         let own = rustix::process::geteuid().as_raw();
         if meta.file_type().is_symlink() && meta.uid() != own && meta.uid() != 0 {
@@ -67,6 +69,23 @@ pub fn read_of_user(path: &Path, user: u32, limit: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is larger than {limit} bytes")));
     }
     Ok(bytes)
+}
+
+/// Why a file or folder that decides what this program does is not to be believed: it is not this user's or root's, or others may write to
+/// it. None if it is, or if it is not there. Of a link, what it leads to counts.
+pub fn distrust(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = path.metadata().ok()?;
+    let (own, user) = (rustix::process::geteuid().as_raw(), found.uid());
+    // A user's own group is often nobody else's; root's files have no such excuse.
+    let others = if own == 0 { 0o022 } else { 0o002 };
+    if user != own && user != 0 {
+        Some(format!("it belongs to user {user}"))
+    } else if found.mode() & others != 0 {
+        Some("others may write to it".to_owned())
+    } else {
+        None
+    }
 }
 
 /// Whose a file or folder is.
@@ -178,4 +197,51 @@ pub fn can_read_directly(directory: &Path) -> bool {
     let Ok(file) = NamedTempFile::new_in(directory) else { return false };
     let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
     std::fs::OpenOptions::new().read(true).custom_flags(direct).open(file.path()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_of_another_user_is_no_output_folder_with_a_slash_behind_it_either() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        std::fs::create_dir(&target).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        assert!(prepare_directory(&link).is_ok(), "an own link");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+            let slashed = std::path::PathBuf::from(format!("{}/", link.display()));
+            for path in [link, slashed] {
+                assert_eq!(
+                    prepare_directory(&path).unwrap_err().kind(),
+                    io::ErrorKind::PermissionDenied,
+                    "{}",
+                    path.display()
+                );
+            }
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test makes the files")]
+    fn what_others_own_or_may_write_to_is_distrusted() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x");
+        assert_eq!(distrust(&file), None, "what is not there decides nothing");
+        std::fs::write(&file, "").unwrap();
+        let with = |mode| {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            distrust(&file)
+        };
+        assert_eq!(with(0o644), None);
+        assert_eq!(with(0o646).as_deref(), Some("others may write to it"));
+        if rustix::process::geteuid().is_root() {
+            assert_eq!(with(0o664).as_deref(), Some("others may write to it"));
+            std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+            assert_eq!(with(0o600).as_deref(), Some("it belongs to user 65534"));
+        }
+    }
 }
