@@ -10,6 +10,7 @@ use super::{Exit, Failure, ui::Ui};
 use crate::report::escape::visible;
 use crate::session;
 use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::symbols::reader;
 use rdiag_model::{Facts, Reason, Unavailable};
 use rdiag_probes::ProbeDef;
 
@@ -118,6 +119,12 @@ fn kernel(host: &Host) -> String {
     let tracefs = tracefs(host);
     let _ = writeln!(out, "Kernel:     its types are {btf}; lockdown: {}", visible(&lockdown));
     let _ = writeln!(out, "            perf_event_paranoid: {}; tracefs: {tracefs}", visible(&paranoid));
+    let confined = match reader::missing_layers() {
+        Ok(missing) if missing.is_empty() => "without privileges, under Landlock and seccomp".to_owned(),
+        Ok(missing) => format!("this is missing here: {}", missing.join(", ")),
+        Err(error) => format!("which cannot be started ({error}), so programs have no function names"),
+    };
+    let _ = writeln!(out, "Symbols:    of programs are read by a process of their own: {}", visible(&confined));
     out
 }
 

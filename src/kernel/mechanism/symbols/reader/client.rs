@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The same once so many files have taken too long, since others wait behind them.
 const SHORT_PATIENCE: Duration = Duration::from_millis(500);
 const MANY: usize = 2;
+/// It is started no more after it has ended so often: somebody has made more such files than anybody has time for.
+const MAX_ENDS: usize = 32;
 
 /// Why a file has no names.
 pub(in super::super) type Why = String;
@@ -45,7 +47,8 @@ pub(in super::super) struct Client {
     /// Files whose debug information ended the process: the table of symbols may do.
     no_lines: HashSet<Identity>,
     late: usize,
-    /// It cannot be started.
+    ends: usize,
+    /// It cannot be started, or is not started any more.
     broken: Option<Why>,
 }
 
@@ -107,7 +110,8 @@ impl Client {
             self.process = None;
         }
         if self.process.is_none() {
-            self.process = Some(Process::start().map_err(|error| {
+            let started = Process::start().map(|(process, _)| process);
+            self.process = Some(started.map_err(|error| {
                 let why = format!("the process that reads symbols cannot be started: {error}");
                 self.broken = Some(why.clone());
                 why
@@ -148,10 +152,22 @@ impl Client {
             .and_then(|()| receive::<Answer>(&process.socket, Some(patience)));
         if let Err(error) = &outcome {
             self.late += usize::from(error.kind() == io::ErrorKind::WouldBlock);
+            self.ends += 1;
+            if self.ends >= MAX_ENDS {
+                self.broken = Some(format!("the process that reads symbols has ended {MAX_ENDS} times"));
+            }
             self.process = None;
         }
         outcome.map(|(answer, _)| answer)
     }
+}
+
+/// The layers of confinement that cannot be put on here.
+///
+/// # Errors
+/// When the process cannot be started.
+pub fn missing_layers() -> io::Result<Vec<String>> {
+    Process::start().map(|(_, missing)| missing)
 }
 
 fn ended(error: &io::Error) -> Why {
@@ -162,13 +178,13 @@ fn ended(error: &io::Error) -> Why {
 }
 
 impl Process {
-    fn start() -> io::Result<Self> {
+    /// With the layers of its confinement that could not be put on, which it says first.
+    fn start() -> io::Result<(Self, Vec<String>)> {
         let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let child = run(other)?;
         let process = Self { socket, child, files: HashMap::new() };
-        // It says first what it could not give up.
-        receive::<Vec<String>>(&process.socket, Some(STARTING))?;
-        Ok(process)
+        let (missing, _) = receive(&process.socket, Some(STARTING))?;
+        Ok((process, missing))
     }
 }
 

@@ -197,3 +197,6 @@ fn build_id_of<H: FileHeader<Endian = Endianness>>(
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

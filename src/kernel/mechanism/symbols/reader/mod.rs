@@ -12,6 +12,7 @@ mod copy;
 mod message;
 
 pub use child::main;
+pub use client::missing_layers;
 pub(super) use client::{Client, Source};
 
 /// The hidden first argument that makes this program the one that reads symbols.
