@@ -12,6 +12,7 @@ pub mod escape;
 pub mod flame;
 #[cfg(test)]
 mod golden_tests;
+mod headline;
 #[cfg(test)]
 mod hostile_tests;
 pub mod hot;

@@ -3,7 +3,7 @@ use rdiag_model::{Confidence, Culprit, Resource, Status};
 
 fn headline(findings: Vec<rdiag_model::Finding>) -> (Status, String) {
     let verdict = report(findings).verdict;
-    (verdict.status, verdict.headline)
+    (verdict.status, verdict.headline.to_string())
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_quiet_run_that_did_not_see_a_core_queue_is_inconclusive() {
     findings.push(unknown("memory.saturation", "PSI is switched off"));
     let report = report(findings);
     assert_eq!(report.verdict.status, Status::Unknown);
-    assert!(report.verdict.headline.starts_with("Inconclusive: memory saturation could not be measured"));
+    assert!(report.verdict.headline.title.starts_with("Inconclusive: memory saturation could not be measured"));
     assert!(report.verdict.limits.iter().any(|limit| limit.contains("boot with psi=1")), "{:?}", report.verdict.limits);
 }
 
@@ -84,6 +84,15 @@ fn errors_lead_and_the_bottleneck_is_named_all_the_same() {
     let (_, headline) = headline(vec![cpu, finding("disk.errors", Status::Warning)]);
     assert!(headline.starts_with("Errors: disk — "), "{headline}");
     assert!(headline.contains("Bottleneck: CPU saturation; stress-ng (8 processes)"), "{headline}");
+}
+
+#[test]
+fn the_title_is_whole_whatever_the_name_in_it() {
+    let mut finding = finding("filesystem.saturation", Status::Warning);
+    finding.instance = Some("/srv/a — b; c".into());
+    let headline = report(vec![finding]).verdict.headline;
+    assert_eq!(headline.title, "Bottleneck: file system saturation (/srv/a — b; c)");
+    assert_eq!(headline.detail, "the summary of filesystem.saturation");
 }
 
 #[test]
