@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use clap::ValueEnum;
 
 use super::command::Command;
-use super::run::{open_host, stop_on_signal};
+use super::root::open_host;
+use super::signals::stop_on_signal;
 use super::{Exit, Failure, output, points, stacks, tools, ui::Ui};
 use crate::playbook::suggest::did_you_mean;
 use crate::report::live::Live;

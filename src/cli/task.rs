@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::run::MeasureArgs;
+use super::measure::MeasureArgs;
 use super::{Failure, ui::Ui};
 use crate::playbook::{Method, Playbook, duration};
 use crate::report::escape::visible_within;
