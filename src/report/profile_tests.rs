@@ -137,6 +137,7 @@ fn report(profile: Result<Profile, Unavailable>) -> Report {
         },
         titles: &|_| None,
         probes: &|_| None,
+        levels: &std::collections::BTreeMap::new(),
     })
 }
 

@@ -1,4 +1,5 @@
 use super::sample::{core_ok, finding, report, saturated, unknown};
+use rdiag_model::finding::Levels;
 use rdiag_model::{Confidence, Culprit, Resource, Status};
 
 fn headline(findings: Vec<rdiag_model::Finding>) -> (Status, String) {
@@ -125,19 +126,20 @@ fn findings_come_worst_first_then_errors_then_what_can_be_trusted() {
 
 #[test]
 fn of_many_instances_the_worst_value_stands_first_also_where_low_is_bad() {
-    let instance = |name: &str, value: f64, condition: &str| {
+    let instance = |name: &str, value: f64| {
         let mut finding = finding("disk.saturation", Status::Warning);
         finding.instance = Some(name.into());
         finding.value = Some(value);
-        finding.threshold.conditions.insert("warning".into(), condition.into());
         finding
     };
-    let first = |condition: &str| {
-        let report = report(vec![instance("a", 0.3, condition), instance("b", 0.6, condition)]);
-        report.findings.first().unwrap().instance.clone().unwrap()
+    let first = |low_is_bad: bool| {
+        let mut findings = [instance("a", 0.3), instance("b", 0.6)];
+        let levels = Levels { low_is_bad, ..Levels::default() };
+        super::order::sort(&mut findings, &[("disk.saturation".to_owned(), levels)].into());
+        findings.first().unwrap().instance.clone().unwrap()
     };
-    assert_eq!(first("value > 0.2"), "b");
-    assert_eq!(first("value < 0.9"), "a");
+    assert_eq!(first(false), "b");
+    assert_eq!(first(true), "a");
 }
 
 #[test]

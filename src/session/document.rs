@@ -22,6 +22,8 @@ pub fn document(
     for finding in &mut findings {
         finding.lab = exercises.get(&finding.id).cloned();
     }
+    let rules = plan.windows.iter().flatten().flat_map(|planned| &planned.rules);
+    let levels = rules.map(|(rule, _)| (rule.id.clone(), rule.levels())).collect();
     report::build(Parts {
         recording,
         metrics: &analysis.metrics,
@@ -35,6 +37,7 @@ pub fn document(
         },
         titles: &super::metric,
         probes: &probe_texts,
+        levels: &levels,
     })
 }
 
