@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use super::command::Command;
 use super::root::open_host;
 use super::signals::stop_on_signal;
-use super::{Failure, task, ui::Ui};
+use super::{Failure, params, task, ui::Ui};
 use crate::lab::recipe::under_way;
 use crate::playbook::{self, Method, Plan, PlannedStep};
 use crate::session::{self, Observer, Run};
@@ -106,7 +106,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     let mut target = task::target(args, &host)?;
     let has_command = !args.command.is_empty();
     if has_command && !task::is_live(&args.root) {
-        return Err(task::usage("a command can be started on this machine only".into(), Some("leave --root out")));
+        return Err(Failure::usage("a command can be started on this machine only".into(), Some("leave --root out")));
     }
     let times = task::times(args, playbook)?;
     session::conversation(&given)?;
@@ -130,16 +130,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
 }
 
 fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure> {
-    let mut given = BTreeMap::new();
-    for text in &args.params {
-        let Some((name, value)) = text.split_once('=') else {
-            return Err(Failure::Usage {
-                message: format!("--param {text:?} has no value"),
-                hint: Some("write --param name=value".into()),
-            });
-        };
-        given.insert(name.to_owned(), value.to_owned());
-    }
+    let mut given = params::by_name(&args.params)?;
     let options =
         [("duration", &args.duration), ("interval", &args.interval), ("goal", &args.goal), ("now", &args.now)];
     for (name, value) in options {

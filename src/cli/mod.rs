@@ -15,6 +15,7 @@ mod list;
 mod man;
 mod measure;
 mod output;
+mod params;
 mod points;
 mod probe;
 mod record;
