@@ -24,13 +24,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lab", &["session", "report", "playbook", "host", "model"]),
     ("playbook", &["rules", "model"]),
     ("report", &["model"]),
-    ("session", &["playbook", "collectors", "probes", "mechanism", "metrics", "profile", "rules", "host", "model"]),
+    (
+        "session",
+        &["report", "playbook", "collectors", "probes", "mechanism", "metrics", "profile", "rules", "host", "model"],
+    ),
 ];
 
 /// Crates that have one home.
 const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
-    ("indicatif", &["cli/ui.rs", "cli/run.rs"]),
+    ("indicatif", &["cli/measure.rs", "cli/ui.rs"]),
     ("serde_yaml", &["playbook/load.rs"]),
     ("minijinja", &["judge/rules", "report"]),
     ("sysinfo", &["kernel/host/facts.rs"]),

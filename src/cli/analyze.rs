@@ -1,14 +1,14 @@
 //! `rdiag analyze`: judge a recording, here and now, with today's rules.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use super::fail_on::{FailOn, exit};
 use super::output::OutputArgs;
-use super::run::{FailOn, build, exit, open_host};
+use super::root::open_host;
 use super::{Exit, Failure, stacks, ui::Ui};
-use crate::playbook::Plan;
+use crate::lab::library::reproducing;
 use crate::report;
 use crate::session;
 use rdiag_kernel::host::files;
@@ -61,15 +61,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     for warning in &named.warnings {
         ui.warn(format!("left out: {warning}"));
     }
-    // Parameters that today's playbook no longer has cannot matter any more.
-    let known = |key: &str| named.loaded.playbook.params.contains_key(key);
-    let given: BTreeMap<String, String> = recording
-        .params
-        .iter()
-        .filter(|(key, _)| known(key))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    let plan = Plan::new(&named.loaded, &named.library, &given)?;
+    let plan = named.plan_of(&recording)?;
     let analysis = session::analyze(&recording, &plan);
     if let Some(stage) = args.print {
         let text = match stage {
@@ -81,7 +73,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ui.print(&format!("{text}\n"))?;
         return Ok(Exit::Done);
     }
-    let report = build(&recording, &analysis, &plan);
+    let report = session::document(&recording, &analysis, &plan, &reproducing());
     let target = args.output.prepare(None)?;
     let written = target.write(&report, &stacks::of_recording(&recording), ui)?;
     if !target.owns_stdout() {

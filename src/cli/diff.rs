@@ -1,15 +1,15 @@
 //! `rdiag diff`: what appeared, went and moved between two measurements.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use super::fail_on::FailOn;
 use super::output::save;
-use super::run::{FailOn, build, open_host};
+use super::root::open_host;
 use super::stacks::{Named, of_recording, of_report, of_result};
 use super::{Exit, Failure, ui::Ui};
-use crate::playbook::Plan;
+use crate::lab::library::reproducing;
 use crate::report::diff::{self, Input};
 use crate::report::{self};
 use crate::session::{self, StoreError};
@@ -123,12 +123,9 @@ fn judged(file: String, recording: &Recording, playbook: Option<&str>) -> Result
         Some(playbook) => session::resolve(playbook)?,
         None => session::resolve_recorded(&recording.playbook)?,
     };
-    let known = |(key, _): &(&String, &String)| named.loaded.playbook.params.contains_key(*key);
-    let given: BTreeMap<String, String> =
-        recording.params.iter().filter(known).map(|(key, value)| (key.clone(), value.clone())).collect();
-    let plan = Plan::new(&named.loaded, &named.library, &given)?;
+    let plan = named.plan_of(recording)?;
     let analysis = session::analyze(recording, &plan);
-    let report = build(recording, &analysis, &plan);
+    let report = session::document(recording, &analysis, &plan, &reproducing());
     Ok(Input {
         side: side(file, &report),
         report: Some(report),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::run::open_host;
+use super::root::open_host;
 use super::{Exit, Failure, ui::Ui};
 use crate::report::escape::visible;
 use crate::session;

@@ -103,6 +103,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Wrong usage, with what to do instead.
+    pub(super) fn usage(message: String, hint: Option<&str>) -> Self {
+        Self::Usage { message, hint: hint.map(str::to_owned) }
+    }
+
     /// Wraps an I/O error with what was attempted.
     pub fn io(attempt: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let attempt = attempt.into();

@@ -12,7 +12,7 @@ use rdiag_model::{Finding, Report, Status};
 /// Walks through a report. Without a person at the keyboard it runs to the end without asking.
 pub(super) fn walk(report: &Report, ui: &Ui) -> Result<(), Failure> {
     let style = ui.style();
-    ui.print(&format!("\n{}\n\n", wrapped(&visible(&report.verdict.headline), "", style.width)))?;
+    ui.print(&format!("\n{}\n\n", wrapped(&visible(&report.verdict.headline.to_string()), "", style.width)))?;
     let total = report.steps.len();
     let mut pauses = ui.is_interactive();
     for (index, step) in report.steps.iter().enumerate() {

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::run::open_host;
+use super::root::open_host;
 use super::{Exit, Failure, tools, ui::Ui};
 use crate::lab;
 use crate::playbook::tools::Standing;

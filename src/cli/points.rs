@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::list::table;
-use super::run::open_host;
+use super::root::open_host;
 use super::{Exit, Failure, probe, ui::Ui};
 use crate::report::escape::visible;
 use rdiag_model::Unavailable;

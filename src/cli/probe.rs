@@ -1,6 +1,5 @@
 //! `rdiag probe`: one measurement inside the kernel as a tool.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -10,8 +9,9 @@ use std::sync::atomic::Ordering;
 use clap::ValueEnum;
 
 use super::command::Command;
-use super::run::{open_host, stop_on_signal};
-use super::{Exit, Failure, output, points, stacks, tools, ui::Ui};
+use super::root::open_host;
+use super::signals::stop_on_signal;
+use super::{Exit, Failure, output, params, points, stacks, tools, ui::Ui};
 use crate::playbook::suggest::did_you_mean;
 use crate::report::live::Live;
 use crate::report::probe as text;
@@ -117,18 +117,18 @@ pub(super) fn checked(args: &Args) -> Result<Asked<'_>, Failure> {
     match &args.point {
         Some(point) if args.name == LIST && !point.is_empty() => {
             if args.format.of_stacks().is_some() {
-                return Err(usage("a list has no stacks".into(), Some("take --format text or json")));
+                return Err(Failure::usage("a list has no stacks".into(), Some("take --format text or json")));
             }
             return Ok(Asked::List(point));
         }
         Some(point) if args.name != LIST => {
             let hint = "what a probe looks at is given with --param, as `rdiag explain PROBE` says";
-            return Err(usage(format!("{:?} after the probe's name means nothing", point), Some(hint)));
+            return Err(Failure::usage(format!("{:?} after the probe's name means nothing", point), Some(hint)));
         }
         _ if args.name == LIST => {
             let hint =
                 "`rdiag probe list tcp_sendmsg`, 'vfs_*', kmem:kmalloc, libc:malloc; `rdiag list probes` lists probes";
-            return Err(usage("say what to list".into(), Some(hint)));
+            return Err(Failure::usage("say what to list".into(), Some(hint)));
         }
         _ => {}
     }
@@ -223,13 +223,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
 }
 
 fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure> {
-    let mut given: BTreeMap<String, String> = BTreeMap::new();
-    for text in &args.params {
-        let Some((name, value)) = text.split_once('=') else {
-            return Err(usage(format!("--param {text:?} has no value"), Some("write --param name=value")));
-        };
-        given.insert(name.to_owned(), value.to_owned());
-    }
+    let mut given = params::by_name(&args.params)?;
     for (name, value) in
         [("top", &args.top), ("threshold", &args.threshold), ("function", &args.function), ("depth", &args.depth)]
     {
@@ -238,7 +232,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
     if let (true, GivesStacks::IfAsked(name)) = (args.format.of_stacks().is_some(), def.stacks) {
         given.entry(name.to_owned()).or_insert_with(|| "true".to_owned());
     }
-    let params = Params::new(def.id, def.params, &given).map_err(|message| usage(message, None))?;
+    let params = Params::new(def.id, def.params, &given).map_err(|message| Failure::usage(message, None))?;
     let filters = [
         (FilterKind::Pid, "a command", !args.command.is_empty()),
         (FilterKind::Pid, "--pid", !args.pid.is_empty()),
@@ -247,22 +241,25 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
     ];
     for (kind, option, set) in filters {
         if set && !def.filters.contains(&kind) {
-            return Err(usage(format!("{} cannot be limited by {option}", def.id), None));
+            return Err(Failure::usage(format!("{} cannot be limited by {option}", def.id), None));
         }
     }
     if args.pid.len() > MAX_PIDS {
-        return Err(usage(format!("at most {} processes can be named", MAX_PIDS), Some("use --comm or --cgroup")));
+        return Err(Failure::usage(
+            format!("at most {} processes can be named", MAX_PIDS),
+            Some("use --comm or --cgroup"),
+        ));
     }
     let draws_stacks = args.format.of_stacks().is_some();
     if draws_stacks && def.stacks == GivesStacks::Never {
         let with: Vec<&str> = probes::with_stacks().collect();
-        return Err(usage(
+        return Err(Failure::usage(
             format!("{} has no stacks", def.id),
             Some(&format!("probes with stacks are {}", with.join(", "))),
         ));
     }
     if matches!(args.format, Format::Svg | Format::Speedscope) && args.interval.is_some() {
-        return Err(usage("--format svg and speedscope give one file".into(), Some("leave --interval out")));
+        return Err(Failure::usage("--format svg and speedscope give one file".into(), Some("leave --interval out")));
     }
     let time = |name: &str, text: &Option<String>| -> Result<Option<f64>, Failure> {
         let parse = |text: &String| crate::playbook::duration(name, text);
@@ -270,7 +267,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
     };
     let interval = time("interval", &args.interval)?;
     if interval.is_some_and(|seconds| seconds < 0.1) {
-        return Err(usage("--interval must be at least 100ms".into(), None));
+        return Err(Failure::usage("--interval must be at least 100ms".into(), None));
     }
     Ok(ProbeRequest {
         def,
@@ -312,8 +309,4 @@ pub(super) fn wrong_point(error: PointError) -> Result<(), Failure> {
     let near = error.near.as_ref();
     let hint = near.and_then(|(written, known)| did_you_mean(written, known.iter().map(String::as_str)));
     Err(Failure::Usage { message: error.message, hint })
-}
-
-fn usage(message: String, hint: Option<&str>) -> Failure {
-    Failure::Usage { message, hint: hint.map(str::to_owned) }
 }

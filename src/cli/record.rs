@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::measure::{MeasureArgs, measure, prepare};
 use super::output::save_recording;
-use super::run::{MeasureArgs, measure, prepare};
 use super::{Exit, Failure, ui::Ui};
 use rdiag_kernel::host::files;
 

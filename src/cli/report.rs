@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::fail_on::FailOn;
 use super::output::OutputArgs;
-use super::run::FailOn;
 use super::{Exit, Failure, stacks, ui::Ui};
 use crate::report;
 use crate::session::{self, StoreError};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::run::MeasureArgs;
+use super::measure::MeasureArgs;
 use super::{Failure, ui::Ui};
 use crate::playbook::{Method, Playbook, duration};
 use crate::report::escape::visible_within;
@@ -28,7 +28,10 @@ const SHOWN: usize = 60;
 pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure> {
     lives(host, &args.pid)?;
     if args.pid.len() > MAX_PIDS {
-        return Err(usage(format!("at most {MAX_PIDS} processes can be named"), Some("use --comm or --cgroup")));
+        return Err(Failure::usage(
+            format!("at most {MAX_PIDS} processes can be named"),
+            Some("use --comm or --cgroup"),
+        ));
     }
     let marks = marks(args)?;
     if let Some(marks) = &marks {
@@ -59,7 +62,7 @@ fn marks(args: &MeasureArgs) -> Result<Option<Marks>, Failure> {
         (None, Some(function)) => format!("return={function}"),
         (None, None) => {
             let message = format!("--each-from {from:?} says where requests begin, and nothing where they end");
-            return Err(usage(message, Some("add --each-to MARK")));
+            return Err(Failure::usage(message, Some("add --each-to MARK")));
         }
     };
     Ok(Some(Marks { from: from.clone(), to }))
@@ -69,7 +72,7 @@ fn marks(args: &MeasureArgs) -> Result<Option<Marks>, Failure> {
 pub(super) fn lives(host: &Host, pids: &[u32]) -> Result<(), Failure> {
     for pid in pids {
         if !host.exists(&format!("proc/{pid}")) {
-            return Err(usage(format!("there is no process {pid}"), None));
+            return Err(Failure::usage(format!("there is no process {pid}"), None));
         }
         // It may end meanwhile, or be out of sight: then those who observe say so.
         let Ok(status) = host.read(&format!("proc/{pid}/status")) else { continue };
@@ -77,13 +80,13 @@ pub(super) fn lives(host: &Host, pids: &[u32]) -> Result<(), Failure> {
         let (process, threads) = (field("Tgid:"), field("Threads:"));
         if process.parse().is_ok_and(|process: u32| process != *pid) {
             let hint = format!("name the process: --pid {process}");
-            return Err(usage(format!("{pid} is a thread of the process {process}"), Some(&hint)));
+            return Err(Failure::usage(format!("{pid} is a thread of the process {process}"), Some(&hint)));
         }
         // Its first thread may have ended before the others.
         if field("State:").starts_with('Z') && threads.parse().is_ok_and(|threads: u32| threads <= 1) {
             let parent = field("PPid:");
             let message = format!("the process {pid} has ended; its parent {parent} has not asked for its result yet");
-            return Err(usage(message, None));
+            return Err(Failure::usage(message, None));
         }
     }
     Ok(())
@@ -95,7 +98,7 @@ pub(super) fn times(args: &MeasureArgs, playbook: &Playbook) -> Result<u32, Fail
     if is_asked && playbook.method != Method::MethodR {
         let option = if args.each.is_some() { "--each" } else { "--each-from" };
         let message = format!("{option} is for playbooks of Method R, and {} is none", playbook.name);
-        return Err(usage(message, Some("rdiag run method-r --each 20 -- COMMAND")));
+        return Err(Failure::usage(message, Some("rdiag run method-r --each 20 -- COMMAND")));
     }
     let Some(each) = &args.each else { return Ok(1) };
     let number = each.parse::<u32>().ok();
@@ -104,11 +107,11 @@ pub(super) fn times(args: &MeasureArgs, playbook: &Playbook) -> Result<u32, Fail
         (false, Some(times @ 2..=MOST_RUNS)) => Ok(times),
         (false, _) => {
             let message = format!("--each {each:?}: with a command it says how often to run it, from 2 to {MOST_RUNS}");
-            Err(usage(message, Some("rdiag run method-r --each 20 -- COMMAND")))
+            Err(Failure::usage(message, Some("rdiag run method-r --each 20 -- COMMAND")))
         }
         (true, _) => {
             let message = format!("--each {each:?}: without a command it is the name of a program");
-            Err(usage(message, Some("--each NAME, or --each 20 -- COMMAND to run one so often")))
+            Err(Failure::usage(message, Some("--each NAME, or --each 20 -- COMMAND to run one so often")))
         }
     }
 }
@@ -118,7 +121,7 @@ pub(super) fn needed(playbook: &Playbook, target: &Target, has_command: bool) ->
     if playbook.method != Method::MethodR || has_command || !target.is_everything() {
         return Ok(());
     }
-    Err(usage(
+    Err(Failure::usage(
         format!("{} accounts for the time of one task, and none is named", playbook.name),
         Some("name one: --pid 4711, --comm postgres, --cgroup system.slice/nginx.service, or -- COMMAND to start it"),
     ))
@@ -189,8 +192,4 @@ fn which(host: &SharedHost, ui: &Ui, target: &mut Target) {
 /// Whether a tree is the machine itself: only there a command can be started.
 pub(super) fn is_live(root: &Path) -> bool {
     root == Path::new("/")
-}
-
-pub(super) fn usage(message: String, hint: Option<&str>) -> Failure {
-    Failure::Usage { message, hint: hint.map(str::to_owned) }
 }

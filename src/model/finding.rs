@@ -72,6 +72,15 @@ pub struct Threshold {
     pub origin: String,
 }
 
+/// The conditions of a rule as numbers, as far as they are comparisons of `value`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Levels {
+    /// The number that `value` is compared with, of conditions that are no more than that.
+    pub by_status: BTreeMap<Status, f64>,
+    /// Whether a condition asks for a low value.
+    pub low_is_bad: bool,
+}
+
 /// A pointer to a reading, with what it said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {

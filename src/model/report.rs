@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::recording::{Overhead, Tool};
-use super::{Exercise, Facts, Finding, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
+use super::{Exercise, Facts, Finding, Headline, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
 
 /// Version of the report format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -87,7 +87,8 @@ pub struct Verdict {
     /// The worst status, `ok` if nothing fired, `unknown` if what matters was not seen.
     pub status: Status,
     /// One sentence: the bottleneck, none found, or inconclusive.
-    pub headline: String,
+    #[schemars(with = "String")]
+    pub headline: Headline,
     /// What limits the conclusion.
     pub limits: Vec<String>,
 }

@@ -7,8 +7,8 @@ use rdiag_model::{Recording, Report};
 /// Builds the document of a run from what was recorded and what the rules concluded.
 #[must_use]
 pub fn build(parts: Parts<'_>) -> Report {
-    let Parts { recording, metrics, mut findings, profile, steps, playbook, titles, probes } = parts;
-    order::sort(&mut findings);
+    let Parts { recording, metrics, mut findings, profile, steps, playbook, titles, probes, levels } = parts;
+    order::sort(&mut findings, levels);
     for finding in &mut findings {
         order::judged_first(finding);
     }
@@ -39,7 +39,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         ruled_out: verdict::ruled_out(&findings),
         coverage,
         top: top::tables(metrics),
-        plots: plots::plots(metrics, &findings, titles),
+        plots: plots::plots(metrics, &findings, titles, levels),
         metrics: coverage::notes(metrics, titles),
         overhead: recording.overhead.clone(),
         findings,

@@ -221,7 +221,7 @@ fn sizes_are_bounded_whatever_the_host_does() {
 #[test]
 fn a_report_that_no_rdiag_wrote_is_drawn_within_the_same_size() {
     let mut report = crowded();
-    report.verdict.headline = "<".repeat(100_000);
+    report.verdict.headline = "<".repeat(100_000).into();
     report.verdict.limits = vec!["&".repeat(4_000); 1_000];
     report.matrix = vec![report.matrix.first().unwrap().clone(); 5_000];
     let mut step = report.steps.first().unwrap().clone();
@@ -268,6 +268,7 @@ fn the_page_hardly_grows_with_the_number_of_processes() {
             },
             titles: &|_| None,
             probes: &|_| None,
+            levels: &super::sample::levels(),
         };
         html(&super::build(parts)).unwrap().len()
     };

@@ -107,8 +107,8 @@ impl Page {
 
 fn head(report: &Report) -> String {
     let verdict = &report.verdict;
-    let (title, detail) = words::headline(report);
-    let mut out = format!("# {}: {}\n\n", verdict.status.word().to_uppercase(), text(title));
+    let detail = words::detail(report);
+    let mut out = format!("# {}: {}\n\n", verdict.status.word().to_uppercase(), text(&verdict.headline.title));
     if !detail.is_empty() {
         out.push_str(&format!("**{}**\n\n", text(&detail)));
     }

@@ -12,6 +12,7 @@ pub mod escape;
 pub mod flame;
 #[cfg(test)]
 mod golden_tests;
+mod headline;
 #[cfg(test)]
 mod hostile_tests;
 pub mod hot;
@@ -55,7 +56,10 @@ mod verdict_tests;
 mod wait_words;
 mod words;
 
+use std::collections::BTreeMap;
+
 use rdiag_model::comparison::Comparison;
+use rdiag_model::finding::Levels;
 use rdiag_model::report::{PlaybookInfo, StepOutcome};
 use rdiag_model::{Finding, MetricDef, Metrics, ProbeResult, Profile, Recording, Report, Unavailable};
 
@@ -83,6 +87,8 @@ pub struct Parts<'p> {
     pub titles: &'p dyn Fn(&str) -> Option<&'static MetricDef>,
     /// What a probe is about, by its id.
     pub probes: &'p dyn Fn(&str) -> Option<ProbeTexts>,
+    /// The levels of a rule's conditions, by its id.
+    pub levels: &'p BTreeMap<String, Levels>,
 }
 
 /// What a probe is about.

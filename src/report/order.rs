@@ -3,13 +3,14 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
+use rdiag_model::finding::Levels;
 use rdiag_model::{Confidence, Evidence, Finding, Kind, Resource, Status};
 
 /// Sorts findings: the worst status first; then errors before saturation before utilization, because errors are the
 /// cheapest to interpret and utilization alone is no problem; then what can be trusted more. Among equals, memory comes
 /// first: a lack of memory keeps disks and CPUs busy, and seldom the other way round. Findings of one cell stay
 /// together, the general rule (`cpu.saturation`) before the special ones, unless it cannot be trusted.
-pub(super) fn sort(findings: &mut [Finding]) {
+pub(super) fn sort(findings: &mut [Finding], levels: &BTreeMap<String, Levels>) {
     let mut trust: BTreeMap<Cell, Confidence> = BTreeMap::new();
     for finding in findings.iter() {
         let best = trust.entry(cell(finding)).or_insert(finding.confidence);
@@ -17,7 +18,9 @@ pub(super) fn sort(findings: &mut [Finding]) {
     }
     findings.sort_by_cached_key(|finding| {
         let confidence = trust.get(&cell(finding)).copied().unwrap_or(finding.confidence);
-        Key(rank(finding, confidence), finding.id.clone(), Badness::of(finding), finding.instance.clone())
+        let low_is_bad = levels.get(&finding.id).is_some_and(|levels| levels.low_is_bad);
+        let badness = Badness::of(finding.value, low_is_bad);
+        Key(rank(finding, confidence), finding.id.clone(), badness, finding.instance.clone())
     });
 }
 
@@ -60,9 +63,8 @@ fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
 struct Badness(f64);
 
 impl Badness {
-    fn of(finding: &Finding) -> Self {
-        let low_is_bad = finding.threshold.conditions.values().any(|text| text.replace(' ', "").contains("value<"));
-        Self(match finding.value {
+    fn of(value: Option<f64>, low_is_bad: bool) -> Self {
+        Self(match value {
             Some(value) if low_is_bad => value,
             Some(value) => -value,
             None => f64::INFINITY,

@@ -1,8 +1,9 @@
 //! The curves behind what fired.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::order::judged_by;
+use rdiag_model::finding::Levels;
 use rdiag_model::report::Plot;
 use rdiag_model::{Evidence, Finding, MetricDef, Metrics, Reading, Status};
 
@@ -20,6 +21,7 @@ pub(super) fn plots(
     metrics: &[Metrics],
     findings: &[Finding],
     titles: &dyn Fn(&str) -> Option<&'static MetricDef>,
+    levels: &BTreeMap<String, Levels>,
 ) -> Vec<Plot> {
     let mut seen = BTreeSet::new();
     let mut cells = BTreeSet::new();
@@ -42,7 +44,9 @@ pub(super) fn plots(
                 plot.title = titles(&evidence.metric).map(|def| def.help.to_owned()).unwrap_or_default();
                 // Only the first reading is what the finding was judged by, if any is.
                 if own == 0 && judged_by(finding, evidence) {
-                    plot.thresholds = thresholds(finding);
+                    let of_rule = levels.get(&finding.id).map(|levels| &levels.by_status);
+                    let serious = of_rule.into_iter().flat_map(|of| of.range(Status::Warning..));
+                    plot.thresholds = serious.map(|(status, level)| (*status, *level)).collect();
                 }
                 plots.push(plot);
                 own += 1;
@@ -84,14 +88,4 @@ fn curve(metrics: &Metrics, evidence: &Evidence) -> Option<Plot> {
         points,
         thresholds: Vec::new(),
     })
-}
-
-/// The levels of conditions of the form `value > 0.2`; what depends on more than that is no level line.
-fn thresholds(finding: &Finding) -> Vec<(Status, f64)> {
-    let of = |status: Status| -> Option<(Status, f64)> {
-        let condition = finding.threshold.conditions.get(status.word())?;
-        let level = condition.trim().strip_prefix("value")?.trim_start().trim_start_matches(['>', '<', '=']).trim();
-        Some((status, level.parse().ok()?))
-    };
-    [Status::Warning, Status::Critical].into_iter().filter_map(of).collect()
 }

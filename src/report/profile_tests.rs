@@ -137,6 +137,7 @@ fn report(profile: Result<Profile, Unavailable>) -> Report {
         },
         titles: &|_| None,
         probes: &|_| None,
+        levels: &std::collections::BTreeMap::new(),
     })
 }
 
@@ -160,8 +161,9 @@ fn the_verdict_answers_what_was_asked_and_names_the_resource_behind_it() {
     let report = report(Ok(sample()));
     let verdict = &report.verdict;
     assert_eq!(verdict.status, Status::Warning, "the goal is missed");
-    assert!(verdict.headline.contains("waiting for a disk in fsync or the like [vda]"), "{}", verdict.headline);
-    assert!(verdict.headline.contains("Behind it: disk saturation is critical (vda)"), "{}", verdict.headline);
+    let headline = verdict.headline.to_string();
+    assert!(headline.contains("waiting for a disk in fsync or the like [vda]"), "{headline}");
+    assert!(headline.contains("Behind it: disk saturation is critical (vda)"), "{headline}");
 }
 
 #[test]
@@ -169,7 +171,7 @@ fn a_time_that_could_not_be_accounted_for_is_unknown_and_never_fine() {
     let gap = Unavailable::new(Reason::Denied, "this user may not load programs").with_remedy("run rdiag as root");
     let report = report(Err(gap));
     assert_eq!(report.verdict.status, Status::Unknown);
-    assert!(report.verdict.headline.contains("may not load programs"), "{}", report.verdict.headline);
+    assert!(report.verdict.headline.title.contains("may not load programs"), "{}", report.verdict.headline);
     assert_eq!(report.verdict.limits, ["To see it: run rdiag as root."]);
 }
 

@@ -53,6 +53,7 @@ fn report(profile: Profile) -> Report {
         },
         titles: &|_| None,
         probes: &|_| None,
+        levels: &std::collections::BTreeMap::new(),
     })
 }
 

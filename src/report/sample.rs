@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rdiag_model::finding::Threshold;
+use rdiag_model::finding::{Levels, Threshold};
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool, Window};
 use rdiag_model::report::{PlaybookInfo, StepOutcome};
 use rdiag_model::*;
@@ -39,6 +39,12 @@ pub(super) fn finding(id: &str, status: Status) -> Finding {
         next: Vec::new(),
         lab: (id == "cpu.saturation").then(|| "10-more".into()),
     }
+}
+
+/// The levels of the conditions of [`saturated`].
+pub(super) fn levels() -> BTreeMap<String, Levels> {
+    let by_status = BTreeMap::from([(Status::Info, 0.1), (Status::Warning, 0.2), (Status::Critical, 0.5)]);
+    BTreeMap::from([("cpu.saturation".to_owned(), Levels { by_status, low_is_bad: false })])
 }
 
 /// The same finding, not measured.
@@ -209,5 +215,6 @@ pub(super) fn report(findings: Vec<Finding>) -> Report {
         },
         titles: &|_| None,
         probes: &|_| None,
+        levels: &levels(),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::sample::{metrics, recording, saturated};
+use super::sample::{levels, metrics, recording, saturated};
 use super::{Parts, ProbeTexts};
 use rdiag_model::call_trace::{Call, CallTrace};
 use rdiag_model::metric::Pick;
@@ -270,5 +270,6 @@ pub(super) fn report_of(recording: &Recording) -> Report {
         playbook: PlaybookInfo { name: "use-method".into(), title: "USE".into(), params: BTreeMap::new() },
         titles: &|id| METRICS.iter().find(|metric| metric.id == id),
         probes: &texts,
+        levels: &levels(),
     })
 }

@@ -28,7 +28,7 @@ pub(super) fn of_task(profile: &Profile, findings: &[Finding], recording: &Recor
         limits.push(format!("The run was interrupted after {:.1} s.", profile.elapsed_seconds));
     }
     limits.extend(profile.answer.limits.iter().cloned());
-    Verdict { status, headline, limits }
+    Verdict { status, headline: headline.into(), limits }
 }
 
 /// Single runs that took longer than the goal.
@@ -60,5 +60,5 @@ pub(super) fn unaccounted(gap: &Unavailable, recording: &Recording) -> Verdict {
         limits.push("The run was interrupted.".into());
     }
     let headline = format!("Where the time of the task went is not known: {why}");
-    Verdict { status: Status::Unknown, headline, limits }
+    Verdict { status: Status::Unknown, headline: headline.into(), limits }
 }

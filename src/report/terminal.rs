@@ -73,7 +73,7 @@ impl Page {
     fn verdict(&mut self, report: &Report) {
         let verdict = &report.verdict;
         let badge = self.badge(verdict.status);
-        self.hanging(&badge, &visible(&verdict.headline), 2, Paint::Status(verdict.status), Paint::Bold);
+        self.hanging(&badge, &visible(&verdict.headline.to_string()), 2, Paint::Status(verdict.status), Paint::Bold);
         let checks = &report.coverage.checks;
         if checks.unknown > 0 {
             let apply = checks.judged + checks.unknown;

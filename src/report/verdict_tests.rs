@@ -1,9 +1,10 @@
 use super::sample::{core_ok, finding, report, saturated, unknown};
+use rdiag_model::finding::Levels;
 use rdiag_model::{Confidence, Culprit, Resource, Status};
 
 fn headline(findings: Vec<rdiag_model::Finding>) -> (Status, String) {
     let verdict = report(findings).verdict;
-    (verdict.status, verdict.headline)
+    (verdict.status, verdict.headline.to_string())
 }
 
 #[test]
@@ -57,7 +58,7 @@ fn a_quiet_run_that_did_not_see_a_core_queue_is_inconclusive() {
     findings.push(unknown("memory.saturation", "PSI is switched off"));
     let report = report(findings);
     assert_eq!(report.verdict.status, Status::Unknown);
-    assert!(report.verdict.headline.starts_with("Inconclusive: memory saturation could not be measured"));
+    assert!(report.verdict.headline.title.starts_with("Inconclusive: memory saturation could not be measured"));
     assert!(report.verdict.limits.iter().any(|limit| limit.contains("boot with psi=1")), "{:?}", report.verdict.limits);
 }
 
@@ -84,6 +85,15 @@ fn errors_lead_and_the_bottleneck_is_named_all_the_same() {
     let (_, headline) = headline(vec![cpu, finding("disk.errors", Status::Warning)]);
     assert!(headline.starts_with("Errors: disk — "), "{headline}");
     assert!(headline.contains("Bottleneck: CPU saturation; stress-ng (8 processes)"), "{headline}");
+}
+
+#[test]
+fn the_title_is_whole_whatever_the_name_in_it() {
+    let mut finding = finding("filesystem.saturation", Status::Warning);
+    finding.instance = Some("/srv/a — b; c".into());
+    let headline = report(vec![finding]).verdict.headline;
+    assert_eq!(headline.title, "Bottleneck: file system saturation (/srv/a — b; c)");
+    assert_eq!(headline.detail, "the summary of filesystem.saturation");
 }
 
 #[test]
@@ -116,19 +126,20 @@ fn findings_come_worst_first_then_errors_then_what_can_be_trusted() {
 
 #[test]
 fn of_many_instances_the_worst_value_stands_first_also_where_low_is_bad() {
-    let instance = |name: &str, value: f64, condition: &str| {
+    let instance = |name: &str, value: f64| {
         let mut finding = finding("disk.saturation", Status::Warning);
         finding.instance = Some(name.into());
         finding.value = Some(value);
-        finding.threshold.conditions.insert("warning".into(), condition.into());
         finding
     };
-    let first = |condition: &str| {
-        let report = report(vec![instance("a", 0.3, condition), instance("b", 0.6, condition)]);
-        report.findings.first().unwrap().instance.clone().unwrap()
+    let first = |low_is_bad: bool| {
+        let mut findings = [instance("a", 0.3), instance("b", 0.6)];
+        let levels = Levels { low_is_bad, ..Levels::default() };
+        super::order::sort(&mut findings, &[("disk.saturation".to_owned(), levels)].into());
+        findings.first().unwrap().instance.clone().unwrap()
     };
-    assert_eq!(first("value > 0.2"), "b");
-    assert_eq!(first("value < 0.9"), "a");
+    assert_eq!(first(false), "b");
+    assert_eq!(first(true), "a");
 }
 
 #[test]

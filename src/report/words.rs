@@ -338,19 +338,17 @@ pub(super) fn checks(report: &Report) -> String {
     )
 }
 
-/// The headline as a title and the sentence behind it, which may be empty.
-pub(super) fn headline(report: &Report) -> (&str, String) {
-    let headline = report.verdict.headline.as_str();
-    let parts = headline.split_once(" — ").or_else(|| headline.split_once("; "));
-    let (title, detail) = parts.unwrap_or((headline, ""));
+/// The detail of the headline as a sentence of its own; empty if there is none.
+pub(super) fn detail(report: &Report) -> String {
+    let detail = report.verdict.headline.detail.as_str();
     // The name of a device, with which a finding's own sentence begins, stays as it is.
     let word = detail.split([' ', ',', ';']).next().unwrap_or_default();
     let is_word = !report.findings.first().is_some_and(|finding| finding.summary.trim_start().starts_with(word));
     let mut chars = detail.chars();
-    let detail = chars.next().map(|first| {
+    let sentence = chars.next().map(|first| {
         let end = if detail.ends_with('.') { "" } else { "." };
         let first = if is_word { first.to_uppercase().collect() } else { first.to_string() };
         format!("{first}{}{end}", chars.as_str())
     });
-    (title, detail.unwrap_or_default())
+    sentence.unwrap_or_default()
 }

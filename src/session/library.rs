@@ -1,9 +1,11 @@
 //! Finding playbooks and rules: built in, in /etc/rdiag, in ~/.config/rdiag, and as files on the command line.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::playbook::{Library, LoadedPlaybook, PlaybookError, Problem, SourceFile, check, load};
+use crate::playbook::{Library, LoadedPlaybook, Plan, PlaybookError, Problem, SourceFile, check, load};
 use rdiag_kernel::host::files;
+use rdiag_model::Recording;
 
 /// A playbook that was asked for, with everything it may use.
 pub struct NamedPlaybook {
@@ -13,6 +15,17 @@ pub struct NamedPlaybook {
     pub loaded: LoadedPlaybook,
     /// What is wrong with other files: worth a warning, no reason to stop.
     pub warnings: Vec<Problem>,
+}
+
+impl NamedPlaybook {
+    /// The plan by which a recording is judged: with the parameters it was made with, but for those that the playbook no
+    /// longer has.
+    pub fn plan_of(&self, recording: &Recording) -> Result<Plan, PlaybookError> {
+        let known = |(key, _): &(&String, &String)| self.loaded.playbook.params.contains_key(*key);
+        let given: BTreeMap<String, String> =
+            recording.params.iter().filter(known).map(|(key, value)| (key.clone(), value.clone())).collect();
+        Plan::new(&self.loaded, &self.library, &given)
+    }
 }
 
 /// The folders that are searched, the host's before the user's.

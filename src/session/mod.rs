@@ -1,9 +1,10 @@
-//! The wiring of the stages: plan → Recording → Metrics → Findings. The only place where playbooks, collectors, metrics and
-//! rules meet.
+//! The wiring of the stages: plan → Recording → Metrics → Findings → Report. The only place where playbooks, collectors,
+//! metrics and rules meet.
 
 mod account;
 mod analyze;
 mod candidates;
+mod document;
 mod import;
 mod library;
 mod metering;
@@ -18,6 +19,7 @@ mod worker;
 pub use account::conversation;
 pub use analyze::{Analysis, analyze};
 pub use candidates::{Candidate, candidates};
+pub use document::document;
 pub use import::{ImportError, import};
 pub use library::{NamedPlaybook, default_folders, library, resolve, resolve_recorded};
 pub use probe::{ProbeEnd, ProbeRequest, probe};

@@ -5,11 +5,13 @@ mod culprit;
 mod evaluate;
 pub mod expression;
 mod filters;
+mod levels;
 mod mutants;
 mod schema;
 mod selftest;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 pub use evaluate::{Judge, Scope};
 pub use expression::{Expressions, Reference};

@@ -138,7 +138,6 @@ impl View {
         for at in 0..shown_groups.len() {
             findings.extend(finding(report, shown_groups, at, &mut plots, limits)?);
         }
-        let (headline, detail) = words::headline(report);
         let (all_checks, more_checks) = all_checks(report, limits);
         let (probes, more_probes) = probes(report, flames, limits)?;
         let gaps = &report.coverage.groups;
@@ -148,8 +147,8 @@ impl View {
             playbook_title: report.playbook.title.clone(),
             started: report.window.started.clone(),
             status: report.verdict.status.word(),
-            headline: headline.to_owned(),
-            detail,
+            headline: report.verdict.headline.title.clone(),
+            detail: words::detail(report),
             limits: report.verdict.limits.iter().take(limits.rows).cloned().collect(),
             facts: facts(report),
             profile: report.profile.as_ref().map(|profile| ProfileView::of(profile, limits)).transpose()?,

@@ -1,10 +1,7 @@
 //! Rules with one thing changed. Where no test of a rule fails with the change, the tests do not prove that thing.
 
-mod tokens;
-
-use tokens::{Kind, Token, tokens};
-
 use super::Rule;
+use super::tokens::{Kind, Token, tokens};
 
 /// A rule with one thing changed.
 #[derive(Debug, Clone)]

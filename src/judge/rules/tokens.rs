@@ -1,4 +1,4 @@
-//! An expression in pieces, so that one of them can be exchanged.
+//! An expression in pieces.
 
 use std::ops::Range;
 

@@ -1,0 +1,194 @@
+//! What `run` and `record` share: the options of a measurement, what can fail before it, and the measurement itself.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use indicatif::ProgressBar;
+
+use super::command::Command;
+use super::root::open_host;
+use super::signals::stop_on_signal;
+use super::{Failure, params, task, ui::Ui};
+use crate::lab::recipe::under_way;
+use crate::playbook::{self, Method, Plan, PlannedStep};
+use crate::session::{self, Observer, Run};
+use rdiag_kernel::host::SharedHost;
+use rdiag_kernel::host::launch::{Ended, How};
+use rdiag_model::{Exercise, Target};
+
+/// Samples of a window that ends when a command does, at most.
+const LONGEST_COMMAND: f64 = 20_000.0;
+
+/// What to measure, the same for `run` and `record`.
+#[derive(Debug, clap::Args)]
+pub(super) struct MeasureArgs {
+    /// Name of a playbook (`rdiag list playbooks`), or path of a YAML file.
+    #[arg(value_name = "PLAYBOOK")]
+    pub(super) playbook: String,
+    /// Length of the measurement window: 500ms, 10s, 2m.
+    #[arg(long, value_name = "TIME")]
+    pub(super) duration: Option<String>,
+    /// Distance of two samples.
+    #[arg(long, value_name = "TIME")]
+    pub(super) interval: Option<String>,
+    /// Set a parameter of the playbook.
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub(super) params: Vec<String>,
+    /// The share of all CPUs' time that programs inside the kernel may take, all together; the dearest is stopped first.
+    #[arg(long, value_name = "PERCENT", default_value = "5%")]
+    pub(super) budget: String,
+    /// Only these processes, for what can be limited to some: probes, and the time of a task.
+    #[arg(long, short, value_name = "PID", value_delimiter = ',')]
+    pub(super) pid: Vec<u32>,
+    /// Only tasks with exactly this name.
+    #[arg(long, value_name = "NAME")]
+    pub(super) comm: Option<String>,
+    /// Only tasks in this control group or below.
+    #[arg(long, value_name = "PATH")]
+    pub(super) cgroup: Option<String>,
+    /// Tell single runs apart (Method R): with a COMMAND, run it N times, one after the other; without, every run of
+    /// programs named NAME that begins and ends meanwhile. Shows how response times and their parts are spread, and what
+    /// the slow runs have more of than the fast ones.
+    #[arg(long, value_name = "N|NAME", conflicts_with_all = ["pid", "comm"])]
+    pub(super) each: Option<String>,
+    /// Tell single requests apart (Method R): each is the time of one thread from this mark to the one of --each-to.
+    /// FILE:FUNCTION of a program or library; or function=, return=, usdt=FILE:PROVIDER:NAME, tracepoint=GROUP:EVENT,
+    /// or marker=TEXT for what the program writes to ftrace's trace_marker.
+    #[arg(long, value_name = "MARK", conflicts_with_all = ["each", "command", "children"])]
+    pub(super) each_from: Option<String>,
+    /// Where a request ends; where the function of --each-from returns if nothing is given.
+    #[arg(long, value_name = "MARK", requires = "each_from")]
+    pub(super) each_to: Option<String>,
+    /// Processes that those start are looked at, too.
+    #[arg(long, requires = "pid")]
+    pub(super) children: bool,
+    /// How long one execution may take, for playbooks of Method R: 200ms.
+    #[arg(long, value_name = "TIME")]
+    pub(super) goal: Option<String>,
+    /// How long one execution takes now; measured where a COMMAND is started.
+    #[arg(long, value_name = "TIME")]
+    pub(super) now: Option<String>,
+    /// Start this command, look at it from its first instruction to its end, and at nothing else.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "comm", "cgroup"])]
+    pub(super) command: Vec<OsString>,
+    /// Look at this tree instead of the machine: a recorded one (with host.yaml), or another root.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    pub(super) root: PathBuf,
+}
+
+/// A run that can begin.
+pub(super) struct Prepared {
+    pub(super) host: SharedHost,
+    pub(super) plan: Plan,
+    target: Target,
+    command: Option<Command>,
+    stop: Arc<AtomicBool>,
+    /// Whether the host is this machine, on which an exercise can run.
+    is_live: bool,
+}
+
+/// Everything that can fail before time is spent: the playbook, its parameters, the host, the task.
+pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepared, Failure> {
+    let named = session::resolve(&args.playbook)?;
+    for warning in &named.warnings {
+        ui.warn(format!("left out: {warning}"));
+    }
+    let playbook = &named.loaded.playbook;
+    let mut given = given_params(args)?;
+    // What is wrong with them is told before anything is asked.
+    Plan::new(&named.loaded, &named.library, &given)?;
+    let budget = playbook::budget(&args.budget)?;
+    let stop = stop_on_signal()?;
+    let host = Arc::new(open_host(&args.root)?);
+    let mut target = task::target(args, &host)?;
+    let has_command = !args.command.is_empty();
+    if has_command && !task::is_live(&args.root) {
+        return Err(Failure::usage("a command can be started on this machine only".into(), Some("leave --root out")));
+    }
+    let times = task::times(args, playbook)?;
+    session::conversation(&given)?;
+    if asks && playbook.method == Method::MethodR {
+        task::converse(&host, ui, &mut target, &mut given, has_command);
+    }
+    task::needed(playbook, &target, has_command)?;
+    let mut plan = Plan { budget, ..Plan::new(&named.loaded, &named.library, &given)? };
+    if has_command && !given.contains_key("duration") {
+        plan.duration = plan.interval * LONGEST_COMMAND;
+        plan.params.remove("duration");
+    }
+    let command = if has_command { Some(Command::start(&args.command, times, &stop)?) } else { None };
+    if let Some(command) = &command {
+        target.pids = vec![command.pid()];
+        target.command = Some(command.words().to_owned());
+        target.words = command.separate().to_vec();
+        target.children = true;
+    }
+    Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root) })
+}
+
+fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure> {
+    let mut given = params::by_name(&args.params)?;
+    let options =
+        [("duration", &args.duration), ("interval", &args.interval), ("goal", &args.goal), ("now", &args.now)];
+    for (name, value) in options {
+        if let Some(value) = value {
+            given.insert(name.to_owned(), value.clone());
+        }
+    }
+    Ok(given)
+}
+
+/// Measures, with a progress bar on stderr.
+pub(super) fn measure(prepared: &mut Prepared, ui: &Ui) -> Result<Run, Failure> {
+    let exercise = || if prepared.is_live { under_way(&prepared.host) } else { None };
+    let before = exercise();
+    let mut progress = Progress { ui, bar: None, command: prepared.command.as_mut() };
+    let mut run = session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
+        .map_err(Failure::io("measuring"))?;
+    run.recording.exercise = before.map(|before| Exercise { whole: exercise().as_ref() == Some(&before), ..before });
+    if let Some(command) = &prepared.command {
+        // The end of the command ends the window, which is what it was to do; a signal to it is another matter.
+        let ended = command.settle(ui)?;
+        run.recording.interrupted &= !matches!(ended, Some(Ended { how: How::Exited(_), .. }));
+    }
+    Ok(run)
+}
+
+struct Progress<'u> {
+    ui: &'u Ui,
+    bar: Option<ProgressBar>,
+    command: Option<&'u mut Command>,
+}
+
+impl Observer for Progress<'_> {
+    fn window(&mut self, steps: &[&PlannedStep], seconds: f64, drill_down: bool) {
+        let what = match (drill_down, steps) {
+            (true, [only]) => format!("drill-down, {seconds:.0} s: {}", only.step.question),
+            (true, _) => format!("drill-down, {seconds:.0} s: {} questions", steps.len()),
+            (false, _) if self.command.is_some() => "measuring until the command ends".to_owned(),
+            (false, _) => format!("measuring for {seconds:.0} s; Ctrl-C ends early"),
+        };
+        self.bar = Some(self.ui.bar(what));
+    }
+
+    fn begun(&mut self) {
+        if let Some(command) = &mut self.command {
+            command.let_go();
+        }
+    }
+
+    fn progress(&mut self, share: f64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position((share * 1000.0) as u64);
+        }
+    }
+
+    fn window_ended(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Ending early.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::Failure;
+
+/// A flag that SIGINT, SIGTERM and SIGHUP set. A second SIGINT or SIGTERM ends the program at once, should the first not be enough. SIGHUP does
+/// not: when an ssh session drops, the kernel and the shell send one each, and what was measured is still to be written.
+pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(Failure::io("installing the signal handler"))?;
+    }
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&stop))
+        .map_err(Failure::io("installing the signal handler"))?;
+    Ok(stop)
+}

@@ -1,0 +1,196 @@
+//! The headline of a run: what is saturated and who is behind it, or what can be said where nothing fired.
+
+use std::collections::BTreeSet;
+
+use super::words;
+use rdiag_model::headline::{Headline, Link};
+use rdiag_model::{Confidence, Finding, Kind, Resource, Status};
+
+/// Without a look at the queues of these four, nobody may say that there is no bottleneck.
+pub(super) const CORE: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::Disk, Resource::Network];
+/// Length of the finding's own sentence within the headline.
+const MAX_SENTENCE: usize = 180;
+/// A sentence this long is cut at its semicolon, if it has one.
+const LONG_SENTENCE: usize = 150;
+/// What stands before the semicolon is the news if it is this long.
+const ENOUGH: usize = 80;
+
+/// The status and the headline from findings that are in order.
+pub(super) fn of(findings: &[Finding]) -> (Status, Headline) {
+    let fired: Vec<&Finding> = findings.iter().filter(|finding| finding.status >= Status::Warning).collect();
+    match fired.first() {
+        Some(lead) => (lead.status, bottleneck(lead, &fired, findings)),
+        None => quiet(findings),
+    }
+}
+
+/// Names the first finding, who is behind it, in which code, and what else fired.
+fn bottleneck(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headline {
+    let mut named = BTreeSet::from([(lead.resource, lead.kind)]);
+    let at = place_in_title(lead);
+    let title = match (lead.kind, lead.confidence) {
+        (Kind::Errors, Confidence::Low) => format!("Likely errors: {at}"),
+        (Kind::Errors, _) => format!("Errors: {at}"),
+        (_, Confidence::Low) => format!("Likely bottleneck: {at}"),
+        _ => format!("Bottleneck: {at}"),
+    };
+    let sentence = first_sentence(&lead.summary);
+    let mut rest = behind(lead, &[&at, &sentence]);
+    // Errors come first because they are quickly understood; what is slow is said all the same.
+    let queue = fired.iter().find(|finding| finding.kind != Kind::Errors);
+    if let (Kind::Errors, Some(queue)) = (lead.kind, queue) {
+        named.insert((queue.resource, queue.kind));
+        rest.push_str(&format!(". Bottleneck: {}", place(queue)));
+        rest.push_str(&behind(queue, &[&place(queue)]));
+    }
+    rest.push_str(&hottest_code(lead.resource, findings));
+    let mut also: Vec<String> = Vec::new();
+    for finding in fired {
+        if named.insert((finding.resource, finding.kind)) {
+            also.push(words::cell(finding.resource, finding.kind));
+        }
+    }
+    if !also.is_empty() {
+        rest.push_str(&format!(" (also: {})", listed(&also, 3)));
+    }
+    if sentence.is_empty() {
+        return Headline::from(title + &rest);
+    }
+    Headline { title, link: Link::Dash, detail: sentence + &rest }
+}
+
+/// Where it is: the resource and what is the matter with it; after "Errors:", the resource is enough.
+fn place_in_title(finding: &Finding) -> String {
+    match (finding.kind, &finding.instance) {
+        (Kind::Errors, None) => words::resource_inline(finding.resource),
+        (Kind::Errors, Some(instance)) => {
+            format!("{} ({})", words::resource_inline(finding.resource), words::instance(instance))
+        }
+        _ => place(finding),
+    }
+}
+
+/// Who is behind it, unless that is a device that `said` names already.
+fn behind(finding: &Finding, said: &[&str]) -> String {
+    match &finding.culprit {
+        Some(culprit) if culprit.share.is_some() || !said.iter().any(|text| text.contains(&culprit.name)) => {
+            format!("; {}", words::culprit(culprit))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The function that a finding about the same resource names, whatever its status: code is no fault, and yet where to look.
+fn hottest_code(resource: Resource, findings: &[Finding]) -> String {
+    let of = |finding: &Finding| {
+        let culprit = finding.culprit.as_ref().filter(|culprit| culprit.kind == "function")?;
+        (finding.resource == resource && finding.status.fired()).then(|| culprit.clone())
+    };
+    findings.iter().find_map(of).map(|culprit| format!("; {}", words::culprit(&culprit))).unwrap_or_default()
+}
+
+fn place(finding: &Finding) -> String {
+    let cell = words::cell(finding.resource, finding.kind);
+    match &finding.instance {
+        Some(instance) => format!("{cell} ({})", words::instance(instance)),
+        None => cell,
+    }
+}
+
+fn first_sentence(summary: &str) -> String {
+    let summary = summary.trim();
+    let end = summary.find(". ").unwrap_or(summary.len());
+    let mut sentence = summary.get(..end).unwrap_or(summary).trim_end_matches('.');
+    // Of a long sentence, the first half is the news.
+    if sentence.chars().count() > LONG_SENTENCE
+        && let Some((news, _)) = sentence.split_once("; ")
+        && news.chars().count() > ENOUGH
+    {
+        sentence = news;
+    }
+    let mut words = String::new();
+    for word in sentence.split(' ') {
+        if words.chars().count() + word.chars().count() > MAX_SENTENCE {
+            // Rather a whole clause than half of the next one.
+            match words.rfind([',', ';']).filter(|at| *at > ENOUGH) {
+                Some(at) => words.truncate(at),
+                None => words.push_str(" …"),
+            }
+            break;
+        }
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(word.chars().take(MAX_SENTENCE));
+    }
+    lower_first(&words)
+}
+
+/// "Threads waited" goes on as "threads waited", but "TCP" and "OOM" stay.
+fn lower_first(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    match (chars.next(), chars.next()) {
+        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
+            first.to_lowercase().chain([second]).chain(chars).collect()
+        }
+        _ => sentence.to_owned(),
+    }
+}
+
+/// `a, b and c`; what is too much becomes `and 2 more`.
+pub(super) fn listed(items: &[String], most: usize) -> String {
+    let shown: Vec<&str> = items.iter().take(most).map(String::as_str).collect();
+    match (shown.as_slice(), items.len().saturating_sub(most)) {
+        ([], _) => String::new(),
+        ([only], 0) => (*only).to_owned(),
+        ([init @ .., last], 0) => format!("{} and {last}", init.join(", ")),
+        (all, more) => format!("{} and {more} more", all.join(", ")),
+    }
+}
+
+/// The headline when nothing is a bottleneck: silence counts only as far as one could hear.
+fn quiet(findings: &[Finding]) -> (Status, Headline) {
+    let judged = findings.iter().filter(|f| f.status == Status::Ok || f.status.fired()).count();
+    let unknown = findings.iter().filter(|f| f.status == Status::Unknown).count();
+    if judged == 0 {
+        let why = findings.iter().find_map(|f| Some(f.unavailable.as_ref()?.why.clone()));
+        let why = why.map(|why| format!(" ({})", why.trim_end_matches('.'))).unwrap_or_default();
+        return (Status::Unknown, Headline::from(format!("Inconclusive: nothing could be measured{why}")));
+    }
+    let unseen: Vec<Resource> = CORE.into_iter().filter(|resource| unseen_saturation(findings, *resource)).collect();
+    if !unseen.is_empty() {
+        let cells: Vec<String> = unseen.iter().map(|r| words::cell(*r, Kind::Saturation)).collect();
+        let title = format!("Inconclusive: {} could not be measured", listed(&cells, 4));
+        return (Status::Unknown, clauses(title, &["no check that could be made fired"]));
+    }
+    let mut cells: Vec<String> = Vec::new();
+    for finding in findings.iter().filter(|f| f.status == Status::Info) {
+        let cell = words::cell(finding.resource, finding.kind);
+        if !cells.contains(&cell) {
+            cells.push(cell);
+        }
+    }
+    let status = if cells.is_empty() { Status::Ok } else { Status::Info };
+    let notes = if cells.is_empty() { String::new() } else { format!("worth knowing: {}", listed(&cells, 3)) };
+    let headline = if unknown == 0 {
+        let made = words::plural(judged, "check", "checks");
+        clauses(format!("No bottleneck found: {made} made, none fired"), &[&notes])
+    } else {
+        let missing = format!("{unknown} of {} checks could not be made", judged + unknown);
+        clauses("No bottleneck found in what could be measured".to_owned(), &[&missing, &notes])
+    };
+    (status, headline)
+}
+
+/// A headline whose detail are those of these clauses that are not empty.
+fn clauses(title: String, clauses: &[&str]) -> Headline {
+    let said: Vec<&str> = clauses.iter().copied().filter(|clause| !clause.is_empty()).collect();
+    Headline { title, link: Link::Semicolon, detail: said.join("; ") }
+}
+
+/// Whether rules asked for the saturation of a resource, and none could be judged.
+fn unseen_saturation(findings: &[Finding], resource: Resource) -> bool {
+    let of = || findings.iter().filter(|f| f.resource == resource && f.kind == Kind::Saturation);
+    let judged = of().any(|f| f.status == Status::Ok || f.status.fired());
+    !judged && of().any(|f| f.status == Status::Unknown)
+}
