@@ -15,7 +15,6 @@ use crate::report::{self};
 use crate::session::{self, StoreError};
 use rdiag_kernel::host::files;
 use rdiag_model::comparison::{Change, Side};
-use rdiag_model::report::FORMAT_VERSION;
 use rdiag_model::{Recording, Report};
 
 /// Files larger than this are none of ours.
@@ -105,13 +104,14 @@ fn load(path: &Path, playbook: Option<&str>) -> Result<Input, Failure> {
         }
     }
     let bytes = files::read_named(path, MAX_FILE).map_err(Failure::io(format!("reading {file}")))?;
-    if let Ok(report) = serde_json::from_slice::<Report>(&bytes) {
-        if report.format_version != FORMAT_VERSION {
-            let source = StoreError::Version { found: u64::from(report.format_version) };
-            return Err(Failure::Recording { path: file, source });
+    match session::read_report(&bytes) {
+        Ok(report) => {
+            let stacks = stacks(of_report(&report));
+            return Ok(Input { side: side(file, &report), stacks, report: Some(report), ..Input::default() });
         }
-        let stacks = stacks(of_report(&report));
-        return Ok(Input { side: side(file, &report), stacks, report: Some(report), ..Input::default() });
+        Err(source @ StoreError::Version { .. }) => return Err(Failure::Recording { path: file, source }),
+        // It may be a recording.
+        Err(_) => {}
     }
     let recording =
         session::read_recording(&bytes).map_err(|source| Failure::Recording { path: file.clone(), source })?;

@@ -6,10 +6,8 @@ use super::fail_on::FailOn;
 use super::output::OutputArgs;
 use super::{Exit, Failure, stacks, ui::Ui};
 use crate::report;
-use crate::session::{self, StoreError};
+use crate::session;
 use rdiag_kernel::host::files;
-use rdiag_model::Report;
-use rdiag_model::report::FORMAT_VERSION;
 
 /// Files larger than this are no reports.
 const MAX_FILE: u64 = 64 << 20;
@@ -39,18 +37,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         target.told(&written).into_iter().for_each(|told| ui.note(told));
         return Ok(Exit::Done);
     }
-    let report: Report = serde_json::from_slice(&bytes).map_err(|error| {
-        let source = if error.is_eof() {
-            StoreError::Truncated
-        } else {
-            StoreError::Foreign(format!("it is no report.json ({error}); a recording is judged with `rdiag analyze`"))
-        };
-        Failure::Recording { path: path.clone(), source }
-    })?;
-    if report.format_version != FORMAT_VERSION {
-        let source = StoreError::Version { found: u64::from(report.format_version) };
-        return Err(Failure::Recording { path, source });
-    }
+    let report = session::read_report(&bytes).map_err(|source| Failure::Recording { path, source })?;
     let written = target.write(&report, &stacks::of_report(&report), ui)?;
     if !target.owns_stdout() {
         ui.print(&report::terminal(&report, &ui.style()))?;

@@ -129,7 +129,7 @@ impl Collect for Interrupts {
         }
         for (row, series) in [("ERR", "interrupts.errors"), ("TLB", "interrupts.tlb")] {
             if !seen.contains(row) {
-                let why = format!("/proc/interrupts has no row {row} on this architecture");
+                let why = format!("/proc/interrupts has no row {row} on this architecture or kernel");
                 out.gap(series, "", Unavailable::new(Reason::Absent, why));
             }
         }

@@ -24,7 +24,7 @@ pub use import::{ImportError, import};
 pub use library::{NamedPlaybook, default_folders, library, resolve, resolve_recorded};
 pub use probe::{ProbeEnd, ProbeRequest, probe};
 pub use run::{Observer, Run, run};
-pub use store::{StoreError, read_recording, write_recording};
+pub use store::{StoreError, read_recording, read_report, write_recording};
 pub use survey::{Surveyed, survey, survey_probes};
 
 use std::collections::BTreeMap;

@@ -8,11 +8,14 @@ use flate2::write::GzEncoder;
 use serde::Deserialize;
 use thiserror::Error;
 
-use rdiag_model::Recording;
 use rdiag_model::recording::FORMAT_VERSION;
+use rdiag_model::{Recording, Report};
 
 /// A recording is never larger unpacked; a gzip bomb is.
 const MAX_BYTES: u64 = 512 << 20;
+/// Values, lists and mappings in a recording. An hour of a host with 1000 disks has two million; each takes some 100 bytes of memory and may
+/// take three of text, so that text alone bounds nothing.
+const MAX_ELEMENTS: usize = 10_000_000;
 
 /// A recording that cannot be used.
 #[derive(Debug, Error)]
@@ -32,6 +35,9 @@ pub enum StoreError {
     /// It would fill the memory.
     #[error("it is larger than 512 MiB unpacked")]
     TooLarge,
+    /// So would what it is made of.
+    #[error("it consists of more than {MAX_ELEMENTS} values: more than a recording has")]
+    TooMany,
     /// The disk or the system failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -60,6 +66,9 @@ pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
     } else {
         text.extend_from_slice(bytes);
     }
+    if elements(&text) > MAX_ELEMENTS {
+        return Err(StoreError::TooMany);
+    }
     #[derive(Deserialize)]
     struct Version {
         format_version: Option<u64>,
@@ -74,6 +83,36 @@ pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
     serde_json::from_slice(&text).map_err(|error| judge(&error))
 }
 
+/// Reads a report.json.
+pub fn read_report(bytes: &[u8]) -> Result<Report, StoreError> {
+    if elements(bytes) > MAX_ELEMENTS {
+        return Err(StoreError::TooMany);
+    }
+    let report: Report = serde_json::from_slice(bytes).map_err(|error| {
+        let foreign = format!("it is no report.json ({error}); a recording is judged with `rdiag analyze`");
+        if error.is_eof() { StoreError::Truncated } else { StoreError::Foreign(foreign) }
+    })?;
+    match report.format_version {
+        rdiag_model::report::FORMAT_VERSION => Ok(report),
+        found => Err(StoreError::Version { found: found.into() }),
+    }
+}
+
+/// How many values, lists and mappings JSON consists of at most, from its signs outside of texts.
+fn elements(json: &[u8]) -> usize {
+    let (mut count, mut in_text, mut escaped) = (0, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b',' | b'[' | b'{' if !in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 fn judge(error: &serde_json::Error) -> StoreError {
     if error.is_eof() { StoreError::Truncated } else { StoreError::Foreign(error.to_string()) }
 }
@@ -81,6 +120,14 @@ fn judge(error: &serde_json::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_made_of_more_values_than_a_recording_has_is_refused_before_it_takes_memory() {
+        let many = format!("{{\"format_version\": 1, \"windows\": [{}{{}}]}}", "{},".repeat(MAX_ELEMENTS / 2));
+        assert!(matches!(read_recording(many.as_bytes()), Err(StoreError::TooMany)));
+        assert_eq!(elements(br#"{"a,[": [1, "x\"{,", {}], "b": 2}"#), 6);
+        assert_eq!(elements(b""), 0);
+    }
 
     #[test]
     fn foreign_and_truncated_files_are_told_apart() {
