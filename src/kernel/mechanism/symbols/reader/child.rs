@@ -61,6 +61,7 @@ struct Reader {
 struct Program {
     file: File,
     build_id: Option<Vec<u8>>,
+    has_symbols: bool,
     /// Copies, as far as they were needed; the second is none if debug information is too large.
     symbols: Option<OwnedFd>,
     debug: Option<Result<OwnedFd, String>>,
@@ -73,10 +74,16 @@ impl Reader {
         let file = File::from(file);
         match copy(&file, Extent::Symbols) {
             Err(error) => Answer::Refused(error.to_string()),
-            Ok(Copy { memory, bytes, build_id }) => {
+            Ok(Copy { memory, bytes, build_id, has_symbols }) => {
                 self.make_room(bytes);
-                let program =
-                    Program { file, build_id: build_id.clone(), symbols: Some(memory), debug: None, stripped: None };
+                let program = Program {
+                    file,
+                    build_id: build_id.clone(),
+                    has_symbols,
+                    symbols: Some(memory),
+                    debug: None,
+                    stripped: None,
+                };
                 self.files.insert(number, program);
                 Answer::Opened { build_id }
             }
@@ -121,7 +128,8 @@ impl Reader {
             self.fill_from_stripped(program, &mut names, offsets, false);
         }
         let mut left_out = None;
-        if names.iter().any(Vec::is_empty) {
+        // A function that is not in the table of a program that was not stripped is in no debug information either.
+        if names.iter().any(Vec::is_empty) && (lines || !program.has_symbols) {
             self.fill_from_stripped(program, &mut names, offsets, true);
             match self.debug_of(program) {
                 Ok(path) => self.fill(&mut names, &path, offsets, Input::FileOffset, true),

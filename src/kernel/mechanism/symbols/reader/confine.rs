@@ -17,6 +17,7 @@ use rustix::thread::{
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use super::child::DEBUG_FILES;
+use crate::mechanism::descriptors;
 
 /// The user and group `nobody`, which own nothing.
 const NOBODY: u32 = 65534;
@@ -32,6 +33,8 @@ pub(super) fn confine() -> Vec<String> {
     for (resource, most) in [(Resource::As, ADDRESS_SPACE), (Resource::Cpu, CPU_SECONDS), (Resource::Core, 0)] {
         let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
     }
+    // Each file takes three descriptors at most.
+    descriptors::make_room(u64::MAX);
     // A host that runs out of memory takes it from here first.
     let _ = oom_first();
     let mut missing = Vec::new();

@@ -38,6 +38,8 @@ pub(super) struct Copy {
     pub(super) memory: OwnedFd,
     pub(super) bytes: u64,
     pub(super) build_id: Option<Vec<u8>>,
+    /// It was not stripped: functions are in its own table.
+    pub(super) has_symbols: bool,
 }
 
 /// Copies the tables of an ELF file.
@@ -49,7 +51,7 @@ pub(super) fn copy(file: &File, extent: Extent) -> io::Result<Copy> {
     if length > MAX_FILE {
         return Err(invalid("its size is not that of a file"));
     }
-    let (ranges, build_id) = {
+    let Tables { ranges, build_id, has_symbols } = {
         let cache = ReadCache::new(file);
         match FileKind::parse(&cache).map_err(|_| invalid("it is no ELF file"))? {
             FileKind::Elf32 => tables::<elf::FileHeader32<Endianness>>(&cache, length, extent)?,
@@ -75,14 +77,18 @@ pub(super) fn copy(file: &File, extent: Extent) -> io::Result<Copy> {
             at += part.len() as u64;
         }
     }
-    Ok(Copy { memory: memory.into(), bytes, build_id })
+    Ok(Copy { memory: memory.into(), bytes, build_id, has_symbols })
 }
 
 fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-type Tables = (Vec<Range<u64>>, Option<Vec<u8>>);
+struct Tables {
+    ranges: Vec<Range<u64>>,
+    build_id: Option<Vec<u8>>,
+    has_symbols: bool,
+}
 
 /// Where the tables are, without overlap, and the build id.
 fn tables<H: FileHeader<Endian = Endianness>>(
@@ -105,7 +111,7 @@ fn tables<H: FileHeader<Endian = Endianness>>(
     let from = header.e_shoff(endian).into();
     ranges.push(from..from.saturating_add(size_of(sections.len(), header.e_shentsize(endian))));
     let mut unpacked = 0_u64;
-    let mut build_id = None;
+    let (mut build_id, mut has_symbols) = (None, false);
     for section in sections.iter() {
         let name = sections.section_name(endian, section).unwrap_or_default();
         let flags: u64 = section.sh_flags(endian).into();
@@ -113,6 +119,7 @@ fn tables<H: FileHeader<Endian = Endianness>>(
         if !is_wanted(name, section.sh_type(endian), flags, extent) || leads_elsewhere(name, cache, from, size) {
             continue;
         }
+        has_symbols |= section.sh_type(endian) == elf::SHT_SYMTAB && size > 0;
         ranges.push(from..from.saturating_add(size));
         unpacked = unpacked.saturating_add(unpacked_size::<H>(endian, section, cache, name));
         build_id = build_id
@@ -140,7 +147,7 @@ fn tables<H: FileHeader<Endian = Endianness>>(
             _ => merged.push(range),
         }
     }
-    Ok((merged, build_id))
+    Ok(Tables { ranges: merged, build_id, has_symbols })
 }
 
 fn is_wanted(name: &[u8], kind: u32, flags: u64, extent: Extent) -> bool {
