@@ -102,7 +102,7 @@ impl Armed {
         match condition.event() {
             Some((group, name)) => {
                 if order == Order::Start && group == "syscalls" && condition.filter.is_some() {
-                    compares_calls_while_off(instance, host)?;
+                    compares_calls_while_off(host)?;
                 }
                 let filter = condition.filter.as_ref().map_or_else(String::new, |filter| format!(" if {filter}"));
                 instance.try_set(&format!("events/{group}/{name}/trigger"), &format!("{word}:1{filter}")).map_err(
@@ -131,16 +131,15 @@ impl Armed {
 }
 
 /// Makes sure that the fields of system calls are compared while nothing is traced: Linux 5.10 does not, and such a start would
-/// never come. Tried with a call that rdiag makes itself. The instance is off afterwards.
-fn compares_calls_while_off(instance: &Instance, host: &Host) -> Result<(), Unavailable> {
+/// never come. Tried with a call that rdiag makes itself, in an instance of its own: the other may be limited to other processes.
+fn compares_calls_while_off(host: &Host) -> Result<(), Unavailable> {
     const TRIGGER: &str = "events/syscalls/sys_enter_getppid/trigger";
     const ORDER: &str = "traceon:1 if __syscall_nr >= 0";
+    let instance = Instance::create(host)?;
     instance.set(TRIGGER, ORDER)?;
-    // By a thread, since what this one does is left out of the instance (`set_event_notrace_pid`).
-    let _ = std::thread::spawn(rustix::process::getppid).join();
+    let _ = rustix::process::getppid();
     let has_obeyed = instance.get(host, "tracing_on").is_ok_and(|text| text.trim() == "1");
     instance.set(TRIGGER, &format!("!{ORDER}"))?;
-    instance.set("tracing_on", "0")?;
     if has_obeyed {
         return Ok(());
     }
