@@ -1,8 +1,8 @@
 //! Symbols are read by a process of their own, since every byte of a program's file is chosen by whoever may run it.
 //!
-//! The process is this program itself. It is handed files that were opened and verified for it ([`super::open`]), copies the tables that it
-//! needs with a bound on their size ([`copy`]), and looks addresses up in the copies: a file that is truncated or rewritten meanwhile
-//! harms nothing. It has no privileges, no other descriptor, and can open nothing but `/usr/lib/debug` ([`confine`]). A file that
+//! The process is this program itself. It is handed files that were opened and verified for it (`open.rs`), copies the tables that it
+//! needs with a bound on their size (`copy.rs`), and looks addresses up in the copies: a file that is truncated or rewritten meanwhile
+//! harms nothing. It has no privileges, no other descriptor, and can open nothing but `/usr/lib/debug` (`confine.rs`). A file that
 //! crashes, stalls or exhausts it costs its own names; the process is killed, left alone and started again for the others.
 
 mod child;
