@@ -136,7 +136,12 @@ pub fn resolve(name: &str) -> Result<NamedPlaybook, PlaybookError> {
     } else {
         match library.playbook(name) {
             Ok(loaded) => loaded.clone(),
-            Err(_) if !library.problems.is_empty() => return Err(PlaybookError::Invalid(library.problems)),
+            // It may be in one of the files that are not used.
+            Err(_) if !library.problems.is_empty() => {
+                let mut problems = vec![Problem::whole(name, "there is no playbook of this name".to_owned())];
+                problems.extend(library.problems);
+                return Err(PlaybookError::Invalid(problems));
+            }
             Err(error) => return Err(error),
         }
     };

@@ -1,6 +1,6 @@
 //! Opening what a process has mapped, or what a profile names, without being led elsewhere.
 //!
-//! Paths and files belong to whoever runs the process. So a file is found without being opened (`O_PATH`), through no symbolic link; what
+//! Paths and files belong to the user who runs the process. So a file is found without being opened (`O_PATH`), through no symbolic link; what
 //! it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not: the
 //! daemon may never answer, and a thread that waits for it cannot be killed while it does.
 
@@ -51,10 +51,15 @@ pub(super) fn find(path: &Path, by: By) -> io::Result<Found> {
         By::Path => match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             // Where a filter forbids the call, or does not know it, at least the last part of the path is no link.
             Err(Errno::NOSYS | Errno::PERM) => open(path, flags | OFlags::NOFOLLOW, Mode::empty())?,
-            found => found?,
+            found => found.map_err(behind_a_link)?,
         },
     };
     found(handle)
+}
+
+/// In words that fit: a single link is not too many.
+fn behind_a_link(error: Errno) -> io::Error {
+    if error == Errno::LOOP { io::Error::other("its path leads through a symbolic link") } else { error.into() }
 }
 
 /// Finds a file by its path, if it lies on this device. A walk along a path that a FUSE daemon serves would already wait for it.

@@ -131,9 +131,12 @@ impl Reader {
         // A function that is not in the table of a program that was not stripped is in no debug information either.
         if names.iter().any(Vec::is_empty) && (lines || !program.has_symbols) {
             self.fill_from_stripped(program, &mut names, offsets, true);
-            match self.debug_of(program) {
-                Ok(path) => self.fill(&mut names, &path, offsets, Input::FileOffset, true),
-                Err(why) => left_out = Some(why),
+            // Nothing is copied, or missed, if the stripped information had them all.
+            if names.iter().any(Vec::is_empty) {
+                match self.debug_of(program) {
+                    Ok(path) => self.fill(&mut names, &path, offsets, Input::FileOffset, true),
+                    Err(why) => left_out = Some(why),
+                }
             }
         }
         if lines && names.iter().any(Vec::is_empty) {

@@ -75,7 +75,7 @@ fn become_nobody() -> bool {
     set_thread_groups(&[]).is_ok()
         && set_thread_res_gid(group, group, group).is_ok()
         && set_thread_res_uid(user, user, user).is_ok()
-        // That the kernel forgets the parent's death wish with the user is its rule.
+        // The kernel clears it when the user changes.
         && set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
 }
 

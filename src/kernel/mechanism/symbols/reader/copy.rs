@@ -126,11 +126,8 @@ fn tables<H: FileHeader<Endian = Endianness>>(
             .or_else(|| section.notes(endian, cache).ok().flatten().and_then(|notes| build_id_of(endian, notes)));
     }
     if unpacked > MAX_BYTES {
-        return Err(invalid(&format!(
-            "its debug information claims to unpack to {} MiB, more than {}",
-            unpacked >> 20,
-            MAX_BYTES >> 20
-        )));
+        let most = MAX_BYTES >> 20;
+        return Err(invalid(&format!("its debug information claims to unpack to more than {most} MiB")));
     }
     if build_id.is_none() {
         let mut notes = programs.iter().filter_map(|program| program.notes(endian, cache).ok().flatten());

@@ -27,9 +27,9 @@ pub(super) enum Question {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// The file can be asked about. What it says of itself, and what was left out of it because of its size.
+    /// The file can be asked about.
     Opened { build_id: Option<Vec<u8>> },
-    /// For each offset the functions, outermost first, each with its line (`FILE:LINE`).
+    /// For each offset the functions, outermost first, each with its line (`FILE:LINE`); and why debug information was left out, if it was.
     Names { names: Vec<Vec<(String, Option<String>)>>, left_out: Option<String> },
     /// It is no file with symbols, and why.
     Refused(String),

@@ -1,4 +1,4 @@
-//! Symbols are read by a process of their own, since every byte of a program's file is chosen by whoever may run it.
+//! Symbols are read by a process of their own, since the user who runs a program chooses every byte of its file.
 //!
 //! The process is this program itself. It is handed files that were opened and verified for it (`open.rs`), copies the tables that it
 //! needs with a bound on their size (`copy.rs`), and looks addresses up in the copies: a file that is truncated or rewritten meanwhile
