@@ -34,12 +34,11 @@ def kernels() -> dict[str, str]:
 
 
 def built(what: str) -> str:
-    """The path of a program that cargo builds: `integration` or `rdiag`."""
-    kind = ["test", "--no-run", "--test", what] if what == "integration" else ["build", "--bin", what]
-    command = ["cargo", *kind, "--locked", "--quiet", "--message-format=json"]
+    """The path of a program that cargo builds: `integration`, or the `rdiag` that it runs."""
+    command = ["cargo", "test", "--no-run", "--test", "integration", "--locked", "--quiet", "--message-format=json"]
     told = subprocess.run(command, cwd=pieces.ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout
     paths = [json.loads(line).get("executable") for line in told.splitlines() if line.startswith("{")]
-    return [path for path in paths if path and f"/{what}" in path][-1]
+    return [path for path in paths if path and Path(path).name.startswith(what)][-1]
 
 
 def tests(binary: str) -> list[str]:
