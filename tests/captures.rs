@@ -1,6 +1,6 @@
 //! Faults that were induced on each kernel, judged again from what was recorded then: what a rule says of real figures of real kernels
 //! must not change unnoticed. `RDIAG_BLESS=1 cargo test captures` writes `tests/captures/expected.txt` anew; read the difference.
-//! New recordings: `tests/vm/run --capture DIR`.
+//! New recordings: `tests/vm/run --capture DIR` and `tests/run --capture DIR`.
 #![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use std::fmt::Write as _;
