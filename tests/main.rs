@@ -16,6 +16,7 @@ mod captures;
 mod cli;
 mod conversation;
 mod detection;
+mod documents;
 mod examples;
 mod lab;
 mod layering;

@@ -1,7 +1,10 @@
 //! What is measured: one file for each source. A collector reads and records; it never judges.
 //!
-//! To add one: write `name.rs` with a `pub static COLLECTOR: CollectorDef`, and add its line to [`ALL`].
-//! A test fails when a file is not registered, a series or metric id is used twice, or a metric cites an unknown series.
+//! To add one: write `name.rs` with a `pub static COLLECTOR: CollectorDef`, and add its line to [`ALL`]. A test fails when a file is not
+//! registered, a series or metric id is used twice, or a metric cites an unknown series.
+//!
+//! The procfs crate parses where it reads line by line (`diskstats/row.rs`). Its parsers of whole files refuse a file in which one field is
+//! missing, which a diagnosis must not, so those files have small parsers of their own.
 
 mod blocked_tasks;
 mod cgroup_count;

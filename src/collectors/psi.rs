@@ -1,6 +1,10 @@
 //! /proc/pressure: the share of time in which tasks stalled for want of CPU, memory, I/O, or because of interrupts.
 //!
 //! Only `total=` is read: the averages beside it are damped by the kernel over windows that are not ours.
+//!
+//! Two things differ from what is usually written (Linux 6.18). Waits of libaio and io_uring are not in `io`, since the waiter sleeps
+//! elsewhere: low pressure alone never refutes a queue. And `full` of `io` falls to about 0 while other work keeps the CPUs busy: a disk
+//! that only one of many tasks waits for is judged at `info`.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};

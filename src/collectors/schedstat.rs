@@ -1,4 +1,7 @@
 //! /proc/schedstat: how long tasks ran and waited on each CPU.
+//!
+//! Without CONFIG_SCHEDSTATS this file is missing, but /proc/PID/schedstat works: the wait ratio then comes from the table of processes,
+//! and the finding says so.
 
 use std::hash::{Hash as _, Hasher as _};
 

@@ -1,4 +1,5 @@
-//! /sys/block/DEVICE/device: commands that failed or timed out, as the SCSI layer counts them (SATA and USB disks too).
+//! /sys/block/DEVICE/device: commands that failed or timed out, as the SCSI layer counts them (SATA and USB disks too). `ioerr_cnt` also
+//! counts commands that the disk does not know, so a change is only worth knowing.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;

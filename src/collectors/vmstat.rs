@@ -1,7 +1,8 @@
 //! /proc/vmstat: paging, reclaim, refaults, write-back and kills, as far as rdiag uses them.
 //!
-//! The kernel counts scans and allocation stalls here only when the host itself is short; reclaim within the limit of a
-//! control group is left out. Refaults and swap-ins are counted whatever caused them.
+//! The kernel counts scans and allocation stalls here only when the host itself is short; reclaim within the limit of a control group is
+//! left out. Refaults and swap-ins are counted whatever caused them, and PSI includes all of it. So memory findings of the host require
+//! host-wide scanning too: one small group at its limit is no shortage of the host.
 
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;

@@ -1,4 +1,5 @@
-//! rdiag's own answer to an exercise: what a scenario says that it must find is found, and what it must not find is not.
+//! rdiag's own answer to an exercise: what a scenario says that it must find (`diagnosis`) is found, and what it must not find is not. The
+//! same lines are where reports and `explain` learn which exercise shows what a rule is about, so no second list can promise more.
 
 use std::collections::BTreeMap;
 use std::io;

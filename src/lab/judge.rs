@@ -1,4 +1,5 @@
-//! Whether an answer is right, and what is said to one that is not.
+//! Whether an answer is right, and what is said to one that is not. What is true is measured at the check, twice: where the two differ by
+//! more than the tolerance, nobody is called wrong. Whether the symptom is there at all, the command asks before.
 
 use std::collections::BTreeMap;
 

@@ -5,8 +5,9 @@
 //!                    (seed)  (journal)  (meter)                     (measured twice)      (journal backwards)
 //! ```
 //!
-//! Nothing that an exercise does outlives it: the load is processes of rdiag's own that end in time, when their watcher ends, and
-//! by the journal.
+//! Nothing that an exercise does outlives it: the load is processes of rdiag's own that end in time, when their watcher ends, and by the
+//! journal. Each change is noted there before it is made, a process by number, start time and boot, so that a later one with its number is
+//! never touched; `stop` and the next `start` undo what it holds.
 
 mod builtin;
 mod census;

@@ -1,5 +1,8 @@
-//! What a probe inside the kernel gives: histograms, tables, single events, stacks, calls, schedules; how it was attached; what
-//! it cost.
+//! What a probe inside the kernel gives; how it was attached; what it cost.
+//!
+//! What it measured is one of six shapes: a histogram, a table, single events, stacks, calls, a schedule. These are recorded, so a
+//! recording with probes replays like any other; metrics are picked out of them (`Formula::probe`), so rules judge them like any other; and
+//! renderers know the six shapes and no probe by name.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,10 @@
-//! What the probes on operations on files share (`fileops.h`): which operations there are, how they are seen, the type of file
-//! system, the path of a file.
+//! What the probes on operations on files share (`fileops.h`): which operations there are, how they are seen, the type of file system, the
+//! path of a file.
+//!
+//! They are seen where all file systems meet, at entry and return of the kernel's `vfs_` functions; where trampolines are refused, at
+//! system calls, whose descriptor leads to the same file, so one body serves both. A file system on another one may call these functions
+//! again, so an operation is known by thread and file. fsync is looked at in its system calls: compilers build copies of the common
+//! function into them (seen on 5.10 and 7.2).
 
 use super::{Context, ParamDef, ParamKind, calls};
 use rdiag_kernel::host::Host;

@@ -1,4 +1,5 @@
-//! Stacks that a program of kept.h has named by what they hold.
+//! Stacks that a program of kept.h has named by what they hold. Sums by stack are made in the kernel, so what is read grows with the number
+//! of stacks, not with that of events.
 
 use std::collections::{HashMap, HashSet};
 

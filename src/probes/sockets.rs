@@ -1,4 +1,9 @@
 //! What the probes on connections share: both ends of a socket as sock.h hands them on, and the filter by port.
+//!
+//! Packets are handled in whatever context they come, so the task that runs is seldom the socket's owner. It is the owner where connect()
+//! begins, where a descriptor comes out of accept(), and where a side is closed: there `tcplife` and its siblings note it. Where no such
+//! moment was seen (`tcpretrans`, `drops`), the inode of the socket's file is looked for in /proc/PID/fd, in a bounded share of the time
+//! (`owners.rs`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -1,4 +1,5 @@
-//! Stacks → where their values come from.
+//! Stacks → where their values come from: self and total by function, the hottest path, trees of callees and callers. This is done once,
+//! for all renderers.
 
 use std::collections::{BTreeMap, HashMap};
 

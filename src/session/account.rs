@@ -1,4 +1,7 @@
 //! Recording → Profile: which of the accounts of a task's time is the best, and what the user told about the task.
+//!
+//! Both accountants stand in the playbook. Probes are prepared before collectors and claim their level (`Sink::claim`); a collector that
+//! could only give a lower level then samples nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

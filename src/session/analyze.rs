@@ -1,4 +1,7 @@
 //! Recording → Metrics → Findings, and what became of each step.
+//!
+//! Each window is judged once, when it ends. Steps with a condition (`when`) are drill-downs: they run in a later window, with collectors
+//! of their own, if the condition holds on what earlier windows found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

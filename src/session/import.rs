@@ -1,4 +1,4 @@
-//! Profiles of other programs: `perf.data`, and folded text.
+//! Profiles of other programs: `perf.data`, and folded text. They enter as if a probe had given them.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};

@@ -1,4 +1,5 @@
-//! Probes at work beside the collectors of a window: attached before it begins, polled with the samples, read at its end.
+//! Probes at work beside the collectors of a window: attached before it begins, polled with the samples, read at its end. All probes of a
+//! window share one budget (`--budget`): when it is exceeded, the most expensive one stops itself and says so.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,8 @@
 //! Recording one window: all its collectors side by side, each at its own cadence.
+//!
+//! The time of a reading is the middle of its own start and end on CLOCK_MONOTONIC, and rates are divided by the distances of those times,
+//! never by the nominal interval. A source that does not answer in time is left behind with its thread (`worker.rs`); what it read before
+//! stays.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

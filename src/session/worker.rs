@@ -1,7 +1,8 @@
-//! A thread that reads sources, watched by one that does not: a source that hangs costs its own readings, never the run.
+//! A thread that reads sources, watched by one that does not: a source that hangs, or a collector that panics, costs its own readings,
+//! never the run.
 //!
-//! All readings of one instant are handed over together. On a saturated host each hand-over waits in the run queue, so
-//! one for each source would spread an instant over seconds.
+//! All readings of one instant are handed over together. On a saturated host each hand-over waits in the run queue, so one for each source
+//! would spread an instant over seconds.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

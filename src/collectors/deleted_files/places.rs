@@ -1,5 +1,6 @@
-//! On which file system an open file lies: its mount is found by the number that /proc/PID/fdinfo tells, without asking
-//! the file system, which may hang.
+//! On which file system an open file lies: its mount is found by the number that /proc/PID/fdinfo tells (`mnt_id`), for files of containers
+//! too, without asking the file system, which may hang. The device number of stat(2) would not do: on btrfs it is in no mountinfo, inside a
+//! container it is that of the overlay, and asking a dead server for it hangs.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! What kind of thing a block device is: what its numbers mean depends on it.
+//! What kind of thing a block device is: what its numbers mean depends on it. A disk in a virtual machine may claim to rotate
+//! (`queue/rotational` is 1 on some virtio disks), which is not believed.
 
 use super::row::Row;
 use crate::Sink;

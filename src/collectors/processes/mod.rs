@@ -1,5 +1,9 @@
-//! /proc/PID: what every process used. The file stat is read for each at each sample; schedstat, status and io, which
-//! cost three times as much, only when stat shows that the process did something since, and once at the end.
+//! /proc/PID: what every process used.
+//!
+//! A host has thousands of processes of which few do anything, so cost follows activity: `stat` is read for each process at each sample;
+//! schedstat, status and io, which cost three times as much, only when `stat` shows that the process did something since, and once at the
+//! end. The list of processes is read again only when /proc/loadavg shows that a task was created or ended (`reader.rs`). On hosts with
+//! many processes the kernel gives the whole table, where it allows that (`kernel/`).
 
 mod kernel;
 mod metrics;

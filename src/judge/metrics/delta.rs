@@ -1,4 +1,6 @@
-//! The change of a counter between two samples: wrap, reset, and counters that may step back.
+//! The change of a counter between two samples: wrap, reset, and counters that may step back. A device, interface or control group that is
+//! replaced by another of the same name within the window is a reset too: collectors record an identity beside the counters (disk sequence
+//! number, interface index, inode), which `formula.rs` compares.
 
 use rdiag_model::{Number, SeriesKind};
 

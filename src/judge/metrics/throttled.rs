@@ -1,5 +1,6 @@
-//! Waiting that is none for a CPU: the scheduler counts the time for which a quota stops a task as waiting in the run
-//! queue (seen on Linux 6.18, and so since quotas exist), although the CPUs may idle.
+//! Waiting that is none for a CPU: the scheduler counts the time for which a quota stops a task as waiting in the run queue (seen on Linux
+//! 6.18, and so since quotas exist), although the CPUs may idle. What is known of such waits is left out here, and rules count waiting as
+//! CPU saturation only where the CPUs were in fact busy.
 
 use super::process::{self, Held};
 use super::{Table, formula::Part};

@@ -1,4 +1,5 @@
-//! The identity: T of each thread = its components + what is unaccounted − what is over-accounted.
+//! The identity: T of each thread = its components + what is unaccounted − what is over-accounted. The latter two are not netted between
+//! threads: what one counts too much does not hide what another lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! The profile in words: whom it is about, where the time is, what limits the conclusion.
+//! The profile in words: whom it is about, where the time is, what limits the conclusion. An account whose budget ended it early is that of
+//! the beginning (`Partial`): the headline begins with that, and the time observed is taken for no execution.
 
 use rdiag_model::ledger::{Level, Target};
 use rdiag_model::profile::{Answer, ComponentRow, Conversation, Grade, Partial, Profile};

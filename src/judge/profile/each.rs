@@ -1,5 +1,8 @@
-//! Repeated runs of one program: how their response times and components are spread, and what differs between the slow
-//! and the fast ones.
+//! Repeated runs of one program (`--each`): how their response times and components are spread, and what differs between the slowest
+//! quarter (of many runs: tenth) and the faster half.
+//!
+//! Runs are told apart by process and parent, at level L3 only: samples miss short ones. With a command, the process that stands still
+//! stays rdiag, starts it again and again, and is left out of the account.
 
 use std::collections::{BTreeMap, BTreeSet};
 

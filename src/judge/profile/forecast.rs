@@ -1,4 +1,5 @@
-//! What response time would be if a component vanished or were halved: bounds, never promises.
+//! What response time would be if a component vanished or were halved: bounds, never promises. Waits that vanish may be replaced by others,
+//! threads side by side hide each other, and unaccounted time widens the bounds.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,10 @@
 //! Method R: a ledger of where a task's time went → its response-time profile.
 //!
-//! Nothing here reads the machine. Ledgers may come from files of strangers, so every figure is taken for what it may be:
-//! absurd ones count as nothing and are said to be there, none makes a sum infinite.
+//! The best account of the window is added up, and nothing is guessed: what is left over and what is counted twice are both shown
+//! (`account.rs`); a grade follows from them and from other accounts of the same time (`quality.rs`).
+//!
+//! Nothing here reads the machine. Ledgers may come from files of strangers, so every figure is taken for what it may be: absurd ones count
+//! as nothing and are said to be there, none makes a sum infinite.
 
 mod account;
 mod advice;

@@ -1,4 +1,5 @@
-//! How the next commands name the observed task, in words that a shell takes as they are.
+//! How the next commands name the observed task, in words that a shell takes as they are. What has ended is started again, not named by a
+//! process id that is nobody's.
 
 use rdiag_model::ledger::{Target, Thread};
 

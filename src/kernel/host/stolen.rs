@@ -1,4 +1,9 @@
 //! CPU time that a hypervisor took away, and what the kernel's account of a task's run time makes of it.
+//!
+//! That depends on how the kernel was built. With CONFIG_PARAVIRT_TIME_ACCOUNTING a run queue's clock stands still while the hypervisor has
+//! the CPU, so utime, stime and schedstat leave that time out while the clock on the wall goes on: it would look like a wait. The kernel
+//! keeps what it left out by run queue (`prev_steal_time_rq`), which the probe `response` reads at each switch; whether it does is told by
+//! its BTF. Elsewhere /proc/stat knows the sum only, and each task's CPU time is said to have lost as much.
 
 use super::Host;
 use rdiag_model::quantity::percent;

@@ -1,5 +1,7 @@
-//! The loads: what a scenario may have done to the host, and the process that does it. Such a process is rdiag itself under a
-//! neutral name; it ends by itself at its time, when whoever started it ends, or at a limit of the kernel's, whichever is first.
+//! The loads: what a scenario may have done to the host, and the process that does it. Such a process is rdiag itself, started through a
+//! link with a neutral name, which profiles show, with one hidden argument and its order on standard input. It ends by itself at its time,
+//! when whoever started it ends (parent-death signal), or at a limit of the kernel's, whichever is first. A small file system and swap
+//! space lie in the run's folder and are noted in the journal; a network of a load's own ends with its process.
 
 mod bounds;
 mod bursts;

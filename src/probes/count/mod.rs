@@ -1,5 +1,14 @@
-//! Counts, sums and distributions at any point: a tracepoint, or a function of the kernel, of a program or a library. Two probes
-//! share one program, whose constants say what to read.
+//! Counts, sums and distributions at any point: a tracepoint, or a function of the kernel, of a program or a library. Two probes share one
+//! program, whose constants say what to read, so no compiler is needed on the host.
+//!
+//! What a point has (fields of a record, arguments and results in registers) lies at an offset of the program's context, which tracefs, the
+//! calling convention or the kernel's types tell (`rdiag_kernel::mechanism::points`). The program (`point.h`) reads and compares whatever
+//! its constants name, and the verifier removes the rest. Each of several points has an object of its own, since the same field lies
+//! elsewhere at each, and counting begins when all are attached. Keys that are text stand in a table of their own, by what they hold, so
+//! that the key of a sum stays a few words.
+//!
+//! What is written is checked when a playbook is loaded (`grammar.rs`); whether the point and its fields exist, the machine says. Where no
+//! program may be in the kernel, histogram triggers of its own tracing sum up instead (`triggers.rs`).
 
 mod counting;
 mod names;

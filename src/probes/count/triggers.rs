@@ -1,5 +1,6 @@
 //! The probes where no program may be in the kernel: the kernel's own tables of tracepoints and of events that are defined at its
-//! functions, in an instance of its tracing.
+//! functions, in an instance of its tracing. Threads are named in the filter, so those that are started later are not counted, which the
+//! result says.
 
 use std::collections::BTreeMap;
 

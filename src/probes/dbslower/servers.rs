@@ -1,4 +1,8 @@
-//! Servers of databases: how their processes are named, and the functions by which their statements are known.
+//! Servers of databases: how their processes are named, and the functions by which their statements are known. What kind of server a
+//! program is, its functions tell.
+//!
+//! PostgreSQL has marks (USDT), but only about one of its two protocols; the function by which its processes report what they do is called
+//! in both. MariaDB has no marks, but exports its functions.
 
 use std::collections::BTreeMap;
 

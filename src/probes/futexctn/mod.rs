@@ -1,4 +1,5 @@
-//! `futexctn`: waits in futex(2), by process, address and stack, and who ended them.
+//! `futexctn`: waits in futex(2), by process, address and stack, and who ended them: whoever wakes an address leaves its name for the one
+//! that is woken.
 
 mod tables;
 

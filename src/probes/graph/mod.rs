@@ -1,4 +1,5 @@
-//! The calls of kernel functions that a task makes, as a tree with durations.
+//! The calls of kernel functions that a task makes, as a tree with durations. An instance of the kernel's tracing has no limit of depth and
+//! none of the outermost function, so every call of the followed tasks is read, and the tree is cut here.
 
 mod records;
 mod tree;

@@ -1,4 +1,5 @@
-//! `klockstat`: waits for locks of the kernel, by kind, lock, task and stack.
+//! `klockstat`: waits for locks of the kernel, by kind, lock, task and stack. A stack is taken while its task waits, never when it has just
+//! got a lock that others want.
 
 mod tables;
 

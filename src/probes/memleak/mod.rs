@@ -1,4 +1,6 @@
-//! `memleak`: memory of programs, or of the kernel, that was allocated and not freed, by stack.
+//! `memleak`: memory of programs, or of the kernel, that was allocated and not freed, by stack. Each release is taken off the sum of the
+//! stack that allocated, in the kernel. Blocks of the kernel are noted by their address alone, since whoever frees one need not be the
+//! process for which it was allocated.
 
 mod tables;
 

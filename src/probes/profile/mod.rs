@@ -1,7 +1,9 @@
 //! Where CPU time goes: samples of what runs, by function, line and stack.
 //!
-//! Samples are summed up by a program in the kernel; where none can be there, they come through the rings of
-//! perf_event_open(2), which an ordinary user may have for processes of their own.
+//! Samples are summed up by a program in the kernel, so what is read grows with the number of distinct stacks, not with time. Where no
+//! program can be there, they come through the rings of perf_event_open(2), which an ordinary user may have for processes of their own.
+//! Both feed one tally. Functions are told apart from what was inlined into them, and what a profile cannot see is told with its share
+//! (`limits.rs`).
 
 mod cpus;
 mod functions;

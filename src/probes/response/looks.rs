@@ -1,5 +1,5 @@
-//! What threads did over time: their sums, looked at again and again while they grow. What they grew by between two looks is
-//! a slice of the timeline; the programs in the kernel have no part in it.
+//! What threads did over time: their sums, looked at with each poll (four times per interval) while they grow. What they grew by between
+//! two looks is a slice of the timeline; the programs in the kernel have no part in it.
 
 use std::collections::BTreeMap;
 

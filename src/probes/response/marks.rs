@@ -1,4 +1,5 @@
-//! The two marks between which a thread is observed: what was written → where the programs are attached.
+//! The two marks between which a thread is observed (`--each-from`): what was written → where the programs are attached. They begin and end
+//! the thread's record, so each request has one, and a thread outside of requests is not observed at all.
 
 use super::super::plans::wrong;
 use rdiag_kernel::host::Host;

@@ -1,8 +1,12 @@
 //! Method R, exactly: where the time of some threads goes, by every change of state inside the kernel.
 //!
-//! `response.bpf.c` keeps a record for each observed thread, and cells for what it did. Records of threads that end are taken
-//! over with each poll; the others when the observation stops. What a wait was is decided here, from the call, the file and
-//! the kernel's stack (`classify`).
+//! `response.bpf.c` keeps a record for each observed thread, and cells for what it did. Records of threads that end are taken over with
+//! each poll; the others when the observation stops. What a wait was is decided here, from the call, the file and the kernel's stack
+//! (`classify`).
+//!
+//! A wait is known without watching system calls: the registers that a task saved when it entered the kernel tell its call (after a page
+//! fault or an interrupt from user mode the number there is -1). Where the kernel leaves switches out of `sched_switch`
+//! (`docs/kernels.md`), the events contradict each other; the time is then divided by the kernel's own account of run time and run delay.
 
 mod edges;
 mod fill;

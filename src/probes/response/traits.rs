@@ -1,4 +1,6 @@
-//! What the arguments and results of calls are.
+//! What the arguments and results of calls are. For calls on rings (io_uring, libaio) the kernel's mark of a wait for a disk is not used:
+//! it is set for any wait in io_uring_enter while a request is under way, the read of a pipe too, and never for libaio. The program asks
+//! instead whether the process has sent a request to a block device within the last second.
 
 use crate::calls;
 

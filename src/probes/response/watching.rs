@@ -1,6 +1,9 @@
-//! When system calls are watched. What sees them puts every call of the whole host on the kernel's slow path, so of a
-//! process that runs it is attached for short parts only, which are spread over the time: a program does not do
-//! in its first second what it does later. A command's calls are watched all the time for as long as they are few.
+//! When system calls are watched. What sees them puts every call of the whole host on the kernel's slow path, so of a process that runs it
+//! is attached for short parts only, which are spread over the time: a program does not do in its first second what it does later. Another
+//! thread takes it away again. A command's calls are watched all the time for as long as they are few.
+//!
+//! A call counts if it ends while calls are watched; its time is as much of it as was watched. A thread that blocks tells its call by its
+//! registers at any time, so a wait of hours has its share of each part, and `Call::stands_for` scales both to the whole.
 
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;

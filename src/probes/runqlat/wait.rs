@@ -1,4 +1,8 @@
 //! The two ways to measure a wait for a CPU (`wait.h`), and which of them is taken.
+//!
+//! By the kernel's own account (`run_delay`), which is followed to the nanosecond, a wake-up that pre-empts at once counts as a wait of 0:
+//! the kernel skips the update of the run queue's clock between such a wake-up and the switch, which leaves out a few microseconds. A wait
+//! that is cut by a move to another CPU is settled piece by piece; `last_queued` alone shows the last piece.
 
 use crate::{Context, ParamDef, ParamKind};
 use rdiag_kernel::host::Host;

@@ -1,4 +1,6 @@
-//! Two profiles of Method R: which component grew, and how much of the whole growth that is.
+//! Two profiles of Method R: which component grew, and how much of the whole growth that is. They are compared in seconds only if each is
+//! one execution (by the thread that spans it, where there is one) or consists of runs; else by shares, since the length of a window was
+//! chosen and says nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 

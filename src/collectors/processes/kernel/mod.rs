@@ -1,4 +1,6 @@
-//! All processes from one pass over the kernel's tasks: the same figures as /proc/PID gives, thread groups summed.
+//! All processes from one pass over the kernel's tasks (a BPF task iterator) in place of /proc: the same figures as /proc/PID gives, thread
+//! groups summed, without the text. With 3000 processes a whole run takes 0.21 s of CPU time this way, and 0.34 s with /proc
+//! (`benches/README.md`).
 
 mod record;
 

@@ -1,12 +1,11 @@
-//! A command that the user asks to have measured from its very beginning: started so that it stands still before its
-//! first own instruction, let go when everything is attached, and watched until it ends.
+//! A command that the user asks to have measured from its very beginning: started so that it stands still before its first own instruction,
+//! let go when everything is attached, and watched until it ends.
 //!
-//! A command may also be run several times, one after the other: then the process that stands still stays this program,
-//! and starts them.
+//! A command may also be run several times, one after the other: then the process that stands still stays this program, and starts them.
 //!
-//! What is started first is this program itself ([`helper_main`]): it stops itself and, once it is let go, becomes the
-//! command under the same process id. The command keeps rdiag's standard input, output and error, its environment and
-//! its process group, so that a Ctrl-C at the terminal reaches it without rdiag's help.
+//! What is started first is this program itself ([`helper_main`]): it stops itself and, once it is let go, becomes the command under the
+//! same process id. Until then it dies with rdiag. The command keeps rdiag's standard input, output and error, its environment and its
+//! process group, so that a Ctrl-C at the terminal reaches it without rdiag's help.
 
 mod error;
 mod helper;

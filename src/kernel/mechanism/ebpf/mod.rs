@@ -1,8 +1,13 @@
 //! Programs inside the kernel: loading, attaching, reading their maps, and what they cost.
 //!
-//! The programs are C with CO-RE relocations (`*.bpf.c` beside the probe that reads them), compiled by `build.sh`; the
-//! objects are committed, so that a build needs no C compiler. Everything vanishes with the process's descriptors, however
-//! it ends.
+//! The programs are C with CO-RE relocations (`*.bpf.c` beside the probe that reads them), which Rust cannot emit, compiled by `build.sh`
+//! with a pinned clang. The objects are committed, so that a build needs no clang and no kernel headers, and `.ci/run` verifies that they
+//! are what the sources give, byte for byte. Everything vanishes with the process's descriptors, however it ends, SIGKILL included.
+//!
+//! There is a small object for each probe, since a kernel that refuses one map type refuses the whole object. `BOTH_TRACEPOINTS`
+//! (`include/rdiag.h`) makes two programs from one body: a BTF tracepoint, which follows pointers directly, and a raw tracepoint, which
+//! reads through a helper. The best way that works is taken; the result says which, and why not the others. What differs between kernels is
+//! asked of the running one (`bpf_core_field_exists`, or one program and then the other), never concluded from a release number.
 
 mod cost;
 mod error;

@@ -1,5 +1,6 @@
-//! Events at places that somebody has chosen: a tracepoint, a function of the kernel, a place in a program. Opening one tells
-//! whether the kernel can stop there; once it is closed the kernel's code is what it was.
+//! Events at places that somebody has chosen: a tracepoint, a function of the kernel, a place in a program. Opening one tells whether the
+//! kernel can stop there; once it is closed the kernel's code is what it was. Where a marked place (USDT) has a counter by which the
+//! program tells whether anybody looks, the event itself holds it up.
 #![expect(unsafe_code, reason = "perf_event_open(2) and its ioctls have no safe form")]
 
 use std::ffi::CString;

@@ -1,4 +1,4 @@
-//! Places that the developers of a program have marked (USDT), and how their arguments are kept there.
+//! Places that the developers of a program have marked (USDT), read from the notes of its file, and how their arguments are kept there.
 
 use std::collections::BTreeMap;
 

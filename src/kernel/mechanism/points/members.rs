@@ -1,4 +1,5 @@
-//! Members of structures of the kernel, found by name from where an argument or a result points to.
+//! Members of structures of the kernel, found by name from where an argument or a result points to (`sk.__sk_common.skc_dport`): offsets
+//! that the kernel's types tell, followed one after the other.
 
 use super::btf::{HEAD, MAX_ALIASES, Prototype, declared, has_flag, shape, text};
 use super::{Field, Path, Place, PointError, Shape, Text};

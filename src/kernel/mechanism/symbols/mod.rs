@@ -1,11 +1,17 @@
 //! Names for addresses: functions of the kernel, of programs and libraries, and of code that was compiled at run time.
 //!
-//! Each distinct address of a process is looked up once, on a thread of its own: reading a binary's symbols can take long,
-//! and a file on a dead network mount does not answer at all. A process must be looked up while it lives, so whoever
-//! collects stacks calls [`Symbols::learn`] as soon as it sees them; what came too late stays an address.
+//! Each distinct address of a process is looked up once, on a thread of its own: reading a binary's symbols can take long, and a file on a
+//! dead network mount does not answer at all. A process must be looked up while it lives, so whoever collects stacks calls
+//! [`Symbols::learn`] as soon as it sees them; what came too late stays an address.
 //!
-//! Files are opened as the process has them mapped (/proc/PID/map_files), so containers and deleted files work; that takes
-//! CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE. Without it, the path is used, if the process sees the same mounts as rdiag.
+//! Files are opened as the process has them mapped (/proc/PID/map_files), so containers and deleted files work; that takes CAP_SYS_ADMIN or
+//! CAP_CHECKPOINT_RESTORE. Without it, the path is used, if the process sees the same mounts as rdiag. They are read by a process of its
+//! own without privileges, since a local user chooses every byte of them (`reader/`).
+//!
+//! What names cost decides what a profile costs, since samples are few. Functions of the kernel are asked of the kernel (`running.rs`); its
+//! whole list is read only where no program may be in it. A stripped file's symbols come from the open table of its debug file
+//! (`debug_file.rs`); the compressed rest is unpacked only for lines of functions that took many samples. A file is read once for all
+//! processes that have it mapped, and what a process has mapped is believed for a second (`mapped.rs`).
 
 mod answers;
 mod debug_file;

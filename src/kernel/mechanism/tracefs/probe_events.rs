@@ -1,5 +1,6 @@
-//! Events at functions of the kernel (kprobe events): they are defined for all instances, in a group that is rdiag's own, and go with this
-//! value. What a killed rdiag leaves behind is removed by the next start, by the process and its start time in the group's name.
+//! Events at functions of the kernel (kprobe events). They belong to no instance: they are defined for all of them, in a group that is
+//! rdiag's own, and go with this value. What a killed rdiag leaves behind is removed by the next start, by the process and its start time
+//! in the group's name.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The kernel's own sums over an event by its fields (histogram triggers), in an instance: what can be counted where no program may be
-//! in the kernel.
+//! The kernel's own sums over an event by its fields (histogram triggers), in an instance: what can be counted where no program may be in
+//! the kernel. Such triggers do not heed `set_event_pid`: to limit them to threads, name these in the filter.
 
 use super::instance::{Instance, latest_error};
 use crate::host::Host;

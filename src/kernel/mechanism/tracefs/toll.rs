@@ -1,7 +1,8 @@
 //! What tracing costs: the events of an instance, at what one of them takes on this machine, and what it takes to read them.
 //!
-//! The kernel counts the run time of programs and not that of its own tracing. So before anything is traced, system calls of rdiag's
-//! own are timed with an event and without, and events are counted afterwards.
+//! The kernel counts the run time of programs and not that of its own tracing. So before anything is traced, system calls of rdiag's own
+//! are timed with an event and without, and events are counted afterwards. The probes `events`, `functions` and `graph` do so, and `count`
+//! and `hist` where the kernel's tables do their work.
 
 use super::instance::Instance;
 use super::sums::{THREAD, Wanted};
