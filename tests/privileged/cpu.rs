@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use serde_json::Value;
 
 use crate::support::{Load, Need, alone, assert_judged, assert_nothing_else_fired, finding, has, live_report, skip};
@@ -14,24 +12,6 @@ const LOOP: &str = "ulimit -t 20; while :; do :; done";
 
 fn spin(count: usize, nice: &str) -> Load {
     Load::start(count, "nice", &["-n", nice, "sh", "-c", LOOP])
-}
-
-/// Seconds since the boot in which some task of the host waited for a CPU; 0 where the kernel does not say (/proc/pressure/cpu).
-fn pressed_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
-    let total = text.lines().next().and_then(|some| some.rsplit_once("total="));
-    total.and_then(|(_, microseconds)| microseconds.trim().parse::<f64>().ok()).unwrap_or(0.0) / 1e6
-}
-
-/// How much of the time in which they wanted a CPU the processes of a load waited for one, from 0 to 1 (/proc/PID/schedstat).
-fn waited_share(load: &Load) -> f64 {
-    let times = load.pids().into_iter().map(|pid| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
-        let mut fields = text.split_whitespace().map(|field| field.parse::<f64>().unwrap());
-        (fields.next().unwrap(), fields.next().unwrap())
-    });
-    let (ran, waited) = times.fold((0.0, 0.0), |sum, time| (sum.0 + time.0, sum.1 + time.1));
-    waited / (ran + waited).max(1.0)
 }
 
 fn status<'r>(report: &'r Value, id: &str) -> &'r str {
@@ -91,20 +71,12 @@ fn processes_that_live_for_milliseconds_are_counted_and_put_down_to_who_starts_t
 #[ignore = "needs: a quiet machine"]
 fn one_loop_for_each_cpu_is_utilization_and_no_critical_saturation() {
     let _alone = alone();
-    let load = spin(cpus(), "0");
-    let before = (Instant::now(), pressed_seconds());
+    let _load = spin(cpus(), "0");
     let report = live_report(5);
-    let pressed = (pressed_seconds() - before.1) / before.0.elapsed().as_secs_f64();
     let busy = finding(&report, "cpu.utilization", None);
     assert_eq!(busy["status"], "warning", "{busy:#}");
     assert_eq!(busy["culprit"]["name"], "sh");
-    // The loops have a CPU each. Where the kernel says that tasks waited, and it was not the loops, others queued behind them.
-    let (waited, others_queued) = (waited_share(&load), pressed > 0.5);
-    let is_critical = status(&report, "cpu.saturation") == "critical";
-    assert!(
-        !is_critical || (waited < 0.1 && others_queued),
-        "loops waited {waited:.2} of the time, pressure {pressed:.2}"
-    );
+    assert_ne!(status(&report, "cpu.saturation"), "critical");
     assert_nothing_else_fired(&report, &["cpu."]);
 }
 
