@@ -11,6 +11,7 @@ pub mod launch;
 pub mod own;
 mod process_dir;
 mod replay;
+pub mod secrets;
 mod socket_owners;
 mod source;
 pub mod statvfs;
@@ -139,7 +140,7 @@ impl Host {
         text.parse().map_err(|_| SourceError::malformed(path, format!("{:?} is not a whole number", short(&text))))
     }
 
-    /// Reads a whole file as bytes; at most 16 MiB.
+    /// Reads a whole file as bytes; at most 16 MiB. Command lines of processes come without the secrets in them.
     pub fn read_bytes(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         use std::io::Read as _;
         let file = self.open(path)?;
@@ -148,7 +149,9 @@ impl Host {
         if read as u64 > MAX_FILE_BYTES {
             return Err(SourceError::malformed(path, "it is larger than 16 MiB".into()));
         }
-        Ok(bytes)
+        // Of the kernel's own command line nothing is shown.
+        let is_of_process = path.ends_with("/cmdline") && path != "proc/cmdline";
+        Ok(if is_of_process { secrets::masked_bytes(&bytes).unwrap_or(bytes) } else { bytes })
     }
 
     /// Opens a file for reading in pieces, without blocking on it.

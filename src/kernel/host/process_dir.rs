@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 
-use super::{HostSpec, OpenFile, SourceError};
+use super::{HostSpec, OpenFile, SourceError, secrets};
 
 /// An open /proc.
 #[derive(Debug)]
@@ -113,7 +113,8 @@ impl ProcessDir {
         })
     }
 
-    /// Reads `1234/stat` and the like into `buffer`, which grows when the file does not fit, and returns what was read.
+    /// Reads `1234/stat` and the like into `buffer`, which grows when the file does not fit, and returns what was read. Command lines come
+    /// without the secrets in them.
     pub fn read<'b>(&self, name: &str, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SourceError> {
         self.fault(name)?;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
@@ -125,6 +126,12 @@ impl ProcessDir {
             let read = rustix::io::read(&file, &mut buffer[..]).map_err(fail)?;
             // A process file comes whole in one read if the buffer has room for it.
             if read < buffer.len() || buffer.len() >= 1 << 20 {
+                if name.ends_with("/cmdline")
+                    && let Some(masked) = secrets::masked_bytes(buffer.get(..read).unwrap_or_default())
+                {
+                    *buffer = masked;
+                    return Ok(buffer);
+                }
                 return Ok(buffer.get(..read).unwrap_or_default());
             }
             buffer.resize(buffer.len() * 4, 0);
