@@ -3,12 +3,14 @@
 
 pub mod cgroups;
 mod clock;
+pub mod confine;
 mod control;
 mod escapes;
 mod facts;
 pub mod files;
 mod folder;
 pub mod launch;
+pub mod message;
 pub mod own;
 mod process_dir;
 mod replay;
