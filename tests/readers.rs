@@ -262,7 +262,7 @@ fn a_rule_that_makes_much_of_little_is_refused() {
     let quiet = first.lines().find(|line| line.starts_with("  quiet: ")).unwrap();
     for (sentence, why) in [
         ("{{ ('a'*9000000)|replace('a', 'aaaaaaaa') }}", "only numbers can be multiplied"),
-        ("{% set x = 'aa' %}{% set x = x ~ x %}", "may hold if, elif, else and endif"),
+        ("{% set x = 'aa' %}{% set x = x ~ x %}", "may hold if, elif, else, endif"),
     ] {
         std::fs::write(&file, first.replacen(quiet, &format!("  quiet: \"{sentence}\""), 1)).unwrap();
         let output = rdiag().arg("check").arg(&file).output().unwrap();

@@ -1,8 +1,8 @@
 //! What expressions and sentences of strangers may consist of. Fuel bounds their steps; this bounds what one step can make.
 //!
 //! Text grows in a template by being repeated (`'a' * 9000000`), by being joined with itself again and again, which takes a variable, and by
-//! filters. So what is multiplied are numbers and nothing else (`numbers.rs`), there are no variables of a template's own, and none but
-//! known filters; what is written out at last is bounded too.
+//! filters. So what is multiplied are numbers and nothing else (`numbers.rs`), a template's own variables are what `top` gives, and there are
+//! none but known filters; what is written out at last is bounded too.
 
 use std::fmt::{self, Write as _};
 
@@ -23,13 +23,13 @@ const STATEMENTS: &[&str] = &["if", "elif", "else", "endif"];
 /// Whether an expression is within bounds.
 pub(super) fn expression(text: &str) -> Result<(), Error> {
     length(text)?;
-    numbers::multiplied(text).map_err(wrong)
+    numbers::multiplied(text, &[]).map_err(wrong)
 }
 
 /// Whether a sentence with expressions in it is.
 pub(super) fn sentence(text: &str) -> Result<(), Error> {
     length(text)?;
-    let mut rest = text;
+    let (mut rest, mut named) = (text, Vec::new());
     while let Some((_, tag)) = rest.split_once('{') {
         rest = tag;
         let is_statement = tag.starts_with('%');
@@ -39,10 +39,14 @@ pub(super) fn sentence(text: &str) -> Result<(), Error> {
         let tag = tag.get(1..).unwrap_or_default();
         let inside = tag.split(if is_statement { "%}" } else { "}}" }).next().unwrap_or_default();
         let inside = inside.trim_matches(['-', '+']).trim();
-        numbers::multiplied(inside).map_err(wrong)?;
+        numbers::multiplied(inside, &named).map_err(wrong)?;
         let word = inside.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
-        if is_statement && !STATEMENTS.contains(&word) {
-            return Err(wrong(format!("a sentence may hold if, elif, else and endif, and no {word:?}")));
+        if is_statement && let Some(name) = numbers::set(inside) {
+            named.push(name);
+        } else if is_statement && !STATEMENTS.contains(&word) {
+            return Err(wrong(format!(
+                "a sentence may hold if, elif, else, endif and `set name = top(…)`, and no other {word:?}"
+            )));
         }
     }
     Ok(())

@@ -419,6 +419,6 @@ mod tests {
         let rendered = expressions.sentence("{{ instance|length }}, {{ (1.5 * 2)|round }}").unwrap().render(&context);
         assert_eq!(rendered.unwrap(), "1000, 3.0");
         let error = expressions.sentence("{% set x = 1 %}").err().unwrap();
-        assert!(error.to_string().contains("may hold if, elif, else and endif"), "{error}");
+        assert!(error.to_string().contains("may hold if, elif, else, endif"), "{error}");
     }
 }

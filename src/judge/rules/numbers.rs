@@ -14,8 +14,9 @@ const DEFAULT: &str = "default";
 /// Words before a bracket that are no functions.
 const KEYWORDS: &[&str] = &["and", "or", "not", "if", "else", "in", "is"];
 
-/// Refuses an expression with a multiplication whose operands may be anything but numbers.
-pub(super) fn multiplied(expression: &str) -> Result<(), String> {
+/// Refuses an expression with a multiplication whose operands may be anything but numbers. `named` are variables of a sentence's own, whose
+/// parts may be texts.
+pub(super) fn multiplied(expression: &str, named: &[&str]) -> Result<(), String> {
     if !expression.contains('*') {
         return Ok(());
     }
@@ -24,6 +25,11 @@ pub(super) fn multiplied(expression: &str) -> Result<(), String> {
         return Err("an expression that multiplies has no backslash".to_owned());
     }
     let tokens = tokens(expression);
+    let first = |token: &Token<'_>| named.contains(&token.text.split('.').next().unwrap_or_default());
+    let multiplies = tokens.iter().any(|token| token.text == "*");
+    if multiplies && tokens.iter().any(first) {
+        return Err("what is named by set stands in an expression that multiplies".to_owned());
+    }
     for (at, _) in tokens.iter().enumerate().filter(|(_, token)| token.text == "*") {
         let (before, after) = tokens.split_at_checked(at).unwrap_or_default();
         if !ends_with_number(before) || !begins_with_number(after.get(1..).unwrap_or_default()) {
@@ -132,6 +138,17 @@ fn is_number(word: &str) -> bool {
     }
 }
 
+/// The name in `set NAME = top(…)`; none if it is anything else.
+pub(super) fn set(statement: &str) -> Option<&str> {
+    let tokens = tokens(statement);
+    let (head, call) = tokens.split_at_checked(5)?;
+    let [set, name, is, top, open] = head else { return None };
+    let is_call = set.text == "set" && is.text == "=" && top.text == "top" && open.text == "(";
+    let is_whole = closing(call).is_some_and(|(_, rest)| rest.is_empty());
+    let is_name = name.kind == Kind::Word && !name.text.contains('.');
+    (is_call && is_whole && is_name).then_some(name.text)
+}
+
 /// What stands before the bracket that the last token closes, and what is in it.
 fn opening<'a, 't>(tokens: &'a [Token<'t>]) -> Option<(&'a [Token<'t>], &'a [Token<'t>])> {
     let (_, within) = tokens.split_last()?;
@@ -159,7 +176,7 @@ fn closing<'a, 't>(tokens: &'a [Token<'t>]) -> Option<(&'a [Token<'t>], &'a [Tok
 
 #[cfg(test)]
 mod tests {
-    use super::multiplied;
+    use super::{multiplied, set};
 
     #[test]
     fn numbers_are_multiplied() {
@@ -176,7 +193,7 @@ mod tests {
             "value * 2 * 3 + 'x'|length * 2",
             "'a * b'",
         ] {
-            assert_eq!(multiplied(expression), Ok(()), "{expression}");
+            assert_eq!(multiplied(expression, &[]), Ok(()), "{expression}");
         }
     }
 
@@ -212,7 +229,23 @@ mod tests {
             "(value == 'x' 'y') * 9",
             r"'a\'' * 9 + 'b'",
         ] {
-            assert!(multiplied(expression).is_err(), "{expression}");
+            assert!(multiplied(expression, &[]).is_err(), "{expression}");
         }
+    }
+
+    #[test]
+    fn what_a_sentence_may_name_is_what_top_gives() {
+        assert_eq!(set("set who = top(biotop.io_time.seconds, device=instance)"), Some("who"));
+        for other in [
+            "set x = 'a'",
+            "set x = top(a) ~ top(a)",
+            "set x = x ~ x",
+            "set x",
+            "set a.b = top(c)",
+            "set x, y = top(a)",
+        ] {
+            assert_eq!(set(other), None, "{other}");
+        }
+        assert!(multiplied("who.name * 9", &["who"]).is_err() && multiplied("who.name ~ 9", &["who"]).is_ok());
     }
 }

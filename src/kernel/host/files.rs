@@ -243,7 +243,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the test makes the files")]
     fn a_fifo_is_refused_and_a_pipe_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("fifo");
