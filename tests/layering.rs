@@ -40,8 +40,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("procfs", &["collectors"]),
     ("plotters", &["report"]),
     ("flate2", &["session/store.rs"]),
-    ("landlock", &["kernel/mechanism/symbols/reader/confine.rs"]),
-    ("seccompiler", &["kernel/mechanism/symbols/reader/confine.rs"]),
+    ("landlock", &["kernel/host/confine"]),
+    ("seccompiler", &["kernel/host/confine"]),
     ("aya", &["kernel/mechanism/ebpf"]),
     ("blazesym", &["kernel/mechanism/symbols"]),
     (

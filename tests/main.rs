@@ -24,6 +24,7 @@ mod method_r;
 mod mutants;
 mod perf_data;
 mod probe;
+mod readers;
 mod recorded;
 mod relocation;
 mod replay;

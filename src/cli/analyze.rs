@@ -1,17 +1,17 @@
 //! `rdiag analyze`: judge a recording, here and now, with today's rules.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use super::confined::confined;
 use super::fail_on::{FailOn, exit};
-use super::output::OutputArgs;
-use super::root::open_host;
+use super::input::Input;
+use super::output::{OutputArgs, Target};
 use super::{Exit, Failure, stacks, ui::Ui};
 use crate::lab::library::reproducing;
 use crate::report;
-use crate::session;
-use rdiag_kernel::host::files;
+use crate::session::{self, Sources};
 use rdiag_model::{ProbeResult, Recording};
 
 /// Files larger than this are no recordings.
@@ -48,21 +48,28 @@ enum Stage {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    // A file with no end cannot be asked what it is; a recording may come from a pipe.
-    let is_file = args.recording.metadata().is_ok_and(|meta| meta.is_file());
-    if is_file && let Some(result) = import(&args.recording)? {
-        return profile(args, &result, ui);
-    }
-    let recording = load(&args.recording)?;
+    let input = Input::open(&args.recording)?;
+    let sources = session::sources_for(args.playbook.as_deref())?;
+    let target = args.output.prepare(None)?;
+    confined(target.folder().as_deref(), |desk| {
+        let target = target.through(&desk);
+        match input.profile(&desk)? {
+            Some(result) => profile(args, &result, &target, ui),
+            None => judge(args, &load(&input)?, &sources, &target, ui),
+        }
+    })
+}
+
+fn judge(args: &Args, recording: &Recording, sources: &Sources, target: &Target, ui: &Ui) -> Result<Exit, Failure> {
     let named = match &args.playbook {
-        Some(playbook) => session::resolve(playbook)?,
-        None => session::resolve_recorded(&recording.playbook)?,
+        Some(playbook) => session::resolve_among(playbook, sources)?,
+        None => session::resolve_recorded(&recording.playbook, sources)?,
     };
     for warning in &named.warnings {
         ui.warn(format!("left out: {warning}"));
     }
-    let plan = named.plan_of(&recording)?;
-    let analysis = session::analyze(&recording, &plan);
+    let plan = named.plan_of(recording)?;
+    let analysis = session::analyze(recording, &plan);
     if let Some(stage) = args.print {
         let text = match stage {
             Stage::Plan => serde_json::to_string_pretty(&plan),
@@ -73,9 +80,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ui.print(&format!("{text}\n"))?;
         return Ok(Exit::Done);
     }
-    let report = session::document(&recording, &analysis, &plan, &reproducing());
-    let target = args.output.prepare(None)?;
-    let written = target.write(&report, &stacks::of_recording(&recording), ui)?;
+    let report = session::document(recording, &analysis, &plan, &reproducing());
+    let written = target.write(&report, &stacks::of_recording(recording), ui)?;
     if !target.owns_stdout() {
         ui.print(&report::terminal(&report, &ui.style()))?;
         if let Some(told) = target.told(&written) {
@@ -85,18 +91,12 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     Ok(exit(&report, &analysis, args.fail_on, false))
 }
 
-fn import(path: &Path) -> Result<Option<ProbeResult>, Failure> {
-    let host = open_host(Path::new("/"))?;
-    session::import(&host, path).map_err(|source| Failure::Import { path: path.display().to_string(), source })
-}
-
 /// A profile of another program: there is nothing to judge, but much to see.
-fn profile(args: &Args, result: &ProbeResult, ui: &Ui) -> Result<Exit, Failure> {
+fn profile(args: &Args, result: &ProbeResult, target: &Target, ui: &Ui) -> Result<Exit, Failure> {
     if args.playbook.is_some() || args.print.is_some() || args.fail_on.is_some() {
         let message = "--playbook, --print and --fail-on are for recordings, and this is a profile".to_owned();
         return Err(Failure::Usage { message, hint: None });
     }
-    let target = args.output.prepare(None)?;
     let written = target.write_profile(result, &args.recording.display().to_string(), ui)?;
     if !target.owns_stdout() {
         ui.print(&report::probe::text(result, &ui.style()))?;
@@ -105,7 +105,7 @@ fn profile(args: &Args, result: &ProbeResult, ui: &Ui) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-fn load(path: &Path) -> Result<Recording, Failure> {
-    let bytes = files::read_named(path, MAX_FILE).map_err(Failure::io(format!("reading {}", path.display())))?;
-    session::read_recording(&bytes).map_err(|source| Failure::Recording { path: path.display().to_string(), source })
+fn load(input: &Input) -> Result<Recording, Failure> {
+    let bytes = input.bytes(MAX_FILE)?;
+    session::read_recording(&bytes).map_err(|source| Failure::Recording { path: input.name.clone(), source })
 }

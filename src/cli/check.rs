@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::confined::confined;
 use super::{Exit, Failure, tools, ui::Ui};
 use crate::lab;
 use crate::playbook::{Library, Problem, check, load, untested};
-use crate::session;
+use crate::session::{self, Sources};
 use rdiag_kernel::host::files;
 
 /// Check playbooks, rules, exercises and the map of old tools: everything they cite exists, and the tests of the rules pass.
@@ -18,8 +19,19 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let folders = if args.files.is_empty() { session::default_folders() } else { Vec::new() };
-    let (labs, others): (Vec<_>, Vec<_>) = args.files.iter().cloned().partition(|path| lab_text(path).is_some());
-    let library = session::library(&folders, &others)?;
+    let (mut labs, mut others) = (Vec::new(), Vec::new());
+    for path in &args.files {
+        match lab_text(path) {
+            Some(text) => labs.push((path.display().to_string(), text)),
+            None => others.push(path.clone()),
+        }
+    }
+    let sources = session::sources(&folders, &others)?;
+    confined(None, |_| check_all(args, &labs, &sources, ui))
+}
+
+fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui) -> Result<Exit, Failure> {
+    let library = sources.library();
     let map = tools::map();
     let catalogue = session::catalogue();
     let mut problems = check::everything(&library, &catalogue);
@@ -36,10 +48,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         problems.extend(lessons.flat_map(|(file, text)| lab_problems(&file, text, &library)));
     } else {
         problems.retain(|problem| named.contains(&problem.file));
-        for path in &labs {
-            let text = lab_text(path).unwrap_or_default();
-            problems.extend(lab_problems(&path.display().to_string(), &text, &library));
-        }
+        problems.extend(labs.iter().flat_map(|(file, text)| lab_problems(file, text, &library)));
     }
     for problem in &problems {
         ui.print(&format!("{problem}\n\n"))?;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Failure, ui::Ui};
 use crate::report::escape::visible_within;
 use rdiag_kernel::host::launch::{Ended, How, Launched, Watch};
+use rdiag_kernel::host::secrets;
 use rdiag_model::quantity;
 
 /// How long a command that got the same Ctrl-C may take to end, in seconds, before rdiag goes without it.
@@ -32,10 +33,11 @@ impl Command {
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
             .map_err(Failure::io("installing the signal handler"))?;
         let launched = Launched::start(words, times, Arc::clone(stop))?;
-        let separate = words.iter().map(|word| word.to_str().map(str::to_owned)).collect::<Option<_>>();
+        let is_text = words.iter().all(|word| word.to_str().is_some());
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        let (words, stop) = (words.join(" "), Arc::clone(stop));
-        Ok(Self { launched, words, separate: separate.unwrap_or_default(), times, stop, terminated })
+        let separate = secrets::masked(words.iter().map(AsRef::as_ref));
+        let (words, stop) = (separate.join(" "), Arc::clone(stop));
+        Ok(Self { launched, words, separate: if is_text { separate } else { Vec::new() }, times, stop, terminated })
     }
 
     /// Its process id.
@@ -43,7 +45,7 @@ impl Command {
         self.launched.pid()
     }
 
-    /// What the user wrote.
+    /// What the user wrote, without the secrets in it.
     pub(super) fn words(&self) -> &str {
         &self.words
     }

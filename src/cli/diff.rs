@@ -1,19 +1,20 @@
 //! `rdiag diff`: what appeared, went and moved between two measurements.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use super::confined::{Desk, confined};
 use super::fail_on::FailOn;
-use super::output::save;
-use super::root::open_host;
+use super::input as sent;
 use super::stacks::{Named, of_recording, of_report, of_result};
 use super::{Exit, Failure, ui::Ui};
 use crate::lab::library::reproducing;
 use crate::report::diff::{self, Input};
 use crate::report::{self};
-use crate::session::{self, StoreError};
-use rdiag_kernel::host::files;
+use crate::session::{self, Sources, StoreError};
+use rdiag_kernel::host::files::Folder;
 use rdiag_model::comparison::{Change, Side};
 use rdiag_model::{Recording, Report};
 
@@ -56,8 +57,33 @@ enum Format {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let before = load(&args.before, args.playbook.as_deref())?;
-    let after = load(&args.after, args.playbook.as_deref())?;
+    let files = (sent::Input::open(&args.before)?, sent::Input::open(&args.after)?);
+    let sources = session::sources_for(args.playbook.as_deref())?;
+    let path = args.out.as_deref().filter(|path| *path != Path::new("-"));
+    let out = path.map(|path| into(path).map_err(Failure::io(format!("writing {}", path.display())))).transpose()?;
+    let folder = out.as_ref().map(|(folder, _)| folder);
+    confined(folder, |desk| {
+        compare(args, (&files.0, &files.1), &sources, out.as_ref().map(|(_, name)| &**name), desk, ui)
+    })
+}
+
+/// The folder of a file that is to be written, and its name.
+fn into(path: &Path) -> io::Result<(Folder, String)> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is no name of a file"))?;
+    Ok((Folder::at(path.parent().unwrap_or(Path::new("")))?, name.to_owned()))
+}
+
+fn compare(
+    args: &Args,
+    (before, after): (&sent::Input, &sent::Input),
+    sources: &Sources,
+    out: Option<&str>,
+    desk: Desk,
+    ui: &Ui,
+) -> Result<Exit, Failure> {
+    let load = |input| load(input, args.playbook.as_deref(), sources, &desk);
+    let (before, after) = (load(before)?, load(after)?);
     if before.report.is_some() != after.report.is_some() && diff::pairs(&before, &after).next().is_none() {
         let message = "they have nothing in common: one is a profile, and the other has no stacks".to_owned();
         return Err(Failure::Usage { message, hint: None });
@@ -81,8 +107,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             })?
         }
     };
-    match &args.out {
-        Some(path) if path != Path::new("-") => save(path, &text)?,
+    match (out, &args.out) {
+        (Some(name), Some(path)) => {
+            desk.write(name, &text).map_err(Failure::io(format!("writing {}", path.display())))?;
+        }
         _ => ui.print(&text)?,
     }
     let fails = |level: FailOn| {
@@ -93,17 +121,13 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
 }
 
 /// What a file is, and as much as it has.
-fn load(path: &Path, playbook: Option<&str>) -> Result<Input, Failure> {
-    let file = path.display().to_string();
-    if path.metadata().is_ok_and(|meta| meta.is_file()) {
-        let host = open_host(Path::new("/"))?;
-        let imported = session::import(&host, path).map_err(|source| Failure::Import { path: file.clone(), source })?;
-        if let Some(result) = imported {
-            let side = Side { file, seconds: result.seconds, ..Side::default() };
-            return Ok(Input { side, stacks: stacks(of_result(&result)), ..Input::default() });
-        }
+fn load(input: &sent::Input, playbook: Option<&str>, sources: &Sources, desk: &Desk) -> Result<Input, Failure> {
+    let file = input.name.clone();
+    if let Some(result) = input.profile(desk)? {
+        let side = Side { file, seconds: result.seconds, ..Side::default() };
+        return Ok(Input { side, stacks: stacks(of_result(&result)), ..Input::default() });
     }
-    let bytes = files::read_named(path, MAX_FILE).map_err(Failure::io(format!("reading {file}")))?;
+    let bytes = input.bytes(MAX_FILE)?;
     match session::read_report(&bytes) {
         Ok(report) => {
             let stacks = stacks(of_report(&report));
@@ -115,13 +139,13 @@ fn load(path: &Path, playbook: Option<&str>) -> Result<Input, Failure> {
     }
     let recording =
         session::read_recording(&bytes).map_err(|source| Failure::Recording { path: file.clone(), source })?;
-    judged(file, &recording, playbook)
+    judged(file, &recording, playbook, sources)
 }
 
-fn judged(file: String, recording: &Recording, playbook: Option<&str>) -> Result<Input, Failure> {
+fn judged(file: String, recording: &Recording, playbook: Option<&str>, sources: &Sources) -> Result<Input, Failure> {
     let named = match playbook {
-        Some(playbook) => session::resolve(playbook)?,
-        None => session::resolve_recorded(&recording.playbook)?,
+        Some(playbook) => session::resolve_among(playbook, sources)?,
+        None => session::resolve_recorded(&recording.playbook, sources)?,
     };
     let plan = named.plan_of(recording)?;
     let analysis = session::analyze(recording, &plan);

@@ -34,14 +34,27 @@ pub enum Exit {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Findings => 1,
-            Exit::Usage => 2,
-            Exit::Nothing => 3,
-            Exit::Failed => 4,
-            Exit::Interrupted => 130,
-        })
+        Self::from(exit.code())
+    }
+}
+
+impl Exit {
+    const ALL: [Self; 6] = [Self::Done, Self::Findings, Self::Usage, Self::Nothing, Self::Failed, Self::Interrupted];
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Findings => 1,
+            Self::Usage => 2,
+            Self::Nothing => 3,
+            Self::Failed => 4,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// How a process ended that is rdiag as well.
+    pub(super) fn of_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|exit| i32::from(exit.code()) == code)
     }
 }
 
@@ -92,6 +105,14 @@ pub enum Failure {
     /// An exercise could not be started, checked or ended.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// The process that read what was sent has ended before it was done.
+    #[error("{message}")]
+    Ended {
+        /// How.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
     /// Output or input failed.
     #[error("{attempt}: {source}")]
     Io {
@@ -140,7 +161,7 @@ impl Failure {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Usage { hint, .. } => hint.clone(),
+            Self::Usage { hint, .. } | Self::Ended { hint, .. } => hint.clone(),
             Self::Lab(error) => error.hint.clone(),
             Self::Unavailable { gap, .. } => gap.remedy.clone(),
             Self::Launch(LaunchError::NotFound(_)) => Some(

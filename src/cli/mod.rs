@@ -4,12 +4,14 @@ mod analyze;
 mod check;
 mod command;
 mod completions;
+mod confined;
 mod diff;
 mod doctor;
 mod exit;
 mod explain;
 mod fail_on;
 mod guided;
+mod input;
 mod lab;
 mod list;
 mod man;
@@ -31,16 +33,12 @@ mod ui;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use rustix::process::{Resource, Rlimit, setrlimit};
 
 pub use exit::{Exit, Failure};
 
 use crate::lab::{keeper, load};
 use rdiag_kernel::host::{launch, statvfs};
 use rdiag_kernel::mechanism::symbols::reader;
-
-/// Address space of commands that read files of strangers. A recording of the largest hosts takes a tenth.
-const READERS_BYTES: u64 = 4 << 30;
 
 /// Guided performance diagnosis for Linux: what is saturated, who is behind it, what was ruled out.
 #[derive(Debug, Parser)]
@@ -100,11 +98,6 @@ pub fn main() -> ExitCode {
         }
     };
     let ui = ui::Ui::new(cli.color);
-    // What these read may come from strangers, who could make it unfold to any size.
-    if matches!(cli.command, Command::Analyze(_) | Command::Report(_) | Command::Diff(_) | Command::Check(_)) {
-        let most = Some(READERS_BYTES);
-        let _ = setrlimit(Resource::As, Rlimit { current: most, maximum: most });
-    }
     let outcome = match &cli.command {
         Command::Run(args) => run::main(args, &ui),
         Command::Record(args) => record::main(args, &ui),

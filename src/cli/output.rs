@@ -1,14 +1,16 @@
 //! Where a run's files go, in which formats; prepared before the window starts.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::ValueEnum;
 
+use super::confined::Desk;
 use super::stacks::Named;
 use super::{Failure, ui::Ui};
 use crate::report::{self, ReportError};
 use crate::session::write_recording;
-use rdiag_kernel::host::files;
+use rdiag_kernel::host::files::{self, Folder};
 use rdiag_model::{ProbeResult, Recording, Report};
 
 /// A report format.
@@ -68,12 +70,39 @@ pub(super) struct OutputArgs {
     pub(super) format: Vec<Format>,
 }
 
+/// A folder that is there and can be written.
+#[derive(Debug, Clone)]
+pub(super) enum Out {
+    /// By this process.
+    Own(Rc<Folder>),
+    /// By the one that this process is a confined copy of.
+    Asked(PathBuf, Desk),
+}
+
+impl Out {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(folder) => folder.path(),
+            Self::Asked(path, _) => path,
+        }
+    }
+
+    /// Writes a text.
+    pub(super) fn save(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let written = match self {
+            Self::Own(folder) => folder.write(Path::new(name), |file| file.write_all(text.as_bytes())),
+            Self::Asked(_, desk) => desk.write(name, text),
+        };
+        written.map_err(Failure::io(format!("writing {}", self.path().join(name).display())))
+    }
+}
+
 /// Where the output goes.
 pub(super) enum Target {
     /// One format to stdout.
     Stdout(Format),
-    /// Files in a folder that is there and can be written.
-    Folder(PathBuf, Vec<Format>),
+    /// Files in a folder.
+    Folder(Out, Vec<Format>),
     /// The terminal only.
     Terminal,
 }
@@ -103,13 +132,29 @@ impl OutputArgs {
             (None, None) if self.format.is_empty() => return Ok(Target::Terminal),
             (None, None) => PathBuf::from("."),
         };
-        files::prepare_directory(&folder)
+        let out = Folder::prepare(&folder)
             .map_err(Failure::io(format!("preparing the output folder {}", folder.display())))?;
-        Ok(Target::Folder(folder, all()))
+        Ok(Target::Folder(Out::Own(Rc::new(out)), all()))
     }
 }
 
 impl Target {
+    /// The folder, for the process that keeps its rights.
+    pub(super) fn folder(&self) -> Option<Rc<Folder>> {
+        match self {
+            Self::Folder(Out::Own(folder), _) => Some(Rc::clone(folder)),
+            _ => None,
+        }
+    }
+
+    /// The same for its confined copy.
+    pub(super) fn through(self, desk: &Desk) -> Self {
+        match self {
+            Self::Folder(out, formats) => Self::Folder(Out::Asked(out.path().to_owned(), desk.clone()), formats),
+            other => other,
+        }
+    }
+
     /// Whether stdout belongs to one format alone.
     pub(super) fn owns_stdout(&self) -> bool {
         matches!(self, Self::Stdout(_))
@@ -138,7 +183,7 @@ impl Target {
             Self::Folder(folder, formats) => {
                 for format in formats {
                     let Some(text) = format.render(report)? else { continue };
-                    save(&folder.join(format.file()), &text)?;
+                    folder.save(format.file(), &text)?;
                     written.push(format.file().to_owned());
                 }
             }
@@ -164,7 +209,7 @@ impl Target {
             };
             match self {
                 Self::Folder(folder, _) => {
-                    save(&folder.join(format.file()), &text)?;
+                    folder.save(format.file(), &text)?;
                     written.push(format.file().to_owned());
                 }
                 _ => {
@@ -179,21 +224,18 @@ impl Target {
 
     /// Writes the recording into the folder. It goes first: it is what cannot be made again.
     pub(super) fn keep(&self, recording: &Recording) -> Result<(), Failure> {
-        let Self::Folder(folder, _) = self else { return Ok(()) };
-        save_recording(&folder.join("recording.json.gz"), recording)
+        let Self::Folder(Out::Own(folder), _) = self else { return Ok(()) };
+        let name = Path::new("recording.json.gz");
+        folder
+            .write(name, |file| write_recording(recording, file))
+            .map_err(Failure::io(format!("writing {}", folder.path().join(name).display())))
     }
 
     /// Where the files are, for the last line on the terminal.
     pub(super) fn told(&self, names: &[String]) -> Option<String> {
         let Self::Folder(folder, _) = self else { return None };
-        Some(format!("Written to {}/: {}", folder.display().to_string().trim_end_matches('/'), names.join(", ")))
+        Some(format!("Written to {}/: {}", folder.path().display().to_string().trim_end_matches('/'), names.join(", ")))
     }
-}
-
-/// Writes a text.
-pub(super) fn save(path: &Path, text: &str) -> Result<(), Failure> {
-    files::write_atomically(path, |file| file.write_all(text.as_bytes()))
-        .map_err(Failure::io(format!("writing {}", path.display())))
 }
 
 /// Writes a recording.

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use super::confined::confined;
 use super::fail_on::FailOn;
-use super::output::OutputArgs;
+use super::input::Input;
+use super::output::{OutputArgs, Target};
 use super::{Exit, Failure, stacks, ui::Ui};
 use crate::report;
 use crate::session;
-use rdiag_kernel::host::files;
 
 /// Files larger than this are no reports.
 const MAX_FILE: u64 = 64 << 20;
@@ -26,18 +27,23 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let path = args.report.display().to_string();
-    let bytes = files::read_named(&args.report, MAX_FILE).map_err(Failure::io(format!("reading {path}")))?;
+    let input = Input::open(&args.report)?;
     let target = args.output.prepare(None)?;
+    confined(target.folder().as_deref(), |desk| draw(args, &input, &target.through(&desk), ui))
+}
+
+fn draw(args: &Args, input: &Input, target: &Target, ui: &Ui) -> Result<Exit, Failure> {
+    let bytes = input.bytes(MAX_FILE)?;
     // Stacks need no judgement, so a recording will do, which has all of them.
     if target.is_of_stacks()
         && let Ok(recording) = session::read_recording(&bytes)
     {
-        let written = stacks::write(&stacks::of_recording(&recording), &target, ui)?;
+        let written = stacks::write(&stacks::of_recording(&recording), target, ui)?;
         target.told(&written).into_iter().for_each(|told| ui.note(told));
         return Ok(Exit::Done);
     }
-    let report = session::read_report(&bytes).map_err(|source| Failure::Recording { path, source })?;
+    let report =
+        session::read_report(&bytes).map_err(|source| Failure::Recording { path: input.name.clone(), source })?;
     let written = target.write(&report, &stacks::of_report(&report), ui)?;
     if !target.owns_stdout() {
         ui.print(&report::terminal(&report, &ui.style()))?;

@@ -1,6 +1,6 @@
 //! Stacks as files for other programs: folded text, a flame graph, a profile for speedscope.
 
-use super::output::{Format, Target, save};
+use super::output::{Format, Target};
 use super::{Failure, ui::Ui};
 use crate::report::escape::visible_within;
 use crate::report::{flame, speedscope};
@@ -80,7 +80,7 @@ pub(super) fn write(named: &[Named], target: &Target, ui: &Ui) -> Result<Vec<Str
                 for one in named {
                     let name = free_name(&one.name, format.file(), &written);
                     let text = render(&one.stacks, *format)?;
-                    save(&folder.join(&name), &text)?;
+                    folder.save(&name, &text)?;
                     written.push(name);
                 }
             }

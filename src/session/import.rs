@@ -1,13 +1,12 @@
 //! Profiles of other programs: `perf.data`, and folded text. They enter as if a probe had given them.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
 
 use thiserror::Error;
 
-use rdiag_kernel::host::{Host, files};
-use rdiag_kernel::mechanism::perf_data::{self, PerfDataError, Recorded};
+use rdiag_kernel::mechanism::perf_data::{self, PerfDataError, Recorded, Symbols};
 use rdiag_model::ProbeResult;
 use rdiag_model::probe::{Frame, Output, Stack, Stacks};
 
@@ -35,31 +34,30 @@ pub enum ImportError {
     Io(#[from] io::Error),
 }
 
-/// A profile as a probe would have given it; none if the file seems to be something of rdiag's own.
+/// A profile as a probe would have given it; none if the file, which then is at its beginning again, seems to be something of rdiag's own.
 ///
 /// # Errors
 ///
 /// When it is nothing that can be read here.
-pub fn import(host: &Host, path: &Path) -> Result<Option<ProbeResult>, ImportError> {
-    let mut file = files::open_named(path)?;
+pub fn import(symbols: &mut dyn Symbols, mut file: &File) -> Result<Option<ProbeResult>, ImportError> {
     let mut magic = Vec::new();
     file.by_ref().take(8).read_to_end(&mut magic)?;
     file.seek(SeekFrom::Start(0))?;
     let mut file = BufReader::with_capacity(1 << 20, file);
     let result = match magic.as_slice() {
         [0x1f, 0x8b, ..] | [b'{', ..] | [] => return Ok(None),
-        b"PERFILE2" | b"2ELIFREP" | b"PERFFILE" => perf(host, &mut file)?,
+        b"PERFILE2" | b"2ELIFREP" | b"PERFFILE" => perf(symbols, &mut file)?,
         _ => folded(&mut file)?,
     };
     let is_empty = |output: &Output| matches!(output, Output::Stacks(stacks) if stacks.stacks.is_empty());
     if result.outputs.iter().all(is_empty) { Err(ImportError::Empty) } else { Ok(Some(result)) }
 }
 
-fn perf<R: Read + Seek>(host: &Host, input: &mut R) -> Result<ProbeResult, ImportError> {
+fn perf<R: Read + Seek>(symbols: &mut dyn Symbols, input: &mut R) -> Result<ProbeResult, ImportError> {
     let recorded = Recorded::read(input)?;
     let (seconds, lost) = (recorded.seconds(), recorded.lost());
     let samples = recorded.samples();
-    let (stacks, mut notes) = perf_data::stacks(host, recorded);
+    let (stacks, mut notes) = perf_data::stacks(symbols, recorded);
     notes.insert(0, format!("{samples} samples"));
     let mut result = ProbeResult { probe: "perf.data".into(), seconds, notes, ..ProbeResult::default() };
     result.outputs = stacks.into_iter().map(Output::Stacks).collect();

@@ -39,10 +39,33 @@ pub fn default_folders() -> Vec<PathBuf> {
     folders
 }
 
+/// Files of playbooks and rules, read and not understood yet: whoever understands them needs no right to read them.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    files: Vec<SourceFile>,
+    /// Files that are not used, and why.
+    left_out: Vec<Problem>,
+}
+
+impl Sources {
+    /// All that they and the built-in files hold.
+    #[must_use]
+    pub fn library(&self) -> Library {
+        let mut library = Library::read(self.files.clone());
+        library.problems.extend(self.left_out.iter().cloned());
+        library
+    }
+}
+
 /// Reads everything: the built-in files, `folders` (each with `*.yaml` playbooks and `rules/*.yaml`), then `files`.
+pub fn library(folders: &[PathBuf], named: &[PathBuf]) -> Result<Library, PlaybookError> {
+    Ok(sources(folders, named)?.library())
+}
+
+/// Reads the files of `folders` (each with `*.yaml` playbooks and `rules/*.yaml`), then `files`.
 ///
 /// A folder or file in it that others may write to is left out, which [`Library::problems`] says: it decides what root believes.
-pub fn library(folders: &[PathBuf], named: &[PathBuf]) -> Result<Library, PlaybookError> {
+pub fn sources(folders: &[PathBuf], named: &[PathBuf]) -> Result<Sources, PlaybookError> {
     let mut sources = Vec::new();
     let mut left_out = Vec::new();
     for folder in folders {
@@ -74,9 +97,23 @@ pub fn library(folders: &[PathBuf], named: &[PathBuf]) -> Result<Library, Playbo
         file.rules = is_rule_file(&file.text);
         sources.push(file);
     }
-    let mut library = Library::read(sources);
-    library.problems.extend(left_out);
-    Ok(library)
+    Ok(Sources { files: sources, left_out })
+}
+
+/// Whether a playbook is given by its path.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml")
+}
+
+/// Reads what the playbook may use that a name or path means; without one, what every playbook may use.
+pub fn sources_for(name: Option<&str>) -> Result<Sources, PlaybookError> {
+    let mut named = Vec::new();
+    if let Some(path) = name.filter(|name| is_path(name)).map(Path::new) {
+        let beside = path.parent().unwrap_or(Path::new(".")).join("rules");
+        named.extend(files::list_named(&beside, "yaml").map_err(|source| unreadable(&beside, source))?);
+        named.push(path.to_owned());
+    }
+    sources(&default_folders(), &named)
 }
 
 fn distrusted(path: &Path, why: &str) -> Problem {
@@ -104,7 +141,7 @@ fn unreadable(path: &Path, source: std::io::Error) -> PlaybookError {
 }
 
 /// The playbook that a recording was made with, by its name. A recording comes from strangers: it names no file.
-pub fn resolve_recorded(name: &str) -> Result<NamedPlaybook, PlaybookError> {
+pub fn resolve_recorded(name: &str, sources: &Sources) -> Result<NamedPlaybook, PlaybookError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || !name.chars().all(is_plain) {
         return Err(PlaybookError::NotFound {
@@ -112,22 +149,19 @@ pub fn resolve_recorded(name: &str) -> Result<NamedPlaybook, PlaybookError> {
             hint: Some("the recording names no playbook; choose one with --playbook".into()),
         });
     }
-    resolve(name)
+    resolve_among(name, sources)
 }
 
 /// The playbook that a name or path means, checked. A path is anything with a slash or that ends in `.yaml`; rules that
 /// lie in a folder `rules` beside it come with it.
 pub fn resolve(name: &str) -> Result<NamedPlaybook, PlaybookError> {
-    let path = Path::new(name);
-    let is_path = name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml");
-    let mut named = Vec::new();
-    if is_path {
-        let beside = path.parent().unwrap_or(Path::new(".")).join("rules");
-        named.extend(files::list_named(&beside, "yaml").map_err(|source| unreadable(&beside, source))?);
-        named.push(path.to_owned());
-    }
-    let library = library(&default_folders(), &named)?;
-    let loaded = if is_path {
+    resolve_among(name, &sources_for(Some(name))?)
+}
+
+/// The same among files that were read before ([`sources_for`]).
+pub fn resolve_among(name: &str, sources: &Sources) -> Result<NamedPlaybook, PlaybookError> {
+    let (path, library) = (Path::new(name), sources.library());
+    let loaded = if is_path(name) {
         let own = library.playbooks.values().find(|loaded| loaded.file.label == path.display().to_string());
         match own {
             Some(loaded) => loaded.clone(),

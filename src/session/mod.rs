@@ -21,7 +21,9 @@ pub use analyze::{Analysis, analyze};
 pub use candidates::{Candidate, candidates};
 pub use document::document;
 pub use import::{ImportError, import};
-pub use library::{NamedPlaybook, default_folders, library, resolve, resolve_recorded};
+pub use library::{
+    NamedPlaybook, Sources, default_folders, library, resolve, resolve_among, resolve_recorded, sources, sources_for,
+};
 pub use probe::{ProbeEnd, ProbeRequest, probe};
 pub use run::{Observer, Run, run};
 pub use store::{StoreError, read_recording, read_report, write_recording};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::super::confined::confined;
 use super::super::{Exit, Failure, ui::Ui};
 use crate::lab::class::{Student, overview};
 use crate::lab::place::{Place, Progress};
@@ -29,7 +30,16 @@ pub(super) fn progress(ui: &Ui) -> Result<Exit, Failure> {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let students = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let read = |path: &PathBuf| {
+        let bytes = files::read_named(path, MAX_BYTES);
+        Ok((path.clone(), bytes.map_err(LabError::failed(format!("reading {}", path.display())))?))
+    };
+    let files = args.files.iter().map(read).collect::<Result<Vec<_>, LabError>>()?;
+    confined(None, |_| draw(args, &files, ui))
+}
+
+fn draw(args: &Args, files: &[(PathBuf, Vec<u8>)], ui: &Ui) -> Result<Exit, Failure> {
+    let students = files.iter().map(|(path, bytes)| student(path, bytes)).collect::<Result<Vec<_>, _>>()?;
     let mut titles: Vec<(String, String)> =
         library::all()?.into_iter().map(|scenario| (scenario.id, scenario.title)).collect();
     titles.extend(lesson::all()?.into_iter().map(|lesson| (lesson.id, lesson.title)));
@@ -41,9 +51,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn read(path: &Path) -> Result<Student, Failure> {
-    let bytes = files::read_named(path, MAX_BYTES).map_err(LabError::failed(format!("reading {}", path.display())))?;
-    let progress: Progress = serde_json::from_slice(&bytes).map_err(|error| {
+fn student(path: &Path, bytes: &[u8]) -> Result<Student, Failure> {
+    let progress: Progress = serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("{} is not what `rdiag lab progress` prints: {error}", path.display());
         LabError::usage(message, "each student runs `rdiag lab progress > NAME.json`, and hands that in")
     })?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use minijinja::value::{Kwargs, Object, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior, escape_formatter};
 
-use super::{culprit, filters};
+use super::{bounds, culprit, filters};
 use rdiag_model::{Facts, Metrics, Stats, Status};
 
 /// Steps that evaluating one expression may take; strangers write rules.
@@ -51,15 +51,19 @@ impl Compiled<'_> {
     pub fn holds(&self, context: &Value) -> Result<bool, Error> {
         let value = self.eval(context)?;
         bool::try_from(value.clone()).map_err(|_| {
-            Error::new(ErrorKind::InvalidOperation, format!("the condition is {value}, not true or false"))
+            Error::new(
+                ErrorKind::InvalidOperation,
+                format!("the condition is {}, not true or false", bounds::shown(&value)),
+            )
         })
     }
 
     /// Evaluates it to a finite number.
     pub fn number(&self, context: &Value) -> Result<f64, Error> {
         let value = self.eval(context)?;
-        let number = f64::try_from(value.clone())
-            .map_err(|_| Error::new(ErrorKind::InvalidOperation, format!("the value is {value}, not a number")))?;
+        let number = f64::try_from(value.clone()).map_err(|_| {
+            Error::new(ErrorKind::InvalidOperation, format!("the value is {}, not a number", bounds::shown(&value)))
+        })?;
         if number.is_finite() {
             return Ok(number);
         }
@@ -78,7 +82,9 @@ impl Sentence<'_> {
 
     /// Writes it out.
     pub fn render(&self, context: &Value) -> Result<String, Error> {
-        self.0.render(context)
+        let mut written = bounds::Written::default();
+        self.0.render_captured_to(context, &mut written)?;
+        Ok(written.into_text())
     }
 }
 
@@ -124,11 +130,13 @@ impl Expressions {
 
     /// Parses an expression.
     pub fn compile<'e>(&'e self, expression: &'e str) -> Result<Compiled<'e>, Error> {
+        bounds::expression(expression)?;
         self.env.compile_expression(expression).map(Compiled)
     }
 
     /// Parses a sentence.
     pub fn sentence<'e>(&'e self, template: &'e str) -> Result<Sentence<'e>, Error> {
+        bounds::sentence(template)?;
         self.env.template_from_str(template).map(Sentence)
     }
 }
@@ -141,7 +149,7 @@ fn labels(options: &Kwargs, but: &str) -> Result<Vec<(String, String)>, Error> {
 
 /// The language without a window: enough to parse. Filling an environment costs more than parsing an expression.
 static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut env = Environment::new();
+    let mut env = Environment::empty();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(FUEL));
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
@@ -183,6 +191,7 @@ fn metric_id(value: &Value) -> Result<String, Error> {
 
 /// Parses an expression and says what it refers to. `resolve` finds the metric id at the start of a dotted path.
 pub fn references(expression: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Result<BTreeSet<Reference>, Error> {
+    bounds::expression(expression)?;
     Ok(all_references(PLAIN.compile_expression(expression)?.undeclared_variables(true), resolve))
 }
 
@@ -191,6 +200,7 @@ pub fn template_references(
     template: &str,
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<BTreeSet<Reference>, Error> {
+    bounds::sentence(template)?;
     Ok(all_references(PLAIN.template_from_str(template)?.undeclared_variables(true), resolve))
 }
 
@@ -384,9 +394,31 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_expression_runs_out_of_fuel() {
+    fn no_sentence_takes_much_memory_or_time() {
         let expressions = Expressions::new(&Facts::default(), Arc::default(), Arc::default(), BTreeMap::new());
-        let template = "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}";
-        assert!(expressions.sentence(template).unwrap().render(&Value::UNDEFINED).is_err());
+        let context = Value::from_pairs([("instance", "a".repeat(1000))]);
+        let long = format!("{{{{ {}instance }}}}", "instance ~ ".repeat(900));
+        for template in [
+            "{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}",
+            "{% set x = 'aa' %}{% set x = x ~ x %}",
+            "{% macro m() %}{{ m() }}{% endmacro %}",
+            "{% filter upper %}a{% endfilter %}",
+            "{{ 'a' * 9000000 }}",
+            "{{ ('a'*9000000)|replace('a', 'bbbb') }}",
+            "{{ instance|replace('a', instance) }}",
+            "{{ instance|indent(1000000) }}",
+            "{{ '%1000000000d'|format(1) }}",
+            "{{ range(1000000)|list }}",
+            "{{ [1] * 100000000 }}",
+            "{{ dict(a=1)|tojson(indent=1000000) }}",
+            &long,
+        ] {
+            let rendered = expressions.sentence(template).and_then(|sentence| sentence.render(&context));
+            assert!(rendered.is_err(), "{}", template.chars().take(60).collect::<String>());
+        }
+        let rendered = expressions.sentence("{{ instance|length }}, {{ (1.5 * 2)|round }}").unwrap().render(&context);
+        assert_eq!(rendered.unwrap(), "1000, 3.0");
+        let error = expressions.sentence("{% set x = 1 %}").err().unwrap();
+        assert!(error.to_string().contains("may hold if, elif, else, endif"), "{error}");
     }
 }

@@ -1,11 +1,21 @@
 //! The filters with which the sentences of rules write numbers.
 
-use minijinja::Environment;
+use minijinja::{Environment, filters, tests};
 
 use rdiag_model::quantity::{bytes, number, percent, seconds};
 
-/// Adds the filters `percent`, `bytes`, `seconds`, `number`, `per_second` and `bytes_per_second`.
+/// Adds what there is of the template language: a few filters that make nothing larger than it was, and the question whether something is
+/// defined. Then the filters `percent`, `bytes`, `seconds`, `number`, `per_second` and `bytes_per_second`.
 pub(super) fn add_filters(env: &mut Environment<'_>) {
+    env.add_filter("default", filters::default);
+    env.add_filter("abs", filters::abs);
+    env.add_filter("round", filters::round);
+    env.add_filter("int", filters::int);
+    env.add_filter("float", filters::float);
+    env.add_filter("length", filters::length);
+    env.add_test("defined", tests::is_defined);
+    env.add_test("undefined", tests::is_undefined);
+    env.add_test("none", tests::is_none);
     env.add_filter("percent", percent);
     env.add_filter("bytes", bytes);
     env.add_filter("seconds", seconds);

@@ -1,5 +1,6 @@
 //! Metrics → Findings: evaluates expressions over readings. No threshold lives here; they are data in `playbooks/rules/`.
 
+mod bounds;
 mod confidence;
 mod culprit;
 mod evaluate;
@@ -7,6 +8,7 @@ pub mod expression;
 mod filters;
 mod levels;
 mod mutants;
+mod numbers;
 mod schema;
 mod selftest;
 #[cfg(test)]

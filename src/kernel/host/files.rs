@@ -1,52 +1,79 @@
 //! Files that rdiag writes: private, atomic, and never through somebody else's link.
 
 use std::io::{self, Write};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use tempfile::NamedTempFile;
 
-/// Creates the directory for a run's output, with mode 0700, and proves that files can be made in it.
-/// A symbolic link in its place is refused unless it belongs to this user or to root.
+pub use super::folder::Folder;
+
+/// Creates the directory for a run's output, with mode 0700, and proves that files can be made in it ([`Folder::prepare`]).
 pub fn prepare_directory(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-    // With a slash behind it a link is what it leads to.
-    let path = path.components().as_path();
-    if let Ok(meta) = path.symlink_metadata() {
-        let own = rustix::process::geteuid().as_raw();
-        if meta.file_type().is_symlink() && meta.uid() != own && meta.uid() != 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is a link that belongs to another user"));
-        }
-    }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    // A few kilobytes tell a full file system before the window starts rather than after it.
-    let mut probe = NamedTempFile::new_in(path)?;
-    probe.write_all(&[0; 64 * 1024])?;
-    probe.as_file().sync_data()
+    Folder::prepare(path).map(drop)
 }
 
 /// Writes a file under a temporary name (mode 0600) and moves it into place: readers see all of it or nothing.
 pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = NamedTempFile::new_in(parent)?;
-    {
-        let mut buffered = io::BufWriter::new(file.as_file_mut());
-        fill(&mut buffered)?;
-        buffered.flush()?;
-    }
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    let name =
+        path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is no name of a file"))?;
+    Folder::at(path.parent().unwrap_or(Path::new("")))?.write(Path::new(name), fill)
 }
 
 /// Reads a file that the user named (a playbook, a recording), at most `limit` bytes.
-#[expect(clippy::disallowed_methods, reason = "the user's own files are not part of the host's tree")]
 pub fn read_named(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_open(&open_named(path)?, limit)
+}
+
+/// Reads what is open to its end, at most `limit` bytes.
+pub fn read_open(file: &std::fs::File, limit: u64) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is larger than {limit} bytes")));
     }
     Ok(bytes)
+}
+
+/// Opens a file that the user named. What it is, is asked before it is opened, since that alone can do something to a device, and a FIFO may
+/// never answer; the end of a pipe that the shell made (`/dev/stdin`, `<(…)`) will do.
+pub fn open_named(path: &Path) -> io::Result<std::fs::File> {
+    let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    open_found(&found)
+}
+
+/// Reads a file of a tree that stands in for the machine, at most `limit` bytes; no link leads out of the tree.
+pub fn read_below(folder: &Path, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+    read_open(&open_found(&super::tree::open(folder, name, OFlags::PATH)?)?, limit)
+}
+
+fn open_found(found: &OwnedFd) -> io::Result<std::fs::File> {
+    let wrong = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()));
+    let is_pipe = match FileType::from_raw_mode(fstat(found)?.st_mode) {
+        FileType::RegularFile => false,
+        FileType::Fifo if is_of_shell(found) => true,
+        FileType::Fifo => {
+            return wrong("it is a FIFO, which may never end; if it does, use `cat FIFO | rdiag … /dev/stdin`");
+        }
+        FileType::Directory => return wrong("it is a folder"),
+        _ => return wrong("it is no regular file"),
+    };
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty())?;
+    if is_pipe {
+        // Whoever writes to it may take a while.
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    }
+    Ok(file.into())
+}
+
+/// Whether a FIFO has no name, so that it was made for this process or one before it.
+fn is_of_shell(fifo: &OwnedFd) -> bool {
+    const PIPEFS_MAGIC: u64 = 0x5049_5045;
+    rustix::fs::fstatfs(fifo).is_ok_and(|told| u64::try_from(told.f_type) == Ok(PIPEFS_MAGIC))
 }
 
 /// Reads a file that another user keeps, at most `limit` bytes. It must be a regular file of that user's that nobody else may write to; a link
@@ -92,15 +119,6 @@ pub fn distrust(path: &Path) -> Option<String> {
 pub fn owner_of(path: &Path) -> io::Result<u32> {
     use std::os::unix::fs::MetadataExt as _;
     Ok(path.metadata()?.uid())
-}
-
-/// Opens a file that the user named, to be read piece by piece. What is no regular file is refused: it may have no end.
-#[expect(clippy::disallowed_methods, reason = "the user's own files are not part of the host's tree")]
-pub fn open_named(path: &Path) -> io::Result<std::fs::File> {
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-    }
-    std::fs::File::open(path)
 }
 
 /// Files with the given extension in a directory that the user keeps, sorted; none when there is no such directory.
@@ -222,6 +240,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_fifo_is_refused_and_a_pipe_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for path in [&fifo, folder.path(), Path::new("/dev/null")] {
+            assert_eq!(open_named(path).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{}", path.display());
+        }
+        let (reader, mut writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let later = std::thread::spawn(move || read_named(Path::new(&path), 10).map_err(|error| error.to_string()));
+        writer.write_all(b"text").unwrap();
+        drop(writer);
+        assert_eq!(later.join().unwrap(), Ok(b"text".to_vec()));
     }
 
     #[test]

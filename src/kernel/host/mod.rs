@@ -3,18 +3,23 @@
 
 pub mod cgroups;
 mod clock;
+pub mod confine;
 mod control;
 mod escapes;
 mod facts;
 pub mod files;
+mod folder;
 pub mod launch;
+pub mod message;
 pub mod own;
 mod process_dir;
 mod replay;
+pub mod secrets;
 mod socket_owners;
 mod source;
 pub mod statvfs;
 mod stolen;
+mod tree;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +35,7 @@ pub use source::SourceError;
 pub use stolen::{CpuTicks, Stolen};
 
 use rdiag_model::Facts;
+use rustix::fs::OFlags;
 
 /// No file that rdiag reads is larger; what is larger is not what it claims to be.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -139,7 +145,7 @@ impl Host {
         text.parse().map_err(|_| SourceError::malformed(path, format!("{:?} is not a whole number", short(&text))))
     }
 
-    /// Reads a whole file as bytes; at most 16 MiB.
+    /// Reads a whole file as bytes; at most 16 MiB. Command lines of processes come without the secrets in them.
     pub fn read_bytes(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         use std::io::Read as _;
         let file = self.open(path)?;
@@ -148,15 +154,20 @@ impl Host {
         if read as u64 > MAX_FILE_BYTES {
             return Err(SourceError::malformed(path, "it is larger than 16 MiB".into()));
         }
-        Ok(bytes)
+        // Of the kernel's own command line nothing is shown.
+        let is_of_process = path.ends_with("/cmdline") && path != "proc/cmdline";
+        Ok(if is_of_process { secrets::masked_bytes(&bytes).unwrap_or(bytes) } else { bytes })
     }
 
     /// Opens a file for reading in pieces, without blocking on it.
     pub fn open(&self, path: &str) -> Result<std::fs::File, SourceError> {
         self.fault(path)?;
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        if self.is_tree() {
+            return self.in_tree(path, flags).map(Into::into).map_err(|e| SourceError::io(path, &e));
+        }
         let mut options = std::fs::OpenOptions::new();
         options.read(true);
-        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
         let full = self.locate(path);
         options.open(full).map_err(|e| SourceError::io(path, &e))
@@ -166,25 +177,28 @@ impl Host {
     #[expect(clippy::disallowed_methods, reason = "this is the door")]
     pub fn list(&self, path: &str) -> Result<Vec<String>, SourceError> {
         self.fault(path)?;
-        let entries = std::fs::read_dir(self.locate(path)).map_err(|e| SourceError::io(path, &e))?;
-        let mut names: Vec<String> =
-            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        let fail = |e: std::io::Error| SourceError::io(path, &e);
+        let mut names: Vec<String> = if self.is_tree() {
+            let entries = self.in_tree(path, OFlags::DIRECTORY).and_then(tree::entries).map_err(fail)?;
+            entries.into_iter().map(|(name, _)| name).collect()
+        } else {
+            let entries = std::fs::read_dir(self.locate(path)).map_err(fail)?;
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        };
         names.sort_unstable();
         Ok(names)
     }
 
     /// Names of the directories in a directory, sorted; links are not followed. In a recorded tree, an instant holds
     /// only what changed, so those of the instants before count too, unless they are said to be absent.
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
     pub fn subdirectories(&self, path: &str) -> Result<Vec<String>, SourceError> {
         self.fault(path)?;
         let mut names = Vec::new();
         let mut found = Err(SourceError::io(path, &std::io::Error::from(rustix::io::Errno::NOENT)));
-        for place in self.places(path) {
-            match std::fs::read_dir(place) {
-                Ok(entries) => {
-                    let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir()));
-                    names.extend(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        for folder in self.folders() {
+            match self.directories(&folder, path) {
+                Ok(directories) => {
+                    names.extend(directories);
                     found = Ok(());
                 }
                 Err(error) if found.is_err() => found = Err(SourceError::io(path, &error)),
@@ -198,37 +212,67 @@ impl Host {
         Ok(names)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    fn directories(&self, folder: &Path, path: &str) -> std::io::Result<Vec<String>> {
+        let relative = path.trim_start_matches('/');
+        if self.is_tree() {
+            let entries = tree::entries(tree::open(folder, relative, OFlags::DIRECTORY)?)?;
+            return Ok(entries.into_iter().filter(|(_, is_folder)| *is_folder).map(|(name, _)| name).collect());
+        }
+        let entries = std::fs::read_dir(folder.join(relative))?.flatten();
+        let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        Ok(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    }
+
     /// Where a symbolic link points to, unresolved.
     #[expect(clippy::disallowed_methods, reason = "this is the door")]
     pub fn link(&self, path: &str) -> Result<String, SourceError> {
         self.fault(path)?;
-        let target = std::fs::read_link(self.locate(path)).map_err(|e| SourceError::io(path, &e))?;
+        let fail = |e: std::io::Error| SourceError::io(path, &e);
+        if self.is_tree() {
+            let link = self.in_tree(path, OFlags::PATH | OFlags::NOFOLLOW).map_err(fail)?;
+            let target = rustix::fs::readlinkat(&link, "", Vec::new()).map_err(|e| fail(e.into()))?;
+            return Ok(target.to_string_lossy().into_owned());
+        }
+        let target = std::fs::read_link(self.locate(path)).map_err(fail)?;
         Ok(target.to_string_lossy().into_owned())
     }
 
     /// Whether a file or directory is there and may be seen.
     pub fn exists(&self, path: &str) -> bool {
-        self.fault(path).is_ok() && self.locate(path).symlink_metadata().is_ok()
+        self.fault(path).is_ok() && self.found(path, OFlags::NOFOLLOW).is_ok()
     }
 
     /// Whether there is a regular file at the end of this path, links followed. Nothing is opened: that alone can do something to a
     /// device.
     pub fn is_file(&self, path: &str) -> bool {
-        self.fault(path).is_ok() && self.locate(path).metadata().is_ok_and(|meta| meta.is_file())
+        let is_file = |meta: std::fs::Metadata| meta.is_file();
+        self.fault(path).is_ok() && self.found(path, OFlags::empty()).is_ok_and(is_file)
     }
 
     /// Owner and inode of a file or directory, without following a link.
     pub fn owner_and_inode(&self, path: &str) -> Option<(u32, u64)> {
         use std::os::unix::fs::MetadataExt as _;
-        let meta = self.locate(path).symlink_metadata().ok()?;
+        let meta = self.found(path, OFlags::NOFOLLOW).ok()?;
         Some((meta.uid(), meta.ino()))
+    }
+
+    /// What is told of a file that is not opened; of a link itself with `NOFOLLOW`.
+    fn found(&self, path: &str, how: OFlags) -> std::io::Result<std::fs::Metadata> {
+        if self.is_tree() {
+            return std::fs::File::from(self.in_tree(path, OFlags::PATH | how)?).metadata();
+        }
+        let place = self.locate(path);
+        if how.contains(OFlags::NOFOLLOW) { place.symlink_metadata() } else { place.metadata() }
     }
 
     /// The directory of processes, for many quick reads.
     pub fn processes(&self) -> Result<ProcessDir, SourceError> {
         self.fault("proc")?;
         let recorded = self.replay.clone().map(|spec| (spec, self.instant.load(Ordering::Relaxed)));
-        ProcessDir::open(&self.locate("proc"), recorded)
+        let path = self.locate("proc");
+        let folder = self.is_tree().then(|| self.folder_of("proc"));
+        ProcessDir::open(&path, folder.as_deref(), recorded)
     }
 
     /// Begins to ask for the capacity of mounted file systems, in the given order. It never blocks: a mount may hang.
@@ -245,28 +289,35 @@ impl Host {
 
     /// The file's place: under the root, or under the latest instant that has it.
     pub(crate) fn locate(&self, path: &str) -> PathBuf {
-        let relative = path.trim_start_matches('/');
-        if self.replay.is_none() {
-            return self.root.join(relative);
-        }
-        let instant = self.instant.load(Ordering::Relaxed);
-        let newest = (0..=instant)
-            .rev()
-            .map(|t| self.root.join(format!("t{t}")).join(relative))
-            .find(|place| place.symlink_metadata().is_ok());
-        newest.unwrap_or_else(|| self.root.join("t0").join(relative))
+        self.folder_of(path).join(path.trim_start_matches('/'))
     }
 
-    /// All places that may hold a file or directory.
-    fn places(&self, path: &str) -> Vec<PathBuf> {
-        let relative = path.trim_start_matches('/');
-        match self.replay {
-            None => vec![self.root.join(relative)],
-            Some(_) => {
-                let instants = 0..=self.instant.load(Ordering::Relaxed);
-                instants.map(|t| self.root.join(format!("t{t}")).join(relative)).collect()
-            }
+    /// The root, or the latest instant that has the file. No more is asked than whether something is there.
+    fn folder_of(&self, path: &str) -> PathBuf {
+        if self.replay.is_none() {
+            return self.root.clone();
         }
+        let relative = path.trim_start_matches('/');
+        let newest = self.folders().into_iter().rev().find(|folder| folder.join(relative).symlink_metadata().is_ok());
+        newest.unwrap_or_else(|| self.root.join("t0"))
+    }
+
+    /// All folders that may hold a file or directory.
+    fn folders(&self) -> Vec<PathBuf> {
+        if self.replay.is_none() {
+            return vec![self.root.clone()];
+        }
+        let instants = 0..=self.instant.load(Ordering::Relaxed);
+        instants.map(|t| self.root.join(format!("t{t}"))).collect()
+    }
+
+    /// Whether a folder stands in for the machine: no link leads out of it.
+    fn is_tree(&self) -> bool {
+        self.replay.is_some() || self.root != Path::new("/")
+    }
+
+    fn in_tree(&self, path: &str, flags: OFlags) -> std::io::Result<std::os::fd::OwnedFd> {
+        tree::open(&self.folder_of(path), path.trim_start_matches('/'), flags)
     }
 
     fn fault(&self, path: &str) -> Result<(), SourceError> {

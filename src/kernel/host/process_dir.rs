@@ -2,12 +2,13 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
+use rustix::io::Errno;
 
-use super::{HostSpec, OpenFile, SourceError};
+use super::{HostSpec, OpenFile, SourceError, secrets, tree};
 
 /// An open /proc.
 #[derive(Debug)]
@@ -17,19 +18,40 @@ pub struct ProcessDir {
     path: PathBuf,
     /// The recorded tree and its instant, if it is one.
     recorded: Option<(HostSpec, usize)>,
+    /// The tree that it lies in, if it holds files of somebody and not those of the kernel.
+    tree: Option<OwnedFd>,
     loadavg_is_its_own: bool,
 }
 
 impl ProcessDir {
-    pub(super) fn open(path: &Path, recorded: Option<(HostSpec, usize)>) -> Result<Self, SourceError> {
+    /// Opens it. `folder` is where it lies if a tree stands in for the machine.
+    pub(super) fn open(
+        path: &Path,
+        folder: Option<&Path>,
+        recorded: Option<(HostSpec, usize)>,
+    ) -> Result<Self, SourceError> {
+        let fail = |e: Errno| SourceError::io("proc", &io::Error::from(e));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir =
-            rustix::fs::open(path, flags, Mode::empty()).map_err(|e| SourceError::io("proc", &io::Error::from(e)))?;
+        let tree = folder.map(tree::root).transpose().map_err(fail)?;
+        let dir = match &tree {
+            Some(tree) => tree::open_in(tree.as_fd(), "proc", flags),
+            None => rustix::fs::open(path, flags, Mode::empty()),
+        };
+        let dir = dir.map_err(fail)?;
+        let tree = tree.filter(|_| recorded.is_some() || !tree::is_procfs(dir.as_fd()));
         let own = rustix::process::getpid().as_raw_nonzero().to_string();
         let itself = readlinkat(&dir, "self", Vec::new()).is_ok_and(|target| target.as_bytes() == own.as_bytes());
         let device = |name| rustix::fs::statat(&dir, name, rustix::fs::AtFlags::empty()).map(|stat| stat.st_dev);
-        let loadavg_is_its_own = itself && recorded.is_none() && device(".") == device("loadavg");
-        Ok(Self { dir, path: path.to_owned(), recorded, loadavg_is_its_own })
+        let loadavg_is_its_own = itself && tree.is_none() && device(".") == device("loadavg");
+        Ok(Self { dir, path: path.to_owned(), recorded, tree, loadavg_is_its_own })
+    }
+
+    /// Opens a file in it. Links in a copy are whatever somebody put there, and lead nowhere else.
+    fn at(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        if let Some(tree) = &self.tree {
+            return tree::open_in(tree.as_fd(), &format!("proc/{name}"), flags);
+        }
+        openat(&self.dir, name, flags | OFlags::CLOEXEC, Mode::empty())
     }
 
     /// Whether this is a recorded tree, whose directory must be opened anew at each instant.
@@ -48,9 +70,8 @@ impl ProcessDir {
         ids.clear();
         self.fault(below)?;
         let name = if below.is_empty() { "." } else { below };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{below}"), &io::Error::from(e));
-        let dir = openat(&self.dir, name, flags, Mode::empty()).map_err(fail)?;
+        let dir = self.at(name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
         let mut buffer = [MaybeUninit::<u8>::uninit(); 32 * 1024];
         let mut entries = RawDir::new(dir, &mut buffer);
         while let Some(entry) = entries.next() {
@@ -65,16 +86,22 @@ impl ProcessDir {
     /// `st_size` of a directory: since Linux 6.2 the size of `1234/fd` is the number of open files, for anybody to see.
     pub fn size(&self, name: &str) -> Result<u64, SourceError> {
         self.fault(name)?;
-        let stat = rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty())
-            .map_err(|e| SourceError::io(&format!("proc/{name}"), &io::Error::from(e)))?;
+        let stat = match self.tree.is_some() {
+            true => self.at(name, OFlags::PATH).and_then(rustix::fs::fstat),
+            false => rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty()),
+        };
+        let stat = stat.map_err(|e| SourceError::io(&format!("proc/{name}"), &io::Error::from(e)))?;
         Ok(u64::try_from(stat.st_size).unwrap_or(0))
     }
 
     /// Where a link such as `1234/fd/5` points to, unresolved. It never waits for the file itself.
     pub fn link(&self, name: &str, buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
         self.fault(name)?;
-        let target = readlinkat(&self.dir, name, buffer)
-            .map_err(|e| SourceError::io(&format!("proc/{name}"), &io::Error::from(e)))?;
+        let target = match self.tree.is_some() {
+            true => self.at(name, OFlags::PATH | OFlags::NOFOLLOW).and_then(|link| readlinkat(link, "", buffer)),
+            false => readlinkat(&self.dir, name, buffer),
+        };
+        let target = target.map_err(|e| SourceError::io(&format!("proc/{name}"), &io::Error::from(e)))?;
         Ok(target.into_bytes())
     }
 
@@ -83,9 +110,9 @@ impl ProcessDir {
     pub fn socket_protocol(&self, name: &str) -> Result<String, SourceError> {
         self.fault(name)?;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
-        if self.recorded.is_some() {
-            // The link of a recorded tree would lead to a file of this machine.
-            return Err(fail(rustix::io::Errno::NOENT));
+        if self.tree.is_some() {
+            // Its link would lead to a file of this machine.
+            return Err(fail(Errno::NOENT));
         }
         let mut buffer = [0_u8; 64];
         let path = self.path.join(name);
@@ -98,10 +125,11 @@ impl ProcessDir {
     pub fn behind(&self, name: &str) -> Result<OpenFile, SourceError> {
         self.fault(name)?;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
-        if let Some((spec, _)) = &self.recorded {
-            // The link of a recorded tree would lead to a file of this machine.
-            let known = spec.open_files.get(&format!("proc/{name}")).copied();
-            return known.ok_or_else(|| fail(rustix::io::Errno::NOENT));
+        if self.tree.is_some() {
+            // Its link would lead to a file of this machine.
+            let spec = self.recorded.as_ref().map(|(spec, _)| spec);
+            let known = spec.and_then(|spec| spec.open_files.get(&format!("proc/{name}")).copied());
+            return known.ok_or_else(|| fail(Errno::NOENT));
         }
         let stat = rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty()).map_err(fail)?;
         Ok(OpenFile {
@@ -113,18 +141,27 @@ impl ProcessDir {
         })
     }
 
-    /// Reads `1234/stat` and the like into `buffer`, which grows when the file does not fit, and returns what was read.
+    /// Reads `1234/stat` and the like into `buffer`, which grows when the file does not fit, and returns what was read. Command lines come
+    /// without the secrets in them.
     pub fn read<'b>(&self, name: &str, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SourceError> {
         self.fault(name)?;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
         if buffer.len() < 4096 {
             buffer.resize(4096, 0);
         }
+        // In a copy it may be a FIFO.
+        let copy_flags = if self.tree.is_some() { OFlags::NONBLOCK } else { OFlags::empty() };
         loop {
-            let file = openat(&self.dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
+            let file = self.at(name, OFlags::RDONLY | copy_flags).map_err(fail)?;
             let read = rustix::io::read(&file, &mut buffer[..]).map_err(fail)?;
             // A process file comes whole in one read if the buffer has room for it.
             if read < buffer.len() || buffer.len() >= 1 << 20 {
+                if name.ends_with("/cmdline")
+                    && let Some(masked) = secrets::masked_bytes(buffer.get(..read).unwrap_or_default())
+                {
+                    *buffer = masked;
+                    return Ok(buffer);
+                }
                 return Ok(buffer.get(..read).unwrap_or_default());
             }
             buffer.resize(buffer.len() * 4, 0);
@@ -154,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_deleted_but_open_is_told_from_one_that_is_there() {
-        let processes = ProcessDir::open(Path::new("/proc"), None).unwrap();
+        let processes = ProcessDir::open(Path::new("/proc"), None, None).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         #[expect(clippy::disallowed_methods, reason = "the test's own file")]

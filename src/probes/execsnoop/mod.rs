@@ -4,7 +4,7 @@ mod short;
 
 use super::stream::{self, Events};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
-use rdiag_kernel::host::Host;
+use rdiag_kernel::host::{Host, secrets};
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Cell, Column, Output};
@@ -192,6 +192,8 @@ fn arguments(record: &[u8], whole: u64) -> Cell {
     if bytes.is_empty() && whole > 0 {
         return Cell::Unknown(());
     }
+    let masked = secrets::masked_bytes(bytes);
+    let bytes = masked.as_deref().unwrap_or(bytes);
     let text = String::from_utf8_lossy(bytes.strip_suffix(&[0]).unwrap_or(bytes)).replace('\0', " ");
     if whole > ARGS { format!("{text}…").into() } else { text.into() }
 }
@@ -231,6 +233,8 @@ mod tests {
         assert_eq!(cells[..6], texts);
         assert_eq!(cells[6..], [Cell::Unknown(()), Cell::Unknown(()), "true -x".into()]);
         assert_eq!(cells.len(), columns().len());
+        let secret = record(&[9, EXEC, 7, 5, 1, 1000, 20], ["app", "bash"], b"app\0--token=x\0");
+        assert_eq!(line(&secret, &mut short).unwrap()[8], "app --token=***".into());
         let unread = record(&[9, EXEC, 7, 5, 1, 1000, 8], ["true", "bash"], b"");
         assert_eq!(line(&unread, &mut short).unwrap()[8], Cell::Unknown(()));
         let long = record(&[9, EXEC, 7, 5, 1, 1000, 4000], ["true", "bash"], &[b'a'; 512]);

@@ -20,7 +20,17 @@ const SAMPLE_ID_ALL: u64 = 1 << 18;
 
 /// Events that are taken from one file, and their ids.
 pub(super) const MAX_EVENTS: usize = 1024;
-const MAX_IDS: usize = 1 << 20;
+/// Ids of all events together: one for each event, CPU and thread.
+pub(super) const MAX_IDS: usize = 1 << 20;
+/// Longest name of an event, path of a file and name of a task that is kept, in characters; the kernel's own are not longer.
+pub(super) const MAX_NAME: usize = 200;
+pub(super) const MAX_PATH: usize = 4096;
+pub(super) const MAX_COMM: usize = 64;
+
+/// Text within these bounds.
+pub(super) fn short(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
 
 /// An event that was sampled.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -93,18 +103,20 @@ pub(super) fn describe(events: &mut [Event], section: &[u8]) -> Option<()> {
     let mut bytes = Bytes(section);
     let many = bytes.u32()? as usize;
     let attr_size = bytes.u32()? as usize;
+    let mut known: usize = events.iter().map(|event| event.ids.len()).sum();
     for at in 0..many.min(MAX_EVENTS) {
         let _attr = bytes.take(attr_size)?;
         let ids = bytes.u32()? as usize;
         let length = bytes.u32()? as usize;
-        let name = Bytes(bytes.take(length)?).text();
+        let name = short(&Bytes(bytes.take(length)?).text(), MAX_NAME);
         let ids: Vec<u64> = Bytes(bytes.take(ids.checked_mul(8)?)?).words().take(MAX_IDS).collect();
         // In a stream their order is not promised; their ids tell.
         let same = |event: &Event| !ids.is_empty() && event.ids.first() == ids.first();
         let place = events.iter().position(same).unwrap_or(at);
         if let Some(event) = events.get_mut(place) {
             event.name = Some(name).filter(|name| !name.is_empty());
-            if event.ids.is_empty() {
+            if event.ids.is_empty() && known + ids.len() <= MAX_IDS {
+                known += ids.len();
                 event.ids = ids;
             }
         }
@@ -119,5 +131,5 @@ pub(super) fn build_id(record: &[u8]) -> Option<(String, Vec<u8>)> {
     let id = bytes.take(24)?;
     // Its size stands behind it since Linux 5.12; before, it was twenty.
     let size = id.get(20).copied().filter(|size| (1..=20).contains(size)).unwrap_or(20);
-    Some((bytes.text(), id.get(..usize::from(size))?.to_vec()))
+    Some((short(&bytes.text(), MAX_PATH), id.get(..usize::from(size))?.to_vec()))
 }

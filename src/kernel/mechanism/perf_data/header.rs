@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::attributes::{self, Event, MAX_EVENTS};
+use super::attributes::{self, Event, MAX_EVENTS, MAX_IDS};
 use super::bytes::Bytes;
 use super::{Known, PerfDataError};
 
@@ -83,11 +83,16 @@ fn events<R: Read + Seek>(input: &mut R, known: &mut Known, size: u64, attrs: Se
         return Err(damaged());
     }
     let table = part(input, attrs)?.ok_or_else(damaged)?;
+    let mut many = 0_u64;
     for entry in table.chunks_exact(size as usize) {
         let (attr, mut ids) =
             entry.split_at_checked(size as usize - 16).map(|(attr, ids)| (attr, Bytes(ids))).ok_or_else(damaged)?;
         let mut event = Event::parse(attr).ok_or_else(damaged)?;
         let ids = section(&mut ids).ok_or_else(damaged)?;
+        many += if ids.size > MAX_SECTION { 0 } else { ids.size / 8 };
+        if many > MAX_IDS as u64 {
+            return Err(PerfDataError::TooLarge(format!("its events have more than {MAX_IDS} ids")));
+        }
         event.ids = part(input, ids)?.map(|ids| Bytes(&ids).words().collect()).unwrap_or_default();
         known.events.push(event);
     }

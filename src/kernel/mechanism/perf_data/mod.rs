@@ -16,14 +16,14 @@ mod tasks;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Seek};
 
-use attributes::{Event, MAX_EVENTS};
+use attributes::{Event, MAX_EVENTS, MAX_IDS};
 use bytes::Bytes;
 use header::Layout;
 use order::Order;
 use tasks::Tasks;
 use thiserror::Error;
 
-pub use names::stacks;
+pub use names::{Functions, Symbols, stacks};
 
 /// Distinct stacks that are kept, counted in frames; more are summed up without a stack.
 const MAX_FRAMES: usize = 16 << 20;
@@ -43,6 +43,9 @@ pub enum PerfDataError {
          folded text"
     )]
     Compressed,
+    /// It would take more memory or time than a profile may.
+    #[error("{0}: more than a profile has; record for a shorter time, or fewer events, and try again")]
+    TooLarge(String),
     /// The disk or the system failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -110,6 +113,7 @@ impl<T: std::hash::Hash + Eq> Numbered<T> {
 pub struct Recorded {
     known: Known,
     by_id: HashMap<u64, usize>,
+    many_ids: usize,
     tasks: Tasks,
     names: Numbered<String>,
     objects: Numbered<Object>,
@@ -149,6 +153,7 @@ impl Recorded {
         let mut recorded = Self {
             known: Known::default(),
             by_id: HashMap::new(),
+            many_ids: 0,
             tasks: Tasks::default(),
             names: Numbered::new(MAX_NAMES),
             objects,
@@ -167,7 +172,9 @@ impl Recorded {
             scratch: Vec::new(),
         };
         let layout = header::read(input, &mut recorded.known)?;
-        recorded.prepare()?;
+        for event in std::mem::take(&mut recorded.known.events) {
+            recorded.add(event)?;
+        }
         recorded.records(input, layout)?;
         if recorded.known.events.is_empty() {
             return Err(PerfDataError::Foreign("it does not say what was sampled".into()));
@@ -193,25 +200,21 @@ impl Recorded {
         self.samples
     }
 
-    /// Once the events are known: how samples are told apart.
-    fn prepare(&mut self) -> Result<(), PerfDataError> {
-        let events = &self.known.events;
-        let places = |event: &Event| {
-            use attributes::{ADDR, ID, IDENTIFIER, IP, TID, TIME};
-            if event.sample_type & IDENTIFIER != 0 {
-                IDENTIFIER
-            } else {
-                event.sample_type & (IP | TID | TIME | ADDR | ID)
-            }
-        };
-        let told_apart = events.windows(2).all(|pair| matches!(pair, [a, b] if places(a) == places(b)));
-        if !told_apart {
+    /// One more event, described among the records.
+    fn add(&mut self, event: Event) -> Result<(), PerfDataError> {
+        let at = self.known.events.len();
+        self.many_ids = self.many_ids.saturating_add(event.ids.len());
+        if self.many_ids > MAX_IDS {
+            return Err(PerfDataError::TooLarge(format!("its events have more than {MAX_IDS} ids")));
+        }
+        let is_told_apart = self.known.events.first().is_none_or(|first| places(first) == places(&event));
+        if !is_told_apart {
             return Err(PerfDataError::Foreign("its samples do not say to which event they belong".into()));
         }
-        self.by_id =
-            events.iter().enumerate().flat_map(|(at, event)| event.ids.iter().map(move |id| (*id, at))).collect();
-        self.crowded.resize(events.len(), Sum::default());
-        self.cut.resize(events.len(), 0.0);
+        self.by_id.extend(event.ids.iter().map(|id| (*id, at)));
+        self.known.events.push(event);
+        self.crowded.push(Sum::default());
+        self.cut.push(0.0);
         Ok(())
     }
 
@@ -269,8 +272,7 @@ impl Recorded {
                 let parsed =
                     body.split_at_checked(size).and_then(|(attr, ids)| Some((Event::parse(attr)?, Bytes(ids))));
                 if let Some((event, ids)) = parsed {
-                    self.known.events.push(Event { ids: ids.words().collect(), ..event });
-                    self.prepare()?;
+                    self.add(Event { ids: ids.words().collect(), ..event })?;
                 }
             }
             // Data of its own length follows.
@@ -303,6 +305,13 @@ impl Recorded {
             _ => sample::other_time(first, body),
         }
     }
+}
+
+/// What a sample of an event begins with, as far as it says to which event it belongs.
+fn places(event: &Event) -> u64 {
+    use attributes::{ADDR, ID, IDENTIFIER, IP, TID, TIME};
+    let all = IP | TID | TIME | ADDR | ID;
+    event.sample_type & if event.sample_type & IDENTIFIER != 0 { IDENTIFIER } else { all }
 }
 
 /// One record with its header. 0 at a clean end.

@@ -2,23 +2,45 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{KERNEL, NOWHERE, Object, Recorded, Sum};
-use crate::host::Host;
+use super::attributes::{MAX_NAME, short};
+use super::{KERNEL, MAX_FRAMES, NOWHERE, Object, Recorded, Sum};
 use crate::mechanism::symbols::{Files, is_start};
 use rdiag_model::Unit;
 use rdiag_model::probe::{Activity, Frame, Stack, Stacks};
 
 /// Stacks of one event that are kept.
 const MAX_STACKS: usize = 100_000;
+/// Bytes of all names together; each is kept a few times.
+const MAX_BYTES: usize = 64 << 20;
 /// Files that are named in a note.
 const NAMED_FILES: usize = 5;
 
 /// The frames at a place, outermost first, and whether they have names.
 type Place = (Vec<u32>, bool);
 
+/// Functions at some places, outermost first, or why they have no names.
+pub type Functions = Result<Vec<Vec<Frame>>, String>;
+
+/// Who knows the names of functions.
+pub trait Symbols {
+    /// Those at these addresses of the kernel that has this build id and function at that address.
+    fn of_kernel(&mut self, build_id: Option<&[u8]>, landmark: Option<(&str, u64)>, addresses: &[u64]) -> Functions;
+    /// Those at these offsets of the file that has this build id.
+    fn of_file(&mut self, path: &str, build_id: Option<&[u8]>, offsets: &[u64]) -> Functions;
+}
+
+impl Symbols for Files<'_> {
+    fn of_kernel(&mut self, build_id: Option<&[u8]>, landmark: Option<(&str, u64)>, addresses: &[u64]) -> Functions {
+        self.kernel_names(build_id, landmark, addresses)
+    }
+
+    fn of_file(&mut self, path: &str, build_id: Option<&[u8]>, offsets: &[u64]) -> Functions {
+        self.names(path, build_id, offsets)
+    }
+}
+
 /// What was recorded, as stacks: one for each event that has samples; and what the reader must know.
-#[must_use]
-pub fn stacks(host: &Host, recorded: Recorded) -> (Vec<Stacks>, Vec<String>) {
+pub fn stacks(symbols: &mut dyn Symbols, recorded: Recorded) -> (Vec<Stacks>, Vec<String>) {
     let Recorded { known, names, objects, places, sums, crowded, cut, landmark, mut notes, damaged, tasks, .. } =
         recorded;
     let objects: Vec<Object> = objects
@@ -32,7 +54,7 @@ pub fn stacks(host: &Host, recorded: Recorded) -> (Vec<Stacks>, Vec<String>) {
     let kernel_id = known.build_ids.get("[kernel.kallsyms]").map(Vec::as_slice);
     let landmark = landmark.as_ref().map(|(name, at)| (name.as_str(), *at));
     let mut frames = Frames::default();
-    let places = named(host, &mut frames, &objects, &places.into_list(), (kernel_id, landmark), &mut notes);
+    let places = named(symbols, &mut frames, &objects, &places.into_list(), (kernel_id, landmark), &mut notes);
     let names = names.into_list();
     let mut all = Vec::new();
     for (at, event) in known.events.iter().enumerate() {
@@ -74,10 +96,19 @@ pub fn stacks(host: &Host, recorded: Recorded) -> (Vec<Stacks>, Vec<String>) {
 struct Frames {
     list: Vec<Frame>,
     index: HashMap<Frame, u32>,
+    bytes: usize,
 }
 
 impl Frames {
+    /// Its number. What is new when there is no room is all called the same.
     fn place(&mut self, frame: Frame) -> u32 {
+        if let Some(place) = self.index.get(&frame) {
+            return *place;
+        }
+        let size = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        self.bytes += std::mem::size_of::<Frame>() + frame.name.len() + size(&frame.object) + size(&frame.line);
+        let is_full = self.bytes > MAX_BYTES;
+        let frame = if is_full { Frame { name: "[no room for its name]".into(), ..Frame::default() } } else { frame };
         let next = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
         let place = *self.index.entry(frame.clone()).or_insert(next);
         if place == next {
@@ -89,7 +120,7 @@ impl Frames {
 
 /// The frames at each place.
 fn named(
-    host: &Host,
+    symbols: &mut dyn Symbols,
     frames: &mut Frames,
     objects: &[Object],
     places: &[(u32, u64)],
@@ -100,21 +131,23 @@ fn named(
     for (at, (object, _)) in places.iter().enumerate() {
         by_object.entry(*object).or_default().push(at);
     }
-    let mut files = Files::new(host);
     let mut named: Vec<Place> = vec![(Vec::new(), false); places.len()];
-    let (mut refused, mut unchecked): (Vec<String>, usize) = (Vec::new(), 0);
+    let (mut refused, mut more, mut unchecked): (Vec<String>, usize, usize) = (Vec::new(), 0, 0);
     for (object, mut at) in by_object {
         at.sort_unstable_by_key(|at| places.get(*at).map(|(_, offset)| *offset));
         let offsets: Vec<u64> = at.iter().filter_map(|at| places.get(*at)).map(|(_, offset)| *offset).collect();
         let Some(Object { path, build_id }) = objects.get(object as usize) else { continue };
         let found = match object {
-            KERNEL => files.kernel_names(kernel.0, kernel.1, &offsets).map_err(|why| notes.push(why)),
+            KERNEL => symbols.of_kernel(kernel.0, kernel.1, &offsets).map_err(|why| notes.push(why)),
             NOWHERE => Err(()),
             _ if path == "[vdso]" => Err(()),
             _ => {
-                let found = files.names(path, build_id.as_deref(), &offsets);
+                let found = symbols.of_file(path, build_id.as_deref(), &offsets);
                 unchecked += usize::from(found.is_ok() && build_id.is_none());
-                found.map_err(|why| refused.push(format!("{path}: {why}")))
+                found.map_err(|why| match refused.len() < NAMED_FILES {
+                    true => refused.push(format!("{path}: {why}")),
+                    false => more += 1,
+                })
             }
         };
         let found = found.unwrap_or_else(|()| vec![Vec::new(); offsets.len()]);
@@ -127,9 +160,7 @@ fn named(
         }
     }
     if !refused.is_empty() {
-        let more = refused.len().checked_sub(NAMED_FILES).filter(|more| *more > 0);
-        let more = more.map_or(String::new(), |more| format!("; and {more} more"));
-        refused.truncate(NAMED_FILES);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         notes.push(format!("no names for {}{more}", refused.join("; ")));
     }
     if unchecked > 0 {
@@ -142,11 +173,11 @@ fn named(
 
 /// What stands for a place without a name.
 fn unnamed(object: u32, path: &str, offset: u64) -> Frame {
-    let file = path.rsplit('/').next().unwrap_or_default();
+    let file = short(path.rsplit('/').next().unwrap_or_default(), MAX_NAME);
     match object {
         KERNEL => Frame { name: format!("{offset:#x}"), object: Some(path.to_owned()), line: None, kernel: true },
         NOWHERE => Frame { name: format!("{offset:#x}"), ..Frame::default() },
-        _ => Frame { name: format!("{file}+{offset:#x}"), object: Some(file.to_owned()), ..Frame::default() },
+        _ => Frame { name: format!("{file}+{offset:#x}"), object: Some(file), ..Frame::default() },
     }
 }
 
@@ -160,6 +191,7 @@ fn add_up<'s>(
     has_chains: bool,
 ) {
     let mut merged: HashMap<(u32, Vec<u32>), Sum> = HashMap::new();
+    let mut kept = 0;
     for (key, sum) in sums {
         let [_, name, chain @ ..] = &**key else { continue };
         let mut stack = Vec::new();
@@ -177,13 +209,22 @@ fn add_up<'s>(
         let begins = outermost.is_none_or(|frame| frame.kernel || is_start(&frame.name));
         stacks.unresolved += if is_named { 0.0 } else { sum.value };
         stacks.truncated += if begins || !has_chains { 0.0 } else { sum.value };
-        let all = merged.entry((*name, stack)).or_default();
+        let key = (*name, stack);
+        // One place can be many functions.
+        if !merged.contains_key(&key) {
+            if kept + key.1.len() > MAX_FRAMES {
+                stacks.others += sum.value;
+                continue;
+            }
+            kept += key.1.len();
+        }
+        let all = merged.entry(key).or_default();
         all.value += sum.value;
         all.count += sum.count;
     }
     let mut merged: Vec<_> = merged.into_iter().collect();
     merged.sort_unstable_by(|(a_key, a), (b_key, b)| b.value.total_cmp(&a.value).then_with(|| a_key.cmp(b_key)));
-    stacks.others = merged.iter().skip(MAX_STACKS).fold(0.0, |sum, (_, stack)| sum + stack.value);
+    stacks.others += merged.iter().skip(MAX_STACKS).map(|(_, stack)| stack.value).sum::<f64>();
     merged.truncate(MAX_STACKS);
     let mut kept: HashMap<u32, u32> = HashMap::new();
     for ((name, stack), sum) in merged {

@@ -1,5 +1,6 @@
 //! The kernel's records, each in its turn: who was named how, what was mapped where, and the samples themselves.
 
+use super::attributes::{MAX_COMM, MAX_PATH, short};
 use super::bytes::Bytes;
 use super::sample::{self, Mode};
 use super::tasks::Mapping;
@@ -44,7 +45,7 @@ impl Recorded {
             // Memory that is no code.
             return Some(());
         }
-        let path = bytes.text();
+        let path = short(&bytes.text(), MAX_PATH);
         if Mode::of(misc) != Mode::User {
             // `[kernel.kallsyms]_text`, at the address of that function.
             if let Some(name) = path.strip_prefix("[kernel.kallsyms]").filter(|name| !name.is_empty()) {
@@ -60,7 +61,7 @@ impl Recorded {
 
     fn comm(&mut self, misc: u16, mut bytes: Bytes<'_>) -> Option<()> {
         let (pid, tid) = (bytes.u32()?, bytes.u32()?);
-        let name = self.names.number(bytes.text())?;
+        let name = self.names.number(short(&bytes.text(), MAX_COMM))?;
         self.tasks.rename(pid, tid, name, misc & 1 << 13 != 0);
         Some(())
     }

@@ -16,13 +16,18 @@ const LARGE: f64 = 6.0;
 pub struct Files<'h> {
     host: &'h Host,
     worker: Option<Worker>,
+    /// The kernel that was asked about, and why it is not this one, if so.
+    kernel: Option<(Kernel, Option<String>)>,
 }
+
+/// A build id, and a function at its address.
+type Kernel = (Option<Vec<u8>>, Option<(String, u64)>);
 
 impl<'h> Files<'h> {
     /// On this machine.
     #[must_use]
     pub fn new(host: &'h Host) -> Self {
-        Self { host, worker: None }
+        Self { host, worker: None, kernel: None }
     }
 
     /// The functions at these offsets of a file, outermost first; none where it has no name. Or why the file cannot be used.
@@ -52,6 +57,25 @@ impl<'h> Files<'h> {
         landmark: Option<(&str, u64)>,
         addresses: &[u64],
     ) -> Result<Vec<Vec<Frame>>, String> {
+        let asked = (build_id.map(<[u8]>::to_vec), landmark.map(|(name, address)| (name.to_owned(), address)));
+        let why = match self.kernel.take() {
+            Some((known, why)) if known == asked => why,
+            _ => self.is_other_kernel(build_id, landmark).err(),
+        };
+        self.kernel = Some((asked, why.clone()));
+        why.map_or(Ok(()), Err)?;
+        let names = self.ask(Of::Kernel, addresses)?;
+        let frame = |named: Named| Frame {
+            name: named.name,
+            object: Some(named.module.unwrap_or_else(|| kernel::OBJECT.to_owned())),
+            line: named.line,
+            kernel: true,
+        };
+        Ok(names.into_iter().map(|names| names.into_iter().map(frame).collect()).collect())
+    }
+
+    /// Whether names of the running kernel would be those of another.
+    fn is_other_kernel(&self, build_id: Option<&[u8]>, landmark: Option<(&str, u64)>) -> Result<(), String> {
         if let Some(why) = kernel::hidden(self.host) {
             return Err(why);
         }
@@ -67,14 +91,7 @@ impl<'h> Files<'h> {
         if kernel::address_of(self.host, name) != Some(address) {
             return Err(another("the running kernel is at other addresses"));
         }
-        let names = self.ask(Of::Kernel, addresses)?;
-        let frame = |named: Named| Frame {
-            name: named.name,
-            object: Some(named.module.unwrap_or_else(|| kernel::OBJECT.to_owned())),
-            line: named.line,
-            kernel: true,
-        };
-        Ok(names.into_iter().map(|names| names.into_iter().map(frame).collect()).collect())
+        Ok(())
     }
 
     fn ask(&mut self, of: Of, places: &[u64]) -> Result<Vec<Vec<Named>>, String> {

@@ -10,21 +10,28 @@ use std::process::ExitCode;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
-use super::confine::confine;
 use super::copy::{Copy, Extent, MAX_BYTES, copy};
-use super::message::{Answer, Question, receive, send};
+use super::message::{Answer, Question};
+use crate::host::confine::{Confinement, confine};
+use crate::host::message::{receive, send};
+use crate::mechanism::descriptors;
 use crate::mechanism::symbols::debug_file::{Segments, debug_file};
 use crate::mechanism::symbols::{MAX_INLINED, MAX_NAME};
 
 /// Where debug information lies that was stripped from its program: only root can put something there.
 pub(super) const DEBUG_FILES: &str = "/usr/lib/debug";
+/// What the process may do: look at what it was handed, and at debug information. The largest copies of a file, what is unpacked from
+/// them and what is made of that fit into its memory; nobody waits for an answer for so long.
+const CONFINEMENT: Confinement = Confinement { address_space: 2 << 30, cpu_seconds: 120, readable: &[DEBUG_FILES] };
 /// All copies together take no more memory; then those that are there are dropped.
 const MAX_COPIES: u64 = 2 * MAX_BYTES;
 
 /// The process: its standard input is the socket.
 #[must_use]
 pub fn main() -> ExitCode {
-    let missing = confine();
+    // Each file takes three descriptors at most.
+    descriptors::make_room(u64::MAX);
+    let missing = confine(CONFINEMENT);
     let socket = std::io::stdin();
     match send(&socket, &missing, None).and_then(|()| serve(&socket)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::message::{Answer, Question, receive, send};
+use super::message::{Answer, Question};
+use crate::host::message::{receive, send};
 use crate::mechanism::symbols::open::Identity;
 use crate::mechanism::symbols::worker::Named;
 

@@ -1,7 +1,10 @@
-//! What the process that reads symbols may do: look at what it was handed, and at `/usr/lib/debug`.
+//! What a process gives up that reads what strangers made.
 //!
 //! Each layer is there for the case that another one is missing: kernels before 5.13 have no Landlock, a container may forbid seccomp, and an
 //! ordinary user has no privileges to drop. A layer that cannot be put on is named, and is no error.
+
+mod calls;
+mod fork;
 
 use std::collections::BTreeMap;
 
@@ -14,27 +17,37 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 
-use super::child::DEBUG_FILES;
-use crate::mechanism::descriptors;
+pub use fork::{Child, Ended, Side, fork};
 
 /// The user and group `nobody`, which own nothing.
 const NOBODY: u32 = 65534;
-/// Bytes of address space: the largest copies of a file, what is unpacked from them, and what is made of that.
-const ADDRESS_SPACE: u64 = 2 << 30;
-/// Seconds of CPU time: nobody waits for an answer for so long.
-const CPU_SECONDS: u64 = 120;
+
+/// What a confined process may still do.
+#[derive(Debug, Clone, Copy)]
+pub struct Confinement {
+    /// Bytes of address space.
+    pub address_space: u64,
+    /// Seconds of CPU time.
+    pub cpu_seconds: u64,
+    /// The folders in which it may open files for reading; if there are none, it opens nothing at all.
+    pub readable: &'static [&'static str],
+}
 
 /// Gives up everything that is not needed from here on, for good. Returns the layers that could not be put on.
-pub(super) fn confine() -> Vec<String> {
+#[must_use]
+pub fn confine(to: Confinement) -> Vec<String> {
     // Should rdiag be killed, nobody would end this process.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    for (resource, most) in [(Resource::As, ADDRESS_SPACE), (Resource::Cpu, CPU_SECONDS), (Resource::Core, 0)] {
-        let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+    let cpu = (to.cpu_seconds, to.cpu_seconds.saturating_add(1));
+    let (memory, none) = ((to.address_space, to.address_space), (0, 0));
+    // That time is up is told by a signal before the one that only ends it.
+    for (resource, (current, most)) in [(Resource::As, memory), (Resource::Cpu, cpu), (Resource::Core, none)] {
+        let _ = setrlimit(resource, Rlimit { current: Some(current), maximum: Some(most) });
     }
-    // Each file takes three descriptors at most.
-    descriptors::make_room(u64::MAX);
     // A host that runs out of memory takes it from here first.
     let _ = oom_first();
     let mut missing = Vec::new();
@@ -52,10 +65,10 @@ pub(super) fn confine() -> Vec<String> {
     if set_no_new_privs(true).is_err() {
         missing.push("no-new-privileges".to_owned());
     }
-    if !forbid_files() {
+    if !forbid_files(to.readable) {
         missing.push("Landlock".to_owned());
     }
-    if forbid_calls().is_none() {
+    if forbid_calls(!to.readable.is_empty()).is_none() {
         missing.push("seccomp".to_owned());
     }
     missing
@@ -79,10 +92,10 @@ fn become_nobody() -> bool {
         && set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
 }
 
-/// No file can be opened by its path but debug information.
-fn forbid_files() -> bool {
+/// No file can be opened by its path but in these folders.
+fn forbid_files(readable: &[&str]) -> bool {
     let newest = ABI::V5;
-    let rules = path_beneath_rules([DEBUG_FILES], AccessFs::from_read(newest));
+    let rules = path_beneath_rules(readable, AccessFs::from_read(newest));
     let outcome = Ruleset::default()
         .handle_access(AccessFs::from_all(newest))
         .and_then(|ruleset| ruleset.create())
@@ -92,57 +105,19 @@ fn forbid_files() -> bool {
 }
 
 /// No other call of the kernel than those that reading needs; others fail with EPERM.
-fn forbid_calls() -> Option<()> {
-    let allowed: BTreeMap<i64, Vec<_>> = CALLS.iter().chain(OLD_CALLS).map(|call| (*call, Vec::new())).collect();
+fn forbid_calls(opens_files: bool) -> Option<()> {
+    let opening = if opens_files { calls::OPENING.iter().chain(calls::OLD_OPENING) } else { [].iter().chain(&[]) };
+    let always = calls::READING.iter().chain(calls::OLD_READING);
+    let mut allowed: BTreeMap<i64, Vec<SeccompRule>> = always.chain(opening).map(|call| (*call, Vec::new())).collect();
+    let ask = |request: u64| {
+        let is = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request).ok()?;
+        SeccompRule::new(vec![is]).ok()
+    };
+    // What kind of terminal it writes to, and how wide that is; nothing that acts on it.
+    allowed.insert(libc::SYS_ioctl, [libc::TCGETS, libc::TIOCGWINSZ].into_iter().filter_map(ask).collect());
     let arch = std::env::consts::ARCH.try_into().ok()?;
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let filter = SeccompFilter::new(allowed, refuse, SeccompAction::Allow, arch).ok()?;
     let program: BpfProgram = filter.try_into().ok()?;
     seccompiler::apply_filter(&program).ok()
 }
-
-const CALLS: &[i64] = &[
-    libc::SYS_read,
-    libc::SYS_pread64,
-    libc::SYS_write,
-    libc::SYS_pwrite64,
-    libc::SYS_recvmsg,
-    libc::SYS_sendmsg,
-    libc::SYS_close,
-    libc::SYS_openat,
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_readlinkat,
-    libc::SYS_getcwd,
-    libc::SYS_lseek,
-    libc::SYS_fcntl,
-    libc::SYS_memfd_create,
-    libc::SYS_ftruncate,
-    libc::SYS_mmap,
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_mprotect,
-    libc::SYS_madvise,
-    libc::SYS_brk,
-    libc::SYS_futex,
-    libc::SYS_getrandom,
-    libc::SYS_clock_gettime,
-    libc::SYS_sched_yield,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_sigaltstack,
-    libc::SYS_restart_syscall,
-    libc::SYS_tgkill,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-];
-
-/// What newer architectures have only in the form above.
-#[cfg(target_arch = "x86_64")]
-const OLD_CALLS: &[i64] = &[libc::SYS_open, libc::SYS_stat, libc::SYS_lstat, libc::SYS_readlink, libc::SYS_access];
-#[cfg(not(target_arch = "x86_64"))]
-const OLD_CALLS: &[i64] = &[];
