@@ -17,6 +17,7 @@ mod cli;
 mod conversation;
 mod detection;
 mod examples;
+mod fuzzed;
 mod lab;
 mod layering;
 mod method_r;
