@@ -62,7 +62,7 @@ fn one(target: &Target) {
     let kib = |line: &str| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok();
     let now = status.lines().find_map(kib).unwrap() << 10;
     // Address space is more than what is allocated: threads, and room that the allocator keeps.
-    limit(Resource::As, now + (target.mebibytes as u64 * 3 / 2 + 256 << 20));
+    limit(Resource::As, now + ((target.mebibytes as u64 * 3 / 2 + 256) << 20));
     let mut refused = Vec::new();
     for file in kept(target) {
         println!("{}", file.display());
@@ -106,4 +106,24 @@ fn every_target_has_something_to_begin_with_and_all_of_it_is_small() {
             );
         }
     }
+}
+
+#[test]
+fn what_is_fuzzed_is_made_of_the_same_versions_as_what_is_shipped() {
+    let packages = |file: &str| {
+        let text = std::fs::read_to_string(path(file)).unwrap();
+        let field = |package: &str, key: &str| {
+            let lines = package.lines();
+            lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(" = ")).next().unwrap_or_default().to_owned()
+        };
+        let packages = text.split("[[package]]").skip(1);
+        packages.map(|package| (field(package, "name"), field(package, "version"))).collect::<Vec<_>>()
+    };
+    let shipped = packages("Cargo.lock");
+    let other: Vec<_> = packages("fuzz/Cargo.lock")
+        .into_iter()
+        .filter(|(name, _)| shipped.iter().any(|(known, _)| known == name))
+        .filter(|package| !shipped.contains(package))
+        .collect();
+    assert!(other.is_empty(), "copy Cargo.lock to fuzz/ and let cargo add what is missing: {other:?}");
 }

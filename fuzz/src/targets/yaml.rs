@@ -7,8 +7,6 @@ use rdiag::playbook::{
 };
 use rdiag::{lab, session};
 
-use super::shown;
-
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(session::catalogue);
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::read(Vec::new()));
 
@@ -39,8 +37,7 @@ pub fn playbook(data: &[u8]) -> bool {
     let plan = Plan::new(&loaded, &LIBRARY, &Default::default());
     assert!(plan.is_ok() || !problems.is_empty(), "a playbook without a problem has no plan: {:?}", plan.err());
     if let Ok(plan) = plan {
-        let text = serde_json::to_string(&plan).expect("a plan has a JSON form");
-        shown::json("the plan", &text.replace("\\u", ""));
+        serde_json::to_string(&plan).expect("a plan has a JSON form");
         assert!(plan.duration.is_finite() && plan.interval.is_finite() && plan.budget.is_finite());
     }
     is_well

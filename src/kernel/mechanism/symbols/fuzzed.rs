@@ -7,12 +7,15 @@ use super::maps::Maps;
 use super::perf_map::PerfMap;
 use super::reader;
 
-/// The functions at some places of a file, as the process that reads symbols answers, each with its line.
+/// The functions at one place, outermost first, each with its line.
+pub type Functions = Vec<(String, Option<String>)>;
+
+/// The functions at some places of a file, as the process that reads symbols answers.
 ///
 /// # Errors
 ///
 /// When it is no file with symbols.
-pub fn names(file: &File, offsets: &[u64], lines: bool) -> io::Result<Vec<Vec<(String, Option<String>)>>> {
+pub fn names(file: &File, offsets: &[u64], lines: bool) -> io::Result<Vec<Functions>> {
     reader::names(file, offsets, lines)
 }
 
