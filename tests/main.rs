@@ -18,6 +18,7 @@ mod conversation;
 mod detection;
 mod documents;
 mod examples;
+mod fuzzed;
 mod lab;
 mod layering;
 mod method_r;

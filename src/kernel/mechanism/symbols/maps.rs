@@ -52,7 +52,12 @@ impl Maps {
         host.read(&format!("proc/{pid}/maps")).ok().map(|text| Self::parse(&text))
     }
 
-    fn parse(text: &str) -> Self {
+    /// Where mappings begin, end, and are just left.
+    pub(super) fn edges(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().flat_map(|mapping| [mapping.start, mapping.end.wrapping_sub(1), mapping.end])
+    }
+
+    pub(super) fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(mapping).collect())
     }
 

@@ -16,6 +16,8 @@
 mod answers;
 mod debug_file;
 mod files;
+#[doc(hidden)]
+pub mod fuzzed;
 mod kernel;
 mod lookup;
 mod mapped;

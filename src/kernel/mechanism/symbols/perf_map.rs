@@ -38,7 +38,12 @@ impl PerfMap {
         Some(Self::parse(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    fn parse(text: String) -> Self {
+    /// Where functions begin.
+    pub(super) fn starts(&self) -> impl Iterator<Item = u64> {
+        self.functions.iter().map(|(start, ..)| *start)
+    }
+
+    pub(super) fn parse(text: String) -> Self {
         let mut functions: Vec<_> = text.lines().filter_map(|line| function(&text, line)).collect();
         functions.sort_by_key(|(start, ..)| *start);
         Self { text, functions }

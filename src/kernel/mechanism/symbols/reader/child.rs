@@ -56,6 +56,19 @@ pub(super) fn serve(socket: impl AsFd) -> io::Result<()> {
     }
 }
 
+/// The functions at some places of one file, without a process around it.
+pub(in super::super) fn names(file: &File, offsets: &[u64], lines: bool) -> io::Result<Vec<Names>> {
+    let mut reader = Reader::default();
+    for answer in [reader.open(0, file.try_clone()?.into()), reader.names(0, offsets, lines)] {
+        match answer {
+            Answer::Names { names, .. } => return Ok(names),
+            Answer::Refused(why) => return Err(io::Error::other(why)),
+            Answer::Opened { .. } => {}
+        }
+    }
+    Ok(Vec::new())
+}
+
 /// The files that can be asked about.
 #[derive(Debug, Default)]
 struct Reader {

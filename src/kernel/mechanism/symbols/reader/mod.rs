@@ -11,6 +11,7 @@ mod copy;
 mod message;
 
 pub use child::main;
+pub(super) use child::names;
 pub use client::missing_layers;
 pub(super) use client::{Client, Source};
 

@@ -1,0 +1,37 @@
+//! What fuzzing reaches: the readers of files that other users make, without the process and the files around them.
+
+use std::fs::File;
+use std::io;
+
+use super::maps::Maps;
+use super::perf_map::PerfMap;
+use super::reader;
+
+/// The functions at one place, outermost first, each with its line.
+pub type Functions = Vec<(String, Option<String>)>;
+
+/// The functions at some places of a file, as the process that reads symbols answers.
+///
+/// # Errors
+///
+/// When it is no file with symbols.
+pub fn names(file: &File, offsets: &[u64], lines: bool) -> io::Result<Vec<Functions>> {
+    reader::names(file, offsets, lines)
+}
+
+/// Asks everything of what a process has mapped (`/proc/PID/maps`): at these addresses, and at every edge of a mapping.
+pub fn maps(text: &str, addresses: &[u64]) {
+    let maps = Maps::parse(text);
+    for address in addresses.iter().copied().chain(maps.edges()) {
+        let _ = (maps.settles(address), maps.kind(address), maps.is_deleted(address), maps.object(address));
+        let _ = (maps.place(address), maps.in_file(address, 1));
+    }
+}
+
+/// Asks for the functions that a process says to have compiled (`perf-PID.map`).
+pub fn compiled(text: &str, addresses: &[u64]) {
+    let map = PerfMap::parse(text.to_owned());
+    for address in addresses.iter().copied().chain(map.starts()) {
+        let _ = map.name(address);
+    }
+}
