@@ -1,22 +1,27 @@
 //! Profiles of other programs: `perf.data`, and folded text.
 
-use std::io::{Cursor, Write as _};
-use std::sync::LazyLock;
+use std::io::{Cursor, Seek as _, Write as _};
 
 use rdiag::report::{self, Style, flame, hot, speedscope};
 use rdiag::session;
-use rdiag_kernel::host::{Host, HostSpec};
-use rdiag_kernel::mechanism::perf_data::{self, Recorded};
+use rdiag_kernel::mechanism::perf_data::{self, Functions, Recorded, Symbols};
 use rdiag_model::probe::{Output, Stacks};
 use rdiag_model::{ProbeResult, Unit};
 
 use super::shown;
 
-/// A host without any file: what names its files have is no part of this.
-static NOWHERE: LazyLock<Host> = LazyLock::new(|| {
-    let spec = HostSpec { times: vec![0.0], ..HostSpec::default() };
-    Host::recorded(std::path::Path::new("/proc/self/fdinfo"), spec)
-});
+/// Knows no names: what those of files are is no part of this.
+struct Nobody;
+
+impl Symbols for Nobody {
+    fn of_kernel(&mut self, _: Option<&[u8]>, _: Option<(&str, u64)>, _: &[u64]) -> Functions {
+        Err("nobody knows".to_owned())
+    }
+
+    fn of_file(&mut self, _: &str, _: Option<&[u8]>, _: &[u64]) -> Functions {
+        Err("nobody knows".to_owned())
+    }
+}
 
 /// `rdiag analyze perf.data`.
 pub fn perf_data(data: &[u8]) -> bool {
@@ -24,7 +29,7 @@ pub fn perf_data(data: &[u8]) -> bool {
     let (samples, seconds) = (recorded.samples(), recorded.seconds());
     assert!(samples <= data.len() as u64 / 8, "more samples than there is room for");
     assert!(seconds.is_finite() && seconds >= 0.0);
-    let (stacks, notes) = perf_data::stacks(&NOWHERE, recorded);
+    let (stacks, notes) = perf_data::stacks(&mut Nobody, recorded);
     let counted: u64 = stacks.iter().flat_map(|stacks| &stacks.stacks).map(|stack| stack.count).sum();
     assert!(counted <= samples, "{counted} samples in stacks, and {samples} in all");
     let outputs = stacks.into_iter().map(Output::Stacks).collect();
@@ -54,7 +59,8 @@ pub fn folded(data: &[u8]) -> bool {
 fn imported(data: &[u8]) -> Option<ProbeResult> {
     let mut file = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file in memory");
     file.write_all(data).expect("a file in memory");
-    session::import(&NOWHERE, file.path()).ok().flatten()
+    file.rewind().expect("a file in memory");
+    session::import(&mut Nobody, file.as_file()).ok().flatten()
 }
 
 /// A profile in every format.
