@@ -125,6 +125,8 @@ pub fn markdown(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '|' => out.push_str("&#124;"),
+            // In some dialects a heading may end in attributes in braces.
+            '}' if chars.peek().is_none() => out.push_str("&#125;"),
             // A mention or a reference that a ticket system would act upon: an invisible space breaks it.
             '@' => out.push_str("@\u{200b}"),
             '#' => out.push_str("&#35;\u{200b}"),

@@ -17,7 +17,7 @@ const HOSTILE: &[&str] = &[
     "\rover\u{b}\u{c}\u{85}",
     "\u{202e}gnp.exe\u{2066}\u{200b}\u{feff}\u{2028}",
     "x\nFORGED: y\r\nFORGED: z",
-    "\n\n# FORGED\n\n- FORGED",
+    "\n\n# heading\n\n- item",
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
     "'onmouseover='alert(1)",

@@ -1,8 +1,9 @@
 //! Every option and argument of every command with a hostile value: a name, a pattern, a path that is not there, and one that is.
 
+use std::any::TypeId;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
 
@@ -86,21 +87,20 @@ fn no_value_of_an_option_acts_in_what_is_said_of_it() {
     std::fs::create_dir(folder.path().join(format!("folder{name}"))).unwrap();
     let mut no_text = name.clone().into_bytes();
     no_text.insert(0, 0xff);
-    let values = [
-        name.clone(),
-        format!("{name}=1"),
-        format!("1{name}"),
-        format!("a:{name}"),
-        junk,
-        recording,
-        format!("folder{name}"),
-    ];
-    let values: Vec<OsString> = values.into_iter().map(OsString::from).chain([OsString::from_vec(no_text)]).collect();
+    let texts = [name.clone(), format!("{name}=1"), format!("1{name}")].map(OsString::from);
+    let points = [OsString::from(format!("a:{name}"))];
+    let files = [junk, recording, format!("folder{name}")].map(OsString::from);
+    let files: Vec<OsString> = files.into_iter().chain([OsString::from_vec(no_text)]).collect();
     let mut tried = 0;
     for (name, command) in commands(&rdiag::cli::command(), "") {
         let takes = |arg: &&Arg| arg.get_action().takes_values();
         for arg in command.get_arguments().filter(takes) {
-            for value in &values {
+            let more: &[OsString] = match arg.get_value_parser().type_id() == TypeId::of::<PathBuf>() {
+                true => &files,
+                false if arg.is_positional() => &points,
+                false => &[],
+            };
+            for value in texts.iter().chain(more) {
                 tried += 1;
                 let line = line(&name, &command, arg, value);
                 let said = said(folder.path(), &line);

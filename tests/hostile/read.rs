@@ -11,7 +11,7 @@ fn acts(c: char) -> bool {
 /// What is wrong with a text that people look at on a terminal, our own colours aside.
 pub(super) fn acting(text: &str) -> Option<String> {
     let plain = uncoloured(text);
-    let found = plain.lines().find(|line| line.contains(acts) || line.trim_start().starts_with("FORGED"));
+    let found = plain.lines().find(|line| line.contains(acts) || line.trim_start().starts_with("FORGED:"));
     found.map(|line| format!("{line:?}"))
 }
 
@@ -56,6 +56,17 @@ pub(super) fn structure(text: &str) -> Vec<String> {
         }
     }
     events
+}
+
+/// Whether all rows of each table have as many columns as its first.
+pub(super) fn columns_agree(text: &str) -> bool {
+    let mut columns = 0;
+    text.lines().all(|line| {
+        let now = if line.starts_with('|') { line.matches('|').count() } else { 0 };
+        let agrees = columns == 0 || now == 0 || columns == now;
+        columns = now;
+        agrees
+    })
 }
 
 /// The elements of a page, each with its attributes and the values that are not text for people.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::support::path;
 
-/// Of words of a list and of numbers, so many are tried.
-const WORDS: usize = 6;
+/// So many words of a list are tried, the last ones: the worst stand there.
+const WORDS: usize = 4;
 /// Types that hold themselves end here.
 const DEEPEST: usize = 14;
 
@@ -54,13 +54,17 @@ impl Type {
             return vec![word.clone()];
         }
         if let Some(words) = schema["enum"].as_array() {
-            return words.iter().take(WORDS).cloned().collect();
+            return words.iter().skip(words.len().saturating_sub(WORDS)).cloned().collect();
         }
         if let Some(variants) = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
-            let all = variants.iter().filter(|variant| variant["type"] != "null");
-            let words = all.clone().all(|variant| variant.get("const").is_some());
-            let all = all.take(if words { WORDS } else { usize::MAX });
-            return all.flat_map(|variant| self.examples(variant, place, texts, depth)).collect();
+            let all: Vec<&Value> = variants.iter().filter(|variant| variant["type"] != "null").collect();
+            let words = all.iter().all(|variant| variant.get("const").is_some());
+            let left_out = if words { all.len().saturating_sub(WORDS) } else { 0 };
+            return all
+                .into_iter()
+                .skip(left_out)
+                .flat_map(|variant| self.examples(variant, place, texts, depth))
+                .collect();
         }
         match self.kind(schema) {
             "string" => vec![texts(place).into()],
@@ -95,7 +99,7 @@ impl Type {
         // Some lists have as many as the schema says, and no other number.
         let (least, most) = (schema["minItems"].as_u64().unwrap_or(0), schema["maxItems"].as_u64().unwrap_or(u64::MAX));
         while (all.len() as u64) < least {
-            all.push(all[0].clone());
+            all.push(all.first().cloned().unwrap_or_default());
         }
         all.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         all.into()
@@ -112,7 +116,7 @@ impl Type {
             let place = format!("{place}{{}}");
             // Names that stand for themselves and names of a list.
             let key = match schema.get("propertyNames").map(|names| self.examples(names, &place, texts, depth + 1)) {
-                Some(names) => names[0].as_str().unwrap_or_default().to_owned(),
+                Some(names) => names.first().and_then(Value::as_str).unwrap_or_default().to_owned(),
                 None => texts(&place),
             };
             fields.push((key, self.examples(values, &place, texts, depth + 1)));
@@ -120,7 +124,7 @@ impl Type {
         let variants = fields.iter().map(|(_, values)| values.len()).max().unwrap_or(1);
         let object = |at: usize| -> Value {
             let some = fields.iter().filter(|(_, values)| !values.is_empty());
-            let some = some.map(|(name, values)| (name.clone(), values[at % values.len()].clone()));
+            let some = some.filter_map(|(name, values)| Some((name.clone(), values.get(at % values.len())?.clone())));
             Value::Object(some.collect::<Map<_, _>>())
         };
         (0..variants).map(object).collect()

@@ -125,7 +125,7 @@ impl Page {
         self.lengths(row);
         for (name, pieces) in [("calls", &row.calls), ("on", &row.keys), ("threads", &row.threads)] {
             if pieces.len() > 1 || (name != "threads" && !pieces.is_empty()) {
-                self.field(name, seen(&words::pieces(pieces, 4)));
+                self.field(name, seen(words::pieces(pieces, 4)));
             }
         }
         let wakers = words::wakers(profile, row.id, 3);
@@ -133,7 +133,7 @@ impl Page {
             self.field("ended by", seen(&wakers));
         }
         for (at, call) in row.slow.iter().take(2).enumerate() {
-            self.field(if at == 0 { "slowest" } else { "" }, seen(&words::slow(call)));
+            self.field(if at == 0 { "slowest" } else { "" }, seen(words::slow(call)));
         }
         for (at, step) in row.next.iter().take(3).enumerate() {
             self.field(if at == 0 { "next" } else { "" }, seen(&step.action));
