@@ -7,6 +7,7 @@ use rdiag::report::{self, Style, flame, hot, speedscope};
 use rdiag::session;
 use rdiag_kernel::host::{Host, HostSpec};
 use rdiag_kernel::mechanism::perf_data::{self, Recorded};
+use rdiag_kernel::mechanism::symbols::Files;
 use rdiag_model::probe::{Output, Stacks};
 use rdiag_model::{ProbeResult, Unit};
 
@@ -24,7 +25,7 @@ pub fn perf_data(data: &[u8]) -> bool {
     let (samples, seconds) = (recorded.samples(), recorded.seconds());
     assert!(samples <= data.len() as u64 / 8, "more samples than there is room for");
     assert!(seconds.is_finite() && seconds >= 0.0);
-    let (stacks, notes) = perf_data::stacks(&NOWHERE, recorded);
+    let (stacks, notes) = perf_data::stacks(&mut Files::new(&NOWHERE), recorded);
     let counted: u64 = stacks.iter().flat_map(|stacks| &stacks.stacks).map(|stack| stack.count).sum();
     assert!(counted <= samples, "{counted} samples in stacks, and {samples} in all");
     let outputs = stacks.into_iter().map(Output::Stacks).collect();
@@ -54,7 +55,7 @@ pub fn folded(data: &[u8]) -> bool {
 fn imported(data: &[u8]) -> Option<ProbeResult> {
     let mut file = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file in memory");
     file.write_all(data).expect("a file in memory");
-    session::import(&NOWHERE, file.path()).ok().flatten()
+    session::import(&mut Files::new(&NOWHERE), &file.reopen().expect("a file in memory")).ok().flatten()
 }
 
 /// A profile in every format.
