@@ -19,6 +19,7 @@ mod detection;
 mod documents;
 mod examples;
 mod fuzzed;
+mod hostile;
 mod lab;
 mod layering;
 mod method_r;

@@ -7,11 +7,13 @@ use clap::ValueEnum;
 use super::confined::confined;
 use super::fail_on::{FailOn, exit};
 use super::input::Input;
-use super::output::{OutputArgs, Target};
-use super::{Exit, Failure, stacks, ui::Ui};
+use super::output::{OutputArgs, Target, json};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, stacks};
 use crate::lab::library::reproducing;
 use crate::report;
 use crate::session::{self, Sources};
+use crate::shown;
 use rdiag_model::{ProbeResult, Recording};
 
 /// Files larger than this are no recordings.
@@ -66,18 +68,17 @@ fn judge(args: &Args, recording: &Recording, sources: &Sources, target: &Target,
         None => session::resolve_recorded(&recording.playbook, sources)?,
     };
     for warning in &named.warnings {
-        ui.warn(format!("left out: {warning}"));
+        ui.warn(shown!("left out: {}", Text::lines(warning.to_string())));
     }
     let plan = named.plan_of(recording)?;
     let analysis = session::analyze(recording, &plan);
     if let Some(stage) = args.print {
         let text = match stage {
-            Stage::Plan => serde_json::to_string_pretty(&plan),
-            Stage::Metrics => serde_json::to_string_pretty(&analysis.metrics),
-            Stage::Findings => serde_json::to_string_pretty(&analysis.findings),
+            Stage::Plan => json(&plan)?,
+            Stage::Metrics => json(&analysis.metrics)?,
+            Stage::Findings => json(&analysis.findings)?,
         };
-        let text = text.map_err(|error| Failure::io("writing JSON")(error.into()))?;
-        ui.print(&format!("{text}\n"))?;
+        ui.print(&text)?;
         return Ok(Exit::Done);
     }
     let report = session::document(recording, &analysis, &plan, &reproducing());

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::confined::confined;
-use super::{Exit, Failure, tools, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, tools};
 use crate::lab;
 use crate::playbook::{Library, Problem, check, load, untested};
 use crate::session::{self, Sources};
@@ -51,7 +52,7 @@ fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui)
         problems.extend(labs.iter().flat_map(|(file, text)| lab_problems(file, text, &library)));
     }
     for problem in &problems {
-        ui.print(&format!("{problem}\n\n"))?;
+        ui.print(&Text::lines(format!("{problem}\n\n")))?;
     }
     let tests: usize = library.rules.values().map(|loaded| loaded.rule.tests.len()).sum();
     let summary = format!(
@@ -66,7 +67,7 @@ fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui)
             n => format!("{n} problems"),
         }
     );
-    ui.print(&summary)?;
+    ui.print(&Text::lines(&summary))?;
     Ok(if problems.is_empty() { Exit::Done } else { Exit::Usage })
 }
 

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Failure, ui::Ui};
+use super::Failure;
+use super::ui::{Text, Ui};
 use crate::report::escape::visible_within;
+use crate::shown;
 use rdiag_kernel::host::launch::{Ended, How, Launched, Watch};
 use rdiag_kernel::host::secrets;
 use rdiag_model::quantity;
@@ -74,19 +76,17 @@ impl Command {
         let patience = if self.stop.load(Ordering::Relaxed) { GRACE_SECONDS } else { 0.0 };
         let ended = self.launched.wait(patience);
         let words = visible_within(&self.words, SHOWN);
-        let what = if self.times > 1 { format!("{words:?}, {} times,", self.times) } else { format!("{words:?}") };
+        let quoted = Text::seen(format!("{words:?}"));
+        let what = if self.times > 1 { shown!("{}, {} times,", &quoted, self.times) } else { quoted.clone() };
         match &ended {
             Some(Ended { how: how @ How::NotStarted(_), .. }) => {
                 return Err(Failure::Usage { message: format!("{words:?} {how}"), hint: None });
             }
             Some(ended) => {
-                ui.note(format!(
-                    "{what} {} after {}; CPU time {} user, {} system",
-                    ended.how,
-                    quantity::seconds(ended.elapsed),
-                    quantity::seconds(ended.user),
-                    quantity::seconds(ended.system)
-                ));
+                let [elapsed, user, system] =
+                    [ended.elapsed, ended.user, ended.system].map(|time| Text::seen(quantity::seconds(time)));
+                let how = Text::seen(ended.how.to_string());
+                ui.note(shown!("{} {} after {}; CPU time {} user, {} system", what, how, elapsed, user, system));
                 if self.times > 1 && matches!(ended.how, How::Exited(1..)) {
                     ui.warn("not every run ended with code 0; those that did not are in the figures as well");
                 }
@@ -94,9 +94,9 @@ impl Command {
             None if self.times > 1 => {
                 // Nobody would measure the runs to come.
                 self.launched.stop_repeating();
-                ui.note(format!("{what} is not over; the run that is under way goes on"));
+                ui.note(shown!("{} is not over; the run that is under way goes on", what));
             }
-            None => ui.note(format!("{words:?} goes on as process {}", self.pid())),
+            None => ui.note(shown!("{} goes on as process {}", quoted, self.pid())),
         }
         Ok(ended)
     }

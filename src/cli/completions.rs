@@ -2,7 +2,8 @@
 
 use clap_complete::Shell;
 
-use super::{Exit, Failure, command, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, command};
 
 /// Print the completion script for a shell.
 #[derive(Debug, clap::Args)]
@@ -15,6 +16,6 @@ pub(super) struct Args {
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(), "rdiag", &mut script);
-    ui.print(&String::from_utf8_lossy(&script))?;
+    ui.print(&Text::lines(String::from_utf8_lossy(&script)))?;
     Ok(Exit::Done)
 }

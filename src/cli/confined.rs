@@ -18,6 +18,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
 
 use super::{Exit, Failure};
+use crate::report::shown::Shown;
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::message::{receive, send};
@@ -197,7 +198,7 @@ impl Written {
 
 impl Desk {
     /// Has a file written into the folder.
-    pub(super) fn write(&self, name: &str, text: &str) -> io::Result<()> {
+    pub(super) fn write<M>(&self, name: &str, text: &Shown<M>) -> io::Result<()> {
         let mut file = std::fs::File::from(memfd_create("output", MemfdFlags::CLOEXEC)?);
         file.write_all(text.as_bytes())?;
         match self.ask(&Question::Write { name: name.to_owned() }, Some(&file))? {

@@ -90,21 +90,22 @@ fn compare(
     }
     let comparison = diff::compare(&before, &after);
     let text = match args.format {
-        None => diff::text(&comparison),
-        Some(Format::Json) => report::comparison_json(&comparison)?,
-        Some(Format::Md) => diff::markdown(&comparison),
+        None => diff::text(&comparison).whole(),
+        Some(Format::Json) => report::comparison_json(&comparison)?.whole(),
+        Some(Format::Md) => diff::markdown(&comparison).whole(),
         Some(Format::Html) => {
             let flames: Vec<_> =
                 diff::pairs(&before, &after).map(|(_, one, other)| diff::picture(one, other, true)).collect();
-            report::comparison_html(&comparison, &flames)?
+            report::comparison_html(&comparison, &flames)?.whole()
         }
         Some(Format::Svg) => {
             let mut pairs = diff::pairs(&before, &after);
             let drawn = pairs.next().and_then(|(_, one, other)| diff::picture(one, other, false));
-            drawn.ok_or_else(|| Failure::Usage {
+            let drawn = drawn.ok_or_else(|| Failure::Usage {
                 message: "there are no stacks that both have".into(),
                 hint: Some("`rdiag list probes` shows which probes have stacks".into()),
-            })?
+            })?;
+            drawn.whole()
         }
     };
     match (out, &args.out) {

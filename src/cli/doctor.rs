@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::root::open_host;
-use super::{Exit, Failure, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure};
 use crate::report::escape::visible;
 use crate::session;
 use rdiag_kernel::host::Host;
@@ -41,7 +42,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     section(&mut out, "Cannot be measured", by_gap.values().filter(|(gap, _)| gap.reason != Reason::NotApplicable));
     section(&mut out, "Does not apply here", by_gap.values().filter(|(gap, _)| gap.reason == Reason::NotApplicable));
     probes(&mut out, &session::survey_probes(&host));
-    ui.print(&out)?;
+    ui.print(&Text::lines(&out))?;
     Ok(if works == 0 { Exit::Nothing } else { Exit::Done })
 }
 

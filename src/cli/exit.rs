@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::lab::{LabError, Trouble};
 use crate::playbook::PlaybookError;
+use crate::report::shown::{Shown, Terminal};
 use crate::session::{ImportError, StoreError};
 use rdiag_kernel::host::launch::LaunchError;
 use rdiag_model::Unavailable;
@@ -14,6 +15,9 @@ use rdiag_model::Unavailable;
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage or an invalid \
 playbook; 3 nothing could be measured; 4 a failure while running; 130 interrupted, after writing what there was.";
+
+/// Longest error that is shown, in characters: two paths and what is wrong with them.
+const LONGEST: usize = 12_000;
 
 /// How rdiag ended. Scripts rely on these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +137,17 @@ impl Failure {
     pub fn io(attempt: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let attempt = attempt.into();
         move |source| Self::Io { attempt, source }
+    }
+
+    /// As people read it: one line, but for what is wrong with a playbook, which names a line of it each.
+    #[must_use]
+    pub fn shown(&self) -> Shown<Terminal> {
+        match self {
+            Self::Playbook(error @ (PlaybookError::Invalid(_) | PlaybookError::NotFound { .. })) => {
+                Shown::lines(error.to_string())
+            }
+            _ => Shown::seen_within(self.to_string(), LONGEST),
+        }
     }
 
     /// The exit code.

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Exit, Failure, tools, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, tools};
 use crate::lab;
 use crate::playbook::suggest::did_you_mean;
 use crate::playbook::tools::Tools;
@@ -39,7 +40,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     };
     let width = ui.style().width;
     let wrapped: Vec<String> = text.lines().map(|line| wrap(line, width)).collect();
-    ui.print(&format!("{}\n", wrapped.join("\n")))?;
+    ui.print(&Text::lines(format!("{}\n", wrapped.join("\n"))))?;
     Ok(Exit::Done)
 }
 

@@ -6,12 +6,14 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::output::json as json_text;
 use super::root::open_host;
-use super::{Exit, Failure, tools, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, tools};
 use crate::lab;
 use crate::playbook::tools::Standing;
-use crate::report::escape::visible;
 use crate::session;
+use crate::shown;
 use rdiag_collectors as collectors;
 use rdiag_kernel::mechanism::perf::catalogue::{self, EventInfo};
 use rdiag_kernel::mechanism::tracefs::functions;
@@ -83,12 +85,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     };
     if args.json {
         let all: Vec<&Value> = entries.iter().map(|entry| &entry.json).collect();
-        let text = serde_json::to_string_pretty(&all).map_err(|e| Failure::io("writing JSON")(e.into()))?;
-        ui.print(&format!("{text}\n"))?;
+        ui.print(&json_text(&all)?)?;
         return Ok(Exit::Done);
     }
-    let rows: Vec<Vec<String>> =
-        entries.iter().map(|entry| entry.columns.iter().map(|text| visible(text).into_owned()).collect()).collect();
+    let rows: Vec<Vec<Text>> = entries.iter().map(|entry| entry.columns.iter().map(Text::seen).collect()).collect();
     ui.print(&table(&rows))?;
     if args.kind == ListKind::Probes {
         note_other_names(ui);
@@ -169,7 +169,8 @@ fn note_other_names(ui: &Ui) {
     {
         let names = names(standing);
         if !names.is_empty() {
-            ui.note(format!("{says}: {}; `rdiag explain NAME` says what to type", names.join(", ")));
+            let names = Text::seen(names.join(", "));
+            ui.note(shown!("{}: {}; `rdiag explain NAME` says what to type", says, names));
         }
     }
 }
@@ -234,20 +235,15 @@ fn function_entries(list: &str) -> Result<Vec<Entry>, Failure> {
 }
 
 /// Columns, aligned; the last one runs free.
-pub(super) fn table(rows: &[Vec<String>]) -> String {
+pub(super) fn table(rows: &[Vec<Text>]) -> Text {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|text| text.width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out = String::new();
+    let mut out = Text::new();
     for row in rows {
-        let mut line = String::new();
-        for (text, width) in row.iter().zip(&widths) {
-            line.push_str(text);
-            line.push_str(&" ".repeat(width.saturating_sub(text.width()) + 2));
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        let padded = row.iter().zip(&widths).map(|(text, width)| text.clone().padded(width + 2));
+        out.push(shown!("{}\n", padded.collect::<Text>().trimmed_end()));
     }
     out
 }

@@ -1,6 +1,7 @@
 //! `rdiag man`: the manual page.
 
-use super::{Exit, Failure, command, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, command};
 
 /// Print the manual page: rdiag man | man -l -
 #[derive(Debug, clap::Args)]
@@ -20,6 +21,6 @@ pub(super) fn main(_: &Args, ui: &Ui) -> Result<Exit, Failure> {
         Ok(())
     };
     render(&mut page).map_err(Failure::io("rendering the manual page"))?;
-    ui.print(&String::from_utf8_lossy(&page))?;
+    ui.print(&Text::lines(String::from_utf8_lossy(&page)))?;
     Ok(Exit::Done)
 }

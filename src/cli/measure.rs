@@ -11,10 +11,12 @@ use indicatif::ProgressBar;
 use super::command::Command;
 use super::root::open_host;
 use super::signals::stop_on_signal;
-use super::{Failure, params, task, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Failure, params, task};
 use crate::lab::recipe::under_way;
 use crate::playbook::{self, Method, Plan, PlannedStep};
 use crate::session::{self, Observer, Run};
+use crate::shown;
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::launch::{Ended, How};
 use rdiag_model::{Exercise, Target};
@@ -94,7 +96,7 @@ pub(super) struct Prepared {
 pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepared, Failure> {
     let named = session::resolve(&args.playbook)?;
     for warning in &named.warnings {
-        ui.warn(format!("left out: {warning}"));
+        ui.warn(shown!("left out: {}", Text::lines(warning.to_string())));
     }
     let playbook = &named.loaded.playbook;
     let mut given = given_params(args)?;
@@ -171,7 +173,7 @@ impl Observer for Progress<'_> {
             (false, _) if self.command.is_some() => "measuring until the command ends".to_owned(),
             (false, _) => format!("measuring for {seconds:.0} s; Ctrl-C ends early"),
         };
-        self.bar = Some(self.ui.bar(what));
+        self.bar = Some(self.ui.bar(&Text::seen(what)));
     }
 
     fn begun(&mut self) {

@@ -90,10 +90,9 @@ pub fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            // A closed pipe behind --help is nobody's problem.
-            let _ = error.print();
+            ui::Ui::usage(&mut error);
             return code.into();
         }
     };
@@ -124,6 +123,7 @@ pub fn main() -> ExitCode {
 }
 
 /// The command line as clap sees it, for completions and the manual page.
-fn command() -> clap::Command {
+#[must_use]
+pub fn command() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
 }

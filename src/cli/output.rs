@@ -5,11 +5,14 @@ use std::rc::Rc;
 
 use clap::ValueEnum;
 
+use super::Failure;
 use super::confined::Desk;
 use super::stacks::Named;
-use super::{Failure, ui::Ui};
+use super::ui::{Text, Ui};
+use crate::report::shown::{Json, Shown, Whole};
 use crate::report::{self, ReportError};
 use crate::session::write_recording;
+use crate::shown;
 use rdiag_kernel::host::files::{self, Folder};
 use rdiag_model::{ProbeResult, Recording, Report};
 
@@ -49,13 +52,13 @@ impl Format {
     }
 
     /// The report in this format; none for those that are made of stacks.
-    fn render(self, report: &Report) -> Result<Option<String>, ReportError> {
-        match self {
-            Self::Html => report::html(report).map(Some),
-            Self::Md => report::markdown(report).map(Some),
-            Self::Json => report::json(report).map(Some),
-            Self::Folded | Self::Svg | Self::Speedscope => Ok(None),
-        }
+    fn render(self, report: &Report) -> Result<Option<Shown<Whole>>, ReportError> {
+        Ok(match self {
+            Self::Html => Some(report::html(report)?.whole()),
+            Self::Md => Some(report::markdown(report)?.whole()),
+            Self::Json => Some(report::json(report)?.whole()),
+            Self::Folded | Self::Svg | Self::Speedscope => None,
+        })
     }
 }
 
@@ -88,7 +91,7 @@ impl Out {
     }
 
     /// Writes a text.
-    pub(super) fn save(&self, name: &str, text: &str) -> Result<(), Failure> {
+    pub(super) fn save<M>(&self, name: &str, text: &Shown<M>) -> Result<(), Failure> {
         let written = match self {
             Self::Own(folder) => folder.write(Path::new(name), |file| file.write_all(text.as_bytes())),
             Self::Asked(_, desk) => desk.write(name, text),
@@ -202,9 +205,9 @@ impl Target {
         };
         for format in formats {
             let text = match format {
-                Format::Html => report::profile_html(result, title)?,
-                Format::Md => report::profile_markdown(result, title),
-                Format::Json => report::result_json(result)?,
+                Format::Html => report::profile_html(result, title)?.whole(),
+                Format::Md => report::profile_markdown(result, title).whole(),
+                Format::Json => report::result_json(result)?.whole(),
                 Format::Folded | Format::Svg | Format::Speedscope => continue,
             };
             match self {
@@ -232,10 +235,16 @@ impl Target {
     }
 
     /// Where the files are, for the last line on the terminal.
-    pub(super) fn told(&self, names: &[String]) -> Option<String> {
+    pub(super) fn told(&self, names: &[String]) -> Option<Text> {
         let Self::Folder(folder, _) = self else { return None };
-        Some(format!("Written to {}/: {}", folder.path().display().to_string().trim_end_matches('/'), names.join(", ")))
+        let folder = Text::seen(folder.path().display().to_string().trim_end_matches('/'));
+        Some(shown!("Written to {}/: {}", folder, Text::seen(names.join(", "))))
     }
+}
+
+/// A value as JSON.
+pub(super) fn json(value: &impl serde::Serialize) -> Result<Shown<Json>, Failure> {
+    report::shown::json(value).map_err(|error| Failure::io("writing JSON")(error.into()))
 }
 
 /// Writes a recording.

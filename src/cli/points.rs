@@ -4,8 +4,10 @@ use std::path::Path;
 
 use super::list::table;
 use super::root::open_host;
-use super::{Exit, Failure, probe, ui::Ui};
-use crate::report::escape::visible;
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, probe};
+use crate::report::shown::json_line;
+use crate::shown;
 use rdiag_model::Unavailable;
 use rdiag_probes::listing::{self, Details, Listed, Listing};
 
@@ -20,67 +22,62 @@ pub(super) fn main(name: &str, as_json: bool, ui: &Ui) -> Result<Exit, Failure> 
         }
     };
     if as_json {
-        let text = serde_json::to_string(&listing).map_err(|error| Failure::io("writing JSON")(error.into()))?;
-        ui.print(&format!("{text}\n"))?;
+        ui.print(&json_line(&listing).map_err(|error| Failure::io("writing JSON")(error.into()))?)?;
     } else {
         ui.print(&text(&listing))?;
     }
     Ok(Exit::Done)
 }
 
-fn text(listing: &Listing) -> String {
+fn text(listing: &Listing) -> Text {
     let plain = |point: &&Listed| point.details.is_none();
-    let names: Vec<Vec<String>> = listing
+    let names: Vec<Vec<Text>> = listing
         .points
         .iter()
         .filter(plain)
-        .map(|point| vec![shown(&point.name), point.kind.words().to_owned()])
+        .map(|point| vec![Text::seen(&point.name), Text::of(point.kind.words())])
         .collect();
     let mut text = table(&names);
     if listing.others > 0 {
-        text.push_str(&format!("and {} more\n", listing.others));
+        text.push(shown!("and {} more\n", listing.others));
     }
     let blocks = listing.points.iter().filter_map(|point| Some(block(point, point.details.as_ref()?)));
-    text + &blocks.collect::<Vec<_>>().join("\n")
+    text.push(Text::joined(blocks, "\n"));
+    text
 }
 
-fn block(point: &Listed, details: &Details) -> String {
-    let name = shown(&point.name);
-    let mut text = format!("{name}: {}\n", point.kind.words());
+fn block(point: &Listed, details: &Details) -> Text {
+    let mut text: Text = shown!("{}: {}\n", Text::seen(&point.name), point.kind.words());
     if !details.declared.is_empty() {
-        text.push_str(&format!("  {}\n", shown(&details.declared)));
+        text.push(shown!("  {}\n", Text::seen(&details.declared)));
     }
-    text.push_str(&match &details.unavailable {
-        None => format!("  can be probed here ({})\n", details.back_end),
+    text.push(match &details.unavailable {
+        None => shown!("  can be probed here ({})\n", details.back_end),
         Some(Unavailable { why, remedy, .. }) => {
-            let remedy = remedy.as_ref().map_or_else(String::new, |remedy| format!("; {remedy}"));
-            format!("  cannot be probed here ({}): {}{}\n", details.back_end, shown(why), shown(&remedy))
+            let remedy = remedy.as_ref().map_or_else(Text::new, |remedy| shown!("; {}", Text::seen(remedy)));
+            shown!("  cannot be probed here ({}): {}{}\n", details.back_end, Text::seen(why), remedy)
         }
     });
     if details.fields.is_empty() {
-        text.push_str("  has nothing that can be read\n");
+        text.push("  has nothing that can be read\n");
     }
-    let rows: Vec<Vec<String>> = details
+    let rows: Vec<Vec<Text>> = details
         .fields
         .iter()
         .map(|field| {
             let when = if field.at_return { "when it returns" } else { "" };
-            let names = field.names.join(" or ");
-            vec!["   ".to_owned(), shown(&names), shown(&field.declared), field.usable.to_owned(), when.to_owned()]
+            let [names, declared] = [&field.names.join(" or "), &field.declared].map(Text::seen);
+            vec![Text::of("   "), names, declared, Text::of(field.usable), Text::of(when)]
         })
         .collect();
-    text.push_str(&table(&rows));
+    text.push(table(&rows));
     let param = format!("{}={}", point.kind.param(), point.name);
     if details.unavailable.is_none()
         && param.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:=/.+-".contains(&byte))
     {
-        text.push_str(&format!("  rdiag probe count --param {param}\n"));
+        text.push(shown!("  rdiag probe count --param {}\n", Text::seen(param)));
     }
     text
-}
-
-fn shown(text: &str) -> String {
-    visible(text).into_owned()
 }
 
 #[cfg(test)]
@@ -109,7 +106,7 @@ mod tests {
         let listing = Listing { points: vec![point("f", Some(details(None)))], others: 0 };
         let lines = "f: function of the kernel\n  int f(size_t size)\n  can be probed here (kprobe)\n\
                      \u{20}    size or arg3  size_t  number\n     return        int     number  when it returns\n  rdiag probe count --param function=f\n";
-        assert_eq!(text(&listing), lines);
+        assert_eq!(&*text(&listing), lines);
     }
 
     #[test]

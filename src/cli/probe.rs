@@ -11,11 +11,14 @@ use clap::ValueEnum;
 use super::command::Command;
 use super::root::open_host;
 use super::signals::stop_on_signal;
-use super::{Exit, Failure, output, params, points, stacks, tools, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, output, params, points, stacks, tools};
 use crate::playbook::suggest::did_you_mean;
 use crate::report::live::Live;
 use crate::report::probe as text;
+use crate::report::shown::json_line;
 use crate::session::{self, ProbeEnd, ProbeRequest};
+use crate::shown;
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_kernel::mechanism::perf::select as events;
 use rdiag_kernel::mechanism::perf::select::EventError;
@@ -182,24 +185,25 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let mut live = Live::default();
     let mut ready = |_: f64| {
         let until = match (request.duration, &mut command) {
-            (None, None) => "Ctrl-C ends it".to_owned(),
-            (None, Some(_)) => "until the command ends".to_owned(),
-            (Some(seconds), _) => format!("for {seconds} s"),
+            (None, None) => Text::of("Ctrl-C ends it"),
+            (None, Some(_)) => Text::of("until the command ends"),
+            (Some(seconds), _) => shown!("for {} s", seconds),
         };
-        ui.note(format!("{}: measuring; {until}", def.id));
+        ui.note(shown!("{}: measuring; {}", def.id, until));
         if let Some(command) = &mut command {
             command.let_go();
         }
     };
     let mut each = |result: &rdiag_model::ProbeResult| -> io::Result<()> {
         let shown = match args.format {
-            Format::Json => serde_json::to_string(result).map(|line| line + "\n").map_err(io::Error::other)?,
-            Format::Text if def.streams => live.events(result, &style),
-            Format::Text if request.interval.is_some() => text::interval_text(result, &style),
-            Format::Text => text::text(result, &style),
+            Format::Json => json_line(result).map_err(io::Error::other)?.whole(),
+            Format::Text if def.streams => live.events(result, &style).whole(),
+            Format::Text if request.interval.is_some() => text::interval_text(result, &style).whole(),
+            Format::Text => text::text(result, &style).whole(),
             Format::Folded | Format::Svg | Format::Speedscope => {
-                let lost = result.lost.iter().map(|(reason, count)| format!("lost {count} events: {reason}"));
-                lost.chain(result.notes.iter().cloned()).for_each(|note| ui.note(note));
+                let lost = result.lost.iter();
+                let lost = lost.map(|(reason, count)| shown!("lost {} events: {}", *count, Text::seen(reason)));
+                lost.chain(result.notes.iter().map(Text::seen)).for_each(|note| ui.note(note));
                 let format = args.format.of_stacks().unwrap_or(output::Format::Folded);
                 let named = stacks::of_result(result);
                 let text = named.first().map(|named| stacks::render(&named.stacks, format));

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use super::measure::{MeasureArgs, measure, prepare};
 use super::output::save_recording;
-use super::{Exit, Failure, ui::Ui};
+use super::ui::{Text, Ui};
+use super::{Exit, Failure};
+use crate::shown;
 use rdiag_kernel::host::files;
 
 /// Record only: write a recording that `rdiag analyze` judges later, anywhere.
@@ -25,7 +27,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         .map_err(Failure::io(format!("preparing the output folder {}", parent.display())))?;
     let run = measure(&mut prepared, ui)?;
     save_recording(&args.out, &run.recording)?;
-    ui.note(format!("Written to {}; judge it with: rdiag analyze {}", args.out.display(), args.out.display()));
+    let out = Text::seen(args.out.display().to_string());
+    ui.note(shown!("Written to {}; judge it with: rdiag analyze {}", &out, &out));
     let nothing = run.recording.windows.iter().all(|window| {
         window.collectors.values().all(|record| record.series.is_empty() && record.processes.is_empty())
             && window.probes.values().all(Result::is_err)

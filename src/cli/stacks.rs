@@ -1,9 +1,11 @@
 //! Stacks as files for other programs: folded text, a flame graph, a profile for speedscope.
 
+use super::Failure;
 use super::output::{Format, Target};
-use super::{Failure, ui::Ui};
-use crate::report::escape::visible_within;
+use super::ui::{Text, Ui};
+use crate::report::shown::{Shown, Whole};
 use crate::report::{flame, speedscope};
+use crate::shown;
 use rdiag_model::probe::{Output, Stacks};
 use rdiag_model::probed::ProbedOutput;
 use rdiag_model::{ProbeResult, Recording, Report, Unit};
@@ -43,15 +45,15 @@ pub(super) fn of_report(report: &Report) -> Vec<Named> {
 }
 
 /// Stacks in one of the formats that are made of stacks.
-pub(super) fn render(stacks: &Stacks, format: Format) -> Result<String, Failure> {
+pub(super) fn render(stacks: &Stacks, format: Format) -> Result<Shown<Whole>, Failure> {
     Ok(match format {
-        Format::Svg => flame::file(stacks).unwrap_or_default(),
-        Format::Speedscope => speedscope::speedscope(stacks)?,
+        Format::Svg => flame::file(stacks).unwrap_or_default().whole(),
+        Format::Speedscope => speedscope::speedscope(stacks)?.whole(),
         _ => {
             let scale = if stacks.unit == Unit::Seconds { FOLDED_PER_SECOND } else { 1.0 };
             // The file may be looked at on a terminal, and names were chosen by strangers.
             let text = stacks.folded(scale);
-            text.lines().map(|line| visible_within(line, usize::MAX).into_owned() + "\n").collect()
+            text.lines().map(|line| shown!("{}\n", Text::seen_within(line, usize::MAX))).collect::<Text>().whole()
         }
     })
 }

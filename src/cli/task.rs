@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::Failure;
 use super::measure::MeasureArgs;
-use super::{Failure, ui::Ui};
+use super::ui::{Text, Ui};
 use crate::playbook::{Method, Playbook, duration};
-use crate::report::escape::visible_within;
 use crate::session;
+use crate::shown;
 use rdiag_kernel::host::{Host, SharedHost};
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_model::Target;
@@ -167,9 +168,9 @@ fn which(host: &SharedHost, ui: &Ui, target: &mut Target) {
     ui.note("Which task is slow? The busiest processes of the last second:");
     let candidates = session::candidates(host, LOOK_SECONDS);
     for candidate in &candidates {
-        let name = visible_within(&candidate.comm, SHOWN);
-        let (cpu, waiting) = (percent(candidate.cpu), percent(candidate.waiting));
-        ui.note(format!("  {:>8}  {name:<16}  {cpu:>6} of a CPU, {waiting:>6} waiting for one", candidate.pid));
+        let name = Text::seen_within(&candidate.comm, SHOWN);
+        let [cpu, waiting] = [candidate.cpu, candidate.waiting].map(|share| Text::seen(percent(share)));
+        ui.note(shown!("  {:>8}  {:<16}  {:>6} of a CPU, {:>6} waiting for one", candidate.pid, name, cpu, waiting));
     }
     for _ in 0..TRIES {
         let Some(answer) = ui.line("Its process id, or its name: ").filter(|answer| !answer.is_empty()) else { return };
@@ -179,7 +180,7 @@ fn which(host: &SharedHost, ui: &Ui, target: &mut Target) {
                     target.pids = vec![pid];
                     return;
                 }
-                Err(problem) => ui.note(format!("  {problem}")),
+                Err(problem) => ui.note(shown!("  {}", problem.shown())),
             },
             Err(_) => {
                 target.comm = Some(answer);

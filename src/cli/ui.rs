@@ -1,15 +1,20 @@
 //! The terminal: the only file that prints. Results go to stdout, progress and hints to stderr.
 
-use std::fmt::Display;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
+use clap::error::{ContextKind, ContextValue};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Failure;
 use crate::report;
 use crate::report::escape::for_terminal;
+use crate::report::shown::{Piece, Shown, Terminal};
+use crate::shown;
+
+/// What a terminal is told.
+pub(super) type Text = Shown<Terminal>;
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -64,34 +69,51 @@ impl Ui {
         io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
-    /// Prints a result.
-    pub(super) fn print(self, text: &str) -> Result<(), Failure> {
+    /// Prints a result, or a document in whatever format was asked for.
+    pub(super) fn print<M>(self, text: &Shown<M>) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         let text = for_terminal(text, self.color_on(&io::stdout()));
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::io("writing to stdout"))
     }
 
     /// Tells something about the run, beside its result. That nobody reads it any more (`2>&1 | head`) is no reason to stop.
-    pub(super) fn note(self, text: impl Display) {
-        self.tell("", &text.to_string());
+    pub(super) fn note<'p>(self, text: impl Into<Piece<'p, Terminal>>) {
+        self.tell("", &Text::of(text));
     }
 
-    /// What `text` holds may come from a file of strangers; `prefix` is rdiag's own.
-    fn tell(self, prefix: &str, text: &str) {
+    /// `prefix` is rdiag's own. Nothing in the text acts; the door is there in case something does.
+    fn tell(self, prefix: &str, text: &Text) {
         let _ = writeln!(io::stderr(), "{prefix}{}", for_terminal(text, false));
     }
 
     /// Warns.
-    pub(super) fn warn(self, text: impl Display) {
-        self.tell(&self.paint("warning", AnsiColor::Yellow), &format!(": {text}"));
+    pub(super) fn warn<'p>(self, text: impl Into<Piece<'p, Terminal>>) {
+        self.tell(&self.paint("warning", AnsiColor::Yellow), &shown!(": {}", Text::of(text)));
     }
 
     /// Prints an error with its hint.
     pub(super) fn error(self, failure: &Failure) {
-        self.tell(&self.paint("error", AnsiColor::Red), &format!(": {failure}"));
+        self.tell(&self.paint("error", AnsiColor::Red), &shown!(": {}", failure.shown()));
         if let Some(hint) = failure.hint() {
-            self.note(format!("  hint: {hint}"));
+            self.note(shown!("  hint: {}", Text::seen(hint)));
         }
+    }
+
+    /// Prints what clap says of a command line. What was typed may be the name of a stranger's file.
+    pub(super) fn usage(error: &mut clap::Error) {
+        let typed = |(kind, value): (ContextKind, &ContextValue)| match value {
+            ContextValue::String(text) => Some((kind, Text::seen(text).to_string())),
+            _ => None,
+        };
+        for (kind, seen) in error.context().filter_map(typed).collect::<Vec<_>>() {
+            error.insert(kind, ContextValue::String(seen));
+        }
+        // A closed pipe behind --help is nobody's problem.
+        let _ = if error.use_stderr() {
+            write!(io::stderr(), "{}", for_terminal(&Text::lines(error.render().to_string()), false))
+        } else {
+            error.print()
+        };
     }
 
     fn paint(self, word: &str, color: AnsiColor) -> String {
@@ -103,7 +125,7 @@ impl Ui {
     }
 
     /// A bar for the window; hidden unless stderr is a terminal.
-    pub(super) fn bar(self, message: String) -> ProgressBar {
+    pub(super) fn bar(self, message: &Text) -> ProgressBar {
         if !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
@@ -111,12 +133,12 @@ impl Ui {
         if let Ok(style) = ProgressStyle::with_template("  {bar:30} {percent:>3}%  {msg}") {
             bar.set_style(style);
         }
-        bar.set_message(for_terminal(&message, false).into_owned());
+        bar.set_message(for_terminal(message, false).into_owned());
         bar
     }
 
     /// Waits for the user's key; the first letter of what was typed, none at the end of input.
-    pub(super) fn ask(self, prompt: &str) -> Option<char> {
+    pub(super) fn ask(self, prompt: &Text) -> Option<char> {
         self.print(prompt).ok()?;
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line).ok()?;
@@ -124,8 +146,8 @@ impl Ui {
     }
 
     /// Asks for a line on stderr, so that stdout stays the result's; none at the end of input.
-    pub(super) fn line(self, prompt: &str) -> Option<String> {
-        let _ = write!(io::stderr(), "{prompt}");
+    pub(super) fn line<'p>(self, prompt: impl Into<Piece<'p, Terminal>>) -> Option<String> {
+        let _ = write!(io::stderr(), "{}", for_terminal(&Text::of(prompt), false));
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line).ok()?;
         (read > 0).then(|| line.trim().to_owned())

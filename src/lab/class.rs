@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::place::{Progress, Reached};
-use crate::report::escape::markdown;
+use crate::report::shown::{Markdown, Shown};
+use crate::shown;
 
 /// The version of the overview's JSON.
 const FORMAT_VERSION: u32 = 1;
@@ -93,33 +94,37 @@ pub fn overview(students: Vec<Student>, titles: &[(String, String)]) -> Overview
 impl Overview {
     /// As a document with two tables.
     #[must_use]
-    pub fn markdown(&self) -> String {
-        let mut out = String::from("# What the class reached\n\n| student | passed | without a hint |");
+    pub fn markdown(&self) -> Shown<Markdown> {
+        let text = |text: &str| Shown::<Markdown>::text(text);
+        let mut out = Shown::of("# What the class reached\n\n| student | passed | without a hint |");
         for column in &self.exercises {
-            let _ = write!(out, " {} |", markdown(&column.id));
+            out.push(shown!(" {} |", text(&column.id)));
         }
-        out.push_str("\n|---|---|---|");
-        out.push_str(&"---|".repeat(self.exercises.len()));
+        out.push("\n|---|---|---|");
+        out.push(Shown::repeated("---|", self.exercises.len()));
         for row in &self.students {
-            let _ = write!(out, "\n| {} | {} | {} |", markdown(&row.name), row.passed, row.without_hints);
+            out.push(shown!("\n| {} | {} | {} |", text(&row.name), row.passed, row.without_hints));
             for column in &self.exercises {
-                let _ = write!(out, " {} |", row.reached.get(&column.id).map_or_else(String::new, told));
+                out.push(shown!(
+                    " {} |",
+                    row.reached.get(&column.id).map_or_else(Shown::new, |reached| text(&told(reached)))
+                ));
             }
         }
-        out.push_str("\n\n| exercise | title | tried | passed | checks for each who tried |\n|---|---|---|---|---|");
+        out.push("\n\n| exercise | title | tried | passed | checks for each who tried |\n|---|---|---|---|---|");
         for column in &self.exercises {
             let title = column.title.as_deref().unwrap_or("not of this version");
             let checks = column.checks as f64 / column.tried.max(1) as f64;
-            let _ = write!(
-                out,
-                "\n| {} | {} | {} | {} | {checks:.1} |",
-                markdown(&column.id),
-                markdown(title),
+            out.push(shown!(
+                "\n| {} | {} | {} | {} | {:.1} |",
+                text(&column.id),
+                text(title),
                 column.tried,
-                column.passed
-            );
+                column.passed,
+                checks
+            ));
         }
-        out.push('\n');
+        out.push("\n");
         out
     }
 }

@@ -71,16 +71,18 @@ fn find_word(source: &str, start: usize, token: &str) -> Option<usize> {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A name in them may hold the end of a line, and what follows would seem to be said by rdiag.
+        let [file, message] = [&self.file, &self.message].map(|text| text.replace('\n', "\\n"));
         if self.line == 0 {
-            write!(f, "{}: {}", self.file, self.message)?;
+            write!(f, "{file}: {message}")?;
         } else {
-            writeln!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
+            writeln!(f, "{file}:{}:{}: {message}", self.line, self.column)?;
             let shown: String = self.text.chars().take(160).map(|c| if c.is_control() { ' ' } else { c }).collect();
             writeln!(f, "{:>6} | {shown}", self.line)?;
             write!(f, "       | {:>width$}", "^", width = self.column.clamp(1, 160))?;
         }
         if let Some(hint) = &self.hint {
-            write!(f, "\n  hint: {hint}")?;
+            write!(f, "\n  hint: {}", hint.replace('\n', "\\n"))?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use serde_json::ser::{Formatter, PrettyFormatter};
+use serde_json::ser::Formatter;
 
 /// Longest name, line or sentence that is shown to people, in characters. The JSON has it in full.
 const MAX_SHOWN: usize = 1500;
@@ -125,6 +125,8 @@ pub fn markdown(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '|' => out.push_str("&#124;"),
+            // In some dialects a heading may end in attributes in braces.
+            '}' if chars.peek().is_none() => out.push_str("&#125;"),
             // A mention or a reference that a ticket system would act upon: an invisible space breaks it.
             '@' => out.push_str("@\u{200b}"),
             '#' => out.push_str("&#35;\u{200b}"),
@@ -176,38 +178,35 @@ pub fn markdown_code(text: &str) -> String {
 }
 
 /// JSON in which hidden characters are escaped too: it is read in terminals.
-#[derive(Default)]
-pub(super) struct VisibleJson {
-    pretty: PrettyFormatter<'static>,
-}
+pub(super) struct VisibleJson<F>(pub(super) F);
 
-impl Formatter for VisibleJson {
+impl<F: Formatter> Formatter for VisibleJson<F> {
     fn begin_array<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
-        self.pretty.begin_array(w)
+        self.0.begin_array(w)
     }
     fn end_array<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
-        self.pretty.end_array(w)
+        self.0.end_array(w)
     }
     fn begin_array_value<W: ?Sized + io::Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
-        self.pretty.begin_array_value(w, first)
+        self.0.begin_array_value(w, first)
     }
     fn end_array_value<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
-        self.pretty.end_array_value(w)
+        self.0.end_array_value(w)
     }
     fn begin_object<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
-        self.pretty.begin_object(w)
+        self.0.begin_object(w)
     }
     fn end_object<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
-        self.pretty.end_object(w)
+        self.0.end_object(w)
     }
     fn begin_object_key<W: ?Sized + io::Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
-        self.pretty.begin_object_key(w, first)
+        self.0.begin_object_key(w, first)
     }
     fn begin_object_value<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
-        self.pretty.begin_object_value(w)
+        self.0.begin_object_value(w)
     }
     fn end_object_value<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
-        self.pretty.end_object_value(w)
+        self.0.end_object_value(w)
     }
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, w: &mut W, fragment: &str) -> io::Result<()> {
         if !fragment.contains(is_hidden) {

@@ -3,14 +3,17 @@
 //! The picture holds the widest frames, as many as it has room for, and says what it leaves out. Where scripts run, a small one
 //! adds zoom and search to what is drawn.
 
-use std::fmt::Write as _;
-
 use super::calls::{Calls, Cut, Family, Function, MAX_DEPTH, Node, is_real};
-use super::escape::{html, visible_within};
+use super::escape::visible_within;
 use super::profile_words::Shade;
+use super::shown::{Html, Shown};
+use crate::shown;
 use rdiag_model::probe::Stacks;
 use rdiag_model::quantity;
 use rdiag_model::{Component, Unit};
+
+/// A picture.
+type Svg = Shown<Html>;
 
 /// How frames look, on a page and in a file.
 pub(super) const STYLE: &str = include_str!("../../reports/templates/flame.css");
@@ -34,18 +37,18 @@ const SHADES: usize = 6;
 
 /// The flame graph for a page; none if there is nothing to draw.
 #[must_use]
-pub fn svg(stacks: &Stacks) -> Option<String> {
+pub fn svg(stacks: &Stacks) -> Option<Svg> {
     Picture::of(stacks).on_page()
 }
 
 /// The flame graph as a file of its own.
 #[must_use]
-pub fn file(stacks: &Stacks) -> Option<String> {
+pub fn file(stacks: &Stacks) -> Option<Svg> {
     Picture::of(stacks).in_file()
 }
 
 /// The same of stacks that belong to components of response time, in the colours of these.
-pub(super) fn waits(stacks: &Stacks) -> Option<String> {
+pub(super) fn waits(stacks: &Stacks) -> Option<Svg> {
     Picture { meaning: Meaning::Waits, ..Picture::of(stacks) }.on_page()
 }
 
@@ -84,20 +87,23 @@ impl Picture {
         Self { calls, title: stacks.title.clone(), whole, meaning: Meaning::Values(stacks.unit), left_out }
     }
 
-    pub(super) fn on_page(&self) -> Option<String> {
-        Some(self.draw(ON_PAGE, "")? + "</svg>")
+    pub(super) fn on_page(&self) -> Option<Svg> {
+        Some(shown!("{}</svg>", self.draw(ON_PAGE, "")?))
     }
 
-    pub(super) fn in_file(&self) -> Option<String> {
+    pub(super) fn in_file(&self) -> Option<Svg> {
         let drawn = self.draw(IN_FILE, " xmlns=\"http://www.w3.org/2000/svg\"")?;
-        Some(format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{drawn}<style>svg {{ background: #fff; color: #1d2126 }}\n{STYLE}</style>\
-             <script><![CDATA[\n{SCRIPT}]]></script></svg>\n"
+        Some(shown!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}<style>svg {{ background: #fff; color: #1d2126 }}\n{}</style>\
+             <script><![CDATA[\n{}]]></script></svg>\n",
+            drawn,
+            STYLE,
+            SCRIPT
         ))
     }
 
     /// The picture without its end.
-    fn draw(&self, most: usize, attributes: &str) -> Option<String> {
+    fn draw(&self, most: usize, attributes: &'static str) -> Option<Svg> {
         let drawn = self.calls.whole();
         if !is_real(drawn) {
             return None;
@@ -107,13 +113,17 @@ impl Picture {
         let root = (rows - 1) as f64 * ROW;
         let height = root + 3.6 * ROW;
         let title = escaped(&self.title);
-        let mut svg = format!(
-            "<svg class=\"flame\"{attributes} viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"Flame graph: {title}\" \
-             font-family=\"monospace\" font-size=\"12\">"
+        let mut svg: Svg = shown!(
+            "<svg class=\"flame\"{} viewBox=\"0 0 {} {:.0}\" role=\"img\" aria-label=\"Flame graph: {}\" \
+             font-family=\"monospace\" font-size=\"12\">",
+            attributes,
+            WIDTH,
+            height,
+            title
         );
         let all = nodes.iter().filter(|node| node.parent.is_none());
         let all = all.fold([0.0; 2], |sum, node| [sum[0] + node.values[0], sum[1] + node.values[1]]);
-        frame(&mut svg, "a", "all", &self.figures("all", all), "", (0.0, WIDTH, root));
+        frame(&mut svg, Svg::of("a"), "all", &self.figures("all", all), "", (0.0, WIDTH, root));
         // The outermost function below each node; parents stand before their children.
         let mut owners: Vec<u32> = Vec::with_capacity(nodes.len());
         for node in &nodes {
@@ -124,12 +134,12 @@ impl Picture {
             let width = node.values.iter().sum::<f64>() / drawn * WIDTH;
             let place = (node.left / drawn * WIDTH, width, root - (node.depth + 1) as f64 * ROW);
             let (class, sign) = self.class(function, node, self.calls.function(owner));
-            frame(&mut svg, &class, &name, &self.figures(&name, node.values), &sign, place);
+            frame(&mut svg, class, &name, &self.figures(&name, node.values), &sign, place);
         }
         for (line, text) in [self.legend().to_owned(), self.not_drawn(&cut, drawn)].iter().enumerate() {
             let y = root + ROW * (line as f64 + 2.2);
-            let text = html(&visible_within(text, 300));
-            let _ = write!(svg, "<text x=\"3\" y=\"{y:.0}\" fill=\"currentColor\">{text}</text>");
+            let text = Svg::text_within(text, 300);
+            svg.push(shown!("<text x=\"3\" y=\"{:.0}\" fill=\"currentColor\">{}</text>", y, text));
         }
         Some(svg)
     }
@@ -151,7 +161,7 @@ impl Picture {
     }
 
     /// How a frame looks, and what stands before its name.
-    fn class(&self, function: &Function, node: &Node, owner: Option<&Function>) -> (String, String) {
+    fn class(&self, function: &Function, node: &Node, owner: Option<&Function>) -> (Svg, String) {
         match self.meaning {
             Meaning::Values(_) => (look(function), String::new()),
             Meaning::Waits => (look_of_wait(function, owner), String::new()),
@@ -160,9 +170,9 @@ impl Picture {
                 let steps = [0.001, 0.005, 0.02, 0.05, 0.1];
                 let level = steps.iter().filter(|step| change.abs() >= **step).count();
                 match level {
-                    0 => ("d0".into(), String::new()),
-                    _ if change > 0.0 => (format!("m{level}"), format!("{} ", signed(change))),
-                    _ => (format!("l{level}"), format!("{} ", signed(change))),
+                    0 => (Svg::of("d0"), String::new()),
+                    _ if change > 0.0 => (shown!("m{}", level), format!("{} ", signed(change))),
+                    _ => (shown!("l{}", level), format!("{} ", signed(change))),
                 }
             }
         }
@@ -209,13 +219,15 @@ fn signed(change: f64) -> String {
 }
 
 /// One frame: its class, the text it shows if there is room, its title, and where it stands.
-fn frame(svg: &mut String, class: &str, name: &str, title: &str, sign: &str, (x, width, y): (f64, f64, f64)) {
-    let _ = write!(
-        svg,
-        "<g class=\"{class}\"><title>{}</title><rect x=\"{x:.2}\" y=\"{y:.0}\" width=\"{:.2}\" height=\"16\"/>",
-        html(title),
+fn frame(svg: &mut Svg, class: Svg, name: &str, title: &str, sign: &str, (x, width, y): (f64, f64, f64)) {
+    svg.push(shown!(
+        "<g class=\"{}\"><title>{}</title><rect x=\"{:.2}\" y=\"{:.0}\" width=\"{:.2}\" height=\"16\"/>",
+        class,
+        Svg::text(title),
+        x,
+        y,
         (width - 0.4).max(0.1)
-    );
+    ));
     let room = ((width - 6.0) / LETTER).max(0.0) as usize;
     let label = format!("{sign}{name}");
     if room >= 3 {
@@ -224,9 +236,9 @@ fn frame(svg: &mut String, class: &str, name: &str, title: &str, sign: &str, (x,
         } else {
             label.chars().take(room - 2).chain("..".chars()).collect()
         };
-        let _ = write!(svg, "<text x=\"{:.2}\" y=\"{:.0}\">{}</text>", x + 3.0, y + 12.0, html(&shown));
+        svg.push(shown!("<text x=\"{:.2}\" y=\"{:.0}\">{}</text>", x + 3.0, y + 12.0, Svg::text(&shown)));
     }
-    svg.push_str("</g>");
+    svg.push("</g>");
 }
 
 /// A name in which nothing acts on its surroundings, or cannot stand in XML; the kernel is told by more than a colour.
@@ -236,29 +248,29 @@ fn name(function: &Function) -> String {
     if name.trim().is_empty() { format!("?{mark}") } else { format!("{name}{mark}") }
 }
 
-fn escaped(text: &str) -> String {
-    html(&visible_within(text, MAX_NAME).replace(['\u{fffe}', '\u{ffff}'], "?"))
+fn escaped(text: &str) -> Svg {
+    Svg::text(visible_within(text, MAX_NAME).replace(['\u{fffe}', '\u{ffff}'], "?"))
 }
 
 /// The class of a kind of code; programs and libraries differ by shade, and one looks the same everywhere.
-fn look(function: &Function) -> String {
+fn look(function: &Function) -> Svg {
     match function.family {
-        Family::Owner => "o".into(),
-        Family::Kernel => "k".into(),
-        Family::RunTime => "j".into(),
+        Family::Owner => Svg::of("o"),
+        Family::Kernel => Svg::of("k"),
+        Family::RunTime => Svg::of("j"),
         Family::User => {
             let object = function.object.as_deref().unwrap_or_default();
             let sum = object.bytes().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-            format!("u{}", sum % SHADES)
+            shown!("u{}", sum % SHADES)
         }
     }
 }
 
 /// The class of a component's kind, and whether it is the kernel.
-fn look_of_wait(function: &Function, owner: Option<&Function>) -> String {
+fn look_of_wait(function: &Function, owner: Option<&Function>) -> Svg {
     let component = owner.and_then(|owner| Component::find(&owner.name));
     let class = component.map_or("t-none", |component| Shade::of(component).class());
-    if function.family == Family::Kernel { format!("{class} k") } else { class.to_owned() }
+    if function.family == Family::Kernel { shown!("{} k", class) } else { Svg::of(class) }
 }
 
 #[cfg(test)]

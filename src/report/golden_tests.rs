@@ -39,8 +39,8 @@ fn a_saturated_cpu_as_json() {
 
 #[test]
 fn colour_only_repeats_what_the_words_say() {
-    let plain = terminal(&report(saturated()), &WIDE);
-    let mut colored = terminal(&report(saturated()), &Style { color: true, ..WIDE });
+    let plain = terminal(&report(saturated()), &WIDE).to_string();
+    let mut colored = terminal(&report(saturated()), &Style { color: true, ..WIDE }).to_string();
     assert_ne!(plain, colored);
     for code in ["1", "2", "1;31", "1;33", "36", "35", "32", "0"] {
         colored = colored.replace(&format!("\x1b[{code}m"), "");

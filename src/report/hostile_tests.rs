@@ -152,7 +152,7 @@ fn markdown_shows_a_name_as_it_is() {
 fn the_terminal_sees_no_control_character_but_ours() {
     for name in HOSTILE {
         for (color, unicode) in [(true, true), (false, true), (false, false)] {
-            let mut text = terminal(&named(name), &Style { width: 80, color, unicode });
+            let mut text = terminal(&named(name), &Style { width: 80, color, unicode }).to_string();
             for code in ["1", "2", "1;31", "1;33", "36", "35", "32", "0"] {
                 text = text.replace(&format!("\x1b[{code}m"), "");
             }

@@ -14,10 +14,10 @@ mod view;
 mod waits;
 
 use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, Output, State, Value, context, escape_formatter};
+use minijinja::{Value, context};
 
 use super::ReportError;
-use super::escape::{self, visible_within};
+use super::shown::{Html, Pages, Shown};
 use super::{flame, probed};
 use rdiag_model::comparison::Comparison;
 use rdiag_model::{ProbeResult, Report};
@@ -41,6 +41,8 @@ const TEMPLATES: [(&str, &str); 10] = [
     ("task.html", include_str!("../../reports/templates/task.html")),
     ("table.html", include_str!("../../reports/templates/table.html")),
 ];
+/// Who wrote a page.
+const TOOL: &str = concat!("rdiag ", env!("CARGO_PKG_VERSION"));
 /// No report is larger, whatever the host did; flame graphs come on top, and have a bound of their own.
 const MAX_BYTES: usize = 500_000;
 
@@ -49,26 +51,19 @@ const MAX_BYTES: usize = 500_000;
 /// # Errors
 ///
 /// When a template fails or a plot cannot be drawn.
-pub fn html(report: &Report) -> Result<String, ReportError> {
-    let mut env = environment()?;
-    let mut page = String::new();
+pub fn html(report: &Report) -> Result<Shown<Html>, ReportError> {
+    let mut pages = Pages::of(&TEMPLATES)?;
+    let mut page = Shown::new();
     let drawn = probes::flames(report);
     for limits in Limits::ALL {
         let view = View::of(report, &drawn, &limits)?;
         let flames = view.flames();
-        env.set_formatter(move |out, state, value| write_visible(out, state, value, limits.characters));
-        page = env.get_template("report.html")?.render(context! {
-            style => STYLE,
-            style_hash => STYLE_HASH,
-            script => (flames > 0).then_some(flame::SCRIPT),
-            script_hash => SCRIPT_HASH,
-            ..Value::from(Serde(view))
-        })?;
+        let own = own(flames > 0);
+        page = pages.page("report.html", limits.characters, context! { ..own, ..Value::from(Serde(view)) })?;
         if page.len() <= MAX_BYTES + flames {
             break;
         }
     }
-    page.push('\n');
     Ok(page)
 }
 
@@ -77,22 +72,17 @@ pub fn html(report: &Report) -> Result<String, ReportError> {
 /// # Errors
 ///
 /// When a template fails.
-pub fn profile(result: &ProbeResult, title: &str) -> Result<String, ReportError> {
-    let mut env = environment()?;
+pub fn profile(result: &ProbeResult, title: &str) -> Result<Shown<Html>, ReportError> {
     let [limits, ..] = Limits::ALL;
     let probed = probed::alone(result, title);
     let view = probes::alone(&probed, &limits)?;
-    env.set_formatter(move |out, state, value| write_visible(out, state, value, limits.characters));
-    let page = env.get_template("profile.html")?.render(context! {
-        style => STYLE,
-        style_hash => STYLE_HASH,
-        script => (view.flames() > 0).then_some(flame::SCRIPT),
-        script_hash => SCRIPT_HASH,
-        tool => concat!("rdiag ", env!("CARGO_PKG_VERSION")),
+    let content = context! {
+        tool => TOOL,
         title => title,
-        probe => Value::from(Serde(view)),
-    })?;
-    Ok(page + "\n")
+        probe => Value::from(Serde(&view)),
+        ..own(view.flames() > 0)
+    };
+    Ok(Pages::of(&TEMPLATES)?.page("profile.html", limits.characters, content)?)
 }
 
 /// A comparison as one page, with a differential flame graph for each pair of stacks that has one.
@@ -100,40 +90,21 @@ pub fn profile(result: &ProbeResult, title: &str) -> Result<String, ReportError>
 /// # Errors
 ///
 /// When a template fails.
-pub fn comparison(comparison: &Comparison, flames: &[Option<String>]) -> Result<String, ReportError> {
-    let mut env = environment()?;
+pub fn comparison(comparison: &Comparison, flames: &[Option<Shown<Html>>]) -> Result<Shown<Html>, ReportError> {
     let [limits, ..] = Limits::ALL;
     let view = comparison::ComparisonView::of(comparison, flames, &limits);
-    env.set_formatter(move |out, state, value| write_visible(out, state, value, limits.characters));
-    let page = env.get_template("diff.html")?.render(context! {
-        style => STYLE,
-        style_hash => STYLE_HASH,
-        script => flames.iter().any(Option::is_some).then_some(flame::SCRIPT),
-        script_hash => SCRIPT_HASH,
-        tool => concat!("rdiag ", env!("CARGO_PKG_VERSION")),
-        ..Value::from(Serde(view))
-    })?;
-    Ok(page + "\n")
+    let own = own(flames.iter().any(Option::is_some));
+    let content = context! { ..own, ..context! { tool => TOOL }, ..Value::from(Serde(view)) };
+    Ok(Pages::of(&TEMPLATES)?.page("diff.html", limits.characters, content)?)
 }
 
-fn environment() -> Result<Environment<'static>, ReportError> {
-    let mut env = Environment::new();
-    env.set_auto_escape_callback(|_| AutoEscape::Html);
-    for (name, source) in TEMPLATES {
-        env.add_template(name, source)?;
-    }
-    Ok(env)
-}
-
-/// Everything that a template writes passes here: first what has no shape is spelled out, then HTML is escaped.
-fn write_visible(
-    out: &mut Output<'_>,
-    state: &mut State<'_, '_>,
-    value: &Value,
-    most: usize,
-) -> Result<(), minijinja::Error> {
-    match value.as_str() {
-        Some(text) if !value.is_safe() => Ok(out.write_str(&escape::html(&visible_within(text, most)))?),
-        _ => escape_formatter(out, state, value),
+/// What every page has of rdiag's own: its style, and the script of flame graphs where there is one.
+fn own(has_flames: bool) -> Value {
+    let markup = |words| Shown::<Html>::of(words).value();
+    context! {
+        style => markup(STYLE),
+        style_hash => markup(STYLE_HASH),
+        script => has_flames.then(|| markup(flame::SCRIPT)),
+        script_hash => markup(SCRIPT_HASH),
     }
 }

@@ -2,38 +2,38 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::escape::{self, visible};
+use super::shown::{Html, Shown};
 
 /// Markdown as HTML. Playbooks come from strangers: raw HTML is shown as text, links and images lose their targets.
 ///
 /// What is longer than `most` bytes is cut.
-pub(super) fn html(markdown: &str, most: usize) -> String {
+pub(super) fn html(markdown: &str, most: usize) -> Shown<Html> {
     let end = (0..=markdown.len().min(most)).rev().find(|at| markdown.is_char_boundary(*at)).unwrap_or(0);
-    let mut out = String::new();
+    let mut out = Shown::new();
     for event in Parser::new_ext(markdown.get(..end).unwrap_or_default(), Options::ENABLE_TABLES) {
         match event {
-            Event::Start(tag) => out.push_str(open(&tag)),
-            Event::End(tag) => out.push_str(close(&tag)),
+            Event::Start(tag) => out.push(open(&tag)),
+            Event::End(tag) => out.push(close(&tag)),
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => push(&mut out, &text),
             Event::Code(text) => {
-                out.push_str("<code>");
+                out.push("<code>");
                 push(&mut out, &text);
-                out.push_str("</code>");
+                out.push("</code>");
             }
-            Event::SoftBreak => out.push('\n'),
-            Event::HardBreak => out.push_str("<br>"),
-            Event::Rule => out.push_str("<hr>"),
+            Event::SoftBreak => out.push("\n"),
+            Event::HardBreak => out.push("<br>"),
+            Event::Rule => out.push("<hr>"),
             _ => {}
         }
     }
     out
 }
 
-fn push(out: &mut String, text: &str) {
+fn push(out: &mut Shown<Html>, text: &str) {
     for line in text.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
-        out.push_str(&escape::html(&visible(line)));
-        out.push_str(end);
+        out.push(Shown::<Html>::text(line));
+        out.push(end);
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn plain_markdown_becomes_plain_elements() {
-        assert_eq!(html("A *b* `c`\n\n- d\n", 99), "<p>A <em>b</em> <code>c</code></p>\n<ul><li>d</li>\n</ul>\n");
+        assert_eq!(&*html("A *b* `c`\n\n- d\n", 99), "<p>A <em>b</em> <code>c</code></p>\n<ul><li>d</li>\n</ul>\n");
     }
 
     #[test]

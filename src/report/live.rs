@@ -1,12 +1,10 @@
 //! Events on the terminal, as they come.
 
-use std::fmt::Write as _;
-
 use unicode_width::UnicodeWidthStr as _;
 
 use super::Style;
-use super::escape::visible_within;
-use super::probe::{EVENT, NOTE, below, cells, line, stacks_text, table_text};
+use super::probe::{EVENT, Text, below, cells, headings, limits, line, stacks_text, table_text};
+use crate::shown;
 use rdiag_model::probe::{Cell, Output, ProbeResult, ProbeTable, Row};
 use rdiag_model::{Unit, quantity};
 
@@ -24,13 +22,13 @@ pub struct Live {
 impl Live {
     /// The events of a reading, with the heading if it is the first one that has any.
     #[must_use]
-    pub fn events(&mut self, result: &ProbeResult, _: &Style) -> String {
-        let mut out = String::new();
+    pub fn events(&mut self, result: &ProbeResult, _: &Style) -> Text {
+        let mut out = Text::new();
         for output in &result.outputs {
             let Output::Events(table) = output else { continue };
             self.others = self.others.saturating_add(table.others);
             let rows = cells(table, EVENT);
-            let headings: Vec<String> = table.columns.iter().map(|column| column.title.clone()).collect();
+            let headings = headings(table);
             self.widths.resize(headings.len(), 0);
             for row in rows.iter().chain([&headings]) {
                 for (width, cell) in self.widths.iter_mut().zip(row) {
@@ -39,11 +37,11 @@ impl Live {
             }
             // The first readings may well be empty.
             if !rows.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
-                out.push_str(&line(&headings, &self.widths, table));
+                out.push(line(&headings, &self.widths, table));
             }
             for (row, shown) in table.rows.iter().zip(&rows) {
-                out.push_str(&line(shown, &self.widths, table));
-                out.push_str(&below(row));
+                out.push(line(shown, &self.widths, table));
+                out.push(below(row));
             }
         }
         for output in &result.outputs {
@@ -53,32 +51,27 @@ impl Live {
             if let Output::Stacks(stacks) = output
                 && !stacks.stacks.is_empty()
             {
-                out.push_str(&stacks_text(stacks));
+                out.push(stacks_text(stacks));
             }
         }
-        for (reason, count) in &result.lost {
-            let _ = writeln!(out, "lost {count} events: {reason}");
-        }
-        for note in &result.notes {
-            let _ = writeln!(out, "note: {}", visible_within(note, NOTE));
-        }
+        out.push(limits(result));
         out
     }
 
     /// What there was of each kind, when all is over; nothing for probes that count nothing beside the events.
     #[must_use]
-    pub fn end(&self, style: &Style) -> String {
+    pub fn end(&self, style: &Style) -> Text {
         let text = |table: &ProbeTable| {
             let mut table = table.clone();
             let largest = |row: &Row| row.cells.iter().find_map(Cell::number).unwrap_or(0.0);
             table.rows.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
-            format!("\n{}\n\n{}", table.title, table_text(&table, style))
+            shown!("\n{}\n\n{}", Text::seen(&table.title), table_text(&table, style))
         };
         let others = match self.others {
-            0 => String::new(),
-            others => format!("note: {} more events are not shown\n", quantity::number(others as f64)),
+            0 => Text::new(),
+            others => shown!("note: {} more events are not shown\n", Text::seen(quantity::number(others as f64))),
         };
-        others + &self.counts.iter().map(text).collect::<String>()
+        [others].into_iter().chain(self.counts.iter().map(text)).collect()
     }
 
     /// Adds a table, if all its numbers are counts: other figures of several readings may not be summed up.

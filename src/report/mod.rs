@@ -12,6 +12,7 @@ pub mod escape;
 pub mod flame;
 #[cfg(test)]
 mod golden_tests;
+mod groups;
 mod headline;
 #[cfg(test)]
 mod hostile_tests;
@@ -43,7 +44,7 @@ mod sample;
 #[cfg(test)]
 mod sample_probes;
 mod schedule;
-mod shown;
+pub mod shown;
 pub mod speedscope;
 mod spread;
 mod svg;
@@ -58,6 +59,7 @@ mod words;
 
 use std::collections::BTreeMap;
 
+use self::shown::{Json, Shown};
 use rdiag_model::comparison::Comparison;
 use rdiag_model::finding::Levels;
 use rdiag_model::report::{PlaybookInfo, StepOutcome};
@@ -121,8 +123,8 @@ pub enum ReportError {
 /// # Errors
 ///
 /// When the report cannot be serialised.
-pub fn json(report: &Report) -> Result<String, ReportError> {
-    visible_json(report)
+pub fn json(report: &Report) -> Result<Shown<Json>, ReportError> {
+    Ok(shown::json(report)?)
 }
 
 /// A comparison as JSON, as [`json`].
@@ -130,8 +132,8 @@ pub fn json(report: &Report) -> Result<String, ReportError> {
 /// # Errors
 ///
 /// When it cannot be serialised.
-pub fn comparison_json(comparison: &Comparison) -> Result<String, ReportError> {
-    visible_json(comparison)
+pub fn comparison_json(comparison: &Comparison) -> Result<Shown<Json>, ReportError> {
+    Ok(shown::json(comparison)?)
 }
 
 /// One result of a probe as JSON, as [`json`].
@@ -139,14 +141,6 @@ pub fn comparison_json(comparison: &Comparison) -> Result<String, ReportError> {
 /// # Errors
 ///
 /// When it cannot be serialised.
-pub fn result_json(result: &ProbeResult) -> Result<String, ReportError> {
-    visible_json(result)
-}
-
-fn visible_json(document: &impl serde::Serialize) -> Result<String, ReportError> {
-    let mut text = Vec::new();
-    let mut writer = serde_json::Serializer::with_formatter(&mut text, escape::VisibleJson::default());
-    document.serialize(&mut writer)?;
-    text.push(b'\n');
-    Ok(String::from_utf8_lossy(&text).into_owned())
+pub fn result_json(result: &ProbeResult) -> Result<Shown<Json>, ReportError> {
+    Ok(shown::json(result)?)
 }

@@ -150,10 +150,11 @@ fn no_name_in_a_result_acts_on_any_format() {
         let comment = markdown(&report).unwrap();
         assert_eq!(structure(&comment), structure_of_plain, "{name:?}\n{comment}");
         let narrow = terminal(&report, &Style { width: 44, color: false, unicode: true });
-        for text in [page, comment, narrow, json(&report).unwrap()] {
-            assert!(!hidden(&text), "{name:?}\n{text}");
+        let document = json(&report).unwrap();
+        for text in [&*page, &*comment, &*narrow, &*document] {
+            assert!(!hidden(text), "{name:?}\n{text}");
         }
-        assert_eq!(serde_json::from_str::<Report>(&json(&report).unwrap()).unwrap().probes, report.probes, "{name:?}");
+        assert_eq!(serde_json::from_str::<Report>(&document).unwrap().probes, report.probes, "{name:?}");
     }
 }
 

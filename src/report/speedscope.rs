@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::ReportError;
 use super::calls::{MAX_DEPTH, is_real};
-use super::escape::VisibleJson;
+use super::shown::{self, Json, Shown};
 use rdiag_model::Unit;
 use rdiag_model::probe::{Frame, Stacks};
 
@@ -54,7 +54,7 @@ struct Profile<'s> {
 /// # Errors
 ///
 /// When it cannot be serialised.
-pub fn speedscope(stacks: &Stacks) -> Result<String, ReportError> {
+pub fn speedscope(stacks: &Stacks) -> Result<Shown<Json>, ReportError> {
     let mut frames: Vec<SharedFrame<'_>> = stacks.frames.iter().map(frame).collect();
     let mut owners: Vec<&str> = stacks.stacks.iter().map(|stack| stack.owner.as_str()).collect();
     owners.sort_unstable();
@@ -82,10 +82,7 @@ pub fn speedscope(stacks: &Stacks) -> Result<String, ReportError> {
         shared: Shared { frames },
         profiles: [Profile { kind: "sampled", name: &stacks.title, unit, start: 0.0, end, samples, weights }],
     };
-    let mut text = Vec::new();
-    file.serialize(&mut serde_json::Serializer::with_formatter(&mut text, VisibleJson::default()))?;
-    text.push(b'\n');
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(shown::json(&file)?)
 }
 
 fn frame(frame: &Frame) -> SharedFrame<'_> {

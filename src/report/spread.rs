@@ -1,7 +1,7 @@
 //! Distributions of durations as small pictures that share one axis, so that they can be compared.
 
-use std::fmt::Write as _;
-
+use super::shown::{Html, Shown};
+use crate::shown;
 use rdiag_model::profile::Bin;
 use rdiag_model::quantity::percent;
 
@@ -53,47 +53,55 @@ fn power(bin: &Bin) -> f64 {
 }
 
 /// How many waits are of each length, outlined, and how much of the time they hold, filled; both as shares.
-pub(super) fn picture(bins: &[Bin], axis: Axis) -> String {
+pub(super) fn picture(bins: &[Bin], axis: Axis) -> Shown<Html> {
     let count: f64 = bins.iter().map(|bin| bin.count as f64).sum();
     let seconds: f64 = bins.iter().map(|bin| bin.seconds).sum();
     let share = |part: f64, whole: f64| Some(part / whole).filter(|share| share.is_finite()).unwrap_or(0.0);
     let shares = |bin: &Bin| [share(bin.count as f64, count), share(bin.seconds, seconds)];
     let most = bins.iter().flat_map(shares).fold(0.0, f64::max);
-    let mut out = format!("<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" aria-hidden=\"true\">");
+    let mut out: Shown<Html> = shown!("<svg class=\"plot\" viewBox=\"0 0 {} {}\" aria-hidden=\"true\">", WIDTH, HEIGHT);
     for (part, y) in [(1.0, FLOOR - HIGHEST), (0.5, FLOOR - HIGHEST / 2.0), (0.0, FLOOR)] {
-        let _ = write!(
-            out,
-            "<path d=\"M{LEFT} {y:.1}H{RIGHT}\" stroke=\"{GRID}\"/><text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\" \
-             fill=\"{LABEL}\">{}</text>",
+        out.push(shown!(
+            "<path d=\"M{} {:.1}H{}\" stroke=\"{}\"/><text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\" fill=\"{}\">{}</text>",
+            LEFT,
+            y,
+            RIGHT,
+            GRID,
             LEFT - 5.0,
             y + 4.0,
-            percent(most * part)
-        );
+            LABEL,
+            Shown::<Html>::text(percent(most * part))
+        ));
     }
     for bin in bins.iter().filter(|bin| bin.count > 0 && power(bin).is_finite()) {
         let [of_count, of_time] = shares(bin).map(|part| share(part, most) * HIGHEST);
         let (x, half) = (axis.place(power(bin) - 1.0), axis.slot() / 2.0);
         let width = (half - 1.5).max(1.0);
-        let _ = write!(
-            out,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{of_count:.1}\" fill=\"none\" stroke=\"{CURVE}\"/>\
-             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{of_time:.1}\" fill=\"{CURVE}\"/>",
-            x + 1.0,
-            FLOOR - of_count,
-            x + half + 0.5,
-            FLOOR - of_time
-        );
+        for (x, height, colours) in [
+            (x + 1.0, of_count, shown!("fill=\"none\" stroke=\"{}\"", CURVE)),
+            (x + half + 0.5, of_time, shown!("fill=\"{}\"", CURVE)),
+        ] {
+            let y = FLOOR - height;
+            out.push(shown!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" {}/>",
+                x,
+                y,
+                width,
+                height,
+                colours
+            ));
+        }
     }
-    out.push_str(&names(axis));
-    out.push_str("</svg>");
+    out.push(names(axis));
+    out.push("</svg>");
     out
 }
 
 /// Powers of ten below the axis.
-fn names(axis: Axis) -> String {
+fn names(axis: Axis) -> Shown<Html> {
     const NAMES: [&str; 12] =
         ["10 ns", "100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1000 s"];
-    let mut out = String::new();
+    let mut out = Shown::new();
     let mut free = 0.0;
     for (at, name) in NAMES.iter().enumerate() {
         let x = axis.place((at as f64 + 1.0) * 10_f64.log2());
@@ -101,11 +109,15 @@ fn names(axis: Axis) -> String {
             continue;
         }
         free = x + APART;
-        let _ = write!(
-            out,
-            "<path d=\"M{x:.1} {FLOOR}v4\" stroke=\"{LABEL}\"/><text x=\"{x:.1}\" y=\"144\" text-anchor=\"middle\" \
-             fill=\"{LABEL}\">{name}</text>"
-        );
+        out.push(shown!(
+            "<path d=\"M{:.1} {}v4\" stroke=\"{}\"/><text x=\"{:.1}\" y=\"144\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
+            x,
+            FLOOR,
+            LABEL,
+            x,
+            LABEL,
+            *name
+        ));
     }
     out
 }

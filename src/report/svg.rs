@@ -7,6 +7,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::ReportError;
+use super::shown::{Canvas, Html, Shown};
+use crate::shown;
 use rdiag_model::probed::Bar;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::report::Plot;
@@ -17,6 +19,8 @@ const MAX_POINTS: usize = 500;
 /// Bars that are drawn at most.
 const MAX_BARS: usize = 80;
 const SIZE: (u32, u32) = (480, 170);
+/// How plotters begins a picture of this size.
+const BEGIN: &str = "<svg width=\"480\" height=\"170\"";
 const GRID: RGBColor = RGBColor(0xE4, 0xE4, 0xDF);
 const LABEL: RGBColor = RGBColor(0x5C, 0x63, 0x70);
 const CURVE: RGBColor = RGBColor(0x2F, 0x5D, 0x8A);
@@ -24,29 +28,28 @@ const WARNING: RGBColor = RGBColor(0x8A, 0x53, 0x00);
 const CRITICAL: RGBColor = RGBColor(0xB4, 0x23, 0x18);
 
 /// Draws a curve; where an interval could not be measured, the line is broken.
-pub(super) fn curve(plot: &Plot) -> Result<String, ReportError> {
-    let mut svg = String::new();
-    draw(plot, &mut svg).map_err(|error| ReportError::Plot(error.to_string()))?;
-    Ok(small(&svg))
+pub(super) fn curve(plot: &Plot) -> Result<Shown<Html>, ReportError> {
+    drawn(|root| draw(plot, root))
 }
 
 /// Draws how many values fall between powers of two.
-pub(super) fn bars(bars: &[Bar], unit: Unit) -> Result<String, ReportError> {
-    let mut svg = String::new();
-    draw_bars(bars, unit, &mut svg).map_err(|error| ReportError::Plot(error.to_string()))?;
-    Ok(small(&svg))
+pub(super) fn bars(bars: &[Bar], unit: Unit) -> Result<Shown<Html>, ReportError> {
+    drawn(|root| draw_bars(bars, unit, root))
 }
 
-/// Without what a page of our own need not be told.
-fn small(svg: &str) -> String {
+/// What is drawn, without what a page of our own need not be told.
+fn drawn(draw: impl FnOnce(&Canvas<'_>) -> Result<(), Failed>) -> Result<Shown<Html>, ReportError> {
+    let svg = Shown::plotted(SIZE, draw).map_err(|error| ReportError::Plot(error.to_string()))?;
     // It scales with the page, and stands in a page that names no address at all.
-    let own = format!("<svg width=\"{}\" height=\"{}\"", SIZE.0, SIZE.1);
-    let svg = svg.replacen(&own, "<svg class=\"plot\" aria-hidden=\"true\"", 1);
-    let mut small = svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);
-    for default in [" opacity=\"1\"", " stroke-width=\"1\"", " font-family=\"sans-serif\"", "\n"] {
-        small = small.replace(default, "");
-    }
-    small
+    let own = svg.replaced(BEGIN, "<svg class=\"plot\" aria-hidden=\"true\"");
+    let defaults = [
+        " xmlns=\"http://www.w3.org/2000/svg\"",
+        " opacity=\"1\"",
+        " stroke-width=\"1\"",
+        " font-family=\"sans-serif\"",
+        "\n",
+    ];
+    Ok(defaults.into_iter().fold(own, |small, default| small.replaced(default, "")))
 }
 
 /// A part of a bar, by shares of its width.
@@ -60,22 +63,23 @@ pub(super) struct Stretch {
 }
 
 /// A bar of coloured stretches, as wide as the page.
-pub(super) fn stretches(parts: &[Stretch], height: u32) -> String {
-    let mut out = format!(
-        "<svg class=\"strip\" viewBox=\"0 0 1000 {height}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
-    );
+pub(super) fn stretches(parts: &[Stretch], height: u32) -> Shown<Html> {
+    let mut out = strip(height);
     for part in parts {
         let (x, width) = (part.from * 1000.0, (part.until - part.from) * 1000.0);
         if !(x.is_finite() && width > 0.05) {
             continue;
         }
-        out.push_str(&format!(
-            "<rect class=\"{}\" x=\"{x:.1}\" width=\"{width:.1}\" height=\"{height}\"><title>{}</title></rect>",
+        out.push(shown!(
+            "<rect class=\"{}\" x=\"{:.1}\" width=\"{:.1}\" height=\"{}\"><title>{}</title></rect>",
             part.class,
-            super::escape::html(&part.title)
+            x,
+            width,
+            height,
+            Shown::<Html>::text(&part.title)
         ));
     }
-    out.push_str("</svg>");
+    out.push("</svg>");
     out
 }
 
@@ -89,26 +93,28 @@ pub(super) struct Area {
 }
 
 /// A strip of coloured boxes, as wide as the page: one element for each colour, however many boxes there are.
-pub(super) fn areas(areas: &[Area], height: u32) -> String {
-    let mut out = format!(
-        "<svg class=\"strip\" viewBox=\"0 0 1000 {height}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
-    );
+pub(super) fn areas(areas: &[Area], height: u32) -> Shown<Html> {
+    let mut out = strip(height);
     for area in areas {
-        out.push_str(&format!("<path class=\"{}\" d=\"", area.class));
+        out.push(shown!("<path class=\"{}\" d=\"", area.class));
         for [from, until, top, floor] in area.boxes.iter().filter(|of| of.iter().all(|edge| edge.is_finite())) {
             let ([left, right], [top, floor]) =
                 ([from * 1000.0, until * 1000.0], [top, floor].map(|y| y * f64::from(height)));
-            out.push_str(&format!("M{left:.1} {top:.1}H{right:.1}V{floor:.1}H{left:.1}z"));
+            out.push(shown!("M{:.1} {:.1}H{:.1}V{:.1}H{:.1}z", left, top, right, floor, left));
         }
-        out.push_str(&format!("\"><title>{}</title></path>", area.title));
+        out.push(shown!("\"><title>{}</title></path>", area.title));
     }
-    out.push_str("</svg>");
+    out.push("</svg>");
     out
+}
+
+fn strip(height: u32) -> Shown<Html> {
+    shown!("<svg class=\"strip\" viewBox=\"0 0 1000 {}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">", height)
 }
 
 type Failed = Box<dyn std::error::Error>;
 
-fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {
+fn draw(plot: &Plot, root: &Canvas<'_>) -> Result<(), Failed> {
     let values = || plot.points.iter().filter_map(|(_, value)| *value).filter(|value| value.is_finite());
     let (largest, smallest) = (values().fold(0.0, f64::max), values().fold(0.0, f64::min));
     // A level far above the curve would flatten it.
@@ -121,8 +127,7 @@ fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {
     let begin = 0.0;
     let end = segments(plot).iter().flatten().map(|(at, _)| *at).fold(1e-3, f64::max);
 
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    let mut chart = ChartBuilder::on(&root)
+    let mut chart = ChartBuilder::on(root)
         .margin(4)
         .margin_right(12)
         .x_label_area_size(20)
@@ -162,14 +167,13 @@ fn draw(plot: &Plot, svg: &mut String) -> Result<(), Failed> {
     Ok(())
 }
 
-fn draw_bars(bars: &[Bar], unit: Unit, svg: &mut String) -> Result<(), Failed> {
+fn draw_bars(bars: &[Bar], unit: Unit, root: &Canvas<'_>) -> Result<(), Failed> {
     let bars = bars.get(..bars.len().min(MAX_BARS)).unwrap_or_default();
     let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1) as f64;
     let (factor, suffix) = scale(Unit::Count, most);
     // Few bars would be as wide as a wall.
     let slots = bars.len().max(8) as f64;
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    let mut chart = ChartBuilder::on(&root)
+    let mut chart = ChartBuilder::on(root)
         .margin(4)
         .margin_right(24)
         .x_label_area_size(20)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::confined::confined;
+use super::super::output::json;
 use super::super::{Exit, Failure, ui::Ui};
 use crate::lab::class::{Student, overview};
 use crate::lab::place::{Place, Progress};
@@ -61,7 +62,7 @@ fn student(path: &Path, bytes: &[u8]) -> Result<Student, Failure> {
 }
 
 fn print_json(what: &impl serde::Serialize, ui: &Ui) -> Result<Exit, Failure> {
-    let text = serde_json::to_string_pretty(what).map_err(|error| Failure::io("writing JSON")(error.into()))?;
-    ui.print(&format!("{text}\n"))?;
+    let text = json(what)?;
+    ui.print(&text)?;
     Ok(Exit::Done)
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::super::{Exit, Failure, ui::Ui};
+use super::super::ui::{Text, Ui};
+use super::super::{Exit, Failure};
 use super::live;
 use crate::lab::dev_check::{Checked, batches, check, check_again};
 use crate::lab::place::Place;
 use crate::lab::{LabError, library};
+use crate::shown;
 use rdiag_model::Unit;
 use rdiag_model::quantity::with_unit;
 
@@ -75,7 +77,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let begun = host.now();
     for batch in batches(&scenarios) {
         for (scenario, variant) in &batch {
-            ui.note(format!("checking {} {} …", scenario.id, variant.name));
+            ui.note(shown!("checking {} {} …", Text::seen(&scenario.id), Text::seen(&variant.name)));
         }
         let from = host.now();
         let checked = std::thread::scope(|scope| {
@@ -90,14 +92,17 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             let ended = |_| Err(LabError::failed("checking")(std::io::Error::other("its thread ended")));
             let mut checked = checked.unwrap_or_else(ended);
             if let Ok(Checked::CannotJudge(disturbance, _)) = &checked {
-                ui.note(format!("{} {}: {disturbance}; once more when that is over …", scenario.id, variant.name));
+                let told = format!("{} {}: {disturbance}", scenario.id, variant.name);
+                ui.note(shown!("{}; once more when that is over …", Text::seen(told)));
                 checked = check_again(&host, &place, scenario, variant);
             }
             let took = with_unit(host.now() - from, Unit::Seconds);
-            ui.print(&format!("{} {}: {}\n", scenario.id, variant.name, tally.line(checked, &took)))?;
+            let line = tally.line(checked, &took);
+            ui.print(&Text::lines(format!("{} {}: {line}\n", scenario.id, variant.name)))?;
         }
     }
-    ui.note(format!("all of it took {}", with_unit(host.now() - begun, Unit::Seconds)));
+    let took = Text::seen(with_unit(host.now() - begun, Unit::Seconds));
+    ui.note(shown!("all of it took {}", took));
     Ok(tally.exit())
 }
 

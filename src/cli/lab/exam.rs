@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::super::{Exit, Failure, ui::Ui};
+use super::super::output::json as to_json;
+use super::super::ui::{Text, Ui};
+use super::super::{Exit, Failure};
 use super::{live, run::questions, wrapped, wrapped_steps};
 use crate::lab::disturbance;
 use crate::lab::exam::{Outcome, mark, outcome};
@@ -15,6 +17,7 @@ use crate::lab::recipe::Recipe;
 use crate::lab::text::fill;
 use crate::lab::{LabError, Scenario, library, runner};
 use crate::report::escape::visible;
+use crate::shown;
 use rdiag_kernel::host::Host;
 use rdiag_model::Unit;
 use rdiag_model::quantity::with_unit;
@@ -74,7 +77,7 @@ pub(super) fn hint(args: &IdArgs, ui: &Ui) -> Result<Exit, Failure> {
     run.hints += 1;
     place.keep_run(&run)?;
     let text = format!("Hint {} of {}: {hint}", run.hints, scenario.hints.len());
-    ui.print(&format!("{}\n", wrapped(&text, "", ui)))?;
+    ui.print(&Text::lines(format!("{}\n", wrapped(&text, "", ui))))?;
     Ok(Exit::Done)
 }
 
@@ -101,7 +104,7 @@ pub(super) fn answer(args: &AnswerArgs, ui: &Ui) -> Result<Exit, Failure> {
     if open.is_empty() {
         ui.note("everything is answered; `rdiag lab check` has it checked");
     } else {
-        ui.note(format!("not answered yet: {}", open.join(", ")));
+        ui.note(shown!("not answered yet: {}", Text::seen(open.join(", "))));
     }
     Ok(Exit::Done)
 }
@@ -125,12 +128,15 @@ fn ask_all(host: &Host, scenario: &Scenario, run: &mut Run, ui: &Ui) -> Result<(
         let first = scenario.questions.first().map_or("key", |question| question.key.as_str());
         return Err(LabError::usage("no answer was given", format!("write key=value, as in {first}=…")).into());
     }
-    ui.print(&questions(scenario, ui))?;
+    ui.print(&Text::lines(questions(scenario, ui)))?;
     for question in &scenario.questions {
-        while let Some(line) = ui.line(&format!("{} = ", question.key)).filter(|line| !line.is_empty()) {
+        while let Some(line) = ui.line(shown!("{} = ", Text::seen(&question.key))).filter(|line| !line.is_empty()) {
             match put(host, scenario, run, &question.key, &line) {
                 Ok(()) => break,
-                Err(error) => ui.note(format!("{error}; {}", error.hint.as_deref().unwrap_or_default())),
+                Err(error) => {
+                    let hint = Text::seen(error.hint.as_deref().unwrap_or_default());
+                    ui.note(shown!("{}; {}", Text::seen(error.to_string()), hint));
+                }
             }
         }
     }
@@ -197,9 +203,10 @@ pub(super) fn check(args: &CheckArgs, ui: &Ui) -> Result<Exit, Failure> {
         let recipe = (outcome == Outcome::Passed).then(|| Recipe::of(&run, host.facts()));
         let all = json!({"scenario": run.scenario, "passed": outcome == Outcome::Passed, "hints": run.hints,
             "checks": run.checks, "answers": run.answers, "marks": marks, "recipe": recipe});
-        out = format!("{all:#}\n");
+        ui.print(&to_json(&all)?)?;
+    } else {
+        ui.print(&Text::lines(&out))?;
     }
-    ui.print(&out)?;
     Ok(exit)
 }
 
@@ -217,7 +224,7 @@ fn check_fixed(host: &Host, place: &Place, scenario: &Scenario, run: &Run, ui: &
             format!("The symptom is gone, but {name} does nothing any more. To end the work is no fix."),
         ),
     };
-    ui.print(&format!("{}\n", wrapped(&visible(&told), "", ui)))?;
+    ui.print(&Text::lines(format!("{}\n", wrapped(&visible(&told), "", ui))))?;
     Ok(exit)
 }
 
@@ -278,6 +285,6 @@ pub(super) fn solution(args: &SolutionArgs, ui: &Ui) -> Result<Exit, Failure> {
         recipe.cpus,
         with_unit(recipe.memory_bytes as f64, Unit::Bytes)
     );
-    ui.print(&out)?;
+    ui.print(&Text::lines(&out))?;
     Ok(Exit::Done)
 }

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::super::{Exit, Failure, ui::Ui};
+use super::super::ui::{Text, Ui};
+use super::super::{Exit, Failure};
 use super::{as_it_is, live, wrapped};
 use crate::lab::lesson::{self, Lesson, LessonStep, Quiz, Score, View};
 use crate::lab::place::Place;
 use crate::playbook;
 use crate::report::escape::visible;
 use crate::session;
+use crate::shown;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::{Finding, Status};
 
@@ -39,7 +41,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let mut out = format!("\n{}: {}\n\n", lesson.id, lesson.title);
     let view = if args.here {
         playbook::duration("duration", &args.duration)?;
-        ui.note(format!("looking at this host for {} …", args.duration));
+        ui.note(shown!("looking at this host for {} …", Text::seen(&args.duration)));
         View::measured(&Arc::new(live()), &lesson, &args.duration, &AtomicBool::new(false))?
     } else {
         let _ = writeln!(out, "{}\n", wrapped(&lesson.story, "  ", ui));
@@ -55,7 +57,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         view.seconds(),
         if args.here { "" } else { ", recorded" }
     );
-    ui.print(&out)?;
+    ui.print(&Text::lines(&out))?;
     let Some(score) = play(&lesson, &view, ui)? else {
         ui.note("the lesson was left before its end; nothing is kept of it");
         return Ok(Exit::Done);
@@ -70,7 +72,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         (true, true) => "Passed.\n",
         (false, _) => "Not passed yet: all questions must be answered rightly in one go. Predictions may be wrong.\n",
     });
-    ui.print(&end)?;
+    ui.print(&Text::lines(&end))?;
     Ok(Exit::Done)
 }
 
@@ -83,7 +85,7 @@ fn list(place: &Place, ui: &Ui) -> Result<Exit, Failure> {
         let _ = writeln!(out, "{:<10} {:>3} min  {:<8} {}", lesson.id, lesson.minutes, passed, lesson.title);
         let _ = writeln!(out, "             {}", lesson.teaches.join("; "));
     }
-    ui.print(&out)?;
+    ui.print(&Text::lines(&out))?;
     Ok(Exit::Done)
 }
 
@@ -108,11 +110,11 @@ fn play(lesson: &Lesson, view: &View, ui: &Ui) -> Result<Option<Score>, Failure>
         if let Some(asked) = view.step(&step.step) {
             let _ = writeln!(out, "{}\n\n{}", wrapped(&asked.question, "", ui), wrapped(&asked.teach, "  ", ui));
         }
-        ui.print(&out)?;
+        ui.print(&Text::lines(&out))?;
         if !compare(step, view, &mut score, ui)? {
             return Ok(None);
         }
-        ui.print(&format!("\n{}\n", wrapped(&step.explain, "", ui)))?;
+        ui.print(&Text::lines(format!("\n{}\n", wrapped(&step.explain, "", ui))))?;
         for quiz in &step.quiz {
             match ask(quiz, ui)? {
                 Some(right) => score.answered(right),
@@ -125,11 +127,11 @@ fn play(lesson: &Lesson, view: &View, ui: &Ui) -> Result<Option<Score>, Failure>
 
 /// Has everything predicted first and compares then, so that one outcome does not give the next away; whether the person stayed.
 fn compare(step: &LessonStep, view: &View, score: &mut Score, ui: &Ui) -> Result<bool, Failure> {
-    ui.print("\nPredict: will it be fine, or trouble?\n")?;
+    ui.print(&Text::of("\nPredict: will it be fine, or trouble?\n"))?;
     let mut predictions = Vec::new();
     for rule in &step.checks {
         let title = view.finding(rule).map_or(rule.as_str(), |finding| finding.title.as_str());
-        match choose(&format!("  {} (fine/trouble) = ", visible(title)), &["fine", "trouble"], ui)? {
+        match choose(&shown!("  {} (fine/trouble) = ", Text::seen(title)), &["fine", "trouble"], ui)? {
             Some(word) => predictions.push(word == "trouble"),
             None => return Ok(false),
         }
@@ -145,7 +147,7 @@ fn compare(step: &LessonStep, view: &View, score: &mut Score, ui: &Ui) -> Result
             Some(false) => writeln!(out, "  You said {word}: it was not so."),
             None => writeln!(out, "  It cannot be judged here, so your prediction does not count."),
         };
-        ui.print(&out)?;
+        ui.print(&Text::lines(&out))?;
     }
     Ok(true)
 }
@@ -183,17 +185,17 @@ fn ask(quiz: &Quiz, ui: &Ui) -> Result<Option<bool>, Failure> {
     for (option, text) in &quiz.options {
         let _ = writeln!(out, "{}", wrapped(&format!("{option} = {text}"), "    ", ui));
     }
-    ui.print(&out)?;
+    ui.print(&Text::lines(&out))?;
     let options: Vec<&str> = quiz.options.keys().map(String::as_str).collect();
-    let Some(answer) = choose("answer = ", &options, ui)? else { return Ok(None) };
+    let Some(answer) = choose(&Text::of("answer = "), &options, ui)? else { return Ok(None) };
     let is_right = answer == quiz.right;
     let word = if is_right { "Right.".to_owned() } else { format!("No: {}.", quiz.right) };
-    ui.print(&format!("{}\n", wrapped(&format!("{word} {}", quiz.because), "", ui)))?;
+    ui.print(&Text::lines(format!("{}\n", wrapped(&format!("{word} {}", quiz.because), "", ui))))?;
     Ok(Some(is_right))
 }
 
 /// Asks until one of the words is given, of which the beginning is enough; none at the end of input.
-fn choose<'w>(prompt: &str, words: &[&'w str], ui: &Ui) -> Result<Option<&'w str>, Failure> {
+fn choose<'w>(prompt: &Text, words: &[&'w str], ui: &Ui) -> Result<Option<&'w str>, Failure> {
     loop {
         let Some(line) = ui.line(prompt) else { return Ok(None) };
         let given = line.to_lowercase();
@@ -201,7 +203,10 @@ fn choose<'w>(prompt: &str, words: &[&'w str], ui: &Ui) -> Result<Option<&'w str
         let exact = words.iter().find(|word| **word == given);
         match (exact, meant.next(), meant.next()) {
             (Some(word), _, _) | (None, Some(word), None) => return Ok(Some(word)),
-            _ => ui.note(format!("answer with one of: {} (Ctrl-D leaves the lesson)", words.join(", "))),
+            _ => {
+                let words = Text::seen(words.join(", "));
+                ui.note(shown!("answer with one of: {} (Ctrl-D leaves the lesson)", words));
+            }
         }
     }
 }

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::super::{Exit, Failure, ui::Ui};
+use super::super::output::json as to_json;
+use super::super::ui::{Text, Ui};
+use super::super::{Exit, Failure};
 use super::{live, wrapped};
 use crate::lab::place::Place;
 use crate::lab::{Scenario, library, needs};
@@ -66,12 +68,11 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         }));
     }
     if args.json {
-        let text = serde_json::to_string_pretty(&rows).map_err(|error| Failure::io("writing JSON")(error.into()))?;
-        ui.print(&format!("{text}\n"))?;
+        ui.print(&to_json(&rows)?)?;
     } else if out.is_empty() {
         ui.note("there is no such exercise; `rdiag lab list` shows all");
     } else {
-        ui.print(&out)?;
+        ui.print(&Text::lines(&out))?;
     }
     Ok(Exit::Done)
 }
@@ -108,6 +109,6 @@ pub(super) fn info(args: &InfoArgs, ui: &Ui) -> Result<Exit, Failure> {
     );
     let _ = writeln!(out, "Here: {standing}{}", why.map_or_else(String::new, |why| format!(" ({why})")));
     let _ = writeln!(out, "What would change on this host: rdiag lab start {} --dry-run", scenario.id);
-    ui.print(&out)?;
+    ui.print(&Text::lines(&out))?;
     Ok(Exit::Done)
 }

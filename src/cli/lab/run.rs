@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::super::{Exit, Failure, ui::Ui};
+use super::super::ui::{Text, Ui};
+use super::super::{Exit, Failure};
 use super::{as_it_is, live, wrapped};
 use crate::lab::place::Place;
 use crate::lab::plan::{self, Wish};
 use crate::lab::runner;
 use crate::lab::{Answer, LabError, Reading, Scenario, clean, library};
 use crate::playbook;
+use crate::shown;
 use rdiag_model::quantity::with_unit;
 
 /// What to start.
@@ -48,20 +50,20 @@ pub(super) fn start(args: &StartArgs, ui: &Ui) -> Result<Exit, Failure> {
             )
             .into());
         }
-        ui.note(format!("cleaning up after {}, which was not stopped", run.scenario));
+        ui.note(shown!("cleaning up after {}, which was not stopped", Text::seen(&run.scenario)));
     }
     let plan = plan::plan(&host, &place, &scenario, &wish)?;
     if args.dry_run {
         let lines: Vec<String> = plan.changes().iter().map(|change| as_it_is(change, "  ", ui)).collect();
-        ui.print(&format!("{} would change on this host:\n{}\n", scenario.id, lines.join("\n")))?;
+        ui.print(&Text::lines(format!("{} would change on this host:\n{}\n", scenario.id, lines.join("\n"))))?;
         if args.seed.is_none() {
-            ui.note(format!("started with --seed {}, it is this one; otherwise chance chooses again", plan.seed));
+            ui.note(shown!("started with --seed {}, it is this one; otherwise chance chooses again", plan.seed));
         }
         return Ok(Exit::Done);
     }
     clean::clean(&host, &place)?;
-    runner::start(&host, &place, &plan, &mut |text| ui.note(text))?;
-    ui.print(&briefing(&scenario, plan.seconds, ui))?;
+    runner::start(&host, &place, &plan, &mut |text| ui.note(Text::seen(text)))?;
+    ui.print(&Text::lines(briefing(&scenario, plan.seconds, ui)))?;
     Ok(Exit::Done)
 }
 
@@ -132,7 +134,7 @@ pub(super) fn status(ui: &Ui) -> Result<Exit, Failure> {
         let answer = run.answers.get(&question.key).map_or("no answer yet", String::as_str);
         let _ = writeln!(out, "  {}: {answer}", question.key);
     }
-    ui.print(&out)?;
+    ui.print(&Text::lines(&out))?;
     Ok(Exit::Done)
 }
 
@@ -143,6 +145,7 @@ pub(super) fn stop(ui: &Ui) -> Result<Exit, Failure> {
     let run = place.run().ok().flatten();
     let cleaned = clean::clean(&host, &place)?;
     let what = run.map_or_else(|| "no exercise was started".to_owned(), |run| format!("{} is ended", run.scenario));
-    ui.print(&format!("{what}; processes ended: {}, folders removed: {}\n", cleaned.processes, cleaned.folders))?;
+    let (processes, folders) = (cleaned.processes, cleaned.folders);
+    ui.print(&shown!("{}; processes ended: {}, folders removed: {}\n", Text::seen(what), processes, folders))?;
     Ok(Exit::Done)
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::report::calls::{Calls, Family, is_real};
 use crate::report::flame::{Meaning, Picture};
+use crate::report::shown::{Html, Shown};
 use rdiag_model::comparison::{FunctionChange, StacksChange};
 use rdiag_model::probe::{Activity, Stacks};
 
@@ -84,7 +85,7 @@ pub fn compare_stacks(probe: &str, before: &Stacks, after: &Stacks) -> StacksCha
 
 /// The differential flame graph; none if one side has no stacks.
 #[must_use]
-pub fn picture(before: &Stacks, after: &Stacks, for_page: bool) -> Option<String> {
+pub fn picture(before: &Stacks, after: &Stacks, for_page: bool) -> Option<Shown<Html>> {
     let calls = merged(before, after)?;
     let left_out = [before, after].iter().filter(|stacks| is_real(stacks.others)).count();
     let left_out = if left_out > 0 { vec!["stacks that were not kept".to_owned()] } else { Vec::new() };

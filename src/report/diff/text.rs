@@ -1,13 +1,15 @@
 //! A comparison as text for a terminal.
 
-use std::fmt::Write as _;
-
 use super::{task_cells, task_heads};
-use crate::report::escape::visible_within as short;
 use crate::report::flame::points;
+use crate::report::shown::{Shown, Terminal};
+use crate::shown;
 use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, TaskChange};
 use rdiag_model::quantity::{percent, with_unit};
 use rdiag_model::{Status, Unit};
+
+/// What a terminal is written.
+type Text = Shown<Terminal>;
 
 /// Rows of each list.
 const ROWS: usize = 20;
@@ -53,15 +55,15 @@ pub(in crate::report) fn shares(function: &FunctionChange) -> [String; 6] {
 
 /// The comparison.
 #[must_use]
-pub fn text(comparison: &Comparison) -> String {
-    let mut out = String::new();
+pub fn text(comparison: &Comparison) -> Text {
+    let mut out = Text::new();
     for (name, side) in [("before", &comparison.before), ("after", &comparison.after)] {
         let parts = [&side.file, &side.playbook, &side.host, &side.started];
-        let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).map(|part| short(part, NAME)).collect();
-        let _ = writeln!(out, "{name:>6}: {}", parts.join(" · "));
+        let parts = parts.into_iter().filter(|part| !part.is_empty()).map(short);
+        out.push(shown!("{:>6}: {}\n", name, Text::joined(parts, " · ")));
     }
     for note in &comparison.notes {
-        let _ = writeln!(out, "  note: {}", short(note, 400));
+        out.push(shown!("  note: {}\n", Text::seen_within(note, 400)));
     }
     if let Some(task) = &comparison.task {
         task_change(&mut out, task);
@@ -70,95 +72,106 @@ pub fn text(comparison: &Comparison) -> String {
         stacks(&mut out, comparison);
         return out;
     }
-    let _ = writeln!(out, "\nFindings: {} differ, {} as before", comparison.findings.len(), comparison.findings_same);
+    let differ = comparison.findings.len();
+    out.push(shown!("\nFindings: {} differ, {} as before\n", differ, comparison.findings_same));
     for finding in comparison.findings.iter().take(ROWS) {
-        let instance = finding.instance.as_deref().map(|instance| format!(" {}", short(instance, NAME)));
-        let _ = writeln!(
-            out,
-            "  {}: {}{} ({}; {})",
+        let instance = finding.instance.as_deref().map(|instance| shown!(" {}", short(instance)));
+        out.push(shown!(
+            "  {}: {}{} ({}; {})\n      {}\n",
             word(finding.change),
-            short(&finding.id, NAME),
+            short(&finding.id),
             instance.unwrap_or_default(),
-            statuses(finding.before, finding.after),
-            values(finding.value_before, finding.value_after, finding.unit)
-        );
-        let _ = writeln!(out, "      {}", short(&finding.summary, 300));
+            Text::seen(statuses(finding.before, finding.after)),
+            Text::seen(values(finding.value_before, finding.value_after, finding.unit)),
+            Text::seen_within(&finding.summary, 300)
+        ));
     }
     more(&mut out, comparison.findings.len(), 0);
-    let _ = writeln!(
-        out,
-        "\nMetrics: {} of {} moved by more than their noise",
+    out.push(shown!(
+        "\nMetrics: {} of {} moved by more than their noise\n",
         comparison.metrics.len() + comparison.metrics_others,
         comparison.metrics_compared
-    );
+    ));
     for metric in comparison.metrics.iter().take(ROWS) {
-        let instance =
-            if metric.instance.is_empty() { String::new() } else { format!(" {}", short(&metric.instance, NAME)) };
+        let instance = short(&metric.instance);
+        let instance = if instance.is_empty() { instance } else { shown!(" {}", instance) };
         let errors =
-            metric.errors.map_or(" (noise not known)".to_owned(), |errors| format!(" ({errors:.0} standard errors)"));
-        let change = values(Some(metric.before), Some(metric.after), metric.unit);
-        let _ = writeln!(out, "  {}{instance}: {change}{errors}", short(&metric.id, NAME));
+            metric.errors.map_or(Text::of(" (noise not known)"), |errors| shown!(" ({:.0} standard errors)", errors));
+        let change = Text::seen(values(Some(metric.before), Some(metric.after), metric.unit));
+        out.push(shown!("  {}{}: {}{}\n", short(&metric.id), instance, change, errors));
     }
     more(&mut out, comparison.metrics.len(), comparison.metrics_others);
     stacks(&mut out, comparison);
     out
 }
 
-fn task_change(out: &mut String, task: &TaskChange) {
-    let _ = writeln!(out, "\nWhere the time of the task went\n{}", wrapped(&task.headline));
-    for note in &task.notes {
-        let _ = writeln!(out, "{}", wrapped(note));
+fn short(name: impl AsRef<str>) -> Text {
+    Text::seen_within(name, NAME)
+}
+
+fn task_change(out: &mut Text, task: &TaskChange) {
+    out.push("\nWhere the time of the task went\n");
+    for text in [&task.headline].into_iter().chain(&task.notes) {
+        for line in Text::seen_within(text, 1_000).wrapped_at_hyphens(100, 2, 2) {
+            let line: Text = shown!("  {}", line);
+            out.push(line.trimmed_end());
+            out.push("\n");
+        }
     }
     for (name, parts) in [("component", &task.components), ("call", &task.calls)] {
-        let shown: Vec<&PartChange> = parts.iter().filter(|part| part.is_clear).take(ROWS).collect();
-        if shown.is_empty() {
+        let clear: Vec<&PartChange> = parts.iter().filter(|part| part.is_clear).take(ROWS).collect();
+        if clear.is_empty() {
             continue;
         }
         let [before, after, change, of, times, mean] = task_heads(parts);
-        let _ = writeln!(out, "\n  {before:>9} {after:>9} {change:>9} {of:>13}  {name}");
-        for part in shown {
-            let [before, after, change, of, count, each] = task_cells(part, task.basis);
-            let counts =
-                if part.count == [None; 2] { String::new() } else { format!(" ({times} {count}, {mean} {each})") };
-            let name = short(&part.id, NAME);
-            let _ = writeln!(out, "  {before:>9} {after:>9} {change:>9} {of:>13}  {name}{counts}");
+        out.push(shown!("\n  {:>9} {:>9} {:>9} {:>13}  {}\n", before, after, change, of, name));
+        for part in clear {
+            let [before, after, change, of, count, each] = task_cells(part, task.basis).map(Text::seen);
+            let counts = match part.count {
+                [None, None] => Text::new(),
+                _ => shown!(" ({} {}, {} {})", times, count, mean, each),
+            };
+            let name = short(&part.id);
+            out.push(shown!("  {:>9} {:>9} {:>9} {:>13}  {}{}\n", before, after, change, of, name, counts));
         }
     }
 }
 
-fn wrapped(text: &str) -> String {
-    textwrap::fill(&short(text, 1_000), textwrap::Options::new(100).initial_indent("  ").subsequent_indent("  "))
-}
-
-fn more(out: &mut String, listed: usize, others: usize) {
+fn more(out: &mut Text, listed: usize, others: usize) {
     let hidden = listed.saturating_sub(ROWS) + others;
     if hidden > 0 {
-        let _ = writeln!(out, "  and {hidden} more");
+        out.push(shown!("  and {} more\n", hidden));
     }
 }
 
-fn stacks(out: &mut String, comparison: &Comparison) {
+fn stacks(out: &mut Text, comparison: &Comparison) {
     for stacks in &comparison.stacks {
-        let (before, after) = (with_unit(stacks.whole_before, stacks.unit), with_unit(stacks.whole_after, stacks.unit));
-        let _ = writeln!(
-            out,
-            "\n{}: {} ({before} → {after}; shares are of each whole)",
-            stacks.probe,
-            short(&stacks.title, NAME)
-        );
+        let [before, after] =
+            [stacks.whole_before, stacks.whole_after].map(|whole| Text::seen(with_unit(whole, stacks.unit)));
+        out.push(shown!(
+            "\n{}: {} ({} → {}; shares are of each whole)\n",
+            short(&stacks.probe),
+            short(&stacks.title),
+            before,
+            after
+        ));
         if stacks.functions.is_empty() {
-            let _ = writeln!(out, "  no function moved by a twentieth of a point");
+            out.push("  no function moved by a twentieth of a point\n");
             continue;
         }
-        let _ =
-            writeln!(out, "    self before    after         change   total before    after         change  function");
+        out.push("    self before    after         change   total before    after         change  function\n");
         for function in stacks.functions.iter().take(ROWS) {
-            let [own, own_after, own_change, total, total_after, total_change] = shares(function);
-            let name = short(&function.name, NAME);
-            let _ = writeln!(
-                out,
-                "  {own:>13}  {own_after:>7}  {own_change:>13}  {total:>13}  {total_after:>7}  {total_change:>13}  {name}"
-            );
+            let [own, own_after, own_change, total, total_after, total_change] = shares(function).map(Text::seen);
+            out.push(shown!(
+                "  {:>13}  {:>7}  {:>13}  {:>13}  {:>7}  {:>13}  {}\n",
+                own,
+                own_after,
+                own_change,
+                total,
+                total_after,
+                total_change,
+                short(&function.name)
+            ));
         }
         more(out, stacks.functions.len(), stacks.others);
     }

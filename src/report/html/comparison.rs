@@ -6,6 +6,7 @@ use super::probes::{CellView, Head, TableView};
 use super::view::Limits;
 use crate::report::diff::{shares, statuses, task_cells, task_heads, values, word};
 use crate::report::escape::visible_within as short;
+use crate::report::shown::{Html, Shown};
 use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, Side, StacksChange, TaskChange};
 use rdiag_model::quantity::with_unit;
 
@@ -50,12 +51,12 @@ struct FindingView {
 struct StacksView {
     title: String,
     lead: String,
-    flame: String,
+    flame: Shown<Html>,
     functions: TableView,
 }
 
 impl ComparisonView {
-    pub(super) fn of(comparison: &Comparison, flames: &[Option<String>], limits: &Limits) -> Self {
+    pub(super) fn of(comparison: &Comparison, flames: &[Option<Shown<Html>>], limits: &Limits) -> Self {
         let rows = limits.rows * 2;
         let instance = |id: &str, instance: &str| format!("{} {}", short(id, MAX_NAME), short(instance, MAX_NAME));
         let finding = |finding: &rdiag_model::comparison::FindingChange| FindingView {
@@ -94,7 +95,7 @@ impl ComparisonView {
                 comparison.metrics.len() + comparison.metrics_others,
                 comparison.metrics_compared
             ),
-            stacks: stacks.map(|(change, flame)| StacksView::of(change, flame.as_deref(), rows)).collect(),
+            stacks: stacks.map(|(change, flame)| StacksView::of(change, flame.as_ref(), rows)).collect(),
         }
     }
 }
@@ -128,7 +129,7 @@ impl TaskView {
 }
 
 impl StacksView {
-    fn of(change: &StacksChange, flame: Option<&str>, rows: usize) -> Self {
+    fn of(change: &StacksChange, flame: Option<&Shown<Html>>, rows: usize) -> Self {
         let row = |function: &FunctionChange| {
             let mut cells: Vec<CellView> = shares(function).into_iter().map(figure).collect();
             cells.extend([cell(&function.name), cell(function.object.as_deref().unwrap_or("–"))]);
@@ -143,7 +144,7 @@ impl StacksView {
             lead: format!(
                 "{before} before, {after} after. Shares are of each whole, so that a longer or busier measurement is no change."
             ),
-            flame: flame.unwrap_or_default().to_owned(),
+            flame: flame.cloned().unwrap_or_default(),
             functions: TableView {
                 title: "Functions whose share moved".into(),
                 head: heads,

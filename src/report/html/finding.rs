@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::probes::{Cited, cited};
 use super::view::{Limits, Named, anchor, more};
 use crate::report::escape::visible_within as short;
-use crate::report::{ReportError, shown, svg, words};
+use crate::report::shown::{Html, Shown};
+use crate::report::{ReportError, groups, svg, words};
 use rdiag_model::quantity::{seconds, with_unit};
 use rdiag_model::report::Plot;
 use rdiag_model::{Finding, Report, Status};
@@ -50,7 +51,7 @@ pub(super) struct PlotView {
     metric: String,
     instance: String,
     title: String,
-    svg: String,
+    svg: Shown<Html>,
 }
 
 #[derive(Serialize)]
@@ -73,14 +74,14 @@ pub(super) struct EvidenceView {
 
 pub(super) fn finding(
     report: &Report,
-    groups: &[shown::Group<'_>],
+    groups: &[groups::Group<'_>],
     at: usize,
     plots: &mut Vec<&Plot>,
     limits: &Limits,
 ) -> Result<Option<FindingView>, ReportError> {
     let Some(group) = groups.get(at) else { return Ok(None) };
     let finding = group.lead;
-    let lead = shown::lead_of_cell(groups, at);
+    let lead = groups::lead_of_cell(groups, at);
     let culprit = finding.culprit.as_ref();
     let mut drawn = Vec::new();
     // A curve that several findings cite is drawn once.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::view::{Limits, Named, more};
 use crate::report::escape::visible_within as short;
+use crate::report::shown::{Html, Shown};
 use crate::report::{lesson, words};
 use rdiag_model::quantity::{percent, seconds, with_unit};
 use rdiag_model::report::{GapGroup, TopRow, TopTable};
@@ -37,7 +38,7 @@ pub(super) struct Step {
     word: &'static str,
     answer: String,
     when: String,
-    teach: String,
+    teach: Shown<Html>,
     rules: String,
 }
 

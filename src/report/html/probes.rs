@@ -8,6 +8,7 @@ use super::hot::{HotView, TreeView};
 use super::schedule::ScheduleView;
 use super::view::{Limits, Named, more};
 use crate::report::escape::visible_within as short;
+use crate::report::shown::{Html, Shown};
 use crate::report::{ReportError, flame, probe_words as words, svg};
 use rdiag_model::probe::ProbeTable;
 use rdiag_model::probed::{Distributions, Probed, ProbedOutput, StackSums};
@@ -50,7 +51,7 @@ pub(super) struct ProbeView {
 #[derive(Serialize, Default)]
 struct OutputView {
     title: String,
-    flame: String,
+    flame: Shown<Html>,
     charts: Vec<Chart>,
     table: Option<TableView>,
     /// Single events: closed until somebody asks.
@@ -65,7 +66,7 @@ struct OutputView {
 struct Chart {
     caption: String,
     figures: String,
-    svg: String,
+    svg: Shown<Html>,
 }
 
 #[derive(Serialize)]
@@ -116,7 +117,7 @@ const MAX_FLAMES: usize = 1_000_000;
 const MAX_FLAME: usize = 100_000;
 
 /// The flame graphs of a report, by probe and output. They take time, so each is drawn once.
-pub(super) type Flames = BTreeMap<(usize, usize), String>;
+pub(super) type Flames = BTreeMap<(usize, usize), Shown<Html>>;
 
 /// Draws them, as many as there is room for.
 pub(super) fn flames(report: &Report) -> Flames {

@@ -8,6 +8,7 @@ use super::timeline::{ThreadView, threads};
 use super::view::Limits;
 use super::waits::{Chains, Code, Spreads};
 use crate::report::profile_words::{self as words, Shade};
+use crate::report::shown::{Html, Shown};
 use crate::report::{ReportError, svg};
 use rdiag_model::Profile;
 use rdiag_model::profile::{CallProfile, ComponentRow, Range};
@@ -25,7 +26,7 @@ pub(super) struct ProfileView {
     goal: String,
     runs: Option<RunsView>,
     how_to_read: String,
-    strip: String,
+    strip: Shown<Html>,
     legend: Vec<Legend>,
     counts: bool,
     errors: bool,
@@ -161,7 +162,7 @@ impl ProfileView {
 }
 
 /// All components side by side, in the order of the table.
-fn strip(profile: &Profile) -> String {
+fn strip(profile: &Profile) -> Shown<Html> {
     let mut from = 0.0;
     let parts = words::lines(profile).into_iter().filter_map(|line| {
         let part = svg::Stretch {

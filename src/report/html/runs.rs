@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::probes::TableView;
 use super::profile::{figure, table, text};
 use super::view::Limits;
+use crate::report::shown::{Html, Shown};
 use crate::report::{ReportError, run_words as words, svg};
 use rdiag_model::Unit;
 use rdiag_model::quantity::{percent, seconds};
@@ -14,7 +15,7 @@ use rdiag_model::runs::{Difference, Runs};
 pub(super) struct RunsView {
     lead: String,
     goal: String,
-    svg: String,
+    svg: Shown<Html>,
     against: String,
     difference: Option<TableView>,
     alike: &'static str,

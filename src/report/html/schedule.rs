@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::report::schedule as words;
+use crate::report::shown::{Html, Shown};
 use crate::report::svg::{self, Area};
 use rdiag_model::quantity::seconds;
 use rdiag_model::schedule::{CpuStrip, Layer, Runner, Strips, TaskStrip};
@@ -25,7 +26,7 @@ pub(super) struct ScheduleView {
 #[derive(Serialize)]
 struct RowView {
     name: String,
-    svg: String,
+    svg: Shown<Html>,
 }
 
 #[derive(Serialize)]
@@ -81,7 +82,7 @@ fn of_task(task: &TaskStrip, at: u32) -> Vec<(&'static str, &'static str, &[f64]
 }
 
 /// Layers upon one another, each as high in a piece as its share of it.
-fn drawn(layers: &[(&'static str, &'static str, &[f64])]) -> String {
+fn drawn(layers: &[(&'static str, &'static str, &[f64])]) -> Shown<Html> {
     let mut floors: Vec<f64> = Vec::new();
     let areas: Vec<Area> = layers
         .iter()

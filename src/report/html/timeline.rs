@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::report::profile_words::{self as words, Shade};
+use crate::report::shown::{Html, Shown};
 use crate::report::svg::{self, Area};
 use rdiag_model::Profile;
 use rdiag_model::ledger::Timeline;
@@ -17,7 +18,7 @@ const MAX_TIMELINES: usize = 24;
 pub(super) struct ThreadView {
     name: String,
     seconds: String,
-    svg: String,
+    svg: Shown<Html>,
 }
 
 /// The threads, and how many more there are.

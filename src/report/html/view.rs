@@ -9,7 +9,7 @@ use super::lists::{
 };
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
-use crate::report::{ReportError, shown, words};
+use crate::report::{ReportError, groups, words};
 use rdiag_model::quantity::{bytes, seconds};
 use rdiag_model::report::{Cell, Plot};
 use rdiag_model::{Kind, Report, Resource, Status};
@@ -131,7 +131,7 @@ impl View {
     }
 
     pub(super) fn of(report: &Report, flames: &Flames, limits: &Limits) -> Result<Self, ReportError> {
-        let groups = shown::fired(report);
+        let groups = groups::fired(report);
         let shown_groups = groups.get(..groups.len().min(limits.findings)).unwrap_or_default();
         let mut plots: Vec<&Plot> = report.plots.iter().take(limits.plots).collect();
         let mut findings = Vec::new();
@@ -220,7 +220,7 @@ fn class(status: Option<Status>) -> &'static str {
     status.map_or("none", Status::word)
 }
 
-fn matrix(report: &Report, groups: &[shown::Group<'_>]) -> Vec<Row> {
+fn matrix(report: &Report, groups: &[groups::Group<'_>]) -> Vec<Row> {
     let cell = |cell: &Cell, resource| {
         let link = groups.iter().position(|group| group.lead.resource == resource && group.lead.kind == cell.kind);
         CellView {
@@ -242,7 +242,7 @@ pub(super) fn anchor(at: usize) -> String {
     format!("finding-{}", at + 1)
 }
 
-fn findings_lead(groups: &[shown::Group<'_>]) -> String {
+fn findings_lead(groups: &[groups::Group<'_>]) -> String {
     let count = |status| groups.iter().filter(|group| group.lead.status == status).count();
     let named: Vec<String> = [Status::Critical, Status::Warning, Status::Info]
         .into_iter()

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::report::shown::{Html, Shown};
 use crate::report::spread::{self, Axis};
 use crate::report::{flame, wait_words as words};
 use rdiag_model::Profile;
@@ -24,7 +25,7 @@ pub(super) struct Spreads {
 struct Spread {
     id: &'static str,
     caption: String,
-    svg: String,
+    svg: Shown<Html>,
 }
 
 impl Spreads {
@@ -67,7 +68,7 @@ impl Chains {
 #[derive(Serialize)]
 pub(super) struct Code {
     lead: String,
-    flame: String,
+    flame: Shown<Html>,
 }
 
 impl Code {

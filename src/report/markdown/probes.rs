@@ -3,9 +3,10 @@
 use super::super::{
     hot_words, probe_words as words,
     schedule::{self as picture, Line},
-    words::{plural, some},
+    words::some,
 };
-use super::{code, table, text};
+use super::{Text, code, plural, table, text, titles};
+use crate::shown;
 use rdiag_model::call_trace::CallTrace;
 use rdiag_model::probe::ProbeTable;
 use rdiag_model::probed::{Distributions, Probed, ProbedOutput, StackSums};
@@ -35,23 +36,23 @@ pub(super) fn by_silence(report: &Report) -> (Vec<&Probed>, Vec<&Probed>) {
 }
 
 /// One line for all of them.
-pub(super) fn silent(probes: &[&Probed]) -> String {
+pub(super) fn silent(probes: &[&Probed]) -> Text {
     let named: Vec<String> = probes.iter().map(|probed| probed.probe.clone()).collect();
     if named.is_empty() {
-        String::new()
+        Text::new()
     } else {
-        format!("Probes that saw nothing of their kind: {}.\n\n", text(&some(&named, 12)))
+        shown!("Probes that saw nothing of their kind: {}.\n\n", text(some(&named, 12)))
     }
 }
 
 /// One probe.
-pub(super) fn probe(probed: &Probed) -> String {
-    let mut out = format!("### {}: {}\n\n", text(&probed.probe), text(&probed.question));
+pub(super) fn probe(probed: &Probed) -> Text {
+    let mut out: Text = shown!("### {}: {}\n\n", text(&probed.probe), text(&probed.question));
     if words::is_empty(probed) {
-        out.push_str("Nothing of the kind happened.\n\n");
+        out.push("Nothing of the kind happened.\n\n");
     } else {
         for output in probed.outputs.iter().take(MAX_OUTPUTS) {
-            out.push_str(&match output {
+            out.push(match output {
                 ProbedOutput::Histogram(all) => distributions(all),
                 ProbedOutput::Table(rows) | ProbedOutput::Events(rows) => rows_of(rows),
                 ProbedOutput::Stacks(sums) => stacks(sums),
@@ -60,127 +61,121 @@ pub(super) fn probe(probed: &Probed) -> String {
             });
         }
         if let Some(more) = probed.outputs.len().checked_sub(MAX_OUTPUTS).filter(|more| *more > 0) {
-            out.push_str(&format!(
-                "{} in the HTML and JSON reports.\n\n",
-                plural(more, "more output is", "more outputs are")
-            ));
+            let more = plural(more, "more output is", "more outputs are");
+            out.push(shown!("{} in the HTML and JSON reports.\n\n", more));
         }
     }
     let limits = words::limits(probed);
     for limit in limits.iter().take(MAX_ROWS) {
-        out.push_str(&format!("- **Limit:** {}\n", text(limit)));
+        out.push(shown!("- **Limit:** {}\n", text(limit)));
     }
     if !limits.is_empty() {
-        out.push('\n');
+        out.push("\n");
     }
     out
 }
 
-fn distributions(all: &Distributions) -> String {
+fn distributions(all: &Distributions) -> Text {
     let key = all.dimension.as_deref().unwrap_or("Distribution");
     let head = [key, "Values", "Mean", "Median", "p95", "p99", words::largest(all.unit)];
     let figure = |value: Option<f64>| value.map_or("–".to_owned(), |value| with_unit(value, all.unit));
-    let rows: Vec<Vec<String>> = all
+    let rows: Vec<Vec<Text>> = all
         .rows
         .iter()
         .take(MAX_ROWS)
         .map(|row| {
             let key = if row.instance.is_empty() { all.title.as_str() } else { row.instance.as_str() };
             let figures = [row.mean, row.p50, row.p95, row.p99, row.max].map(figure);
-            let mut cells = vec![short(key), quantity::number(row.count as f64)];
-            cells.extend(figures.map(|figure| text(&figure)));
+            let mut cells = vec![short(key), Text::figure(quantity::number(row.count as f64))];
+            cells.extend(figures.map(text));
             cells
         })
         .collect();
     if rows.is_empty() {
-        return format!("{}: nothing.\n\n", text(&all.title));
+        return shown!("{}: nothing.\n\n", text(&all.title));
     }
-    let title = if all.dimension.is_some() { format!("{}:\n\n", text(&all.title)) } else { String::new() };
-    format!("{title}{}", table(&head.map(text), &rows))
+    let title = if all.dimension.is_some() { shown!("{}:\n\n", text(&all.title)) } else { Text::new() };
+    shown!("{}{}", title, table(&head.map(text), &rows))
 }
 
-fn rows_of(rows: &ProbeTable) -> String {
-    let head: Vec<String> = rows.columns.iter().take(MAX_COLUMNS).map(|column| text(&column.title)).collect();
-    let shown: Vec<Vec<String>> = rows
+fn rows_of(rows: &ProbeTable) -> Text {
+    let head: Vec<Text> = rows.columns.iter().take(MAX_COLUMNS).map(|column| text(&column.title)).collect();
+    let lines: Vec<Vec<Text>> = rows
         .rows
         .iter()
         .take(MAX_ROWS)
         .map(|row| {
             let cells = rows.columns.iter().zip(&row.cells).take(MAX_COLUMNS);
-            cells.map(|(column, cell)| short(&words::cell(column, cell))).collect()
+            cells.map(|(column, cell)| short(words::cell(column, cell))).collect()
         })
         .collect();
-    if shown.is_empty() || head.is_empty() {
-        return format!("{}: nothing.\n\n", text(&rows.title));
+    if lines.is_empty() || head.is_empty() {
+        return shown!("{}: nothing.\n\n", text(&rows.title));
     }
     let others = words::others(rows, rows.rows.len().saturating_sub(MAX_ROWS));
-    let others = if others.is_empty() { others } else { format!("{}\n\n", text(&others)) };
-    format!("{}:\n\n{}{others}", text(&rows.title), table(&head, &shown))
+    let others = if others.is_empty() { Text::new() } else { shown!("{}\n\n", text(&others)) };
+    shown!("{}:\n\n{}{}", text(&rows.title), table(&head, &lines), others)
 }
 
-fn stacks(sums: &StackSums) -> String {
-    let mut out = format!("{}:\n\n", text(&sums.stacks.title));
-    let shown: Vec<_> = (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)).collect();
-    if shown.is_empty() {
-        return format!("{}: nothing.\n\n", text(&sums.stacks.title));
+fn stacks(sums: &StackSums) -> Text {
+    let mut out: Text = shown!("{}:\n\n", text(&sums.stacks.title));
+    let stacks: Vec<_> = (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)).collect();
+    if stacks.is_empty() {
+        return shown!("{}: nothing.\n\n", text(&sums.stacks.title));
     }
-    let rows: Vec<Vec<String>> = sums
+    let rows: Vec<Vec<Text>> = sums
         .hot
         .functions
         .rows
         .iter()
         .take(MAX_ROWS)
         .map(|row| {
-            let shares = [row.own, row.total].map(|value| hot_words::share(&sums.hot, value));
+            let shares = [row.own, row.total].map(|value| Text::figure(hot_words::share(&sums.hot, value)));
             let names = [row.name.as_str(), row.object.as_deref().unwrap_or("–")].map(short);
             shares.into_iter().chain(names).collect()
         })
         .collect();
     if !rows.is_empty() {
-        out.push_str(&table(&["Self", "Total", "Function", "Object"].map(str::to_owned), &rows));
-        out.push_str(&format!("{}\n\n", text(hot_words::meaning(sums.stacks.activity))));
+        out.push(table(&titles(["Self", "Total", "Function", "Object"]), &rows));
+        out.push(shown!("{}\n\n", text(hot_words::meaning(sums.stacks.activity))));
     }
-    for (who, frames) in shown {
-        out.push_str(&format!("- {}: {}\n", text(&who), code(&frames)));
+    for (who, frames) in stacks {
+        out.push(shown!("- {}: {}\n", text(&who), code(&frames)));
     }
-    out.push('\n');
+    out.push("\n");
     out
 }
 
 /// Calls as a nested list.
-fn calls(trace: &CallTrace) -> String {
-    let mut out = format!("{}:\n\n", text(&trace.title));
+fn calls(trace: &CallTrace) -> Text {
+    let mut out: Text = shown!("{}:\n\n", text(&trace.title));
     let calls = trace.calls.iter().zip(trace.depths()).filter(|(_, depth)| *depth < MAX_DEPTH);
-    let mut shown = 0;
+    let mut told = 0;
     for (call, depth) in calls.take(MAX_CALLS) {
-        shown += 1;
+        told += 1;
         let whose = words::whose(call);
-        let whose = if whose.is_empty() { whose } else { format!(" ({})", text(&whose)) };
-        out.push_str(&format!(
-            "{}- {}: {}{whose}\n",
-            "  ".repeat(depth),
-            if call.seconds.is_some() { text(&words::took(call)) } else { "end not seen".to_owned() },
-            short(&call.function)
-        ));
+        let whose = if whose.is_empty() { Text::new() } else { shown!(" ({})", text(&whose)) };
+        let took = if call.seconds.is_some() { text(words::took(call)) } else { Text::of("end not seen") };
+        out.push(shown!("{}- {}: {}{}\n", Text::repeated("  ", depth), took, short(&call.function), whose));
     }
-    let cut = words::cut(trace, trace.calls.len() - shown);
-    out + &if cut.is_empty() { "\n".to_owned() } else { format!("\n{}\n\n", text(&cut)) }
+    let cut = words::cut(trace, trace.calls.len() - told);
+    out.push(if cut.is_empty() { Text::of("\n") } else { shown!("\n{}\n\n", text(&cut)) });
+    out
 }
 
 /// The picture as preformatted text, and what its letters mean below.
-fn schedule(strips: &Strips) -> String {
+fn schedule(strips: &Strips) -> Text {
     let (mut drawn, mut said) = (Vec::new(), Vec::new());
     for line in picture::lines(strips, PICTURE) {
         match line {
-            Line::Drawn(line) => drawn.push(line),
-            Line::Said(line) => said.push(format!("- {}\n", text(&line))),
+            Line::Drawn(line) => drawn.push(Text::fenced_code(line)),
+            Line::Said(line) => said.push(shown!("- {}\n", text(&line))),
         }
     }
-    // Numbers and letters of ours only.
-    let drawn = format!("```text\n{}\n```", drawn.join("\n"));
-    format!("{}:\n\n{drawn}\n\n{}\n", text(&strips.title), said.concat())
+    let (drawn, said) = (Text::joined(drawn, "\n"), Text::joined(said, ""));
+    shown!("{}:\n\n```text\n{}\n```\n\n{}\n", text(&strips.title), drawn, said)
 }
 
-fn short(name: &str) -> String {
-    text(&super::super::escape::visible_within(name, MAX_CELL))
+fn short(name: impl AsRef<str>) -> Text {
+    Text::text_within(name, MAX_CELL)
 }

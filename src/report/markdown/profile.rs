@@ -2,7 +2,8 @@
 
 use super::super::profile_words as words;
 use super::super::wait_words;
-use super::{table, text};
+use super::{Text, table, text, titles};
+use crate::shown;
 use rdiag_model::Profile;
 use rdiag_model::profile::ComponentRow;
 use rdiag_model::quantity::{number, percent, seconds};
@@ -17,22 +18,22 @@ const MAX_LOOKED_INTO: usize = 4;
 const WORTH: f64 = 0.05;
 
 /// The table that sums up to 100 %, with what was asked and answered.
-pub(super) fn head(profile: &Profile) -> String {
-    let mut out = format!("## Where the time of {} went\n\n", text(&profile.subject));
+pub(super) fn head(profile: &Profile) -> Text {
+    let mut out: Text = shown!("## Where the time of {} went\n\n", text(&profile.subject));
     for (name, said) in [("Asked", &profile.answer.asked), ("Goal", &profile.answer.goal)] {
         if let Some(said) = said {
-            out.push_str(&format!("**{name}:** {}\n\n", text(said)));
+            out.push(shown!("**{}:** {}\n\n", name, text(said)));
         }
     }
-    out.push_str(&format!("{}\n\n", words::how_to_read(profile)));
+    out.push(shown!("{}\n\n", text(words::how_to_read(profile))));
     let (counts, errors) = (words::has_counts(profile), words::has_errors(profile));
-    let mut titles = vec!["Share", "Seconds"];
-    titles.extend(errors.then_some("±"));
+    let mut heads = vec!["Share", "Seconds"];
+    heads.extend(errors.then_some("±"));
     if counts {
-        titles.extend(["Times", "Mean", "p99", "Longest"]);
+        heads.extend(["Times", "Mean", "p99", "Longest"]);
     }
-    titles.extend(["What", "Component"]);
-    let mut rows: Vec<Vec<String>> = Vec::new();
+    heads.extend(["What", "Component"]);
+    let mut rows: Vec<Vec<Text>> = Vec::new();
     for line in words::lines(profile) {
         let mut cells = vec![line.percent, line.seconds];
         cells.extend(errors.then_some(line.plus_minus));
@@ -41,32 +42,31 @@ pub(super) fn head(profile: &Profile) -> String {
         }
         cells.push(format!("{}{}", line.title, if line.idle { " *" } else { "" }));
         cells.push(line.id);
-        rows.push(cells.iter().map(|cell| text(cell)).collect());
+        rows.push(cells.iter().map(text).collect());
     }
     let mut sum = vec!["100%".to_owned(), seconds(profile.task_seconds)];
-    sum.resize(titles.len() - 2, String::new());
+    sum.resize(heads.len() - 2, String::new());
     sum.extend([words::sum(profile), String::new()]);
-    rows.push(sum.iter().map(|cell| text(cell)).collect());
-    let titles: Vec<String> = titles.into_iter().map(str::to_owned).collect();
-    out.push_str(&table(&titles, &rows));
+    rows.push(sum.iter().map(text).collect());
+    out.push(table(&heads.into_iter().map(Text::of).collect::<Vec<_>>(), &rows));
     for said in words::busy(profile).into_iter().chain([words::quality(profile)]).chain(words::delays(profile)) {
-        out.push_str(&format!("{}\n\n", text(&said)));
+        out.push(shown!("{}\n\n", text(&said)));
     }
-    out.push_str(&format!("States: {}\n\n", text(&words::states(profile))));
+    out.push(shown!("States: {}\n\n", text(words::states(profile))));
     out
 }
 
 /// What the large components are made of, each by itself.
-pub(super) fn components(profile: &Profile) -> Vec<String> {
+pub(super) fn components(profile: &Profile) -> Vec<Text> {
     words::worth(profile, MAX_LOOKED_INTO, WORTH).into_iter().map(|row| component(profile, row)).collect()
 }
 
-fn component(profile: &Profile, row: &ComponentRow) -> String {
-    let mut out = format!("### {} {}: {}\n\n", percent(row.share), row.id.id(), text(&row.title));
-    out.push_str(&format!("{}\n\n", text(&row.help)));
-    let mut item = |name: &str, said: &str| {
+fn component(profile: &Profile, row: &ComponentRow) -> Text {
+    let mut out: Text = shown!("### {} {}: {}\n\n", Text::figure(percent(row.share)), row.id.id(), text(&row.title));
+    out.push(shown!("{}\n\n", text(&row.help)));
+    let mut item = |name: &'static str, said: &str| {
         if !said.is_empty() {
-            out.push_str(&format!("- **{name}:** {}\n", text(said)));
+            out.push(shown!("- **{}:** {}\n", name, text(said)));
         }
     };
     item("Spread", &row.skew_words);
@@ -83,33 +83,33 @@ fn component(profile: &Profile, row: &ComponentRow) -> String {
     for step in row.next.iter().take(3) {
         item("Next", &step.action);
     }
-    out.push('\n');
+    out.push("\n");
     out
 }
 
 /// Who waited for whom.
-pub(super) fn chains(profile: &Profile) -> String {
+pub(super) fn chains(profile: &Profile) -> Text {
     if profile.chains.is_empty() {
-        return String::new();
+        return Text::new();
     }
-    let mut out = format!("## Who waited for whom\n\n{}\n\n", wait_words::CHAINS);
+    let mut out: Text = shown!("## Who waited for whom\n\n{}\n\n", wait_words::CHAINS);
     for chain in profile.chains.iter().take(MAX_CHAINS) {
         for (at, line) in wait_words::chain(chain).iter().enumerate() {
-            out.push_str(&format!("{}- {}\n", "  ".repeat(at), text(line)));
+            out.push(shown!("{}- {}\n", Text::repeated("  ", at), text(line)));
         }
     }
-    out.push('\n');
+    out.push("\n");
     out
 }
 
 /// What would be if a component were gone.
-pub(super) fn forecast(profile: &Profile) -> String {
+pub(super) fn forecast(profile: &Profile) -> Text {
     let forecast = &profile.forecast;
     if forecast.rows.is_empty() {
-        return String::new();
+        return Text::new();
     }
-    let head = ["Component", "Now", "If gone", "If halved", "Faster", "What can be done"].map(str::to_owned);
-    let rows: Vec<Vec<String>> = forecast
+    let head = titles(["Component", "Now", "If gone", "If halved", "Faster", "What can be done"]);
+    let rows: Vec<Vec<Text>> = forecast
         .rows
         .iter()
         .take(MAX_ROWS)
@@ -122,18 +122,18 @@ pub(super) fn forecast(profile: &Profile) -> String {
                 words::speed_up(row),
                 row.words.clone(),
             ];
-            cells.iter().map(|cell| text(cell)).collect()
+            cells.iter().map(text).collect()
         })
         .collect();
-    format!("## What if it were gone?\n\n{}\n\n{}", text(&forecast.basis), table(&head, &rows))
+    shown!("## What if it were gone?\n\n{}\n\n{}", text(&forecast.basis), table(&head, &rows))
 }
 
 /// The same time by call.
-pub(super) fn calls(profile: &Profile) -> String {
-    let Some(calls) = &profile.calls else { return String::new() };
-    let head = ["Call", "Seconds", "Share", "Times", "Mean", "p99", "Longest", "Errors"].map(str::to_owned);
+pub(super) fn calls(profile: &Profile) -> Text {
+    let Some(calls) = &profile.calls else { return Text::new() };
+    let head = titles(["Call", "Seconds", "Share", "Times", "Mean", "p99", "Longest", "Errors"]);
     let time = |value: Option<f64>| value.map_or_else(|| words::NOT_KNOWN.to_owned(), seconds);
-    let rows: Vec<Vec<String>> = calls
+    let rows: Vec<Vec<Text>> = calls
         .rows
         .iter()
         .take(MAX_ROWS)
@@ -148,16 +148,18 @@ pub(super) fn calls(profile: &Profile) -> String {
                 time(row.max),
                 words::errors(row),
             ];
-            cells.iter().map(|cell| text(cell)).collect()
+            cells.iter().map(text).collect()
         })
         .collect();
-    format!(
+    let watched = words::watched(calls);
+    let watched = if watched.is_empty() { Text::new() } else { shown!(" {}", text(watched)) };
+    shown!(
         "## The same time by call\n\nIn system calls {}, in page faults {}, outside both {}. Within a call there is waiting \
          and CPU time.{}\n\n{}",
-        seconds(calls.syscall_seconds),
-        seconds(calls.fault_seconds),
-        seconds(calls.user_seconds),
-        words::watched(calls),
+        Text::figure(seconds(calls.syscall_seconds)),
+        Text::figure(seconds(calls.fault_seconds)),
+        Text::figure(seconds(calls.user_seconds)),
+        watched,
         table(&head, &rows)
     )
 }

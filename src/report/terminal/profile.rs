@@ -1,9 +1,10 @@
 //! The profile of a task's time: the table whose sum is 100 %, then what it is made of.
 
-use super::super::escape::visible_within;
 use super::super::profile_words::{self as words, Line, Shade};
 use super::super::wait_words;
-use super::{Page, Paint, pad, visible};
+use super::{Page, Paint, Text, blanks, pad, seen};
+use crate::report::shown::{Piece, Terminal};
+use crate::shown;
 use rdiag_model::Profile;
 use rdiag_model::ledger::Timeline;
 use rdiag_model::profile::{ComponentRow, ThreadRow};
@@ -26,13 +27,13 @@ impl Page {
     pub(super) fn profile(&mut self, profile: &Profile) {
         // That an account ended early comes before anything that it says.
         if let (Some(_), Some(limit)) = (&profile.partial, profile.answer.limits.first()) {
-            self.item("Early end:", &visible(limit), Paint::Bold, Paint::None);
+            self.item("Early end:", seen(limit), Paint::Bold, Paint::None);
         }
         if let Some(asked) = &profile.answer.asked {
-            self.item("Asked:", &visible(asked), Paint::Bold, Paint::None);
+            self.item("Asked:", seen(asked), Paint::Bold, Paint::None);
         }
         if let Some(goal) = &profile.answer.goal {
-            self.item("Goal:", &visible(goal), Paint::Bold, Paint::None);
+            self.item("Goal:", seen(goal), Paint::Bold, Paint::None);
         }
         if let Some(runs) = &profile.runs {
             if profile.answer.asked.is_some() {
@@ -40,14 +41,14 @@ impl Page {
             }
             self.runs(runs);
         }
-        self.line(&format!("Where the time of {} went", visible(&profile.subject)), 0, Paint::Bold);
-        self.line(&words::how_to_read(profile), 0, Paint::Dim);
+        self.line(shown!("Where the time of {} went", seen(&profile.subject)), 0, Paint::Bold);
+        self.line(Text::seen(words::how_to_read(profile)), 0, Paint::Dim);
         self.blank();
         self.table(profile);
         for text in words::busy(profile).into_iter().chain([words::quality(profile)]).chain(words::delays(profile)) {
-            self.line(&visible_within(&text, SENTENCES), 2, Paint::None);
+            self.line(Text::seen_within(&text, SENTENCES), 2, Paint::None);
         }
-        self.item("  States:", &words::states(profile), Paint::None, Paint::None);
+        self.item("  States:", Text::seen(words::states(profile)), Paint::None, Paint::None);
         self.blank();
         for row in words::worth(profile, MAX_LOOKED_INTO, WORTH) {
             self.component(profile, row);
@@ -57,10 +58,10 @@ impl Page {
         self.timelines(profile);
         self.calls(profile);
         for note in profile.notes.iter().take(MAX_LINES) {
-            self.item("  !", &visible(note), Paint::None, Paint::None);
+            self.item("  !", seen(note), Paint::None, Paint::None);
         }
         for (reason, count) in profile.lost.iter().take(MAX_LINES) {
-            self.item("  !", &format!("lost {count} events: {}", visible(reason)), Paint::None, Paint::None);
+            self.item("  !", shown!("lost {} events: {}", *count, seen(reason)), Paint::None, Paint::None);
         }
         if !profile.notes.is_empty() || !profile.lost.is_empty() {
             self.blank();
@@ -87,53 +88,55 @@ impl Page {
         if errors {
             titles.push("±");
         }
-        let head: String = titles.iter().map(|title| format!("{title:>9}")).collect();
-        self.push(&format!("{:>7} {:6}{head}  what", "share", ""), Paint::Dim);
+        let head: Text = titles.iter().map(|title| shown!("{:>9}", *title)).collect();
+        self.push(shown!("{:>7} {:6}{}  what", "share", "", head), Paint::Dim);
         for line in words::lines(profile).iter().filter(|line| line.component.is_none() || line.share >= 0.0005) {
             let bar = bar(line.share, self.unicode);
-            let figures: String = figures(line).iter().map(|figure| format!("{figure:>9}")).collect();
+            let figures: Text = figures(line).iter().map(|figure| shown!("{:>9}", Text::seen(figure))).collect();
             let mark = if line.idle { " *" } else { "" };
-            let name = format!("{}{mark}", line.title);
-            let text = format!("{:>7} {bar}{figures}  ", line.percent);
+            let name = shown!("{}{}", seen(&line.title), mark);
+            let text = shown!("{:>7} {}{}  ", Text::seen(&line.percent), bar, figures);
             let paint = if line.share >= 0.1 { Paint::Bold } else { Paint::None };
-            self.item_at(&text, &name, paint);
+            self.item_at(text, name, paint);
         }
-        let all = format!("{:>7} {:6}{:>9}  ", "100%", "", seconds(profile.task_seconds));
-        self.item_at(&all, &words::sum(profile), Paint::Dim);
+        let all = shown!("{:>7} {:6}{:>9}  ", "100%", "", Text::seen(seconds(profile.task_seconds)));
+        self.item_at(all, Text::seen(words::sum(profile)), Paint::Dim);
         self.blank();
     }
 
     /// Figures, and a name that is cut rather than broken.
-    pub(super) fn item_at(&mut self, figures: &str, name: &str, paint: Paint) {
-        let line: Vec<char> = figures.chars().chain(name.chars()).collect();
-        let cut = line.len() > self.width;
-        let kept = line.iter().take(if cut { self.width - 1 } else { line.len() });
-        let text: String = kept.copied().chain(cut.then_some(if self.unicode { '…' } else { '~' })).collect();
-        self.push(&text, paint);
+    pub(super) fn item_at<'p>(&mut self, figures: Text, name: impl Into<Piece<'p, Terminal>>, paint: Paint) {
+        let mut line = figures;
+        line.push(name);
+        if line.chars().count() > self.width {
+            line = line.cut(self.width - 1);
+            line.push(if self.unicode { "…" } else { "~" });
+        }
+        self.push(line, paint);
     }
 
     fn component(&mut self, profile: &Profile, row: &ComponentRow) {
-        let title = format!("{} · {}: {} ({})", percent(row.share), row.id.id(), row.title, seconds(row.seconds));
-        self.line(&title, 0, Paint::Bold);
-        self.line(&visible(&row.help), 2, Paint::Dim);
+        let [share, took] = [percent(row.share), seconds(row.seconds)].map(Text::seen);
+        self.line(shown!("{} · {}: {} ({})", share, row.id.id(), seen(&row.title), took), 0, Paint::Bold);
+        self.line(seen(&row.help), 2, Paint::Dim);
         if !row.skew_words.is_empty() {
-            self.field("spread", &visible(&row.skew_words));
+            self.field("spread", seen(&row.skew_words));
         }
         self.lengths(row);
         for (name, pieces) in [("calls", &row.calls), ("on", &row.keys), ("threads", &row.threads)] {
             if pieces.len() > 1 || (name != "threads" && !pieces.is_empty()) {
-                self.field(name, &visible(&words::pieces(pieces, 4)));
+                self.field(name, seen(words::pieces(pieces, 4)));
             }
         }
         let wakers = words::wakers(profile, row.id, 3);
         if !wakers.is_empty() {
-            self.field("ended by", &visible(&wakers));
+            self.field("ended by", seen(&wakers));
         }
         for (at, call) in row.slow.iter().take(2).enumerate() {
-            self.field(if at == 0 { "slowest" } else { "" }, &visible(&words::slow(call)));
+            self.field(if at == 0 { "slowest" } else { "" }, seen(words::slow(call)));
         }
         for (at, step) in row.next.iter().take(3).enumerate() {
-            self.field(if at == 0 { "next" } else { "" }, &visible(&step.action));
+            self.field(if at == 0 { "next" } else { "" }, seen(&step.action));
         }
         self.blank();
     }
@@ -142,8 +145,9 @@ impl Page {
     fn lengths(&mut self, row: &ComponentRow) {
         let Some((count, time)) = wait_words::lengths(row, self.unicode) else { return };
         let span = wait_words::span(&row.bins).unwrap_or_default();
-        self.field("lengths", &format!("|{count}| how many"));
-        self.field("", &format!("|{time}| how much time, {span}"));
+        let [count, time, span] = [count, time, span].map(Text::seen);
+        self.field("lengths", shown!("|{}| how many", count));
+        self.field("", shown!("|{}| how much time, {}", time, span));
     }
 
     fn chains(&mut self, profile: &Profile) {
@@ -154,9 +158,8 @@ impl Page {
         self.line(wait_words::CHAINS, 2, Paint::Dim);
         for chain in profile.chains.iter().take(MAX_CHAINS) {
             for (at, line) in wait_words::chain(chain).iter().enumerate() {
-                let indent = " ".repeat(2 + 2 * at);
                 let mark = if at == 0 { "-" } else { ">" };
-                self.item(&format!("{indent}{mark}"), &visible(line), Paint::None, Paint::None);
+                self.item(shown!("{}{}", blanks(2 + 2 * at), mark), seen(line), Paint::None, Paint::None);
             }
         }
         self.blank();
@@ -168,15 +171,11 @@ impl Page {
             return;
         }
         self.push("What if it were gone?", Paint::Bold);
-        self.line(&visible(&forecast.basis), 2, Paint::Dim);
+        self.line(seen(&forecast.basis), 2, Paint::Dim);
         for row in forecast.rows.iter().take(MAX_LINES) {
-            let times = format!("gone: {}, halved: {}", words::bounds(row.vanished), words::bounds(row.halved));
-            self.item(
-                &format!("  {}", pad(row.id.id(), 15)),
-                &format!("{times}. {}", row.words),
-                Paint::None,
-                Paint::None,
-            );
+            let [vanished, halved] = [row.vanished, row.halved].map(|bounds| Text::seen(words::bounds(bounds)));
+            let text = shown!("gone: {}, halved: {}. {}", vanished, halved, seen(&row.words));
+            self.item(shown!("  {}", pad(row.id.id(), 15)), text, Paint::None, Paint::None);
         }
         self.blank();
     }
@@ -193,56 +192,55 @@ impl Page {
         }
         self.push("The threads over time", Paint::Bold);
         let width = self.width.saturating_sub(26).clamp(6, 60);
-        let mut seen: Vec<Shade> = Vec::new();
+        let mut shades: Vec<Shade> = Vec::new();
         for (row, timeline) in &rows {
             let bar: String = (0..width)
                 .map(|at| {
                     let shade = shade_at(timeline, profile.elapsed_seconds, at, width);
-                    seen.extend(shade);
+                    shades.extend(shade);
                     shade.map_or(' ', Shade::letter)
                 })
                 .collect();
-            let name = visible(&words::thread(row)).into_owned();
-            let name: String = name.chars().take(22).collect();
-            self.push(&format!("  {}|{bar}|", pad(&name, 22)), Paint::None);
+            let name = seen(words::thread(row)).cut(22);
+            self.push(shown!("  {}|{}|", pad(name, 22), Text::seen(bar)), Paint::None);
         }
-        let legend = Shade::ALL.iter().filter(|shade| seen.contains(shade));
-        let legend: Vec<String> = legend.map(|shade| format!("{} {}", shade.letter(), shade.word())).collect();
-        self.line(&legend.join("   "), 2, Paint::Dim);
+        let legend = Shade::ALL.iter().filter(|shade| shades.contains(shade));
+        let legend = legend.map(|shade| shown!("{} {}", Text::seen(shade.letter().to_string()), shade.word()));
+        self.line(Text::joined(legend, "   "), 2, Paint::Dim);
         self.blank();
     }
 
     fn calls(&mut self, profile: &Profile) {
         let Some(calls) = &profile.calls else { return };
         self.push("The same time by call", Paint::Bold);
-        let text = format!(
+        let [called, faults, outside] =
+            [calls.syscall_seconds, calls.fault_seconds, calls.user_seconds].map(|time| Text::seen(seconds(time)));
+        let text = shown!(
             "In system calls {}, in page faults {}, outside both {}. Within a call there is waiting and CPU time.{}",
-            seconds(calls.syscall_seconds),
-            seconds(calls.fault_seconds),
-            seconds(calls.user_seconds),
-            words::watched(calls)
+            called,
+            faults,
+            outside,
+            Text::seen(words::watched(calls))
         );
-        self.line(&text, 2, Paint::Dim);
+        self.line(text, 2, Paint::Dim);
         let columns = if self.width >= NARROW { 5 } else { 2 };
-        let heads: String = ["seconds", "times", "mean", "p99", "longest"]
-            .iter()
-            .take(columns)
-            .map(|head| format!("{head:>9}"))
-            .collect();
-        self.push(&format!("{heads}  call"), Paint::Dim);
+        let heads = ["seconds", "times", "mean", "p99", "longest"].iter().take(columns);
+        let heads: Text = heads.map(|head| shown!("{:>9}", *head)).collect();
+        self.push(shown!("{}  call", heads), Paint::Dim);
         let time = |value: Option<f64>| value.map_or_else(|| words::NOT_KNOWN.to_owned(), seconds);
         for row in calls.rows.iter().take(MAX_LINES) {
             let figures =
                 [seconds(row.seconds), number(row.count as f64), time(row.mean), time(row.p99), time(row.max)];
-            let figures: String = figures.iter().take(columns).map(|figure| format!("{figure:>9}")).collect();
+            let figures: Text =
+                figures.iter().take(columns).map(|figure| shown!("{:>9}", Text::seen(figure))).collect();
             let errors = words::errors(row);
             let storm = if row.error_storm { "!" } else { "" };
             let errors = if errors.is_empty() { errors } else { format!(" {storm}({errors})") };
-            self.item_at(&format!("{figures}  "), &visible(&format!("{}{errors}", row.name)), Paint::None);
+            self.item_at(shown!("{}  ", figures), seen(format!("{}{errors}", row.name)), Paint::None);
         }
         if calls.others.others > 0 {
-            let text = format!("and {} other calls, {}", calls.others.others, seconds(calls.others.seconds));
-            self.line(&text, 2, Paint::Dim);
+            let took = Text::seen(seconds(calls.others.seconds));
+            self.line(shown!("and {} other calls, {}", calls.others.others, took), 2, Paint::Dim);
         }
         self.blank();
     }
@@ -265,12 +263,11 @@ fn shade_at(timeline: &Timeline, elapsed: f64, at: usize, width: usize) -> Optio
 }
 
 /// Six characters for a share.
-fn bar(share: f64, unicode: bool) -> String {
+fn bar(share: f64, unicode: bool) -> Text {
     let eighths = (share.clamp(0.0, 1.0) * 48.0).round() as usize;
     if !unicode {
-        return format!("{:6}", "#".repeat(eighths / 8));
+        return shown!("{:6}", Text::repeated("#", eighths / 8));
     }
-    let rest = ['\0', '▏', '▎', '▍', '▌', '▋', '▊', '▉'].get(eighths % 8).copied().filter(|c| *c != '\0');
-    let text: String = std::iter::repeat_n('█', eighths / 8).chain(rest).collect();
-    pad(&text, 6)
+    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"].get(eighths % 8).copied().unwrap_or_default();
+    pad(shown!("{}{}", Text::repeated("█", eighths / 8), rest), 6)
 }

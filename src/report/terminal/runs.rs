@@ -1,7 +1,8 @@
 //! Repeated runs: how long they took, and what differs between the slow and the fast ones.
 
 use super::super::run_words as words;
-use super::{Page, Paint, visible};
+use super::{Page, Paint, Text, seen};
+use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::{Difference, Runs};
 
@@ -16,14 +17,14 @@ impl Page {
     pub(super) fn runs(&mut self, runs: &Runs) {
         self.push("Run by run", Paint::Bold);
         for limit in runs.limits.iter().take(MAX_LINES) {
-            self.item("  !", &visible(limit), Paint::None, Paint::None);
+            self.item("  !", seen(limit), Paint::None, Paint::None);
         }
         if runs.count == 0 {
             return self.blank();
         }
-        self.line(&words::lead(runs), 0, Paint::Dim);
+        self.line(Text::seen(words::lead(runs)), 0, Paint::Dim);
         if let Some(goal) = words::goal(runs) {
-            self.line(&goal, 0, Paint::None);
+            self.line(Text::seen(goal), 0, Paint::None);
         }
         self.blank();
         self.run_histogram(runs);
@@ -35,9 +36,9 @@ impl Page {
         self.spreads(runs);
         self.push("The slowest runs", Paint::Bold);
         for run in runs.slowest.iter().take(MAX_LINES) {
-            let label = format!("  {:>9}", seconds(run.seconds));
+            let label = shown!("  {:>9}", Text::seen(seconds(run.seconds)));
             let text = format!("run {} at {}: {}", run.number, seconds(run.at), words::parts(run));
-            self.item(&label, &visible(&text), Paint::None, Paint::None);
+            self.item(label, seen(&text), Paint::None, Paint::None);
         }
         self.blank();
     }
@@ -47,34 +48,33 @@ impl Page {
         for bar in runs.histogram.iter().take(MAX_BARS) {
             let filled = (bar.length.clamp(0.0, 1.0) * width as f64).ceil() as usize;
             let sign = if self.unicode { "█" } else { "#" };
-            let range = match self.width {
-                ..NARROW => format!("from {:>9}", seconds(bar.from)),
-                _ => format!("{:>9} – {:>9}", seconds(bar.from), seconds(bar.below)),
+            let [from, below] = [bar.from, bar.below].map(|edge| Text::seen(seconds(edge)));
+            let range: Text = match self.width {
+                ..NARROW => shown!("from {:>9}", from),
+                _ => shown!("{:>9} – {:>9}", from, below),
             };
-            self.push(&format!("  {range}  {:>5} {}", bar.count, sign.repeat(filled)), Paint::None);
+            self.push(shown!("  {}  {:>5} {}", range, bar.count, Text::repeated(sign, filled)), Paint::None);
         }
         self.blank();
     }
 
     fn difference(&mut self, difference: &Difference) {
         self.push("What the slow runs have more of", Paint::Bold);
-        self.line(&words::against(difference), 0, Paint::None);
+        self.line(Text::seen(words::against(difference)), 0, Paint::None);
         let wide = self.width >= NARROW;
-        let both = if wide { format!("{:>10}{:>10}", "slow", "fast") } else { String::new() };
-        self.push(&format!("{:>8}{:>11}{both}  what", "share", "more"), Paint::Dim);
+        let both = if wide { shown!("{:>10}{:>10}", "slow", "fast") } else { Text::new() };
+        self.push(shown!("{:>8}{:>11}{}  what", "share", "more", both), Paint::Dim);
         for row in difference.rows.iter().take(MAX_LINES) {
-            let both = if wide {
-                format!("{:>10}{:>10}", seconds(row.slow_mean), seconds(row.fast_mean))
-            } else {
-                String::new()
-            };
-            let figures = format!("{:>8}{:>11}{both} ", percent(row.share), words::signed(row.seconds));
+            let [slow, fast] = [row.slow_mean, row.fast_mean].map(|mean| Text::seen(seconds(mean)));
+            let both = if wide { shown!("{:>10}{:>10}", slow, fast) } else { Text::new() };
+            let [share, more] = [percent(row.share), words::signed(row.seconds)].map(Text::seen);
+            let figures = shown!("{:>8}{:>11}{} ", share, more, both);
             let text = format!("{}; above any fast run in {}", words::grown(row), words::above(row, difference));
             let paint = if row.share >= 0.1 { Paint::Bold } else { Paint::None };
-            self.hanging(&figures, &visible(&text), 4, paint, Paint::None);
+            self.hanging(&figures, &seen(&text), 4, paint, Paint::None);
         }
         if let Some(text) = words::unexplained(difference) {
-            self.line(&text, 2, Paint::Dim);
+            self.line(Text::seen(text), 2, Paint::Dim);
         }
     }
 
@@ -82,17 +82,17 @@ impl Page {
         let Some(response) = &runs.response else { return };
         let wide = self.width >= NARROW;
         let heads = words::heads(response);
-        let line = |all: &[String]| -> String {
+        let line = |all: &[String]| -> Text {
             let shown = heads.iter().zip(all).filter(|(head, _)| wide || ["Mean", "Median", "Most"].contains(head));
-            shown.map(|(_, text)| format!("{text:>10}")).collect()
+            shown.map(|(_, text)| shown!("{:>10}", Text::seen(text))).collect()
         };
         let titles: Vec<String> = heads.iter().map(|head| head.to_lowercase()).collect();
         self.push("How the time of a run is spread", Paint::Bold);
-        self.item_at(&format!("{}  ", line(&titles)), "of a run", Paint::Dim);
-        self.item_at(&format!("{}  ", line(&words::figures(response, response))), "all", Paint::Bold);
+        self.item_at(shown!("{}  ", line(&titles)), "of a run", Paint::Dim);
+        self.item_at(shown!("{}  ", line(&words::figures(response, response))), "all", Paint::Bold);
         for row in runs.components.iter().filter(|row| row.share >= 0.005).take(MAX_LINES) {
             let figures = line(&words::figures(response, &row.spread));
-            self.item_at(&format!("{figures}  "), &visible(&row.title), Paint::None);
+            self.item_at(shown!("{}  ", figures), seen(&row.title), Paint::None);
         }
         self.blank();
     }
