@@ -23,8 +23,8 @@ TEXT = re.compile(r'"((?:\\.|[^"\\])*)"', re.S)
 
 @cache
 def sources() -> dict[Path, list[str]]:
-    """The items of every file of tests."""
-    files = sorted((ROOT / "tests").rglob("*.rs"))
+    """The items of every file of tests, but for those that no privileged test takes anything from."""
+    files = sorted(file for file in (ROOT / "tests").rglob("*.rs") if file.parent != ROOT / "tests/hostile")
     return {file: items(file.read_text()) for file in files}
 
 
@@ -128,9 +128,9 @@ def collectors() -> dict[str, Path]:
 
 
 @cache
-def folder(path: Path) -> str:
-    """The code of a file or folder without sentences; unit tests lie in other files or at the end of a file."""
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in (".rs", ".c"))
+def folder(path: Path, but: tuple[str, ...] = ()) -> str:
+    """The code of a file or folder, `but` some, without sentences; unit tests lie in other files or at the end of a file."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in (".rs", ".c") and file.name not in but)
     texts = []
     for file in files:
         if "tests" in file.stem:
@@ -180,7 +180,8 @@ def pieces(test: str) -> dict[str, str]:
     if words & {"method-r", "task_states", "response"}:
         found["accounts"] = digest(folder(ROOT / "src/judge/profile"), folder(ROOT / "src/kernel/classify"))
     if "::lab" in test:
-        found["exercises"] = folder(ROOT / "src/lab")
+        # What a class has reached is told of exercises that were judged long ago.
+        found["exercises"] = folder(ROOT / "src/lab", but=("class.rs",))
         scenarios = [file for file in sorted((ROOT / "lab-scenarios").glob("*.yaml")) if {file.stem, file.stem[:2]} & words]
         found |= {f"exercise {file.stem}": digest(file.read_text()) for file in scenarios}
     return found
