@@ -51,6 +51,7 @@ mod probes_stat;
 mod probes_swap;
 mod probes_trace;
 mod probes_trace_bounds;
+mod probes_trace_forged;
 mod process_table;
 mod real_programs;
 mod response;
