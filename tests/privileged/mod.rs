@@ -15,6 +15,7 @@ mod filesystem;
 mod hostile_symbols;
 mod kernels;
 mod lab;
+mod lab_looks;
 mod lab_modules;
 mod levels;
 mod memory;
