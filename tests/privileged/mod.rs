@@ -9,6 +9,7 @@ mod tracefs;
 mod cgroup;
 mod cpu;
 mod databases;
+mod denials;
 mod disk;
 mod each;
 mod filesystem;
