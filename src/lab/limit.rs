@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Version, keyed};
-use rdiag_kernel::host::own::boot_id;
 use rdiag_model::{Reason, Unavailable};
 
 /// How the names of all groups of the lab begin; nothing else is ever removed.
 const PREFIX: &str = "rdiag-lab-";
+/// As many groups are asked what groups have.
+const FEW: usize = 20;
 /// The kernel's own default, in microseconds.
 const CPU_PERIOD: u32 = 100_000;
 
@@ -159,14 +160,28 @@ pub fn remove(host: &Host, directory: &str) -> io::Result<bool> {
     }
 }
 
-/// Tries to have such a group, and removes it again.
-pub fn try_out(host: &Host, limit: Limit, disk: Option<(u32, u32)>) -> Result<(), Unavailable> {
-    // Two commands may try at the same moment.
-    let seed = u64::from(host.facts().pid) << 32 | boot_id().len() as u64;
-    let group = Group::new(host, limit, seed, "try")?;
-    group.make(host, disk)?;
-    let _ = remove(host, group.directory());
-    Ok(())
+/// Whether such a group may be made here; none is.
+pub fn may_be_set(host: &Host, limit: Limit) -> Result<(), Unavailable> {
+    let group = Group::new(host, limit, 0, "asked")?;
+    let control = host.control().ok_or_else(absent)?;
+    let top = group.directory.rsplit_once('/').map_or("", |(top, _)| top);
+    let (file, _) = limit.order(group.version, "");
+    control.may_make_in(top).map_err(|error| refused(&error, file))?;
+    let not_handed_on = || refused(&io::ErrorKind::NotFound.into(), file);
+    if group.version == Version::V2 {
+        let handed_on = host.read(&format!("{top}/cgroup.subtree_control")).unwrap_or_default();
+        if !handed_on.split_whitespace().any(|name| limit.controllers().contains(&name)) {
+            return Err(not_handed_on());
+        }
+    }
+    // A kernel may lack a part of a controller. What the topmost group does not have, any other shows.
+    let others = host.subdirectories(top).unwrap_or_default();
+    let mut shown = others.iter().take(FEW).peekable();
+    let is_there = |directory: &str| host.exists(&format!("{directory}/{file}"));
+    if is_there(top) || shown.peek().is_none() || shown.any(|name| is_there(&format!("{top}/{name}"))) {
+        return Ok(());
+    }
+    Err(not_handed_on())
 }
 
 /// A limit of I/O belongs to a disk and not to a partition.

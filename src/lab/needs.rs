@@ -1,4 +1,5 @@
-//! What a host can express, found by trying; never concluded from a version.
+//! What a host can express: found by trying what nobody else sees, or by asking the kernel; never concluded from a version. Nothing of the
+//! host is changed, so whoever only looks at the list of exercises, or is killed meanwhile, leaves nothing behind.
 
 use super::limit;
 use super::load;
@@ -18,7 +19,7 @@ const LEAST_COST: f64 = 1.5;
 pub fn missing(host: &Host, place: &Place, variant: &Variant) -> Option<Unavailable> {
     let needs = variant.needs.iter().find_map(|need| try_need(host, place, *need).err());
     let limits = || variant.load.iter().filter_map(|job| job.limit);
-    needs.or_else(|| limits().find_map(|limit| limit::try_out(host, limit, disk(place.folder())).err()))
+    needs.or_else(|| limits().find_map(|limit| limit::may_be_set(host, limit).err()))
 }
 
 fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
@@ -57,21 +58,13 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
             ))
         }
         Need::SmallFileSystem => {
-            let folder = place.folder().join(format!("try-mount-{}", host.facts().pid));
-            let tried = files::create_private_directory(&folder).and_then(|()| own::mount_small(&folder, 1, 10));
-            let _ = own::unmount(&folder);
-            let _ = files::remove_directory(&folder);
-            tried.map_err(|error| {
+            own::may_mount(place.folder()).map_err(|error| {
                 Unavailable::new(Reason::Denied, format!("it needs to mount a small file system, and may not: {error}"))
                     .with_remedy("start it as root, outside of a container")
             })
         }
         Need::SwapSpace => {
-            let space = place.folder().join(format!("try-swap-{}", host.facts().pid));
-            let tried = own::add_swap(&space, 1);
-            let _ = own::remove_swap(&space);
-            let _ = files::remove_file(&space);
-            tried.map_err(|error| {
+            own::may_swap(place.folder()).map_err(|error| {
                 Unavailable::new(Reason::Denied, format!("it needs to add swap space in a file, and may not: {error}"))
                     .with_remedy("start it as root, outside of a container, with XDG_STATE_HOME on a local disk that can hold swap files")
             })

@@ -40,7 +40,7 @@ pub const ALL: &[Target] = &[
     Target { name: "proc", check: host::files, mebibytes: 256, seconds: 10 },
     Target { name: "kernel_log", check: host::kernel_log, mebibytes: 128, seconds: 10 },
     Target { name: "trace_pages", check: trace::pages, mebibytes: 64, seconds: 5 },
-    Target { name: "trace_text", check: trace::text, mebibytes: 64, seconds: 5 },
+    Target { name: "trace_events", check: trace::events, mebibytes: 64, seconds: 5 },
     Target { name: "elf", check: elf::symbols, mebibytes: 768, seconds: 60 },
     Target { name: "binaries", check: elf::points, mebibytes: 256, seconds: 10 },
     Target { name: "process_maps", check: elf::maps, mebibytes: 64, seconds: 5 },

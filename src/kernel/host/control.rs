@@ -56,6 +56,12 @@ impl Control {
         std::fs::create_dir(self.root.join(path))
     }
 
+    /// Whether directories may be created in one, as far as its owner, mode and mount tell.
+    pub fn may_make_in(&self, path: &str) -> io::Result<()> {
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        Ok(rustix::fs::access(self.root.join(path), access)?)
+    }
+
     /// Removes a directory that holds nothing of anybody else's.
     pub fn remove_directory(&self, path: &str) -> io::Result<()> {
         std::fs::remove_dir(self.root.join(path))

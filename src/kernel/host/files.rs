@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
-use tempfile::NamedTempFile;
 
 pub use super::folder::Folder;
 
@@ -211,10 +210,13 @@ pub fn device_of(path: &Path) -> io::Result<(u32, u32)> {
 /// Whether files in a directory can be read past the page cache (O_DIRECT), found by trying.
 #[must_use]
 pub fn can_read_directly(directory: &Path) -> bool {
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::OpenOptionsExt as _;
-    let Ok(file) = NamedTempFile::new_in(directory) else { return false };
+    // It has no name, so a kill leaves nothing.
+    let Ok(file) = tempfile::tempfile_in(directory) else { return false };
     let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-    std::fs::OpenOptions::new().read(true).custom_flags(direct).open(file.path()).is_ok()
+    let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::OpenOptions::new().read(true).custom_flags(direct).open(again).is_ok()
 }
 
 #[cfg(test)]

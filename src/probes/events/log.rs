@@ -1,45 +1,57 @@
 //! Events as rows, at most so many, and their number by name.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use rdiag_kernel::mechanism::tracefs::line::{Line, Stamp, context};
-use rdiag_kernel::mechanism::tracefs::select::{Chosen, TraceEvent};
+use rdiag_kernel::mechanism::tracefs::records::{Head, Kinds};
 use rdiag_model::Unit;
 use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// Events that are kept for a reading; later ones are only counted.
 const ROWS: usize = 10_000;
+/// Bytes of their records. Most have less than 100; those with the longest paths, 4096.
+const BYTES: usize = 16 << 20;
 
 /// Events since the last reading.
 #[derive(Debug)]
 pub(super) struct Log {
-    /// Seconds of the clock at the start, where that clock is known.
-    began: Option<f64>,
-    unit: Unit,
+    clock: Clock,
     /// As many may still be shown.
     room: u64,
     /// Whether the last events are shown, all at the end, in place of the first as they come.
     keeps_last: bool,
-    /// Names with their group, by the name alone.
-    names: BTreeMap<String, String>,
-    rows: VecDeque<Row>,
+    rows: VecDeque<Kept>,
+    bytes: usize,
     others: u64,
-    counts: BTreeMap<String, u64>,
+    /// By the number of their kind.
+    counts: HashMap<u16, u64>,
+}
+
+/// What the kernel's stamps mean.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    pub(super) unit: Unit,
+    /// One step of the clock, in that unit.
+    pub(super) step: f64,
+    /// What it said at the start, where that is known.
+    pub(super) began: Option<f64>,
+}
+
+/// An event that is to be shown.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) time: u64,
+    pub(super) cpu: u32,
+    pub(super) head: Head,
+    /// Name of the task, where it is known.
+    pub(super) task: Option<String>,
+    /// The whole record.
+    pub(super) record: Vec<u8>,
 }
 
 impl Log {
-    /// A log of chosen events, of which at most `room` are shown.
-    pub(super) fn new(began: Option<f64>, unit: Unit, room: u64, chosen: &[Chosen]) -> Self {
-        let events = chosen.iter().flat_map(|(_, events)| events);
-        // Two groups may have an event of the same name, and the text of the kernel does not tell which it is.
-        let mut names: BTreeMap<String, String> = BTreeMap::new();
-        for TraceEvent { group, name } in events {
-            let whole = names.entry(name.clone()).or_insert_with(|| format!("{group}:{name}"));
-            if !whole.split([':', '|']).any(|part| part == group) {
-                *whole = format!("{group}|{whole}");
-            }
-        }
-        Self { began, unit, room, keeps_last: false, names, rows: VecDeque::new(), others: 0, counts: BTreeMap::new() }
+    /// A log of which at most `room` events are shown.
+    pub(super) fn new(clock: Clock, room: u64) -> Self {
+        Self { clock, room, keeps_last: false, rows: VecDeque::new(), bytes: 0, others: 0, counts: HashMap::new() }
     }
 
     /// Shows the last events, when it is taken for the last time, in place of the first.
@@ -52,51 +64,55 @@ impl Log {
         self.keeps_last = false;
     }
 
-    pub(super) fn add(&mut self, line: Line) {
-        // Marks that programs write into the buffer are no tracepoints, and only names that are known may become keys.
-        let event = match self.names.get(&line.event) {
-            Some(whole) => whole.clone(),
-            None if line.event == "tracing_mark_write" => "mark".to_owned(),
-            None => "other".to_owned(),
-        };
-        *self.counts.entry(event.clone()).or_default() += 1;
-        let is_full = self.room == 0 || self.rows.len() >= ROWS;
+    /// Counts an event; it is asked for in full only if it is shown.
+    pub(super) fn add(&mut self, kind: u16, event: impl FnOnce() -> Kept) {
+        *self.counts.entry(kind).or_default() += 1;
+        let is_full = self.room == 0 || self.rows.len() >= ROWS || self.bytes >= BYTES;
         if is_full {
             self.others += 1;
-            if !self.keeps_last || self.rows.pop_front().is_none() {
-                return;
-            }
+            let first = if self.keeps_last { self.rows.pop_front() } else { None };
+            let Some(first) = first else { return };
+            self.bytes -= first.record.len();
         } else {
             self.room -= 1;
         }
-        let time = match (line.stamp, self.began) {
-            (Stamp::Seconds(at), Some(began)) => (at - began).max(0.0),
-            (Stamp::Seconds(at), None) => at,
-            (Stamp::Ticks(at), _) => at as f64,
-        };
-        let cells = vec![
-            time.into(),
-            line.cpu.to_string().into(),
-            line.task.map_or(Cell::Unknown(()), Cell::Text),
-            line.tid.to_string().into(),
-            event.into(),
-            context(&line.flags).into(),
-            line.fields.into(),
-        ];
-        self.rows.push_back(Row { instance: String::new(), cells });
+        let event = event();
+        self.bytes += event.record.len();
+        self.rows.push_back(event);
     }
 
-    /// The events and their counts, and forgets them.
-    pub(super) fn take(&mut self) -> (ProbeTable, ProbeTable) {
+    /// The events that would be shown now.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Kept> {
+        self.rows.iter().filter(|_| !self.keeps_last)
+    }
+
+    /// The events and their counts, and forgets them. `text` tells what an event says.
+    pub(super) fn take(&mut self, kinds: &Kinds, text: impl Fn(&Kept) -> String) -> (ProbeTable, ProbeTable) {
         let (rows, others) = match self.keeps_last {
             true => (VecDeque::new(), 0),
-            false => (std::mem::take(&mut self.rows), std::mem::take(&mut self.others)),
+            false => {
+                self.bytes = 0;
+                (std::mem::take(&mut self.rows), std::mem::take(&mut self.others))
+            }
+        };
+        let row = |kept: Kept| {
+            let fields = text(&kept);
+            let cells = vec![
+                self.clock.time(kept.time).into(),
+                kept.cpu.to_string().into(),
+                kept.task.map_or(Cell::Unknown(()), Cell::Text),
+                kept.head.tid.to_string().into(),
+                kinds.name(kept.head.kind).into(),
+                kept.head.context().into(),
+                fields.into(),
+            ];
+            Row { instance: String::new(), cells }
         };
         let events = ProbeTable {
             id: "events".into(),
             title: "Events".into(),
             columns: vec![
-                Column::number("time", "time", self.unit),
+                Column::number("time", "time", self.clock.unit),
                 Column::text("cpu", "cpu"),
                 Column::text("name", "task"),
                 Column::text("tid", "tid"),
@@ -104,15 +120,20 @@ impl Log {
                 Column::text("context", "context"),
                 Column::text("fields", "fields"),
             ],
-            rows: rows.into(),
+            rows: rows.into_iter().map(row).collect(),
             others,
             ..ProbeTable::default()
         };
-        let mut counts: Vec<(String, u64)> = std::mem::take(&mut self.counts).into_iter().collect();
+        // All kinds that rdiag did not ask for are one.
+        let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+        for (kind, count) in std::mem::take(&mut self.counts) {
+            *by_name.entry(kinds.name(kind)).or_default() += count;
+        }
+        let mut counts: Vec<(&str, u64)> = by_name.into_iter().collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let row = |(event, count): (String, u64)| {
-            let cells = vec![event.clone().into(), (count as f64).into()];
-            Row { instance: event, cells }
+        let row = |(event, count): (&str, u64)| {
+            let cells = vec![event.into(), (count as f64).into()];
+            Row { instance: event.to_owned(), cells }
         };
         let counts = ProbeTable {
             id: "counts".into(),
@@ -126,43 +147,68 @@ impl Log {
     }
 }
 
+impl Clock {
+    fn time(self, stamp: u64) -> f64 {
+        let time = stamp as f64 * self.step;
+        self.began.map_or(time, |began| (time - began).max(0.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_kernel::mechanism::tracefs::format::Format;
+    use rdiag_kernel::mechanism::tracefs::print::Constants;
+    use rdiag_kernel::mechanism::tracefs::select::TraceEvent;
 
-    fn log(room: u64) -> Log {
+    const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+                          \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+                          \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+                          \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+    const MARK: u16 = 5;
+    const X: u16 = 11;
+    const Y: u16 = 12;
+    const OTHER_Y: u16 = 13;
+
+    fn kinds() -> Kinds {
+        let format = |id: u16| Format::parse(&format!("ID: {id}\n{COMMON}"));
         let event = |group: &str, name: &str| TraceEvent { group: group.into(), name: name.into() };
-        let chosen = vec![event("a", "x"), event("a", "y"), event("b", "y"), event("a", "y")];
-        Log::new(Some(10.0), Unit::Seconds, room, &[("*".to_owned(), chosen)])
+        let events = [event("a", "x"), event("a", "y"), event("b", "y")];
+        let formats: Vec<_> = events.iter().zip([X, Y, OTHER_Y].map(format)).collect();
+        let mark = format!("ID: {MARK}\n{COMMON}\tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n");
+        Kinds::of(&Format::parse(&mark), &formats, &Constants::new()).unwrap()
     }
 
-    fn line(event: &str, at: f64) -> Line {
-        Line {
-            task: None,
-            tid: 5,
-            cpu: 1,
-            flags: "..h1.".into(),
-            stamp: Stamp::Seconds(at),
-            event: event.into(),
-            fields: "n=1".into(),
-        }
+    fn log(room: u64) -> Log {
+        Log::new(Clock { unit: Unit::Seconds, step: 1e-9, began: Some(10.0) }, room)
+    }
+
+    fn add(log: &mut Log, kind: u16, at: f64) {
+        let record = [&kind.to_ne_bytes()[..], &[8, 1], &5_u32.to_ne_bytes()].concat();
+        let head = kinds().head(&record).unwrap();
+        log.add(kind, || Kept { time: (at * 1e9) as u64, cpu: 1, head, task: None, record });
+    }
+
+    fn take(log: &mut Log) -> (ProbeTable, ProbeTable) {
+        log.take(&kinds(), |kept| format!("{} bytes", kept.record.len()))
     }
 
     fn counts(log: &mut Log) -> Vec<(String, f64)> {
-        let (_, table) = log.take();
+        let (_, table) = take(log);
         table.rows.into_iter().map(|row| (row.instance, row.cells[1].number().unwrap())).collect()
     }
 
     #[test]
     fn events_have_their_groups_and_times_count_from_the_start() {
         let mut log = log(9);
-        log.add(line("x", 11.5));
-        let (events, _) = log.take();
+        add(&mut log, X, 11.5);
+        let (events, _) = take(&mut log);
         let cells = &events.rows[0].cells;
         assert_eq!(cells.len(), events.columns.len());
         assert_eq!((cells[0].number(), cells[4].text()), (Some(1.5), Some("a:x")));
         assert_eq!((&cells[2], cells[5].text()), (&Cell::Unknown(()), Some("hard interrupt, preemption off (1)")));
-        assert!(log.take().0.rows.is_empty());
+        assert_eq!((cells[3].text(), cells[6].text()), (Some("5"), Some("8 bytes")));
+        assert!(take(&mut log).0.rows.is_empty());
     }
 
     #[test]
@@ -170,13 +216,15 @@ mod tests {
         let mut log = log(2);
         log.keep_last();
         for at in [11.0, 12.0, 13.0] {
-            log.add(line("x", at));
+            add(&mut log, X, at);
         }
-        let (events, counts) = log.take();
+        assert_eq!(log.rows().count(), 0);
+        let (events, counts) = take(&mut log);
         assert_eq!((events.rows.len(), events.others, counts.rows.len()), (0, 0, 1));
-        log.add(line("y", 14.0));
+        add(&mut log, Y, 14.0);
         log.close();
-        let (events, _) = log.take();
+        assert_eq!(log.rows().count(), 2);
+        let (events, _) = take(&mut log);
         let times: Vec<f64> = events.rows.iter().filter_map(|row| row.cells[0].number()).collect();
         assert_eq!((times, events.others), (vec![3.0, 4.0], 2));
     }
@@ -184,14 +232,28 @@ mod tests {
     #[test]
     fn all_are_counted_and_so_many_shown_as_was_asked_for() {
         let mut log = log(2);
-        for event in ["x", "x", "y", "x", "tracing_mark_write", "forged"] {
-            log.add(line(event, 11.0));
+        for kind in [X, X, Y, X, MARK, 99, 98] {
+            add(&mut log, kind, 11.0);
         }
-        let (events, _) = log.take();
-        assert_eq!((events.rows.len(), events.others), (2, 4));
-        for event in ["y", "x", "x"] {
-            log.add(line(event, 12.0));
+        let (events, _) = take(&mut log);
+        assert_eq!((events.rows.len(), events.others), (2, 5));
+        for kind in [OTHER_Y, X, X, 98, 99, 99] {
+            add(&mut log, kind, 12.0);
         }
-        assert_eq!(counts(&mut log), [("a:x".to_owned(), 2.0), ("b|a:y".to_owned(), 1.0)]);
+        let expected = [("other", 3.0), ("a:x", 2.0), ("b:y", 1.0)].map(|(name, count)| (name.to_owned(), count));
+        assert_eq!(counts(&mut log), expected);
+    }
+
+    #[test]
+    fn long_records_take_the_room_of_many() {
+        let mut log = log(1000);
+        let head = kinds().head(&[0; 8]).unwrap();
+        for _ in 0..3 {
+            log.add(X, || Kept { time: 0, cpu: 0, head, task: None, record: vec![0; BYTES / 2] });
+        }
+        let (events, _) = take(&mut log);
+        assert_eq!((events.rows.len(), events.others), (2, 1));
+        add(&mut log, X, 11.0);
+        assert_eq!(take(&mut log).0.rows.len(), 1);
     }
 }

@@ -4,13 +4,19 @@ mod bounds;
 mod log;
 mod setup;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use super::traced::Account;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
 use bounds::Bounds;
-use log::Log;
+use log::{Clock, Kept, Log};
 use rdiag_kernel::host::Host;
-use rdiag_kernel::mechanism::tracefs::instance::{Instance, Pipe};
-use rdiag_kernel::mechanism::tracefs::line::Lines;
+use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_kernel::mechanism::tracefs::instance::Instance;
+use rdiag_kernel::mechanism::tracefs::merged::Merged;
+use rdiag_kernel::mechanism::tracefs::names::Names;
+use rdiag_kernel::mechanism::tracefs::records::Kinds;
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Unavailable, Unit};
 
@@ -20,12 +26,12 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "Any tracepoint (`event=sched:sched_switch,irq:*`), in an instance of the kernel's tracing of its own.",
     output: "A line for each event: seconds since the start, CPU, task, event, what the CPU was in the middle of, and the \
              event's own fields; and how many there were of each event.",
-    caveats: "The task is the one on the CPU: an interrupt happens in the name of whoever was interrupted. Times are whole \
-              microseconds. A task has the name that it had last. What starts or stops the log may be done by any task, and may itself be in the log or not. Marks that \
-              programs write to trace_marker of the instance, rdiag-PID-…, stand among the events. A file name or another text within an event may contain line breaks that look like another event. \
+    caveats: "The task is the one on the CPU: an interrupt happens in the name of whoever was interrupted. A \
+              task has the name that it had then; of one that was there before the probe and ended before it was looked at, it is not known. What starts or stops the log may be done by any task, and may itself be in the log or not. Marks that \
+              programs write to trace_marker of the instance, rdiag-PID-…, stand among the events. \
               rdiag's own events are left out from Linux 5.8 on.",
-    overhead: "A task took 0.2 µs more for each of its events on one virtual machine. Making text of each and reading it is rdiag's own, and far \
-               more than a probe that counts inside the kernel takes. Ask for few events, or put a filter on them. The budget counts both: the events that \
+    overhead: "A task took 0.2 µs more for each of its events on one virtual machine. Reading it is rdiag's own, and \
+               more than a probe that counts inside the kernel takes; text is made of those that are shown. Ask for few events, or put a filter on them. The budget counts both: the events that \
                are logged, at what one takes when it is tried at the start, and the reading. What a filter leaves out is not in it.",
     params: &[
         ParamDef {
@@ -89,39 +95,44 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 
 /// The clock that everything else in rdiag goes by.
 const MONOTONIC: &str = "mono";
-/// As much is read at once.
-const PIECE: usize = 64 << 10;
-/// As much is read in one turn, so that a flood does not keep rdiag from anything else.
-const TURN: usize = 16 << 20;
 
 struct Events {
-    // The pipe is closed before the instance is removed: fields are dropped in this order.
-    pipe: Pipe,
+    // The buffers are closed before the instance is removed: fields are dropped in this order.
+    records: Merged,
     instance: Instance,
-    lines: Lines,
+    kinds: Kinds,
+    names: Names,
+    /// Functions of the kernel, once an event that names one is shown.
+    symbols: Option<Symbols>,
     log: Log,
     bounds: Bounds,
     attached: Vec<Attachment>,
     account: Account,
-    buffer: Vec<u8>,
 }
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let host = context.host;
     let (instance, chosen, toll) = setup::prepare(context)?;
     let account = Account::new(toll, &instance, host);
-    let pipe = instance.pipe(host)?;
+    let events: Vec<_> = chosen.iter().flat_map(|(_, events)| events).collect();
+    let kinds = Kinds::read(&instance, host, &events)?;
+    let records = Merged::open(&instance, host)?;
     let clock = context.params.text("clock").unwrap_or(MONOTONIC);
+    let names = Names::follow(host, clock);
+    let (unit, step) = match clock {
+        "counter" | "x86-tsc" => (Unit::Count, 1.0),
+        // In hundredths, whatever the kernel counts by itself.
+        "uptime" => (Unit::Seconds, 1e-2),
+        _ => (Unit::Seconds, 1e-9),
+    };
     let began = (clock == MONOTONIC).then(|| host.now());
     let bounds = Bounds::begin(context, &instance)?;
-    let unit = if ["counter", "x86-tsc"].contains(&clock) { Unit::Count } else { Unit::Seconds };
     let attached = chosen.iter().map(|(pattern, events)| attachment(pattern, events.len())).collect();
-    let mut log = Log::new(began, unit, context.params.count("lines"), &chosen);
+    let mut log = Log::new(Clock { unit, step, began }, context.params.count("lines"));
     if context.params.flag("last") {
         log.keep_last();
     }
-    let buffer = vec![0; PIECE];
-    Ok(Box::new(Events { pipe, instance, lines: Lines::default(), log, bounds, attached, account, buffer }))
+    Ok(Box::new(Events { records, instance, kinds, names, symbols: None, log, bounds, attached, account }))
 }
 
 fn attachment(pattern: &str, events: usize) -> Attachment {
@@ -135,8 +146,21 @@ impl Probe for Events {
     }
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let Self { pipe, lines, log, account, buffer, .. } = self;
-        account.reading(|| take_over(pipe, lines, log, buffer))?;
+        let Self { records, instance, kinds, names, log, account, .. } = self;
+        // What is later may still have something before it that another CPU has not written down.
+        let now = instance.now(host).filter(|_| !account.is_closed()).unwrap_or(u64::MAX);
+        account.reading(|| {
+            names.poll(host);
+            records.poll(now, |time, cpu, record| {
+                let Some(head) = kinds.head(record) else { return };
+                log.add(head.kind, || {
+                    names.learn(host, head.tid);
+                    let task = names.name(head.tid, time).map(str::to_owned);
+                    Kept { time, cpu, head, task, record: record.to_vec() }
+                });
+            })
+        })?;
+        self.names.settle(now);
         self.bounds.look(&self.instance, host);
         Ok(())
     }
@@ -156,26 +180,37 @@ impl Probe for Events {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let lost = self.account.lost(&self.instance, host);
-        let (events, counts) = self.log.take();
+        let mut lost = self.account.lost(&self.instance, host);
+        if self.account.is_closed() {
+            lost.push(("there was no time to read them", self.records.waiting()));
+        }
+        self.learn_functions(host);
+        let Self { kinds, symbols, log, .. } = self;
+        let function = |address: u64| symbols.as_ref()?.name(None, address).map(str::to_owned);
+        let (events, counts) = log.take(kinds, |kept| kinds.text(kept.head.kind, &kept.record, &function));
         let outputs = vec![Output::Events(events), Output::Table(counts)];
-        Ok(Taken { outputs, lost, notes: self.bounds.notes() })
+        let mut notes = self.bounds.notes();
+        notes.extend(self.symbols.iter().flat_map(Symbols::notes).map(str::to_owned));
+        Ok(Taken { outputs, lost, notes })
     }
 }
 
-/// Reads what is there, as much as fits into a turn.
-fn take_over(pipe: &mut Pipe, lines: &mut Lines, log: &mut Log, buffer: &mut [u8]) -> Result<(), Unavailable> {
-    let mut room = TURN;
-    loop {
-        let read = pipe.read(buffer)?;
-        let piece = buffer.get(..read).unwrap_or_default();
-        lines.feed(piece, &mut |line| log.add(line));
-        room = room.saturating_sub(read);
-        if read == 0 {
-            lines.flush(&mut |line| log.add(line));
+impl Events {
+    /// Looks up the functions of the kernel that are named by the events that are about to be shown.
+    fn learn_functions(&mut self, host: &Host) {
+        let Self { kinds, symbols, log, .. } = self;
+        let addresses = RefCell::new(BTreeSet::new());
+        for Kept { head, record, .. } in log.rows().filter(|kept| kinds.names_functions(kept.head.kind)) {
+            let _ = kinds.text(head.kind, record, &|address| {
+                addresses.borrow_mut().insert(address);
+                None
+            });
         }
-        if read == 0 || room == 0 {
-            return Ok(());
+        let addresses = addresses.into_inner();
+        if !addresses.is_empty() {
+            let symbols = symbols.get_or_insert_with(|| Symbols::new(host, None));
+            symbols.learn_functions(host, None, addresses);
+            symbols.settle(host);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! limited, and ended. Lessons use it to make a load; no process of anybody else is ever touched.
 
 mod c_lock;
+mod descriptors;
 mod filter;
 mod fork;
 pub mod kernel_module;
@@ -25,11 +26,11 @@ pub use filter::lose;
 pub use fork::{fork_to, hold_up_by_child};
 pub use limits::{Limits, apply, limit_open_files};
 pub use mapping::Mapping;
-pub use mount::{mount_small, unmount};
+pub use mount::{may_mount, mount_small, unmount};
 pub use network::{enter_own_network, split_datagrams};
 pub use pages::Pages;
 pub use real_time::{Kept, busy_priority, keep_to_one_cpu, let_back, usable_cpus, use_only};
-pub use swap::{add_swap, remove_swap};
+pub use swap::{add_swap, may_swap, remove_swap};
 
 /// No order to a process of rdiag's own is longer.
 const MAX_ORDER_BYTES: u64 = 64 * 1024;
@@ -137,8 +138,10 @@ pub fn hand(child: &mut Child, order: &[u8]) -> io::Result<()> {
     input.write_all(order)
 }
 
-/// The order, read by the process that was started.
+/// The order, read by the process that was started. It lets go of whatever else it was started with: files of whoever called rdiag are none
+/// of its business, and it may outlive them by far.
 pub fn order() -> io::Result<Vec<u8>> {
+    descriptors::close_inherited();
     let mut bytes = Vec::new();
     io::stdin().lock().take(MAX_ORDER_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)

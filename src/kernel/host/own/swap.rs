@@ -39,6 +39,27 @@ pub fn add_swap(place: &Path, mib: u32) -> io::Result<()> {
     if unsafe { libc::swapon(name.as_ptr(), 0) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// File systems whose files the kernel swaps to (linux/magic.h): ext2 to ext4, XFS, F2FS.
+const CAN_HOLD: [i64; 3] = [0xef53, 0x5846_5342, 0xf2f5_2010];
+
+/// Whether swap space may be added in a folder. Nothing is: the kernel says whether it would listen when it is given no name.
+pub fn may_swap(folder: &Path) -> io::Result<()> {
+    // SAFETY: the pointer is to a string that lives until the call returns; there is no file without a name.
+    if unsafe { libc::swapon(c"".as_ptr(), 0) } != 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(error);
+        }
+    }
+    #[expect(clippy::useless_conversion, reason = "the type is another one on other machines")]
+    let kind = i64::from(rustix::fs::statfs(folder)?.f_type);
+    if CAN_HOLD.contains(&kind) {
+        return Ok(());
+    }
+    let why = format!("the file system of {} is none of ext4, XFS and F2FS", folder.display());
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}
+
 /// Has the kernel bring back what is there, and swap to it no more; that it does not swap there is no error.
 pub fn remove_swap(place: &Path) -> io::Result<()> {
     let name = CString::new(place.as_os_str().as_bytes())?;
@@ -69,7 +90,12 @@ mod tests {
         let place = folder.path().join("space");
         let swaps = || std::fs::read_to_string("/proc/swaps").unwrap_or_default();
         let named = |place: &Path| swaps().contains(&*place.to_string_lossy());
-        if add_swap(&place, 1).is_ok() {
+        let may = may_swap(folder.path());
+        assert!(!swaps().contains(&*folder.path().to_string_lossy()), "asking changes nothing");
+        let added = add_swap(&place, 1);
+        // Where it may not be added, it cannot; a file system that nobody has heard of may do it.
+        assert!(may.is_err() || added.is_ok(), "{may:?} {added:?}");
+        if added.is_ok() {
             let was_there = named(&place);
             remove_swap(&place).unwrap();
             remove_swap(&place).unwrap();

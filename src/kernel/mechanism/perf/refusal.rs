@@ -3,6 +3,7 @@
 use super::pmc::Whom;
 use super::select::{Event, Family};
 use crate::host::Host;
+use crate::mechanism::descriptors;
 use rdiag_model::{Reason, Unavailable};
 
 const CAP_SYS_ADMIN: u64 = 1 << 21;
@@ -32,8 +33,8 @@ pub(super) fn gap(host: &Host, event: &Event, whom: Whom, errno: i32) -> Unavail
     match errno {
         _ if is_denied(errno) => denied(host, event, whom),
         libc::EMFILE | libc::ENFILE => {
-            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-            let limit = limit.map_or_else(|| "the kernel's limit".to_owned(), |limit| format!("the limit is {limit}"));
+            let limit = descriptors::limit()
+                .map_or_else(|| "the kernel's limit".to_owned(), |limit| format!("the limit is {limit}"));
             let why = format!("too many files are open for a counter of each event and CPU or thread ({limit})");
             Unavailable::new(Reason::Denied, why).with_remedy("count fewer events, or raise the limit with `ulimit -n`")
         }

@@ -6,7 +6,8 @@ use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::global::{self, Taken};
-use super::{place, stale};
+use super::tally::{Tally, stamp};
+use super::{names, place, stale};
 use crate::host::{Control, Host};
 use rdiag_model::{Reason, Unavailable};
 
@@ -32,8 +33,17 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 impl Instance {
     /// Makes one whose buffers do not run yet, after removing what killed processes of rdiag have left behind.
     pub fn create(host: &Host) -> Result<Self, Unavailable> {
+        Self::named(host, stale::PREFIX)
+    }
+
+    /// Makes one beside another, that nobody is told about.
+    pub(super) fn beside(host: &Host) -> Result<Self, Unavailable> {
+        Self::named(host, stale::BESIDE)
+    }
+
+    fn named(host: &Host, prefix: &str) -> Result<Self, Unavailable> {
         let (control, instances) = Self::swept(host)?;
-        let dir = format!("{instances}/{}", stale::name(host, NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let dir = format!("{instances}/{}", stale::name(host, prefix, NUMBER.fetch_add(1, Ordering::Relaxed)));
         control.make_directory(&dir).map_err(|error| refused(&format!("making /{dir}"), &error))?;
         let instance = Self { control, dir, taken: None };
         instance.set("tracing_on", "0")?;
@@ -44,7 +54,7 @@ impl Instance {
     pub fn global(host: &Host) -> Result<Self, Unavailable> {
         let (control, instances) = Self::swept(host)?;
         let _alone = control.lock(&instances).map_err(|error| refused(&format!("locking /{instances}"), &error))?;
-        let name = stale::name(host, NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = stale::name(host, stale::PREFIX, NUMBER.fetch_add(1, Ordering::Relaxed));
         let dir = place::find(host)?.to_owned();
         let taken = Taken::new(&control, &dir, &format!("{instances}/{name}{}", global::SUFFIX))?;
         let instance = Self { control, dir, taken: Some(taken) };
@@ -172,12 +182,6 @@ impl Instance {
         }
     }
 
-    /// Opens the stream of its events as text, oldest first; what was read is gone from the buffer. Close it before the
-    /// instance is dropped: the kernel keeps an instance that somebody reads.
-    pub fn pipe(&self, host: &Host) -> Result<Pipe, Unavailable> {
-        Ok(Pipe(host.open(&format!("{}/trace_pipe", self.dir))?))
-    }
-
     /// Opens the stream of each CPU's events as pages of records. Close them before the instance is dropped.
     pub fn raw_pipes(&self, host: &Host) -> Result<Vec<(u32, Pipe)>, Unavailable> {
         let names = host.subdirectories(&format!("{}/per_cpu", self.dir))?;
@@ -194,11 +198,14 @@ impl Instance {
     #[must_use]
     pub fn task_names(host: &Host) -> BTreeMap<u32, String> {
         let text = place::find(host).ok().and_then(|place| host.read(&format!("{place}/saved_cmdlines")).ok());
-        let name = |line: &str| {
-            let (id, name) = line.trim_start().split_once(' ')?;
-            Some((id.parse().ok()?, name.to_owned()))
-        };
-        text.unwrap_or_default().lines().filter_map(name).collect()
+        names::saved(host, &text.unwrap_or_default())
+    }
+
+    /// What the clock says by which its events are stamped, no later than now; none where it is not told.
+    #[must_use]
+    pub fn now(&self, host: &Host) -> Option<u64> {
+        let cpu = host.subdirectories(&format!("{}/per_cpu", self.dir)).ok()?.into_iter().next()?;
+        stamp(&self.get(host, &format!("per_cpu/{cpu}/stats")).ok()?)
     }
 
     /// Forgets what its buffers hold, and that it was there.
@@ -213,48 +220,6 @@ impl Instance {
         let cpus = host.subdirectories(&format!("{}/per_cpu", self.dir)).unwrap_or_default();
         let of = |cpu: String| Tally::parse(&self.get(host, &format!("per_cpu/{cpu}/stats")).unwrap_or_default());
         cpus.into_iter().map(of).fold(Tally::default(), Tally::plus)
-    }
-}
-
-/// Events of an instance, by what became of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// They are in the buffers.
-    pub unread: u64,
-    /// Somebody has read them.
-    pub read: u64,
-    /// They were overwritten before anybody read them, or dropped at once.
-    pub lost: u64,
-}
-
-impl Tally {
-    /// The `stats` of one CPU's buffer.
-    fn parse(stats: &str) -> Self {
-        let mut tally = Self::default();
-        for (name, value) in stats.lines().filter_map(|line| line.split_once(':')) {
-            let sum = match name {
-                "entries" => &mut tally.unread,
-                "read events" => &mut tally.read,
-                "overrun" | "commit overrun" | "dropped events" => &mut tally.lost,
-                _ => continue,
-            };
-            *sum = sum.saturating_add(value.trim().parse().unwrap_or(0));
-        }
-        tally
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            unread: self.unread.saturating_add(other.unread),
-            read: self.read.saturating_add(other.read),
-            lost: self.lost.saturating_add(other.lost),
-        }
-    }
-
-    /// How many there were.
-    #[must_use]
-    pub fn all(self) -> u64 {
-        self.unread.saturating_add(self.read).saturating_add(self.lost)
     }
 }
 
@@ -314,7 +279,7 @@ impl Pipe {
                 Ok(read) => return Ok(read),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(refused("reading trace_pipe", &error)),
+                Err(error) => return Err(refused("reading the buffer of a CPU", &error)),
             }
         }
     }
@@ -375,14 +340,5 @@ mod tests {
         assert_eq!(lines[..2], ["Field not found", "  Command: prev_pid > 0 && bad == 1"]);
         assert_eq!(lines[2].find('^'), lines[1].find("=="), "{text}");
         assert_eq!(latest_error(""), None);
-    }
-
-    #[test]
-    fn an_event_is_read_or_still_there_or_lost() {
-        let stats = "entries: 238\noverrun: 3\ncommit overrun: 1\nbytes: 12952\nnow ts: 37823.4\ndropped events: 5\nread events: 40\n";
-        let tally = Tally::parse(stats);
-        assert_eq!(tally, Tally { unread: 238, read: 40, lost: 9 });
-        assert_eq!((tally.all(), tally.plus(tally).all()), (287, 574));
-        assert_eq!(Tally::parse("overrun: x\n\n:"), Tally::default());
     }
 }

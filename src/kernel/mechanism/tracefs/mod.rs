@@ -4,8 +4,9 @@
 //! - The instance has the process id and start time of rdiag in its name: a killed rdiag's is known by its dead owner, and removed by the
 //!   next start (`stale.rs`).
 //! - Filters and ids are in force before the first event is switched on, and where a filter is rejected, none is (`instance.rs`).
-//! - Events come as text, whose fields are found by place, since any user chooses the names in it (`line.rs`). Calls of functions come as
-//!   binary pages, whose layout the kernel describes (`page.rs`, `format.rs`).
+//! - Events and calls of functions come as binary pages, whose layout the kernel describes (`page.rs`, `format.rs`), those of all CPUs in the
+//!   order of their times (`merged.rs`). Text would not do: any user chooses names in it, with line breaks (`records.rs`, `names.rs`).
+//!   What an event says is worded by the kernel's own format, as far as it is understood (`print/mod.rs`).
 //! - Which functions a pattern means is tried, not read from a list: what the kernel has taken over as the instance's limit is read back,
 //!   and nothing is traced if that is empty, which would mean all (`functions.rs`).
 //! - Orders to start and stop are carried out by the kernel; that they concern the instance alone is tried first (`trigger.rs`).
@@ -16,14 +17,18 @@ pub mod format;
 pub mod functions;
 mod global;
 pub mod instance;
-pub mod line;
+pub mod merged;
+pub mod names;
 pub mod page;
 mod place;
+pub mod print;
 pub mod probe_events;
 pub mod raw;
+pub mod records;
 pub mod select;
 mod stale;
 pub mod sums;
+pub mod tally;
 #[cfg(test)]
 mod tests;
 pub mod toll;

@@ -1,5 +1,7 @@
 //! Pages of a trace buffer as the kernel hands them on: a time, and records each with its distance from the one before.
 
+use std::ops::Range;
+
 use super::format::Format;
 
 /// Bits of the length in a page's head; above them the kernel marks pages before which something was lost.
@@ -29,46 +31,72 @@ impl PageLayout {
         Some(data.offset().checked_add(data.size())?).filter(|size| (1 << 9..=1 << 24).contains(size))
     }
 
-    /// Calls `each` with the time of every record, in the clock's nanoseconds, and its bytes.
-    pub fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) {
+    /// The beginning of a page.
+    #[must_use]
+    pub fn begin(&self, page: &[u8]) -> Cursor {
         let part = |name| self.0.field(name);
-        let (Some(mut time), Some(length), Some(data)) = (
-            part("timestamp").and_then(|field| field.value(page)),
-            part("commit").and_then(|field| field.value(page)),
-            part("data"),
-        ) else {
-            return;
+        let number = |name| part(name).and_then(|field| field.value(page));
+        let (Some(time), Some(length), Some(data)) = (number("timestamp"), number("commit"), part("data")) else {
+            return Cursor::default();
         };
         let length = usize::try_from(length & LENGTH).unwrap_or(0);
-        let data = page.get(data.offset()..).unwrap_or_default();
-        let mut rest = data.get(..length).unwrap_or(data);
-        while let Some((head, after)) = word(rest) {
+        let end = data.offset().saturating_add(length).min(page.len());
+        Cursor { time, at: data.offset(), end }
+    }
+
+    /// Calls `each` with the time of every record, in the clock's nanoseconds, and its bytes.
+    pub fn records(&self, page: &[u8], mut each: impl FnMut(u64, &[u8])) {
+        let mut cursor = self.begin(page);
+        while let Some((time, place)) = cursor.next(page) {
+            each(time, page.get(place).unwrap_or_default());
+        }
+    }
+}
+
+/// How far a page was read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cursor {
+    /// Of the record before.
+    time: u64,
+    at: usize,
+    end: usize,
+}
+
+impl Cursor {
+    /// The time of the next record, in the clock's nanoseconds, and where its bytes are; none at the end, or where something is odd.
+    pub fn next(&mut self, page: &[u8]) -> Option<(u64, Range<usize>)> {
+        loop {
+            let rest = page.get(self.at..self.end)?;
+            let (head, after) = word(rest)?;
             let (kind, delta) = (head & 31, u64::from(head >> 5));
             let (skip, size) = match kind {
                 // The length that follows counts itself.
                 0 => (4, word(after).map_or(0, |(length, _)| length as usize).saturating_sub(4)),
                 // Nothing more was written to the page, or a record was taken back.
-                PADDING if delta == 0 => return,
+                PADDING if delta == 0 => return None,
                 PADDING => (0, word(after).map_or(0, |(length, _)| length as usize).max(4)),
                 TIME_EXTEND | TIME_STAMP => {
-                    let Some((high, _)) = word(after) else { return };
+                    let (high, _) = word(after)?;
                     let value = (u64::from(high) << 27) + delta;
-                    time = if kind == TIME_EXTEND {
-                        time.wrapping_add(value)
+                    self.time = if kind == TIME_EXTEND {
+                        self.time.wrapping_add(value)
                     } else {
-                        (time & !STAMP_BITS) | (value & STAMP_BITS)
+                        (self.time & !STAMP_BITS) | (value & STAMP_BITS)
                     };
                     (0, 4)
                 }
                 words => (0, words as usize * 4),
             };
-            let Some(body) = after.get(skip..).filter(|body| body.len() >= size) else { return };
-            let (record, next) = body.split_at_checked(size).unwrap_or_default();
-            if kind < PADDING {
-                time = time.wrapping_add(delta);
-                each(time, record);
+            if after.get(skip..)?.len() < size {
+                self.at = self.end;
+                return None;
             }
-            rest = next.get(size.next_multiple_of(4) - size..).unwrap_or_default();
+            let from = self.at + 4 + skip;
+            self.at = (from + size.next_multiple_of(4)).min(self.end);
+            if kind < PADDING {
+                self.time = self.time.wrapping_add(delta);
+                return Some((self.time, from..from + size));
+            }
         }
     }
 }

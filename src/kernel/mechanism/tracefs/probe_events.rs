@@ -55,7 +55,7 @@ impl ProbeEvents {
         }
         sweep(host, &control, place);
         // Groups are words of C.
-        let group = stale::name(host, NUMBER.fetch_add(1, Ordering::Relaxed)).replace('-', "_");
+        let group = stale::name(host, stale::PREFIX, NUMBER.fetch_add(1, Ordering::Relaxed)).replace('-', "_");
         Ok(Self { control, place, group, names: Vec::new() })
     }
 

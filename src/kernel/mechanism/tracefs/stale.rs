@@ -3,14 +3,16 @@
 use super::{global, probe_events};
 use crate::host::{Control, Host};
 
-/// All instances of rdiag begin with it.
-const PREFIX: &str = "rdiag-";
+/// The instances of rdiag begin with it.
+pub(super) const PREFIX: &str = "rdiag-";
+/// Those that stand beside one of them.
+pub(super) const BESIDE: &str = "rdiag.names-";
 
 /// The name of an instance of this process: its id and start time tell whether its owner lives.
-pub(super) fn name(host: &Host, number: u64) -> String {
+pub(super) fn name(host: &Host, prefix: &str, number: u64) -> String {
     let pid = host.facts().pid;
     let started = started(host, pid).unwrap_or(0);
-    format!("{PREFIX}{pid}-{started}-{number}")
+    format!("{prefix}{pid}-{started}-{number}")
 }
 
 /// Removes the instances of rdiag whose process is gone, and gives the global tracing back where one of them tells that it was taken.
@@ -42,7 +44,7 @@ pub(super) fn is_gone(host: &Host, name: &str) -> bool {
 
 /// Process id and start time in the name of an instance; none if it is not rdiag's.
 pub(super) fn owner(name: &str) -> Option<(u32, u64)> {
-    let name = name.strip_prefix(PREFIX)?;
+    let name = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(BESIDE))?;
     let mut parts = name.strip_suffix(global::SUFFIX).unwrap_or(name).split('-');
     let owner = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     parts.next()?.parse::<u64>().ok()?;
@@ -69,6 +71,7 @@ mod tests {
     fn only_names_that_rdiag_gives_have_an_owner() {
         assert_eq!(owner("rdiag-12-345-0"), Some((12, 345)));
         assert_eq!(owner("rdiag-12-345-0-global"), Some((12, 345)));
+        assert_eq!(owner("rdiag.names-12-345-1"), Some((12, 345)));
         for other in [
             "rdiag",
             "rdiag-",

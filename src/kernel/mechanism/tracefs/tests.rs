@@ -11,7 +11,7 @@ const TRACING: &str = "sys/kernel/tracing";
 const DIR: &str = "sys/kernel/tracing/instances/rdiag-1-2-0";
 
 #[expect(clippy::disallowed_methods, reason = "the test's own tree")]
-fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
+pub(super) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
         let path = folder.path().join(name);

@@ -1,3 +1,0 @@
-#![no_main]
-
-rdiag_fuzz::fuzz!("trace_text");
