@@ -10,6 +10,7 @@ use minijinja::value::Value;
 use minijinja::{Error, ErrorKind};
 
 use super::numbers;
+use super::tokens::tokens;
 
 /// Longest expression and sentence, in bytes.
 const MAX_TEXT: usize = 16 << 10;
@@ -23,6 +24,7 @@ const STATEMENTS: &[&str] = &["if", "elif", "else", "endif"];
 /// Whether an expression is within bounds.
 pub(super) fn expression(text: &str) -> Result<(), Error> {
     length(text)?;
+    parts(text).map_err(wrong)?;
     numbers::multiplied(text, &[]).map_err(wrong)
 }
 
@@ -37,8 +39,8 @@ pub(super) fn sentence(text: &str) -> Result<(), Error> {
             continue;
         }
         let tag = tag.get(1..).unwrap_or_default();
-        let inside = tag.split(if is_statement { "%}" } else { "}}" }).next().unwrap_or_default();
-        let inside = inside.trim_matches(['-', '+']).trim();
+        let inside = until(tag, if is_statement { "%}" } else { "}}" }).trim_matches(['-', '+']).trim();
+        parts(inside).map_err(wrong)?;
         numbers::multiplied(inside, &named).map_err(wrong)?;
         let word = inside.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
         if is_statement && let Some(name) = numbers::set(inside) {
@@ -47,6 +49,50 @@ pub(super) fn sentence(text: &str) -> Result<(), Error> {
             return Err(wrong(format!(
                 "a sentence may hold if, elif, else, endif and `set name = top(…)`, and no other {word:?}"
             )));
+        }
+    }
+    Ok(())
+}
+
+/// What stands before the end of a tag. In a text, and in a bracket that is open, the same signs end nothing.
+fn until<'t>(tag: &'t str, end: &str) -> &'t str {
+    let (mut open, mut text, mut escaped) = (0_i32, None, false);
+    for (at, c) in tag.char_indices() {
+        match (text, c) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(quote), _) if quote == c => text = None,
+            (Some(_), _) => {}
+            (None, _) if open == 0 && tag.get(at..).is_some_and(|rest| rest.starts_with(end)) => {
+                return tag.get(..at).unwrap_or_default();
+            }
+            (None, '\'' | '"') => text = Some(c),
+            (None, '(' | '[' | '{') => open += 1,
+            (None, ')' | ']' | '}') => open -= 1,
+            (None, _) => {}
+        }
+    }
+    tag
+}
+
+/// Refuses parts of texts and lists, `x[a:b]`: no rule needs them, and the template language panics at some (`''[::-1]`).
+fn parts(expression: &str) -> Result<(), String> {
+    if !expression.contains('[') || !expression.contains(':') {
+        return Ok(());
+    }
+    // Where a text ends that has some is for the template language to say.
+    if expression.contains('\\') {
+        return Err("an expression with brackets and colons has no backslash".to_owned());
+    }
+    let mut open = Vec::new();
+    for token in tokens(expression) {
+        match token.text {
+            "(" | "[" | "{" => open.push(token.text),
+            ")" | "]" | "}" => drop(open.pop()),
+            ":" if open.last() == Some(&"[") => {
+                return Err("parts of texts and lists, x[a:b], are no part of the language".to_owned());
+            }
+            _ => {}
         }
     }
     Ok(())
@@ -106,5 +152,40 @@ pub(super) fn shown(value: &Value) -> String {
     match write!(text, "{value}") {
         Ok(()) => text.text,
         Err(_) => format!("{}…", text.text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{expression, sentence};
+
+    #[test]
+    fn where_an_expression_of_a_sentence_ends_its_texts_do_not_say() {
+        for template in [
+            "{{ '}}' * 9000000 }}",
+            "{{ \"%}}}\" ~ 'a' * 9000000 }}",
+            "{% if '%}' * 9000000 %}{% endif %}",
+            "{{ '}} {{ ' * 9000000 }}",
+            "{{ {'a': {'b': 1}} ~ 'a' * 9000000 }}",
+            r"{{ '\'}}' * 9000000 }}",
+        ] {
+            assert!(sentence(template).is_err(), "{template}");
+        }
+        for template in
+            ["{{ '}}' ~ value * 2 }} {{ instance }} 2 * x", "it's {{ value }}, isn't it * 2", "{{ value * 2 -}}"]
+        {
+            assert!(sentence(template).is_ok(), "{template}");
+        }
+    }
+
+    #[test]
+    fn parts_of_texts_and_lists_are_no_part_of_the_language() {
+        for wrong in ["''[::-1]", "value[1:]", "[1, 2][0:{'a': 1}['a']]", r"'\''[::-1]", "''[\n:\n:-1]"] {
+            assert!(expression(wrong).is_err(), "{wrong}");
+            assert!(sentence(&format!("{{{{ {wrong} }}}}")).is_err(), "{wrong}");
+        }
+        for right in ["{'hdd': 1, 'ssd': 2}[label.class]", "[{'a': 1}][0]", "'[:]'", "instance ~ '[' ~ ':' ~ ']'"] {
+            assert!(expression(right).is_ok(), "{right}");
+        }
     }
 }
