@@ -67,6 +67,11 @@ impl Command {
         self.launched.let_go();
     }
 
+    /// Whether it turned out that it cannot be executed.
+    pub(super) fn never_began(&self) -> bool {
+        matches!(self.launched.ended(), Some(Ended { how: How::NotStarted(_), .. }))
+    }
+
     /// Tells how it ended, or that it goes on; an error if it never began. A Ctrl-C at the terminal has reached the command
     /// without rdiag; a SIGTERM has not, and is passed on.
     pub(super) fn settle(&self, ui: &Ui) -> Result<Option<Ended>, Failure> {

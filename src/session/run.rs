@@ -33,6 +33,9 @@ pub trait Observer {
     fn progress(&mut self, share: f64);
     /// The window has ended.
     fn window_ended(&mut self);
+    /// All that is known so far, before it is named, judged or shown: whoever writes it down now has it whatever happens to rdiag there.
+    /// Called for each window, once more for one with probes before they are read; the last call is given what the run returns.
+    fn keep(&mut self, _recording: &Recording) {}
 }
 
 /// Runs a plan on a host; probes and whatever observes single tasks look at `target`. `stop` ends the current window early; what was read until then is kept.
@@ -74,31 +77,37 @@ pub fn run(
             interval: plan.interval,
         };
         observer.window(&steps, plan.duration, level > 0);
-        let (window, completed, took) = record::window(host, &spec, began, stop, observer)?;
+        let (window, completed, took) = record::window(host, &spec, &mut recording, began, stop, observer)?;
         observer.window_ended();
-        analyst.add(&window);
         recording.windows.push(window);
         for (collector, seconds) in took {
             *costs.entry(collector).or_default() += seconds;
         }
-        if !completed || stop.load(Ordering::Relaxed) {
-            recording.interrupted = true;
+        recording.interrupted = !completed || stop.load(Ordering::Relaxed);
+        // Reading a recorded tree costs something here and now, and tells nothing about the host that it came from.
+        if !host.is_recorded() {
+            recording.overhead = overhead(&recording, cpu_before, &costs);
+        }
+        observer.keep(&recording);
+        recording.windows.last().into_iter().for_each(|window| analyst.add(window));
+        if recording.interrupted {
             break;
         }
     }
-    let (cpu_after, peak) = own_usage();
-    let elapsed = recording.windows.iter().map(|window| window.seconds).sum::<f64>().max(1e-9);
-    // Reading a recorded tree costs something here and now, and tells nothing about the host that it came from.
-    if !host.is_recorded() {
-        recording.overhead = Overhead {
-            cpu_seconds: cpu_after - cpu_before,
-            cpu_ratio: (cpu_after - cpu_before) / elapsed,
-            max_resident_bytes: peak,
-            collectors: costs,
-        };
-    }
     let analysis = analyst.conclude(&recording);
     Ok(Run { recording, analysis })
+}
+
+/// What measuring has cost so far; what is made of it later is not in it.
+fn overhead(recording: &Recording, cpu_before: f64, costs: &BTreeMap<String, f64>) -> Overhead {
+    let (cpu_after, peak) = own_usage();
+    let elapsed = recording.windows.iter().map(|window| window.seconds).sum::<f64>().max(1e-9);
+    Overhead {
+        cpu_seconds: cpu_after - cpu_before,
+        cpu_ratio: (cpu_after - cpu_before) / elapsed,
+        max_resident_bytes: peak,
+        collectors: costs.clone(),
+    }
 }
 
 /// The collectors of some steps, each once.
