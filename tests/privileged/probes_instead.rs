@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::probing::{Script, assert_nothing_lost, probed_by, program, ready, rows};
+use super::tracefs::kill_with_its_helper;
 use crate::support::{Load, Need, alone, has, skip};
 
 /// The shipped program, to which bpf(2) is forbidden as filters of containers forbid it.
@@ -200,8 +201,7 @@ fn vm_functions_are_counted_in_tables_of_the_kernel_where_no_program_may_be_in_i
     while !defined().contains("rdiag") && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(50));
     }
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    kill_with_its_helper(&mut killed);
     assert!(defined().contains("rdiag") && rdiags() > before, "the probe did not start");
     // What goes in, and what comes out.
     let of_size = ["--param", "value=arg3", "--param", "filter=arg3 == 1000", "--param", "key=comm,pid"];

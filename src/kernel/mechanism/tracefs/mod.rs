@@ -28,3 +28,4 @@ pub mod sums;
 mod tests;
 pub mod toll;
 pub mod trigger;
+pub mod undo;
