@@ -19,6 +19,7 @@ use crate::session::{self, Observer, Run};
 use crate::shown;
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::launch::{Ended, How};
+use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_model::{Exercise, Recording, Target};
 
 /// Samples of a window that ends when a command does, at most.
@@ -73,6 +74,9 @@ pub(super) struct MeasureArgs {
     /// How long one execution takes now; measured where a COMMAND is started.
     #[arg(long, value_name = "TIME")]
     pub(super) now: Option<String>,
+    /// Run the COMMAND as this user. By default it runs as whoever started sudo, or else as who runs rdiag.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    user: Option<String>,
     /// Start this command, look at it from its first instruction to its end, and at nothing else.
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "comm", "cgroup"])]
     pub(super) command: Vec<OsString>,
@@ -121,13 +125,16 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
         plan.duration = plan.interval * LONGEST_COMMAND;
         plan.params.remove("duration");
     }
-    let command = if has_command { Some(Command::start(&args.command, times, &stop)?) } else { None };
+    let command =
+        if has_command { Some(Command::start(&args.command, times, args.user.as_deref(), &stop, ui)?) } else { None };
     if let Some(command) = &command {
         target.pids = vec![command.pid()];
         target.command = Some(command.words().to_owned());
         target.words = command.separate().to_vec();
         target.children = true;
     }
+    // The command has been started with all that rdiag had.
+    rights::narrow(Phase::Attaching(session::work_of(&plan)));
     Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root) })
 }
 
@@ -205,6 +212,10 @@ impl Observer for Progress<'_> {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+    }
+
+    fn gives_up_rights(&self) -> bool {
+        true
     }
 
     fn keep(&mut self, recording: &Recording) {

@@ -37,7 +37,7 @@ use clap::{Parser, Subcommand};
 pub use exit::{Exit, Failure};
 
 use crate::lab::{keeper, load};
-use rdiag_kernel::host::{launch, statvfs};
+use rdiag_kernel::host::{launch, rights, statvfs};
 use rdiag_kernel::mechanism::symbols::reader;
 use rdiag_kernel::mechanism::tracefs::undo;
 
@@ -100,6 +100,7 @@ pub fn main() -> ExitCode {
             return code.into();
         }
     };
+    rights::forbid_dumps();
     let ui = ui::Ui::new(cli.color);
     let outcome = match &cli.command {
         Command::Run(args) => run::main(args, &ui),

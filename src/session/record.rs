@@ -14,6 +14,7 @@ use super::run::Observer;
 use super::worker::{Done, Job, Task, Worker};
 use rdiag_collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
 use rdiag_kernel::host::SharedHost;
+use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::mechanism::ebpf::Kernel;
 use rdiag_model::{CollectorRecord, ProbeResult, Reason, Recording, SeriesDef, Target, Unavailable, Window};
 
@@ -32,6 +33,8 @@ pub(super) struct WindowSpec {
     pub(super) target: Target,
     pub(super) duration: f64,
     pub(super) interval: f64,
+    /// What is given up once everything is attached.
+    pub(super) then: Option<Phase>,
 }
 
 /// A collector or probe at work.
@@ -71,6 +74,10 @@ pub(super) fn window(
         recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
     }
     recorder.prepare(&spec.probes)?;
+    if let Some(phase) = spec.then {
+        recorder.worker.narrow(phase);
+        rights::narrow(phase);
+    }
     host.wait(0.0, 0, &AtomicBool::new(false));
     let began = host.now();
     let suspended = host.suspended();

@@ -9,6 +9,7 @@ use super::probing::Order;
 use super::record::{self, WindowSpec};
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
+use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::host::{SharedHost, own_usage};
 use rdiag_kernel::mechanism::ebpf::Filter;
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool};
@@ -33,6 +34,10 @@ pub trait Observer {
     fn progress(&mut self, share: f64);
     /// The window has ended.
     fn window_ended(&mut self);
+    /// Whether the calling thread is to give up what it may do as soon as that is no longer needed, for good.
+    fn gives_up_rights(&self) -> bool {
+        false
+    }
     /// All that is known so far, before it is named, judged or shown: whoever writes it down now has it whatever happens to rdiag there.
     /// Called for each window, once more for one with probes before they are read; the last call is given what the run returns.
     fn keep(&mut self, _recording: &Recording) {}
@@ -75,6 +80,8 @@ pub fn run(
             target: target.clone(),
             duration: plan.duration,
             interval: plan.interval,
+            then: (level + 1 == plan.windows.len() && observer.gives_up_rights())
+                .then(|| Phase::Measuring(work_of(plan))),
         };
         observer.window(&steps, plan.duration, level > 0);
         let (window, completed, took) = record::window(host, &spec, &mut recording, began, stop, observer)?;
@@ -88,11 +95,17 @@ pub fn run(
         if !host.is_recorded() {
             recording.overhead = overhead(&recording, cpu_before, &costs);
         }
+        if spec.then.is_some() || recording.interrupted && observer.gives_up_rights() {
+            rights::narrow(Phase::Writing);
+        }
         observer.keep(&recording);
         recording.windows.last().into_iter().for_each(|window| analyst.add(window));
         if recording.interrupted {
             break;
         }
+    }
+    if observer.gives_up_rights() {
+        rights::narrow(Phase::Writing);
     }
     let analysis = analyst.conclude(&recording);
     Ok(Run { recording, analysis })
@@ -107,6 +120,16 @@ fn overhead(recording: &Recording, cpu_before: f64, costs: &BTreeMap<String, f64
         cpu_ratio: (cpu_after - cpu_before) / elapsed,
         max_resident_bytes: peak,
         collectors: costs.clone(),
+    }
+}
+
+/// What the windows of a plan take, be they wanted or not.
+#[must_use]
+pub fn work_of(plan: &Plan) -> Work {
+    let measures = || plan.windows.iter().flatten().flat_map(|planned| &planned.step.collect);
+    Work {
+        probes: measures().any(|measure| probes::find(measure.id()).is_some()),
+        task_states: measures().any(|measure| measure.id() == "task_states"),
     }
 }
 
