@@ -289,13 +289,21 @@ fn vm_the_global_tracing_is_taken_where_it_must_be_while_it_is_free_and_is_given
     fs::write(format!("{TRACING}/trace"), "").unwrap();
     assert_eq!((global_state(), instances()), (before.clone(), others.clone()));
 
-    let mut command = Command::new(rdiag().get_program());
     let pid = std::process::id().to_string();
-    command.args(["probe", "graph", "--param", "global=true", "--duration", "60s", "--pid", &pid]);
-    let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let tracer = || fs::read_to_string(format!("{TRACING}/current_tracer")).unwrap();
-    assert!(wait_until(40, || tracer().trim() == "function_graph"));
-    kill_with_its_helper(&mut killed);
+    let start = || {
+        let mut command = Command::new(rdiag().get_program());
+        command.args(["probe", "graph", "--param", "global=true", "--duration", "60s", "--pid", &pid]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert!(wait_until(40, || tracer().trim() == "function_graph"));
+        child
+    };
+    let mut killed = start();
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let is_back = || (global_state(), instances()) == (before.clone(), others.clone());
+    assert!(wait_until(60, is_back), "nobody gives it back");
+    kill_with_its_helper(&mut start());
     assert_eq!(tracer().trim(), "function_graph", "the kernel goes on");
     let (code, _, told) = run("events", &["--param", "event=sched:sched_process_exec", "--duration", "200ms"]);
     assert_eq!(code, 0, "{told}");

@@ -16,12 +16,16 @@ fn listed(folder: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// All that is rdiag's on this host, in words: processes of this very program and what they hold, and what needs no process.
-pub(super) fn of_rdiag() -> BTreeSet<String> {
+/// All that is this rdiag's on this host, in words: processes of this very program, the command that it measured, what
+/// they hold, and what needs no process: in tracefs by the number of the process that made it, elsewhere by the names that exercises give.
+pub(super) fn of_rdiag(maker: u32) -> BTreeSet<String> {
     let program = fs::canonicalize(rdiag().get_program()).unwrap();
     let mut found = BTreeSet::new();
     for process in listed("/proc").filter(|path| path.join("exe").exists()) {
-        if !fs::read_link(process.join("exe")).is_ok_and(|exe| exe == program) {
+        // The command that it measures shares its process group.
+        let stat = read(process.join("stat"));
+        let group = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(2)?.parse().ok());
+        if !fs::read_link(process.join("exe")).is_ok_and(|exe| exe == program) && group != Some(maker) {
             continue;
         }
         let words = read(process.join("cmdline")).replace('\0', " ");
@@ -34,20 +38,21 @@ pub(super) fn of_rdiag() -> BTreeSet<String> {
             found.extend(held.map(|held| format!("{held} of process {}", process.display())));
         }
     }
-    found.extend(listed(format!("{TRACING}/instances")).map(|path| path.display().to_string()));
-    let lines =
-        [format!("{TRACING}/kprobe_events"), "/proc/swaps".into(), "/proc/self/mounts".into(), "/proc/modules".into()];
+    let instances = listed(format!("{TRACING}/instances")).map(|path| path.display().to_string());
+    found.extend(instances.filter(|path| path.contains(&format!("/rdiag-{maker}-"))));
+    let events = read(format!("{TRACING}/kprobe_events"));
+    found.extend(events.lines().filter(|line| line.contains(&format!("rdiag_{maker}_"))).map(str::to_owned));
+    let lines = ["/proc/swaps", "/proc/self/mounts"];
     let lines = lines.iter().flat_map(|file| read(file).lines().map(str::to_owned).collect::<Vec<_>>());
-    found.extend(lines.filter(|line| line.contains("rdiag")));
+    found.extend(lines.filter(|line| line.contains("rdiag/lab") || line.contains("rdiag-lab")));
     found.extend(groups(Path::new("/sys/fs/cgroup"), 4));
-    found.retain(|what| what.contains("rdiag"));
     found
 }
 
 /// Control groups of rdiag's.
 fn groups(folder: &Path, depth: usize) -> Vec<String> {
     let below = listed(folder).filter(|path| path.is_dir() && !path.is_symlink());
-    let own = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains("rdiag"));
+    let own = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("rdiag-lab"));
     below
         .flat_map(|path| {
             let mut found = if depth > 1 { groups(&path, depth - 1) } else { Vec::new() };

@@ -78,7 +78,7 @@ impl<'c> Case<'c> {
     /// Runs it, ended by a signal after so many seconds if there is one. How it ended, after how many seconds, and what is wrong.
     fn run(&self, signal: Option<(&str, f64)>) -> (ExitStatus, f64, Vec<String>) {
         let out = tempfile::tempdir_in("/var/tmp").unwrap();
-        let before = of_rdiag();
+        let before = of_rdiag(0);
         let prepare = |args: &[&str]| args.is_empty() || self.command(args, out.path()).status().unwrap().success();
         assert!(prepare(self.around[0]), "{:?} failed", self.around[0]);
         let began = Instant::now();
@@ -91,8 +91,9 @@ impl<'c> Case<'c> {
         let took = began.elapsed().as_secs_f64();
         assert!(prepare(self.around[1]), "{:?} failed", self.around[1]);
         let mut wrong = Vec::new();
-        if !wait_until(20, || of_rdiag().is_subset(&before)) {
-            wrong.extend(of_rdiag().difference(&before).map(|left| format!("left: {left}")));
+        let left = || of_rdiag(child.id());
+        if !wait_until(20, || left().is_subset(&before)) {
+            wrong.extend(left().difference(&before).map(|left| format!("left: {left}")));
         }
         wrong.extend(broken(&out.path().join("report")).into_iter().map(|file| format!("not whole: {file}")));
         if let (Due::Files(files), Some(_)) = (&self.due, status.code()) {

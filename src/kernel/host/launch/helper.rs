@@ -30,7 +30,7 @@ pub fn helper_main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(3);
     }
     // As who it is now, nothing of the user's is run.
-    if !user.is_empty() && !user.to_str().and_then(Identity::parse).is_some_and(|user| user.adopt().is_ok()) {
+    if !user.is_empty() && user.to_str().and_then(Identity::parse).is_none_or(|user| user.adopt().is_err()) {
         return ExitCode::from(1);
     }
     // rdiag may have ended while the request did not count.

@@ -110,7 +110,7 @@ mod tests {
         let told =
             [made(events()), made(instance("a")), made(instance("b")), line(&Told::Gone(instance("a")))].concat();
         assert_eq!(listen(told.as_bytes()), [instance("b"), events()]);
-        let cut = told + &made(instance("c"))[..20];
+        let cut = told + made(instance("c")).split_at(20).0;
         assert_eq!(listen(cut.as_bytes()), [instance("b"), events()]);
     }
 
