@@ -5,7 +5,7 @@
 
 mod left;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -321,6 +321,25 @@ fn readers(pid: u32) -> Vec<u32> {
     String::from_utf8_lossy(&told.stdout).lines().filter_map(|line| line.parse().ok()).collect()
 }
 
+/// Starts a run, and waits until its recording is there, while whoever reads symbols stands still, so that no name is found.
+fn start_without_names(args: &[&str], out: &Path) -> (Child, bool) {
+    let mut command = Command::new(rdiag().get_program());
+    command.args(["run", "cpu-hot", "--interval", "500ms", "--out"]).arg(out).args(args);
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let is_kept = wait_until(60, || {
+        for reader in readers(run.id()) {
+            let _ = Command::new("kill").args(["-STOP", &reader.to_string()]).status();
+        }
+        out.join("recording.json.gz").exists() || run.try_wait().unwrap().is_some()
+    });
+    let is_naming = run.try_wait().unwrap().is_none() && !out.join("report.html").exists();
+    assert!(is_kept, "there is no recording");
+    (run, is_naming)
+}
+
+const SPIN: &str = "unsigned long sink;\nint main(void) { for (long i = 0; i < END; i++) sink = sink * 3 + 1; }\n";
+
 #[test]
 #[ignore = "needs: root, perf events, cc, pgrep"]
 fn a_recording_is_on_the_disk_before_names_are_looked_up() {
@@ -328,38 +347,32 @@ fn a_recording_is_on_the_disk_before_names_are_looked_up() {
     if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("pgrep")]) {
         return;
     }
-    let source = "unsigned long sink;\nint main(void) { for (;;) sink = sink * 3 + 1; }\n";
-    let (_folder, program): (_, PathBuf) = compiled(source, "spin.c", &["cc", "-O1"]);
+    let (_folder, program) = compiled(SPIN, "spin.c", &["cc", "-O1", "-DEND=1L<<62"]);
     let load = Load::start(1, &program.display().to_string(), &[]);
     let out = tempfile::tempdir().unwrap();
-    let mut command = Command::new(rdiag().get_program());
-    command.args([
-        "run",
-        "cpu-hot",
-        "--duration",
-        "1500ms",
-        "--interval",
-        "500ms",
-        "--pid",
-        &load.pids()[0].to_string(),
-        "--out",
-    ]);
-    let mut run =
-        command.arg(out.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let (recording, report) = (out.path().join("recording.json.gz"), out.path().join("report.html"));
-    // Whoever reads symbols stands still, so no name is found while this waits.
-    let is_kept = wait_until(60, || {
-        for reader in readers(run.id()) {
-            let _ = Command::new("kill").args(["-STOP", &reader.to_string()]).status();
-        }
-        recording.exists() || run.try_wait().unwrap().is_some()
-    });
-    let is_naming = run.try_wait().unwrap().is_none() && !report.exists();
+    let args = ["--duration", "1500ms", "--pid", &load.pids()[0].to_string()];
+    let (mut run, is_naming) = start_without_names(&args, out.path());
     let _ = run.kill();
     run.wait().unwrap();
-    assert!(is_kept && is_naming, "kept: {is_kept}, before names: {is_naming}");
+    assert!(is_naming, "the recording came after the names");
     assert!(broken(out.path()).is_empty(), "{:?}", broken(out.path()));
-    let output = rdiag().arg("analyze").arg(&recording).output().unwrap();
+    let output = rdiag().arg("analyze").arg(out.path().join("recording.json.gz")).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.contains("rdiag was ended while it read"), "{told}");
+}
+
+#[test]
+#[ignore = "needs: root, perf events, cc, pgrep"]
+fn a_signal_after_the_end_of_the_command_costs_no_report() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("pgrep")]) {
+        return;
+    }
+    let (_folder, program) = compiled(SPIN, "spin.c", &["cc", "-O1", "-DEND=2000000000L"]);
+    let out = tempfile::tempdir().unwrap();
+    let (mut run, is_naming) = start_without_names(&["--", &program.display().to_string()], out.path());
+    send("INT", &run);
+    let status = ended(&mut run).unwrap();
+    assert!(is_naming && status.code().is_some(), "{status}");
+    assert!(out.path().join("report.json").exists(), "{status}");
 }
