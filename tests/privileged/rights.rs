@@ -84,7 +84,8 @@ fn what_no_phase_needs_is_given_up_before_the_window_and_attaching_with_it() {
     come_down_to(run.id(), "rdiag-collect", NEVER | SYS_CHROOT, DAC_READ_SEARCH | SYS_PTRACE | NET_ADMIN | SYS_ADMIN);
     end(run);
     let probe = start(&["probe", "runqlat", "--duration", "4s"]);
-    come_down_to(probe.id(), "rdiag", NEVER | SYS_CHROOT | NET_ADMIN, BPF | SYS_PTRACE);
+    let own = rdiag().get_program().to_string_lossy().rsplit('/').next().unwrap().to_owned();
+    come_down_to(probe.id(), &own, NEVER | SYS_CHROOT | NET_ADMIN, BPF | SYS_PTRACE);
     end(probe);
 }
 

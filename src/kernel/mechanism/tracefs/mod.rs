@@ -2,7 +2,7 @@
 //! they are.
 //!
 //! - The instance has the process id and start time of rdiag in its name: a killed rdiag's is known by its dead owner, and removed by the
-//!   next start (`stale.rs`).
+//!   process that rdiag told of it (`undo/`), or by the next start (`stale.rs`).
 //! - Filters and ids are in force before the first event is switched on, and where a filter is rejected, none is (`instance.rs`).
 //! - Events come as text, whose fields are found by place, since any user chooses the names in it (`line.rs`). Calls of functions come as
 //!   binary pages, whose layout the kernel describes (`page.rs`, `format.rs`).
