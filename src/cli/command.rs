@@ -8,7 +8,7 @@ use super::Failure;
 use super::ui::{Text, Ui};
 use crate::report::escape::visible_within;
 use crate::shown;
-use rdiag_kernel::host::launch::{Ended, How, Launched, Watch};
+use rdiag_kernel::host::launch::{Ended, How, Launched, User, Watch};
 use rdiag_kernel::host::secrets;
 use rdiag_model::quantity;
 
@@ -29,12 +29,19 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// Starts it, to run so many `times`. `stop` is what a Ctrl-C sets; the end of the last run sets it too.
-    pub(super) fn start(words: &[OsString], times: u32, stop: &Arc<AtomicBool>) -> Result<Self, Failure> {
+    /// Starts it as a user, to run so many `times`. `stop` is what a Ctrl-C sets; the end of the last run sets it too.
+    pub(super) fn start(
+        words: &[OsString],
+        times: u32,
+        user: Option<&str>,
+        stop: &Arc<AtomicBool>,
+        ui: &Ui,
+    ) -> Result<Self, Failure> {
+        let user = user_for(user, ui)?;
         let terminated = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&terminated))
             .map_err(Failure::io("installing the signal handler"))?;
-        let launched = Launched::start(words, times, Arc::clone(stop))?;
+        let launched = Launched::start(words, times, user.as_ref(), Arc::clone(stop))?;
         let is_text = words.iter().all(|word| word.to_str().is_some());
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
         let separate = secrets::masked(words.iter().map(AsRef::as_ref));
@@ -65,6 +72,11 @@ impl Command {
     /// Lets it begin.
     pub(super) fn let_go(&mut self) {
         self.launched.let_go();
+    }
+
+    /// Whether it turned out that it cannot be executed.
+    pub(super) fn never_began(&self) -> bool {
+        matches!(self.launched.ended(), Some(Ended { how: How::NotStarted(_), .. }))
     }
 
     /// Tells how it ended, or that it goes on; an error if it never began. A Ctrl-C at the terminal has reached the command
@@ -100,4 +112,25 @@ impl Command {
         }
         Ok(ended)
     }
+}
+
+/// As whom a command is to run, if not as who rdiag is: as who is asked for; else, where sudo made rdiag root, as who started sudo.
+fn user_for(asked: Option<&str>, ui: &Ui) -> Result<Option<User>, Failure> {
+    const STAYS: &str = "--user root runs it as root";
+    let own = rustix::process::geteuid().as_raw();
+    if let Some(name) = asked {
+        let unknown = || Failure::usage(format!("there is no user {name:?}"), Some("`getent passwd` lists them"));
+        let user = User::named(name).ok_or_else(unknown)?;
+        if user.id() != own && own != 0 {
+            let hint = "leave --user out, or run rdiag as root";
+            return Err(Failure::usage("only root can start a command as another user".into(), Some(hint)));
+        }
+        return Ok(Some(user).filter(|user| user.id() != own));
+    }
+    let started_sudo = std::env::var("SUDO_UID").ok().and_then(|id| id.parse::<u32>().ok());
+    let Some(id) = started_sudo.filter(|id| own == 0 && *id != 0) else { return Ok(None) };
+    let unknown = || Failure::usage(format!("user {id} started sudo, and has no account here"), Some(STAYS));
+    let user = User::with_id(id).ok_or_else(unknown)?;
+    ui.note(shown!("the command runs as {}, who started sudo; {}", Text::seen(user.name()), STAYS));
+    Ok(Some(user))
 }

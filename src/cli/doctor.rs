@@ -11,6 +11,7 @@ use super::{Exit, Failure};
 use crate::report::escape::visible;
 use crate::session;
 use rdiag_kernel::host::Host;
+use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::mechanism::symbols::reader;
 use rdiag_model::{Facts, Reason, Unavailable};
 use rdiag_probes::ProbeDef;
@@ -25,6 +26,8 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let host = Arc::new(open_host(&args.root)?);
+    // What the facts tell was asked before.
+    rights::narrow(Phase::Attaching(Work { probes: true, task_states: true }));
     let survey = session::survey(&host).map_err(Failure::io("asking the sources"))?;
     let mut out = describe(host.facts());
     out.push_str(&kernel(&host));

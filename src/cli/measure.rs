@@ -19,7 +19,8 @@ use crate::session::{self, Observer, Run};
 use crate::shown;
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::launch::{Ended, How};
-use rdiag_model::{Exercise, Target};
+use rdiag_kernel::host::rights::{self, Phase};
+use rdiag_model::{Exercise, Recording, Target};
 
 /// Samples of a window that ends when a command does, at most.
 const LONGEST_COMMAND: f64 = 20_000.0;
@@ -73,6 +74,9 @@ pub(super) struct MeasureArgs {
     /// How long one execution takes now; measured where a COMMAND is started.
     #[arg(long, value_name = "TIME")]
     pub(super) now: Option<String>,
+    /// Run the COMMAND as this user. By default it runs as whoever started sudo, or else as who runs rdiag.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    user: Option<String>,
     /// Start this command, look at it from its first instruction to its end, and at nothing else.
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "comm", "cgroup"])]
     pub(super) command: Vec<OsString>,
@@ -121,13 +125,16 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
         plan.duration = plan.interval * LONGEST_COMMAND;
         plan.params.remove("duration");
     }
-    let command = if has_command { Some(Command::start(&args.command, times, &stop)?) } else { None };
+    let command =
+        if has_command { Some(Command::start(&args.command, times, args.user.as_deref(), &stop, ui)?) } else { None };
     if let Some(command) = &command {
         target.pids = vec![command.pid()];
         target.command = Some(command.words().to_owned());
         target.words = command.separate().to_vec();
         target.children = true;
     }
+    // The command has been started with all that rdiag had.
+    rights::narrow(Phase::Attaching(session::work_of(&plan)));
     Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root) })
 }
 
@@ -143,26 +150,39 @@ fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure>
     Ok(given)
 }
 
-/// Measures, with a progress bar on stderr.
-pub(super) fn measure(prepared: &mut Prepared, ui: &Ui) -> Result<Run, Failure> {
+/// Measures, with a progress bar on stderr. The recording is handed to `keep` whenever there is more of it than before, and at the latest before
+/// anything is made of it.
+pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Result<Run, Failure> {
     let exercise = || if prepared.is_live { under_way(&prepared.host) } else { None };
     let before = exercise();
-    let mut progress = Progress { ui, bar: None, command: prepared.command.as_mut() };
+    let mut progress = Progress { ui, bar: None, command: prepared.command.as_mut(), keep, is_kept: false };
     let mut run = session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
         .map_err(Failure::io("measuring"))?;
+    let is_kept = progress.is_kept;
+    let interrupted = run.recording.interrupted;
     run.recording.exercise = before.map(|before| Exercise { whole: exercise().as_ref() == Some(&before), ..before });
     if let Some(command) = &prepared.command {
         // The end of the command ends the window, which is what it was to do; a signal to it is another matter.
         let ended = command.settle(ui)?;
         run.recording.interrupted &= !matches!(ended, Some(Ended { how: How::Exited(_), .. }));
     }
+    // What stood in the way of writing it down before is told now.
+    if !is_kept || run.recording.exercise.is_some() || run.recording.interrupted != interrupted {
+        keep(&run.recording)?;
+    }
     Ok(run)
 }
+
+/// Writes down what is known of a run.
+pub(super) type Keep<'k> = &'k dyn Fn(&Recording) -> Result<(), Failure>;
 
 struct Progress<'u> {
     ui: &'u Ui,
     bar: Option<ProgressBar>,
     command: Option<&'u mut Command>,
+    keep: Keep<'u>,
+    /// Whether what was handed over last could be written down.
+    is_kept: bool,
 }
 
 impl Observer for Progress<'_> {
@@ -192,5 +212,15 @@ impl Observer for Progress<'_> {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+    }
+
+    fn gives_up_rights(&self) -> bool {
+        true
+    }
+
+    fn keep(&mut self, recording: &Recording) {
+        // A command that never began was not measured.
+        self.is_kept =
+            !self.command.as_ref().is_some_and(|command| command.never_began()) && (self.keep)(recording).is_ok();
     }
 }

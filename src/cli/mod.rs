@@ -37,8 +37,9 @@ use clap::{Parser, Subcommand};
 pub use exit::{Exit, Failure};
 
 use crate::lab::{keeper, load};
-use rdiag_kernel::host::{launch, statvfs};
+use rdiag_kernel::host::{launch, rights, statvfs};
 use rdiag_kernel::mechanism::symbols::reader;
+use rdiag_kernel::mechanism::tracefs::undo;
 
 /// Guided performance diagnosis for Linux: what is saturated, who is behind it, what was ruled out.
 #[derive(Debug, Parser)]
@@ -82,6 +83,9 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == reader::HELPER_ARGUMENT) {
         return reader::main();
     }
+    if std::env::args_os().nth(1).is_some_and(|first| first == undo::HELPER_ARGUMENT) {
+        return undo::main();
+    }
     // A process of an exercise has one argument and no other.
     match (std::env::args_os().nth(1), std::env::args_os().len()) {
         (Some(first), 2) if first == load::ARGUMENT => return load::main(),
@@ -96,6 +100,7 @@ pub fn main() -> ExitCode {
             return code.into();
         }
     };
+    rights::forbid_dumps();
     let ui = ui::Ui::new(cli.color);
     let outcome = match &cli.command {
         Command::Run(args) => run::main(args, &ui),

@@ -225,7 +225,8 @@ impl Target {
         Ok(written)
     }
 
-    /// Writes the recording into the folder. It goes first: it is what cannot be made again.
+    /// Writes the recording into the folder. It goes first, since it is what cannot be made again. Where one format goes to stdout nothing is to
+    /// be left on the disk, so there whatever ends rdiag before it has printed takes all of it.
     pub(super) fn keep(&self, recording: &Recording) -> Result<(), Failure> {
         let Self::Folder(Out::Own(folder), _) = self else { return Ok(()) };
         let name = Path::new("recording.json.gz");

@@ -19,6 +19,7 @@ use crate::report::probe as text;
 use crate::report::shown::json_line;
 use crate::session::{self, ProbeEnd, ProbeRequest};
 use crate::shown;
+use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_kernel::mechanism::perf::select as events;
 use rdiag_kernel::mechanism::perf::select::EventError;
@@ -76,6 +77,9 @@ pub(super) struct Args {
     /// How results are shown; json prints one document per line and reading.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Run the COMMAND as this user. By default it runs as whoever started sudo, or else as who runs rdiag.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    user: Option<String>,
     /// Start this command and measure it, with all that it starts, from its first instruction to its end, and nothing else.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "pid")]
     command: Vec<OsString>,
@@ -174,13 +178,15 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let stop = stop_on_signal()?;
     let mut command = match args.command.as_slice() {
         [] => None,
-        words => Some(Command::start(words, 1, &stop)?),
+        words => Some(Command::start(words, 1, args.user.as_deref(), &stop, ui)?),
     };
     if let Some(command) = &command {
         request.pids = vec![command.pid()];
         request.command = Some(command.words().to_owned());
         request.watch = Some(command.watch());
     }
+    // The command has been started with all that rdiag had.
+    rights::narrow(Phase::Attaching(session::PROBING));
     let style = ui.style();
     let mut live = Live::default();
     let mut ready = |_: f64| {

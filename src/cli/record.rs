@@ -25,8 +25,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         args.out.parent().filter(|dir| !dir.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
     files::prepare_directory(&parent)
         .map_err(Failure::io(format!("preparing the output folder {}", parent.display())))?;
-    let run = measure(&mut prepared, ui)?;
-    save_recording(&args.out, &run.recording)?;
+    let run = measure(&mut prepared, &|recording| save_recording(&args.out, recording), ui)?;
     let out = Text::seen(args.out.display().to_string());
     ui.note(shown!("Written to {}; judge it with: rdiag analyze {}", &out, &out));
     let nothing = run.recording.windows.iter().all(|window| {

@@ -36,10 +36,9 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let default = format!("rdiag-{}-{safe}-{stamp}", prepared.plan.playbook.name);
     let target = args.output.prepare(Some(default))?;
     let guided = !args.no_guided && !target.owns_stdout() && (args.guided || ui.is_interactive());
-    let run = measure(&mut prepared, ui)?;
+    let run = measure(&mut prepared, &|recording| target.keep(recording), ui)?;
     let interrupted = run.recording.interrupted;
     let report = session::document(&run.recording, &run.analysis, &prepared.plan, &reproducing());
-    target.keep(&run.recording)?;
     let mut written = target.write(&report, &stacks::of_recording(&run.recording), ui)?;
     if !target.owns_stdout() {
         if guided {

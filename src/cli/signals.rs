@@ -5,12 +5,14 @@ use std::sync::atomic::AtomicBool;
 
 use super::Failure;
 
-/// A flag that SIGINT, SIGTERM and SIGHUP set. A second SIGINT or SIGTERM ends the program at once, should the first not be enough. SIGHUP does
-/// not: when an ssh session drops, the kernel and the shell send one each, and what was measured is still to be written.
+/// A flag that SIGINT, SIGTERM and SIGHUP set, and others too: the end of a command that is measured. A second SIGINT or SIGTERM ends the program
+/// at once, should the first not be enough. SIGHUP does not: when an ssh session drops, the kernel and the shell send one each, and what was
+/// measured is still to be written. Nor does a first signal when the command has ended already.
 pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let (stop, signalled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&signalled))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&signalled)))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(Failure::io("installing the signal handler"))?;
     }

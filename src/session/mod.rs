@@ -24,8 +24,8 @@ pub use import::{ImportError, import};
 pub use library::{
     NamedPlaybook, Sources, default_folders, library, resolve, resolve_among, resolve_recorded, sources, sources_for,
 };
-pub use probe::{ProbeEnd, ProbeRequest, probe};
-pub use run::{Observer, Run, run};
+pub use probe::{PROBING, ProbeEnd, ProbeRequest, probe};
+pub use run::{Observer, Run, run, work_of};
 pub use store::{StoreError, read_recording, read_report, write_recording};
 pub use survey::{Surveyed, survey, survey_probes};
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::probing::{Ledger, Order, Running};
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::launch::Watch;
+use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::mechanism::ebpf::Filter;
 use rdiag_model::{ProbeResult, Unavailable};
 use rdiag_probes::{Params, ProbeDef};
@@ -14,6 +15,9 @@ use rdiag_probes::{Params, ProbeDef};
 const STREAM_SECONDS: f64 = 0.2;
 /// A probe is looked after this often, in seconds: names of a process are looked up while it lives.
 const POLL_SECONDS: f64 = 0.25;
+
+/// What a probe takes.
+pub const PROBING: Work = Work { probes: true, task_states: false };
 
 /// What is asked of a probe.
 #[derive(Debug, Clone)]
@@ -51,7 +55,7 @@ pub enum ProbeEnd {
     Output(io::Error),
 }
 
-/// Runs one probe. Each reading goes to `each`, for probes that stream also those without any event.
+/// Runs one probe, and gives up what the calling thread may do as soon as that is no longer needed. Each reading goes to `each`, for probes that stream also those without any event.
 pub fn probe(
     host: &SharedHost,
     request: &ProbeRequest,
@@ -74,6 +78,7 @@ pub fn probe(
         Ok(running) => running,
         Err(gap) => return ProbeEnd::Failed(gap),
     };
+    rights::narrow(Phase::Measuring(PROBING));
     let ledger = Ledger::default();
     let began = host.now();
     ready(began);
@@ -103,10 +108,14 @@ pub fn probe(
         if last || now >= next_reading {
             next_reading = now + request.interval.filter(|_| !request.def.streams).unwrap_or(STREAM_SECONDS);
             match running.read(host) {
-                Ok(result) => match each(&result) {
-                    Ok(()) => {}
-                    Err(error) => return ProbeEnd::Output(error),
-                },
+                Ok(result) => {
+                    if last {
+                        rights::narrow(Phase::Writing);
+                    }
+                    if let Err(error) = each(&result) {
+                        return ProbeEnd::Output(error);
+                    }
+                }
                 Err(gap) => return ProbeEnd::Failed(gap),
             }
         }

@@ -14,8 +14,9 @@ use super::run::Observer;
 use super::worker::{Done, Job, Task, Worker};
 use rdiag_collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
 use rdiag_kernel::host::SharedHost;
+use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::mechanism::ebpf::Kernel;
-use rdiag_model::{CollectorRecord, Reason, SeriesDef, Target, Unavailable, Window};
+use rdiag_model::{CollectorRecord, ProbeResult, Reason, Recording, SeriesDef, Target, Unavailable, Window};
 
 /// A source that takes longer than this is left behind.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,6 +33,8 @@ pub(super) struct WindowSpec {
     pub(super) target: Target,
     pub(super) duration: f64,
     pub(super) interval: f64,
+    /// What is given up once everything is attached.
+    pub(super) then: Option<Phase>,
 }
 
 /// A collector or probe at work.
@@ -50,10 +53,11 @@ struct Slot {
 /// The cost of each collector in wall-clock seconds.
 pub(super) type Costs = BTreeMap<String, f64>;
 
-/// Records one window; `run_began` is the monotonic start of the run.
+/// Records one window of what is to be `recording`; `run_began` is the monotonic start of the run.
 pub(super) fn window(
     host: &SharedHost,
     spec: &WindowSpec,
+    recording: &mut Recording,
     run_began: f64,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
@@ -70,6 +74,10 @@ pub(super) fn window(
         recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
     }
     recorder.prepare(&spec.probes)?;
+    if let Some(phase) = spec.then {
+        recorder.worker.narrow(phase);
+        rights::narrow(phase);
+    }
     host.wait(0.0, 0, &AtomicBool::new(false));
     let began = host.now();
     let suspended = host.suspended();
@@ -106,6 +114,25 @@ pub(super) fn window(
         recorder.sample(|_| true)?;
     }
     let seconds = host.now() - began;
+    let suspended_seconds = (host.suspended() - suspended).max(0.0);
+    let window = |(collectors, probes, ledgers)| Window {
+        steps: spec.steps.clone(),
+        begins: began - run_began,
+        seconds,
+        interval_seconds: nominal_interval(host, spec.interval),
+        suspended_seconds,
+        collectors,
+        probes,
+        ledgers,
+    };
+    // What probes saw is given names when they are read, out of files that anybody made. What is known without that is kept before.
+    if !spec.probes.is_empty() {
+        recording.windows.push(window((recorder.read_so_far(), unread_probes(spec), BTreeMap::new())));
+        let was = std::mem::replace(&mut recording.interrupted, true);
+        observer.keep(recording);
+        recording.interrupted = was;
+        recording.windows.pop();
+    }
     recorder.ask(Task::Finish, |_| true)?;
     let mut costs = Costs::new();
     let mut collectors = BTreeMap::new();
@@ -123,17 +150,21 @@ pub(super) fn window(
             collectors.insert(slot.id.to_owned(), slot.sink.into_record());
         }
     }
-    let window = Window {
-        steps: spec.steps.clone(),
-        begins: began - run_began,
-        seconds,
-        interval_seconds: nominal_interval(host, spec.interval),
-        suspended_seconds: (host.suspended() - suspended).max(0.0),
-        collectors,
-        probes,
-        ledgers,
-    };
-    Ok((window, completed, costs))
+    Ok((window((collectors, probes, ledgers)), completed, costs))
+}
+
+/// Each series with one value for each time.
+fn whole(mut record: CollectorRecord) -> CollectorRecord {
+    let samples = record.times.len();
+    record.series.iter_mut().for_each(|series| series.values.resize(samples, None));
+    record.series.sort_by(|a, b| (&a.name, &a.instance).cmp(&(&b.name, &b.instance)));
+    record
+}
+
+/// In the place of the results of probes, as long as none has been read.
+fn unread_probes(spec: &WindowSpec) -> BTreeMap<String, Result<ProbeResult, Unavailable>> {
+    let gap = || Unavailable::new(Reason::ShortWindow, "rdiag was ended while it read what the probe had measured");
+    spec.probes.iter().map(|order| (order.def.id.to_owned(), Err(gap()))).collect()
 }
 
 /// Why there is nothing from a probe that neither finished nor failed in a regular way.
@@ -221,6 +252,12 @@ impl Recorder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the collectors have read until now.
+    fn read_so_far(&self) -> BTreeMap<String, CollectorRecord> {
+        let collectors = self.slots.iter().filter(|slot| !slot.is_probe);
+        collectors.map(|slot| (slot.id.to_owned(), slot.sink.with_record(|record| whole(record.clone())))).collect()
     }
 
     /// The extra readings of levels between this tick and the next; `false` when the run is to stop.

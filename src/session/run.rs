@@ -9,6 +9,7 @@ use super::probing::Order;
 use super::record::{self, WindowSpec};
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
+use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::host::{SharedHost, own_usage};
 use rdiag_kernel::mechanism::ebpf::Filter;
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool};
@@ -33,6 +34,13 @@ pub trait Observer {
     fn progress(&mut self, share: f64);
     /// The window has ended.
     fn window_ended(&mut self);
+    /// Whether the calling thread is to give up what it may do as soon as that is no longer needed, for good.
+    fn gives_up_rights(&self) -> bool {
+        false
+    }
+    /// All that is known so far, before it is named, judged or shown: whoever writes it down now has it whatever happens to rdiag there.
+    /// Called for each window, once more for one with probes before they are read; the last call is given what the run returns.
+    fn keep(&mut self, _recording: &Recording) {}
 }
 
 /// Runs a plan on a host; probes and whatever observes single tasks look at `target`. `stop` ends the current window early; what was read until then is kept.
@@ -72,33 +80,57 @@ pub fn run(
             target: target.clone(),
             duration: plan.duration,
             interval: plan.interval,
+            then: (level + 1 == plan.windows.len() && observer.gives_up_rights())
+                .then(|| Phase::Measuring(work_of(plan))),
         };
         observer.window(&steps, plan.duration, level > 0);
-        let (window, completed, took) = record::window(host, &spec, began, stop, observer)?;
+        let (window, completed, took) = record::window(host, &spec, &mut recording, began, stop, observer)?;
         observer.window_ended();
-        analyst.add(&window);
         recording.windows.push(window);
         for (collector, seconds) in took {
             *costs.entry(collector).or_default() += seconds;
         }
-        if !completed || stop.load(Ordering::Relaxed) {
-            recording.interrupted = true;
+        recording.interrupted = !completed || stop.load(Ordering::Relaxed);
+        // Reading a recorded tree costs something here and now, and tells nothing about the host that it came from.
+        if !host.is_recorded() {
+            recording.overhead = overhead(&recording, cpu_before, &costs);
+        }
+        if spec.then.is_some() || recording.interrupted && observer.gives_up_rights() {
+            rights::narrow(Phase::Writing);
+        }
+        observer.keep(&recording);
+        recording.windows.last().into_iter().for_each(|window| analyst.add(window));
+        if recording.interrupted {
             break;
         }
     }
-    let (cpu_after, peak) = own_usage();
-    let elapsed = recording.windows.iter().map(|window| window.seconds).sum::<f64>().max(1e-9);
-    // Reading a recorded tree costs something here and now, and tells nothing about the host that it came from.
-    if !host.is_recorded() {
-        recording.overhead = Overhead {
-            cpu_seconds: cpu_after - cpu_before,
-            cpu_ratio: (cpu_after - cpu_before) / elapsed,
-            max_resident_bytes: peak,
-            collectors: costs,
-        };
+    if observer.gives_up_rights() {
+        rights::narrow(Phase::Writing);
     }
     let analysis = analyst.conclude(&recording);
     Ok(Run { recording, analysis })
+}
+
+/// What measuring has cost so far; what is made of it later is not in it.
+fn overhead(recording: &Recording, cpu_before: f64, costs: &BTreeMap<String, f64>) -> Overhead {
+    let (cpu_after, peak) = own_usage();
+    let elapsed = recording.windows.iter().map(|window| window.seconds).sum::<f64>().max(1e-9);
+    Overhead {
+        cpu_seconds: cpu_after - cpu_before,
+        cpu_ratio: (cpu_after - cpu_before) / elapsed,
+        max_resident_bytes: peak,
+        collectors: costs.clone(),
+    }
+}
+
+/// What the windows of a plan take, be they wanted or not.
+#[must_use]
+pub fn work_of(plan: &Plan) -> Work {
+    let measures = || plan.windows.iter().flatten().flat_map(|planned| &planned.step.collect);
+    Work {
+        probes: measures().any(|measure| probes::find(measure.id()).is_some()),
+        task_states: measures().any(|measure| measure.id() == "task_states"),
+    }
 }
 
 /// The collectors of some steps, each once.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rdiag_collectors::{Collect, Sink};
 use rdiag_kernel::host::SharedHost;
+use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_model::{Reason, Unavailable};
 
 /// What a worker is asked to do.
@@ -65,6 +66,8 @@ struct Queue {
     jobs: Mutex<VecDeque<Job>>,
     ready: Condvar,
     closed: AtomicBool,
+    /// What its threads are to be limited to.
+    phase: Mutex<Option<Phase>>,
 }
 
 /// What one thread is doing.
@@ -90,6 +93,11 @@ impl Worker {
     pub(super) fn submit(&self, jobs: impl IntoIterator<Item = Job>) {
         self.queue.lock().extend(jobs);
         self.queue.ready.notify_all();
+    }
+
+    /// Has the thread, and those that take its place, do what comes next with what this phase needs.
+    pub(super) fn narrow(&self, phase: Phase) {
+        *self.queue.phase.lock().unwrap_or_else(PoisonError::into_inner) = Some(phase);
     }
 
     /// The next job that is done. None when nothing came back within `patience`.
@@ -167,7 +175,13 @@ fn spawn(host: &SharedHost, queue: &Arc<Queue>, outbox: &Arc<Outbox>) -> std::io
     let (host, own) = (SharedHost::clone(host), Arc::clone(&running));
     let (queue, outbox) = (Arc::clone(queue), Arc::clone(outbox));
     std::thread::Builder::new().name("rdiag-collect".into()).stack_size(512 * 1024).spawn(move || {
+        let mut narrowed = None;
         while let Some(job) = queue.take(&own) {
+            let phase = *queue.phase.lock().unwrap_or_else(PoisonError::into_inner);
+            if phase != narrowed {
+                phase.into_iter().for_each(rights::narrow);
+                narrowed = phase;
+            }
             let done = work(&host, job);
             own.slot.store(NONE, Ordering::Release);
             outbox.lock().push_back(done);

@@ -59,5 +59,7 @@ mod real_programs;
 mod response;
 mod response_peers;
 mod response_running;
+mod rights;
+mod survival;
 mod task_states;
 mod tasks;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::probes_functions::{counts, kernel_has_functions};
 use super::probing::{Script, assert_nothing_lost, probed};
-use super::tracefs::{INSTANCES, Own, TRACING, can_trace, instance_of, instances, run};
+use super::tracefs::{INSTANCES, Own, TRACING, can_trace, instance_of, instances, kill_with_its_helper, run};
 use crate::support::{Load, rdiag, skip, wait_until};
 
 fn graph(args: &[&str]) -> (i32, Value, String) {
@@ -130,8 +130,7 @@ fn vm_a_graph_stops_at_its_budget_and_what_is_killed_is_removed_by_the_next_star
     let mut killed = command.spawn().unwrap();
     let traces = |name: String| fs::read_to_string(format!("{INSTANCES}/{name}/current_tracer")).unwrap_or_default();
     assert!(wait_until(40, || instance_of(killed.id()).map(traces).is_some_and(|tracer| tracer.trim() != "nop")));
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    kill_with_its_helper(&mut killed);
     assert!(instance_of(killed.id()).is_some(), "the kernel keeps what a killed process has made, and goes on tracing");
     let (code, _, told) = run("events", &["--param", "event=sched:sched_process_exec", "--duration", "200ms"]);
     assert_eq!(code, 0, "{told}");
@@ -290,14 +289,21 @@ fn vm_the_global_tracing_is_taken_where_it_must_be_while_it_is_free_and_is_given
     fs::write(format!("{TRACING}/trace"), "").unwrap();
     assert_eq!((global_state(), instances()), (before.clone(), others.clone()));
 
-    let mut command = Command::new(rdiag().get_program());
     let pid = std::process::id().to_string();
-    command.args(["probe", "graph", "--param", "global=true", "--duration", "60s", "--pid", &pid]);
-    let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let tracer = || fs::read_to_string(format!("{TRACING}/current_tracer")).unwrap();
-    assert!(wait_until(40, || tracer().trim() == "function_graph"));
+    let start = || {
+        let mut command = Command::new(rdiag().get_program());
+        command.args(["probe", "graph", "--param", "global=true", "--duration", "60s", "--pid", &pid]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert!(wait_until(40, || tracer().trim() == "function_graph"));
+        child
+    };
+    let mut killed = start();
     killed.kill().unwrap();
     killed.wait().unwrap();
+    let is_back = || (global_state(), instances()) == (before.clone(), others.clone());
+    assert!(wait_until(60, is_back), "nobody gives it back");
+    kill_with_its_helper(&mut start());
     assert_eq!(tracer().trim(), "function_graph", "the kernel goes on");
     let (code, _, told) = run("events", &["--param", "event=sched:sched_process_exec", "--duration", "200ms"]);
     assert_eq!(code, 0, "{told}");

@@ -6,12 +6,12 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::probing::{Script, assert_nothing_lost, probed_by, program, ready, rows};
-use crate::support::{Load, Need, alone, has, skip};
+use super::tracefs::kill_with_its_helper;
+use crate::support::{Load, Need, alone, has, skip, wait_until};
 
 /// The shipped program, to which bpf(2) is forbidden as filters of containers forbid it.
 pub(super) fn without_programs() -> Command {
@@ -193,15 +193,18 @@ fn vm_functions_are_counted_in_tables_of_the_kernel_where_no_program_may_be_in_i
     }
     let before = rdiags();
     define("p:mine/of_somebody_else vfs_fsync_range");
-    // A killed one leaves its event behind, and the next one removes it.
+    // What a killed one leaves is removed, by the next one where nobody else is left to do it.
     let args = ["probe", "count", "--param", "function=vfs_read"];
-    let mut killed = without_programs().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !defined().contains("rdiag") && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let start = || {
+        let child = without_programs().args(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert!(wait_until(60, || defined().contains("rdiag") && rdiags() > before), "the probe did not start");
+        child
+    };
+    let mut killed = start();
     killed.kill().unwrap();
     killed.wait().unwrap();
+    assert!(wait_until(60, || !defined().contains("rdiag") && rdiags() == before), "nobody removes it");
+    kill_with_its_helper(&mut start());
     assert!(defined().contains("rdiag") && rdiags() > before, "the probe did not start");
     // What goes in, and what comes out.
     let of_size = ["--param", "value=arg3", "--param", "filter=arg3 == 1000", "--param", "key=comm,pid"];

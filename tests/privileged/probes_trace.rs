@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::tracefs::{INSTANCES, can_trace, instance_of, instances};
+use super::tracefs::{INSTANCES, can_trace, instance_of, instances, kill_with_its_helper};
 use crate::support::{Load, alone, rdiag, wait_until};
 
 /// All readings of a run that succeeded, and what was told. What counts is what is seen, not what that costs.
@@ -182,8 +182,7 @@ fn what_is_killed_leaves_an_instance_that_the_next_start_removes_and_no_other() 
     };
     let (mut killed, mut living) = (start(), start());
     assert!(wait_until(20, || instance_of(killed.id()).is_some() && instance_of(living.id()).is_some()));
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    kill_with_its_helper(&mut killed);
     assert!(instance_of(killed.id()).is_some(), "the kernel keeps what a killed process has made");
     let (_, _) = probe(&["--duration", "200ms"]);
     assert_eq!(instance_of(killed.id()), None);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 
 use serde_json::Value;
 
@@ -22,6 +23,24 @@ pub(super) fn instances() -> BTreeSet<String> {
 
 pub(super) fn instance_of(pid: u32) -> Option<String> {
     instances().into_iter().find(|name| name.starts_with(&format!("rdiag-{pid}-")))
+}
+
+/// The process that undoes what this process of rdiag leaves when it is killed.
+pub(super) fn helper_of(pid: u32) -> Option<u32> {
+    let read = |path: String| fs::read_to_string(path).unwrap_or_default();
+    let all = read(format!("/proc/{pid}/task/{pid}/children"));
+    let workers = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_threads = workers.map(|task| read(format!("{}/children", task.path().display()))).collect::<Vec<_>>();
+    let mut children = all.split_whitespace().chain(of_threads.iter().flat_map(|text| text.split_whitespace()));
+    children.find(|child| read(format!("/proc/{child}/cmdline")).contains("undo-helper"))?.parse().ok()
+}
+
+/// Kills it so that nobody is left to undo anything.
+pub(super) fn kill_with_its_helper(killed: &mut Child) {
+    let helper = helper_of(killed.id()).expect("somebody is there to undo what is left");
+    assert!(Command::new("kill").args(["-KILL", &helper.to_string()]).status().unwrap().success());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
 }
 
 /// Exit code, last reading, and what was told. What counts is what is seen, not what that costs.

@@ -1,11 +1,13 @@
 //! What tests share: running the shipped binary, reading its report, and saying what a test needs.
 
 mod disturbance;
+mod full;
 pub mod ledger;
 mod series;
 mod skip;
 
 pub use disturbance::{Disturbance, Figures};
+use full::Full;
 pub use series::{Lateness, Series};
 use skip::is_listed;
 pub(crate) use skip::{kind, skip};
@@ -37,6 +39,8 @@ pub fn path(below: &str) -> PathBuf {
 thread_local! {
     /// What others had of the CPUs during the live run of this test.
     static DURING: std::cell::Cell<Option<Figures>> = const { std::cell::Cell::new(None) };
+    /// How full the file systems were before it.
+    static BEFORE: std::cell::RefCell<Full> = std::cell::RefCell::default();
 }
 
 /// The report of use-method on this machine.
@@ -48,6 +52,7 @@ pub fn live_report(seconds: u32) -> Value {
 pub fn live_report_every(interval: &str, seconds: u32) -> Value {
     let duration = format!("{seconds}s");
     let times = ["--duration", &duration, "--interval", interval];
+    BEFORE.set(Full::now());
     let disturbance = Disturbance::begin();
     let report = report_of(&[&["run", "use-method", "--format", "json", "--out", "-"], &times[..]].concat());
     let figures = disturbance.so_far();
@@ -87,7 +92,8 @@ pub fn finding<'r>(report: &'r Value, id: &str, instance: Option<&str>) -> &'r V
 }
 
 /// The warnings and worse of rules that are not named, one on each line. Use `resource.` to name a whole resource.
-/// What others did to the CPUs during the live run is no false alarm, as far as it was measured to be as much as rdiag says.
+/// What others did to the CPUs during the live run is no false alarm, as far as it was measured to be as much as rdiag says; nor is a file
+/// system that was as full before.
 pub fn report_fired(report: &Value, allowed: &[&str]) -> String {
     let fired = report["findings"].as_array().unwrap().iter().filter(|finding| {
         let id = finding["id"].as_str().unwrap();
@@ -98,6 +104,11 @@ pub fn report_fired(report: &Value, allowed: &[&str]) -> String {
     let others = DURING.get();
     let (excused, blamed): (Vec<&Value>, Vec<&Value>) =
         fired.partition(|finding| others.is_some_and(|figures| figures.explain(finding)));
+    let (full, blamed): (Vec<&Value>, Vec<&Value>) =
+        blamed.into_iter().partition(|finding| BEFORE.with_borrow(|before| before.explain(finding)));
+    for finding in full {
+        println!("it was so before: {}", line(finding));
+    }
     for finding in excused {
         println!("others are to blame ({}) for {}", others.unwrap(), line(finding));
     }

@@ -2,10 +2,10 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 /// How often another name is tried for a file that is being written.
@@ -43,7 +43,7 @@ impl Folder {
         // A few kilobytes tell a full file system before the window starts rather than after it.
         let (name, mut probe) = folder.create()?;
         let written = probe.write_all(&[0; 64 * 1024]).and_then(|()| probe.sync_data());
-        let _ = unlinkat(&folder.handle, &name, AtFlags::empty());
+        folder.forget(name.as_deref());
         written.map(|()| folder)
     }
 
@@ -67,8 +67,8 @@ impl Folder {
         &self.path
     }
 
-    /// Writes a file in it under a temporary name (mode 0600) and moves it into place: readers see all of it or nothing, and a link that
-    /// has its name is replaced.
+    /// Writes a file in it (mode 0600) that gets its name when it is whole: readers see all of it or nothing, and a link that has its name is
+    /// replaced. As long as it has none it goes with this process, however that ends.
     ///
     /// # Errors
     /// When the name is that of no file in this folder, or writing fails; then nothing is left of it.
@@ -76,28 +76,59 @@ impl Folder {
         if name.file_name() != Some(name.as_os_str()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no name of a file"));
         }
-        let (temporary, file) = self.create()?;
-        let mut buffered = io::BufWriter::new(file);
-        let written = fill(&mut buffered)
-            .and_then(|()| buffered.flush())
-            .and_then(|()| Ok(renameat(&self.handle, &temporary, &self.handle, name)?));
-        if written.is_err() {
-            let _ = unlinkat(&self.handle, &temporary, AtFlags::empty());
+        let (mut temporary, mut file) = self.create()?;
+        let mut buffered = io::BufWriter::new(&mut file);
+        let written = fill(&mut buffered).and_then(|()| buffered.flush());
+        drop(buffered);
+        let named = written.and_then(|()| {
+            if temporary.is_none() {
+                match self.link(&file, name) {
+                    // A link takes nobody's place; a file that is moved does.
+                    Err(Errno::EXIST) => {
+                        temporary = Some(self.under_new_name(|new| self.link(&file, Path::new(new)))?.0)
+                    }
+                    linked => return Ok(linked?),
+                }
+            }
+            let Some(temporary) = &temporary else { return Ok(()) };
+            Ok(renameat(&self.handle, temporary, &self.handle, name)?)
+        });
+        if named.is_err() {
+            self.forget(temporary.as_deref());
         }
-        written
+        named
     }
 
-    /// A file under a name that nobody could foresee.
-    fn create(&self) -> io::Result<(String, std::fs::File)> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    /// A file without a name; on file systems that have none, under one that nobody could foresee.
+    fn create(&self) -> io::Result<(Option<String>, std::fs::File)> {
+        let (mode, flags) = (Mode::RUSR | Mode::WUSR, OFlags::WRONLY | OFlags::CLOEXEC);
+        if let Ok(file) = openat(&self.handle, ".", flags | OFlags::TMPFILE, mode) {
+            return Ok((None, file.into()));
+        }
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let (name, file) = self.under_new_name(|name| openat(&self.handle, name, flags, mode))?;
+        Ok((Some(name), file.into()))
+    }
+
+    fn under_new_name<T>(&self, make: impl Fn(&str) -> rustix::io::Result<T>) -> io::Result<(String, T)> {
         for _ in 0..TRIES {
             let name = format!(".rdiag-{:016x}", RandomState::new().build_hasher().finish());
-            match openat(&self.handle, &name, flags, Mode::RUSR | Mode::WUSR) {
+            match make(&name) {
                 Err(Errno::EXIST) => {}
-                file => return Ok((name, file?.into())),
+                made => return Ok((name, made?)),
             }
         }
         Err(Errno::EXIST.into())
+    }
+
+    /// Gives a file that has no name this one.
+    fn link(&self, file: &std::fs::File, name: &Path) -> rustix::io::Result<()> {
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        linkat(CWD, own.as_str(), &self.handle, name, AtFlags::SYMLINK_FOLLOW)
+    }
+
+    fn forget(&self, name: Option<&str>) {
+        let _ = name.map(|name| unlinkat(&self.handle, name, AtFlags::empty()));
     }
 }
 
@@ -117,6 +148,29 @@ mod tests {
         folder.write(Path::new("report"), |file| file.write_all(b"x")).unwrap();
         assert_eq!(std::fs::read(moved.join("report")).unwrap(), b"x");
         assert_eq!(std::fs::read_dir(&other).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_has_no_name_before_it_is_whole_and_takes_the_place_of_another() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::prepare(place.path()).unwrap();
+        let names = || std::fs::read_dir(place.path()).unwrap().count();
+        for (there, text) in [(0, "one"), (1, "two")] {
+            let written = folder.write(Path::new("file"), |file| {
+                file.write_all(text.as_bytes())?;
+                assert_eq!(names(), there, "nothing would be left of it");
+                Ok(())
+            });
+            written.unwrap();
+            let path = place.path().join("file");
+            assert_eq!((names(), std::fs::read_to_string(&path).unwrap().as_str()), (1, text));
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        let target = place.path().join("target");
+        std::os::unix::fs::symlink(&target, place.path().join("link")).unwrap();
+        folder.write(Path::new("link"), |file| file.write_all(b"three")).unwrap();
+        assert!(!target.exists() && names() == 2, "through a link nothing is written");
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod message;
 pub mod own;
 mod process_dir;
 mod replay;
+pub mod rights;
 pub mod secrets;
 mod socket_owners;
 mod source;

@@ -6,6 +6,8 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::{Pid, Signal};
 
+use super::user::Identity;
+
 /// Name of the process until it is the command: a process that still has it when it ends never was.
 pub(super) const MARK: &std::ffi::CStr = c"rdiag:launch";
 
@@ -13,16 +15,25 @@ pub(super) const MARK: &std::ffi::CStr = c"rdiag:launch";
 const REPEATS: &std::ffi::CStr = c"rdiag:each";
 
 /// Stops itself and, once continued, becomes the command. `words` are rdiag's process id, how often the command is to
-/// run, the program and its arguments. Returns only if that fails, with the number of the error, or after the last of
+/// run, as whom (nothing: as it is), the program and its arguments. Returns only if that fails, with the number of the error, or after the last of
 /// several runs, which are children of it, one after the other.
 #[must_use]
 pub fn helper_main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok()).and_then(Pid::from_raw);
     let times = words.next().and_then(|word| word.to_str()?.parse::<u32>().ok());
+    let user = words.next().unwrap_or_default();
     let Some(program) = words.next() else { return ExitCode::from(22) };
     let _ = rustix::thread::set_name(MARK);
     // Should rdiag be killed, nobody would let it go. The request is made first, so that no moment is left out.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    if rustix::process::getppid() != parent {
+        return ExitCode::from(3);
+    }
+    // As who it is now, nothing of the user's is run.
+    if !user.is_empty() && user.to_str().and_then(Identity::parse).is_none_or(|user| user.adopt().is_err()) {
+        return ExitCode::from(1);
+    }
+    // rdiag may have ended while the request did not count.
     if rustix::process::getppid() != parent {
         return ExitCode::from(3);
     }

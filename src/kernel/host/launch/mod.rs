@@ -12,6 +12,7 @@ mod helper;
 mod reap;
 #[cfg(test)]
 mod tests;
+mod user;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
@@ -27,8 +28,10 @@ use rustix::process::{Pid, Signal, WaitOptions};
 pub use error::LaunchError;
 pub use helper::helper_main;
 pub use reap::{Ended, How};
+pub use user::User;
 
 use super::clock::monotonic;
+use super::rights::{Phase, narrow};
 
 /// The hidden first argument that makes this program the one that stops itself and becomes the command.
 pub const HELPER_ARGUMENT: &str = "launch-helper";
@@ -83,16 +86,24 @@ struct State {
 impl Launched {
     /// Starts a command, given as its name (looked for in PATH) and arguments, and makes it stand still. `ended` is set
     /// when it has ended, so that whoever waits with this flag is woken. With more `times` than one it is run so often by
-    /// the process that stands still, and has ended when the last run has.
+    /// the process that stands still, and has ended when the last run has. As another `user` it has that one's groups and `HOME`; only root
+    /// can have it so.
     ///
     /// Linux ties the helper's life to the calling thread until the command is let go: call both from one thread.
-    pub fn start(command: &[OsString], times: u32, ended: Arc<AtomicBool>) -> Result<Self, LaunchError> {
+    pub fn start(
+        command: &[OsString],
+        times: u32,
+        user: Option<&User>,
+        ended: Arc<AtomicBool>,
+    ) -> Result<Self, LaunchError> {
         let [program, ..] = command else { return Err(LaunchError::NotFound(String::new())) };
         find(program)?;
         #[expect(clippy::disallowed_methods, reason = "itself, to become the command that the user gave")]
         let mut helper = Command::new("/proc/self/exe");
         let own_pid = rustix::process::getpid().as_raw_nonzero().to_string();
-        helper.arg(HELPER_ARGUMENT).arg(own_pid).arg(times.to_string()).args(command);
+        let identity = user.map(|user| user.identity().to_string()).unwrap_or_default();
+        helper.arg(HELPER_ARGUMENT).arg(own_pid).arg(times.to_string()).arg(identity).args(command);
+        helper.envs(user.into_iter().flat_map(User::environment));
         helper.arg0("rdiag");
         let mut launched = Self::with_helper(helper, ended)?;
         launched.repeats = times > 1;
@@ -107,6 +118,7 @@ impl Launched {
         let shared = Arc::new(Shared::default());
         let watched = Arc::clone(&shared);
         let watch = move || {
+            narrow(Phase::Waiting);
             watched.collect(pid);
             ended.store(true, Ordering::Relaxed);
             watched.changed.notify_all();

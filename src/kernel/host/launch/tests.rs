@@ -57,7 +57,8 @@ fn one_that_was_let_go_outlives_the_handle_and_can_be_asked_to_end() {
 
 #[test]
 fn a_program_that_is_missing_or_no_program_is_told_before_anything_is_started() {
-    let start = |name: &str| Launched::start(&[name.into()], 1, Arc::default()).map(|_| ()).unwrap_err().to_string();
+    let start =
+        |name: &str| Launched::start(&[name.into()], 1, None, Arc::default()).map(|_| ()).unwrap_err().to_string();
     assert_eq!(start("no-such-program-anywhere"), "there is no program \"no-such-program-anywhere\"");
     assert_eq!(start("/no/such/program"), "there is no program \"/no/such/program\"");
     assert_eq!(start(""), "there is no program \"\"");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Process;
 use super::lookup::Lookup;
 use super::maps::Maps;
+use crate::host::rights::{Phase, narrow};
 use crate::mechanism::descriptors;
 
 /// Questions that may wait.
@@ -99,6 +100,7 @@ impl Worker {
         let (questions, asked) = mpsc::sync_channel::<Question>(QUEUE);
         let (answer, answers) = mpsc::channel();
         let run = move || {
+            narrow(Phase::Naming);
             let mut lookup = Lookup::default();
             for Question { of, process, addresses, maps, detail } in asked {
                 let (mut names, mut notes) = lookup.names(&of, &addresses, &maps, detail);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::global::{self, Taken};
 use super::tally::{Tally, stamp};
+use super::undo::{self, Debt, Owed};
 use super::{names, place, stale};
 use crate::host::{Control, Host};
 use rdiag_model::{Reason, Unavailable};
@@ -25,6 +26,8 @@ pub struct Instance {
     dir: String,
     /// What is to be given back.
     taken: Option<Taken>,
+    /// Who undoes it if rdiag is killed.
+    debt: Option<Debt>,
 }
 
 /// Numbers the instances of this process.
@@ -44,8 +47,12 @@ impl Instance {
     fn named(host: &Host, prefix: &str) -> Result<Self, Unavailable> {
         let (control, instances) = Self::swept(host)?;
         let dir = format!("{instances}/{}", stale::name(host, prefix, NUMBER.fetch_add(1, Ordering::Relaxed)));
-        control.make_directory(&dir).map_err(|error| refused(&format!("making /{dir}"), &error))?;
-        let instance = Self { control, dir, taken: None };
+        let debt = undo::owe(Owed::Instance { directory: dir.clone() });
+        if let Err(error) = control.make_directory(&dir) {
+            debt.settle();
+            return Err(refused(&format!("making /{dir}"), &error));
+        }
+        let instance = Self { control, dir, taken: None, debt: Some(debt) };
         instance.set("tracing_on", "0")?;
         Ok(instance)
     }
@@ -56,8 +63,10 @@ impl Instance {
         let _alone = control.lock(&instances).map_err(|error| refused(&format!("locking /{instances}"), &error))?;
         let name = stale::name(host, stale::PREFIX, NUMBER.fetch_add(1, Ordering::Relaxed));
         let dir = place::find(host)?.to_owned();
-        let taken = Taken::new(&control, &dir, &format!("{instances}/{name}{}", global::SUFFIX))?;
-        let instance = Self { control, dir, taken: Some(taken) };
+        let record = format!("{instances}/{name}{}", global::SUFFIX);
+        let debt = undo::owe(Owed::Global { place: dir.clone(), record: record.clone() });
+        let taken = Taken::new(&control, &dir, &record).inspect_err(|_| debt.settle())?;
+        let instance = Self { control, dir, taken: Some(taken), debt: Some(debt) };
         instance.set("tracing_on", "0")?;
         Ok(instance)
     }
@@ -81,7 +90,7 @@ impl Instance {
     /// One that is there already, as a tree of ordinary files.
     #[cfg(test)]
     pub(super) fn at(control: Control, dir: &str) -> Self {
-        Self { control, dir: dir.to_owned(), taken: None }
+        Self { control, dir: dir.to_owned(), taken: None, debt: None }
     }
 
     /// Its directory, without a leading slash.
@@ -225,12 +234,15 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        if let Some(taken) = &self.taken {
-            return taken.give_back(&self.control);
-        }
-        let _ = self.try_set("tracing_on", "0");
-        // Switches its events off too. If somebody else reads it just now it stays, and the next start removes it.
-        let _ = self.control.remove_directory(&self.dir);
+        let is_undone = if let Some(taken) = &self.taken {
+            taken.give_back(&self.control);
+            true
+        } else {
+            let _ = self.try_set("tracing_on", "0");
+            // Switches its events off too. If somebody else reads it just now it stays until rdiag ends, or the next one starts.
+            self.control.remove_directory(&self.dir).is_ok()
+        };
+        self.debt.iter().filter(|_| is_undone).for_each(Debt::settle);
     }
 }
 

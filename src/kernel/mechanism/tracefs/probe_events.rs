@@ -6,6 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::instance::latest_error;
+use super::undo::{self, Debt, Owed};
 use super::{place, stale};
 use crate::host::{Control, Host};
 use rdiag_model::{Reason, Unavailable};
@@ -40,6 +41,8 @@ pub struct ProbeEvents {
     place: &'static str,
     group: String,
     names: Vec<String>,
+    /// Who removes them if rdiag is killed.
+    debt: Debt,
 }
 
 impl ProbeEvents {
@@ -56,7 +59,8 @@ impl ProbeEvents {
         sweep(host, &control, place);
         // Groups are words of C.
         let group = stale::name(host, stale::PREFIX, NUMBER.fetch_add(1, Ordering::Relaxed)).replace('-', "_");
-        Ok(Self { control, place, group, names: Vec::new() })
+        let debt = undo::owe(Owed::Events { place: place.to_owned(), group: group.clone() });
+        Ok(Self { control, place, group, names: Vec::new(), debt })
     }
 
     /// The group of all of them.
@@ -112,6 +116,9 @@ impl Drop for ProbeEvents {
         for name in &self.names {
             let _ = self.control.write(&format!("{}/{FILE}", self.place), &format!("-:{}/{name}", self.group));
         }
+        if remove_group(&self.control, self.place, &self.group) {
+            self.debt.settle();
+        }
     }
 }
 
@@ -140,6 +147,17 @@ pub(super) fn sweep(host: &Host, control: &Control, place: &str) {
     for event in left_behind(&control.read(&file).unwrap_or_default(), |owner| stale::is_gone(host, owner)) {
         let _ = control.write(&file, &format!("-:{event}"));
     }
+}
+
+/// Removes the events of a group; whether there are none any more.
+pub(super) fn remove_group(control: &Control, place: &str, group: &str) -> bool {
+    let file = format!("{place}/{FILE}");
+    let own = group.replace('_', "-");
+    let left = || left_behind(&control.read(&file).unwrap_or_default(), |owner| owner == own);
+    for event in left() {
+        let _ = control.write(&file, &format!("-:{event}"));
+    }
+    left().is_empty()
 }
 
 /// The events, as `GROUP/NAME`, of groups of rdiag whose owner is gone.
