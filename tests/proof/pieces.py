@@ -13,12 +13,14 @@ from source import USE, bare, digest, items, rust
 
 ROOT = Path(__file__).resolve().parents[2]
 # How a test is scheduled, and what it says when it cannot run, proves nothing of rdiag.
-SCHEDULING = {"alone", "beside_others", "has", "Need", "skip", "Disturbance", "ready", "has_kprobes"}
+SCHEDULING = {"alone", "beside_others", "has", "Need", "skip", "Disturbance", "FullBefore", "ready", "has_kprobes"}
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 DEFINED = re.compile(
     r"\b(?:fn|const|static|struct|enum|type|trait|macro_rules!) ?([A-Za-z_]\w*)|^impl(?:<[^>]*>)? (?:\w+ for )?([A-Za-z_]\w*)"
 )
 TEXT = re.compile(r'"((?:\\.|[^"\\])*)"', re.S)
+# A key of a report, and the kind of reading whose rows a test looks at: `events` is the name of a probe too.
+KEY = re.compile(r'\["[a-z_]+"\]|(?<=[,&] )"(?:events|stacks|histogram|table|scalars|series)"(?=, "[a-z_ ]+"\))')
 
 
 @cache
@@ -171,7 +173,7 @@ def rules() -> dict[str, str]:
 def pieces(test: str) -> dict[str, str]:
     """What a test stands for: a digest for each piece of the tree."""
     own = closure(test)
-    texts = " ".join(text for item in own for text in TEXT.findall(item))
+    texts = " ".join(text for item in own for text in TEXT.findall(KEY.sub("", item)))
     words = set(re.findall(r"[a-z0-9_.-]+", texts.replace("-", "_") + " " + texts)) | set(test.split("::")[-2].split("_", 1))
     found = {"test": digest(*own)}
     found |= {f"probe {name}": folder(place) for name, place in probes().items() if name in words}

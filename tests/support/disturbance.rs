@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::full_before::FullBefore;
+
 /// The figures of /proc/stat and of the test's own processes when it began.
 pub struct Disturbance {
     began: Instant,
@@ -28,6 +30,7 @@ pub struct Figures {
 
 impl Disturbance {
     pub fn begin() -> Self {
+        FullBefore::remember();
         let own = own_seconds();
         let (busy, stolen) = cpu_seconds();
         Self { began: Instant::now(), busy, stolen, own }

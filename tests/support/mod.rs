@@ -1,13 +1,13 @@
 //! What tests share: running the shipped binary, reading its report, and saying what a test needs.
 
 mod disturbance;
-mod full;
+mod full_before;
 pub mod ledger;
 mod series;
 mod skip;
 
 pub use disturbance::{Disturbance, Figures};
-use full::Full;
+use full_before::FullBefore;
 pub use series::{Lateness, Series};
 use skip::is_listed;
 pub(crate) use skip::{kind, skip};
@@ -39,8 +39,6 @@ pub fn path(below: &str) -> PathBuf {
 thread_local! {
     /// What others had of the CPUs during the live run of this test.
     static DURING: std::cell::Cell<Option<Figures>> = const { std::cell::Cell::new(None) };
-    /// How full the file systems were before it.
-    static BEFORE: std::cell::RefCell<Full> = std::cell::RefCell::default();
 }
 
 /// The report of use-method on this machine.
@@ -52,7 +50,6 @@ pub fn live_report(seconds: u32) -> Value {
 pub fn live_report_every(interval: &str, seconds: u32) -> Value {
     let duration = format!("{seconds}s");
     let times = ["--duration", &duration, "--interval", interval];
-    BEFORE.set(Full::now());
     let disturbance = Disturbance::begin();
     let report = report_of(&[&["run", "use-method", "--format", "json", "--out", "-"], &times[..]].concat());
     let figures = disturbance.so_far();
@@ -105,7 +102,7 @@ pub fn report_fired(report: &Value, allowed: &[&str]) -> String {
     let (excused, blamed): (Vec<&Value>, Vec<&Value>) =
         fired.partition(|finding| others.is_some_and(|figures| figures.explain(finding)));
     let (full, blamed): (Vec<&Value>, Vec<&Value>) =
-        blamed.into_iter().partition(|finding| BEFORE.with_borrow(|before| before.explain(finding)));
+        blamed.into_iter().partition(|finding| FullBefore::explains(finding));
     for finding in full {
         println!("it was so before: {}", line(finding));
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::super::tracefs::TRACING;
 use crate::support::rdiag;
 
-fn read(path: impl AsRef<Path>) -> String {
+fn text_of(path: impl AsRef<Path>) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
@@ -23,15 +23,15 @@ pub(super) fn of_rdiag(maker: u32) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for process in listed("/proc").filter(|path| path.join("exe").exists()) {
         // The command that it measures shares its process group.
-        let stat = read(process.join("stat"));
+        let stat = text_of(process.join("stat"));
         let group = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(2)?.parse().ok());
         if !fs::read_link(process.join("exe")).is_ok_and(|exe| exe == program) && group != Some(maker) {
             continue;
         }
-        let words = read(process.join("cmdline")).replace('\0', " ");
+        let words = text_of(process.join("cmdline")).replace('\0', " ");
         found.insert(format!("process {} {words}", process.display()));
         for descriptor in listed(process.join("fdinfo")) {
-            let (info, link) = (read(&descriptor), process.join("fd").join(descriptor.file_name().unwrap()));
+            let (info, link) = (text_of(&descriptor), process.join("fd").join(descriptor.file_name().unwrap()));
             let link = fs::read_link(link).unwrap_or_default().display().to_string();
             let held = ["prog_id:", "map_id:", "link_id:"].into_iter().find(|what| info.contains(what));
             let held = held.or_else(|| link.contains("[perf_event]").then_some("performance event"));
@@ -40,10 +40,10 @@ pub(super) fn of_rdiag(maker: u32) -> BTreeSet<String> {
     }
     let instances = listed(format!("{TRACING}/instances")).map(|path| path.display().to_string());
     found.extend(instances.filter(|path| path.contains(&format!("/rdiag-{maker}-"))));
-    let events = read(format!("{TRACING}/kprobe_events"));
+    let events = text_of(format!("{TRACING}/kprobe_events"));
     found.extend(events.lines().filter(|line| line.contains(&format!("rdiag_{maker}_"))).map(str::to_owned));
     let lines = ["/proc/swaps", "/proc/self/mounts"];
-    let lines = lines.iter().flat_map(|file| read(file).lines().map(str::to_owned).collect::<Vec<_>>());
+    let lines = lines.iter().flat_map(|file| text_of(file).lines().map(str::to_owned).collect::<Vec<_>>());
     found.extend(lines.filter(|line| line.contains("rdiag/lab") || line.contains("rdiag-lab")));
     found.extend(groups(Path::new("/sys/fs/cgroup"), 4));
     found
@@ -79,8 +79,8 @@ pub(super) fn broken(folder: &Path) -> Vec<String> {
                 let read = flate2::read::GzDecoder::new(fs::File::open(&path).unwrap()).read_to_string(&mut text);
                 read.is_ok() && is_json(&text)
             }
-            _ if name.ends_with(".json") => is_json(&read(&path)),
-            _ if name.ends_with(".html") => read(&path).trim_end().ends_with("</html>"),
+            _ if name.ends_with(".json") => is_json(&text_of(&path)),
+            _ if name.ends_with(".html") => text_of(&path).trim_end().ends_with("</html>"),
             _ => fs::metadata(&path).unwrap().len() > 0,
         };
         if !is_whole {

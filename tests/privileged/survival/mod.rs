@@ -338,7 +338,8 @@ fn start_without_names(args: &[&str], out: &Path) -> (Child, bool) {
     (run, is_naming)
 }
 
-const SPIN: &str = "unsigned long sink;\nint main(void) { for (long i = 0; i < END; i++) sink = sink * 3 + 1; }\n";
+const COUNTS_TO_ITS_END: &str =
+    "unsigned long spun;\nint main(void) { for (long i = 0; i < END; i++) spun = spun * 3 + 1; }\n";
 
 #[test]
 #[ignore = "needs: root, perf events, cc, pgrep"]
@@ -347,7 +348,7 @@ fn a_recording_is_on_the_disk_before_names_are_looked_up() {
     if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("pgrep")]) {
         return;
     }
-    let (_folder, program) = compiled(SPIN, "spin.c", &["cc", "-O1", "-DEND=1L<<62"]);
+    let (_folder, program) = compiled(COUNTS_TO_ITS_END, "spin.c", &["cc", "-O1", "-DEND=1L<<62"]);
     let load = Load::start(1, &program.display().to_string(), &[]);
     let out = tempfile::tempdir().unwrap();
     let args = ["--duration", "1500ms", "--pid", &load.pids()[0].to_string()];
@@ -368,7 +369,7 @@ fn a_signal_after_the_end_of_the_command_costs_no_report() {
     if !has(&[Need::Root, Need::Tool("cc"), Need::Tool("pgrep")]) {
         return;
     }
-    let (_folder, program) = compiled(SPIN, "spin.c", &["cc", "-O1", "-DEND=2000000000L"]);
+    let (_folder, program) = compiled(COUNTS_TO_ITS_END, "spin.c", &["cc", "-O1", "-DEND=2000000000L"]);
     let out = tempfile::tempdir().unwrap();
     let (mut run, is_naming) = start_without_names(&["--", &program.display().to_string()], out.path());
     send("INT", &run);

@@ -2,12 +2,26 @@
 
 use std::collections::BTreeMap;
 
+thread_local! {
+    /// As it was when the test of this thread last began to measure.
+    static BEFORE: std::cell::RefCell<FullBefore> = std::cell::RefCell::default();
+}
+
 /// Shares of blocks and of inodes that are used, by mount point: of what an ordinary user could have, as df counts.
 #[derive(Debug, Default)]
-pub struct Full(BTreeMap<String, (f64, f64)>);
+pub struct FullBefore(BTreeMap<String, (f64, f64)>);
 
-impl Full {
-    pub fn now() -> Self {
+impl FullBefore {
+    pub fn remember() {
+        BEFORE.set(Self::now());
+    }
+
+    /// Whether what a finding says was so when this test began to measure.
+    pub fn explains(finding: &serde_json::Value) -> bool {
+        BEFORE.with_borrow(|before| before.explain(finding))
+    }
+
+    fn now() -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         // A blank within a path is written as \040; such a mount point is not asked, and excuses nothing.
         let points = mounts.lines().filter_map(|line| line.split_whitespace().nth(1));
@@ -15,7 +29,7 @@ impl Full {
     }
 
     /// Whether the mount point that a finding is about was, to one percent, as full as the finding says.
-    pub fn explain(&self, finding: &serde_json::Value) -> bool {
+    fn explain(&self, finding: &serde_json::Value) -> bool {
         let point = finding["instance"].as_str().unwrap_or_default();
         let Some((blocks, inodes)) = self.0.get(point) else { return false };
         let value = finding["value"].as_f64().unwrap_or(f64::INFINITY);
@@ -27,7 +41,7 @@ impl Full {
     }
 }
 
-fn of(point: &str) -> Option<(f64, f64)> {
+fn shares_of_mount(point: &str) -> Option<(f64, f64)> {
     let stat = rustix::fs::statvfs(point).ok()?;
     let share = |all: u64, free: u64, left: u64| {
         let used = all.saturating_sub(free);
@@ -38,7 +52,7 @@ fn of(point: &str) -> Option<(f64, f64)> {
 
 #[test]
 fn what_was_full_before_is_true_of_the_machine_and_what_became_full_is_not() {
-    let full = Full(BTreeMap::from([("/".to_owned(), (0.865, 0.2))]));
+    let full = FullBefore(BTreeMap::from([("/".to_owned(), (0.865, 0.2))]));
     let finding =
         |id: &str, instance: &str, value: f64| serde_json::json!({"id": id, "instance": instance, "value": value});
     assert!(full.explain(&finding("filesystem.utilization", "/", 0.87)));
@@ -46,5 +60,5 @@ fn what_was_full_before_is_true_of_the_machine_and_what_became_full_is_not() {
     assert!(!full.explain(&finding("filesystem.utilization", "/mnt", 0.87)), "it was not there");
     assert!(!full.explain(&finding("filesystem.utilization.inodes", "/", 0.87)), "it has inodes");
     assert!(!full.explain(&finding("disk.saturation", "/", 0.1)));
-    assert!(Full::now().0.contains_key("/"));
+    assert!(FullBefore::now().0.contains_key("/"));
 }
