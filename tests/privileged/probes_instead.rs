@@ -239,8 +239,7 @@ fn vm_a_function_that_the_kernel_lets_nobody_probe_is_refused_in_its_words_and_n
     assert!(told.contains("exc_page_fault cannot be traced here: "), "{told}");
     let (_, said) =
         told.split_once("the kernel makes no event of exc_page_fault: ").unwrap_or_else(|| panic!("{told}"));
-    // Its sentence, what it was told, and a caret below the word.
-    let lines: Vec<&str> = said.lines().take(3).collect();
-    assert_eq!(lines[1].find("exc_page_fault"), lines[2].find('^'), "{told}");
+    // Its sentence, and the word of what it was told that it is about.
+    assert!(said.lines().next().is_some_and(|line| line.contains(", at \"exc_page_fault")), "{told}");
     assert_eq!((rdiags(), defined()), before, "nothing is left");
 }

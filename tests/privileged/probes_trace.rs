@@ -207,11 +207,9 @@ fn vm_a_filter_that_the_kernel_rejects_is_told_in_its_own_words_and_nothing_is_t
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert!(output.stdout.is_empty());
     assert!(told.contains("rejects the filter for sched:sched_switch: Field not found"), "{told}");
-    let line = |what: &str| told.lines().position(|line| line.contains(what)).unwrap();
-    let (written, caret) = (line("bad == 1"), line("^"));
-    assert_eq!(caret, written + 1, "{told}");
-    let place = |at: usize, what: &str| told.lines().nth(at).unwrap().find(what).unwrap();
-    assert!((place(written, "bad")..=place(written, "==")).contains(&place(caret, "^")), "{told}");
+    // The caret of some kernels is at the field, of others behind it.
+    let is_at = |place: &str| told.contains(&format!("Field not found, at {place:?} in \"prev_pid > 0 && bad == 1\""));
+    assert!(is_at("bad == 1") || is_at("== 1"), "{told}");
     // One of them has the field and takes the filter, and is not switched on either.
     let args = [
         "probe",

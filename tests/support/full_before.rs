@@ -23,8 +23,13 @@ impl FullBefore {
 
     fn now() -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        // A blank within a path is written as \040; such a mount point is not asked, and excuses nothing.
-        let points = mounts.lines().filter_map(|line| line.split_whitespace().nth(1));
+        let words = mounts.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        // Only what cannot hang is asked: a disk, and what lies above one. A blank within a path is written as \040; it is not asked either.
+        let points = words.filter_map(|words| match words[..] {
+            [device, point, kind, ..] if device.starts_with("/dev/") && !kind.starts_with("fuse") => Some(point),
+            [_, point, "overlay", ..] => Some(point),
+            _ => None,
+        });
         Self(points.filter_map(|point| Some((point.to_owned(), shares_of_mount(point)?))).collect())
     }
 
