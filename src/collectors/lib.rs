@@ -33,6 +33,7 @@ mod memory_maps;
 mod neighbours;
 mod nfs;
 mod numa;
+mod outgoing_tcp;
 mod processes;
 mod psi;
 mod schedstat;
@@ -50,6 +51,7 @@ mod testing;
 mod threads;
 mod transmit_queues;
 mod udp_sockets;
+mod user_tasks;
 mod vmstat;
 mod zoneinfo;
 mod zram;
@@ -102,6 +104,7 @@ pub static ALL: &[&CollectorDef] = &[
     &neighbours::COLLECTOR,
     &nfs::COLLECTOR,
     &numa::COLLECTOR,
+    &outgoing_tcp::COLLECTOR,
     &processes::COLLECTOR,
     &psi::COLLECTOR,
     &schedstat::COLLECTOR,
@@ -115,6 +118,7 @@ pub static ALL: &[&CollectorDef] = &[
     &threads::COLLECTOR,
     &transmit_queues::COLLECTOR,
     &udp_sockets::COLLECTOR,
+    &user_tasks::COLLECTOR,
     &vmstat::COLLECTOR,
     &zoneinfo::COLLECTOR,
     &zram::COLLECTOR,

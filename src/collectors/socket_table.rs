@@ -8,7 +8,7 @@ use super::Sink;
 use rdiag_kernel::host::{Host, SourceError, socket_owners};
 
 /// State LISTEN, as the tables have it.
-const LISTEN: u8 = 0x0A;
+pub(super) const LISTEN: u8 = 0x0A;
 /// More listeners than these are not looked at.
 const MAX_LISTENERS: usize = 4096;
 
@@ -40,8 +40,13 @@ pub(super) fn row(line: &str, big_endian: bool) -> Option<Row> {
     Some(Row { local, state, receive_queue, uid, inode, drops })
 }
 
-/// `0100007F:1F90` → `127.0.0.1:8080`. The kernel prints addresses as 32-bit numbers in its own byte order.
+/// `0100007F:1F90` → `127.0.0.1:8080`.
 fn address(hex: &str, big_endian: bool) -> Option<String> {
+    endpoint(hex, big_endian).map(|endpoint| endpoint.to_string())
+}
+
+/// One end of a connection. The kernel prints addresses as 32-bit numbers in its own byte order.
+pub(super) fn endpoint(hex: &str, big_endian: bool) -> Option<SocketAddr> {
     let (ip, port) = hex.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     let word = |at: usize| -> Option<[u8; 4]> {
@@ -59,7 +64,7 @@ fn address(hex: &str, big_endian: bool) -> Option<String> {
         }
         _ => return None,
     };
-    Some(SocketAddr::new(ip, port).to_string())
+    Some(SocketAddr::new(ip, port))
 }
 
 /// Whether the recorded kernel's byte order is big-endian.
@@ -70,9 +75,21 @@ pub(super) fn big_endian(host: &Host) -> bool {
 /// The listening sockets of /proc/net/tcp or tcp6. The kernel lists them before all connections, so reading stops at
 /// the first line that is none: with a hundred thousand connections that is the whole cost.
 pub(super) fn listeners(host: &Host, path: &str) -> Result<Vec<Row>, SourceError> {
-    let mut file = host.open(path)?;
     let big_endian = big_endian(host);
     let mut rows = Vec::new();
+    each_line(host, path, |line| match row(line, big_endian) {
+        Some(row) if row.state == LISTEN && rows.len() < MAX_LISTENERS => {
+            rows.push(row);
+            true
+        }
+        _ => false,
+    })?;
+    Ok(rows)
+}
+
+/// Hands over the lines of a table below its head, part by part, for as long as `take` wants more.
+pub(super) fn each_line(host: &Host, path: &str, mut take: impl FnMut(&str) -> bool) -> Result<(), SourceError> {
+    let mut file = host.open(path)?;
     let mut text = Vec::new();
     let mut buffer = [0_u8; 4096];
     let mut head = true;
@@ -83,17 +100,13 @@ pub(super) fn listeners(host: &Host, path: &str) -> Result<Vec<Row>, SourceError
             if read == 0 { text.len() } else { text.iter().rposition(|byte| *byte == b'\n').map_or(0, |n| n + 1) };
         let lines: Vec<u8> = text.drain(..whole).collect();
         for line in String::from_utf8_lossy(&lines).lines() {
-            if std::mem::take(&mut head) {
-                continue;
-            }
-            match row(line, big_endian) {
-                Some(row) if row.state == LISTEN && rows.len() < MAX_LISTENERS => rows.push(row),
-                _ => return Ok(rows),
+            if !std::mem::take(&mut head) && !take(line) {
+                return Ok(());
             }
         }
         // A line that never ends is no table.
         if read == 0 || text.len() > 4 * buffer.len() {
-            return Ok(rows);
+            return Ok(());
         }
     }
 }

@@ -19,6 +19,7 @@ mod lab;
 mod lab_looks;
 mod lab_modules;
 mod levels;
+mod limits;
 mod memory;
 mod network;
 mod odd_targets;

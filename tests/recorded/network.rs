@@ -122,3 +122,30 @@ fn garbage_is_unknown_and_never_ok() {
         assert!(["unknown", "skipped"].contains(&status), "{}: {}", finding["id"], finding["summary"]);
     }
 }
+
+#[test]
+fn ports_that_are_out_and_a_peer_that_answers_nobody_are_told_with_who_suffers() {
+    let report = recorded_report("network-ports-out");
+    assert_nothing_else_fired(&report, &["network.utilization.ports", "network.errors.unanswered"]);
+    // 13 ports less one that is reserved; nine live connections, one closed, one through IPv6, one port that is listened on.
+    let ports = finding(&report, "network.utilization.ports", None);
+    assert_eq!((ports["status"].as_str(), ports["value"].as_f64()), (Some("critical"), Some(1.0)), "{ports:#}");
+    assert!(ports["summary"].as_str().unwrap().starts_with("12 of 12 local ports"), "{ports:#}");
+    assert_eq!(ports["culprit"]["name"], "proxy to 10.0.0.2:5432");
+    assert_eq!(ports["culprit"]["pids"][0], 700);
+    let unanswered = finding(&report, "network.errors.unanswered", None);
+    assert_eq!(
+        (unanswered["status"].as_str(), unanswered["value"].as_f64()),
+        (Some("warning"), Some(6.0)),
+        "{unanswered:#}"
+    );
+    assert_eq!(unanswered["culprit"]["name"], "client to 10.0.0.9:443");
+    assert_eq!(unanswered["culprit"]["pids"][0], 800);
+}
+
+#[test]
+fn few_sockets_that_were_all_answered_leave_the_tables_of_tcp_unread() {
+    let report = recorded_report("whole-host-quiet");
+    assert_eq!(status(&report, "network.utilization.ports", None), "ok");
+    assert_eq!(status(&report, "network.errors.unanswered", None), "ok");
+}
