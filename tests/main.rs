@@ -14,6 +14,7 @@
 
 mod captures;
 mod cli;
+mod contradictions;
 mod conversation;
 mod detection;
 mod documents;

@@ -127,6 +127,25 @@ pub struct Culprit {
     pub labels: BTreeMap<String, String>,
 }
 
+/// How metrics are called that count what happened before the window, too.
+const OF_THE_PAST: [&str; 3] = ["since_boot", "so_far", "recorded_errors"];
+
+impl Finding {
+    /// Whether it tells of events before the window and of none within it: history, which explains nothing of what was measured.
+    #[must_use]
+    pub fn is_past(&self) -> bool {
+        let counts_the_past = |condition: &String| OF_THE_PAST.iter().any(|name| condition.contains(name));
+        self.status == Status::Info
+            && self.value == Some(0.0)
+            && self.threshold.conditions.get(Status::Info.word()).is_some_and(counts_the_past)
+    }
+}
+
+impl Culprit {
+    /// The label that says of whose whole the share is, where it is not that of the host.
+    pub const SHARE_OF: &str = "share_of";
+}
+
 /// Something to do next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 // A comma in `{do: …, changes_host: true}` ends the sentence and begins a key; that must not pass unseen.

@@ -112,6 +112,8 @@ pub enum Per {
     ProcessRate(ProcessField),
     /// Over the whole table of processes: time waiting for a CPU per time wanting one.
     WaitOfTasks,
+    /// Over the whole table of processes: CPU time of the host that is in none of them, per CPU time used.
+    UnseenCpu,
     /// From the kernel threads whose name begins with the prefix, per second; the instance is the rest of the name.
     KernelThreads(&'static str, ProcessField),
     /// Taken from what a probe measured.

@@ -11,6 +11,9 @@ pub fn build(parts: Parts<'_>) -> Report {
     order::sort(&mut findings, levels);
     for finding in &mut findings {
         order::judged_first(finding);
+        if finding.is_past() {
+            finding.title = format!("Before the window: {}", finding.title);
+        }
     }
     let matrix = matrix::rows(&findings);
     let coverage = coverage::coverage(recording, metrics, &findings);

@@ -164,7 +164,7 @@ fn quiet(findings: &[Finding]) -> (Status, Headline) {
         return (Status::Unknown, clauses(title, &["no check that could be made fired"]));
     }
     let mut cells: Vec<String> = Vec::new();
-    for finding in findings.iter().filter(|f| f.status == Status::Info) {
+    for finding in findings.iter().filter(|f| f.status == Status::Info && !f.is_past()) {
         let cell = words::cell(finding.resource, finding.kind);
         if !cells.contains(&cell) {
             cells.push(cell);

@@ -18,11 +18,12 @@ pub(super) fn rows(findings: &[Finding]) -> Vec<MatrixRow> {
 fn cell(findings: &[Finding], resource: Resource, kind: Kind) -> Cell {
     let of = || findings.iter().filter(move |finding| finding.resource == resource && finding.kind == kind);
     // The order of findings is by importance already, so the first is the worst.
-    let worst = of().next();
+    let worst = of().find(|finding| !finding.is_past()).or_else(|| of().next());
     let figure = worst.map(|worst| figure(worst, of()));
     Cell {
         kind,
-        status: worst.map(|finding| finding.status),
+        // The matrix is about the window: what happened before it is in the list of findings alone.
+        status: worst.map(|finding| if finding.is_past() { Status::Ok } else { finding.status }),
         value: figure.and_then(|finding| finding.value),
         unit: figure.map(|finding| finding.unit),
         finding: worst.map(|finding| match &finding.instance {

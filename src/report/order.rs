@@ -7,7 +7,7 @@ use rdiag_model::finding::Levels;
 use rdiag_model::{Confidence, Evidence, Finding, Kind, Resource, Status};
 
 /// Sorts findings: the worst status first; then errors before saturation before utilization, because errors are the
-/// cheapest to interpret and utilization alone is no problem; then what can be trusted more. Among equals, memory comes
+/// cheapest to interpret and utilization alone is no problem; what is over comes after all that fired in the window; then what can be trusted more. Among equals, memory comes
 /// first: a lack of memory keeps disks and CPUs busy, and seldom the other way round. Findings of one cell stay
 /// together, the general rule (`cpu.saturation`) before the special ones, unless it cannot be trusted.
 pub(super) fn sort(findings: &mut [Finding], levels: &BTreeMap<String, Levels>) {
@@ -37,9 +37,11 @@ type Rank = (Reverse<u8>, u8, Reverse<Confidence>, u8, bool, Reverse<Confidence>
 
 fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
     let importance = match finding.status {
-        Status::Critical => 5,
-        Status::Warning => 4,
-        Status::Info => 3,
+        Status::Critical => 6,
+        Status::Warning => 5,
+        // What is over is told last, for whoever looks for it.
+        Status::Info if finding.is_past() => 3,
+        Status::Info => 4,
         Status::Unknown => 2,
         Status::Ok => 1,
         Status::Skipped => 0,

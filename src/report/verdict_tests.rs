@@ -14,7 +14,7 @@ fn the_headline_names_the_bottleneck_the_culprit_and_its_share() {
     assert_eq!(
         headline,
         "Bottleneck: CPU saturation — threads waited 70.0% of the time they wanted to run; \
-         stress-ng (8 processes) used 98.0% of the CPU time (also: CPU utilization)"
+         stress-ng (8 processes) used 98.0% of the busy CPU time (also: CPU utilization)"
     );
 }
 
@@ -35,7 +35,7 @@ fn the_headline_names_the_code_that_a_finding_of_the_same_resource_knows() {
     });
     findings.push(code.clone());
     let (_, told) = headline(findings);
-    let expected = "98.0% of the CPU time; function hot of app took 70.0% of the sampled CPU time (also: ";
+    let expected = "98.0% of the busy CPU time; function hot of app took 70.0% of the sampled CPU time (also: ";
     assert!(told.contains(expected), "{told}");
     let mut findings = saturated();
     findings.push(rdiag_model::Finding { resource: Resource::Disk, ..code });

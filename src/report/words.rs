@@ -148,6 +148,9 @@ pub(super) fn who(culprit: &Culprit) -> String {
     let name = visible(&culprit.name);
     match (culprit.kind.as_str(), culprit.count, culprit.pids.as_slice()) {
         ("process", 0 | 1, [pid, ..]) => format!("{name} (pid {pid})"),
+        ("process", _, []) if culprit.labels.contains_key("forks") => {
+            format!("{name} ({})", visible(culprit.labels.get("forks").map_or("", String::as_str)))
+        }
         ("process", count, _) if count > 1 => format!("{name} ({count} processes)"),
         ("task", 0 | 1, [pid, ..]) => format!("{name} (a task of pid {pid})"),
         ("task", count, _) if count > 1 => format!("{name} ({count} tasks)"),
@@ -165,7 +168,7 @@ pub(super) fn who(culprit: &Culprit) -> String {
     }
 }
 
-/// What the culprit did, with its share: `used 98.0% of the CPU time`. Empty where no share is known.
+/// What the culprit did, with its share: `used 98.0% of the busy CPU time`. Empty where no share is known.
 pub(super) fn deed(culprit: &Culprit) -> String {
     if culprit.kind == "log" {
         return match culprit.count {
@@ -180,7 +183,7 @@ pub(super) fn deed(culprit: &Culprit) -> String {
     };
     let metric = culprit.metric.as_deref().unwrap_or_default();
     let (verb, noun) = match metric {
-        "process.cpu.seconds" | "process.cpu.ratio" => ("used", "the CPU time"),
+        "process.cpu.seconds" | "process.cpu.ratio" => ("used", "the busy CPU time"),
         "process.run_delay.seconds" => ("did", "the waiting for a CPU"),
         "process.read.bytes" => ("did", "the reading from storage"),
         "process.write.bytes" => ("did", "the writing to storage"),
@@ -219,6 +222,11 @@ pub(super) fn deed(culprit: &Culprit) -> String {
         (None, Some(file)) => format!(", mostly for the file {file}"),
         (None, None) => String::new(),
     };
+    // A share of what a control group did is none of the whole host's.
+    let place = match of(Culprit::SHARE_OF).filter(|_| culprit.share.is_some()) {
+        Some(group) => format!(" of {group}{place}"),
+        None => place,
+    };
     match (culprit.share.is_some(), metric.is_empty()) {
         (true, false) => format!("{verb} {amount} {noun}{place}"),
         (true, true) => format!("had {amount} it"),
@@ -242,7 +250,7 @@ fn thing(metric: &str) -> String {
     format!("the {}", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Who and what in one phrase: `stress-ng (8 processes) used 98.0% of the CPU time`.
+/// Who and what in one phrase: `stress-ng (8 processes) used 98.0% of the busy CPU time`.
 pub(super) fn culprit(culprit: &Culprit) -> String {
     format!("{} {}", who(culprit), deed(culprit)).trim_end().to_owned()
 }

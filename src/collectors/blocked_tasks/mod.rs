@@ -9,15 +9,15 @@ use super::processes::parse;
 use super::processes::reader::Reader;
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
-use rdiag_model::metric::{Formula, MetricDef, Pick};
-use rdiag_model::{Reason, Unavailable, Unit};
+use rdiag_model::metric::{Formula, MetricDef, Pick, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 use sightings::Sightings;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "blocked_tasks",
     help: "Tasks in uninterruptible sleep and their kernel stacks, from /proc/PID/task/TID.",
     cadence: Cadence::Interval,
-    series: &[],
+    series: SERIES,
     metrics: METRICS,
     overhead: "5 µs per process and interval, as much per thread of processes that have several, and 15 µs per blocked task",
     start: |_| Box::new(BlockedTasks::default()),
@@ -25,7 +25,18 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
 
 const CAVEAT: &str = "Seen at the samples only: a task that sleeps so for a moment between two of them is not in it.";
 
+const SERIES: &[SeriesDef] =
+    &[SeriesDef::gauge("blocked_tasks.frozen", RawUnit::Count, "/proc/PID/task/TID/stack with __refrigerator in it")];
+
 const METRICS: &[MetricDef] = &[
+    MetricDef::new(
+        "tasks.frozen.count",
+        Unit::Count,
+        "Tasks that the freezer of a control group, or of a suspend, holds; the kernel shows them as uninterruptible.",
+        &[Formula::level(&[term("blocked_tasks.frozen")])],
+    )
+    .caveat("Where kernel stacks may not be read, they are among the blocked ones. The freezer of cgroup v2 shows its tasks as sleeping.")
+    .manual("grep -l refrigerator /proc/[0-9]*/stack; cat /sys/fs/cgroup/freezer/GROUP/freezer.state"),
     MetricDef::new(
         "tasks.blocked.count",
         Unit::Count,
@@ -80,7 +91,7 @@ struct Blocked {
 }
 
 impl Collect for BlockedTasks {
-    fn sample(&mut self, host: &Host, _: &Sink) -> Result<(), Unavailable> {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let mut reader = match self.reader.take() {
             None => Reader::new(host.processes()?),
             Some(mut reader) => {
@@ -90,7 +101,7 @@ impl Collect for BlockedTasks {
                 reader
             }
         };
-        let outcome = self.look(&mut reader);
+        let outcome = self.look(&mut reader).map(|frozen| out.level("blocked_tasks.frozen", "", f64::from(frozen)));
         self.reader = Some(reader);
         self.times.push(host.now());
         outcome
@@ -106,9 +117,10 @@ impl Collect for BlockedTasks {
 }
 
 impl BlockedTasks {
-    fn look(&mut self, reader: &mut Reader) -> Result<(), Unavailable> {
+    /// Looks at all tasks once; how many of them are frozen.
+    fn look(&mut self, reader: &mut Reader) -> Result<u32, Unavailable> {
         reader.pids(&mut self.pids)?;
-        let (mut looked, mut stacks) = (0, 0);
+        let (mut looked, mut stacks, mut frozen) = (0, 0, 0);
         let mut blocked = Vec::new();
         for pid in self.pids.iter().copied() {
             looked += 1;
@@ -138,6 +150,10 @@ impl BlockedTasks {
                 } else {
                     stack(reader, pid, tid)
                 };
+                if stack.as_ref().is_ok_and(|stack| is_frozen(stack)) {
+                    frozen += 1;
+                    continue;
+                }
                 let turns = reader.thread_file(pid, tid, "schedstat").ok().and_then(parse::schedstat);
                 blocked.push(Blocked {
                     pid,
@@ -150,8 +166,13 @@ impl BlockedTasks {
             }
         }
         self.seen.add(blocked);
-        Ok(())
+        Ok(frozen)
     }
+}
+
+/// Whether a task is held by a freezer: it was stopped on purpose, and waits for nothing that could be slow.
+fn is_frozen(stack: &[String]) -> bool {
+    stack.iter().any(|name| name == "__refrigerator")
 }
 
 /// The functions that a task sleeps in, innermost first; where the stack may not be read, at least the innermost.
@@ -243,6 +264,21 @@ mod tests {
         let labels = &metrics.labels["task"]["11:500"];
         assert_eq!((labels["name"].as_str(), labels["pid"].as_str()), ("worker", "10"));
         assert_eq!(labels["where"], "nfs_wait_bit_killable");
+    }
+
+    #[test]
+    fn a_frozen_task_is_counted_as_such_and_is_not_blocked() {
+        let mut story = hung(5);
+        for at in 0..5 {
+            story = story
+                .file(at, "proc/12/stat", stat(12, "paused", 'D', 1))
+                .file(at, "proc/12/task/12/stat", stat(12, "paused", 'D', 1))
+                .file(at, "proc/12/task/12/stack", "[<0>] __refrigerator+0x5a/0xe0\n[<0>] get_signal+0x8c3/0x8f0\n");
+        }
+        let metrics = story.metrics(&COLLECTOR);
+        assert_eq!(stats(&metrics, "tasks.frozen.count", "").mean, 1.0);
+        assert_eq!(stats(&metrics, "tasks.blocked.count", "").mean, 1.0);
+        assert!(metrics.stats("tasks.blocked.task.seconds", "12:500").is_err());
     }
 
     #[test]

@@ -14,7 +14,6 @@ const KEPT_OF_WINDOW: usize = 12;
 const MAX_CHARS: usize = 300;
 /// syslog facilities: 0 is the kernel, 1 is what root wrote into /dev/kmsg. Services log there too, under their own.
 const KERNEL: u64 = 0;
-const USER: u64 = 1;
 
 /// A record of the kernel log.
 #[derive(Debug, PartialEq)]
@@ -74,7 +73,8 @@ impl Scan {
         self.oldest.get_or_insert(record.sequence);
         self.newest = Some(record.sequence);
         self.records += 1;
-        if !matches!(record.facility, KERNEL | USER) {
+        // What a program wrote into the log is its word, however it reads: no failure of the kernel.
+        if record.facility != KERNEL {
             return;
         }
         if let Some(constraint) = constraint(record.text) {
@@ -86,9 +86,6 @@ impl Scan {
         let mut text: String = record.text.chars().take(MAX_CHARS).collect();
         if pattern.class == "oom" {
             text = self.kill(&text);
-        }
-        if record.facility == USER {
-            text.insert_str(0, "(written by a program, not by the kernel) ");
         }
         let line = LogLine {
             class: pattern.class.to_owned(),
@@ -236,8 +233,16 @@ mod tests {
         let line = "^I/O error, dev sda, sector 1".trim_start_matches('^');
         assert_eq!(scan(&[&format!("30,1,1,-;systemd[1]: {line}")], true).count("disk"), 0);
         let by_root = scan(&[&format!("12,1,1,-;{line}")], true);
-        assert_eq!(by_root.count("disk"), 1);
-        assert!(by_root.lines().next().unwrap().text.starts_with("(written by a program"));
+        assert_eq!(by_root.count("disk"), 0, "what root writes to /dev/kmsg is no word of the kernel either");
+        assert_eq!(by_root.lines().count(), 0);
+        let kill = scan(
+            &[
+                "12,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/box",
+                "3,2,1,-;Killed process 812 (java), UID 1000, total-vm:9kB, anon-rss:1kB",
+            ],
+            true,
+        );
+        assert!(!kill.lines().next().unwrap().text.contains("/box"), "nor does it explain a kill");
     }
 
     #[test]

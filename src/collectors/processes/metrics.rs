@@ -1,6 +1,6 @@
 //! What the collector yields: the columns of the table of processes as metrics, and counts of processes.
 
-use rdiag_model::metric::{Formula, MetricDef, ProcessField, SeriesDef, term};
+use rdiag_model::metric::{Formula, MetricDef, Per, ProcessField, SeriesDef, term};
 use rdiag_model::{RawUnit, Unit};
 
 pub(super) const SERIES: &[SeriesDef] = &[
@@ -24,7 +24,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         &[Formula::process(ProcessField::Cpu)],
     )
     .dimension("process")
-    .caveat("A process that was born and ended between two samples is not seen.")
+    .caveat("What no process can be charged with is a row of its own: short-lived ones, interrupts.")
     .manual("pidstat -u 1 10"),
     MetricDef::new(
         "process.cpu.ratio",
@@ -35,6 +35,14 @@ pub(super) const METRICS: &[MetricDef] = &[
     .dimension("process")
     .caveat("Above 1 with several threads. Counted in ticks: 1 % of a CPU is the least that shows in a second.")
     .manual("pidstat -u 1 10"),
+    MetricDef::new(
+        "process.unseen_cpu.ratio",
+        Unit::Ratio,
+        "Share of the busy CPU time that belongs to no process in the table: mostly to short-lived ones.",
+        &[Formula { sum: &[], per: Per::UnseenCpu, floor: 0.0 }],
+    )
+    .caveat("What a process used after its last sample is in it, and the time of processes in other namespaces.")
+    .manual("perf trace -s, or execsnoop (of bcc); compare mpstat with the sum of pidstat"),
     MetricDef::new(
         "process.run_delay.seconds",
         Unit::Seconds,

@@ -7,6 +7,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 mod throttled;
+mod uncharged;
 
 use std::collections::BTreeMap;
 
@@ -55,6 +56,7 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
     }
     probe::add_labels(window, &mut metrics);
     process::add_labels(window, &mut metrics);
+    uncharged::add_labels(window, &table, &mut metrics);
     metrics
 }
 
@@ -72,7 +74,9 @@ fn span(table: &Table<'_>, collector: &str, def: &MetricDef, reading: &Reading) 
     let Reading::Measured { rank, .. } = reading else { return None };
     let owner = match def.sources.get(*rank)?.per {
         Per::Level | Per::LevelOf(_) | Per::Probe(_) => return None,
-        Per::Process(_) | Per::ProcessRate(_) | Per::WaitOfTasks | Per::KernelThreads(..) => process::COLLECTOR,
+        Per::Process(_) | Per::ProcessRate(_) | Per::WaitOfTasks | Per::UnseenCpu | Per::KernelThreads(..) => {
+            process::COLLECTOR
+        }
         _ => collector,
     };
     let record = table.window.collectors.get(owner)?;
@@ -122,6 +126,7 @@ fn reading(table: &Table<'_>, collector: &str, def: &MetricDef) -> Reading {
             Per::Process(field) => process::field(table, field, false),
             Per::ProcessRate(field) => process::field(table, field, true),
             Per::WaitOfTasks => process::wait_of_tasks(table),
+            Per::UnseenCpu => uncharged::share(table),
             Per::KernelThreads(prefix, field) => process::kernel_threads(table, prefix, field),
             Per::Probe(pick) => probe::figure(table, collector, pick),
             _ => formula::evaluate(table, collector, formula),

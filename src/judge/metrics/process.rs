@@ -62,6 +62,9 @@ pub(super) fn field(table: &Table<'_>, field: ProcessField, per_second: bool) ->
     if !readable {
         return Err(unreadable(record, field));
     }
+    if field == ProcessField::Cpu && !per_second {
+        super::uncharged::add(table, &mut instances);
+    }
     if let Some(gap) = told(record, field) {
         instances.insert(OTHERS.to_owned(), Err(gap));
     } else if instances.is_empty() {

@@ -37,10 +37,17 @@ pub(super) fn top(
     let mut whole = 0.0;
     for (instance, stats) in instances {
         let Ok(Stats { total, .. }) = stats else { continue };
-        if *total <= 0.0 || !within(instance) || !fits(instance) {
+        if *total <= 0.0 || !within(instance) {
             continue;
         }
-        whole += total;
+        let fits = fits(instance);
+        // A function's share is of all code that ran, also where only some is asked for; a mount has its own whole.
+        if fits || dimension == "function" {
+            whole += total;
+        }
+        if !fits {
+            continue;
+        }
         let name = label(instance, "name").unwrap_or_else(|| instance.clone());
         let family =
             if ["process", "task", "thread"].contains(&dimension.as_str()) { family(&name).to_owned() } else { name };
@@ -57,6 +64,9 @@ pub(super) fn top(
     let name = names.remove("name").filter(|_| members.len() == 1).unwrap_or(name);
     names.remove("pid");
     names.remove(OTHER_GROUPS);
+    if let Some(group) = cgroup {
+        names.insert(Culprit::SHARE_OF.to_owned(), group.to_owned());
+    }
     let pids = members.iter().filter_map(|(instance, _)| label(instance, "pid")?.parse().ok()).take(5).collect();
     Some(Culprit {
         kind: dimension,
@@ -97,13 +107,20 @@ pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String
     measured.map(|stats| stats.mean).max_by(f64::total_cmp)
 }
 
-/// Whom the kernel log names most often in a class of lines.
+/// Whom the kernel log names most often in a class of lines, if that is at least every second time: one of six victims is behind
+/// nothing. Processes of one name are one.
 pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for subject in subjects {
-        *counts.entry(subject).or_default() += 1;
+        let name = subject.rsplit_once(" (pid ").map_or(subject.as_str(), |(name, _)| name);
+        counts.entry(name).or_insert((0, subject)).0 += 1;
     }
-    let (name, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let (name, (count, first)) = counts.into_iter().max_by_key(|(_, (count, _))| *count)?;
+    if count * 2 < subjects.len() {
+        return None;
+    }
+    let same = subjects.iter().all(|subject| subject == first || !subject.starts_with(name));
+    let name = if same { first } else { name };
     Some(Culprit {
         kind: "log".into(),
         name: name.to_owned(),
@@ -121,7 +138,7 @@ pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{OTHERS, family, highest, top};
+    use super::{OTHERS, family, highest, named_by_log, top};
     use rdiag_model::{Metrics, Reading, Stats, Unit};
 
     /// CPU time of processes: id, name, seconds.
@@ -151,6 +168,32 @@ mod tests {
         assert_eq!((culprit.name.as_str(), culprit.count), ("web", 3));
         assert_eq!(culprit.pids, [20, 30, 10]);
         assert_eq!((culprit.value, culprit.share), (Some(7.0), Some(0.35)), "7 of 20: the small rows count too");
+    }
+
+    #[test]
+    fn the_share_of_a_function_is_of_all_code_and_not_of_its_kind() {
+        let mut metrics = metrics(&[("1", "a", 2.0), ("2", "b", 6.0)]);
+        let mut labels = metrics.labels.remove("process").unwrap();
+        labels.get_mut("1").unwrap().insert("mode".to_owned(), "kernel".to_owned());
+        metrics.labels.insert("function".to_owned(), labels);
+        if let Some(Reading::Measured { dimension, .. }) = metrics.readings.get_mut("cpu") {
+            *dimension = Some("function".to_owned());
+        }
+        let culprit = top(&metrics, "cpu", None, &[("mode".to_owned(), "kernel".to_owned())]).unwrap();
+        assert_eq!((culprit.name.as_str(), culprit.share), ("a", Some(0.25)), "2 of 8, and not all of the kernel's");
+    }
+
+    #[test]
+    fn one_of_six_victims_is_no_culprit_and_six_of_one_name_are() {
+        let named = |subjects: &[&str]| {
+            let subjects: Vec<String> = subjects.iter().map(|subject| (*subject).to_owned()).collect();
+            named_by_log(&subjects).map(|culprit| (culprit.name, culprit.count))
+        };
+        assert_eq!(named(&["a (pid 1)", "b (pid 2)", "c (pid 3)"]), None);
+        assert_eq!(named(&["dd (pid 1)", "dd (pid 2)", "sh (pid 3)"]), Some(("dd".to_owned(), 2)));
+        assert_eq!(named(&["sda", "sda", "sdb"]), Some(("sda".to_owned(), 2)));
+        assert_eq!(named(&["java (pid 8)"]), Some(("java (pid 8)".to_owned(), 1)));
+        assert_eq!(named(&[]), None);
     }
 
     #[test]

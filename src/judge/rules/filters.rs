@@ -4,8 +4,11 @@ use minijinja::{Environment, filters, tests};
 
 use rdiag_model::quantity::{bytes, number, percent, seconds};
 
-/// Adds what there is of the template language: a few filters that make nothing larger than it was, and the question whether something is
-/// defined. Then the filters `percent`, `bytes`, `seconds`, `number`, `per_second` and `bytes_per_second`.
+/// Characters of a name within a sentence.
+const SHORT: usize = 80;
+
+/// Adds what there is of the template language: a few filters that make nothing larger than it was, and the questions whether something is
+/// defined and how a name begins. Then the filters `percent`, `bytes`, `seconds`, `number`, `per_second` and `bytes_per_second`.
 pub(super) fn add_filters(env: &mut Environment<'_>) {
     env.add_filter("default", filters::default);
     env.add_filter("abs", filters::abs);
@@ -13,6 +16,8 @@ pub(super) fn add_filters(env: &mut Environment<'_>) {
     env.add_filter("int", filters::int);
     env.add_filter("float", filters::float);
     env.add_filter("length", filters::length);
+    env.add_filter("short", |text: &str| text.chars().take(SHORT).collect::<String>());
+    env.add_test("startingwith", tests::is_startingwith);
     env.add_test("defined", tests::is_defined);
     env.add_test("undefined", tests::is_undefined);
     env.add_test("none", tests::is_none);

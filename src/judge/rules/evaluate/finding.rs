@@ -11,6 +11,11 @@ use rdiag_model::{
     Confidence, Culprit, Evidence, Finding, Kind, LogLine, Reading, Reason, Resource, Status, Unavailable,
 };
 
+/// Who has a smaller share of the whole is not named as the one behind a finding.
+const LEAST_SHARE: f64 = 0.1;
+/// What the least share is asked of; of functions or devices a twentieth may be worth knowing.
+const TASKS: [&str; 3] = ["process", "task", "thread"];
+
 impl Judge<'_> {
     pub(super) fn unjudged(&self, rule: &Rule, origin: &str, name: &str, gap: Unavailable) -> Finding {
         let mut finding = self.blank(rule, origin, name);
@@ -78,7 +83,10 @@ impl Judge<'_> {
                 labels,
             });
         }
-        Culprit::deserialize(value).ok()
+        let culprit = Culprit::deserialize(value).ok()?;
+        // The largest of many small ones is behind nothing.
+        let small = culprit.share.is_some_and(|share| share < LEAST_SHARE);
+        (!small || !TASKS.contains(&culprit.kind.as_str())).then_some(culprit)
     }
 
     pub(super) fn log_lines(&self, rule: &Rule) -> Vec<String> {

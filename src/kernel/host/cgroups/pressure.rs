@@ -40,8 +40,23 @@ impl Pressures {
             Reason::Absent | Reason::Disabled => error.gap().with_remedy("boot with psi=1"),
             _ => error.gap(),
         })?;
-        let both = stalled(&text, "some").zip(stalled(&text, "full"));
-        both.ok_or_else(|| Unavailable::new(Reason::Malformed, format!("/{path} lacks a line `some` or `full`")))
+        both(&text, resource).map_err(|gap| Unavailable { why: format!("/{path} {}", gap.why), ..gap })
+    }
+}
+
+/// Both totals of a file. Before Linux 5.13 that of the CPU has no line `full`: then it is whole, and there is nothing to mend.
+fn both(text: &str, resource: &str) -> Result<(u64, u64), Unavailable> {
+    let begins = |kind: &str| text.lines().any(|line| line.split(' ').next() == Some(kind));
+    let Some(some) = stalled(text, "some") else {
+        return Err(Unavailable::new(Reason::Malformed, "lacks a line `some`"));
+    };
+    match stalled(text, "full") {
+        Some(full) => Ok((some, full)),
+        None if resource == "cpu" && !begins("full") => {
+            let gap = Unavailable::new(Reason::Absent, "has no line `full` before Linux 5.13");
+            Err(gap.with_remedy("a kernel of version 5.13 or later"))
+        }
+        None => Err(Unavailable::new(Reason::Malformed, "lacks a line `full`")),
     }
 }
 
@@ -64,6 +79,15 @@ mod tests {
         assert_eq!(stalled(text, "full"), Some(7));
         assert_eq!(stalled("some avg10=0.00\n", "some"), None);
         assert_eq!(stalled("", "full"), None);
+    }
+
+    #[test]
+    fn a_file_of_the_cpu_without_full_is_that_of_an_old_kernel_and_not_malformed() {
+        let some = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\n";
+        assert_eq!(both(some, "cpu").unwrap_err().reason, Reason::Absent);
+        assert_eq!(both(some, "memory").unwrap_err().reason, Reason::Malformed);
+        assert_eq!(both(&format!("{some}full avg10=0.00\n"), "cpu").unwrap_err().reason, Reason::Malformed);
+        assert_eq!(both(&format!("{some}full total=7\n"), "cpu").unwrap(), (12, 7));
     }
 
     proptest! {
