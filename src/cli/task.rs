@@ -11,6 +11,7 @@ use crate::session;
 use crate::shown;
 use rdiag_kernel::host::{Host, SharedHost};
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
+use rdiag_kernel::mechanism::points::returns;
 use rdiag_model::Target;
 use rdiag_model::ledger::Marks;
 use rdiag_model::quantity::percent;
@@ -37,6 +38,12 @@ pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure>
     let marks = marks(args)?;
     if let Some(marks) = &marks {
         probes::check_marks(host, marks, &args.pid).or_else(super::probe::wrong_point)?;
+        // Another level could not tell requests apart, so there is nothing to fall back to.
+        for function in [&marks.from, &marks.to].into_iter().filter_map(|mark| mark.strip_prefix("return=")) {
+            let process = if let [pid] = args.pid[..] { Some(pid) } else { None };
+            let told = |gap| Failure::Unavailable { what: format!("return={function}"), gap };
+            returns::obstacle_of(host, function, process).map_err(told)?;
+        }
     }
     Ok(Target {
         pids: args.pid.clone(),

@@ -60,6 +60,7 @@ mod real_programs;
 mod response;
 mod response_peers;
 mod response_running;
+mod returns;
 mod rights;
 mod survival;
 mod task_states;

@@ -11,7 +11,7 @@ use super::object::by_name;
 use super::{Kernel, Object, error};
 use crate::host::Host;
 use crate::mechanism::perf::dynamic::{self, Spot};
-use crate::mechanism::points::{Point, Target};
+use crate::mechanism::points::{Point, Target, returns};
 use rdiag_model::probe::Attachment;
 use rdiag_model::{Reason, Unavailable};
 
@@ -56,7 +56,8 @@ impl Object {
         self.attach_point_to(host, "point", point, moments, pids)
     }
 
-    /// The same with programs that begin with another word than `point`, where an object looks at several.
+    /// The same with programs that begin with another word than `point`, where an object looks at several. This is the one place where
+    /// returns of programs' functions are watched, and where those are refused that would end the program.
     pub fn attach_point_to(
         &mut self,
         host: &Host,
@@ -65,6 +66,9 @@ impl Object {
         moments: Moments,
         pids: &[u32],
     ) -> Result<(), Unavailable> {
+        if let (Target::User { path, .. }, Moments::Return | Moments::Both) = (&point.target, moments) {
+            returns::obstacle(host, path, &point.name)?;
+        }
         let ebpf = &mut self.ebpf;
         let (back_end, attached) = match &point.target {
             Target::Tracepoint { group, event } => ("tracepoint", tracepoint(ebpf, programs, group, event)),

@@ -16,7 +16,7 @@ const MAX_FILE: u64 = 512 << 20;
 const FUNCTION: u8 = 2;
 const INDIRECT: u8 = 10;
 /// `SHF_ALLOC` of ELF.
-const IN_MEMORY: u64 = 2;
+pub(super) const IN_MEMORY: u64 = 2;
 
 /// Where libraries and programs are without their names telling it.
 const FOLDERS: &[&str] = &[

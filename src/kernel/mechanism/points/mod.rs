@@ -10,6 +10,7 @@ mod functions;
 mod markers;
 mod members;
 mod registers;
+pub mod returns;
 
 use std::collections::{BTreeMap, BTreeSet};
 

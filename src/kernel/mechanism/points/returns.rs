@@ -1,0 +1,291 @@
+//! Which functions of programs must not have a return probe, since it could end the program.
+//!
+//! A return probe (uretprobe) replaces the return address on the stack by one of the kernel's. Whoever reads that address before the
+//! function returns meets code that nobody knows. A Go runtime that grows a stack stops the program ("unknown caller pc"), an exception finds
+//! no handler, `longjmp` jumps to where the kernel waits for nobody any more (SIGILL). What a file is made of is told by names of its
+//! sections and symbols, and for Go by its tables, which no `strip` removes.
+
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
+
+use super::{Target, binaries};
+use crate::host::Host;
+use rdiag_model::{Reason, Unavailable};
+
+/// What to do instead.
+const REMEDY: &str = "watch entries only, without return values and latency (rdiag probe count --param function=FILE:NAME); for requests \
+    give two functions, of which one is entered at the beginning and one at the end (--each-from function=… --each-to function=…)";
+
+/// Functions that look at the address to which they return, or return twice; without the underscores before their names.
+const SPECIAL: &[&str] = &[
+    "setjmp",
+    "sigsetjmp",
+    "savectx",
+    "getcontext",
+    "swapcontext",
+    "vfork",
+    "dlopen",
+    "dlmopen",
+    "dlsym",
+    "dlvsym",
+    "backtrace",
+    "morestack",
+    "mcount",
+    "fentry",
+];
+
+/// Sections that only such files have.
+const SECTIONS: &[(&str, &str)] = &[
+    (".gopclntab", GO),
+    (".data.rel.ro.gopclntab", GO),
+    (".go.buildinfo", GO),
+    (".note.go.buildid", GO),
+    (".gosymtab", GO),
+    (".svm_heap", "GraalVM, whose collector of garbage walks stacks"),
+    ("__managedcode", ".NET, whose collector of garbage walks stacks"),
+    (".debug-ghc-link-info", GHC),
+];
+
+/// Symbols that only such files have: a whole name, or how it begins if there is a `*`. A file defines them.
+const DEFINED: &[(&str, &str)] = &[
+    ("runtime.morestack", GO),
+    ("runtime.goexit", GO),
+    ("_ZN2v8*", "V8, whose collector of garbage walks stacks"),
+    ("_ZN2js3jit*", "SpiderMonkey, whose collector of garbage walks stacks"),
+    ("JNI_CreateJavaVM", "a Java virtual machine, which walks stacks"),
+    ("graal_create_isolate", "GraalVM, whose collector of garbage walks stacks"),
+    ("coreclr_initialize", ".NET, whose collector of garbage walks stacks"),
+    ("mono_jit_init", ".NET, whose collector of garbage walks stacks"),
+    ("Dart_Initialize", "Dart, whose collector of garbage walks stacks"),
+    ("caml_startup", "OCaml, whose collector of garbage walks stacks"),
+    ("caml_frametable", "OCaml, whose collector of garbage walks stacks"),
+    ("stg_upd_frame_info", GHC),
+    ("__morestack", "a compiler that splits stacks, which moves return addresses"),
+];
+
+/// Symbols of files that exceptions pass through, defined or not.
+const EXCEPTIONS: &[&str] = &[
+    "__cxa_throw",
+    "__cxa_rethrow",
+    "__cxa_begin_catch",
+    "__gxx_personality_v0",
+    "__gnu_objc_personality_v0",
+    "__gnat_personality_v0",
+    "__gdc_personality_v0",
+    "_d_eh_personality",
+    "rust_eh_personality",
+];
+
+/// The same, where a file takes it from another one. A program that is linked statically may have it without need.
+const RAISE: &str = "_Unwind_RaiseException";
+
+/// Functions through which no exception passes, whatever their file does: what calls them has no handler (C declares them so, and the
+/// server's loop ends with an exception in any case).
+const NOTHROW: &[&str] = &[
+    "main",
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "posix_memalign",
+    "aligned_alloc",
+    "memalign",
+    "pthread_mutex_lock",
+    "pthread_mutex_trylock",
+    "_Z16dispatch_command19enum_server_commandP3THDPcjb",
+];
+
+const GO: &str = "Go, whose runtime walks and moves stacks";
+const GHC: &str = "Haskell (GHC), whose functions have no return address on the stack";
+
+/// Why a function of this file must not have a return probe, if so. `shown` is `FILE:FUNCTION`.
+pub fn obstacle(host: &Host, path: &str, shown: &str) -> Result<(), Unavailable> {
+    let function = shown.rsplit(':').next().unwrap_or(shown);
+    let because = |why: String| {
+        let why = format!(
+            "the return of {shown} cannot be watched without danger for the program: {why}; a return probe replaces the return address \
+             on the stack, which can end the program"
+        );
+        Unavailable::new(Reason::NotApplicable, why).with_remedy(REMEDY)
+    };
+    if is_special(function) {
+        return Err(because(format!("{function} looks at the address to which it returns, or returns twice")));
+    }
+    let bytes = binaries::read(host, path).map_err(super::PointError::gap)?;
+    match harmed(&bytes, function) {
+        Err(problem) => Err(because(format!("{path} cannot be searched for what it is made of: {problem}"))),
+        Ok(Some(why)) => Err(because(format!("{path} {why}"))),
+        Ok(None) => Ok(()),
+    }
+}
+
+/// The same of all functions that a text means (`libc:malloc`, `FILE:PATTERN`); what is wrong with the text is told elsewhere.
+pub fn obstacle_of(host: &Host, text: &str, process: Option<u32>) -> Result<(), Unavailable> {
+    let found = super::functions(host, text, process).unwrap_or_default();
+    found.iter().try_for_each(|point| match &point.target {
+        Target::User { path, .. } => obstacle(host, path, &point.name),
+        _ => Ok(()),
+    })
+}
+
+fn is_special(function: &str) -> bool {
+    let plain = function.trim_start_matches('_');
+    plain.starts_with("Unwind_") || SPECIAL.contains(&plain)
+}
+
+/// What of the file would be harmed, in words that follow its name.
+fn harmed(bytes: &[u8], function: &str) -> Result<Option<String>, object::Error> {
+    let elf = object::File::parse(bytes)?;
+    for section in elf.sections() {
+        let known = SECTIONS.iter().find(|(name, _)| section.name_bytes().is_ok_and(|own| own == name.as_bytes()));
+        if let Some((name, runtime)) = known {
+            return Ok(Some(format!("is made with {runtime} (it has a section {name})")));
+        }
+        if section.kind() != object::SectionKind::Text && is_loaded(&section) && section.data().is_ok_and(has_go_table)
+        {
+            return Ok(Some(format!("is made with {GO} (it has its table of functions)")));
+        }
+    }
+    let is_nothrow = NOTHROW.contains(&function);
+    let mut throws = None;
+    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+        let Ok(name) = symbol.name() else { continue };
+        // Compilers may add a version or a part.
+        let name = name.split('@').next().unwrap_or(name);
+        let is_defined = !symbol.is_undefined() && matches!(symbol.flags(), SymbolFlags::Elf { .. });
+        if let Some((known, runtime)) = DEFINED.iter().find(|(known, _)| is_defined && fits(known, name)) {
+            return Ok(Some(format!("is made with {runtime} (it has {})", known.trim_end_matches('*'))));
+        }
+        if !is_nothrow && (EXCEPTIONS.contains(&name) || (name == RAISE && !is_defined)) {
+            throws.get_or_insert_with(|| {
+                format!("has exceptions or panics, for which stacks are walked (it uses {name})")
+            });
+        }
+    }
+    Ok(throws)
+}
+
+fn is_loaded(section: &object::Section<'_, '_>) -> bool {
+    matches!(section.flags(), SectionFlags::Elf { sh_flags } if sh_flags & binaries::IN_MEMORY != 0)
+}
+
+fn fits(known: &str, name: &str) -> bool {
+    known.strip_suffix('*').map_or(known == name, |begin| name.starts_with(begin))
+}
+
+/// Whether there is a table of Go's functions (pclntab), of Go 1.2, 1.16, 1.18 or 1.20 and later: its first word, two zeros, the smallest
+/// instruction of the processor and the size of its words.
+fn has_go_table(data: &[u8]) -> bool {
+    data.chunks_exact(8).any(|head| match *head {
+        [version, 0xff, 0xff, 0xff, 0, 0, instruction, word] => {
+            matches!(version, 0xf0 | 0xf1 | 0xfa | 0xfb) && matches!(instruction, 1 | 2 | 4) && matches!(word, 4 | 8)
+        }
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: u32 = 3;
+
+    /// A program for this processor with these sections, and symbols that it has itself or takes from elsewhere.
+    fn program(sections: &[(&str, &[u8])], symbols: &[(&str, bool)]) -> Vec<u8> {
+        let (mut names, mut table, mut body) = (vec![0], vec![0; 24], vec![0_u8; 64]);
+        let mut name = |text: &str| {
+            let at = names.len() as u32;
+            names.extend(text.bytes().chain([0]));
+            at
+        };
+        for (text, is_defined) in symbols {
+            table.extend(name(text).to_le_bytes());
+            // A global function in the first section, or in none.
+            table.extend([0x12, 0, u8::from(*is_defined), 0]);
+            table.extend([0; 16]);
+        }
+        let mut headers = vec![[0; 64]];
+        let mut add = |at: u32, kind: u32, flags: u64, data: &[u8], link: u32, entry: u64| {
+            let mut header = [kind.to_le_bytes(), [0; 4]].concat();
+            header.splice(0..0, at.to_le_bytes());
+            header.truncate(8);
+            for word in [flags, 0, body.len() as u64, data.len() as u64] {
+                header.extend(word.to_le_bytes());
+            }
+            header.extend([link.to_le_bytes(), [0; 4]].concat());
+            header.extend([1_u64.to_le_bytes(), entry.to_le_bytes()].concat());
+            headers.push(header.try_into().unwrap());
+            body.extend(data);
+            body.resize(body.len().next_multiple_of(8), 0);
+        };
+        add(name(".text"), 1, 6, &[0xc3; 8], 0, 0);
+        let (symbols_are, names_are) = (name(".symtab"), name(".strtab"));
+        let own: Vec<(u32, &[u8])> = sections.iter().map(|(text, data)| (name(text), *data)).collect();
+        add(symbols_are, 2, 0, &table, NAMES, 24);
+        add(names_are, 3, 0, &names, 0, 0);
+        for (at, data) in own {
+            add(at, 1, 2, data, 0, 0);
+        }
+        let start = body.len() as u64;
+        let machine: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+        let mut head = b"\x7fELF\x02\x01\x01".to_vec();
+        head.resize(16, 0);
+        head.extend([2_u16.to_le_bytes(), machine.to_le_bytes()].concat());
+        head.extend(1_u32.to_le_bytes());
+        head.extend([[0; 8], [0; 8], start.to_le_bytes()].concat());
+        head.extend([0; 4]);
+        for half in [64, 0, 0, 64, headers.len() as u16, NAMES as u16] {
+            head.extend(half.to_le_bytes());
+        }
+        body.splice(0..64, head);
+        body.extend(headers.concat());
+        body
+    }
+
+    fn why(sections: &[(&str, &[u8])], symbols: &[(&str, bool)], function: &str) -> Option<String> {
+        harmed(&program(sections, symbols), function).unwrap()
+    }
+
+    #[test]
+    fn programs_of_go_are_known_by_any_of_their_sections_and_stripped_ones_by_their_table() {
+        for section in [".gopclntab", ".data.rel.ro.gopclntab", ".go.buildinfo", ".note.go.buildid"] {
+            let told = why(&[(section, b"x")], &[("main.work", true)], "main.work").unwrap();
+            assert!(told.contains("made with Go") && told.contains(section), "{told}");
+        }
+        for version in [0xfb, 0xfa, 0xf0, 0xf1] {
+            let table = [[0; 8], [version, 0xff, 0xff, 0xff, 0, 0, 1, 8]].concat();
+            assert!(why(&[(".renamed", &table)], &[], "main.work").unwrap().contains("table of functions"));
+            // Elsewhere than at the beginning of a word, or without what follows, it is another number.
+            let moved = [&[0; 4][..], &table].concat();
+            assert_eq!(why(&[(".renamed", &moved)], &[], "main.work"), None);
+            assert_eq!(why(&[(".renamed", &[version, 0xff, 0xff, 0xff, 0, 0, 0, 0])], &[], "main.work"), None);
+        }
+    }
+
+    #[test]
+    fn runtimes_and_exceptions_are_known_by_symbols() {
+        assert_eq!(why(&[], &[("work", true), ("printf", false)], "work"), None);
+        assert!(why(&[], &[("_ZN2v87Isolate3NewEv", true)], "work").unwrap().contains("V8"));
+        // Who only uses it keeps its own stack.
+        assert_eq!(why(&[], &[("_ZN2v87Isolate3NewEv", false)], "work"), None);
+        for used in ["__cxa_throw", "__gxx_personality_v0", "_Unwind_RaiseException", "rust_eh_personality"] {
+            assert!(why(&[], &[(used, false)], "work").unwrap().contains("exceptions or panics"), "{used}");
+            for safe in ["malloc", "main"] {
+                assert_eq!(why(&[], &[(used, false)], safe), None);
+            }
+        }
+        assert!(why(&[(".gopclntab", b"x")], &[], "malloc").unwrap().contains("Go"));
+    }
+
+    #[test]
+    fn functions_that_look_at_their_return_address_are_refused_in_any_file() {
+        for function in ["_setjmp", "__sigsetjmp", "setjmp", "vfork", "dlsym", "_Unwind_RaiseException"] {
+            assert!(is_special(function), "{function}");
+        }
+        assert!(!is_special("longjmp_counter") && !is_special("malloc"));
+    }
+
+    #[test]
+    fn files_that_are_none_are_refused() {
+        harmed(b"#!/bin/sh", "work").unwrap_err();
+    }
+}
