@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::{Need, alone, has, rdiag, skip};
 
-const NEEDS: &[Need] = &[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")];
+const FOR_RETURNS: &[Need] = &[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")];
 
 /// Grows the stack below the function, which has the runtime walk it.
 const GO_GROWS: &str = r#"
@@ -96,7 +96,7 @@ fn survives(mut command: Command, function: &str, says: &str) {
 }
 
 /// Builds a program of this source; none where there is no such compiler.
-fn built(folder: &Path, compiler: &str, args: &[&str], source: (&str, &str)) -> Option<Command> {
+fn compiled_with(folder: &Path, compiler: &str, args: &[&str], source: (&str, &str)) -> Option<Command> {
     let tried = Command::new(compiler).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if tried.is_err() {
         skip(&format!("in part: no {compiler}"));
@@ -114,23 +114,23 @@ fn built(folder: &Path, compiler: &str, args: &[&str], source: (&str, &str)) -> 
 #[ignore = "needs: root, eBPF, cc"]
 fn no_program_is_ended_by_watching_the_returns_of_its_functions() {
     let _alone = alone();
-    if !has(NEEDS) {
+    if !has(FOR_RETURNS) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let own = |name: &str| format!("{}:{name}", folder.join("rdiag-work").display());
     let out = ["-O1", "-o", "rdiag-work"];
-    if let Some(program) = built(folder, "cc", &out, ("jumps.c", C_JUMPS)) {
+    if let Some(program) = compiled_with(folder, "cc", &out, ("jumps.c", C_JUMPS)) {
         survives(program, "libc:_setjmp", "returns twice");
     }
-    if let Some(program) = built(folder, "c++", &out, ("throws.cc", CXX_THROWS)) {
+    if let Some(program) = compiled_with(folder, "c++", &out, ("throws.cc", CXX_THROWS)) {
         survives(program, &own("work"), "exceptions or panics");
     }
-    if let Some(program) = built(folder, "rustc", &["-O", "-o", "rdiag-work"], ("panics.rs", RUST_PANICS)) {
+    if let Some(program) = compiled_with(folder, "rustc", &["-O", "-o", "rdiag-work"], ("panics.rs", RUST_PANICS)) {
         survives(program, &own("work"), "exceptions or panics");
     }
-    if let Some(program) = built(folder, "go", &["build", "-o", "rdiag-work"], ("grows.go", GO_GROWS)) {
+    if let Some(program) = compiled_with(folder, "go", &["build", "-o", "rdiag-work"], ("grows.go", GO_GROWS)) {
         survives(program, &own("main.work"), "made with Go");
     }
     let node = Path::new("/usr/bin/node");
