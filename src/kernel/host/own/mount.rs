@@ -50,7 +50,10 @@ mod tests {
         assert!(folder.path().join("inside").exists());
         // Where the trial fails, so does the real thing.
         let done = mount_small(folder.path(), 1, 10);
-        unmount(folder.path()).unwrap();
+        // An ordinary user may not ask for it either.
+        if done.is_ok() {
+            unmount(folder.path()).unwrap();
+        }
         assert_eq!(may.is_ok(), done.is_ok(), "{may:?} {done:?}");
     }
 
