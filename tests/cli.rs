@@ -87,6 +87,34 @@ fn broken_recordings_and_reports_are_clear_errors() {
 fn everything_shipped_passes_the_check() {
     let output = rdiag().arg("check").output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stdout));
+    assert!(!text(&output.stdout).contains("warning"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_rule_that_is_hard_to_read_is_taken_with_warnings() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.yaml");
+    let rules = std::fs::read_to_string(path("playbooks/rules/cpu.yaml")).unwrap();
+    let rule =
+        format!("- id: {}", rules.split("\n- id: ").find(|rule| rule.starts_with("cpu.saturation.steal\n")).unwrap());
+    let field = |key: &str| rule.lines().find(|line| line.starts_with(&format!("  {key}: "))).unwrap().to_owned();
+    for (key, written, told) in [
+        ("title", "title: What the hypervisor took from the CPUs of this machine", "title of cpu.saturation.steal has"),
+        ("says", "says: Steal was {{ value|percent }}.", "does not say what"),
+        ("says", "says: The hypervisor took some.", "has no number with a unit"),
+        (
+            "quiet",
+            "quiet: Steal took {{ value|percent }} of it from nobody.",
+            "quiet of cpu.saturation.steal uses \"nobody\"",
+        ),
+        ("says", &format!("says: {} {{{{ value|percent }}}} of it.", "much ".repeat(40)), "at most 160 characters"),
+    ] {
+        std::fs::write(&file, rule.replacen(&field(key), &format!("  {written}"), 1)).unwrap();
+        let output = rdiag().arg("check").arg(&file).output().unwrap();
+        let shown = text(&output.stdout);
+        assert!(output.status.success(), "{written}: {shown}");
+        assert!(shown.contains("warning: ") && shown.contains(told), "{written}: {shown}");
+    }
 }
 
 #[test]
@@ -138,6 +166,35 @@ fn everything_listed_is_explained() {
             let explained = rdiag().args(["explain", id]).output().unwrap();
             assert!(explained.status.success(), "{id}: {}", text(&explained.stderr));
         }
+    }
+}
+
+#[test]
+fn what_people_type_is_explained_and_what_is_like_it_suggested() {
+    for term in [
+        "iowait",
+        "%util",
+        "await",
+        "p99",
+        "OOM",
+        "throttling",
+        "steal",
+        "D state",
+        "load average",
+        "swap",
+        "softirq",
+        "retransmit",
+        "PSI",
+    ] {
+        let explained = rdiag().args(["explain", term]).output().unwrap();
+        let shown = text(&explained.stdout);
+        assert!(explained.status.success(), "{term}: {}", text(&explained.stderr));
+        assert!(shown.contains("\nMind\n") && shown.contains("In rdiag"), "{term}: {shown}");
+    }
+    for (typed, meant) in [("iowiat", "iowait"), ("what is steal", "steal"), ("Retransmitts", "retransmits")] {
+        let refused = rdiag().args(["explain", typed]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(meant), "{typed}: {}", text(&refused.stderr));
     }
 }
 

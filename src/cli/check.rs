@@ -6,7 +6,7 @@ use super::confined::confined;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure, tools};
 use crate::lab;
-use crate::playbook::{Library, Problem, check, load, untested};
+use crate::playbook::{Library, Problem, check, load, untested, words};
 use crate::session::{self, Sources};
 use rdiag_kernel::host::files;
 
@@ -36,6 +36,7 @@ fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui)
     let map = tools::map();
     let catalogue = session::catalogue();
     let mut problems = check::everything(&library, &catalogue);
+    let mut warnings = words::everything(&library, &catalogue);
     let named: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
     problems.extend(untested::everything(&library, &catalogue, &|file| {
         named.is_empty() || named.iter().any(|n| n == file)
@@ -49,14 +50,19 @@ fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui)
         problems.extend(lessons.flat_map(|(file, text)| lab_problems(&file, text, &library)));
     } else {
         problems.retain(|problem| named.contains(&problem.file));
+        warnings.retain(|problem| named.contains(&problem.file));
         problems.extend(labs.iter().flat_map(|(file, text)| lab_problems(file, text, &library)));
     }
     for problem in &problems {
         ui.print(&Text::lines(format!("{problem}\n\n")))?;
     }
+    // What is hard to read is no reason to refuse it.
+    for warning in &warnings {
+        ui.print(&Text::lines(format!("warning: {warning}\n\n")))?;
+    }
     let tests: usize = library.rules.values().map(|loaded| loaded.rule.tests.len()).sum();
     let summary = format!(
-        "{} playbooks, {} rules, {tests} rule tests, {} exercises and lessons, {} old tools: {}\n",
+        "{} playbooks, {} rules, {tests} rule tests, {} exercises and lessons, {} old tools: {}{}\n",
         library.playbooks.len(),
         library.rules.len(),
         if args.files.is_empty() { lab::SCENARIOS.len() + lab::lesson::LESSONS.len() } else { labs.len() },
@@ -65,6 +71,11 @@ fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui)
             0 => "all is well".to_owned(),
             1 => "1 problem".to_owned(),
             n => format!("{n} problems"),
+        },
+        match warnings.len() {
+            0 => String::new(),
+            1 => ", 1 warning".to_owned(),
+            n => format!(", {n} warnings"),
         }
     );
     ui.print(&Text::lines(&summary))?;

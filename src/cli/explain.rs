@@ -1,4 +1,7 @@
-//! `rdiag explain`: what a metric, rule, collector, probe or playbook is about, and what stands for an old tool.
+//! `rdiag explain`: what a metric, rule, collector, probe or playbook is about, what a term of the field means, and what stands
+//! for an old tool.
+
+mod terms;
 
 use std::fmt::Write as _;
 
@@ -15,11 +18,11 @@ use rdiag_model::metric::Per;
 use rdiag_model::{Component, Formula, MetricDef, Term};
 use rdiag_probes as probes;
 
-/// Explain a metric, rule, finding, component of response time, collector, probe or playbook, or say what stands for an old
-/// tool: a command, a subcommand of perf, a tool of bcc, a file of ftrace or /proc, an event.
+/// Explain a term (iowait, %util, steal, D state), a metric, rule, component of response time, collector, probe or playbook, or
+/// show what replaces an old tool: a command, a subcommand of perf, a tool of bcc, a file of ftrace or /proc, an event.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Its id, as reports and `rdiag list` show it, or the name of a tool: biosnoop, perf sched, set_ftrace_filter.
+    /// A term, an id as reports and `rdiag list` show it, or the name of a tool: await, biosnoop, perf sched, set_ftrace_filter.
     #[arg(required = true, value_name = "ID")]
     id: Vec<String>,
 }
@@ -30,14 +33,15 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let library = session::library(&session::default_folders(), &[])?;
     let map = tools::map();
     let own = own(id, &library, &map);
+    let term = terms::find(id).map(|term| terms::text(term, &|id| title(id, &library)));
     // A tool may have the name of what answers it; what else was typed is then not guessed at.
-    let tool = if own.is_some() { map.named(id) } else { map.find(id) };
+    let tool = if own.is_some() || term.is_some() { map.named(id) } else { map.find(id) };
     let tool = tool.map(|found| tools::text(&map, &found, &library));
-    let text = match (tool, own) {
-        (Some(tool), Some(own)) => format!("{tool}\n\n{own}"),
-        (Some(text), None) | (None, Some(text)) => text,
-        (None, None) => return Err(unknown(id, &library, &map)),
-    };
+    let found: Vec<String> = [term, tool, own].into_iter().flatten().collect();
+    if found.is_empty() {
+        return Err(unknown(id, &library, &map));
+    }
+    let text = found.join("\n\n");
     let width = ui.style().width;
     let wrapped: Vec<String> = text.lines().map(|line| wrap(line, width)).collect();
     ui.print(&Text::lines(format!("{}\n", wrapped.join("\n"))))?;
@@ -62,6 +66,14 @@ fn own(id: &str, library: &Library, map: &Tools) -> Option<String> {
     }
 }
 
+/// What an id stands for, in a few words.
+fn title(id: &str, library: &Library) -> Option<String> {
+    let rule = library.rules.get(id).map(|loaded| loaded.rule.title.clone());
+    let metric = || find_metric(id).map(|(_, metric)| metric.help.to_owned());
+    let probe = || probes::find(id).map(|def| def.question.to_owned());
+    rule.or_else(metric).or_else(probe)
+}
+
 fn find_metric(id: &str) -> Option<(&'static str, &'static MetricDef)> {
     session::all_metrics().find(|(_, metric)| metric.id == id)
 }
@@ -75,8 +87,15 @@ fn unknown(id: &str, library: &Library, map: &Tools) -> Failure {
         .chain(library.rules.keys().map(String::as_str))
         .chain(library.playbooks.keys().map(String::as_str))
         .chain(map.names());
+    let mut all: Vec<&str> = all.collect();
+    all.extend(terms::names().map(|name| -> &str { name }));
     let others = "`rdiag list rules`, `rdiag list metrics` and `rdiag list tools` show the names";
-    let hint = did_you_mean(id, all).or_else(|| Some(others.into()));
+    let like = |typed: &str| did_you_mean(&typed.to_lowercase(), all.iter().copied());
+    // Of a question, one word may be known.
+    let known = || id.split_whitespace().find(|word| word.len() > 2 && terms::find(word).is_some());
+    let hint = known().map(|word| format!("did you mean `{word}`?")).or_else(|| like(id));
+    let hint = hint.or_else(|| id.split_whitespace().filter(|word| word.len() > 3).find_map(like));
+    let hint = hint.or_else(|| Some(others.into()));
     Failure::Usage { message: format!("nothing is named {id:?}"), hint }
 }
 

@@ -11,6 +11,7 @@ mod schema;
 pub mod suggest;
 pub mod tools;
 pub mod untested;
+pub mod words;
 
 pub use builtin::{PLAYBOOKS, RULES};
 pub use error::{PlaybookError, Problem};

@@ -81,6 +81,15 @@ pub enum Next {
 }
 
 impl Next {
+    /// What is to be done.
+    #[must_use]
+    pub fn action(&self) -> &str {
+        match self {
+            Self::Reads(action) => action,
+            Self::Full(step) => &step.action,
+        }
+    }
+
     /// As it stands in a finding.
     #[must_use]
     pub fn step(&self) -> NextStep {

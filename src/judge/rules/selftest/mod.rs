@@ -67,6 +67,14 @@ impl<'r> Bench<'r> {
         failed.collect()
     }
 
+    /// The sentences that `says` gives in the tests that make the rule fire.
+    #[must_use]
+    pub fn said(&self) -> Vec<String> {
+        let fires = self.tests.iter().filter(|(test, _)| test.expect.fired());
+        let findings = fires.filter_map(|(_, scene)| judge(self.rule, scene.as_ref().ok()?));
+        findings.filter(|finding| finding.status.fired()).map(|finding| finding.summary).collect()
+    }
+
     /// Whether a test that passes with the rule as it stands fails with this changed copy.
     #[must_use]
     pub fn notices(&self, changed: &Rule) -> bool {
