@@ -130,7 +130,7 @@ fn ports_that_are_out_and_a_peer_that_answers_nobody_are_told_with_who_suffers()
     // 13 ports less one that is reserved; nine live connections, one closed, one through IPv6, one port that is listened on.
     let ports = finding(&report, "network.utilization.ports", None);
     assert_eq!((ports["status"].as_str(), ports["value"].as_f64()), (Some("critical"), Some(1.0)), "{ports:#}");
-    assert!(ports["summary"].as_str().unwrap().starts_with("12 of 12 local ports"), "{ports:#}");
+    assert!(ports["summary"].as_str().unwrap().starts_with("12 of 12 ephemeral ports"), "{ports:#}");
     assert_eq!(ports["culprit"]["name"], "proxy to 10.0.0.2:5432");
     assert_eq!(ports["culprit"]["pids"][0], 700);
     let unanswered = finding(&report, "network.errors.unanswered", None);
