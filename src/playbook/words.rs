@@ -78,12 +78,10 @@ fn playbook(loaded: &LoadedPlaybook) -> Vec<Problem> {
     problems.collect()
 }
 
-/// What a person reads of a rule, by the key that it stands under.
+/// What a person reads of a rule, by the key that it stands under; `because` of a condition is proven with the condition.
 fn texts(rule: &Rule) -> Vec<(&'static str, &str)> {
     let mut all =
         vec![("title", rule.title.as_str()), ("says", &rule.says), ("quiet", &rule.quiet), ("why", &rule.why)];
-    let conditions = [("applies", &rule.applies), ("unless", &rule.unless)];
-    all.extend(conditions.into_iter().filter_map(|(key, condition)| Some((key, condition.as_ref()?.because.as_str()))));
     all.extend(rule.next.iter().map(|next| ("next", next.action())));
     all
 }
