@@ -10,6 +10,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("collectors", &["kernel", "model"]),
     ("probes", &["kernel", "model"]),
     ("judge", &["model"]),
+    ("fleet", &["model"]),
 ];
 
 /// Within a crate: the folder, and the others that it may import. A crate with one folder is named by itself.
@@ -20,10 +21,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("judge/metrics", &["model"]),
     ("judge/profile", &["model"]),
     ("judge/rules", &["model"]),
-    ("cli", &["lab", "session", "report", "playbook", "collectors", "probes", "profile", "mechanism", "host", "model"]),
+    (
+        "cli",
+        &["lab", "session", "report", "playbook", "collectors", "probes", "profile", "mechanism", "fleet", "host", "model"],
+    ),
     ("lab", &["session", "report", "playbook", "host", "model"]),
     ("playbook", &["rules", "model"]),
-    ("report", &["model"]),
+    ("report", &["fleet", "model"]),
     (
         "session",
         &["report", "playbook", "collectors", "probes", "mechanism", "metrics", "profile", "rules", "host", "model"],
