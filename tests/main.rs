@@ -19,6 +19,7 @@ mod conversation;
 mod detection;
 mod documents;
 mod examples;
+mod fleet;
 mod fuzzed;
 mod hostile;
 mod lab;

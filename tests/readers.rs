@@ -117,7 +117,7 @@ fn no_link_leads_out_of_a_tree() {
 }
 
 /// The children of a process.
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }

@@ -4,6 +4,7 @@
 use rdiag::lab::Scenario;
 use rdiag::lab::lesson::Lesson;
 use rdiag::playbook::{Playbook, RuleFile};
+use rdiag_fleet::Fleet;
 use rdiag_model::comparison::Comparison;
 use rdiag_model::{Recording, Report};
 use schemars::{Schema, schema_for};
@@ -11,13 +12,14 @@ use serde_json::Value;
 
 use crate::support::{path, rdiag};
 
-fn schemas() -> [(&'static str, Schema); 7] {
+fn schemas() -> [(&'static str, Schema); 8] {
     [
         ("playbook", schema_for!(Playbook)),
         ("rules", schema_for!(RuleFile)),
         ("recording", schema_for!(Recording)),
         ("report", schema_for!(Report)),
         ("comparison", schema_for!(Comparison)),
+        ("fleet", schema_for!(Fleet)),
         ("lab", schema_for!(Scenario)),
         ("lesson", schema_for!(Lesson)),
     ]

@@ -10,6 +10,7 @@ mod doctor;
 mod exit;
 mod explain;
 mod fail_on;
+mod fleet;
 mod guided;
 mod input;
 mod lab;
@@ -60,6 +61,7 @@ enum Command {
     Analyze(analyze::Args),
     Report(report::Args),
     Diff(diff::Args),
+    Fleet(fleet::Args),
     Lab(lab::Args),
     List(list::Args),
     Explain(explain::Args),
@@ -109,6 +111,7 @@ pub fn main() -> ExitCode {
         Command::Analyze(args) => analyze::main(args, &ui),
         Command::Report(args) => report::main(args, &ui),
         Command::Diff(args) => diff::main(args, &ui),
+        Command::Fleet(args) => fleet::main(args, &ui),
         Command::Lab(args) => lab::main(args, &ui),
         Command::List(args) => list::main(args, &ui),
         Command::Explain(args) => explain::main(args, &ui),

@@ -10,6 +10,7 @@ mod coverage;
 pub mod diff;
 pub mod escape;
 pub mod flame;
+pub mod fleet;
 #[cfg(test)]
 mod golden_tests;
 mod groups;

@@ -134,6 +134,16 @@ pub fn list_named(directory: &Path, extension: &str) -> io::Result<Vec<std::path
     Ok(paths)
 }
 
+/// The folders in a folder, sorted; links are none.
+#[expect(clippy::disallowed_methods, reason = "the user's own files are not part of the host's tree")]
+pub fn list_folders(directory: &Path) -> io::Result<Vec<std::path::PathBuf>> {
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut paths: Vec<_> =
+        std::fs::read_dir(directory)?.flatten().filter(is_folder).map(|entry| entry.path()).collect();
+    paths.sort();
+    Ok(paths)
+}
+
 /// Adds a line to a file that only this user may read, and has it on the disk before it returns.
 pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;

@@ -1,0 +1,184 @@
+//! One recording after the other, judged by processes without rights.
+//!
+//! Whoever sent a recording may have made it so that its reader runs out of memory or time. So a reader takes a few dozen files, which were
+//! opened for it, says a line of each, and after each line moves a mark. If it ends before its last file, the file at the mark is to blame: it
+//! is named, and another reader goes on behind it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, PipeWriter, Read as _, Write as _};
+
+use rdiag_fleet::{Host, NotJudged, Why};
+use serde::{Deserialize, Serialize};
+
+use super::files::{Grouping, Sent, stem};
+use super::reduce::reduce;
+use crate::cli::ui::{Text, Ui};
+use crate::lab::library::reproducing;
+use crate::session::{self, NamedPlaybook, Sources, StoreError};
+use crate::shown;
+use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
+use rdiag_kernel::host::files;
+
+/// Recordings of the largest hosts take a tenth of this memory, and so many of them a part of this time.
+const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 300, readable: &[] };
+/// Files that one process reads.
+const AT_ONCE: usize = 64;
+/// Files larger than this are no recordings.
+const MAX_FILE: u64 = 512 << 20;
+
+/// What is said of one file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Line {
+    /// It was judged.
+    Host(Box<Host>),
+    /// It was not.
+    Absent(NotJudged),
+}
+
+/// A recording that is open.
+struct Opened<'s> {
+    sent: &'s Sent,
+    file: io::Result<File>,
+}
+
+/// By what recordings are judged.
+struct Judge<'j> {
+    sources: &'j Sources,
+    playbook: Option<&'j str>,
+    grouping: &'j Grouping,
+    exercises: BTreeMap<String, String>,
+    /// Playbooks that were understood, by name.
+    known: BTreeMap<String, NamedPlaybook>,
+}
+
+/// Says a line of each recording, in order.
+pub(super) fn all(
+    sent: &[Sent],
+    sources: &Sources,
+    playbook: Option<&str>,
+    grouping: &Grouping,
+    out: &PipeWriter,
+    ui: &Ui,
+) {
+    let mut told = false;
+    for part in sent.chunks(AT_ONCE) {
+        let open = |sent| Opened { sent, file: files::open_named(&sent.path) };
+        let opened: Vec<Opened<'_>> = part.iter().map(open).collect();
+        let mut left = opened.as_slice();
+        while !left.is_empty() {
+            let judge = Judge { sources, playbook, grouping, exercises: BTreeMap::new(), known: BTreeMap::new() };
+            let (done, why) = match reader(left, judge, out, (!told).then_some(ui)) {
+                Ok(Some(result)) => result,
+                // This is the reader, and it is done.
+                Ok(None) => return,
+                Err(error) => (0, format!("no process could be started to read it: {error}")),
+            };
+            told = true;
+            left = left.get(done..).unwrap_or_default();
+            if let Some(blamed) = left.first() {
+                let line = Line::Absent(gap(blamed.sent, why));
+                // The end of the line that was begun, if one was.
+                if (&mut &*out).write_all(b"\n").and_then(|()| say(out, &line)).is_err() {
+                    return;
+                }
+                left = left.get(1..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Has a process without rights read files: how many it was done with when it ended, and how it ended. None in that process itself.
+fn reader(
+    files: &[Opened<'_>],
+    judge: Judge<'_>,
+    out: &PipeWriter,
+    ui: Option<&Ui>,
+) -> io::Result<Option<(usize, String)>> {
+    let (mut marks, mark) = io::pipe()?;
+    match fork()? {
+        Side::Child => {
+            drop(marks);
+            // What is missing of it here, `rdiag doctor` says.
+            let _ = confine(CONFINEMENT);
+            read(files, judge, out, &mark, ui);
+            Ok(None)
+        }
+        Side::Parent(child) => {
+            drop(mark);
+            let ended = child.wait()?;
+            let mut done = Vec::new();
+            (&mut marks).take(files.len() as u64).read_to_end(&mut done)?;
+            let why = match ended {
+                Ended::Killed(libc::SIGXCPU) => "its reader used up its CPU time".to_owned(),
+                Ended::Killed(libc::SIGABRT) => "its reader ran out of memory".to_owned(),
+                Ended::Killed(signal) => format!("its reader was ended by signal {signal}"),
+                Ended::Exited(code) => format!("its reader ended with code {code}"),
+            };
+            Ok(Some((done.len(), why)))
+        }
+    }
+}
+
+fn read(files: &[Opened<'_>], mut judge: Judge<'_>, out: &PipeWriter, mark: &PipeWriter, ui: Option<&Ui>) {
+    judge.exercises = reproducing();
+    for (at, opened) in files.iter().enumerate() {
+        let line = match judge.judged(opened, ui.filter(|_| at == 0)) {
+            Ok(host) => Line::Host(Box::new(host)),
+            Err(gap) => Line::Absent(gap),
+        };
+        // If nobody listens any more, there is no use in going on.
+        if say(out, &line).is_err() || (&mut &*mark).write_all(b".").is_err() {
+            return;
+        }
+    }
+}
+
+fn say(mut out: &PipeWriter, line: &Line) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    out.write_all(&text)
+}
+
+/// A file that cannot be used.
+fn gap(sent: &Sent, detail: String) -> NotJudged {
+    let file = sent.path.display().to_string();
+    NotJudged { host: stem(&file), why: Why::Unreadable, detail: format!("{file}: {detail}") }
+}
+
+impl Judge<'_> {
+    fn judged(&mut self, opened: &Opened<'_>, ui: Option<&Ui>) -> Result<Host, NotJudged> {
+        let cannot = |why: String| gap(opened.sent, why);
+        let file = opened.file.as_ref().map_err(|error| cannot(error.to_string()))?;
+        let bytes = files::read_open(file, MAX_FILE).map_err(|error| cannot(error.to_string()))?;
+        if bytes.is_empty() {
+            // What the shell makes of `ssh host … > host.json.gz` when the host does not answer.
+            let gap = cannot("the file is empty: the host has sent nothing".to_owned());
+            return Err(NotJudged { why: Why::Unreachable, ..gap });
+        }
+        let recording = session::read_recording(&bytes).map_err(|error: StoreError| cannot(error.to_string()))?;
+        drop(bytes);
+        let name = self.playbook.unwrap_or(&recording.playbook).to_owned();
+        if !self.known.contains_key(&name) {
+            let named = match self.playbook {
+                Some(playbook) => session::resolve_among(playbook, self.sources),
+                None => session::resolve_recorded(&recording.playbook, self.sources),
+            };
+            let named = named.map_err(|error| cannot(error.to_string()))?;
+            if let Some(ui) = ui {
+                named.warnings.iter().for_each(|it| ui.warn(shown!("left out: {}", Text::lines(it.to_string()))));
+            }
+            self.known.insert(name.clone(), named);
+        }
+        let named = self.known.get(&name).ok_or_else(|| cannot("its playbook is gone".to_owned()))?;
+        let plan = named.plan_of(&recording).map_err(|error| cannot(error.to_string()))?;
+        let analysis = session::analyze(&recording, &plan);
+        let report = session::document(&recording, &analysis, &plan, &self.exercises);
+        let mut host = reduce(&recording, &analysis, &report);
+        host.file = opened.sent.path.display().to_string();
+        host.report.clone_from(&opened.sent.report);
+        host.group = self.grouping.group(&host.name, &host.file, &host.facts);
+        Ok(host)
+    }
+}

@@ -1,0 +1,118 @@
+//! The roll-up of many hosts as text, Markdown, one page, or JSON.
+
+mod html;
+mod markdown;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use rdiag_fleet::{Contrast, Fault, Fleet, OddFinding, OddHost, Outlier};
+
+use super::ReportError;
+use super::shown::{self, Json, Shown};
+use rdiag_model::quantity::with_unit;
+
+pub use html::html;
+pub use markdown::markdown;
+pub use text::text;
+
+/// The roll-up as JSON, indented, ending with a newline.
+///
+/// # Errors
+///
+/// When it cannot be serialised.
+pub fn json(fleet: &Fleet) -> Result<Shown<Json>, ReportError> {
+    Ok(shown::json(fleet)?)
+}
+
+/// `37 of 40`; of a few hosts, with what that says of more of them.
+fn reach(fault: &Fault) -> String {
+    let (hosts, judged, unknown) = (fault.reach.hosts, fault.reach.judged, fault.reach.unknown);
+    let bounds = match judged {
+        5..20 => {
+            let (low, high) = fault.reach.share;
+            format!(" (95 % CI {:.0}–{:.0} %)", low * 100.0, high * 100.0)
+        }
+        _ => String::new(),
+    };
+    let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
+    format!("{hosts} of {judged}{bounds}{unknown}")
+}
+
+/// `web: 37 of 40`, where there are groups.
+fn whose(group: &str, text: String) -> String {
+    if group.is_empty() { text } else { format!("{group}: {text}") }
+}
+
+/// `vda on 37, vdb on 2`; nothing where the rule is about the whole host.
+fn roles(fault: &Fault) -> String {
+    let all: Vec<String> = fault.roles.iter().take(3).map(|(role, hosts)| format!("{role} on {hosts}")).collect();
+    all.join(", ")
+}
+
+/// `web-01, web-02 and 35 more`.
+fn names(fault: &Fault, most: usize) -> String {
+    some_of(&fault.hosts, most, fault.reach.hosts)
+}
+
+/// The first names of so many.
+fn some_of(names: &[String], most: usize, all: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(String::as_str).collect();
+    match all.saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// `disk.saturation (vda)`.
+fn place(finding: &OddFinding) -> String {
+    let role = if finding.role.is_empty() { String::new() } else { format!(" ({})", finding.role) };
+    format!("{}{role}", finding.rule)
+}
+
+/// `only here`, or on how many hosts.
+fn how_rare(finding: &OddFinding) -> String {
+    match (finding.reach.hosts, finding.reach.judged) {
+        (1, judged) => format!("1 of {judged}"),
+        (hosts, judged) => format!("{hosts} of {judged}"),
+    }
+}
+
+/// `cpu.busy.ratio 92.1%, median 20.0% (z 55)`.
+fn reading(outlier: &Outlier) -> String {
+    let role = if outlier.role.is_empty() { String::new() } else { format!(" {}", outlier.role) };
+    let [value, median] = [outlier.value, outlier.median].map(|value| with_unit(value, outlier.unit));
+    format!("{}{role} {value}, median {median} (z {:.0})", outlier.metric, outlier.z)
+}
+
+/// All that is unusual about a host beside its findings, a line each.
+fn figures(odd: &OddHost) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for error in &odd.errors {
+        let role = if error.role.is_empty() { String::new() } else { format!(" {}", error.role) };
+        all.push(format!("{}{role} {}, none on the others", error.metric, with_unit(error.value, error.unit)));
+    }
+    all.extend(odd.readings.iter().map(reading));
+    if odd.readings_others > 0 {
+        all.push(format!("and {} more readings as far", odd.readings_others));
+    }
+    all
+}
+
+/// `kernel 6.8.0-51 (others 6.8.0-49)`.
+fn contrast(contrast: &Contrast) -> String {
+    let shared = if contrast.shared > 0 { format!(", {} as here", contrast.shared) } else { String::new() };
+    format!("{} {} (others {}{shared})", contrast.fact, contrast.value, contrast.others)
+}
+
+/// How much was compared, and what follows from that.
+fn compared(fleet: &Fleet) -> String {
+    let compared = &fleet.compared;
+    format!(
+        "Compared: {} verdicts and {} readings of {} hosts. A reading is called odd from z 7 on (more in groups below 30) and if the \
+         difference matters; by chance alone that is to be expected of none of them.",
+        compared.verdicts,
+        compared.readings,
+        fleet.hosts.len()
+    )
+}

@@ -1,0 +1,187 @@
+//! Many recordings: what is common is told once, who is odd is named, and who cannot be judged is listed and costs no other host.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::readers::children;
+use crate::schema::validate;
+use crate::support::{path, rdiag};
+
+/// What a recorded tree gives.
+fn recording(story: &str) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recording.json.gz");
+    let root = path("tests/fixtures/hosts").join(story);
+    rdiag().args(["record", "use-method", "--root"]).arg(root).arg("--out").arg(&file).assert().success();
+    let packed = std::fs::read(file).unwrap();
+    serde_json::to_value(rdiag::session::read_recording(&packed).unwrap()).unwrap()
+}
+
+/// A host's recording, under a name.
+fn put(folder: &Path, recording: &Value, host: &str) {
+    let mut own = recording.clone();
+    own["host"]["hostname"] = json!(host);
+    std::fs::write(folder.join(format!("{host}.json")), own.to_string()).unwrap();
+}
+
+fn rolled(folder: &Path, args: &[&str]) -> (Value, Option<i32>) {
+    let output = rdiag().arg("fleet").arg(folder).args(["--format", "json"]).args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    (serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}")), output.status.code())
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["host"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_odd_host_is_named_and_what_cannot_be_used_is_listed_and_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (quiet, sick) = (recording("whole-host-quiet"), recording("whole-host-short-of-cpu"));
+    for n in 0..9 {
+        put(folder.path(), if n == 7 { &sick } else { &quiet }, &format!("web-{n}"));
+    }
+    let damaged: [(&str, &[u8]); 5] = [
+        ("cut.json", &quiet.to_string().into_bytes()[..2000]),
+        ("foreign.json", b"hello"),
+        ("newer.json", br#"{"format_version": 99, "windows": []}"#),
+        ("silent.json", b""),
+        ("unpacked.json.gz", &[0x1f, 0x8b, 8, 0, 0, 0]),
+    ];
+    for (name, bytes) in damaged {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    std::fs::write(folder.path().join("expected"), "web-1\ndb-1\n# a comment\n").unwrap();
+    let expected = folder.path().join("expected");
+    let (fleet, code) = rolled(folder.path(), &["--expect", expected.to_str().unwrap()]);
+    validate("fleet", &fleet);
+    assert_eq!((fleet["judged"].as_u64(), code), (Some(9), Some(0)), "{}", fleet["headline"]);
+    assert_eq!(names(&fleet["odd"]), ["web-7"]);
+    let rules: Vec<&str> =
+        fleet["odd"][0]["findings"].as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap()).collect();
+    assert!(rules.contains(&"cpu.saturation") && rules.contains(&"cpu.utilization"), "{rules:?}");
+    assert_eq!(fleet["odd"][0]["findings"][0]["culprit"], "stress-ng-cpu");
+    assert!(fleet["common"].as_array().unwrap().is_empty());
+    let gaps: Vec<(&str, &str)> = fleet["not_judged"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|gap| (gap["host"].as_str().unwrap(), gap["why"].as_str().unwrap()))
+        .collect();
+    let (gone, bad) = ("unreachable", "unreadable");
+    let all = [("cut", bad), ("db-1", gone), ("foreign", bad), ("newer", bad), ("silent", gone), ("unpacked", bad)];
+    assert_eq!(gaps, all);
+    assert!(fleet["headline"].as_str().unwrap().starts_with("web-7 alone: CPU saturation"), "{}", fleet["headline"]);
+}
+
+#[test]
+fn a_common_fault_is_told_once_and_groups_are_compared_within_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let (quiet, sick) = (recording("whole-host-quiet"), recording("whole-host-short-of-cpu"));
+    for n in 0..5 {
+        put(folder.path(), &sick, &format!("web-{n}"));
+        put(folder.path(), &quiet, &format!("db-{n}"));
+    }
+    let (fleet, code) = rolled(folder.path(), &["--group", "web=web-*", "--group", "db=db-*", "--fail-on", "critical"]);
+    assert_eq!(code, Some(1));
+    let headline = fleet["headline"].as_str().unwrap();
+    assert!(headline.starts_with("5 of 5 hosts of group web: CPU saturation, by stress-ng-cpu on 5"), "{headline}");
+    assert!(fleet["odd"].as_array().unwrap().is_empty() && fleet["some"].as_array().unwrap().is_empty());
+    assert_eq!(fleet["culprits"][0]["hosts"], 5);
+    // Together, half of them have it.
+    let (fleet, _) = rolled(folder.path(), &["--group-by", "arch"]);
+    assert!(fleet["headline"].as_str().unwrap().starts_with("5 of 10 hosts: CPU saturation"), "{}", fleet["headline"]);
+}
+
+#[test]
+fn without_a_host_to_judge_nothing_is_said_to_be_fine() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.json"), b"").unwrap();
+    let (fleet, code) = rolled(folder.path(), &[]);
+    assert_eq!((fleet["status"].as_str(), code), (Some("unknown"), Some(3)));
+    assert_eq!(fleet["headline"], "1 of 1 not judged: a");
+    let empty = tempfile::tempdir().unwrap();
+    rdiag().arg("fleet").arg(empty.path()).assert().code(2);
+}
+
+#[test]
+fn a_page_is_written_with_a_link_to_the_report_beside_a_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let quiet = recording("whole-host-quiet");
+    for n in 0..3 {
+        put(folder.path(), &quiet, &format!("web-{n}"));
+    }
+    std::fs::write(folder.path().join("web-1.html"), "its own").unwrap();
+    let page = folder.path().join("fleet.html");
+    rdiag().arg("fleet").arg(folder.path()).arg("--out").arg(&page).assert().success().stdout("");
+    let text = std::fs::read_to_string(page).unwrap();
+    assert!(text.contains("<a href=\"./web-1.html\">web-1</a>") && text.matches("<a href=\"./").count() == 1);
+}
+
+#[test]
+fn a_reader_that_ends_costs_the_recording_that_it_was_at_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let quiet = recording("whole-host-quiet");
+    put(folder.path(), &quiet, "before");
+    put(folder.path(), &quiet, "behind");
+    let at = |name: &str| folder.path().join(format!("{name}.json"));
+    let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("rdiag"));
+    run.arg("fleet").arg(at("before")).arg("/dev/stdin").arg(at("behind")).args(["--format", "json"]);
+    let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = run.stdin.take().unwrap();
+    stdin.write_all(b"{").unwrap();
+    // The reader is the child of a child; it waits for more of what it reads.
+    let until = Instant::now() + Duration::from_secs(60);
+    let reader = loop {
+        assert!(Instant::now() < until, "there is no reader");
+        let readers: Vec<u32> = children(run.id()).into_iter().flat_map(children).collect();
+        let waits =
+            |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/wchan")).is_ok_and(|at| at.contains("pipe"));
+        match readers.as_slice() {
+            [reader] if waits(reader) || Instant::now() + Duration::from_secs(50) > until => break *reader,
+            _ => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(reader.cast_signed()).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    drop(stdin);
+    let output = run.wait_with_output().unwrap();
+    let fleet: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(names(&fleet["hosts"]), ["before", "behind"]);
+    assert_eq!(names(&fleet["not_judged"]), ["stdin"]);
+    assert!(fleet["not_judged"][0]["detail"].as_str().unwrap().contains("its reader was ended by signal 9"));
+}
+
+#[test]
+fn no_name_in_a_recording_acts_in_what_is_said_of_a_fleet() {
+    const NAME: &str = "\u{1b}[2J\u{202e}\nFORGED: <b>x</b> [y](javascript:z) \"onmouseover='z'";
+    let folder = tempfile::tempdir().unwrap();
+    let sick = recording("whole-host-short-of-cpu");
+    for n in 0..6 {
+        let quoted = json!(NAME).to_string();
+        let text = sick.to_string().replace("stress-ng-cpu", &quoted[1..quoted.len() - 1]);
+        let mut own: Value = serde_json::from_str(&text).unwrap();
+        own["host"]["hostname"] = json!(NAME);
+        own["host"]["kernel"] = json!(NAME);
+        own["started"] = json!(format!("{NAME}{n}"));
+        std::fs::write(folder.path().join(format!("{n}.json")), own.to_string()).unwrap();
+    }
+    for format in ["term", "md", "html", "json"] {
+        let output = rdiag().arg("fleet").arg(folder.path()).args(["--format", format]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("FORGED"), "{format}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{format}");
+        assert!(!text.lines().any(|line| line.trim_start().starts_with("FORGED")), "{format}: {text}");
+        assert!(!["md", "html"].contains(&format) || !text.contains("<b>x"), "{format}");
+        assert!(format != "md" || !text.contains("](javascript"), "{text}");
+        assert!(format != "html" || !text.contains("onmouseover='"), "{text}");
+    }
+}
