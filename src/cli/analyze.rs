@@ -22,7 +22,7 @@ const MAX_FILE: u64 = 512 << 20;
 /// Judge a recording, made here or elsewhere, with the rules of this rdiag; or show where the time of a profile goes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The recording (recording.json.gz), or a profile: perf.data, or folded text.
+    /// The recording (recording.json.gz), or a profile: perf.data, or folded text; `-` for a recording on stdin.
     #[arg(value_name = "RECORDING")]
     recording: PathBuf,
     /// Judge by this playbook instead of the one that was recorded.

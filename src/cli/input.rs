@@ -18,6 +18,8 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        // What comes through a pipe has this name as well.
+        let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
         let name = path.display().to_string();
         let file = files::open_named(path).map_err(Failure::io(format!("reading {name}")))?;
         Ok(Self { file, name })

@@ -1,25 +1,30 @@
 //! `rdiag record`: measure now, judge elsewhere.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::measure::{MeasureArgs, measure, prepare};
 use super::output::save_recording;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure};
+use crate::session::write_recording;
 use crate::shown;
 use rdiag_kernel::host::files;
+use rdiag_model::Recording;
 
 /// Record only: write a recording that `rdiag analyze` judges later, anywhere.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
-    /// The file to write.
+    /// The file to write, or `-` for stdout: `ssh HOST rdiag record use-method -o - > HOST.json.gz`.
     #[arg(long, short, value_name = "FILE", default_value = "recording.json.gz")]
     out: PathBuf,
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    if args.out == Path::new("-") {
+        return pour(args, ui);
+    }
     let mut prepared = prepare(&args.measure, false, ui)?;
     let parent =
         args.out.parent().filter(|dir| !dir.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
@@ -28,14 +33,30 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let run = measure(&mut prepared, &|recording| save_recording(&args.out, recording), ui)?;
     let out = Text::seen(args.out.display().to_string());
     ui.note(shown!("Written to {}; judge it with: rdiag analyze {}", &out, &out));
-    let nothing = run.recording.windows.iter().all(|window| {
+    Ok(exit(&run.recording))
+}
+
+/// Writes the recording to stdout, once it is whole: what is begun there cannot be written again.
+fn pour(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    if ui.is_terminal() {
+        let message = "a recording is no text, and stdout is a terminal".to_owned();
+        return Err(Failure::usage(message, Some("send it to a file (> recording.json.gz) or to `rdiag analyze -`")));
+    }
+    let mut prepared = prepare(&args.measure, false, ui)?;
+    let run = measure(&mut prepared, &|_| Ok(()), ui)?;
+    ui.pour(|out| write_recording(&run.recording, out))?;
+    Ok(exit(&run.recording))
+}
+
+fn exit(recording: &Recording) -> Exit {
+    let nothing = recording.windows.iter().all(|window| {
         window.collectors.values().all(|record| record.series.is_empty() && record.processes.is_empty())
             && window.probes.values().all(Result::is_err)
             && window.ledgers.values().all(Result::is_err)
     });
-    Ok(match (run.recording.interrupted, nothing) {
+    match (recording.interrupted, nothing) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Nothing,
         _ => Exit::Done,
-    })
+    }
 }

@@ -76,6 +76,17 @@ impl Ui {
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::io("writing to stdout"))
     }
 
+    /// Writes what is no text to stdout, which must not be a terminal.
+    pub(super) fn pour(self, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        write(&mut out).and_then(|()| out.flush()).map_err(Failure::io("writing to stdout"))
+    }
+
+    /// Whether stdout is a terminal.
+    pub(super) fn is_terminal(self) -> bool {
+        io::stdout().is_terminal()
+    }
+
     /// Tells something about the run, beside its result. That nobody reads it any more (`2>&1 | head`) is no reason to stop.
     pub(super) fn note<'p>(self, text: impl Into<Piece<'p, Terminal>>) {
         self.tell("", &Text::of(text));
