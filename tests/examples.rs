@@ -42,7 +42,9 @@ fn the_examples_are_what_this_build_writes() {
             "{story}: a page that nothing checks"
         );
     }
+    // That of a fleet is of many hosts, and has a test of its own.
     let folders = std::fs::read_dir(path("reports/examples")).unwrap();
+    let folders = folders.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.file_name() != "fleet-of-200"));
     let names: BTreeSet<String> = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(names, STORIES.map(str::to_owned).into(), "a folder without its story");
 }

@@ -233,3 +233,35 @@ fn each_command_of_the_page_on_fleets_does_what_it_says() {
     }
     assert!(std::fs::read_to_string(folder.path().join("fleet.html")).unwrap().contains("Hosts and resources"));
 }
+
+/// `reports/examples/fleet-of-200/`: 200 hosts of which 150 are short of CPUs, one alone is short of memory, and three have sent nothing.
+#[test]
+fn the_example_of_200_hosts_is_fresh() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    std::fs::create_dir(&runs).unwrap();
+    let [quiet, busy, thrashing] =
+        ["whole-host-quiet", "whole-host-short-of-cpu", "memory-thrashing-5.4"].map(recording);
+    for n in 0..200 {
+        let name = format!("web-{n:03}");
+        match n {
+            60..=62 => std::fs::write(runs.join(format!("{name}.json")), b"").unwrap(),
+            117 => put(&runs, &thrashing, &name),
+            _ if n % 4 == 0 => put(&runs, &quiet, &name),
+            _ => put(&runs, &busy, &name),
+        }
+    }
+    for file in ["fleet.html", "fleet.md"] {
+        let format = file.trim_start_matches("fleet.");
+        let output = rdiag().current_dir(folder.path()).args(["fleet", "runs", "--format", format]).output().unwrap();
+        let (fresh, kept) =
+            (String::from_utf8(output.stdout).unwrap(), path("reports/examples/fleet-of-200").join(file));
+        assert!(fresh.len() < 300_000, "{file} has {} bytes", fresh.len());
+        if std::env::var_os("RDIAG_BLESS").is_some() {
+            std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+            std::fs::write(&kept, &fresh).unwrap();
+        }
+        let committed = std::fs::read_to_string(&kept).unwrap_or_default();
+        assert!(committed == fresh, "{} is stale; run RDIAG_BLESS=1 cargo test fleet", kept.display());
+    }
+}
