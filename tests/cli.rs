@@ -79,8 +79,6 @@ fn broken_recordings_and_reports_are_clear_errors() {
     std::fs::write(&file, "{}").unwrap();
     let output = rdiag().arg("report").arg(&file).output().unwrap();
     assert_eq!(output.status.code(), Some(4));
-    let missing = rdiag().args(["analyze", "/nonexistent/recording"]).output().unwrap();
-    assert_eq!(missing.status.code(), Some(4));
 }
 
 #[test]
@@ -381,7 +379,7 @@ fn the_readme_shows_real_output() {
     let readme = std::fs::read_to_string(path("README.md")).unwrap();
     let example = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
     // The number of checks grows with each rule.
-    let plain = |line: &str| match line.starts_with("Not seen: ") {
+    let plain = |line: &str| match line.starts_with("Not measured: ") {
         true => line.replace(|c: char| c.is_ascii_digit(), ""),
         false => line.trim_end().to_owned(),
     };

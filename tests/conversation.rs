@@ -10,7 +10,10 @@ fn at_a_terminal(args: &[&str], typed: &str) -> (String, Option<Value>) {
     let out = folder.path().join("out");
     let (before, command) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
     let binary = rdiag().get_program().to_string_lossy().into_owned();
-    let words = [&[binary.as_str(), "run", "method-r", "--interval", "100ms", "--out"], &[out.to_str().unwrap()][..]];
+    let words = [
+        &[binary.as_str(), "run", "method-r", "--guided", "--interval", "100ms", "--out"],
+        &[out.to_str().unwrap()][..],
+    ];
     let line = [&words.concat(), before, command].concat().join(" ");
     let mut script = assert_cmd::Command::new("script");
     script.args(["--quiet", "--flush", "--command", &line, "/dev/null"]).write_stdin(typed);
@@ -78,4 +81,19 @@ fn a_person_who_answers_nothing_is_told_how_to_name_a_task() {
     }
     let (screen, report) = at_a_terminal(&["--duration", "500ms"], "\n");
     assert!(report.is_none() && screen.contains("none is named") && screen.contains("-- COMMAND"), "{screen}");
+}
+
+#[test]
+fn nobody_is_asked_anything_who_did_not_want_to_be_guided() {
+    if !has(&[Need::Tool("script")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("{} run method-r --out out -- sleep 0.3", rdiag().get_program().to_string_lossy());
+    let mut script = assert_cmd::Command::new("script");
+    script.args(["--quiet", "--flush", "--command", &line, "/dev/null"]).current_dir(folder.path());
+    script.env("XDG_CONFIG_HOME", "/nonexistent").env("NO_COLOR", "1").timeout(std::time::Duration::from_secs(120));
+    let screen = String::from_utf8_lossy(&script.output().unwrap().stdout).into_owned();
+    assert!(!screen.contains("What hurts") && !screen.contains("Step 1 of"), "{screen}");
+    assert!(screen.contains("Where the time of the command `sleep 0.3`"), "{screen}");
 }

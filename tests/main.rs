@@ -39,6 +39,7 @@ mod skips;
 #[allow(dead_code, reason = "the same")]
 mod support;
 mod tools;
+mod typed;
 
 #[path = "privileged/mod.rs"]
 mod privileged;

@@ -8,6 +8,7 @@ use super::confined::confined;
 use super::fail_on::{FailOn, exit};
 use super::input::Input;
 use super::output::{OutputArgs, Target, json};
+use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure, stacks};
 use crate::lab::library::reproducing;
@@ -22,7 +23,7 @@ const MAX_FILE: u64 = 512 << 20;
 /// Judge a recording, made here or elsewhere, with the rules of this rdiag; or show where the time of a profile goes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The recording (recording.json.gz), or a profile: perf.data, or folded text; `-` for a recording on stdin.
+    /// The recording (recording.json.gz) or the folder that has it, or a profile: perf.data, or folded text; `-` for a recording on stdin.
     #[arg(value_name = "RECORDING")]
     recording: PathBuf,
     /// Judge by this playbook instead of the one that was recorded.
@@ -33,6 +34,8 @@ pub(super) struct Args {
     print: Option<Stage>,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    screen: ScreenArgs,
     /// Exit with code 1 when a finding is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]
     fail_on: Option<FailOn>,
@@ -50,7 +53,7 @@ enum Stage {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let input = Input::open(&args.recording)?;
+    let input = Input::open(&args.recording, &["recording.json.gz"])?;
     let sources = session::sources_for(args.playbook.as_deref())?;
     let target = args.output.prepare(None)?;
     confined(target.folder().as_deref(), |desk| {
@@ -84,10 +87,7 @@ fn judge(args: &Args, recording: &Recording, sources: &Sources, target: &Target,
     let report = session::document(recording, &analysis, &plan, &reproducing());
     let written = target.write(&report, &stacks::of_recording(recording), ui)?;
     if !target.owns_stdout() {
-        ui.print(&report::terminal(&report, &ui.style()))?;
-        if let Some(told) = target.told(&written) {
-            ui.note(told);
-        }
+        args.screen.show(&report, target.told(&written).as_ref(), ui)?;
     }
     Ok(exit(&report, &analysis, args.fail_on, false))
 }
@@ -108,5 +108,5 @@ fn profile(args: &Args, result: &ProbeResult, target: &Target, ui: &Ui) -> Resul
 
 fn load(input: &Input) -> Result<Recording, Failure> {
     let bytes = input.bytes(MAX_FILE)?;
-    session::read_recording(&bytes).map_err(|source| Failure::Recording { path: input.name.clone(), source })
+    session::read_recording(&bytes).map_err(|source| input.foreign(&bytes, source))
 }

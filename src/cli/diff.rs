@@ -1,6 +1,5 @@
 //! `rdiag diff`: what appeared, went and moved between two measurements.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -8,6 +7,7 @@ use clap::ValueEnum;
 use super::confined::{Desk, confined};
 use super::fail_on::FailOn;
 use super::input as sent;
+use super::output::{is_file, split};
 use super::stacks::{Named, of_recording, of_report, of_result};
 use super::{Exit, Failure, ui::Ui};
 use crate::lab::library::reproducing;
@@ -24,7 +24,7 @@ const MAX_FILE: u64 = 512 << 20;
 /// Compare two reports, recordings or profiles: findings, metrics and stacks.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The first: report.json, recording.json.gz, perf.data or folded text.
+    /// The first: the folder of a run, report.json, recording.json.gz, perf.data or folded text.
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
     /// The second.
@@ -36,8 +36,8 @@ pub(super) struct Args {
     /// Write one format to stdout, instead of the text for people.
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// A file for it, in place of stdout.
-    #[arg(long, short, value_name = "FILE", requires = "format")]
+    /// A file, whose ending says the format (.html, .md, .json, .svg), or a folder for it; or `-` for stdout.
+    #[arg(long, short, value_name = "FILE|DIR")]
     out: Option<PathBuf>,
     /// Exit with code 1 when a finding that is at least this bad appeared or got worse.
     #[arg(long, value_enum, value_name = "STATUS")]
@@ -48,7 +48,8 @@ pub(super) struct Args {
 enum Format {
     /// One self-contained page, with differential flame graphs.
     Html,
-    /// A comment for a ticket.
+    /// Markdown: a comment for a ticket.
+    #[value(alias = "markdown")]
     Md,
     /// For programs; the schema is reports/schema/comparison.schema.json.
     Json,
@@ -57,28 +58,69 @@ enum Format {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let files = (sent::Input::open(&args.before)?, sent::Input::open(&args.after)?);
+    // A recording has more in it than the report that was made of it.
+    let open = |path| sent::Input::open(path, &["recording.json.gz", "report.json"]);
+    let files = (open(&args.before)?, open(&args.after)?);
     let sources = session::sources_for(args.playbook.as_deref())?;
-    let path = args.out.as_deref().filter(|path| *path != Path::new("-"));
-    let out = path.map(|path| into(path).map_err(Failure::io(format!("writing {}", path.display())))).transpose()?;
-    let folder = out.as_ref().map(|(folder, _)| folder);
-    confined(folder, |desk| {
-        compare(args, (&files.0, &files.1), &sources, out.as_ref().map(|(_, name)| &**name), desk, ui)
-    })
+    let wanted = Wanted::of(args)?;
+    let folder = wanted.file.as_ref().map(|(folder, _)| folder);
+    confined(folder, |desk| compare(args, (&files.0, &files.1), &sources, &wanted, desk, ui))
 }
 
-/// The folder of a file that is to be written, and its name.
-fn into(path: &Path) -> io::Result<(Folder, String)> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is no name of a file"))?;
-    Ok((Folder::at(path.parent().unwrap_or(Path::new("")))?, name.to_owned()))
+/// What to make of the comparison: the text for people if no format is wanted, on stdout if no file is.
+struct Wanted {
+    format: Option<Format>,
+    file: Option<(Folder, String)>,
+}
+
+impl Wanted {
+    /// From `--format` and `--out`; a folder that is not there is told before anything is compared.
+    fn of(args: &Args) -> Result<Self, Failure> {
+        let Some(out) = args.out.as_deref().filter(|path| *path != Path::new("-")) else {
+            return Ok(Self { format: args.format, file: None });
+        };
+        let ending = if is_file(out) { Format::of_name(out) } else { None };
+        let (path, format) = match (ending, args.format) {
+            (Some(ending), given) if given.is_none_or(|given| given == ending) => (out.to_owned(), ending),
+            (Some(_), _) => {
+                let message = format!("--out {} ends in another format than --format says", out.display());
+                return Err(Failure::usage(message, Some("leave --format out")));
+            }
+            (None, Some(format)) => (out.join(format!("diff.{}", format.ending())), format),
+            (None, None) => {
+                let message = format!("--out {} is a folder, and no format is named", out.display());
+                return Err(Failure::usage(message, Some("name a file (--out diff.html), or add --format html")));
+            }
+        };
+        let (folder, name) = split(&path)?;
+        let attempt = format!("preparing the output folder {}", folder.display());
+        let folder = Folder::prepare(&folder).map_err(Failure::io(attempt))?;
+        Ok(Self { format: Some(format), file: Some((folder, name)) })
+    }
+}
+
+impl Format {
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Md => "md",
+            Self::Json => "json",
+            Self::Svg => "svg",
+        }
+    }
+
+    /// The format that the name of a file asks for.
+    fn of_name(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?;
+        [Self::Html, Self::Md, Self::Json, Self::Svg].into_iter().find(|format| format.ending() == ending)
+    }
 }
 
 fn compare(
     args: &Args,
     (before, after): (&sent::Input, &sent::Input),
     sources: &Sources,
-    out: Option<&str>,
+    wanted: &Wanted,
     desk: Desk,
     ui: &Ui,
 ) -> Result<Exit, Failure> {
@@ -89,7 +131,7 @@ fn compare(
         return Err(Failure::Usage { message, hint: None });
     }
     let comparison = diff::compare(&before, &after);
-    let text = match args.format {
+    let text = match wanted.format {
         None => diff::text(&comparison).whole(),
         Some(Format::Json) => report::comparison_json(&comparison)?.whole(),
         Some(Format::Md) => diff::markdown(&comparison).whole(),
@@ -108,11 +150,12 @@ fn compare(
             drawn.whole()
         }
     };
-    match (out, &args.out) {
-        (Some(name), Some(path)) => {
-            desk.write(name, &text).map_err(Failure::io(format!("writing {}", path.display())))?;
+    match &wanted.file {
+        Some((folder, name)) => {
+            let attempt = format!("writing {}", folder.path().join(name).display());
+            desk.write(name, &text).map_err(Failure::io(attempt))?;
         }
-        _ => ui.print(&text)?,
+        None => ui.print(&text)?,
     }
     let fails = |level: FailOn| {
         let worse = comparison.findings.iter().filter(|finding| finding.change <= Change::Worse);

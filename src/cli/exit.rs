@@ -14,7 +14,8 @@ use rdiag_model::Unavailable;
 
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage or an invalid \
-playbook; 3 nothing could be measured; 4 a failure while running; 130 interrupted, after writing what there was.";
+playbook; 3 nothing could be measured; 4 a failure while running; 5 a probe was stopped by its budget; 130 interrupted, after writing \
+what there was.";
 
 /// Longest error that is shown, in characters: two paths and what is wrong with them.
 const LONGEST: usize = 12_000;
@@ -32,6 +33,8 @@ pub enum Exit {
     Nothing,
     /// 4: a failure while running.
     Failed,
+    /// 5: a probe was stopped by its budget, before its time was over.
+    OverBudget,
     /// 130: interrupted, after writing what there was.
     Interrupted,
 }
@@ -43,7 +46,8 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    const ALL: [Self; 6] = [Self::Done, Self::Findings, Self::Usage, Self::Nothing, Self::Failed, Self::Interrupted];
+    const ALL: [Self; 7] =
+        [Self::Done, Self::Findings, Self::Usage, Self::Nothing, Self::Failed, Self::OverBudget, Self::Interrupted];
 
     fn code(self) -> u8 {
         match self {
@@ -52,6 +56,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Nothing => 3,
             Self::Failed => 4,
+            Self::OverBudget => 5,
             Self::Interrupted => 130,
         }
     }
@@ -99,6 +104,12 @@ pub enum Failure {
         path: String,
         /// Why.
         source: ImportError,
+    },
+    /// A file that was named is not there.
+    #[error("reading {path}: there is no such file")]
+    Missing {
+        /// The file.
+        path: String,
     },
     /// A report cannot be rendered.
     #[error("rendering the report: {0}")]
@@ -150,11 +161,19 @@ impl Failure {
         }
     }
 
+    /// What went wrong when a named file was read: one that is not there was mistyped.
+    pub(super) fn reading(path: &str) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.kind() {
+            io::ErrorKind::NotFound => Self::Missing { path: path.to_owned() },
+            _ => Self::Io { attempt: format!("reading {path}"), source },
+        }
+    }
+
     /// The exit code.
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Usage { .. } | Self::Playbook(_) => Exit::Usage,
+            Self::Usage { .. } | Self::Missing { .. } | Self::Playbook(_) => Exit::Usage,
             Self::Launch(LaunchError::NotFound(_) | LaunchError::NotExecutable(..)) => Exit::Usage,
             Self::Unavailable { .. } => Exit::Nothing,
             Self::Lab(error) => match error.trouble {

@@ -32,15 +32,15 @@ pub(super) struct MeasureArgs {
     #[arg(value_name = "PLAYBOOK")]
     pub(super) playbook: String,
     /// Length of the measurement window: 500ms, 10s, 2m.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, short, value_name = "TIME")]
     pub(super) duration: Option<String>,
     /// Distance of two samples.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, short, value_name = "TIME")]
     pub(super) interval: Option<String>,
     /// Set a parameter of the playbook.
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(super) params: Vec<String>,
-    /// The share of all CPUs' time that programs inside the kernel may take, all together; the dearest is stopped first.
+    /// CPU budget of all BPF probes together, as a share of all CPUs; the most expensive probe stops first.
     #[arg(long, value_name = "PERCENT", default_value = "5%")]
     pub(super) budget: String,
     /// Only these processes, for what can be limited to some: probes, and the time of a task.
@@ -105,7 +105,10 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     let playbook = &named.loaded.playbook;
     let mut given = given_params(args)?;
     // What is wrong with them is told before anything is asked.
-    Plan::new(&named.loaded, &named.library, &given)?;
+    let tried = Plan::new(&named.loaded, &named.library, &given)?;
+    let interval = args.interval.as_deref().map(|text| playbook::duration("interval", text)).transpose()?;
+    let until_it_ends = !args.command.is_empty() && args.duration.is_none();
+    params::interval_fits(interval, (!until_it_ends).then_some(tried.duration))?;
     let budget = playbook::budget(&args.budget)?;
     let stop = stop_on_signal()?;
     let host = Arc::new(open_host(&args.root)?);
@@ -119,6 +122,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     if asks && playbook.method == Method::MethodR {
         task::converse(&host, ui, &mut target, &mut given, has_command);
     }
+    task::named(&host, args.comm.as_deref())?;
     task::needed(playbook, &target, has_command)?;
     let mut plan = Plan { budget, ..Plan::new(&named.loaded, &named.library, &given)? };
     if has_command && !given.contains_key("duration") {

@@ -25,10 +25,12 @@ mod record;
 mod report;
 mod root;
 mod run;
+mod screen;
 mod signals;
 mod stacks;
 mod task;
 mod tools;
+mod typed;
 mod ui;
 
 use std::process::ExitCode;
@@ -47,7 +49,7 @@ use rdiag_kernel::mechanism::tracefs::undo;
 #[command(name = "rdiag", version, about, max_term_width = 100, after_help = exit::HELP)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
     /// When to use colours.
     #[arg(long, global = true, value_enum, default_value_t = ui::ColorWhen::Auto)]
     color: ui::ColorWhen,
@@ -94,17 +96,21 @@ pub fn main() -> ExitCode {
         (Some(first), 2) if first == keeper::ARGUMENT => return keeper::main(),
         _ => {}
     }
-    let cli = match Cli::try_parse() {
+    let cli = match typed::parse() {
         Ok(cli) => cli,
         Err(mut error) => {
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             ui::Ui::usage(&mut error);
+            if let Some(hint) = typed::hint(&error) {
+                ui::Ui::new(ui::ColorWhen::Auto).note(crate::shown!("  hint: {}", ui::Text::seen(hint)));
+            }
             return code.into();
         }
     };
     rights::forbid_dumps();
     let ui = ui::Ui::new(cli.color);
-    let outcome = match &cli.command {
+    let Some(command) = &cli.command else { return typed::alone(&ui) };
+    let outcome = match command {
         Command::Run(args) => run::main(args, &ui),
         Command::Record(args) => record::main(args, &ui),
         Command::Probe(args) => probe::main(args, &ui),
@@ -120,6 +126,11 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => completions::main(args, &ui),
         Command::Man(args) => man::main(args, &ui),
     };
+    ended(outcome, &ui)
+}
+
+/// The exit code of an outcome, after its error has been told.
+fn ended(outcome: Result<Exit, Failure>, ui: &ui::Ui) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) if failure.is_closed_pipe() => Exit::Done.into(),

@@ -21,7 +21,8 @@ use rdiag_model::{ProbeResult, Recording, Report};
 pub(super) enum Format {
     /// One self-contained page.
     Html,
-    /// A comment for a ticket, at most 30 000 characters.
+    /// Markdown: a comment for a ticket, at most 30 000 characters.
+    #[value(alias = "markdown")]
     Md,
     /// For programs; the schema is reports/schema/report.schema.json.
     Json,
@@ -46,6 +47,21 @@ impl Format {
         }
     }
 
+    /// The format that the name of a file asks for: `report.html`.
+    pub(super) fn of_name(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        let endings = [
+            (".speedscope.json", Self::Speedscope),
+            (".html", Self::Html),
+            (".md", Self::Md),
+            (".markdown", Self::Md),
+            (".json", Self::Json),
+            (".folded", Self::Folded),
+            (".svg", Self::Svg),
+        ];
+        endings.into_iter().find(|(ending, _)| name.len() > ending.len() && name.ends_with(ending)).map(|(_, of)| of)
+    }
+
     /// Whether it holds stacks and nothing else.
     pub(super) fn is_of_stacks(self) -> bool {
         matches!(self, Self::Folded | Self::Svg | Self::Speedscope)
@@ -65,10 +81,10 @@ impl Format {
 /// Options about the output, the same for `run` and `analyze`.
 #[derive(Debug, clap::Args)]
 pub(super) struct OutputArgs {
-    /// Folder for the files, or `-` to write one format to stdout and nothing else there.
-    #[arg(long, short, value_name = "DIR")]
+    /// Folder for the files; or one file, by its ending (report.html, .md, .json); or `-` for stdout.
+    #[arg(long, short, value_name = "DIR|FILE")]
     pub(super) out: Option<PathBuf>,
-    /// Formats to write, separated by commas.
+    /// Formats, separated by commas. One format without --out is printed to stdout, and nothing else is.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS")]
     pub(super) format: Vec<Format>,
 }
@@ -106,14 +122,16 @@ pub(super) enum Target {
     Stdout(Format),
     /// Files in a folder.
     Folder(Out, Vec<Format>),
+    /// One file of this name in a folder.
+    File(Out, String, Format),
     /// The terminal only.
     Terminal,
 }
 
 impl OutputArgs {
-    /// Whether stdout is asked for.
+    /// Whether one format alone goes to stdout.
     pub(super) fn is_stdout(&self) -> bool {
-        self.out.as_deref() == Some(Path::new("-"))
+        self.out.as_deref() == Some(Path::new("-")) || (self.out.is_none() && self.format.len() == 1)
     }
 
     /// Decides where the output goes, and proves that it can go there. `default` names the folder when none is given.
@@ -130,7 +148,11 @@ impl OutputArgs {
                     }),
                 };
             }
+            (Some(path), _) if is_file(path) => return self.one_file(path),
             (Some(path), _) => path.clone(),
+            (None, _) if self.format.len() == 1 => {
+                return Ok(self.format.first().map_or(Target::Terminal, |one| Target::Stdout(*one)));
+            }
             (None, Some(name)) => PathBuf::from(name),
             (None, None) if self.format.is_empty() => return Ok(Target::Terminal),
             (None, None) => PathBuf::from("."),
@@ -139,13 +161,49 @@ impl OutputArgs {
             .map_err(Failure::io(format!("preparing the output folder {}", folder.display())))?;
         Ok(Target::Folder(Out::Own(Rc::new(out)), all()))
     }
+
+    /// The file that `--out` names, whose ending says the format.
+    fn one_file(&self, path: &Path) -> Result<Target, Failure> {
+        let shown = path.display();
+        let format = match (Format::of_name(path), self.format.as_slice()) {
+            (Some(format), []) => format,
+            (Some(format), [one]) if *one == format => format,
+            (Some(_), _) => {
+                let message =
+                    format!("--out {shown} is one file whose ending says its format, and --format says another");
+                return Err(Failure::usage(message, Some("leave --format out, or name a folder with --out")));
+            }
+            (None, _) => {
+                let hint = "`rdiag record` writes a recording; a report is a .html, .md or .json file";
+                return Err(Failure::usage(format!("--out {shown} is the name of a recording"), Some(hint)));
+            }
+        };
+        let (folder, name) = split(path)?;
+        let attempt = format!("preparing the output folder {}", folder.display());
+        let folder = Folder::prepare(&folder).map_err(Failure::io(attempt))?;
+        Ok(Target::File(Out::Own(Rc::new(folder)), name, format))
+    }
+}
+
+/// Whether a path names one file, and not a folder for several: by its ending, unless there is such a folder.
+pub(super) fn is_file(path: &Path) -> bool {
+    let is_recording = path.to_str().is_some_and(|name| name.ends_with(".gz"));
+    (is_recording || Format::of_name(path).is_some()) && !path.is_dir()
+}
+
+/// The folder of a file that is to be written, and its name there.
+pub(super) fn split(path: &Path) -> Result<(PathBuf, String), Failure> {
+    let wrong = || Failure::usage(format!("--out {}: it is no name of a file", path.display()), None);
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(wrong)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok((parent.to_owned(), name.to_owned()))
 }
 
 impl Target {
     /// The folder, for the process that keeps its rights.
     pub(super) fn folder(&self) -> Option<Rc<Folder>> {
         match self {
-            Self::Folder(Out::Own(folder), _) => Some(Rc::clone(folder)),
+            Self::Folder(Out::Own(folder), _) | Self::File(Out::Own(folder), ..) => Some(Rc::clone(folder)),
             _ => None,
         }
     }
@@ -154,6 +212,7 @@ impl Target {
     pub(super) fn through(self, desk: &Desk) -> Self {
         match self {
             Self::Folder(out, formats) => Self::Folder(Out::Asked(out.path().to_owned(), desk.clone()), formats),
+            Self::File(out, name, format) => Self::File(Out::Asked(out.path().to_owned(), desk.clone()), name, format),
             other => other,
         }
     }
@@ -166,7 +225,7 @@ impl Target {
     /// Whether nothing but stacks is asked for.
     pub(super) fn is_of_stacks(&self) -> bool {
         match self {
-            Self::Stdout(format) => format.is_of_stacks(),
+            Self::Stdout(format) | Self::File(.., format) => format.is_of_stacks(),
             Self::Folder(_, formats) => formats.iter().all(|format| format.is_of_stacks()),
             Self::Terminal => false,
         }
@@ -183,6 +242,12 @@ impl Target {
                 }
             }
             Self::Terminal => {}
+            Self::File(folder, name, format) => {
+                if let Some(text) = format.render(report)? {
+                    folder.save(name, &text)?;
+                    written.push(name.clone());
+                }
+            }
             Self::Folder(folder, formats) => {
                 for format in formats {
                     let Some(text) = format.render(report)? else { continue };
@@ -199,7 +264,7 @@ impl Target {
     pub(super) fn write_profile(&self, result: &ProbeResult, title: &str, ui: &Ui) -> Result<Vec<String>, Failure> {
         let mut written = Vec::new();
         let formats = match self {
-            Self::Stdout(format) => std::slice::from_ref(format),
+            Self::Stdout(format) | Self::File(.., format) => std::slice::from_ref(format),
             Self::Folder(_, formats) => formats,
             Self::Terminal => &[],
         };
@@ -214,6 +279,10 @@ impl Target {
                 Self::Folder(folder, _) => {
                     folder.save(format.file(), &text)?;
                     written.push(format.file().to_owned());
+                }
+                Self::File(folder, name, _) => {
+                    folder.save(name, &text)?;
+                    written.push(name.clone());
                 }
                 _ => {
                     ui.print(&text)?;
@@ -235,11 +304,18 @@ impl Target {
             .map_err(Failure::io(format!("writing {}", folder.path().join(name).display())))
     }
 
-    /// Where the files are, for the last line on the terminal.
+    /// Whether the recording is kept beside the reports.
+    pub(super) fn keeps(&self) -> bool {
+        matches!(self, Self::Folder(..))
+    }
+
+    /// Where the files are: the page first, since that is what one opens.
     pub(super) fn told(&self, names: &[String]) -> Option<Text> {
-        let Self::Folder(folder, _) = self else { return None };
+        let (Self::Folder(folder, _) | Self::File(folder, ..)) = self else { return None };
         let folder = Text::seen(folder.path().display().to_string().trim_end_matches('/'));
-        Some(shown!("Written to {}/: {}", folder, Text::seen(names.join(", "))))
+        let (first, others) = names.split_first()?;
+        let others = if others.is_empty() { String::new() } else { format!(" (and {})", others.join(", ")) };
+        Some(shown!("Written: {}/{}{}", folder, Text::seen(first), Text::seen(others)))
     }
 }
 

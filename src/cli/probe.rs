@@ -27,6 +27,7 @@ use rdiag_kernel::mechanism::points::PointError;
 use rdiag_kernel::mechanism::tracefs::trigger::Condition;
 use rdiag_kernel::mechanism::tracefs::{functions, select as tracepoints};
 use rdiag_model::Reason;
+use rdiag_model::quantity::percent;
 use rdiag_probes::{self as probes, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
 
 /// The word in the place of a probe that asks what there is to look at.
@@ -44,7 +45,7 @@ pub(super) struct Args {
     /// How long: 500ms, 10s, 2m. Until Ctrl-C if not given.
     #[arg(long, short, value_name = "TIME")]
     duration: Option<String>,
-    /// Show what there is after each such time, and begin anew.
+    /// Print a result after each such time, and start again from zero.
     #[arg(long, short, value_name = "TIME")]
     interval: Option<String>,
     /// Only these processes.
@@ -174,6 +175,12 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         }
     }
     super::task::lives(&host, &request.pids)?;
+    if let Some(comm) = request.comm.as_deref()
+        && session::names_unless_there(&host, comm).is_some()
+    {
+        // A probe may well be there before those whom it waits for.
+        ui.warn(shown!("no task is named {} now; those that start later are seen", Text::seen(comm)));
+    }
     probes::check_point(&host, def, &request.params, &request.pids).or_else(wrong_point)?;
     let stop = stop_on_signal()?;
     let mut command = match args.command.as_slice() {
@@ -219,11 +226,19 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         ui.print(&shown).map_err(io::Error::other)
     };
     match session::probe(&host, &request, &stop, &mut ready, &mut each) {
-        ProbeEnd::Done => {
+        end @ (ProbeEnd::Done | ProbeEnd::OverBudget) => {
             if args.format == Format::Text && def.streams {
                 ui.print(&live.end(&style))?;
             }
             let ended = command.map(|command| command.settle(ui)).transpose()?.flatten();
+            if matches!(end, ProbeEnd::OverBudget) {
+                ui.warn(shown!(
+                    "{} was stopped by its budget ({}); a larger --budget lets it go on",
+                    def.id,
+                    Text::seen(percent(request.budget))
+                ));
+                return Ok(Exit::OverBudget);
+            }
             let is_interrupted = ended.is_none() && stop.load(Ordering::Relaxed) && request.duration.is_some();
             Ok(if is_interrupted { Exit::Interrupted } else { Exit::Done })
         }
@@ -279,6 +294,8 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
     if interval.is_some_and(|seconds| seconds < 0.1) {
         return Err(Failure::usage("--interval must be at least 100ms".into(), None));
     }
+    let duration = time("duration", &args.duration)?;
+    super::params::interval_fits(interval, duration)?;
     Ok(ProbeRequest {
         def,
         params,
@@ -287,7 +304,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
         cgroup: args.cgroup.clone(),
         command: None,
         watch: None,
-        duration: time("duration", &args.duration)?,
+        duration,
         interval,
         budget: crate::playbook::budget(&args.budget)?,
     })

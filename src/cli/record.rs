@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::measure::{MeasureArgs, measure, prepare};
-use super::output::save_recording;
+use super::output::{is_file, save_recording, split};
 use super::ui::{Text, Ui};
 use super::{Exit, Failure};
 use crate::session::write_recording;
@@ -16,8 +16,8 @@ use rdiag_model::Recording;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
-    /// The file to write, or `-` for stdout: `ssh HOST rdiag record use-method -o - > HOST.json.gz`.
-    #[arg(long, short, value_name = "FILE", default_value = "recording.json.gz")]
+    /// The file to write, or a folder for it; `-` for stdout: `ssh HOST rdiag record use-method -o - > HOST.json.gz`.
+    #[arg(long, short, value_name = "FILE|DIR", default_value = "recording.json.gz")]
     out: PathBuf,
 }
 
@@ -26,12 +26,13 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         return pour(args, ui);
     }
     let mut prepared = prepare(&args.measure, false, ui)?;
-    let parent =
-        args.out.parent().filter(|dir| !dir.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
+    // As for every command: a name with a known ending is a file.
+    let path = if is_file(&args.out) { args.out.clone() } else { args.out.join("recording.json.gz") };
+    let (parent, _) = split(&path)?;
     files::prepare_directory(&parent)
         .map_err(Failure::io(format!("preparing the output folder {}", parent.display())))?;
-    let run = measure(&mut prepared, &|recording| save_recording(&args.out, recording), ui)?;
-    let out = Text::seen(args.out.display().to_string());
+    let run = measure(&mut prepared, &|recording| save_recording(&path, recording), ui)?;
+    let out = Text::seen(path.display().to_string());
     ui.note(shown!("Written to {}; judge it with: rdiag analyze {}", &out, &out));
     Ok(exit(&run.recording))
 }

@@ -6,9 +6,11 @@ use super::confined::confined;
 use super::fail_on::FailOn;
 use super::input::Input;
 use super::output::{OutputArgs, Target};
+use super::screen::ScreenArgs;
 use super::{Exit, Failure, stacks, ui::Ui};
-use crate::report;
-use crate::session;
+use crate::lab::library::reproducing;
+use crate::session::{self, Sources};
+use rdiag_model::{Recording, Report};
 
 /// Files larger than this are no reports.
 const MAX_FILE: u64 = 64 << 20;
@@ -16,23 +18,29 @@ const MAX_FILE: u64 = 64 << 20;
 /// Draw a report.json again: on the terminal, or as HTML or Markdown; or the stacks of a recording.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The report (report.json); for folded, svg and speedscope also a recording (recording.json.gz).
+    /// The report (report.json), a recording (recording.json.gz), or the folder of a run.
     #[arg(value_name = "REPORT")]
     report: PathBuf,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    screen: ScreenArgs,
     /// Exit with code 1 when a finding is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]
     fail_on: Option<FailOn>,
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let input = Input::open(&args.report)?;
+    // Stacks are whole in the recording; of a report without one, the recording can be judged again.
     let target = args.output.prepare(None)?;
-    confined(target.folder().as_deref(), |desk| draw(args, &input, &target.through(&desk), ui))
+    let names =
+        if target.is_of_stacks() { ["recording.json.gz", "report.json"] } else { ["report.json", "recording.json.gz"] };
+    let input = Input::open(&args.report, &names)?;
+    let sources = session::sources_for(None)?;
+    confined(target.folder().as_deref(), |desk| draw(args, &input, &sources, &target.through(&desk), ui))
 }
 
-fn draw(args: &Args, input: &Input, target: &Target, ui: &Ui) -> Result<Exit, Failure> {
+fn draw(args: &Args, input: &Input, sources: &Sources, target: &Target, ui: &Ui) -> Result<Exit, Failure> {
     let bytes = input.bytes(MAX_FILE)?;
     // Stacks need no judgement, so a recording will do, which has all of them.
     if target.is_of_stacks()
@@ -42,17 +50,26 @@ fn draw(args: &Args, input: &Input, target: &Target, ui: &Ui) -> Result<Exit, Fa
         target.told(&written).into_iter().for_each(|told| ui.note(told));
         return Ok(Exit::Done);
     }
-    let report =
-        session::read_report(&bytes).map_err(|source| Failure::Recording { path: input.name.clone(), source })?;
+    let report = match session::read_report(&bytes) {
+        Ok(report) => report,
+        Err(source) => match session::read_recording(&bytes) {
+            Ok(recording) => judged(&recording, sources)?,
+            Err(_) => return Err(input.foreign(&bytes, source)),
+        },
+    };
     let written = target.write(&report, &stacks::of_report(&report), ui)?;
     if !target.owns_stdout() {
-        ui.print(&report::terminal(&report, &ui.style()))?;
-        if let Some(told) = target.told(&written) {
-            ui.note(told);
-        }
+        args.screen.show(&report, target.told(&written).as_ref(), ui)?;
     }
     Ok(match args.fail_on {
         Some(level) if level.fails(&report) => Exit::Findings,
         _ => Exit::Done,
     })
+}
+
+/// The report of a recording, by the playbook that it was made with.
+fn judged(recording: &Recording, sources: &Sources) -> Result<Report, Failure> {
+    let plan = session::resolve_recorded(&recording.playbook, sources)?.plan_of(recording)?;
+    let analysis = session::analyze(recording, &plan);
+    Ok(session::document(recording, &analysis, &plan, &reproducing()))
 }

@@ -3,10 +3,11 @@
 use super::fail_on::{FailOn, exit};
 use super::measure::{MeasureArgs, measure, prepare};
 use super::output::OutputArgs;
+use super::screen::ScreenArgs;
 use super::{Exit, Failure, guided, stacks, ui::Ui};
 use crate::lab::library::reproducing;
-use crate::report;
 use crate::session;
+use crate::shown;
 
 /// Run a playbook: measure, judge, and write the report.
 #[derive(Debug, clap::Args)]
@@ -15,11 +16,13 @@ pub(super) struct Args {
     pub(super) measure: MeasureArgs,
     #[command(flatten)]
     output: OutputArgs,
-    /// Walk through the steps of the playbook; the default on a terminal.
+    #[command(flatten)]
+    screen: ScreenArgs,
+    /// Ask what is not given, then walk through the steps of the playbook one by one.
     #[arg(long, overrides_with = "no_guided")]
     guided: bool,
-    /// Print the verdict and nothing to answer to.
-    #[arg(long)]
+    /// Ask nothing: the default.
+    #[arg(long, hide = true)]
     no_guided: bool,
     /// Exit with code 1 when a finding is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]
@@ -27,7 +30,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let asks = !args.no_guided && ui.is_interactive() && !args.output.is_stdout();
+    let ui = &args.screen.ui(ui);
+    let asks = args.guided && ui.is_interactive() && !args.output.is_stdout();
     let mut prepared = prepare(&args.measure, asks, ui)?;
     let facts = prepared.host.facts();
     let stamp: String = prepared.host.wall_clock().chars().filter(|c| c.is_ascii_alphanumeric()).collect();
@@ -35,21 +39,42 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         facts.hostname.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
     let default = format!("rdiag-{}-{safe}-{stamp}", prepared.plan.playbook.name);
     let target = args.output.prepare(Some(default))?;
-    let guided = !args.no_guided && !target.owns_stdout() && (args.guided || ui.is_interactive());
+    let guided = args.guided && !target.owns_stdout();
     let run = measure(&mut prepared, &|recording| target.keep(recording), ui)?;
     let interrupted = run.recording.interrupted;
     let report = session::document(&run.recording, &run.analysis, &prepared.plan, &reproducing());
     let mut written = target.write(&report, &stacks::of_recording(&run.recording), ui)?;
     if !target.owns_stdout() {
+        if target.keeps() {
+            written.push("recording.json.gz".to_owned());
+        }
         if guided {
             guided::walk(&report, ui)?;
-        } else {
-            ui.print(&report::terminal(&report, &ui.style()))?;
         }
-        written.push("recording.json.gz".to_owned());
-        if let Some(told) = target.told(&written) {
-            ui.note(told);
-        }
+        args.screen.show(&report, target.told(&written).as_ref(), ui)?;
     }
     Ok(exit(&report, &run.analysis, args.fail_on, interrupted))
 }
+
+/// One window without drill-down that writes nothing, for somebody who typed `rdiag` alone; says what to type next.
+pub(super) fn look(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let mut prepared = prepare(&args.measure, false, ui)?;
+    prepared.plan.windows.truncate(1);
+    let run = measure(&mut prepared, &|_| Ok(()), ui)?;
+    let report = session::document(&run.recording, &run.analysis, &prepared.plan, &reproducing());
+    ui.note("A look of 3 seconds, with nothing written. To go on, type:");
+    for (command, what) in GO_ON {
+        ui.note(shown!("  {:<30} {}", command, what));
+    }
+    ui.note("");
+    args.screen.show(&report, None, ui)?;
+    Ok(exit(&report, &run.analysis, None, run.recording.interrupted))
+}
+
+/// What to type after the look.
+const GO_ON: [(&str, &str); 4] = [
+    ("rdiag run use-method", "10 s with drill-down, and a report for the ticket"),
+    ("rdiag run method-r --pid PID", "where the time of one process goes"),
+    ("rdiag doctor", "what can be measured here, and what would help"),
+    ("rdiag --help", "all commands"),
+];

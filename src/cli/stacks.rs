@@ -73,6 +73,17 @@ pub(super) fn write(named: &[Named], target: &Target, ui: &Ui) -> Result<Vec<Str
                 hint: Some("write files, with --out DIR".into()),
             }),
         },
+        Target::File(folder, name, format) if format.is_of_stacks() => match named {
+            [] => Err(none()),
+            [one] => {
+                folder.save(name, &render(&one.stacks, *format)?)?;
+                Ok(vec![name.clone()])
+            }
+            _ => Err(Failure::Usage {
+                message: format!("{} probes have stacks, and --out names one file", named.len()),
+                hint: Some("name a folder: --out DIR".into()),
+            }),
+        },
         Target::Folder(folder, formats) => {
             let mut written: Vec<String> = Vec::new();
             for format in formats.iter().filter(|format| format.is_of_stacks()) {
@@ -88,7 +99,7 @@ pub(super) fn write(named: &[Named], target: &Target, ui: &Ui) -> Result<Vec<Str
             }
             Ok(written)
         }
-        Target::Terminal => Ok(Vec::new()),
+        Target::File(..) | Target::Terminal => Ok(Vec::new()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::Failure;
 use super::measure::MeasureArgs;
 use super::ui::{Text, Ui};
+use crate::playbook::suggest::did_you_mean;
 use crate::playbook::{Method, Playbook, duration};
 use crate::session;
 use crate::shown;
@@ -23,6 +24,8 @@ const LOOK_SECONDS: f64 = 1.0;
 const TRIES: usize = 3;
 /// Runs of a command: what is kept of each thread ends somewhere.
 const MOST_RUNS: u32 = 1000;
+/// Longest name of a task.
+const LONGEST_COMM: usize = 15;
 /// Longest name or answer that is shown.
 const SHOWN: usize = 60;
 
@@ -98,6 +101,20 @@ pub(super) fn lives(host: &Host, pids: &[u32]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Refuses a name that no task has: it was mistyped, or what it means does not run.
+pub(super) fn named(host: &SharedHost, comm: Option<&str>) -> Result<(), Failure> {
+    let Some(comm) = comm.filter(|_| !host.is_recorded()) else { return Ok(()) };
+    let Some(names) = session::names_unless_there(host, comm) else { return Ok(()) };
+    let hint = match did_you_mean(comm, names.iter().map(String::as_str)) {
+        Some(meant) => meant,
+        None if comm.len() > LONGEST_COMM => format!("the kernel keeps {LONGEST_COMM} characters of a name"),
+        None => {
+            "`ps -eo comm` lists names; what does not run yet is started with -- COMMAND, or named with --each".into()
+        }
+    };
+    Err(Failure::usage(format!("no task is named {comm:?}"), Some(&hint)))
 }
 
 /// How often the command is to be run; what makes no sense with `--each` is an error.

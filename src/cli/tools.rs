@@ -175,7 +175,8 @@ fn run_dry(command: &str, library: &Library) -> Result<(), String> {
     }
     let cli = Cli::try_parse_from(words)
         .map_err(|error| error.to_string().lines().next().unwrap_or("it cannot be parsed").to_owned())?;
-    let playbook = match &cli.command {
+    let Some(command) = &cli.command else { return Ok(()) };
+    let playbook = match command {
         Command::Run(args) => &args.measure.playbook,
         Command::Record(args) => &args.measure.playbook,
         Command::Probe(args) => return probe::checked(args).map(drop).map_err(|failure| failure.to_string()),

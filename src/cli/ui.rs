@@ -31,11 +31,18 @@ pub(super) enum ColorWhen {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ui {
     color: ColorWhen,
+    /// Whether notes and progress are left out.
+    is_hushed: bool,
 }
 
 impl Ui {
     pub(super) fn new(color: ColorWhen) -> Self {
-        Self { color }
+        Self { color, is_hushed: false }
+    }
+
+    /// The same without notes and progress; warnings and errors stay.
+    pub(super) fn hushed(self) -> Self {
+        Self { is_hushed: true, ..self }
     }
 
     fn color_on(self, stream: &impl io::IsTerminal) -> bool {
@@ -89,7 +96,9 @@ impl Ui {
 
     /// Tells something about the run, beside its result. That nobody reads it any more (`2>&1 | head`) is no reason to stop.
     pub(super) fn note<'p>(self, text: impl Into<Piece<'p, Terminal>>) {
-        self.tell("", &Text::of(text));
+        if !self.is_hushed {
+            self.tell("", &Text::of(text));
+        }
     }
 
     /// `prefix` is rdiag's own. Nothing in the text acts; the door is there in case something does.
@@ -106,8 +115,13 @@ impl Ui {
     pub(super) fn error(self, failure: &Failure) {
         self.tell(&self.paint("error", AnsiColor::Red), &shown!(": {}", failure.shown()));
         if let Some(hint) = failure.hint() {
-            self.note(shown!("  hint: {}", Text::seen(hint)));
+            self.tell("", &shown!("  hint: {}", Text::seen(hint)));
         }
+    }
+
+    /// Prints the help to stderr, for somebody who gave no command.
+    pub(super) fn help(command: &mut clap::Command) {
+        let _ = write!(io::stderr(), "{}", for_terminal(&Text::lines(command.render_help().to_string()), false));
     }
 
     /// Prints what clap says of a command line. What was typed may be the name of a stranger's file.
@@ -137,7 +151,7 @@ impl Ui {
 
     /// A bar for the window; hidden unless stderr is a terminal.
     pub(super) fn bar(self, message: &Text) -> ProgressBar {
-        if !io::stderr().is_terminal() {
+        if self.is_hushed || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }
         let bar = ProgressBar::new(1000);

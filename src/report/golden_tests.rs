@@ -1,30 +1,31 @@
 //! What people see, as a whole. A changed or missing golden fails; `cargo insta review` accepts a new one.
 
 use super::sample::{core_ok, report, saturated, unknown};
-use super::{Style, json, markdown, terminal};
+use super::shown::Shown;
+use super::{Style, brief, json, markdown, summary, terminal, verdict_alone};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
 
 #[test]
 fn a_saturated_cpu_on_a_terminal_of_80_columns() {
-    insta::assert_snapshot!(terminal(&report(saturated()), &WIDE));
+    insta::assert_snapshot!(terminal(&report(saturated()), None, &WIDE));
 }
 
 #[test]
 fn a_saturated_cpu_on_a_terminal_of_60_columns_without_unicode() {
-    insta::assert_snapshot!(terminal(&report(saturated()), &Style { width: 60, color: false, unicode: false }));
+    insta::assert_snapshot!(terminal(&report(saturated()), None, &Style { width: 60, color: false, unicode: false }));
 }
 
 #[test]
 fn a_saturated_cpu_on_a_very_narrow_terminal() {
-    insta::assert_snapshot!(terminal(&report(saturated()), &Style { width: 40, color: false, unicode: true }));
+    insta::assert_snapshot!(terminal(&report(saturated()), None, &Style { width: 40, color: false, unicode: true }));
 }
 
 #[test]
 fn a_quiet_host_that_was_not_seen_in_full() {
     let mut findings = core_ok();
     findings.push(unknown("hardware.errors", "EDAC is not loaded"));
-    insta::assert_snapshot!(terminal(&report(findings), &WIDE));
+    insta::assert_snapshot!(terminal(&report(findings), None, &WIDE));
 }
 
 #[test]
@@ -39,8 +40,8 @@ fn a_saturated_cpu_as_json() {
 
 #[test]
 fn colour_only_repeats_what_the_words_say() {
-    let plain = terminal(&report(saturated()), &WIDE).to_string();
-    let mut colored = terminal(&report(saturated()), &Style { color: true, ..WIDE }).to_string();
+    let plain = terminal(&report(saturated()), None, &WIDE).to_string();
+    let mut colored = terminal(&report(saturated()), None, &Style { color: true, ..WIDE }).to_string();
     assert_ne!(plain, colored);
     for code in ["1", "2", "1;31", "1;33", "36", "35", "32", "0"] {
         colored = colored.replace(&format!("\x1b[{code}m"), "");
@@ -49,12 +50,34 @@ fn colour_only_repeats_what_the_words_say() {
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_and_the_answer_stands_in_the_first_five() {
+fn no_line_is_wider_than_the_terminal_and_the_answer_stands_in_the_last_five() {
     for width in [40, 60, 72, 80, 100, 200] {
-        let text = terminal(&report(saturated()), &Style { width, ..WIDE });
+        let text = terminal(&report(saturated()), None, &Style { width, ..WIDE });
         let widest = text.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap();
         assert!(widest <= width, "{widest} > {width}\n{text}");
-        let first: String = text.lines().take(5).collect::<Vec<_>>().join(" ");
-        assert!(first.contains("CPU saturation") && first.contains("stress-ng"), "{first}");
+        for text in [text, brief(&report(saturated()), None, &Style { width, ..WIDE })] {
+            let text = text.to_string();
+            let widest = text.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap();
+            assert!(widest <= width, "{widest} > {width}\n{text}");
+            let last: Vec<&str> = text.lines().rev().take(if width < 60 { 9 } else { 5 }).collect();
+            let last: String = last.into_iter().rev().collect::<Vec<_>>().join(" ");
+            assert!(last.contains("CPU saturation") && last.contains("stress-ng"), "{last}");
+        }
     }
+}
+
+#[test]
+fn a_saturated_cpu_on_one_screen() {
+    let text = brief(&report(saturated()), Some(&Shown::seen("Written: out/report.html")), &WIDE);
+    assert!(text.lines().count() <= 24, "more than a screen: {text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_chat_gets_one_line_and_a_quiet_run_the_verdict() {
+    let line = summary(&report(saturated()), &WIDE).to_string();
+    assert_eq!(line.lines().count(), 1);
+    assert!(line.starts_with("web-03: ") && line.contains("stress-ng"), "{line}");
+    let text = verdict_alone(&report(saturated()), &WIDE).to_string();
+    assert!(brief(&report(saturated()), None, &WIDE).to_string().ends_with(&text), "{text}");
 }

@@ -34,7 +34,7 @@ fn bottleneck(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headl
         (_, Confidence::Low) => format!("Likely bottleneck: {at}"),
         _ => format!("Bottleneck: {at}"),
     };
-    let sentence = first_sentence(&lead.summary);
+    let sentence = first_sentence(&lead.summary, true);
     let mut rest = behind(lead, &[&at, &sentence]);
     // Errors come first because they are quickly understood; what is slow is said all the same.
     let queue = fired.iter().find(|finding| finding.kind != Kind::Errors);
@@ -97,7 +97,8 @@ fn place(finding: &Finding) -> String {
     }
 }
 
-fn first_sentence(summary: &str) -> String {
+/// The first sentence, or as much of it as there is room for; `within` a sentence it begins in lower case.
+pub(super) fn first_sentence(summary: &str, within: bool) -> String {
     let summary = summary.trim();
     let end = summary.find(". ").unwrap_or(summary.len());
     let mut sentence = summary.get(..end).unwrap_or(summary).trim_end_matches('.');
@@ -123,7 +124,7 @@ fn first_sentence(summary: &str) -> String {
         }
         words.extend(word.chars().take(MAX_SENTENCE));
     }
-    lower_first(&words)
+    if within { lower_first(&words) } else { words }
 }
 
 /// "Threads waited" goes on as "threads waited", but "TCP" and "OOM" stay.

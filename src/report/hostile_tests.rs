@@ -152,7 +152,7 @@ fn markdown_shows_a_name_as_it_is() {
 fn the_terminal_sees_no_control_character_but_ours() {
     for name in HOSTILE {
         for (color, unicode) in [(true, true), (false, true), (false, false)] {
-            let mut text = terminal(&named(name), &Style { width: 80, color, unicode }).to_string();
+            let mut text = terminal(&named(name), None, &Style { width: 80, color, unicode }).to_string();
             for code in ["1", "2", "1;31", "1;33", "36", "35", "32", "0"] {
                 text = text.replace(&format!("\x1b[{code}m"), "");
             }
@@ -215,7 +215,7 @@ fn sizes_are_bounded_whatever_the_host_does() {
     let text = markdown(&report).unwrap();
     assert!(text.chars().count() <= 30_000, "{}", text.chars().count());
     assert!(text.contains("Left out here for length"), "{text}");
-    assert!(terminal(&report, &Style { width: 80, color: false, unicode: true }).lines().count() < 1_500);
+    assert!(terminal(&report, None, &Style { width: 80, color: false, unicode: true }).lines().count() < 1_500);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_report_that_no_rdiag_wrote_is_drawn_within_the_same_size() {
     assert!(page.len() <= 500_000, "{}", page.len());
     let text = markdown(&report).unwrap();
     assert!(text.chars().count() <= 30_000, "{}", text.chars().count());
-    let text = terminal(&report, &Style { width: 80, color: true, unicode: true });
+    let text = terminal(&report, None, &Style { width: 80, color: true, unicode: true });
     assert!(text.len() < 300_000, "{}", text.len());
 }
 

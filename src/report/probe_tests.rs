@@ -11,12 +11,12 @@ const WIDE: Style = Style { width: 100, color: false, unicode: true };
 
 #[test]
 fn probes_on_a_terminal() {
-    insta::assert_snapshot!(terminal(&report("nginx"), &WIDE));
+    insta::assert_snapshot!(terminal(&report("nginx"), None, &WIDE));
 }
 
 #[test]
 fn probes_on_a_narrow_terminal_without_unicode() {
-    let text = terminal(&report("nginx"), &Style { width: 44, color: false, unicode: false });
+    let text = terminal(&report("nginx"), None, &Style { width: 44, color: false, unicode: false });
     assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 44), "{text}");
     insta::assert_snapshot!(text);
 }
@@ -106,7 +106,7 @@ fn huge_results_are_bounded_and_say_what_is_missing() {
     assert!(page.len() <= 500_000 + flames(&page) && flames(&page) <= 1_000_000, "{} {}", page.len(), flames(&page));
     let text = markdown(&report).unwrap();
     assert!(text.chars().count() <= 30_000 && text.contains("probes. The HTML and JSON"), "{text}");
-    assert!(terminal(&report, &WIDE).len() < 100_000);
+    assert!(terminal(&report, None, &WIDE).len() < 100_000);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn empty_outputs_are_said_to_be_empty() {
     recording.windows[1].probes =
         [("none".to_owned(), Ok(result("none", nothing))), ("bare".to_owned(), Ok(result("bare", Vec::new())))].into();
     let report = report_of(&recording);
-    assert!(terminal(&report, &WIDE).contains("Saw nothing of their kind: bare, none\n"));
+    assert!(terminal(&report, None, &WIDE).contains("Saw nothing of their kind: bare, none\n"));
     assert!(markdown(&report).unwrap().contains("Probes that saw nothing of their kind: bare, none.\n"));
     assert_eq!(html(&report).unwrap().matches("Nothing of the kind happened").count(), 2);
     // One that is empty beside one that is not, and alone.
@@ -128,7 +128,7 @@ fn empty_outputs_are_said_to_be_empty() {
     recording.windows[1].probes =
         [("half".to_owned(), Ok(result("half", vec![empty(), Output::Histogram(histogram(&["sda"]))])))].into();
     let report = report_of(&recording);
-    assert!(terminal(&report, &WIDE).contains("Time of operations: nothing\n"));
+    assert!(terminal(&report, None, &WIDE).contains("Time of operations: nothing\n"));
     assert!(markdown(&report).unwrap().contains("Time of operations: nothing.\n"));
     let text = super::probe::text(&result("fsdist", vec![empty()]), &WIDE);
     assert!(text.starts_with("Time of operations\n\n  nothing\n\n"), "{text}");
@@ -149,7 +149,7 @@ fn no_name_in_a_result_acts_on_any_format() {
         assert_eq!(kept(tags(&page)), kept(tags_of_plain.clone()), "{name:?}");
         let comment = markdown(&report).unwrap();
         assert_eq!(structure(&comment), structure_of_plain, "{name:?}\n{comment}");
-        let narrow = terminal(&report, &Style { width: 44, color: false, unicode: true });
+        let narrow = terminal(&report, None, &Style { width: 44, color: false, unicode: true });
         let document = json(&report).unwrap();
         for text in [&*page, &*comment, &*narrow, &*document] {
             assert!(!hidden(text), "{name:?}\n{text}");
@@ -253,7 +253,7 @@ fn calls_are_a_tree_in_every_format_and_what_is_cut_is_said() {
     let comment = markdown(&report).unwrap();
     let lines: Vec<&str> = comment.lines().filter(|line| line.contains("execat") || line.contains("binprm")).collect();
     assert!(lines.iter().all(|line| line.starts_with("  - ")), "{lines:?}");
-    let screen = terminal(&report, &WIDE);
+    let screen = terminal(&report, None, &WIDE);
     let place = |name: &str| screen.lines().find_map(|line| line.find(name)).unwrap();
     assert_eq!(place("do_open_execat"), place("exec_binprm"), "{screen}");
     let alone = super::probe::text(&result("graph", vec![Output::Calls(super::sample_probes::calls("ls"))]), &WIDE);

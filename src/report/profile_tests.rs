@@ -143,12 +143,12 @@ fn report(profile: Result<Profile, Unavailable>) -> Report {
 
 #[test]
 fn a_program_that_syncs_too_often_on_a_terminal_of_80_columns() {
-    insta::assert_snapshot!(terminal(&report(Ok(sample())), &WIDE));
+    insta::assert_snapshot!(terminal(&report(Ok(sample())), None, &WIDE));
 }
 
 #[test]
 fn a_program_that_syncs_too_often_on_a_narrow_terminal_without_unicode() {
-    insta::assert_snapshot!(terminal(&report(Ok(sample())), &Style { width: 60, unicode: false, ..WIDE }));
+    insta::assert_snapshot!(terminal(&report(Ok(sample())), None, &Style { width: 60, unicode: false, ..WIDE }));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_time_that_could_not_be_accounted_for_is_unknown_and_never_fine() {
 fn no_line_is_wider_than_the_terminal() {
     for width in [32, 40, 60, 72, 80, 100, 120] {
         for unicode in [true, false] {
-            let text = terminal(&report(Ok(sample())), &Style { width, unicode, ..WIDE });
+            let text = terminal(&report(Ok(sample())), None, &Style { width, unicode, ..WIDE });
             let widest = text.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap();
             assert!(widest <= width, "{widest} > {width}\n{text}");
         }
@@ -233,7 +233,7 @@ fn names_of_strangers_do_no_harm_in_any_format() {
     let page = html(&report).unwrap();
     assert!(page.contains("class=\"chain\"") && page.contains("class=\"flame\""), "they are in it");
     assert!(!page.contains("<script>alert") && !page.contains('\u{202e}') && !page.contains('\x1b'));
-    let text = terminal(&report, &WIDE);
+    let text = terminal(&report, None, &WIDE);
     assert!(!text.contains('\u{202e}') && !text.contains('\x1b'), "{text}");
     let text = markdown(&report).unwrap();
     assert!(!text.contains("<script") && !text.contains("\n# head") && !text.contains("[x]("), "{text}");

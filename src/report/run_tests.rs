@@ -59,7 +59,7 @@ fn report(profile: Profile) -> Report {
 
 #[test]
 fn runs_that_sleep_now_and_then_on_a_terminal() {
-    insta::assert_snapshot!(terminal(&report(of(napping("clock_nanosleep"), "report --month")), &WIDE));
+    insta::assert_snapshot!(terminal(&report(of(napping("clock_nanosleep"), "report --month")), None, &WIDE));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn no_line_is_wider_than_the_terminal() {
     let report = report(of(napping("clock_nanosleep"), "report --month"));
     for width in [32, 40, 60, 72, 80, 100, 120] {
         for unicode in [true, false] {
-            let text = terminal(&report, &Style { width, unicode, ..WIDE });
+            let text = terminal(&report, None, &Style { width, unicode, ..WIDE });
             let widest = text.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap();
             assert!(widest <= width, "{widest} > {width}\n{text}");
         }
@@ -84,7 +84,7 @@ fn where_runs_could_not_be_told_apart_the_terminal_says_why() {
     let mut profile = of(napping("clock_nanosleep"), "report --month");
     let limits = vec!["Single runs are told apart inside the kernel only.".to_owned()];
     profile.runs = Some(rdiag_model::runs::Runs { limits, ..Default::default() });
-    let text = terminal(&report(profile), &WIDE);
+    let text = terminal(&report(profile), None, &WIDE);
     assert!(text.contains("  ! Single runs are told apart inside the kernel only.\n"), "{text}");
     assert!(!text.contains("slow runs"), "{text}");
 }
@@ -117,7 +117,7 @@ fn names_of_strangers_do_no_harm_in_any_format() {
     let report = report(of(napping(evil), evil));
     let page = html(&report).unwrap();
     assert!(!page.contains("<script>alert") && !page.contains('\u{202e}') && !page.contains('\x1b'));
-    let text = terminal(&report, &WIDE);
+    let text = terminal(&report, None, &WIDE);
     assert!(!text.contains('\u{202e}') && !text.contains('\x1b'), "{text}");
     let text = markdown(&report).unwrap();
     assert!(!text.contains("<script") && !text.contains("\n# head") && !text.contains("[x]("), "{text}");

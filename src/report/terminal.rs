@@ -1,10 +1,13 @@
 //! The report as terminal text: the answer first, for somebody who has thirty seconds.
 
+mod brief;
 mod probes;
 mod profile;
 mod runs;
 
 use unicode_width::UnicodeWidthStr as _;
+
+pub use brief::{brief, summary, verdict_alone};
 
 use super::shown::{Piece, Shown, Terminal};
 use super::{groups, words};
@@ -39,12 +42,11 @@ pub struct Style {
     pub unicode: bool,
 }
 
-/// The report as text, ending with a newline.
+/// The whole report as text, ending with the verdict. `written` says where its files are.
 #[must_use]
-pub fn terminal(report: &Report, style: &Style) -> Shown<Terminal> {
-    let mut page =
-        Page { out: Text::new(), width: style.width.clamp(32, WIDEST), color: style.color, unicode: style.unicode };
-    page.verdict(report);
+pub fn terminal(report: &Report, written: Option<&Shown<Terminal>>, style: &Style) -> Shown<Terminal> {
+    let mut page = Page::new(style);
+    page.occasion(report);
     if let Some(profile) = &report.profile {
         page.profile(profile);
         page.push("The resources behind it", Paint::Bold);
@@ -55,7 +57,16 @@ pub fn terminal(report: &Report, style: &Style) -> Shown<Terminal> {
     page.ruled_out(report);
     page.gaps(report);
     page.line(Text::seen(words::cost(report)), 0, Paint::Dim);
-    if style.unicode { page.out } else { page.out.ascii() }
+    page.files(written);
+    page.blank();
+    page.verdict_line(report);
+    let checks = &report.coverage.checks;
+    if checks.unknown > 0 {
+        let apply = checks.judged + checks.unknown;
+        let note = shown!("Not measured: {} of {} checks; see above.", checks.unknown, apply);
+        page.line(note, 0, Paint::None);
+    }
+    page.done()
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -74,23 +85,41 @@ struct Page {
 }
 
 impl Page {
-    fn verdict(&mut self, report: &Report) {
+    fn new(style: &Style) -> Self {
+        let width = style.width.clamp(32, WIDEST);
+        Self { out: Text::new(), width, color: style.color, unicode: style.unicode }
+    }
+
+    fn done(self) -> Text {
+        if self.unicode { self.out } else { self.out.ascii() }
+    }
+
+    fn verdict_line(&mut self, report: &Report) {
         let verdict = &report.verdict;
         let badge = self.badge(verdict.status);
         self.hanging(&badge, &seen(verdict.headline.to_string()), 2, Paint::Status(verdict.status), Paint::Bold);
-        let checks = &report.coverage.checks;
-        if checks.unknown > 0 {
-            let apply = checks.judged + checks.unknown;
-            let note = shown!("Not seen: {} of {} checks; what and why is listed below.", checks.unknown, apply);
-            self.line(note, 0, Paint::None);
+    }
+
+    fn files(&mut self, written: Option<&Text>) {
+        if let Some(written) = written {
+            self.line(written, 0, Paint::None);
         }
+    }
+
+    /// What was measured, where and when.
+    fn occasion(&mut self, report: &Report) {
         let [measured, occasion] = [words::measured(report), words::occasion(report)].map(Text::seen);
         self.line(shown!("{} · {} · {}", seen(&report.playbook.name), measured, occasion), 0, Paint::Dim);
+        self.recipe(report);
+        self.blank();
+    }
+
+    /// How to have the same again, of what was measured during an exercise.
+    fn recipe(&mut self, report: &Report) {
         if let Some((said, command)) = words::recipe(report) {
             let (said, command) = (Text::seen(said), Text::seen(command));
             self.line(shown!("{} The same again: {}", said, command), 0, Paint::Dim);
         }
-        self.blank();
     }
 
     fn matrix(&mut self, report: &Report) {

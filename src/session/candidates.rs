@@ -1,6 +1,6 @@
 //! Who could be meant: the processes that use the CPUs or wait for them, for somebody who knows no process id.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use rdiag_kernel::host::SharedHost;
@@ -50,6 +50,24 @@ pub fn candidates(host: &SharedHost, seconds: f64) -> Vec<Candidate> {
     all.sort_by(|a, b| (b.cpu + b.waiting).total_cmp(&(a.cpu + a.waiting)).then(a.pid.cmp(&b.pid)));
     all.truncate(MAX_CANDIDATES);
     all
+}
+
+/// The names of all processes, unless a process or a thread is named `comm`.
+#[must_use]
+pub fn names_unless_there(host: &SharedHost, comm: &str) -> Option<BTreeSet<String>> {
+    let pids: Vec<u32> =
+        host.list("proc").unwrap_or_default().iter().filter_map(|name| name.parse().ok()).take(MAX_PROCESSES).collect();
+    let name = |path: String| host.read_line(&path).ok();
+    let names: BTreeSet<String> = pids.iter().filter_map(|pid| name(format!("proc/{pid}/comm"))).collect();
+    if names.contains(comm) {
+        return None;
+    }
+    let is_thread = |pid: &u32| {
+        let threads = host.list(&format!("proc/{pid}/task")).unwrap_or_default();
+        threads.len() > 1
+            && threads.iter().any(|thread| name(format!("proc/{pid}/task/{thread}/comm")).as_deref() == Some(comm))
+    };
+    if pids.iter().any(is_thread) { None } else { Some(names) }
 }
 
 fn look(host: &SharedHost) -> BTreeMap<u32, Sight> {

@@ -18,7 +18,7 @@ mod worker;
 
 pub use account::conversation;
 pub use analyze::{Analysis, analyze};
-pub use candidates::{Candidate, candidates};
+pub use candidates::{Candidate, candidates, names_unless_there};
 pub use document::document;
 pub use import::{ImportError, import};
 pub use library::{

@@ -49,6 +49,8 @@ pub struct ProbeRequest {
 pub enum ProbeEnd {
     /// Its time was over, or it was stopped from outside.
     Done,
+    /// Its programs took more than its budget, so that it ended early.
+    OverBudget,
     /// It never began, or failed.
     Failed(Unavailable),
     /// Its results could not be passed on.
@@ -120,7 +122,7 @@ pub fn probe(
             }
         }
         if last {
-            return ProbeEnd::Done;
+            return if over { ProbeEnd::OverBudget } else { ProbeEnd::Done };
         }
     }
 }

@@ -104,7 +104,11 @@ fn no_field_of_a_report_acts_when_it_alone_is_hostile() {
     let (of_page, of_ticket) = (elements(&html(&plain).unwrap()), structure(&markdown(&plain).unwrap()));
     for place in &places {
         let hostile = drawn(place, ALL_IN_ONE);
-        assert_eq!((acting(&terminal(&hostile, &style)), acting(&json(&hostile).unwrap())), (None, None), "{place}");
+        assert_eq!(
+            (acting(&terminal(&hostile, None, &style)), acting(&json(&hostile).unwrap())),
+            (None, None),
+            "{place}"
+        );
         let (page, ticket) = (html(&hostile).unwrap(), markdown(&hostile).unwrap());
         assert_eq!((acting_in_page(&page), acting_in_markdown(&ticket)), (None, None), "{place}");
         assert!(columns_agree(&ticket), "{place}");

@@ -87,7 +87,11 @@ fn a_probe_that_costs_more_than_its_budget_stops_itself_and_says_so() {
     }
     // Two tasks that wake each other all the time.
     let _load = Load::start(2, "sh", &["-c", "ulimit -t 20; while :; do sleep 0.001; done"]);
-    let result = probe(&["runqlat", "--duration", "20s", "--budget", "0.0001%"]);
+    let args = ["probe", "runqlat", "--duration", "20s", "--budget", "0.0001%", "--format", "json"];
+    let output = rdiag().args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(5) && told.contains("stopped by its budget"), "{told}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let notes = result["notes"].to_string();
     assert!(notes.contains("stopped itself"), "{result:#}");
     assert!(result["seconds"].as_f64().unwrap() < 10.0);

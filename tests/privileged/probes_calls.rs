@@ -368,6 +368,7 @@ fn a_flood_of_calls_stops_the_count_at_its_budget_and_it_says_so() {
     std::thread::sleep(Duration::from_secs(2));
     let args = ["probe", "syscount", "--duration", "20s", "--budget", "0.1%", "--format", "json"];
     let output = rdiag().args(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(result["notes"].to_string().contains("stopped itself"), "{result:#}");
     assert!(result["seconds"].as_f64().unwrap() < 10.0);

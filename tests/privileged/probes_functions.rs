@@ -76,7 +76,7 @@ fn vm_calls_of_a_function_are_counted_with_their_caller_and_only_of_the_command(
     let pid = program.pids()[0].to_string();
     let args = ["--function", "schedule", "--pid", &pid, "--budget", "0.001%", "--duration", "60s"];
     let (code, reading, told) = run("functions", &args);
-    assert_eq!(code, 0, "{told}");
+    assert_eq!(code, 5, "{told}");
     let notes = reading["notes"].to_string();
     assert!(notes.contains("stopped itself after") && notes.contains("events per second"), "{notes}");
     let (seconds, cost) = (reading["seconds"].as_f64().unwrap(), &reading["cost"]);

@@ -114,7 +114,7 @@ fn vm_a_graph_stops_at_its_budget_and_what_is_killed_is_removed_by_the_next_star
     let pid = program.pids()[0].to_string();
     let asked = ["--function", "hrtimer_nanosleep", "--pid", &pid, "--duration", "60s", "--budget"];
     let (code, reading, told) = graph(&[&asked[..], &["0.001%"]].concat());
-    assert_eq!(code, 0, "{told}");
+    assert_eq!(code, 5, "{told}");
     let notes = reading["notes"].to_string();
     assert!(notes.contains("stopped itself after") && notes.contains("events per second"), "{notes}");
     let (seconds, cost) = (reading["seconds"].as_f64().unwrap(), &reading["cost"]);

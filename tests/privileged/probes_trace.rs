@@ -148,7 +148,12 @@ fn a_flood_of_events_stops_the_log_at_its_budget_and_what_was_seen_is_kept() {
     let before = instances();
     let _flood = Load::start(1, "dd", &["if=/dev/zero", "of=/dev/null", "bs=1", "status=none"]);
     let args = ["--param", "event=raw_syscalls:sys_enter", "--param", "lines=5", "--duration", "20s"];
-    let (readings, told) = probe(&[&args[..], &["--budget", "1%"]].concat());
+    let fixed = ["probe", "events", "--format", "json", "--budget", "1%"];
+    let output = rdiag().args(fixed).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let readings: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = readings.last().unwrap();
     let notes = last["notes"].to_string();
     assert!(notes.contains("stopped itself after ") && notes.contains("and the budget is 1.0%"), "{notes}");

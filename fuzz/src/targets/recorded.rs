@@ -105,6 +105,6 @@ fn drawn(report: &Report) {
     shown::markup("report.html", &report::html(report).expect("a report can be drawn"));
     shown::document("report.md", &report::markdown(report).expect("a report can be written down"));
     for unicode in [true, false] {
-        shown::plain("the terminal", &report::terminal(report, &Style { width: 80, color: false, unicode }));
+        shown::plain("the terminal", &report::terminal(report, None, &Style { width: 80, color: false, unicode }));
     }
 }

@@ -33,9 +33,9 @@ pub(super) fn progress(ui: &Ui) -> Result<Exit, Failure> {
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let read = |path: &PathBuf| {
         let bytes = files::read_named(path, MAX_BYTES);
-        Ok((path.clone(), bytes.map_err(LabError::failed(format!("reading {}", path.display())))?))
+        Ok((path.clone(), bytes.map_err(Failure::reading(&path.display().to_string()))?))
     };
-    let files = args.files.iter().map(read).collect::<Result<Vec<_>, LabError>>()?;
+    let files = args.files.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
     confined(None, |_| draw(args, &files, ui))
 }
 

@@ -24,7 +24,15 @@ const SENTENCES: usize = 1_000;
 const NARROW: usize = 76;
 
 impl Page {
-    pub(super) fn profile(&mut self, profile: &Profile) {
+    /// The answer and the table.
+    pub(super) fn profile_in_brief(&mut self, profile: &Profile) {
+        self.profile_head(profile);
+        self.blank();
+        self.table(profile);
+    }
+
+    /// What was asked, and what the table is about.
+    fn profile_head(&mut self, profile: &Profile) {
         // That an account ended early comes before anything that it says.
         if let (Some(_), Some(limit)) = (&profile.partial, profile.answer.limits.first()) {
             self.item("Early end:", seen(limit), Paint::Bold, Paint::None);
@@ -42,6 +50,10 @@ impl Page {
             self.runs(runs);
         }
         self.line(shown!("Where the time of {} went", seen(&profile.subject)), 0, Paint::Bold);
+    }
+
+    pub(super) fn profile(&mut self, profile: &Profile) {
+        self.profile_head(profile);
         self.line(Text::seen(words::how_to_read(profile)), 0, Paint::Dim);
         self.blank();
         self.table(profile);

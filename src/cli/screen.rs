@@ -1,0 +1,41 @@
+//! How much of a report the terminal shows.
+
+use super::Failure;
+use super::ui::{Text, Ui};
+use crate::report;
+use rdiag_model::Report;
+
+/// Options about the screen, the same for `run`, `analyze` and `report`.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(super) struct ScreenArgs {
+    /// Show everything: the matrix, the evidence, what was ruled out and what could not be measured.
+    #[arg(long, short, conflicts_with_all = ["quiet", "summary"])]
+    verbose: bool,
+    /// Print the verdict only, without notes and progress.
+    #[arg(long, short, conflicts_with = "summary")]
+    quiet: bool,
+    /// Print one line for a chat: host, verdict, who is behind it.
+    #[arg(long)]
+    summary: bool,
+}
+
+impl ScreenArgs {
+    /// What notes and progress go through: nothing, if the verdict alone is wanted.
+    pub(super) fn ui(self, ui: &Ui) -> Ui {
+        if self.quiet || self.summary { ui.hushed() } else { *ui }
+    }
+
+    /// Prints the report; `written` says where its files are.
+    pub(super) fn show(self, report: &Report, written: Option<&Text>, ui: &Ui) -> Result<(), Failure> {
+        let style = ui.style();
+        ui.print(&if self.summary {
+            report::summary(report, &style)
+        } else if self.quiet {
+            report::verdict_alone(report, &style)
+        } else if self.verbose {
+            report::terminal(report, written, &style)
+        } else {
+            report::brief(report, written, &style)
+        })
+    }
+}
