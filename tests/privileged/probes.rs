@@ -7,15 +7,6 @@ use serde_json::Value;
 
 use crate::support::{Load, Need, alone, has, rdiag, wait_until};
 
-/// What a probe measured, once.
-fn probe(args: &[&str]) -> Value {
-    let output = rdiag().arg("probe").args(args).args(["--format", "json"]).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "probe {args:?}: {told}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    serde_json::from_str(text.lines().last().unwrap_or_default()).expect("a line of JSON")
-}
-
 /// Ids of the programs that a process holds, directly or by a link.
 fn programs_of(pid: u32) -> Vec<String> {
     let folder = format!("/proc/{pid}/fdinfo");
