@@ -124,6 +124,22 @@ fn a_page_is_written_with_a_link_to_the_report_beside_a_recording() {
 }
 
 #[test]
+fn a_folder_gets_a_file_for_each_format_and_a_name_that_contradicts_its_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), &recording("whole-host-quiet"), "web-1");
+    let out = folder.path().join("rolled");
+    let fleet = |args: &[&str]| rdiag().arg("fleet").arg(folder.path()).args(args).arg("--out").arg(&out).assert();
+    fleet(&[]).success().stdout("");
+    fleet(&["--format", "term"]).success().stdout("");
+    let text = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    assert!(text("fleet.html").contains("web-1") && text("fleet.md").starts_with("# Fleet"));
+    assert!(serde_json::from_str::<Value>(&text("fleet.json")).is_ok() && !text("fleet.txt").contains('\x1b'));
+    let page = folder.path().join("fleet.md");
+    rdiag().arg("fleet").arg(folder.path()).args(["--format", "html", "--out"]).arg(&page).assert().code(2);
+    assert!(!page.exists());
+}
+
+#[test]
 fn a_reader_that_ends_costs_the_recording_that_it_was_at_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let quiet = recording("whole-host-quiet");

@@ -2,21 +2,21 @@
 
 mod files;
 mod judging;
+mod output;
 mod reduce;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::ValueEnum;
 use rdiag_fleet::{Fleet, Gathering, NotJudged, Why};
 
 use self::files::{Expected, Grouping, Sent};
 use self::judging::Line;
+use self::output::{Format, Output};
 use super::confined::{Desk, confined};
 use super::fail_on::FailOn;
 use super::{Exit, Failure, ui::Ui};
-use crate::report;
 use crate::session;
 use rdiag_kernel::host::confine::{Side, fork};
 use rdiag_kernel::host::files::Folder;
@@ -47,54 +47,23 @@ pub(super) struct Args {
     /// Judge by this playbook instead of the ones that were recorded.
     #[arg(long, value_name = "PLAYBOOK")]
     playbook: Option<String>,
-    /// Write one format, instead of the text for people.
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<Format>,
-    /// A file for it, in place of stdout; its ending says the format (.html, .md, .json).
-    #[arg(long, short, value_name = "FILE")]
+    /// Formats, separated by commas. One format without --out is printed to stdout, and nothing else is.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMATS")]
+    format: Vec<Format>,
+    /// Folder for the files; or one file, by its ending (fleet.html, .md, .json); or `-` for stdout.
+    #[arg(long, short, value_name = "DIR|FILE")]
     out: Option<PathBuf>,
     /// Exit with code 1 when a fault that is told is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]
     fail_on: Option<FailOn>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// The text for people.
-    Term,
-    /// One self-contained page with a heat map of hosts and resources.
-    Html,
-    /// Markdown: a comment for a ticket.
-    #[value(alias = "markdown")]
-    Md,
-    /// For programs; the schema is reports/schema/fleet.schema.json.
-    Json,
-}
-
-impl Format {
-    /// The format that the name of a file asks for.
-    fn of_name(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
-            "html" => Some(Self::Html),
-            "md" => Some(Self::Md),
-            "json" => Some(Self::Json),
-            "txt" => Some(Self::Term),
-            _ => None,
-        }
-    }
-}
-
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let grouping = Grouping::of(&args.group, &args.group_by)?;
     let expected = args.expect.as_deref().map(Expected::read).transpose()?;
-    let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
-    let format = args.format.or_else(|| out.and_then(Format::of_name));
-    if let (Some(path), None) = (out, format) {
-        let message = format!("--out {}: its ending names no format", path.display());
-        return Err(Failure::usage(message, Some("end it in .html, .md or .json, or add --format")));
-    }
-    let target = out.map(|path| into(path).map_err(Failure::io(format!("writing {}", path.display())))).transpose()?;
-    let sent = files::find(&args.files, target.as_ref().map(|(folder, _)| folder.path()))?;
+    let output = Output::of(args.out.as_deref(), &args.format)?;
+    let target = output.folder()?;
+    let sent = files::find(&args.files, target.as_ref().map(Folder::path))?;
     let sources = session::sources_for(args.playbook.as_deref())?;
     let cannot = || Failure::io("starting the process that judges");
     let (reader, writer) = io::pipe().map_err(cannot())?;
@@ -108,12 +77,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         Side::Parent(child) => child,
     };
     drop(writer);
-    let folder = target.as_ref().map(|(folder, _)| folder);
-    let name = target.as_ref().map(|(_, name)| name.as_str());
     let mut is_copy = false;
-    let outcome = confined(folder, |desk| {
+    let outcome = confined(target.as_ref(), |desk| {
         is_copy = true;
-        roll_up(args, &sent, expected, reader, format, name, &desk, ui)
+        roll_up(args, &sent, expected, reader, &output, &desk, ui)
     });
     // The copy comes back here as well, and has no child.
     if !is_copy {
@@ -122,37 +89,17 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     outcome
 }
 
-/// The folder of a file that is to be written, and its name.
-fn into(path: &Path) -> io::Result<(Folder, String)> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is no name of a file"))?;
-    Ok((Folder::at(path.parent().unwrap_or(Path::new("")))?, name.to_owned()))
-}
-
-#[expect(clippy::too_many_arguments, reason = "what the confined process is given")]
 fn roll_up(
     args: &Args,
     sent: &[Sent],
     expected: Option<Expected>,
     reader: PipeReader,
-    format: Option<Format>,
-    name: Option<&str>,
+    output: &Output,
     desk: &Desk,
     ui: &Ui,
 ) -> Result<Exit, Failure> {
     let fleet = gathered(sent, expected, reader)?;
-    let text = match format {
-        None | Some(Format::Term) => report::fleet::text(&fleet, &ui.style()).whole(),
-        Some(Format::Md) => report::fleet::markdown(&fleet).whole(),
-        Some(Format::Json) => report::fleet::json(&fleet)?.whole(),
-        Some(Format::Html) => report::fleet::html(&fleet)?.whole(),
-    };
-    match (name, &args.out) {
-        (Some(name), Some(path)) => {
-            desk.write(name, &text).map_err(Failure::io(format!("writing {}", path.display())))?;
-        }
-        _ => ui.print(&text)?,
-    }
+    output.write(&fleet, desk, ui)?;
     Ok(match args.fail_on {
         _ if fleet.judged == 0 => Exit::Nothing,
         Some(level) if fleet.status >= level.least() => Exit::Findings,
