@@ -374,7 +374,8 @@ fn the_readme_shows_real_output() {
     let root = path("tests/fixtures/hosts/whole-host-short-of-cpu");
     let folder = tempfile::tempdir().unwrap();
     let mut run = rdiag();
-    run.args(["run", "use-method", "--no-guided", "--out"]).arg(folder.path().join("out")).arg("--root").arg(root);
+    // A long path of the folder would be a second line.
+    run.current_dir(folder.path()).args(["run", "use-method", "--no-guided", "--out", "out", "--root"]).arg(root);
     let output = text(&run.env("LANG", "C.UTF-8").output().unwrap().stdout);
     // Where the files are differs from run to run.
     let output: String =
