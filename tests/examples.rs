@@ -48,3 +48,21 @@ fn the_examples_are_what_this_build_writes() {
     let names: BTreeSet<String> = folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(names, STORIES.map(str::to_owned).into(), "a folder without its story");
 }
+
+/// One that nobody scrolls through in a ticket.
+#[test]
+fn a_comment_about_any_recorded_host_has_at_most_60_lines_and_begins_with_the_verdict() {
+    for host in std::fs::read_dir(path("tests/fixtures/hosts")).unwrap() {
+        let host = host.unwrap().path();
+        let run = |format: &str| {
+            let output = rdiag().args(["run", "use-method", "--format", format, "--root"]).arg(&host).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let comment = run("md");
+        let report: serde_json::Value = serde_json::from_str(&run("json")).unwrap();
+        let status = report["verdict"]["status"].as_str().unwrap().to_uppercase();
+        assert!(comment.starts_with(&format!("# {status}: ")), "{}: {comment}", host.display());
+        let lines = comment.lines().count();
+        assert!((10..=60).contains(&lines), "{}: {lines} lines\n{comment}", host.display());
+    }
+}

@@ -85,7 +85,7 @@ fn judge(args: &Args, recording: &Recording, sources: &Sources, target: &Target,
         return Ok(Exit::Done);
     }
     let report = session::document(recording, &analysis, &plan, &reproducing());
-    let written = target.write(&report, &stacks::of_recording(recording), ui)?;
+    let written = target.write(&report, &stacks::of_recording(recording), args.screen.is_whole(), ui)?;
     if !target.owns_stdout() {
         args.screen.show(&report, target.told(&written).as_ref(), ui)?;
     }

@@ -21,7 +21,7 @@ use rdiag_model::{ProbeResult, Recording, Report};
 pub(super) enum Format {
     /// One self-contained page.
     Html,
-    /// Markdown: a comment for a ticket, at most 30 000 characters.
+    /// Markdown: a comment for a ticket of at most 60 lines; with -v all of it, at most 30 000 characters.
     #[value(alias = "markdown")]
     Md,
     /// For programs; the schema is reports/schema/report.schema.json.
@@ -67,9 +67,10 @@ impl Format {
         matches!(self, Self::Folded | Self::Svg | Self::Speedscope)
     }
 
-    /// The report in this format; none for those that are made of stacks.
-    fn render(self, report: &Report) -> Result<Option<Shown<Whole>>, ReportError> {
+    /// The report in this format, where it has a short form the `whole` of it; none for those that are made of stacks.
+    fn render(self, report: &Report, whole: bool) -> Result<Option<Shown<Whole>>, ReportError> {
         Ok(match self {
+            Self::Md if !whole => Some(report::markdown_brief(report)?.whole()),
             Self::Html => Some(report::html(report)?.whole()),
             Self::Md => Some(report::markdown(report)?.whole()),
             Self::Json => Some(report::json(report)?.whole()),
@@ -231,26 +232,32 @@ impl Target {
         }
     }
 
-    /// Writes the report's files, or the one format to stdout. Gives back the names of the files.
-    pub(super) fn write(&self, report: &Report, stacks: &[Named], ui: &Ui) -> Result<Vec<String>, Failure> {
+    /// Writes the report's files, or the one format to stdout: the `whole` of it, or its short form. Gives back the names of the files.
+    pub(super) fn write(
+        &self,
+        report: &Report,
+        stacks: &[Named],
+        whole: bool,
+        ui: &Ui,
+    ) -> Result<Vec<String>, Failure> {
         let mut written = Vec::new();
         match self {
             Self::Stdout(format) => {
-                if let Some(text) = format.render(report)? {
+                if let Some(text) = format.render(report, whole)? {
                     ui.print(&text)?;
                     return Ok(written);
                 }
             }
             Self::Terminal => {}
             Self::File(folder, name, format) => {
-                if let Some(text) = format.render(report)? {
+                if let Some(text) = format.render(report, whole)? {
                     folder.save(name, &text)?;
                     written.push(name.clone());
                 }
             }
             Self::Folder(folder, formats) => {
                 for format in formats {
-                    let Some(text) = format.render(report)? else { continue };
+                    let Some(text) = format.render(report, whole)? else { continue };
                     folder.save(format.file(), &text)?;
                     written.push(format.file().to_owned());
                 }

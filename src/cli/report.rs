@@ -57,7 +57,7 @@ fn draw(args: &Args, input: &Input, sources: &Sources, target: &Target, ui: &Ui)
             Err(_) => return Err(input.foreign(&bytes, source)),
         },
     };
-    let written = target.write(&report, &stacks::of_report(&report), ui)?;
+    let written = target.write(&report, &stacks::of_report(&report), args.screen.is_whole(), ui)?;
     if !target.owns_stdout() {
         args.screen.show(&report, target.told(&written).as_ref(), ui)?;
     }

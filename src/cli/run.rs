@@ -43,7 +43,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let run = measure(&mut prepared, &|recording| target.keep(recording), ui)?;
     let interrupted = run.recording.interrupted;
     let report = session::document(&run.recording, &run.analysis, &prepared.plan, &reproducing());
-    let mut written = target.write(&report, &stacks::of_recording(&run.recording), ui)?;
+    let mut written = target.write(&report, &stacks::of_recording(&run.recording), args.screen.is_whole(), ui)?;
     if !target.owns_stdout() {
         if target.keeps() {
             written.push("recording.json.gz".to_owned());

@@ -8,7 +8,7 @@ use rdiag_model::Report;
 /// Options about the screen, the same for `run`, `analyze` and `report`.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(super) struct ScreenArgs {
-    /// Show everything: the matrix, the evidence, what was ruled out and what could not be measured.
+    /// Show everything, on the terminal and in Markdown: the matrix, the evidence, what was ruled out and what could not be measured.
     #[arg(long, short, conflicts_with_all = ["quiet", "summary"])]
     verbose: bool,
     /// Print the verdict only, without notes and progress.
@@ -20,6 +20,11 @@ pub(super) struct ScreenArgs {
 }
 
 impl ScreenArgs {
+    /// Whether everything is wanted, and not its short form.
+    pub(super) fn is_whole(self) -> bool {
+        self.verbose
+    }
+
     /// What notes and progress go through: nothing, if the verdict alone is wanted.
     pub(super) fn ui(self, ui: &Ui) -> Ui {
         if self.quiet || self.summary { ui.hushed() } else { *ui }

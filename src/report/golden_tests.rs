@@ -2,7 +2,7 @@
 
 use super::sample::{core_ok, report, saturated, unknown};
 use super::shown::Shown;
-use super::{Style, brief, json, markdown, summary, terminal, verdict_alone};
+use super::{Style, brief, json, markdown, markdown_brief, summary, terminal, verdict_alone};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
 
@@ -31,6 +31,11 @@ fn a_quiet_host_that_was_not_seen_in_full() {
 #[test]
 fn a_saturated_cpu_as_markdown() {
     insta::assert_snapshot!(markdown(&report(saturated())).unwrap());
+}
+
+#[test]
+fn a_saturated_cpu_as_a_short_comment() {
+    insta::assert_snapshot!(markdown_brief(&report(saturated())).unwrap());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pulldown_cmark::{Event, Options, Parser};
 
 use super::sample::{finding, metrics, recording, report, stress, unknown};
-use super::{Style, escape, html, json, markdown, terminal};
+use super::{Style, escape, html, json, markdown, markdown_brief, terminal};
 use rdiag_model::{NextStep, Report, Status};
 
 pub(super) const HOSTILE: &[&str] = &[
@@ -212,6 +212,8 @@ fn sizes_are_bounded_whatever_the_host_does() {
     let page = html(&report).unwrap();
     assert!(page.len() <= 500_000, "{}", page.len());
     assert!(page.ends_with("</html>\n"));
+    let comment = markdown_brief(&report).unwrap();
+    assert!(comment.lines().count() <= 60, "{comment}");
     let text = markdown(&report).unwrap();
     assert!(text.chars().count() <= 30_000, "{}", text.chars().count());
     assert!(text.contains("Left out here for length"), "{text}");

@@ -1,8 +1,11 @@
 //! The report as a ticket comment: CommonMark that also reads well as plain text.
 
+mod brief;
 mod probes;
 mod profile;
 mod runs;
+
+pub use brief::brief;
 
 use super::shown::{Markdown, Shown};
 use super::{ReportError, groups, words};
@@ -156,9 +159,12 @@ fn limits(report: &Report) -> Text {
 }
 
 fn matrix(report: &Report) -> Text {
-    if report.matrix.is_empty() {
-        return Text::new();
-    }
+    let rows: Vec<&MatrixRow> = report.matrix.iter().take(MAX_ROWS).collect();
+    if rows.is_empty() { Text::new() } else { matrix_of(&rows) }
+}
+
+/// Some rows of the matrix.
+fn matrix_of(rows: &[&MatrixRow]) -> Text {
     let cell = |cell: &Cell| {
         let word = words::cell_word(cell);
         let word = match cell.status {
@@ -171,7 +177,7 @@ fn matrix(report: &Report) -> Text {
         let cells = row.cells.iter().take(Kind::ALL.len()).map(cell);
         [Text::of(words::resource(row.resource))].into_iter().chain(cells).collect()
     };
-    let rows: Vec<Vec<Text>> = report.matrix.iter().take(MAX_ROWS).map(row).collect();
+    let rows: Vec<Vec<Text>> = rows.iter().map(|one| row(one)).collect();
     let kinds = Kind::ALL.iter().map(|kind| Text::of(words::kind(*kind)));
     let head: Vec<Text> = [Text::of("Resource")].into_iter().chain(kinds).collect();
     table(&head, &rows)

@@ -11,6 +11,7 @@ pub mod diff;
 pub mod escape;
 pub mod flame;
 pub mod fleet;
+mod gist;
 #[cfg(test)]
 mod golden_tests;
 mod groups;
@@ -68,7 +69,7 @@ use rdiag_model::{Finding, MetricDef, Metrics, ProbeResult, Profile, Recording, 
 
 pub use build::build;
 pub use html::{comparison as comparison_html, html, profile as profile_html};
-pub use markdown::{markdown, profile as profile_markdown};
+pub use markdown::{brief as markdown_brief, markdown, profile as profile_markdown};
 pub use plain::plain;
 pub use terminal::{Style, brief, summary, terminal, verdict_alone};
 

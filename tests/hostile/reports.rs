@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rdiag::report::{Style, html, json, markdown, terminal};
+use rdiag::report::{Style, html, json, markdown, markdown_brief, terminal};
 use rdiag_model::Report;
 use serde_json::Value;
 
@@ -112,6 +112,9 @@ fn no_field_of_a_report_acts_when_it_alone_is_hostile() {
         let (page, ticket) = (html(&hostile).unwrap(), markdown(&hostile).unwrap());
         assert_eq!((acting_in_page(&page), acting_in_markdown(&ticket)), (None, None), "{place}");
         assert!(columns_agree(&ticket), "{place}");
+        let comment = markdown_brief(&hostile).unwrap();
+        assert_eq!(acting_in_markdown(&comment), None, "{place}");
+        assert!(columns_agree(&comment), "{place}");
         // A name that is not that of its neighbours may leave out what hangs on it, hostile or not.
         let harmless = std::cell::LazyCell::new(|| drawn(place, "an\nother"));
         let (page, ticket) = (elements(&page), structure(&ticket));

@@ -52,7 +52,7 @@ fn judged(change: impl Fn(&mut Value), format: &str) -> String {
         .arg(&file)
         .arg("--playbook")
         .arg(&playbook)
-        .args(["--format", format, "--out", "-"])
+        .args(["-v", "--format", format, "--out", "-"])
         .output()
         .unwrap();
     // 3: nothing could be judged.

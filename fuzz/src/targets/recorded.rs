@@ -103,7 +103,8 @@ fn drawn(report: &Report) {
     let again = session::read_report(json.as_bytes()).expect("what was written can be read");
     assert!(again == *report, "a report that is written and read is another one");
     shown::markup("report.html", &report::html(report).expect("a report can be drawn"));
-    shown::document("report.md", &report::markdown(report).expect("a report can be written down"));
+    shown::document("report.md", &report::markdown_brief(report).expect("a report can be written down"));
+    shown::document("the whole of it", &report::markdown(report).expect("a report can be written down"));
     for unicode in [true, false] {
         shown::plain("the terminal", &report::terminal(report, None, &Style { width: 80, color: false, unicode }));
     }

@@ -1,16 +1,12 @@
 //! One screen: what is not ok, who is behind it, what to do next, where the files are; the verdict last, where the eye is.
 
-use super::super::groups::{self, Group};
-use super::super::{headline, words};
+use super::super::gist::{Gist, next_actions};
+use super::super::words;
 use super::{Page, Paint, Style, Text, instance_and_value, seen};
 use crate::shown;
+use rdiag_model::Finding;
 use rdiag_model::report::Report;
-use rdiag_model::{Finding, Status};
 
-/// Findings with a line of their own.
-const MAX_PROBLEMS: usize = 4;
-/// Next actions.
-const MAX_NEXT: usize = 3;
 /// Names in a list.
 const MAX_NAMES: usize = 4;
 
@@ -66,43 +62,35 @@ pub fn summary(report: &Report, style: &Style) -> Text {
 impl Page {
     /// What fired, one problem after the other; what is only worth knowing in one line.
     fn problems(&mut self, report: &Report) {
-        let groups = groups::fired(report);
-        let (bad, notes): (Vec<_>, Vec<_>) = groups.iter().partition(|group| group.lead.status >= Status::Warning);
-        let mut named = None;
-        for group in bad.iter().take(MAX_PROBLEMS) {
-            let finding = group.lead;
+        let gist = Gist::of(report);
+        for problem in &gist.problems {
+            let finding = problem.lead;
             let value = Text::seen(words::value(finding));
             let title = shown!("{} · {} {}", seen(&finding.title), Text::seen(words::full_id(finding)), value);
             self.hanging(&self.badge(finding.status), &title, 2, Paint::Status(finding.status), Paint::Bold);
-            let sentence = headline::first_sentence(&finding.summary, false);
-            // The verdict says the first one's; what says more of the same is told by its title.
-            let is_told = report.verdict.headline.detail.contains(&headline::first_sentence(&finding.summary, true));
-            if !is_told && !says_more_of_the_same(&groups, finding) {
+            if let Some(sentence) = &problem.sentence {
                 self.line(seen(sentence), 2, Paint::None);
             }
-            if !group.others.is_empty() {
+            if !problem.others.is_empty() {
                 let some =
-                    Text::joined(group.others.iter().take(MAX_NAMES).map(|other| instance_and_value(other)), ", ");
-                let more = group.others.len().saturating_sub(MAX_NAMES);
+                    Text::joined(problem.others.iter().take(MAX_NAMES).map(|other| instance_and_value(other)), ", ");
+                let more = problem.others.len().saturating_sub(MAX_NAMES);
                 let more = if more > 0 { shown!(" and {} more", more) } else { Text::new() };
                 self.field("also", shown!("{}{}", some, more));
             }
-            let culprit = finding.culprit.as_ref().map(words::culprit);
-            if let Some(culprit) = culprit.as_ref().filter(|_| culprit != named) {
-                self.field("who", Text::seen(culprit));
+            if let Some(who) = &problem.who {
+                self.field("who", Text::seen(who));
             }
-            named = culprit;
         }
-        self.named("More", bad.iter().skip(MAX_PROBLEMS).map(|group| group.lead));
-        self.named("Worth knowing", notes.iter().map(|group| group.lead));
-        if !groups.is_empty() {
+        self.named("More", &gist.more);
+        self.named("Worth knowing", &gist.notes);
+        if !gist.problems.is_empty() || !gist.notes.is_empty() {
             self.blank();
         }
     }
 
     /// Findings in one line: title, instance and value of each.
-    fn named<'f>(&mut self, label: &'static str, findings: impl Iterator<Item = &'f Finding>) {
-        let all: Vec<&Finding> = findings.collect();
+    fn named(&mut self, label: &'static str, all: &[&Finding]) {
         if all.is_empty() {
             return;
         }
@@ -131,32 +119,4 @@ impl Page {
         }
         self.blank();
     }
-}
-
-/// Whether a finding follows another one about the same resource and question.
-fn says_more_of_the_same(groups: &[Group<'_>], finding: &Finding) -> bool {
-    let at = groups.iter().position(|group| std::ptr::eq(group.lead, finding));
-    at.is_some_and(|at| groups::lead_of_cell(groups, at).is_some())
-}
-
-/// At most three actions, each with whether it changes the host: those that only look come first.
-fn next_actions(report: &Report) -> Vec<(String, bool)> {
-    let task = report.profile.iter().flat_map(|profile| &profile.components).filter(|row| row.share >= 0.05);
-    let mut lists: Vec<_> = task.map(|row| &row.next).collect();
-    let groups = groups::fired(report);
-    let fired = groups.iter().map(|group| group.lead).filter(|finding| finding.status >= Status::Warning);
-    lists.extend(fired.filter(|finding| !says_more_of_the_same(&groups, finding)).map(|finding| &finding.next));
-    let longest = lists.iter().map(|list| list.len()).max().unwrap_or(0);
-    let mut chosen: Vec<(String, bool)> = Vec::new();
-    for changes_host in [false, true] {
-        for at in 0..longest {
-            for step in lists.iter().filter_map(|list| list.get(at)).filter(|step| step.changes_host == changes_host) {
-                let action = (step.action.clone(), changes_host);
-                if chosen.len() < MAX_NEXT && !chosen.contains(&action) {
-                    chosen.push(action);
-                }
-            }
-        }
-    }
-    chosen
 }
