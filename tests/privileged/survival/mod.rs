@@ -357,7 +357,7 @@ fn a_recording_is_on_the_disk_before_names_are_looked_up() {
     run.wait().unwrap();
     assert!(is_naming, "the recording came after the names");
     assert!(broken(out.path()).is_empty(), "{:?}", broken(out.path()));
-    let output = rdiag().arg("analyze").arg(out.path().join("recording.json.gz")).output().unwrap();
+    let output = rdiag().args(["analyze", "-v"]).arg(out.path().join("recording.json.gz")).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.contains("rdiag was ended while it read"), "{told}");
 }
