@@ -1,48 +1,46 @@
 //! As whom a command runs.
+//!
+//! The C library is not asked: in a static program it would load the host's modules for names, which are made for another C library, and
+//! could end rdiag. `getent` of the host asks all that the host is configured to ask; without it, the files have to do.
 #![expect(
-    unsafe_code,
-    reason = "the C library's data base of accounts, which knows those of directories too, has no safe wrapper"
+    clippy::disallowed_methods,
+    reason = "the accounts are those of this machine, whatever tree is looked at, and only a program of the host knows those of directories"
 )]
 
-use std::ffi::{CStr, CString, OsString};
-use std::os::unix::ffi::OsStringExt as _;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::process::{Command, Stdio};
 
 use rustix::fs::{Gid, Uid};
 use rustix::process::Signal;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// Bytes of one account's texts: first, and at most.
-const TEXTS: usize = 4096;
-const MOST_TEXTS: usize = 1 << 20;
-/// Groups that a user may be in; the kernel's own limit.
-const MOST_GROUPS: libc::c_int = 65536;
+/// Where it lies.
+const GETENT: [&str; 2] = ["/usr/bin/getent", "/bin/getent"];
 
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    name: CString,
+    name: OsString,
     id: u32,
     group: u32,
     home: OsString,
 }
 
 impl User {
-    /// The one with this name, or with this number if no name is like it.
+    /// The one with this number, if it is one, or else with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let words = CString::new(name).ok()?;
-        // SAFETY: the name is a string, and the other pointers are to what `account` owns.
-        let found = account(|found, texts, size, result| unsafe {
-            libc::getpwnam_r(words.as_ptr(), found, texts, size, result)
-        });
-        found.or_else(|| Self::with_id(name.parse().ok()?))
+        if let Ok(id) = name.parse() {
+            return Self::with_id(id);
+        }
+        accounts(name)?.find(|user| user.name == name)
     }
 
     /// The one with this number.
     #[must_use]
     pub fn with_id(id: u32) -> Option<Self> {
-        // SAFETY: the pointers are to what `account` owns.
-        account(|found, texts, size, result| unsafe { libc::getpwuid_r(id, found, texts, size, result) })
+        accounts(&id.to_string())?.find(|user| user.id == id)
     }
 
     /// Its number.
@@ -59,55 +57,71 @@ impl User {
 
     /// What of the environment says who one is.
     pub(super) fn environment(&self) -> [(&'static str, OsString); 3] {
-        let name = OsString::from_vec(self.name.as_bytes().to_vec());
-        [("HOME", self.home.clone()), ("USER", name.clone()), ("LOGNAME", name)]
+        [("HOME", self.home.clone()), ("USER", self.name.clone()), ("LOGNAME", self.name.clone())]
     }
 
     /// What the process is told that is to become this user.
     pub(super) fn identity(&self) -> Identity {
-        Identity { user: self.id, group: self.group, groups: self.groups() }
-    }
-
-    fn groups(&self) -> Vec<u32> {
-        let mut count: libc::c_int = 64;
-        loop {
-            let mut groups: Vec<libc::gid_t> = vec![0; usize::try_from(count).unwrap_or(0)];
-            // SAFETY: the name is a string, and there is room for `count` groups.
-            let told =
-                unsafe { libc::getgrouplist(self.name.as_ptr(), self.group, groups.as_mut_ptr(), &raw mut count) };
-            if told >= 0 {
-                groups.truncate(usize::try_from(count).unwrap_or(0));
-                return groups;
-            }
-            // Now it holds how many there are; a C library that does not tell would be asked for ever.
-            if usize::try_from(count).is_ok_and(|count| count <= groups.len()) || count > MOST_GROUPS {
-                return vec![self.group];
+        let mut groups = vec![self.group];
+        for group in self.groups() {
+            if !groups.contains(&group) {
+                groups.push(group);
             }
         }
+        Identity { user: self.id, group: self.group, groups }
+    }
+
+    /// The groups besides its own.
+    fn groups(&self) -> Vec<u32> {
+        if let Some(told) = getent("initgroups", &self.name) {
+            // The name, and numbers.
+            let told = String::from_utf8_lossy(&told).into_owned();
+            return told.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+        }
+        members(&std::fs::read("/etc/group").unwrap_or_default(), self.name.as_bytes())
+    }
+
+    /// A line of /etc/passwd: `name:x:id:group:comment:home:shell`.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        let (id, group, home) = (number(fields.nth(1)?)?, number(fields.next()?)?, fields.nth(1)?);
+        Some(Self { name: owned(name), id, group, home: owned(home) })
     }
 }
 
-/// Asks for one account, with as much room for its texts as they take.
-fn account(
-    ask: impl Fn(*mut libc::passwd, *mut libc::c_char, usize, *mut *mut libc::passwd) -> libc::c_int,
-) -> Option<User> {
-    let mut size = TEXTS;
-    while size <= MOST_TEXTS {
-        // SAFETY: passwd is numbers and pointers, for which all zero bits are valid.
-        let mut found: libc::passwd = unsafe { std::mem::zeroed() };
-        let (mut texts, mut result) = (vec![0; size], std::ptr::null_mut());
-        match ask(&raw mut found, texts.as_mut_ptr(), size, &raw mut result) {
-            libc::ERANGE => size *= 2,
-            0 if !result.is_null() && !found.pw_name.is_null() && !found.pw_dir.is_null() => {
-                // SAFETY: both were just filled in with strings that lie in `texts`, which lives.
-                let (name, home) = unsafe { (CStr::from_ptr(found.pw_name), CStr::from_ptr(found.pw_dir)) };
-                let home = OsString::from_vec(home.to_bytes().to_vec());
-                return Some(User { name: name.to_owned(), id: found.pw_uid, group: found.pw_gid, home });
-            }
-            _ => return None,
-        }
-    }
-    None
+fn owned(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
+
+fn number(field: &[u8]) -> Option<u32> {
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+/// The accounts among which one with this name or number is, if there is one.
+fn accounts(key: &str) -> Option<impl Iterator<Item = User>> {
+    let text = getent("passwd", key.as_ref()).or_else(|| std::fs::read("/etc/passwd").ok())?;
+    let users: Vec<User> = text.split(|byte| *byte == b'\n').filter_map(User::parse).collect();
+    Some(users.into_iter())
+}
+
+/// The groups of /etc/group (`group:x:id:name,name`) that list a user.
+fn members(text: &[u8], name: &[u8]) -> Vec<u32> {
+    let group = |line: &[u8]| {
+        let mut fields = line.split(|byte| *byte == b':').skip(2);
+        let (id, names) = (number(fields.next()?)?, fields.next()?);
+        names.split(|byte| *byte == b',').any(|member| member == name).then_some(id)
+    };
+    text.split(|byte| *byte == b'\n').filter_map(group).collect()
+}
+
+/// What the host says of a key in one of its data bases; none if it cannot be asked, or has no such key.
+fn getent(database: &str, key: &OsStr) -> Option<Vec<u8>> {
+    let program = GETENT.into_iter().find(|path| std::path::Path::new(path).exists())?;
+    let mut asked = Command::new(program);
+    asked.env_clear().args([database, "--"]).arg(key).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = asked.output().ok()?;
+    output.status.success().then_some(output.stdout)
 }
 
 /// A user in numbers, as one word.
@@ -155,9 +169,22 @@ mod tests {
         assert_eq!((root.id(), root.name().as_str()), (0, "root"));
         assert_eq!(User::named("0").as_ref(), Some(&root));
         assert_eq!(User::with_id(0), Some(root));
-        for name in ["no-such-user-anywhere", "", "4294967294", "-1", "ro\0ot"] {
+        for name in ["no-such-user-anywhere", "", "4294967294", "-1", "--help", "ro\0ot", "ro\not"] {
             assert_eq!(User::named(name), None, "{name:?}");
         }
+    }
+
+    #[test]
+    fn files_do_where_the_host_cannot_be_asked() {
+        let line = b"web:x:1001:33:Web, with: a colon no:/srv/web:/bin/sh";
+        assert_eq!(User::parse(line).map(|user| (user.id, user.group)), Some((1001, 33)));
+        let user = User::parse(b"web:x:1001:33::/srv/web:/bin/sh").unwrap();
+        assert_eq!((user.name(), user.home.to_str()), ("web".to_owned(), Some("/srv/web")));
+        for line in ["", "web", "web:x:1001", ":x:1:1::/:", "web:x:-1:1::/:", "web:x:4294967296:1::/:", "web:x:1:1:"] {
+            assert_eq!(User::parse(line.as_bytes()), None, "{line}");
+        }
+        let groups = b"root:x:0:\nadm:x:4:syslog,web\nweb:x:33:webby\nbad:x:y:web\nlast:x:7:web";
+        assert_eq!(members(groups, b"web"), [4, 7]);
     }
 
     #[test]
