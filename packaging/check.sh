@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Whether what packaging/build.sh made holds: the file needs nothing of its host; it runs in an empty folder; the packages install on
+# Debian 12 and 11 and into an empty RPM root, give a verdict, and leave nothing when they are removed. As root; --again also builds a
+# second time from a clone in another folder and compares the bytes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+packages=$PWD/target/packages
+rdiag=$packages/stage/rdiag
+shopt -s nullglob
+deb=("$packages"/*.deb) rpm=("$packages"/*.rpm)
+work=$(mktemp -d /var/tmp/rdiag-packaging.XXXXXX)
+mounted=()
+finish() {
+    for place in "${mounted[@]}"; do umount "$place"; done
+    rm -rf --one-file-system "$work"
+}
+trap finish EXIT
+say() { printf '%-60s %s\n' "$1" "$2"; }
+fail() { say "$1" FAILED && exit 1; }
+
+readelf -dW "$rdiag" >"$work/dynamic"
+! grep -q NEEDED "$work/dynamic" || fail "no library is needed"
+! readelf -lW "$rdiag" | grep -q INTERP || fail "no loader is needed"
+readelf -hW "$rdiag" | grep -q 'Type: *DYN' || fail "it is placed at random (static-pie)"
+# With these a static program would load the host's name services, and fail where their version is another one.
+names=$(nm "$packages/rdiag.symbols" | grep -oE ' T (getpw|getgr|getserv|gethostby|getaddrinfo|getnetgr|dlopen)[a-z_]*$' | sort -u | sed 's/ T //' | tr '\n' ' ')
+[[ $names == "getaddrinfo " || -z $names ]] || fail "no service of names but std's own: $names"
+say "no library, no loader, placed at random, names: ${names:-none}" ok
+readelf -SW "$rdiag" | grep -q '\.dep-v0' || fail "it carries the list of its crates"
+size=$(stat -c %s "$rdiag")
+((size <= 26 * 1024 * 1024)) || fail "$size bytes, of at most 26 MiB"
+say "$size bytes, of at most 26 MiB" ok
+
+# verdict CHROOT USER: the playbook ends with a verdict below a root, as a user.
+verdict() {
+    local report
+    report=$(chroot --userspec="$2" "$1" "${3:-/usr/bin/rdiag}" run use-method --duration 1s --format json --out -) || return 1
+    python3 -c 'import json, sys; report = json.loads(sys.argv[1]); sys.exit(not (report["verdict"] and report["findings"]))' "$report"
+}
+# proc FOLDER: what rdiag reads, below a root.
+proc() {
+    mkdir -p "$1/proc" "$1/sys"
+    mount -t proc proc "$1/proc" && mounted=("$1/proc" "${mounted[@]}")
+    mount --rbind -o ro /sys "$1/sys" && mount --make-rslave "$1/sys" && mounted=("$1/sys" "${mounted[@]}")
+}
+unproc() {
+    umount -R "$1/sys" && umount "$1/proc" && mounted=("${mounted[@]:2}")
+}
+
+mkdir -p "$work/empty"
+cp "$rdiag" "$work/empty/rdiag"
+chroot "$work/empty" /rdiag --version >/dev/null || fail "it starts in an empty folder"
+proc "$work/empty"
+verdict "$work/empty" 0:0 /rdiag && verdict "$work/empty" 65534:65534 /rdiag || fail "an empty folder with /proc: a verdict as root and as a user"
+unproc "$work/empty"
+say "an empty folder with /proc: a verdict as root and as a user" ok
+
+for release in bookworm bullseye; do
+    root=$work/$release
+    mmdebstrap --quiet --variant=essential "$release" "$root" >/dev/null 2>"$work/log" || { cat "$work/log"; fail "a root of $release"; }
+    list() { (cd "$root" && find . -xdev ! -path './proc/*' ! -path './sys/*' ! -path './var/lib/dpkg/*' ! -path './var/log/*' ! -path './tmp/*' | sort); }
+    mkdir -p "$root/proc" "$root/sys"
+    # dpkg makes these files with its first package and keeps them.
+    list >"$work/before"
+    cp "${deb[0]}" "$root/tmp/rdiag.deb"
+    chroot "$root" dpkg -i /tmp/rdiag.deb >/dev/null || fail "dpkg -i on $release"
+    proc "$root"
+    verdict "$root" 0:0 && verdict "$root" 65534:65534 || fail "a verdict on $release, as root and as a user"
+    unproc "$root"
+    chroot "$root" dpkg -P rdiag >/dev/null || fail "dpkg -P on $release"
+    list >"$work/after"
+    diff "$work/before" "$work/after" || fail "nothing is left on $release"
+    say "$release: dpkg -i, a verdict as root and as a user, dpkg -P, nothing left" ok
+done
+
+mkdir -p "$work/rpm"
+rpm --root "$work/rpm" --initdb
+# Only its own database may be there before and after.
+rpm --root "$work/rpm" --nodeps --noscripts -i "${rpm[0]}" || fail "rpm -i"
+"$work/rpm/usr/bin/rdiag" --version >/dev/null || fail "what rpm installed starts"
+rpm --root "$work/rpm" -e rdiag || fail "rpm -e"
+left=$(cd "$work/rpm" && find . -type f ! -path './var/lib/rpm/*' ! -path './root/*')
+[[ -z $left ]] || fail "nothing is left by rpm: $left"
+say "rpm: installed, started, removed, nothing left" ok
+
+lintian --no-tag-display-limit --fail-on error "${deb[0]}" || fail "lintian"
+say "lintian: no errors" ok
+
+if [[ ${1:-} == --again ]]; then
+    git clone --quiet . "$work/again"
+    (cd "$work/again" && CARGO_TARGET_DIR="$work/built" packaging/build.sh >/dev/null)
+    for file in stage/rdiag "$(basename "${deb[0]}")" "$(basename "${rpm[0]}")"; do
+        cmp "$packages/$file" "$work/again/target/packages/$file" || fail "the same bytes from another folder: $file"
+    done
+    say "the same bytes from another folder" ok
+fi
