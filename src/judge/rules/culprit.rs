@@ -99,7 +99,10 @@ pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String
     let labels = dimension.as_ref().and_then(|of| metrics.labels.get(of));
     let fits = |instance: &str| {
         let own = labels.and_then(|all| all.get(instance));
-        wanted.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
+        wanted.iter().all(|(key, value)| match key.as_str() {
+            "instance" => instance == value,
+            _ => own.and_then(|own| own.get(key)) == Some(value),
+        })
     };
     // What a table sums up of its small rows is nobody, and may be more than its largest row.
     let named = instances.iter().filter(|(instance, _)| *instance != OTHERS && fits(instance));
@@ -200,6 +203,13 @@ mod tests {
     fn the_highest_is_the_largest_of_all_named_and_no_mean() {
         let all = [("10", "a", 1.0), ("20", "b", 4.0), ("30", "c", 2.0), (OTHERS, OTHERS, 8.0)];
         assert_eq!(highest(&metrics(&all), "cpu", &[]), Some(4.0));
+    }
+
+    #[test]
+    fn of_one_instance_the_highest_is_its_own_figure_and_of_an_unknown_one_there_is_none() {
+        let all = metrics(&[("10", "a", 1.0), ("20", "b", 4.0)]);
+        let of = |instance: &str| highest(&all, "cpu", &[("instance".to_owned(), instance.to_owned())]);
+        assert_eq!((of("10"), of("20"), of("30")), (Some(1.0), Some(4.0), None));
     }
 
     #[test]

@@ -212,13 +212,26 @@ fn all_references(paths: HashSet<String>, resolve: &dyn Fn(&str) -> Option<Strin
 /// `highest(disk.await.seconds)|default(0)`.
 #[must_use]
 pub fn has_fallback(expression: &str, metric: &str) -> bool {
-    let calls: Vec<&str> =
-        expression.split("highest(").skip(1).filter(|rest| rest.trim_start().starts_with(metric)).collect();
-    let falls_back = |rest: &str| {
-        let after = rest.split_once(')').map_or("", |(_, after)| after);
-        after.trim_start().strip_prefix('|').is_some_and(|filter| filter.trim_start().starts_with("default("))
+    let falls_back = |(_, after): (&str, &str)| {
+        let filter = after.trim_start().strip_prefix('|');
+        filter.is_some_and(|filter| filter.trim_start().starts_with("default("))
     };
+    let calls = calls_of_highest(expression, metric);
     !calls.is_empty() && calls.into_iter().all(falls_back)
+}
+
+/// Whether each `highest(…)` of a metric in an expression is about the judged instance alone:
+/// `highest(disk.slots.count, instance=instance)`.
+#[must_use]
+pub fn is_of_instance(expression: &str, metric: &str) -> bool {
+    let calls = calls_of_highest(expression, metric);
+    !calls.is_empty() && calls.into_iter().all(|(options, _)| options.contains("instance=instance"))
+}
+
+/// What stands within each `highest(…)` of a metric, and what follows it.
+fn calls_of_highest<'e>(expression: &'e str, metric: &str) -> Vec<(&'e str, &'e str)> {
+    let calls = expression.split("highest(").skip(1).filter(|rest| rest.trim_start().starts_with(metric));
+    calls.map(|rest| rest.split_once(')').unwrap_or((rest, ""))).collect()
 }
 
 fn reference(path: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Option<Reference> {

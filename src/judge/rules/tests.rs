@@ -109,6 +109,24 @@ fn the_highest_of_a_metric_shows_its_reading_and_its_gap() {
 }
 
 #[test]
+fn a_figure_of_the_instance_alone_is_needed_only_where_a_condition_gets_as_far() {
+    let condition = "value > 5 or (value > 0.5 and highest(b.x.ratio, instance=instance) > 0.5)";
+    let own = rule(&[("value > 0.5 and b.x.ratio.mean > 0.5", condition)]);
+    let verdicts = |intervals: [f64; 5], b: Reading| {
+        let a = reading(Some("cpu"), &[("0", stats(&intervals.map(Some)))]);
+        let finding = judge(&own, a, b).remove(0);
+        (finding.status, finding.unavailable.map(|gap| gap.reason))
+    };
+    let of_another = || reading(Some("cpu"), &[("1", stats(&ALL))]);
+    assert_eq!(verdicts([9.0; 5], missing()), (Status::Warning, None));
+    assert_eq!(verdicts([9.0, 9.0, 9.0, 0.9, 0.9], missing()), (Status::Warning, None));
+    assert_eq!(verdicts([0.9; 5], missing()), (Status::Unknown, Some(Reason::Denied)));
+    assert_eq!(verdicts([0.9; 5], of_another()), (Status::Unknown, Some(Reason::Absent)));
+    assert_eq!(verdicts([0.9, 0.1, 0.9, 0.9, 0.1], missing()), (Status::Ok, None), "not long enough, whatever it is");
+    assert_eq!(verdicts([0.1; 5], missing()), (Status::Ok, None));
+}
+
+#[test]
 fn a_window_that_was_measured_in_part_is_judged_by_that_part_with_less_confidence() {
     let late = [None, None, None, Some(0.9), Some(0.9)];
     let readings = [("a.x.ratio", stats(&ALL)), ("b.x.ratio", stats(&late))];

@@ -168,7 +168,9 @@ impl<'s> Judge<'s> {
         };
         finding.status = match judged {
             Ok(status) => status,
-            Err(gap) => return self.unjudged(rule, origin, name, gap),
+            Err(gap) => {
+                return self.unjudged(rule, origin, name, self.gap_of_instance(needs, name).unwrap_or(gap));
+            }
         };
         finding.evidence = self.evidence(needs, name);
         let cited = finding.evidence.iter().map(|evidence| evidence.metric.clone()).collect();
@@ -227,18 +229,22 @@ impl<'s> Judge<'s> {
             return Err(Unavailable::new(Reason::ShortWindow, "in no interval were all readings there that it needs"));
         }
         for (status, text, condition) in &work.conditions {
-            let (mut run, mut longest) = (0, 0);
-            for context in &contexts {
-                let holds = match context {
-                    Some(context) => condition.holds(context).map_err(|e| broken(text, &e))?,
-                    None => false,
-                };
-                run = if holds { run + 1 } else { 0 };
-                longest = longest.max(run);
-            }
+            let verdicts: Vec<Result<bool, Unavailable>> = contexts
+                .iter()
+                .map(|context| match context {
+                    Some(context) => condition.holds(context).map_err(|error| broken(text, &error)),
+                    None => Ok(false),
+                })
+                .collect();
+            let longest = longest_run(verdicts.iter().map(|verdict| matches!(verdict, Ok(true))));
             if longest >= needed {
                 finding.held_intervals = Some((longest, intervals));
                 return Ok(*status);
+            }
+            // With what is not known it might have held for long enough.
+            let possible = longest_run(verdicts.iter().map(|verdict| !matches!(verdict, Ok(false))));
+            if possible >= needed {
+                verdicts.into_iter().collect::<Result<Vec<_>, _>>()?;
             }
         }
         Ok(Status::Ok)
@@ -250,6 +256,15 @@ impl<'s> Judge<'s> {
         let (first, end) = spans.fold((0, intervals), |(first, end), (from, to)| (first.max(*from), end.min(*to)));
         end.saturating_sub(first)
     }
+}
+
+/// The most in a row that are true.
+fn longest_run(all: impl Iterator<Item = bool>) -> usize {
+    let runs = all.scan(0, |run, holds| {
+        *run = if holds { *run + 1 } else { 0 };
+        Some(*run)
+    });
+    runs.max().unwrap_or(0)
 }
 
 /// A context in which the judged value is known.

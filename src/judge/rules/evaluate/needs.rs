@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Judge;
 use crate::rules::Rule;
-use crate::rules::expression::{Compiled, Reference, Sentence, has_fallback};
-use rdiag_model::Reading;
+use crate::rules::expression::{Compiled, Reference, Sentence, has_fallback, is_of_instance};
+use rdiag_model::{Reading, Unavailable};
 
 /// What the expressions of a rule refer to.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(super) struct Needs {
     pub(super) required: BTreeSet<String>,
     /// Judged over all their instances at once: cited without a statistic, as in `highest(…)`.
     pub(super) whole: BTreeSet<String>,
+    /// Cited for the judged instance alone, `highest(…, instance=instance)`: needed only where a condition gets as far.
+    pub(super) own: BTreeSet<String>,
     /// Cited by sentences, `applies`, `unless` or `culprit` only.
     pub(super) optional: BTreeSet<String>,
 }
@@ -50,6 +52,9 @@ impl Judge<'_> {
                     }
                     needs.required.insert(id)
                 }
+                Reference::Metric(id, None) if judged && is_of_instance(expression, &id) => {
+                    needs.own.insert(id.clone()) | needs.optional.insert(id)
+                }
                 Reference::Metric(id, None) if judged && !has_fallback(expression, &id) => {
                     needs.whole.insert(id.clone()) | needs.optional.insert(id)
                 }
@@ -70,6 +75,11 @@ impl Judge<'_> {
                 needs.optional.insert(id);
             }
         }
+    }
+
+    /// Why a figure is not there that a condition asked for, of this instance alone.
+    pub(super) fn gap_of_instance(&self, needs: &Needs, name: &str) -> Option<Unavailable> {
+        needs.own.iter().find_map(|id| self.scope.metrics.stats(id, name).err())
     }
 
     pub(super) fn dimension(&self, needs: &Needs) -> Option<String> {
