@@ -42,8 +42,9 @@ fn contradictions(report: &Value) -> Vec<String> {
             }
         }
         let summary = text(finding, "summary");
-        let full = fired.iter().any(|finding| text(finding, "id") == "disk.saturation");
-        if full && summary.contains("no disk is overloaded") {
+        let full =
+            fired.iter().any(|finding| ["disk.saturation", "disk.saturation.depth"].contains(&text(finding, "id")));
+        if full && ["no disk is overloaded", "for serial I/O"].iter().any(|denial| summary.contains(denial)) {
             found.push(format!("disk.saturation fired, and {} says: {summary}", text(finding, "id")));
         }
         if is_past(finding) && text(finding, "status") != "info" {

@@ -204,6 +204,7 @@ fn describe(formula: &Formula) -> String {
         Per::KernelThreads(prefix, field) => format!("{field:?} of the kernel threads {prefix}*"),
         Per::Probe(pick) => pick.words(),
         Per::UnseenCpu => "busy CPU time of the host that is of no process seen, per busy CPU time".to_owned(),
+        Per::OneRequest => "time per request in the least-loaded interval of each device".to_owned(),
         Per::WaitOfTasks => "run-queue delay per delay and run time, summed over the processes seen".to_owned(),
     };
     if formula.floor > 0.0 { format!("{text}, if that changed by at least {}", formula.floor) } else { text }

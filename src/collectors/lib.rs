@@ -17,6 +17,7 @@ mod conntrack;
 mod cpu_stat;
 mod cpu_topology;
 mod deleted_files;
+mod disk_slots;
 mod diskstats;
 mod entropy;
 mod file_handles;
@@ -88,6 +89,7 @@ pub static ALL: &[&CollectorDef] = &[
     &cpu_stat::COLLECTOR,
     &cpu_topology::COLLECTOR,
     &deleted_files::COLLECTOR,
+    &disk_slots::COLLECTOR,
     &diskstats::COLLECTOR,
     &entropy::COLLECTOR,
     &file_handles::COLLECTOR,

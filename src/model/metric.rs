@@ -114,6 +114,8 @@ pub enum Per {
     WaitOfTasks,
     /// Over the whole table of processes: CPU time of the host that is in none of them, per CPU time used.
     UnseenCpu,
+    /// Per block device: mean time of a request in the least-loaded interval of the window.
+    OneRequest,
     /// From the kernel threads whose name begins with the prefix, per second; the instance is the rest of the name.
     KernelThreads(&'static str, ProcessField),
     /// Taken from what a probe measured.

@@ -67,11 +67,15 @@ fn a_program_that_waits_for_one_read_after_the_other_is_named_and_the_disk_is_no
     let load = file.read(&["--ioengine=psync"]);
     let report = live_report(5);
     drop(load);
-    let pressure = finding(&report, "disk.saturation.pressure", None);
-    assert_eq!(pressure["status"], "warning", "{pressure:#}");
-    assert_eq!(pressure["culprit"]["name"], "fio", "{pressure:#}");
-    assert!(pressure["culprit"]["share"].as_f64().unwrap() > 0.9, "{pressure:#}");
-    assert_nothing_else_fired(&report, &["disk.saturation.pressure"]);
+    let waits = finding(&report, "disk.utilization.one_by_one", None);
+    assert_eq!(waits["status"], "info", "{waits:#}");
+    assert_eq!(waits["culprit"]["name"], "fio", "{waits:#}");
+    assert!(waits["culprit"]["share"].as_f64().unwrap() > 0.9, "{waits:#}");
+    // One request at a time is no saturation.
+    assert_eq!(finding(&report, "disk.saturation.pressure", None)["status"], "ok");
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert!(!headline.contains("Bottleneck: disk"), "{headline}");
+    assert_nothing_else_fired(&report, &[]);
 }
 
 #[test]
@@ -92,6 +96,78 @@ fn a_fast_disk_busy_with_many_reads_at_once_is_not_saturated() {
     assert!(queue["value"].as_f64().unwrap() > 4.0, "{queue:#}");
     // fio itself keeps half of a small machine's CPUs busy.
     assert_nothing_else_fired(&report, &["cpu."]);
+}
+
+#[test]
+#[ignore = "needs: a quiet machine, fio, a disk below the target folder"]
+fn a_queue_of_256_asynchronous_reads_is_saturation_and_names_who_fills_it() {
+    let _alone = alone();
+    if !has(&[Need::Tool("fio")]) {
+        return;
+    }
+    let file = TestFile::new();
+    let load = file.read(&["--ioengine=libaio", "--iodepth=256"]);
+    let report = live_report(6);
+    drop(load);
+    let deep = deep_queue(&report);
+    // The queue was there from the first interval to the last.
+    let summary = deep["summary"].as_str().unwrap();
+    assert!(summary.contains("unloaded latency unknown"), "{summary}");
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert!(headline.starts_with("Bottleneck: ") && headline.contains("disk saturation"), "{headline}");
+    // fio itself keeps half of a small machine's CPUs busy.
+    assert_nothing_else_fired(&report, &["cpu.", "disk.saturation"]);
+}
+
+#[test]
+#[ignore = "needs: a quiet machine, fio, a disk below the target folder"]
+fn a_queue_that_begins_within_the_run_is_compared_with_the_latency_before_it() {
+    let _alone = alone();
+    if !has(&[Need::Tool("fio")]) {
+        return;
+    }
+    let file = TestFile::new();
+    let light = file.read(&["--ioengine=psync", "--rate_iops=400"]);
+    let load = file.read(&["--ioengine=libaio", "--iodepth=256", "--startdelay=5"]);
+    let report = live_report(9);
+    drop((light, load));
+    let deep = deep_queue(&report);
+    let summary = deep["summary"].as_str().unwrap();
+    let times = summary.split(" × unloaded").next().and_then(|text| text.rsplit(' ').next()).unwrap_or_default();
+    assert!(times.parse::<f64>().is_ok_and(|times| times > 3.0), "{summary}");
+    assert!(summary.contains("least-loaded interval"), "{summary}");
+}
+
+/// The finding about the queue of 256 that fio keeps full.
+fn deep_queue(report: &Value) -> &Value {
+    let busy = busiest(report).get("instance").and_then(Value::as_str);
+    let deep = finding(report, "disk.saturation.depth", busy);
+    let text = |key: &str| deep.pointer(key).and_then(Value::as_str).unwrap_or_default();
+    assert_eq!((text("/status"), text("/culprit/name")), ("warning", "fio"), "{deep:#}");
+    let summary = text("/summary");
+    assert!(summary.contains(" slots, await ") && summary.contains("async I/O"), "{summary}");
+    deep
+}
+
+#[test]
+#[ignore = "needs: a quiet machine, fio, a disk below the target folder"]
+fn a_disk_that_is_busy_with_one_large_read_at_a_time_is_not_saturated() {
+    let _alone = alone();
+    if !has(&[Need::Tool("fio")]) {
+        return;
+    }
+    let file = TestFile::new();
+    let load = file.read(&["--ioengine=psync", "--bs=2m"]);
+    let report = live_report(5);
+    drop(load);
+    let device = busiest(&report);
+    assert!(device["value"].as_f64().unwrap() > 0.8, "{device:#}");
+    for id in ["disk.saturation", "disk.saturation.depth"] {
+        let quiet = finding(&report, id, device["instance"].as_str());
+        assert_eq!(quiet["status"], "ok", "{quiet:#}");
+    }
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert!(!headline.contains("Bottleneck: disk"), "{headline}");
 }
 
 #[test]

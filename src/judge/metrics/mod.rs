@@ -8,6 +8,7 @@ mod process;
 mod tests;
 mod throttled;
 mod uncharged;
+mod unloaded;
 
 use std::collections::BTreeMap;
 
@@ -73,7 +74,7 @@ fn intervals(window: &Window) -> usize {
 fn span(table: &Table<'_>, collector: &str, def: &MetricDef, reading: &Reading) -> Option<(usize, usize)> {
     let Reading::Measured { rank, .. } = reading else { return None };
     let owner = match def.sources.get(*rank)?.per {
-        Per::Level | Per::LevelOf(_) | Per::Probe(_) => return None,
+        Per::Level | Per::LevelOf(_) | Per::Probe(_) | Per::OneRequest => return None,
         Per::Process(_) | Per::ProcessRate(_) | Per::WaitOfTasks | Per::UnseenCpu | Per::KernelThreads(..) => {
             process::COLLECTOR
         }
@@ -127,6 +128,7 @@ fn reading(table: &Table<'_>, collector: &str, def: &MetricDef) -> Reading {
             Per::ProcessRate(field) => process::field(table, field, true),
             Per::WaitOfTasks => process::wait_of_tasks(table),
             Per::UnseenCpu => uncharged::share(table),
+            Per::OneRequest => unloaded::of_devices(table),
             Per::KernelThreads(prefix, field) => process::kernel_threads(table, prefix, field),
             Per::Probe(pick) => probe::figure(table, collector, pick),
             _ => formula::evaluate(table, collector, formula),

@@ -20,7 +20,7 @@ pub(super) const TERMS: &[Term] = &[
         names: &["aqu-sz", "avgqu-sz", "queue depth", "disk queue"],
         means: "mean number of outstanding requests of a disk; by Little's law IOPS times await.",
         mind: "A long queue at low await is a fast device at work.",
-        see: &["disk.saturation", "disk.queue.count"],
+        see: &["disk.saturation", "disk.saturation.depth", "disk.queue.count", "disk.slots.count"],
     },
     Term {
         names: &["IOPS", "r/s", "w/s"],
