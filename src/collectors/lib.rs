@@ -37,6 +37,7 @@ mod numa;
 mod outgoing_tcp;
 mod processes;
 mod psi;
+mod qdiscs;
 mod schedstat;
 mod scsi_errors;
 mod sink;
@@ -109,6 +110,7 @@ pub static ALL: &[&CollectorDef] = &[
     &outgoing_tcp::COLLECTOR,
     &processes::COLLECTOR,
     &psi::COLLECTOR,
+    &qdiscs::COLLECTOR,
     &schedstat::COLLECTOR,
     &scsi_errors::COLLECTOR,
     &sockets::COLLECTOR,

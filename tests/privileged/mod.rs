@@ -56,6 +56,7 @@ mod probes_trace;
 mod probes_trace_bounds;
 mod probes_trace_forged;
 mod process_table;
+mod qdiscs;
 mod real_programs;
 mod response;
 mod response_peers;

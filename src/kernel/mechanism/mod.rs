@@ -4,6 +4,7 @@
 pub mod btf;
 pub mod descriptors;
 pub mod ebpf;
+mod netlink;
 mod obstacles;
 pub mod perf;
 pub mod perf_data;
@@ -11,3 +12,4 @@ pub mod points;
 pub mod symbols;
 pub mod taskstats;
 pub mod tracefs;
+pub mod traffic_control;

@@ -230,6 +230,12 @@ pub(super) const TERMS: &[Term] = &[
         see: &["network.saturation.listen_overflow", "network.saturation.syn_queue", "tcpaccept"],
     },
     Term {
+        names: &["qdisc", "queueing discipline", "traffic control", "tbf", "htb", "fq_codel"],
+        means: "the queue of outgoing packets above a network device; it may limit the rate and drops packets when it is full.",
+        mind: "Its drops are in no device counter. A backlog without drops is normal; fq_codel drops some packets on purpose.",
+        see: &["network.saturation.qdisc", "network.qdisc.drops.count", "network.qdisc.backlog.count"],
+    },
+    Term {
         names: &["ring buffer", "rx_missed", "receive ring", "dropped packets", "drops"],
         means: "buffers in which a network device puts received frames; when all are taken, frames are dropped.",
         mind: "Compare with drops at the CPU backlog and at sockets: the counter that grows shows which part is too slow.",
