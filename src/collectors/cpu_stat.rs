@@ -151,10 +151,10 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "cpu.steal.ratio",
         Unit::Ratio,
-        "Share of the demanded CPU time that the hypervisor gave to others.",
+        "CPU steal: share of the demanded CPU time in which the hypervisor did not run this machine.",
         &[Formula::ratio(&[term("cpu_stat.stolen")], BUSY_OR_STOLEN)],
     )
-    .caveat("Not given where it never moved since boot: then nobody knows whether the hypervisor reports it.")
+    .caveat("Not given where it never moved since boot: then it is not known whether the hypervisor reports it.")
     .manual("mpstat 1 10"),
     MetricDef::new(
         "cpu.demand.ratio",
@@ -162,7 +162,7 @@ const METRICS: &[MetricDef] = &[
         "Share of the CPUs' time that the kernel and un-niced work used, or would have used had it not been stolen.",
         &[Formula::ratio(DEMAND, TOTAL)],
     )
-    .caveat("Kernel time of niced processes is in it: only their time in user mode is told apart.")
+    .caveat("Includes system time of niced processes: only their user time is counted as nice.")
     .manual("mpstat 1 10"),
     MetricDef::new(
         "cpu.interrupt.ratio",

@@ -41,7 +41,7 @@ impl Collect for Entropy {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let pool = host.read_u64("proc/sys/kernel/random/poolsize")?;
         if pool != POOL_OF_TODAY {
-            let why = "before Linux 5.18 a low number is normal and makes nobody wait";
+            let why = "before Linux 5.18 a low number is normal and makes no task wait";
             return Err(Unavailable::new(Reason::NotApplicable, why));
         }
         out.level("entropy.available", "", host.read_u64("proc/sys/kernel/random/entropy_avail")? as f64);

@@ -33,7 +33,7 @@ const METRICS: &[MetricDef] = &[
         "Tasks that run or could run, rdiag left out, at some instants.",
         &[Formula::level(&[term("loadavg.runnable")])],
     )
-    .caveat("A handful of samples: bursts between them are not seen. Tasks held back by a quota are not in it.")
+    .caveat("A handful of samples: bursts between them are not seen. Tasks throttled by a quota are not in it.")
     .manual("vmstat 1 10 (column r)"),
     MetricDef::new(
         "tasks.entities.count",

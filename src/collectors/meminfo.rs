@@ -105,7 +105,7 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "memory.used.ratio",
         Unit::Ratio,
-        "Share of the memory that could not be had by a new program without swapping: 1 − MemAvailable/MemTotal.",
+        "Share of the memory that is not available to a new program without swapping: 1 − MemAvailable/MemTotal.",
         &[Formula::level_ratio(&[term("meminfo.total"), minus("meminfo.available")], &[term("meminfo.total")])],
     )
     .caveat("MemAvailable is the kernel's estimate; it knows nothing of the limits of control groups.")
@@ -256,7 +256,7 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "memory.huge_pages_free.ratio",
         Unit::Ratio,
-        "Share of the reserved huge pages that nobody uses.",
+        "Share of the reserved huge pages that is not in use.",
         &[Formula::level_ratio(&[term("meminfo.huge_pages_free")], &[term("meminfo.huge_pages_total")])],
     )
     .caveat("Of the default huge page size only.")

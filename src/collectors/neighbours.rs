@@ -60,7 +60,7 @@ const METRICS: &[MetricDef] = &[
         "Packets dropped because the neighbour they were for did not answer.",
         &[Formula::change(&[term("neighbours.arp_discards"), optional("neighbours.ndisc_discards")])],
     )
-    .caveat("Whoever tries addresses that nobody has, moves it.")
+    .caveat("Attempts to reach unused addresses, such as a network scan, raise it.")
     .manual("cat /proc/net/stat/arp_cache (unresolved_discards); lnstat"),
 ];
 

@@ -49,7 +49,7 @@ const METRICS: &[MetricDef] = &[
         "Share of time in which at least one runnable task waited for a CPU.",
         &[Formula::rate(&[term("psi.cpu_some")])],
     )
-    .caveat("Grows with the number of tasks: one waiting task of a hundred counts as much as all of them.")
+    .caveat("Grows with the number of tasks: one waiting task out of 100 counts as much as all of them.")
     .manual("cat /proc/pressure/cpu; sleep 10; cat /proc/pressure/cpu"),
     MetricDef::new(
         "psi.memory.some.ratio",

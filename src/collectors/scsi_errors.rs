@@ -22,7 +22,7 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const CAVEAT: &str = "A command that the device does not know counts like a lost sector, so monitoring tools (smartctl) \
-    raise it too; the kernel log tells them apart.";
+    raise it too; the kernel log distinguishes them.";
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(

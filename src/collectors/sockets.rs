@@ -89,7 +89,7 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.tcp.memory.ratio",
         Unit::Ratio,
-        "Memory of TCP against the most that it may take (net.ipv4.tcp_mem, third value).",
+        "TCP memory as a share of its limit (net.ipv4.tcp_mem, third value).",
         &[Formula::level_ratio(&[term("sockets.tcp_memory")], &[term("sockets.limit_tcp_memory")])],
     )
     .caveat(HOST_WIDE)
@@ -105,7 +105,7 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.udp.memory.ratio",
         Unit::Ratio,
-        "Memory of UDP against the most that it may take (net.ipv4.udp_mem, third value).",
+        "UDP memory as a share of its limit (net.ipv4.udp_mem, third value).",
         &[Formula::level_ratio(&[term("sockets.udp_memory")], &[term("sockets.limit_udp_memory")])],
     )
     .caveat(HOST_WIDE)

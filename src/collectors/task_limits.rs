@@ -37,7 +37,7 @@ const METRICS: &[MetricDef] = &[
         "Tasks of the host as a share of the most that the kernel will create.",
         &[Formula::level_ratio(&[term("task_limits.tasks")], &[term("task_limits.threads_max")])],
     )
-    .caveat("Follows from the size of the memory unless somebody set it.")
+    .caveat("Follows from the size of the memory unless it was set.")
     .manual("cat /proc/loadavg /proc/sys/kernel/threads-max"),
     MetricDef::new(
         "tasks.pid_max.count",

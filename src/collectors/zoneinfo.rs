@@ -80,7 +80,7 @@ impl Collect for Zoneinfo {
         if seen {
             Ok(())
         } else {
-            Err(Unavailable::new(Reason::Malformed, "/proc/zoneinfo holds no zone with its marks"))
+            Err(Unavailable::new(Reason::Malformed, "/proc/zoneinfo holds no zone with watermarks"))
         }
     }
 }

@@ -49,7 +49,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "cgroup.cpu.periods.count",
         Unit::Count,
-        "Quota periods in which the group wanted to run.",
+        "Quota periods in which the group had runnable tasks.",
         &[Formula::change(&[term("cgroup_cpu.periods")])],
     )
     .dimension("cgroup")
@@ -71,7 +71,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         &[Formula::ratio(&[term("cgroup_cpu.throttled_periods")], &[term("cgroup_cpu.periods")])],
     )
     .dimension("cgroup")
-    .caveat("Only periods in which the group wanted to run count.")
+    .caveat("Only periods in which the group had runnable tasks count.")
     .manual("cat /sys/fs/cgroup/GROUP/cpu.stat"),
     MetricDef::new(
         "cgroup.cpu.throttled_time.ratio",
@@ -94,7 +94,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "cgroup.cpu.pressure.full.ratio",
         Unit::Ratio,
-        "Share of the time in which all tasks of the group that wanted a CPU had none.",
+        "CPU PSI full of the group: share of the time that all its runnable tasks waited for a CPU.",
         &[Formula::rate(&[term("cgroup_cpu.stalled")])],
     )
     .dimension("cgroup")

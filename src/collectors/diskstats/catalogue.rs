@@ -134,7 +134,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         &[Formula::rate(&[term("diskstats.write_ms")])],
     )
     .dimension("device")
-    .caveat("A long queue of background writes delays nobody by itself.")
+    .caveat("A long queue of background writes delays no task by itself.")
     .manual(MANUAL),
     MetricDef::new(
         "disk.in_flight.count",

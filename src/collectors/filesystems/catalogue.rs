@@ -26,7 +26,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "filesystem.space.ratio",
         Unit::Ratio,
-        "Share of the space that is used, of what is there for everybody.",
+        "Used space, as a share of the space available to all users.",
         &[Formula::level_ratio(
             &[term("filesystems.space_total"), minus("filesystems.space_free")],
             &[term("filesystems.space_total"), minus("filesystems.space_free"), term("filesystems.space_available")],
@@ -41,7 +41,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "filesystem.available.bytes",
         Unit::Bytes,
-        "Space left for everybody.",
+        "Free space available to all users.",
         &[Formula::level(&[term("filesystems.space_available")])],
     )
     .dimension("mount")

@@ -67,7 +67,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new("network.interface.receive_drops.count", Unit::Count, "Received packets that the kernel dropped before any protocol saw them.", &[Formula::change(&[
             term("interfaces.device_receive_drops"),
             Term { series: "interfaces.device_missed", weight: -1.0, optional: true },
-        ])]).dimension("interface").caveat("Frames of protocols or VLANs that nobody here speaks count too: not 0 on many healthy networks.").manual("ip -s link (dropped)"),
+        ])]).dimension("interface").caveat("Frames of protocols or VLANs that are not configured here count too: not 0 on many healthy networks.").manual("ip -s link (dropped)"),
     MetricDef::new("network.interface.transmit_drops.count", Unit::Count, "Packets that a device or its driver dropped instead of sending.", &[Formula::change(&[term("interfaces.device_transmit_drops")])]).dimension("interface").caveat("Drops of the queueing discipline above the driver are not in it (tc -s qdisc).").manual("ip -s link (dropped); tc -s qdisc"),
     MetricDef::new("network.interface.carrier_changes.count", Unit::Count, "How often the link went up or down.", &[Formula::change(&[term("interfaces.device_carrier_changes")])]).dimension("interface").caveat("An administrator's `ip link set down` counts too.").manual("cat /sys/class/net/IF/carrier_changes"),
     MetricDef::new("network.interface.half_duplex.count", Unit::Count, "1 where the link is half duplex: both ends take turns.", &[Formula::level(&[term("interfaces.device_half_duplex")])]).dimension("interface").caveat("Virtual devices do not say.").manual("cat /sys/class/net/IF/duplex"),

@@ -140,7 +140,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         "Mean time that reads and questions for names and attributes waited on this host before they were sent.",
         &[Formula::ratio(&[term("nfs.awaited_queue_ms")], &[term("nfs.awaited")]).floor(FEWEST)],
     )
-    .caveat("Writes are left out: those of the background queue in masses, and nobody waits for them."),
+    .caveat("Writes are left out: background write-back queues many, and no task waits for them."),
     of_mount(
         "filesystem.nfs.queued.count",
         Unit::Count,
@@ -158,7 +158,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     of_mount(
         "filesystem.nfs.retransmits.count",
         Unit::Count,
-        "Requests that were sent again because no answer came.",
+        "Requests retransmitted because no reply came.",
         &[Formula::change(&[term("nfs.retransmits")])],
     )
     .caveat("Lost packets on TCP do not count: the network's own retransmission comes first."),

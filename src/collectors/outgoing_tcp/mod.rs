@@ -23,12 +23,12 @@ use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "outgoing_tcp",
-    help: "Local ports that connections hold towards each destination, and connections that nobody answers, from /proc/net/tcp and tcp6.",
+    help: "Local ports that connections hold towards each destination, and connection attempts without an answer, from /proc/net/tcp and tcp6.",
     cadence: Cadence::Interval,
     series: SERIES,
     metrics: METRICS,
     overhead: "three small reads per interval; the tables of sockets (1 to 2 µs for each socket, at most half a second, at most one \
-               two-hundredth of the time) only where half of the local ports can be taken, or SYNs are sent again",
+               two-hundredth of the time) only where half of the local ports can be taken, or SYNs are retransmitted",
     start: |_| Box::new(OutgoingTcp::default()),
 };
 
@@ -66,10 +66,10 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.tcp.unanswered.count",
         Unit::Count,
-        "Connections that wait for an answer to their SYN after it was sent again.",
+        "Connections in SYN-SENT whose SYN was retransmitted.",
         &[Formula::level(&[term("outgoing_tcp.unanswered")])],
     )
-    .caveat("Of this network namespace. Looked for only from the first SYN on that is sent again within the window.")
+    .caveat("Of this network namespace. Looked for only from the first retransmitted SYN within the window.")
     .manual(SYN_SENT),
     MetricDef::new(
         "network.tcp.unanswered_here.count",
@@ -82,7 +82,7 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.tcp.unanswered_by.count",
         Unit::Count,
-        "Connections that one destination leaves unanswered after their SYN was sent again.",
+        "Connections in SYN-SENT to one destination whose SYN was retransmitted.",
         &[Formula::level(&[term("outgoing_tcp.unanswered_by")])],
     )
     .dimension("destination")
@@ -197,11 +197,7 @@ impl Collect for OutgoingTcp {
             out.gap("outgoing_tcp.", "(others)", Unavailable::new(Reason::ShortWindow, why));
         }
         for (series, seen, why) in [
-            (
-                "outgoing_tcp.unanswered_by",
-                self.any_unanswered,
-                "no SYN that was sent again was seen to wait for an answer",
-            ),
+            ("outgoing_tcp.unanswered_by", self.any_unanswered, "no retransmitted SYN was seen to wait for an answer"),
             (
                 "outgoing_tcp.ports_towards",
                 self.any_taken,

@@ -271,7 +271,7 @@ fn denied(host: &Host) -> String {
     let scope = host.read_line("proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let is_root = host.facts().uid == 0;
     let because = match scope.as_str() {
-        "3" => "kernel.yama.ptrace_scope is 3, which forbids it to everybody",
+        "3" => "kernel.yama.ptrace_scope is 3, which forbids it to all users",
         _ if is_root => "this root may not trace it (CAP_SYS_PTRACE, or a security module)",
         "" | "0" => "it belongs to another user, or has changed its own",
         _ => "it belongs to another user, or kernel.yama.ptrace_scope allows it for children of rdiag only",

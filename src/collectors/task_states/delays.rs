@@ -57,7 +57,7 @@ impl Kernel {
 
 fn connect(host: &Host) -> Result<Taskstats, Unavailable> {
     if host.is_recorded() || host.is_seen_from_outside() {
-        return Err(Unavailable::new(Reason::NotVisible, "taskstats tells of the tasks of this machine only"));
+        return Err(Unavailable::new(Reason::NotVisible, "taskstats reports the tasks of this machine only"));
     }
     let switch = host.read_line("proc/sys/kernel/task_delayacct");
     // Before Linux 5.14 there is no such file, and delays are counted unless that was forbidden at boot.

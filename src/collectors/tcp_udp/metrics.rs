@@ -79,20 +79,20 @@ pub(super) const METRICS: &[MetricDef] = &[
         "Resets sent per second.",
         &[Formula::rate(&[term("tcp_udp.resets_sent")])],
     )
-    .caveat("Includes answers to connections that nobody here listens for.")
+    .caveat("Includes answers to connection attempts on ports without a listener.")
     .manual(TCP),
     MetricDef::new(
         "network.tcp.retransmits.per_second",
         Unit::PerSecond,
-        "Segments of data sent again per second.",
+        "TCP data segments retransmitted per second.",
         &[Formula::rate(DATA_RETRANSMITS)],
     )
-    .caveat("Some are sent in vain, because an acknowledgement was late.")
+    .caveat("Some are spurious: the acknowledgement was only late.")
     .manual(TCP),
     MetricDef::new(
         "network.tcp.retransmitted.ratio",
         Unit::Ratio,
-        "Segments of data sent again per segment sent.",
+        "TCP retransmit rate: data segments retransmitted per segment sent.",
         &[Formula::ratio(DATA_RETRANSMITS, &[term("tcp_udp.segments_sent")]).floor(LEAST_SEGMENTS)],
     )
     .caveat("No peer is named, and loopback traffic dilutes it.")
@@ -124,7 +124,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.tcp.syn_retransmits.count",
         Unit::Count,
-        "Connection requests, and answers to them, that were sent again.",
+        "SYN and SYN-ACK segments retransmitted.",
         &[Formula::change(&[term("tcp_udp.syn_retransmits")])],
     )
     .caveat("Both directions in one counter.")
@@ -132,7 +132,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.tcp.syn_retransmitted.ratio",
         Unit::Ratio,
-        "Handshake segments sent again per connection opened or accepted.",
+        "SYN and SYN-ACK segments retransmitted per connection opened or accepted.",
         &[Formula::ratio(
             &[term("tcp_udp.syn_retransmits")],
             &[term("tcp_udp.active_opens"), term("tcp_udp.passive_opens")],
@@ -184,7 +184,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.tcp.aborted_on_memory.count",
         Unit::Count,
-        "Connections aborted for want of socket memory.",
+        "Connections aborted because socket memory was exhausted.",
         &[Formula::change(&[term("tcp_udp.aborted_on_memory")])],
     )
     .caveat("Too many orphaned connections count too.")
@@ -215,7 +215,7 @@ pub(super) const METRICS: &[MetricDef] = &[
             optional("tcp_udp.receive_queue_drops"),
         ])],
     )
-    .caveat("They are sent again: it costs time and no data.")
+    .caveat("They are retransmitted: it costs time and no data.")
     .manual("nstat -az TcpExtTCPRcvQDrop TcpExtTCPBacklogDrop TcpExtRcvPruned"),
     MetricDef::new(
         "network.tcp.zero_windows.per_second",
@@ -230,7 +230,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.tcp.windows_left_closed.count",
         Unit::Count,
-        "Sockets here that told their peer to stop sending and did not let it go on: closed less reopened windows.",
+        "Sockets here that still advertise a zero window to their peer: closed less reopened windows.",
         &[Formula::change(&[term("tcp_udp.zero_windows"), minus("tcp_udp.windows_reopened")])],
     )
     .caveat("Below 0 where windows from before were opened again; one or two are on their way at any time under load.")
@@ -299,7 +299,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.udp.no_ports.per_second",
         Unit::PerSecond,
-        "Datagrams for a port that nobody listens on, per second.",
+        "Datagrams per second for a port without a listener.",
         &[Formula::rate(&[term("tcp_udp.datagrams_without_port")])],
     )
     .caveat("Broadcasts and port scans count too.")
@@ -307,7 +307,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.ip.discards.count",
         Unit::Count,
-        "IP packets dropped although nothing was wrong with them, mostly for want of memory or a way out.",
+        "IP packets dropped although nothing was wrong with them, mostly because memory or a route was missing.",
         &[Formula::change(&[
             term("tcp_udp.ip_receive_discards"),
             term("tcp_udp.ip_transmit_discards"),
