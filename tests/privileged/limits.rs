@@ -123,7 +123,7 @@ fn local_ports_that_are_out_name_the_destination_and_who_holds_them() {
     assert_eq!(ports["status"], "critical", "{ports:#}");
     assert_eq!(ports["culprit"]["name"], "python3 to 127.0.0.1:7000", "{ports:#}");
     assert_eq!(ports["culprit"]["pids"][0], load.pids()[0]);
-    assert!(ports["summary"].as_str().unwrap().starts_with("11 of 11 local ports"), "{ports:#}");
+    assert!(ports["summary"].as_str().unwrap().starts_with("11 of 11 ephemeral ports"), "{ports:#}");
     assert_nothing_else_fired(&report, &["network.utilization.ports", "cpu."]);
 }
 

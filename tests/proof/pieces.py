@@ -2,7 +2,8 @@
 
 A test stands for: its own text with that of the helpers it uses, the probes it names (their code and their programs for the kernel), the
 rules it names, what judges an exercise or an account of time where it is about one, and the kernel it runs on. Comments, layout,
-imports and (below src) sentences do not count, nor does the way in which tests are scheduled.
+imports and (below src) sentences do not count, nor does the way in which tests are scheduled. The sentences of a rule count for a test
+that reads them.
 """
 
 import re
@@ -156,16 +157,21 @@ def program(file: Path) -> str:
     return "\n".join(texts)
 
 
+# A test that reads what a rule says.
+READS_SENTENCES = re.compile(r'\["(?:summary|headline|refuted_by|title)"\]')
+SENTENCES = "title|says|quiet|why|verify|next|"
+
+
 @cache
-def rules() -> dict[str, str]:
-    """What each rule judges by: everything but its words and its tests."""
+def rules(worded: bool = False) -> dict[str, str]:
+    """What each rule judges by: everything but its words, unless they are asked for, and its tests."""
     found = {}
     for file in sorted((ROOT / "playbooks/rules").glob("*.yaml")):
         text = re.sub(r"^ *#.*\n", "", file.read_text(), flags=re.M)
         for block in re.split(r"^(?=- id: )", text, flags=re.M)[1:]:
             name = re.match(r"- id: (\S+)", block).group(1)
             keys = re.split(r"^  (?=\w+:)", block, flags=re.M)
-            kept = [key for key in keys if not re.match(r"(title|says|quiet|why|verify|next|tests):", key)]
+            kept = [key for key in keys if not re.match(rf"({'' if worded else SENTENCES}tests):", key)]
             found[name] = digest(*kept)
     return found
 
@@ -177,7 +183,9 @@ def pieces(test: str) -> dict[str, str]:
     words = set(re.findall(r"[a-z0-9_.-]+", texts.replace("-", "_") + " " + texts)) | set(test.split("::")[-2].split("_", 1))
     found = {"test": digest(*own)}
     found |= {f"probe {name}": folder(place) for name, place in probes().items() if name in words}
-    found |= {f"rule {name}": judged for name, judged in rules().items() if name in words}
+    of_test = rf"\bfn {test.rsplit('::', 1)[-1]}\b"
+    worded = any(re.search(of_test, item) and READS_SENTENCES.search(item) for item in own)
+    found |= {f"rule {name}": judged for name, judged in rules(worded).items() if name in words}
     found |= {f"collector {name}": folder(place) for name, place in collectors().items() if name in words}
     if words & {"method-r", "task_states", "response"}:
         found["accounts"] = digest(folder(ROOT / "src/judge/profile"), folder(ROOT / "src/kernel/classify"))
