@@ -71,6 +71,8 @@ impl Figures {
             // A wait of a tenth of a second is a matter of who comes when.
             "cpu.saturation.run_queue_latency" => self.share() > 0.1,
             "cpu.utilization.core" | "cpu.utilization.single_thread" => self.others > 0.75 * value * self.window,
+            // What no visible process used is theirs if they used as much.
+            "cpu.utilization.unseen" => self.others > 0.75 * value * self.busy,
             "cpu.utilization" => value - self.others / (self.window * self.cpus).max(0.01) < 0.6,
             _ => false,
         }
@@ -166,4 +168,7 @@ fn what_a_test_starts_is_its_own_and_no_disturbance() {
         assert!(!undisturbed.explain(&finding(id, 0.01)), "{id}: nobody did it");
     }
     assert!(!disturbed.explain(&finding("disk.saturation", 0.1)));
+    let of_busy = Figures { others: 0.6, ..undisturbed };
+    assert!(of_busy.explain(&finding("cpu.utilization.unseen", 0.7)));
+    assert!(!of_busy.explain(&finding("cpu.utilization.unseen", 0.9)), "others used less than that");
 }
