@@ -125,6 +125,11 @@ impl Collect for Qdiscs {
         if self.before.is_none() {
             self.before = Some(drops(&with_classes(kernel, &all)));
         }
+        if roots(&all).next().is_none() {
+            // A device that is down has none, and a virtual one (lo) sends at once.
+            let why = "no network device has a qdisc that queues (down, or noqueue)";
+            out.gap("qdiscs.", "", Unavailable::new(Reason::NotApplicable, why));
+        }
         for queue in roots(&all).take(MAX_ROOTS) {
             let name = self.names.entry(queue.device).or_insert_with(|| kernel.name(queue.device));
             if let Some(name) = name {

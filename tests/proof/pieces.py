@@ -187,6 +187,9 @@ def pieces(test: str) -> dict[str, str]:
     worded = any(re.search(of_test, item) and READS_SENTENCES.search(item) for item in own)
     found |= {f"rule {name}": judged for name, judged in rules(worded).items() if name in words}
     found |= {f"collector {name}": folder(place) for name, place in collectors().items() if name in words}
+    if any("assert_judged(" in item for item in own):
+        # It asks every rule for an answer.
+        found["every rule"] = digest(*(f"{name} {judged}" for name, judged in sorted(rules().items())))
     if words & {"method-r", "task_states", "response"}:
         found["accounts"] = digest(folder(ROOT / "src/judge/profile"), folder(ROOT / "src/kernel/classify"))
     if "::lab" in test:
