@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::support::{Load, Need, alone, assert_judged, assert_nothing_else_fired, finding, has, live_report, skip};
@@ -18,15 +20,31 @@ fn status<'r>(report: &'r Value, id: &str) -> &'r str {
     finding(report, id, None)["status"].as_str().unwrap()
 }
 
-/// How long all tasks ran and waited for a CPU until now, in nanoseconds (/proc/PID/task/TID/schedstat, fields 1 and 2).
-fn ran_and_waited_of_all_tasks() -> [f64; 2] {
+/// How long the tasks of each name ran and waited for a CPU until now, in nanoseconds (/proc/PID/task/TID/schedstat, fields 1 and 2).
+fn ran_and_waited_by_name() -> BTreeMap<String, [f64; 2]> {
     let entries = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let threads = entries("/proc").flat_map(|process| entries(&process.join("task").to_string_lossy()));
-    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.join("schedstat")).ok());
-    texts.fold([0.0; 2], |sums, text| {
+    let mut sums = BTreeMap::<_, [f64; 2]>::new();
+    for thread in threads {
+        let read = |file: &str| std::fs::read_to_string(thread.join(file));
+        let (Ok(name), Ok(text)) = (read("comm"), read("schedstat")) else { continue };
         let figures: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        [sums[0] + figures.first().unwrap_or(&0.0), sums[1] + figures.get(1).unwrap_or(&0.0)]
-    })
+        let sum = sums.entry(name.trim_end().to_owned()).or_default();
+        *sum = [sum[0] + figures.first().unwrap_or(&0.0), sum[1] + figures.get(1).unwrap_or(&0.0)];
+    }
+    sums
+}
+
+/// The CPU time of niced tasks and of all tasks until now, in ticks (/proc/stat, the line `cpu`: its second field, and all but idle and iowait).
+fn niced_and_all_ticks() -> [f64; 2] {
+    let text = std::fs::read_to_string("/proc/stat").unwrap();
+    let ticks: Vec<f64> =
+        text.lines().next().unwrap().split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
+    [ticks[1], ticks[..3].iter().chain(&ticks[5..8]).sum()]
+}
+
+fn all(by_name: &BTreeMap<String, [f64; 2]>) -> [f64; 2] {
+    by_name.values().fold([0.0; 2], |sums, one| [sums[0] + one[0], sums[1] + one[1]])
 }
 
 #[test]
@@ -34,16 +52,20 @@ fn ran_and_waited_of_all_tasks() -> [f64; 2] {
 fn four_loops_for_each_cpu_are_a_critical_saturation_and_the_loops_are_named() {
     let _alone = alone();
     let _load = spin(4 * cpus(), "0");
-    let before = ran_and_waited_of_all_tasks();
+    let (before, from) = (ran_and_waited_by_name(), niced_and_all_ticks());
     let report = live_report(5);
-    let after = ran_and_waited_of_all_tasks();
+    let (after, to) = (ran_and_waited_by_name(), niced_and_all_ticks());
+    let niced = (to[0] - from[0]) / (to[1] - from[1]);
     let saturation = finding(&report, "cpu.saturation", None);
-    assert_eq!(saturation["status"], "critical", "{saturation:#}");
+    // Work of low priority is no demand: where others' has a fifth of the CPUs, what is left is no critical demand.
+    let is_either = (0.1..0.3).contains(&niced) && saturation["status"] == "warning";
+    let expected = if is_either || niced >= 0.3 { "warning" } else { "critical" };
+    assert_eq!(saturation["status"], expected, "niced work had {niced} of all CPU time: {saturation:#}");
     assert_eq!(saturation["culprit"]["name"], "sh");
     let share = saturation["value"].as_f64().unwrap();
     // Alone, four for each CPU wait three quarters of the time. What others start comes after these loops, so that it waits for nearly all
     // of its time, and is counted too.
-    let [ran, waited] = [after[0] - before[0], after[1] - before[1]];
+    let [ran, waited] = [all(&after)[0] - all(&before)[0], all(&after)[1] - all(&before)[1]];
     let truth = waited / (ran + waited);
     assert!(
         truth > 0.6 && (share - truth).abs() < 0.1,
@@ -55,7 +77,17 @@ fn four_loops_for_each_cpu_are_a_critical_saturation_and_the_loops_are_named() {
     if has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
         let waits = finding(&report, "cpu.saturation.run_queue_latency", None);
         assert!(waits["value"].as_f64().unwrap() > 0.002, "four take turns on each CPU: {waits:#}");
-        assert_eq!(waits["culprit"]["name"], "sh", "{waits:#}");
+        // Where others wait as long as the loops by their own accounts, they may be the ones. Tasks that have ended are not in that account.
+        let waited = |name: &str| {
+            let at = |sums: &BTreeMap<String, [f64; 2]>| sums.get(name).map_or(0.0, |sum| sum[1]);
+            at(&after) - at(&before)
+        };
+        let (who, loops) = (waits["culprit"]["name"].as_str().unwrap(), waited("sh"));
+        assert!(
+            who == "sh" || waited(who) > loops / 2.0,
+            "{who} waited {} ns, the loops {loops}: {waits:#}",
+            waited(who)
+        );
     }
 }
 
