@@ -38,9 +38,10 @@ fn ran_and_waited_by_name() -> BTreeMap<String, [f64; 2]> {
 /// The CPU time of niced tasks and of all tasks until now, in ticks (/proc/stat, the line `cpu`: its second field, and all but idle and iowait).
 fn niced_and_all_ticks() -> [f64; 2] {
     let text = std::fs::read_to_string("/proc/stat").unwrap();
-    let ticks: Vec<f64> =
-        text.lines().next().unwrap().split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
-    [ticks[1], ticks[..3].iter().chain(&ticks[5..8]).sum()]
+    let mut fields = text.split_whitespace().skip(1).map(|word| word.parse::<f64>().unwrap());
+    let mut next = || fields.next().unwrap();
+    let (user, nice, system, _idle, _iowait) = (next(), next(), next(), next(), next());
+    [nice, user + nice + system + next() + next() + next()]
 }
 
 fn all(by_name: &BTreeMap<String, [f64; 2]>) -> [f64; 2] {
