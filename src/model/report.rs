@@ -113,9 +113,12 @@ pub struct Cell {
     pub value: Option<f64>,
     /// Its unit.
     pub unit: Option<Unit>,
+    /// What the figure is of, where it is not the resource as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// The finding it comes from: rule id and instance.
     pub finding: Option<String>,
-    /// Why the status is what it is, in a few words, for `unknown` and `skipped`.
+    /// Why the status is what it is, in a few words, for `unknown` and `skipped`; of another, what this kernel or machine does not have.
     pub note: Option<String>,
     /// How many findings are behind it, and how many of them are `unknown`.
     pub findings: usize,

@@ -96,12 +96,17 @@ fn cell_value(cell: &Cell) -> String {
     }
 }
 
-/// What stands beside the word of a cell: the figure; of an unknown one, how many of its checks were made. None of them
-/// fired, or the cell would not be unknown.
+/// What stands beside the word of a cell: the figure, and what it is of; of an unknown one, how many of its checks were made. None of
+/// them fired, or the cell would not be unknown. A cell that is ok without some of its checks tells that, too.
 pub(super) fn cell_figure(cell: &Cell) -> String {
-    match cell.status {
-        Some(Status::Unknown) if cell.judged > 0 => format!("{} of {} ok", cell.judged, cell.judged + cell.unknown),
-        _ => cell_value(cell),
+    let value = cell_value(cell);
+    match (cell.status, &cell.label) {
+        (Some(Status::Unknown), _) if cell.judged > 0 => {
+            format!("{} of {} ok", cell.judged, cell.judged + cell.unknown)
+        }
+        (Some(Status::Ok), _) if cell.unknown > 0 => format!("{} of {}", cell.judged, cell.judged + cell.unknown),
+        (_, Some(label)) if !value.is_empty() => format!("{value} {}", visible(label)),
+        _ => value,
     }
 }
 
