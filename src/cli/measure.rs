@@ -20,6 +20,7 @@ use crate::shown;
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::launch::{Ended, How};
 use rdiag_kernel::host::rights::{self, Phase};
+use rdiag_kernel::mechanism::tracefs;
 use rdiag_model::{Exercise, Recording, Target};
 
 /// Samples of a window that ends when a command does, at most.
@@ -137,7 +138,8 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
         target.words = command.separate().to_vec();
         target.children = true;
     }
-    // The command has been started with all that rdiag had.
+    // The command lives where the host's mounts are, and has been started with all that rdiag had.
+    tracefs::private::mount_for_itself(&host);
     rights::narrow(Phase::Attaching(session::work_of(&plan)));
     Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root) })
 }

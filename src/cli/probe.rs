@@ -25,7 +25,7 @@ use rdiag_kernel::mechanism::perf::select as events;
 use rdiag_kernel::mechanism::perf::select::EventError;
 use rdiag_kernel::mechanism::points::PointError;
 use rdiag_kernel::mechanism::tracefs::trigger::Condition;
-use rdiag_kernel::mechanism::tracefs::{functions, select as tracepoints};
+use rdiag_kernel::mechanism::tracefs::{functions, private, select as tracepoints};
 use rdiag_model::Reason;
 use rdiag_model::quantity::percent;
 use rdiag_probes::{self as probes, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
@@ -157,6 +157,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         Asked::Run(def, request) => (def, request),
     };
     let host = Arc::new(open_host(Path::new("/"))?);
+    // A command is to live where the host's mounts are.
+    if args.command.is_empty() {
+        private::mount_for_itself(&host);
+    }
     for param in def.params {
         let list = request.params.text(param.name).unwrap_or_default();
         match param.kind {

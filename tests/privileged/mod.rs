@@ -24,6 +24,7 @@ mod memory;
 mod network;
 mod odd_targets;
 mod picture;
+mod private_tracefs;
 mod probes;
 mod probes_answers;
 mod probes_any;

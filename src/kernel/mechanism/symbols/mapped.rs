@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Process;
 use super::maps::{self, Maps};
 use crate::host::Host;
+use crate::mechanism::tracefs::private;
 
 /// As long, in seconds, a process is taken to have mapped what it had. Libraries that come are noticed at once, since their
 /// addresses are in nothing that is known; what comes in the very place of another is not.
@@ -61,7 +62,9 @@ impl Lately {
 /// Whether paths lead a process to the same files as rdiag.
 fn in_same_mounts(host: &Host, pid: u32) -> bool {
     let of = |who: &str| host.link(&format!("proc/{who}/ns/mnt")).ok();
-    of("self").is_some() && of("self") == of(&pid.to_string())
+    let (own, other) = (of("self"), of(&pid.to_string()));
+    // rdiag may have a namespace of its own for the sake of tracefs, with all that is mounted where it came from.
+    own.is_some() && (own == other || (other.is_some() && other.as_deref() == private::left()))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //!   and nothing is traced if that is empty, which would mean all (`functions.rs`).
 //! - Orders to start and stop are carried out by the kernel; that they concern the instance alone is tried first (`trigger.rs`).
 //! - Where a tracer runs in no instance, the global tracing may be taken, if the user says so and nobody uses it (`global.rs`).
+//! - Where it is not mounted, rdiag mounts it in a mount namespace of its own (`private.rs`).
 //! - What an event costs is measured, since the kernel counts no time for its own tracing (`toll.rs`).
 
 pub mod format;
@@ -22,6 +23,7 @@ pub mod names;
 pub mod page;
 mod place;
 pub mod print;
+pub mod private;
 pub mod probe_events;
 pub mod raw;
 pub mod records;
