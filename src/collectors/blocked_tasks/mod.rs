@@ -25,8 +25,11 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
 
 const CAVEAT: &str = "Seen at the samples only: a task that sleeps so for a moment between two of them is not in it.";
 
-const SERIES: &[SeriesDef] =
-    &[SeriesDef::gauge("blocked_tasks.frozen", RawUnit::Count, "/proc/PID/task/TID/stack with __refrigerator in it")];
+const SERIES: &[SeriesDef] = &[SeriesDef::gauge(
+    "blocked_tasks.frozen",
+    RawUnit::Count,
+    "/proc/PID/task/TID/stack, with __refrigerator or a wait that signals interrupt",
+)];
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(
@@ -170,9 +173,25 @@ impl BlockedTasks {
     }
 }
 
+/// Waits that signals interrupt. Since Linux 6.1 the freezer takes a task where it sleeps, which the kernel then shows as uninterruptible (6.5).
+const INTERRUPTIBLE: [&str; 11] = [
+    "do_nanosleep",
+    "hrtimer_nanosleep",
+    "ep_poll",
+    "do_epoll_wait",
+    "do_poll",
+    "do_sys_poll",
+    "do_select",
+    "poll_schedule_timeout",
+    "futex_wait_queue",
+    "__futex_wait",
+    "do_sigtimedwait",
+];
 /// Whether a task is held by a freezer: it was stopped on purpose, and waits for nothing that could be slow.
 fn is_frozen(stack: &[String]) -> bool {
-    stack.iter().any(|name| name == "__refrigerator")
+    let asleep = stack.iter().find(|name| !PLUMBING.contains(&name.as_str()) && !name.starts_with("schedule"));
+    let asleep = asleep.and_then(|name| name.split('.').next());
+    stack.iter().any(|name| name == "__refrigerator") || asleep.is_some_and(|name| INTERRUPTIBLE.contains(&name))
 }
 
 /// The functions that a task sleeps in, innermost first; where the stack may not be read, at least the innermost.
@@ -273,12 +292,34 @@ mod tests {
             story = story
                 .file(at, "proc/12/stat", stat(12, "paused", 'D', 1))
                 .file(at, "proc/12/task/12/stat", stat(12, "paused", 'D', 1))
-                .file(at, "proc/12/task/12/stack", "[<0>] __refrigerator+0x5a/0xe0\n[<0>] get_signal+0x8c3/0x8f0\n");
+                .file(at, "proc/12/task/12/stack", "[<0>] __refrigerator+0x5a/0xe0\n[<0>] get_signal+0x8c3/0x8f0\n")
+                .file(at, "proc/13/stat", stat(13, "asleep", 'D', 1))
+                .file(at, "proc/13/task/13/stat", stat(13, "asleep", 'D', 1))
+                .file(
+                    at,
+                    "proc/13/task/13/stack",
+                    "[<0>] hrtimer_nanosleep+0x9d/0x130\n[<0>] common_nsleep+0x40/0x50\n",
+                );
         }
         let metrics = story.metrics(&COLLECTOR);
-        assert_eq!(stats(&metrics, "tasks.frozen.count", "").mean, 1.0);
+        assert_eq!(stats(&metrics, "tasks.frozen.count", "").mean, 2.0);
         assert_eq!(stats(&metrics, "tasks.blocked.count", "").mean, 1.0);
         assert!(metrics.stats("tasks.blocked.task.seconds", "12:500").is_err());
+    }
+
+    #[test]
+    fn tasks_that_have_no_row_of_their_own_are_counted_once() {
+        let mut story = hung(5);
+        for (at, pid) in (0..5).flat_map(|at| (100..140).map(move |pid| (at, pid))) {
+            story = story
+                .file(at, &format!("proc/{pid}/stat"), stat(pid, "writer", 'D', 1))
+                .file(at, &format!("proc/{pid}/task/{pid}/stat"), stat(pid, "writer", 'D', 1))
+                .file(at, &format!("proc/{pid}/task/{pid}/schedstat"), "1000 10 1\n")
+                .file(at, &format!("proc/{pid}/task/{pid}/stack"), STACK);
+        }
+        let metrics = story.metrics(&COLLECTOR);
+        assert_eq!(stats(&metrics, "tasks.blocked.count", "").mean, 41.0);
+        assert_eq!(stats(&metrics, "tasks.blocked.stuck.count", "").mean, 41.0);
     }
 
     #[test]

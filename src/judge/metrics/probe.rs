@@ -30,10 +30,8 @@ pub(super) fn figure(table: &Table<'_>, probe: &str, pick: Pick) -> Outcome {
             [(String::new(), Ok(found.ok_or_else(missing)??))].into()
         }
         Pick::ColumnSum(id, column) => {
-            let table = of_table(result, id)?;
-            let rest = table.others_sum.get(column).copied().unwrap_or(0.0);
-            let sum: f64 = cells(table, column).values().flatten().map(|stats| stats.total).sum();
-            single(sum + rest)
+            // Those that have no row of their own are one of the cells.
+            single(cells(of_table(result, id)?, column).values().flatten().map(|stats| stats.total).sum())
         }
         Pick::Rows(id) => {
             let table = of_table(result, id)?;
