@@ -301,7 +301,27 @@ fn explain_component(component: Component) -> String {
 }
 
 fn playbook(playbook: &crate::playbook::Playbook) -> String {
-    let mut out = format!("{} — {}\n\nParameters\n", playbook.name, playbook.title);
+    let mut out = format!("{} — {}\n\n", playbook.name, playbook.title);
+    if !playbook.symptoms.is_empty() {
+        out.push_str("Symptoms\n");
+    }
+    for symptom in &playbook.symptoms {
+        let _ = writeln!(out, "  {symptom}");
+    }
+    if let Some(answer) = &playbook.answer {
+        out.push_str("\nCauses\n");
+        for cause in &answer.causes {
+            let _ = writeln!(out, "  {}: {} ({})", cause.id, cause.title, cause.rules.join(", "));
+        }
+        if !answer.unseen.is_empty() {
+            out.push_str("\nNot looked at\n");
+        }
+        for unseen in &answer.unseen {
+            let _ = writeln!(out, "  {unseen}");
+        }
+        out.push('\n');
+    }
+    out.push_str("Parameters\n");
     for (name, param) in &playbook.params {
         let _ = writeln!(out, "  {name} = {} — {}", param.default, param.help);
     }

@@ -99,6 +99,32 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The playbooks by what a person sees, for who names none: nothing was run.
+pub(super) fn by_symptom(ui: &Ui) -> Result<Exit, Failure> {
+    let library = session::library(&session::default_folders(), &[])?;
+    let playbooks = || library.playbooks.values().map(|loaded| &loaded.playbook);
+    let mut out = Text::of("Name a playbook. By symptom:\n\n");
+    let rows: Vec<Vec<Text>> = playbooks()
+        .flat_map(|playbook| {
+            playbook.symptoms.iter().enumerate().map(|(at, symptom)| {
+                let name = if at == 0 { format!("rdiag run {}", playbook.name) } else { String::new() };
+                vec![Text::of("  "), Text::seen(name), Text::seen(symptom)]
+            })
+        })
+        .collect();
+    out.push(table(&rows));
+    out.push("\nOthers:\n\n");
+    let rows: Vec<Vec<Text>> = playbooks()
+        .filter(|playbook| playbook.symptoms.is_empty())
+        .map(|playbook| {
+            vec![Text::of("  "), Text::seen(format!("rdiag run {}", playbook.name)), Text::seen(&playbook.title)]
+        })
+        .collect();
+    out.push(table(&rows));
+    ui.print(&out)?;
+    Ok(Exit::Usage)
+}
+
 fn from_library(kind: ListKind) -> Result<Vec<Entry>, Failure> {
     let library = session::library(&session::default_folders(), &[])?;
     if kind == ListKind::Playbooks {

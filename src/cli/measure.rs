@@ -29,9 +29,9 @@ const LONGEST_COMMAND: f64 = 20_000.0;
 /// What to measure, the same for `run` and `record`.
 #[derive(Debug, clap::Args)]
 pub(super) struct MeasureArgs {
-    /// Name of a playbook (`rdiag list playbooks`), or path of a YAML file.
+    /// Name of a playbook (`rdiag list playbooks`), or path of a YAML file; without one, the playbooks are listed by symptom.
     #[arg(value_name = "PLAYBOOK")]
-    pub(super) playbook: String,
+    pub(super) playbook: Option<String>,
     /// Length of the measurement window: 500ms, 10s, 2m.
     #[arg(long, short, value_name = "TIME")]
     pub(super) duration: Option<String>,
@@ -99,7 +99,7 @@ pub(super) struct Prepared {
 
 /// Everything that can fail before time is spent: the playbook, its parameters, the host, the task.
 pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepared, Failure> {
-    let named = session::resolve(&args.playbook)?;
+    let named = session::resolve(args.playbook.as_deref().ok_or_else(unnamed)?)?;
     for warning in &named.warnings {
         ui.warn(shown!("left out: {}", Text::lines(warning.to_string())));
     }
@@ -142,6 +142,11 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     tracefs::private::mount_for_itself(&host);
     rights::narrow(Phase::Attaching(session::work_of(&plan)));
     Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root) })
+}
+
+/// No playbook is named.
+fn unnamed() -> Failure {
+    Failure::usage("no playbook is named".into(), Some("`rdiag run` alone lists them by symptom"))
 }
 
 fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure> {

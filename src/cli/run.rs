@@ -4,7 +4,7 @@ use super::fail_on::{FailOn, exit};
 use super::measure::{MeasureArgs, measure, prepare};
 use super::output::OutputArgs;
 use super::screen::ScreenArgs;
-use super::{Exit, Failure, guided, stacks, ui::Ui};
+use super::{Exit, Failure, guided, list, stacks, ui::Ui};
 use crate::lab::library::reproducing;
 use crate::session;
 use crate::shown;
@@ -31,6 +31,9 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let ui = &args.screen.ui(ui);
+    if args.measure.playbook.is_none() {
+        return list::by_symptom(ui);
+    }
     let asks = args.guided && ui.is_interactive() && !args.output.is_stdout();
     let mut prepared = prepare(&args.measure, asks, ui)?;
     let facts = prepared.host.facts();
@@ -72,8 +75,9 @@ pub(super) fn look(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
 }
 
 /// What to type after the look.
-const GO_ON: [(&str, &str); 4] = [
+const GO_ON: [(&str, &str); 5] = [
     ("rdiag run use-method", "10 s with drill-down, and a report for the ticket"),
+    ("rdiag run", "playbooks by symptom: high load, disk full, cannot fork …"),
     ("rdiag run method-r --pid PID", "where the time of one process goes"),
     ("rdiag doctor", "what can be measured here, and what would help"),
     ("rdiag --help", "all commands"),

@@ -177,8 +177,8 @@ fn run_dry(command: &str, library: &Library) -> Result<(), String> {
         .map_err(|error| error.to_string().lines().next().unwrap_or("it cannot be parsed").to_owned())?;
     let Some(command) = &cli.command else { return Ok(()) };
     let playbook = match command {
-        Command::Run(args) => &args.measure.playbook,
-        Command::Record(args) => &args.measure.playbook,
+        Command::Run(args) => args.measure.playbook.as_deref().unwrap_or_default(),
+        Command::Record(args) => args.measure.playbook.as_deref().unwrap_or_default(),
         Command::Probe(args) => return probe::checked(args).map(drop).map_err(|failure| failure.to_string()),
         _ => return Ok(()),
     };

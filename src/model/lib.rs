@@ -1,5 +1,6 @@
 //! The words of rdiag as plain data. Nothing here reads the machine, judges or prints.
 
+pub mod answer;
 pub mod call_trace;
 pub mod chain;
 pub mod comparison;
@@ -24,6 +25,7 @@ pub mod stacks;
 pub mod status;
 pub mod unit;
 
+pub use answer::Answer;
 pub use component::Component;
 pub use exercise::Exercise;
 pub use facts::Facts;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::recording::{Overhead, Tool};
-use super::{Exercise, Facts, Finding, Headline, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
+use super::{Answer, Exercise, Facts, Finding, Headline, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
 
 /// Version of the report format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -29,6 +29,9 @@ pub struct Report {
     pub exercise: Option<Exercise>,
     /// The conclusion.
     pub verdict: Verdict,
+    /// What the symptom comes from; only of playbooks that start from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
     /// Where the observed task's time went; only of playbooks of Method R.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,

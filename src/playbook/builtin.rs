@@ -2,9 +2,19 @@
 
 /// Playbooks: file name and text.
 pub const PLAYBOOKS: &[(&str, &str)] = &[
+    ("cannot-fork.yaml", include_str!("../../playbooks/cannot-fork.yaml")),
     ("cpu-efficiency.yaml", include_str!("../../playbooks/cpu-efficiency.yaml")),
     ("cpu-hot.yaml", include_str!("../../playbooks/cpu-hot.yaml")),
+    ("disk-full.yaml", include_str!("../../playbooks/disk-full.yaml")),
+    ("high-latency.yaml", include_str!("../../playbooks/high-latency.yaml")),
+    ("high-load.yaml", include_str!("../../playbooks/high-load.yaml")),
+    ("io-stall.yaml", include_str!("../../playbooks/io-stall.yaml")),
+    ("memory-pressure.yaml", include_str!("../../playbooks/memory-pressure.yaml")),
     ("method-r.yaml", include_str!("../../playbooks/method-r.yaml")),
+    ("network-loss.yaml", include_str!("../../playbooks/network-loss.yaml")),
+    ("sixty-seconds.yaml", include_str!("../../playbooks/sixty-seconds.yaml")),
+    ("slow-container.yaml", include_str!("../../playbooks/slow-container.yaml")),
+    ("slow-system.yaml", include_str!("../../playbooks/slow-system.yaml")),
     ("use-method.yaml", include_str!("../../playbooks/use-method.yaml")),
 ];
 

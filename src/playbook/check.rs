@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::answer;
 use super::suggest::did_you_mean;
 use super::{
     Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, SourceFile, Step, plan,
@@ -38,7 +39,7 @@ pub fn rule(loaded: &LoadedRule, library: &Library, catalogue: &Catalogue, with_
         problems.push(place.problem(&rule.id, message));
     }
     for (key, template) in [("says", &rule.says), ("quiet", &rule.quiet)] {
-        problems.extend(check_template(&place, rule, key, template, catalogue));
+        problems.extend(check_template_of(&place, &rule.id, key, template, catalogue));
     }
     if rule.hold == Some(0) {
         problems.push(place.problem("for", "for: needs at least 1 interval".into()));
@@ -54,7 +55,7 @@ pub fn rule(loaded: &LoadedRule, library: &Library, catalogue: &Catalogue, with_
 #[must_use]
 pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogue) -> Vec<Problem> {
     let playbook = &loaded.playbook;
-    let whole = Place { file: &loaded.file, start: 0 };
+    let whole = Place::of_file(&loaded.file);
     let mut problems = Vec::new();
     if playbook.format_version != FORMAT_VERSION {
         let message =
@@ -89,7 +90,7 @@ pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogu
             }
         }
         if let Some(when) = &step.when {
-            problems.extend(check_when(&place, when, playbook, catalogue));
+            problems.extend(check_when(&place, "the step", when, playbook, catalogue));
         }
     }
     for (id, change) in &playbook.overrides {
@@ -108,6 +109,7 @@ pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogu
     }
     if problems.is_empty() {
         problems.extend(check_windows(&whole, playbook, library, catalogue));
+        problems.extend(answer::problems(loaded, catalogue));
     }
     problems
 }
@@ -195,7 +197,14 @@ fn collectors_of<'c>(rule: &Rule, catalogue: &'c Catalogue) -> BTreeSet<&'c str>
         .collect()
 }
 
-fn check_when(place: &Place<'_>, when: &str, playbook: &Playbook, catalogue: &Catalogue) -> Vec<Problem> {
+/// What is wrong with a condition over statuses and readings.
+pub(super) fn check_when(
+    place: &Place<'_>,
+    owner: &str,
+    when: &str,
+    playbook: &Playbook,
+    catalogue: &Catalogue,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     let evaluated: BTreeSet<&str> =
         playbook.steps.iter().flat_map(|step| step.rules.iter().map(String::as_str)).collect();
@@ -206,7 +215,7 @@ fn check_when(place: &Place<'_>, when: &str, playbook: &Playbook, catalogue: &Ca
         }
     }
     let mut dimensions = BTreeSet::new();
-    problems.extend(check_expression(place, "the step", "when", when, catalogue, &mut dimensions));
+    problems.extend(check_expression(place, owner, "when", when, catalogue, &mut dimensions));
     problems
 }
 
@@ -249,19 +258,26 @@ fn check_expression(
     problems
 }
 
-fn check_template(place: &Place<'_>, rule: &Rule, key: &str, template: &str, catalogue: &Catalogue) -> Vec<Problem> {
+/// What is wrong with a sentence of a rule or a playbook.
+pub(super) fn check_template_of(
+    place: &Place<'_>,
+    owner: &str,
+    key: &str,
+    template: &str,
+    catalogue: &Catalogue,
+) -> Vec<Problem> {
     let resolve = |path: &str| catalogue.resolve(path);
     match template_references(template, &resolve) {
         Ok(found) => {
             let unknown = found.into_iter().filter_map(|reference| match reference {
-                Reference::Unknown(name) => Some(unknown_name(place, &rule.id, key, &name, catalogue)),
+                Reference::Unknown(name) => Some(unknown_name(place, owner, key, &name, catalogue)),
                 _ => None,
             });
             unknown.collect()
         }
         Err(error) => {
             let message =
-                format!("{key} of {} is no template: {}", rule.id, error.detail().unwrap_or("it cannot be parsed"));
+                format!("{key} of {owner} is no template: {}", error.detail().unwrap_or("it cannot be parsed"));
             vec![place.problem(key, message)]
         }
     }
@@ -284,7 +300,17 @@ pub(super) struct Place<'p> {
 impl<'p> Place<'p> {
     /// Where a rule stands.
     pub(super) fn of_rule(file: &'p SourceFile, rule: &Rule) -> Self {
-        Self { file, start: start_of(&file.text, &rule.id) }
+        Self::of_entry(file, &rule.id)
+    }
+
+    /// Where an entry with an id stands.
+    pub(super) fn of_entry(file: &'p SourceFile, id: &str) -> Self {
+        Self { file, start: start_of(&file.text, id) }
+    }
+
+    /// The beginning of a file.
+    pub(super) fn of_file(file: &'p SourceFile) -> Self {
+        Self { file, start: 0 }
     }
 
     pub(super) fn problem(&self, token: &str, message: String) -> Problem {

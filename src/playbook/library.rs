@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::suggest::did_you_mean;
+use super::symptoms::playbook_for;
 use super::{PLAYBOOKS, Playbook, PlaybookError, Problem, RULES, RuleFile, load};
 use rdiag_judge::rules::Rule;
 
@@ -108,7 +109,10 @@ impl Library {
     pub fn playbook(&self, name: &str) -> Result<&LoadedPlaybook, PlaybookError> {
         self.playbooks.get(name).ok_or_else(|| PlaybookError::NotFound {
             name: name.to_owned(),
-            hint: did_you_mean(name, self.playbooks.keys().map(String::as_str))
+            hint: playbook_for(self, name)
+                .filter(|_| name.contains(' '))
+                .map(|known| format!("`rdiag run {known}` looks for the cause"))
+                .or_else(|| did_you_mean(name, self.playbooks.keys().map(String::as_str)))
                 .or_else(|| Some("`rdiag list playbooks` shows them; a file is given as a path, ./my.yaml".into())),
         })
     }

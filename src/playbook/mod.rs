@@ -1,6 +1,7 @@
 //! Playbooks and rules: what they look like, where they come from, whether they hold together, and the plan that
 //! follows from one; and the map of old tools.
 
+mod answer;
 mod builtin;
 pub mod check;
 mod error;
@@ -9,14 +10,16 @@ pub mod load;
 mod plan;
 mod schema;
 pub mod suggest;
+mod symptoms;
 pub mod tools;
 pub mod untested;
 pub mod words;
 
+pub use answer::{AnswerTest, Answering, PossibleCause, Seen, conclude};
 pub use builtin::{PLAYBOOKS, RULES};
 pub use error::{PlaybookError, Problem};
 pub use library::{Library, LoadedPlaybook, LoadedRule, SourceFile};
-pub use plan::{DEFAULT_BUDGET, Plan, PlannedStep, budget, duration};
+pub use plan::{DEFAULT_BUDGET, Plan, PlannedStep, budget, duration, statuses_cited};
 pub use schema::{FORMAT_VERSION, Measure, Method, Override, Param, ParamType, Playbook, RuleFile, Step};
 
 use std::collections::BTreeMap;

@@ -161,7 +161,7 @@ pub fn budget(text: &str) -> Result<f64, PlaybookError> {
 
 /// The rule ids in `status("…")`.
 #[must_use]
-pub(super) fn statuses_cited(when: &str) -> Vec<String> {
+pub fn statuses_cited(when: &str) -> Vec<String> {
     let mut ids = Vec::new();
     let mut rest = when;
     while let Some((_, after)) = rest.split_once("status(") {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::answer::{AnswerTest, Answering};
 use rdiag_judge::rules::Rule;
 
 /// The format version that this program reads.
@@ -23,6 +24,12 @@ pub struct Playbook {
     /// Which method it executes.
     #[serde(default)]
     pub method: Method,
+    /// What a person says or a program prints: `no space left on device`. For playbooks that start from a symptom.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub symptoms: Vec<String>,
+    /// How the symptom is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answering>,
     /// What can be set with `--param`; `duration` and `interval` also by their own options.
     #[serde(default)]
     pub params: BTreeMap<String, Param>,
@@ -31,6 +38,9 @@ pub struct Playbook {
     pub overrides: BTreeMap<String, Override>,
     /// The questions, in order.
     pub steps: Vec<Step>,
+    /// Tests of the answer: readings and statuses in, cause out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tests: Vec<AnswerTest>,
 }
 
 /// The method behind a playbook.

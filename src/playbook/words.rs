@@ -67,6 +67,11 @@ fn playbook(loaded: &LoadedPlaybook) -> Vec<Problem> {
     let file = &loaded.file;
     let mut texts = vec![("title".to_owned(), playbook.title.as_str())];
     texts.extend(playbook.params.iter().map(|(name, param)| (name.clone(), param.help.as_str())));
+    texts.extend(playbook.answer.iter().map(|answer| ("measured".to_owned(), answer.measured.as_str())));
+    for cause in playbook.answer.iter().flat_map(|answer| &answer.causes) {
+        let says = cause.says.as_deref().unwrap_or_default();
+        texts.extend([(cause.id.clone(), cause.title.as_str()), (cause.id.clone(), says)]);
+    }
     for step in &playbook.steps {
         texts.extend([(step.id.clone(), step.question.as_str()), (step.id.clone(), step.teach.as_str())]);
     }

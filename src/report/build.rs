@@ -1,14 +1,18 @@
 //! The one place that decides what a report says.
 
-use super::{Parts, coverage, matrix, order, plots, probed, task_verdict, top, verdict};
+use super::{Parts, answer as answers, coverage, matrix, order, plots, probed, task_verdict, top, verdict};
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
 use rdiag_model::{Recording, Report};
 
 /// Builds the document of a run from what was recorded and what the rules concluded.
 #[must_use]
 pub fn build(parts: Parts<'_>) -> Report {
-    let Parts { recording, metrics, mut findings, profile, steps, playbook, titles, probes, levels } = parts;
+    let Parts { recording, metrics, mut findings, profile, mut answer, steps, playbook, titles, probes, levels } =
+        parts;
     order::sort(&mut findings, levels);
+    if let Some(answer) = &mut answer {
+        answers::complete(answer, &mut findings);
+    }
     for finding in &mut findings {
         order::judged_first(finding);
         if finding.is_past() {
@@ -18,7 +22,7 @@ pub fn build(parts: Parts<'_>) -> Report {
     let matrix = matrix::rows(&findings);
     let coverage = coverage::coverage(recording, metrics, &findings);
     let verdict = match &profile {
-        None => verdict::verdict(&findings, &coverage, recording),
+        None => verdict::verdict(&findings, answer.as_ref(), &coverage, recording),
         Some(Ok(profile)) => task_verdict::of_task(profile, &findings, recording),
         Some(Err(gap)) => task_verdict::unaccounted(gap, recording),
     };
@@ -35,6 +39,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         window: window(recording),
         exercise: recording.exercise.clone(),
         verdict,
+        answer,
         profile: profile.and_then(Result::ok),
         matrix,
         probes,

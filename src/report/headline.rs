@@ -71,7 +71,7 @@ fn place_in_title(finding: &Finding) -> String {
 }
 
 /// Who is behind it, unless that is a device that `said` names already.
-fn behind(finding: &Finding, said: &[&str]) -> String {
+pub(super) fn behind(finding: &Finding, said: &[&str]) -> String {
     match &finding.culprit {
         Some(culprit) if culprit.share.is_some() || !said.iter().any(|text| text.contains(&culprit.name)) => {
             format!("; {}", words::culprit(culprit))

@@ -262,6 +262,7 @@ fn the_page_hardly_grows_with_the_number_of_processes() {
             metrics: &[metrics],
             findings: super::sample::saturated(),
             profile: None,
+            answer: None,
             steps: Vec::new(),
             playbook: rdiag_model::report::PlaybookInfo {
                 name: "use-method".into(),

@@ -1,5 +1,6 @@
 //! The report as a ticket comment: CommonMark that also reads well as plain text.
 
+mod answer;
 mod brief;
 mod probes;
 mod profile;
@@ -38,6 +39,7 @@ pub fn profile(result: &ProbeResult, title: &str) -> Text {
 pub fn markdown(report: &Report) -> Result<Text, ReportError> {
     let mut page = Page { out: Text::new(), chars: 0, left_out: Vec::new() };
     page.section("the verdict", head(report));
+    page.section("the causes", answer::causes(report));
     page.section("what limits the conclusion", limits(report));
     if let Some(task) = &report.profile {
         page.section("the runs", task.runs.as_ref().map(runs::runs).unwrap_or_default());

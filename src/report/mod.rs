@@ -3,6 +3,9 @@
 //! [`build()`] decides everything that needs deciding: the verdict, the order, what was ruled out, which curves to draw.
 //! The renderers only lay it out. Names in a report were chosen by strangers; [`escape`] makes them harmless.
 
+mod answer;
+#[cfg(test)]
+mod answer_tests;
 mod bars;
 mod build;
 mod calls;
@@ -65,7 +68,7 @@ use self::shown::{Json, Shown};
 use rdiag_model::comparison::Comparison;
 use rdiag_model::finding::Levels;
 use rdiag_model::report::{PlaybookInfo, StepOutcome};
-use rdiag_model::{Finding, MetricDef, Metrics, ProbeResult, Profile, Recording, Report, Unavailable};
+use rdiag_model::{Answer, Finding, MetricDef, Metrics, ProbeResult, Profile, Recording, Report, Unavailable};
 
 pub use build::build;
 pub use html::{comparison as comparison_html, html, profile as profile_html};
@@ -83,6 +86,8 @@ pub struct Parts<'p> {
     pub findings: Vec<Finding>,
     /// Where the observed task's time went, for playbooks of Method R; or why that could not be told.
     pub profile: Option<Result<Profile, Unavailable>>,
+    /// What the symptom comes from, for playbooks that start from one.
+    pub answer: Option<Answer>,
     /// The steps of the playbook.
     pub steps: Vec<StepOutcome>,
     /// Which playbook.

@@ -129,6 +129,7 @@ fn report(profile: Result<Profile, Unavailable>) -> Report {
         metrics: &[],
         findings: vec![disk],
         profile: Some(profile),
+        answer: None,
         steps: Vec::new(),
         playbook: rdiag_model::report::PlaybookInfo {
             name: "method-r".into(),

@@ -45,6 +45,7 @@ fn report(profile: Profile) -> Report {
         metrics: &[],
         findings: Vec::new(),
         profile: Some(Ok(profile)),
+        answer: None,
         steps: Vec::new(),
         playbook: rdiag_model::report::PlaybookInfo {
             name: "method-r".into(),

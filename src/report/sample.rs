@@ -207,6 +207,7 @@ pub(super) fn report(findings: Vec<Finding>) -> Report {
         metrics: &[metrics()],
         findings,
         profile: None,
+        answer: None,
         steps: vec![step],
         playbook: PlaybookInfo {
             name: "use-method".into(),

@@ -266,6 +266,7 @@ pub(super) fn report_of(recording: &Recording) -> Report {
         metrics: &[metrics(), drilled],
         findings,
         profile: None,
+        answer: None,
         steps: vec![step],
         playbook: PlaybookInfo { name: "use-method".into(), title: "USE".into(), params: BTreeMap::new() },
         titles: &|id| METRICS.iter().find(|metric| metric.id == id),

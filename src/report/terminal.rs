@@ -1,5 +1,6 @@
 //! The report as terminal text: the answer first, for somebody who has thirty seconds.
 
+mod answer;
 mod brief;
 mod probes;
 mod profile;
@@ -51,6 +52,7 @@ pub fn terminal(report: &Report, written: Option<&Shown<Terminal>>, style: &Styl
         page.profile(profile);
         page.push("The resources behind it", Paint::Bold);
     }
+    page.answer(report);
     page.matrix(report);
     page.findings(report);
     page.probes(report);

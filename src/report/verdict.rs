@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::answer as answers;
 use super::headline::{self, CORE, listed};
 use super::words;
 use rdiag_model::report::{Coverage, RuledOut, Verdict};
-use rdiag_model::{Finding, Kind, Recording, Resource, Status};
+use rdiag_model::{Answer, Finding, Kind, Recording, Resource, Status};
 
 /// Shorter windows are dominated by ticks and bursts.
 const SHORT_WINDOW_SECONDS: f64 = 4.5;
@@ -15,12 +16,20 @@ const MAX_LIMITS: usize = 8;
 const MAX_SENTENCES: usize = 12;
 
 /// The conclusion from findings that are in order.
-pub(super) fn verdict(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> Verdict {
-    let (status, headline) = headline::of(findings);
-    Verdict { status, headline, limits: limits(findings, coverage, recording) }
+pub(super) fn verdict(
+    findings: &[Finding],
+    answer: Option<&Answer>,
+    coverage: &Coverage,
+    recording: &Recording,
+) -> Verdict {
+    let (status, headline) = match answer {
+        Some(answer) => answers::of(answer, findings),
+        None => headline::of(findings),
+    };
+    Verdict { status, headline, limits: limits(findings, answer.is_some(), coverage, recording) }
 }
 
-fn limits(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> Vec<String> {
+fn limits(findings: &[Finding], is_answer: bool, coverage: &Coverage, recording: &Recording) -> Vec<String> {
     let mut limits = Vec::new();
     let seconds: f64 = recording.windows.iter().map(|window| window.seconds).sum();
     if recording.interrupted {
@@ -41,7 +50,8 @@ fn limits(findings: &[Finding], coverage: &Coverage, recording: &Recording) -> V
         .filter(|resource| !findings.iter().any(|finding| finding.resource == *resource))
         .map(words::resource_inline)
         .collect();
-    if !unlooked.is_empty() && !findings.is_empty() {
+    // Who asks about one symptom expects no answer about the rest.
+    if !unlooked.is_empty() && !findings.is_empty() && !is_answer {
         limits.push(format!("This playbook does not look at {}.", listed(&unlooked, 4)));
     }
     limits.extend(doubts(findings, short));
@@ -112,7 +122,7 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
 }
 
 /// The sentence of the instance that comes closest to firing stands for all of them.
-fn sentence(finding: &Finding, same: usize) -> String {
+pub(super) fn sentence(finding: &Finding, same: usize) -> String {
     let text = finding.summary.trim().trim_end_matches('.');
     let worst = if same > 1 { format!(" (the worst of {same})") } else { String::new() };
     match finding.instance.as_deref().map(words::instance) {

@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::account;
-use crate::playbook::{Measure, Plan, PlannedStep};
+use crate::playbook::{Measure, Plan, PlannedStep, Seen, conclude, statuses_cited};
 use rdiag_judge::metrics;
 use rdiag_judge::rules::expression::{Context, Expressions};
 use rdiag_judge::rules::{Judge, Scope};
 use rdiag_model::report::StepOutcome;
-use rdiag_model::{Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Unavailable, Window};
+use rdiag_model::{
+    Answer, Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Unavailable, Window,
+};
 use rdiag_probes as probes;
 
 /// What follows from a recording.
@@ -25,6 +27,8 @@ pub struct Analysis {
     pub steps: Vec<StepOutcome>,
     /// Where the observed task's time went, for playbooks of Method R; or why that could not be told.
     pub profile: Option<Result<Profile, Unavailable>>,
+    /// What the symptom comes from, for playbooks that start from one.
+    pub answer: Option<Answer>,
 }
 
 /// Judges a recording by a plan. Nothing but the recording is looked at: the same file gives the same findings anywhere.
@@ -73,24 +77,77 @@ impl<'a> Analyst<'a> {
     /// Those of some steps whose condition holds, given what is known so far. A condition that cannot be decided does
     /// not hold.
     pub(super) fn wanted(&self, steps: &'a [PlannedStep]) -> Vec<&'a PlannedStep> {
+        let holds = |(_, holds): &(&PlannedStep, Option<bool>)| *holds == Some(true);
+        self.decided(steps.iter()).into_iter().filter(holds).map(|(planned, _)| planned).collect()
+    }
+
+    /// The worst status of each rule so far.
+    fn statuses(&self) -> BTreeMap<String, Status> {
         let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
         for finding in &self.findings {
             let status = statuses.entry(finding.id.clone()).or_insert(finding.status);
             *status = (*status).max(finding.status);
         }
+        statuses
+    }
+
+    /// Some steps, each with whether its condition holds; none where that cannot be decided.
+    fn decided(&self, steps: impl Iterator<Item = &'a PlannedStep>) -> Vec<(&'a PlannedStep, Option<bool>)> {
         let metrics = self.metrics.first().map(Arc::clone).unwrap_or_default();
         let mut context = Context::default();
         for id in metrics.readings.keys() {
             context.set_metric(id, metrics.stats(id, "").ok());
         }
         let context = context.value();
-        let expressions = Expressions::new(self.facts, metrics, Arc::default(), statuses);
-        let holds = |when: &str| expressions.compile(when).and_then(|when| when.holds(&context)).unwrap_or(false);
-        steps.iter().filter(|planned| planned.step.when.as_deref().is_none_or(holds)).collect()
+        let expressions = Expressions::new(self.facts, metrics, Arc::default(), self.statuses());
+        let holds = |when: &str| expressions.compile(when).and_then(|when| when.holds(&context)).ok();
+        steps.map(|planned| (planned, planned.step.when.as_deref().map_or(Some(true), holds))).collect()
+    }
+
+    /// What the symptom comes from, if the playbook starts from one.
+    fn answer(&self) -> Option<Answer> {
+        let spec = self.plan.playbook.answer.as_ref()?;
+        let mut statuses = self.statuses();
+        for (id, status) in &mut statuses {
+            // What was over before the window explains nothing now.
+            let mut fired = self.findings.iter().filter(|finding| finding.id == *id && finding.status.fired());
+            if status.fired() && fired.all(Finding::is_past) {
+                *status = Status::Ok;
+            }
+        }
+        for (planned, holds) in self.decided(self.plan.windows.iter().flatten()) {
+            let cited = planned.step.when.as_deref().map(statuses_cited).unwrap_or_default();
+            let is_unknown = cited.iter().any(|id| statuses.get(id) == Some(&Status::Unknown));
+            // What was not asked because nothing called for it is in order; what could not be asked is not known.
+            let status = if holds == Some(false) && !is_unknown { Status::Ok } else { Status::Unknown };
+            for id in &planned.step.rules {
+                statuses.entry(id.clone()).or_insert(status);
+            }
+        }
+        let mut metrics = Metrics::default();
+        for window in &self.metrics {
+            for (id, reading) in &window.readings {
+                metrics.readings.entry(id.clone()).or_insert_with(|| reading.clone());
+            }
+            for (dimension, labels) in &window.labels {
+                let known = metrics.labels.entry(dimension.clone()).or_default();
+                labels.iter().for_each(|(instance, own)| {
+                    known.entry(instance.clone()).or_insert_with(|| own.clone());
+                });
+            }
+        }
+        metrics.seconds = self.metrics.first().map_or(0.0, |window| window.seconds);
+        let mut answer = conclude(spec, &Seen { facts: self.facts, metrics: Arc::new(metrics), statuses });
+        if answer.symptom.is_empty() {
+            // Its measure is missing, and the question is known all the same.
+            answer.symptom.clone_from(&self.plan.playbook.title);
+        }
+        Some(answer)
     }
 
     /// The whole of it.
     pub(super) fn conclude(mut self, recording: &Recording) -> Analysis {
+        let answer = self.answer();
         let planned = self.plan.windows.iter().flatten();
         let by_id: BTreeMap<&str, StepOutcome> = planned
             .map(|planned| {
@@ -103,7 +160,7 @@ impl<'a> Analyst<'a> {
         let steps = steps.iter().filter_map(|step| by_id.get(step.id.as_str()).cloned()).collect();
         let metrics: Vec<Metrics> = self.metrics.into_iter().map(Arc::unwrap_or_clone).collect();
         let profile = account::of(recording, self.plan, &metrics);
-        Analysis { metrics, findings: self.findings, steps, profile }
+        Analysis { metrics, findings: self.findings, steps, profile, answer }
     }
 }
 

@@ -29,6 +29,7 @@ pub fn document(
         metrics: &analysis.metrics,
         findings,
         profile: analysis.profile.clone(),
+        answer: analysis.answer.clone(),
         steps: analysis.steps.clone(),
         playbook: PlaybookInfo {
             name: plan.playbook.name.clone(),

@@ -12,4 +12,5 @@ mod memory;
 mod network;
 mod probes;
 mod stacks;
+mod symptoms;
 mod tasks;

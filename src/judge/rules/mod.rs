@@ -19,4 +19,4 @@ pub use evaluate::{Judge, Scope};
 pub use expression::{Expressions, Reference};
 pub use mutants::{Mutant, mutants};
 pub use schema::{Given, GivenInstance, Next, Rule, RuleTest};
-pub use selftest::{Bench, Lookup, run_tests};
+pub use selftest::{Bench, Lookup, readings, run_tests};

@@ -3,7 +3,7 @@
 use super::super::gist::{Gist, Problem, next_actions};
 use super::super::profile_words::{self, Line};
 use super::super::{ReportError, run_words, words};
-use super::{Text, code, head, matrix_of, table, text};
+use super::{Text, answer, code, head, matrix_of, table, text};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::report::MatrixRow;
@@ -29,6 +29,7 @@ pub fn brief(report: &Report) -> Result<Text, ReportError> {
     if let Some(profile) = &report.profile {
         out.push(account(profile));
     }
+    out.push(answer::causes(report));
     out.push(problems(report));
     out.push(next(report));
     out.push(resources(report));

@@ -23,6 +23,7 @@ pub fn brief(report: &Report, written: Option<&Text>, style: &Style) -> Text {
         page.profile_in_brief(profile);
     }
     page.problems(report);
+    page.answer(report);
     page.next(report);
     let unknown = report.coverage.checks.unknown;
     if unknown > 0 {

@@ -4,15 +4,15 @@ mod scene;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use scene::{Catalogue, Scene};
 
 use super::evaluate::plain_sentence;
 use super::expression::{Reference, references, template_references};
-use super::{Judge, Rule, RuleTest, Scope};
-use rdiag_model::{Finding, Status, Unit};
+use super::{Given, Judge, Rule, RuleTest, Scope};
+use rdiag_model::{Facts, Finding, Metrics, Status, Unit};
 
 /// Unit and dimension of a metric, by id; the catalogue as rule tests need it.
 pub type Lookup<'l> = &'l dyn Fn(&str) -> Option<(Unit, Option<&'static str>)>;
@@ -40,6 +40,19 @@ pub fn run_tests(rule: &Rule, metric_ids: &[&str], lookup: Lookup<'_>) -> Vec<St
     problems
 }
 
+/// The readings that a test gives, as a measurement would have left them. What is `cited` and not given is not there; what is only
+/// `mentioned` has a stand-in.
+pub fn readings(
+    given: &BTreeMap<String, Option<Given>>,
+    metric_ids: &[&str],
+    lookup: Lookup<'_>,
+    cited: &BTreeSet<String>,
+    mentioned: &BTreeSet<String>,
+) -> Result<(Facts, Metrics), String> {
+    let scene = Scene::new(given, &Catalogue { metric_ids, lookup, cited, mentioned })?;
+    Ok((scene.facts, Arc::unwrap_or_clone(scene.metrics)))
+}
+
 /// The tests of a rule with their readings laid out, to try the rule and changed copies of it.
 pub struct Bench<'r> {
     rule: &'r Rule,
@@ -52,7 +65,7 @@ impl<'r> Bench<'r> {
     pub fn new(rule: &'r Rule, metric_ids: &[&str], lookup: Lookup<'_>) -> Self {
         let (cited, mentioned) = cited(rule, metric_ids);
         let catalogue = Catalogue { metric_ids, lookup, cited: &cited, mentioned: &mentioned };
-        let tests = rule.tests.iter().map(|test| (test, Scene::new(test, &catalogue)));
+        let tests = rule.tests.iter().map(|test| (test, Scene::new(&test.given, &catalogue)));
         Self { rule, tests: tests.collect() }
     }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Lookup;
-use crate::rules::RuleTest;
 use crate::rules::schema::{Given, GivenInstance};
 use rdiag_model::{Facts, LogLine, Metrics, Reading, Reason, Stats, Unavailable, Unit};
 
@@ -28,19 +27,21 @@ pub(super) struct Scene {
     pub(super) log: Vec<LogLine>,
 }
 
+/// What a test gives, by reference.
+type Readings = BTreeMap<String, Option<Given>>;
 /// By metric and instance.
 type Figures = BTreeMap<String, Option<BTreeMap<String, Stats>>>;
 
 impl Scene {
-    pub(super) fn new(test: &RuleTest, catalogue: &Catalogue<'_>) -> Result<Self, String> {
+    pub(super) fn new(given: &Readings, catalogue: &Catalogue<'_>) -> Result<Self, String> {
         let mut facts = Facts { cpus: 4, memory_bytes: 16 << 30, virtual_machine: false, ..Facts::default() };
-        let mut metrics = Metrics { intervals: intervals(test)?, seconds: 10.0, ..Metrics::default() };
+        let mut metrics = Metrics { intervals: intervals(given)?, seconds: 10.0, ..Metrics::default() };
         let mut log = Vec::new();
         let mut figures = Figures::new();
         let mut labels = BTreeMap::new();
         // Series come first: a statistic that is given by itself then has the last word.
         let series = |given: &Option<Given>| matches!(given, Some(Given::Intervals(_)));
-        let (first, then): (Vec<_>, Vec<_>) = test.given.iter().partition(|(_, given)| series(given));
+        let (first, then): (Vec<_>, Vec<_>) = given.iter().partition(|(_, given)| series(given));
         for (path, given) in first.into_iter().chain(then) {
             if let Some(fact) = path.strip_prefix("host.") {
                 set_fact(&mut facts, fact, given.as_ref())?;
@@ -75,8 +76,8 @@ impl Scene {
 }
 
 /// As many as the series of the test have, which must agree.
-fn intervals(test: &RuleTest) -> Result<usize, String> {
-    let lengths: BTreeSet<usize> = test.given.values().flatten().filter_map(Given::intervals).collect();
+fn intervals(given: &Readings) -> Result<usize, String> {
+    let lengths: BTreeSet<usize> = given.values().flatten().filter_map(Given::intervals).collect();
     match (lengths.first(), lengths.len()) {
         (None, _) => Ok(1),
         (Some(0), _) => Err("a series is empty".into()),

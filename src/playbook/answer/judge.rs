@@ -1,0 +1,79 @@
+//! Readings and statuses → the answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Answering, PossibleCause};
+use rdiag_judge::rules::expression::{Context, Expressions};
+use rdiag_model::answer::{Answer, Cause, Outcome};
+use rdiag_model::{Facts, Metrics, Status};
+
+/// What a run saw, as far as an answer depends on it.
+pub struct Seen<'s> {
+    /// Facts of the host.
+    pub facts: &'s Facts,
+    /// The readings of all windows, of each metric those of the first window that has it.
+    pub metrics: Arc<Metrics>,
+    /// The worst status of each rule; `ok` where its step was not needed.
+    pub statuses: BTreeMap<String, Status>,
+}
+
+/// Judges each cause. A sentence that depends on a single finding is left empty, to be taken from there.
+#[must_use]
+pub fn conclude(spec: &Answering, seen: &Seen<'_>) -> Answer {
+    let mut context = Context::default();
+    for id in seen.metrics.readings.keys() {
+        context.set_metric(id, seen.metrics.stats(id, "").ok());
+    }
+    let context = context.value();
+    let metrics = Arc::clone(&seen.metrics);
+    let expressions = Expressions::new(seen.facts, metrics, Arc::default(), seen.statuses.clone());
+    let holds = |text: &str| expressions.compile(text).and_then(|condition| condition.holds(&context)).ok();
+    let render = |text: &str| expressions.sentence(text).and_then(|sentence| sentence.render(&context)).ok();
+    let status_of = |rule: &String| seen.statuses.get(rule).copied();
+    let has_fired = |rule: &&String| status_of(rule).is_some_and(|status| status >= Status::Warning);
+    let is_found = |cause: &PossibleCause| match &cause.when {
+        Some(when) => holds(when),
+        None => Some(cause.rules.iter().any(|rule| has_fired(&rule))),
+    };
+    let decided: Vec<(&PossibleCause, Option<bool>)> =
+        spec.causes.iter().map(|cause| (cause, is_found(cause))).collect();
+    let explained: BTreeSet<&String> =
+        decided.iter().filter(|(_, found)| *found == Some(true)).flat_map(|(cause, _)| &cause.rules).collect();
+    let of = |(cause, found): (&PossibleCause, Option<bool>)| {
+        let statuses = || cause.rules.iter().filter_map(status_of);
+        // What does not apply here rules out nothing that another rule could not see.
+        let judged = statuses().any(|status| status == Status::Ok || status.fired())
+            || !statuses().any(|status| status == Status::Unknown);
+        let told = |rule: &&String| status_of(rule).is_some_and(Status::fired) && !explained.contains(rule);
+        let outcome = match found {
+            Some(true) => Outcome::Found,
+            Some(false) if cause.rules.iter().any(|rule| told(&rule)) => Outcome::Beside,
+            Some(false) if judged => Outcome::RuledOut,
+            _ => Outcome::Unknown,
+        };
+        let says = cause.says.as_deref().filter(|_| outcome == Outcome::Found).and_then(render);
+        Cause {
+            id: cause.id.clone(),
+            title: cause.title.clone(),
+            outcome,
+            status: match outcome {
+                Outcome::Unknown => Status::Unknown,
+                Outcome::RuledOut => Status::Ok,
+                Outcome::Found | Outcome::Beside => {
+                    statuses().filter(|status| status.fired()).max().unwrap_or(Status::Info)
+                }
+            },
+            sentence: says.unwrap_or_default(),
+            rules: cause.rules.clone(),
+        }
+    };
+    let mut causes: Vec<Cause> = decided.into_iter().map(of).collect();
+    causes.sort_by_key(|cause| cause.outcome);
+    Answer {
+        symptom: render(&spec.measured).unwrap_or_default(),
+        present: spec.present.as_deref().and_then(holds),
+        causes,
+        unseen: spec.unseen.clone(),
+    }
+}
