@@ -65,5 +65,6 @@ mod response_running;
 mod returns;
 mod rights;
 mod survival;
+mod symptoms;
 mod task_states;
 mod tasks;

@@ -1,0 +1,84 @@
+//! Tasks in D state: `high-load`, `io-stall`. Sleepers, busy loops and frozen tasks look alike in one figure or another.
+
+use super::{Group, Mounted, assert_verdict, found, outcome, report, run};
+use crate::support::{Load, Need, alone, has, skip, wait_until};
+
+/// Enough to be more than what others run meanwhile.
+const MANY: usize = 60;
+
+#[test]
+#[ignore = "needs: root, loop devices, mkfs.ext4, fsfreeze"]
+fn writers_of_a_frozen_file_system_are_what_load_and_stall_come_from() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("mkfs.ext4"), Need::Tool("fsfreeze"), Need::Path("/proc/self/stack")]) {
+        return;
+    }
+    let Some(mounted) = Mounted::ext4("symptom-frozen", &[]) else {
+        return skip("an ext4 cannot be mounted from a file here");
+    };
+    assert!(run("fsfreeze", &["-f", &mounted.point]));
+    let writers = Load::start(MANY, "touch", &[&format!("{}/file", mounted.point)]);
+    let state = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default().contains(") D ");
+    assert!(wait_until(10, || writers.pids().iter().all(state)), "the writers do not wait");
+    let load = report("high-load", 5);
+    let stall = report("io-stall", 5);
+    run("fsfreeze", &["-u", &mounted.point]);
+    drop(writers);
+    let said = found(&load, "blocked");
+    assert!(said.starts_with("Tasks in D state (uninterruptible sleep): 60") && said.contains("; CPUs "), "{said}");
+    assert_verdict(&load, "blocked", "mostly in percpu_rwsem_wait");
+    let said = found(&stall, "blocked");
+    assert!(said.contains("tasks were in D state (uninterruptible sleep), 60 of them never ran"), "{said}");
+    assert_eq!(outcome(&stall, "stuck"), "ruled_out", "{:#}", stall["answer"]);
+}
+
+#[test]
+#[ignore = "needs: root, the freezer of version 1"]
+fn tasks_that_are_frozen_on_purpose_are_told_from_tasks_that_hang() {
+    let _alone = alone();
+    if !has(&[
+        Need::Root,
+        Need::Tool("bash"),
+        Need::Path("/sys/fs/cgroup/freezer/cgroup.procs"),
+        Need::Path("/proc/self/stack"),
+    ]) {
+        return;
+    }
+    let Some(group) = Group::new("freezer", "rdiag-frozen", &[]) else { return skip("no freezer") };
+    let state = group.directory.join("freezer.state");
+    let load = group.run(&format!("for n in {{1..{MANY}}}; do sleep 60 & done; wait"));
+    let all =
+        || std::fs::read_to_string(group.directory.join("cgroup.procs")).unwrap_or_default().lines().count() > MANY;
+    assert!(wait_until(10, all), "the processes could not be started");
+    std::fs::write(&state, "FROZEN").unwrap();
+    let frozen = || std::fs::read_to_string(&state).is_ok_and(|state| state.trim() == "FROZEN");
+    let is_frozen = wait_until(10, frozen);
+    let reports = [report("high-load", 5), report("io-stall", 5)];
+    std::fs::write(&state, "THAWED").unwrap();
+    drop(load);
+    assert!(is_frozen, "the group could not be frozen");
+    for report in &reports {
+        assert_ne!(outcome(report, "blocked"), "found", "{:#}", report["answer"]);
+    }
+    let said = found(&reports[1], "frozen");
+    assert!(said.starts_with("61 tasks frozen by the cgroup freezer"), "{said}");
+}
+
+#[test]
+#[ignore = "needs: a quiet machine"]
+fn runnable_tasks_and_sleepers_are_no_tasks_in_d_state() {
+    let _alone = alone();
+    let sleepers = Load::start(MANY, "sleep", &["60"]);
+    let asleep = report("high-load", 3);
+    assert_eq!(outcome(&asleep, "blocked"), "ruled_out", "{:#}", asleep["answer"]);
+    drop(sleepers);
+    let count = 8 * std::thread::available_parallelism().unwrap().get();
+    let loops = Load::start(count, "sh", &["-c", "while :; do :; done"]);
+    let (busy, stall) = (report("high-load", 5), report("io-stall", 3));
+    drop(loops);
+    assert_verdict(&busy, "runnable", &format!("sh ({count} processes) used "));
+    for id in ["blocked", "disk"] {
+        assert_ne!(outcome(&busy, id), "found", "{:#}", busy["answer"]);
+    }
+    assert_ne!(outcome(&stall, "blocked"), "found", "{:#}", stall["answer"]);
+}
