@@ -9,6 +9,7 @@
 //! renderers never compute. `ARCHITECTURE.md` says who may import whom.
 
 pub mod cli;
+pub mod history;
 pub mod lab;
 pub mod playbook;
 pub mod report;

@@ -6,6 +6,7 @@
 
 pub mod elf;
 pub mod expression;
+pub mod history;
 pub mod host;
 pub mod profile;
 pub mod recorded;
@@ -43,6 +44,7 @@ pub const ALL: &[Target] = &[
     Target { name: "trace_events", check: trace::events, mebibytes: 64, seconds: 5 },
     Target { name: "elf", check: elf::symbols, mebibytes: 768, seconds: 60 },
     Target { name: "binaries", check: elf::points, mebibytes: 256, seconds: 10 },
+    Target { name: "history", check: history::column, mebibytes: 512, seconds: 20 },
     Target { name: "process_maps", check: elf::maps, mebibytes: 64, seconds: 5 },
 ];
 

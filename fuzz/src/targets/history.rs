@@ -1,0 +1,24 @@
+//! What the recorder kept, perhaps on another host: a column of a block, or a sample of a tail.
+
+use rdiag::history;
+
+/// The first byte says what the rest is; the checksums around it are right.
+pub fn column(data: &[u8]) -> bool {
+    let Some((kind, content)) = data.split_first() else { return false };
+    let file = history::framed(*kind, content);
+    let (block, damage) = history::read_block(&file).expect("its header is right");
+    let written = history::write_block(&block);
+    let (again, lost) = history::read_block(&written).expect("what was written can be read");
+    assert!(
+        lost.is_empty() && format!("{again:?}") == format!("{block:?}"),
+        "a block that is written and read is another one"
+    );
+    let (tail, torn) = history::read_tail(&file).expect("its header is right");
+    let samples = |record: &rdiag_model::recording::CollectorRecord| record.times.len();
+    assert!(
+        tail.collectors
+            .values()
+            .all(|record| record.series.iter().all(|series| series.values.len() == samples(record)))
+    );
+    damage.is_empty() || torn.is_empty()
+}

@@ -1,0 +1,29 @@
+//! What the recorder keeps on disk: blocks of the recording model, column by column, and the tail of the block in the making. Pure: bytes in,
+//! bytes out; `src/session/` reads and writes the files.
+//!
+//! A block holds some minutes. Each collector is a column of its own (`column.rs`) with a checksum of its own (`frame.rs`): names once,
+//! then differences as short integers, deflated. A damaged column costs itself, and is named; the header stands at both ends. The tail
+//! (`tail.rs`) gets a frame for each sample, which can be read without those before it but for the names that these brought.
+//!
+//! Time in a block is rounded to a microsecond. All else comes back as it went in, bit by bit.
+//!
+//! Blocks may come from anywhere, so decoding is total and bounded: by [`frame::MAX_UNPACKED`] for each file, and by the number of values
+//! that a column may say it has.
+
+mod block;
+mod bytes;
+mod column;
+mod frame;
+mod numbers;
+mod table;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use block::{Block, Cost, FORMAT_VERSION, Header, Readable, framed, header_of, read_block, write_block};
+pub use frame::MAX_FILE;
+pub use tail::{Sample, Tail, read_tail};
+
+/// What a file lacks, in words: a column that does not fit its checksum, an end that is torn off.
+pub type Damage = String;
