@@ -37,6 +37,7 @@ cp "$rdiag" "$out/rdiag.symbols"
 # The list of crates stays: it is a section of its own (.dep-v0).
 strip --strip-all -o "$stage/rdiag" "$rdiag"
 "$stage/rdiag" man | gzip -9n >"$stage/rdiag.1.gz"
+cp packaging/rdiag-watch.service "$stage/"
 "$stage/rdiag" completions bash >"$stage/rdiag.bash"
 "$stage/rdiag" completions zsh >"$stage/_rdiag"
 "$stage/rdiag" completions fish >"$stage/rdiag.fish"

@@ -21,6 +21,7 @@ mod documents;
 mod examples;
 mod fleet;
 mod fuzzed;
+mod history;
 mod hostile;
 mod lab;
 mod layering;

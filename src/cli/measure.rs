@@ -86,6 +86,31 @@ pub(super) struct MeasureArgs {
     pub(super) root: PathBuf,
 }
 
+impl MeasureArgs {
+    /// The playbook, for a time that is over: what says how to measure means nothing then.
+    pub(super) fn past(&self) -> Result<&str, Failure> {
+        let options = [
+            ("--duration", self.duration.is_some()),
+            ("--interval", self.interval.is_some()),
+            ("--param", !self.params.is_empty()),
+            ("--pid", !self.pid.is_empty()),
+            ("--comm", self.comm.is_some()),
+            ("--cgroup", self.cgroup.is_some()),
+            ("--each", self.each.is_some()),
+            ("--each-from", self.each_from.is_some()),
+            ("a COMMAND", !self.command.is_empty()),
+            ("--root", !task::is_live(&self.root)),
+        ];
+        match options.into_iter().find(|(_, is_given)| *is_given) {
+            None => Ok(self.playbook.as_deref().unwrap_or_default()),
+            Some((option, _)) => {
+                let message = format!("{option} is for a measurement, and --at judges a time that is over");
+                Err(Failure::usage(message, Some("--last says how much of it")))
+            }
+        }
+    }
+}
+
 /// A run that can begin.
 pub(super) struct Prepared {
     pub(super) host: SharedHost,

@@ -1,6 +1,7 @@
 //! The command line: one file for each command.
 
 mod analyze;
+mod at;
 mod check;
 mod command;
 mod completions;
@@ -12,7 +13,9 @@ mod explain;
 mod fail_on;
 mod fleet;
 mod guided;
+mod history;
 mod input;
+mod kept;
 mod lab;
 mod list;
 mod man;
@@ -32,6 +35,7 @@ mod task;
 mod tools;
 mod typed;
 mod ui;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -64,6 +68,8 @@ enum Command {
     Report(report::Args),
     Diff(diff::Args),
     Fleet(fleet::Args),
+    Watch(watch::Args),
+    History(history::Args),
     Lab(lab::Args),
     List(list::Args),
     Explain(explain::Args),
@@ -118,6 +124,8 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::main(args, &ui),
         Command::Diff(args) => diff::main(args, &ui),
         Command::Fleet(args) => fleet::main(args, &ui),
+        Command::Watch(args) => watch::main(args, &ui),
+        Command::History(args) => history::main(args, &ui),
         Command::Lab(args) => lab::main(args, &ui),
         Command::List(args) => list::main(args, &ui),
         Command::Explain(args) => explain::main(args, &ui),

@@ -1,5 +1,6 @@
 //! `rdiag run`: record, analyse and report in one go.
 
+use super::at::{self, AtArgs};
 use super::fail_on::{FailOn, exit};
 use super::measure::{MeasureArgs, measure, prepare};
 use super::output::OutputArgs;
@@ -14,6 +15,8 @@ use crate::shown;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
+    #[command(flatten)]
+    at: AtArgs,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -33,6 +36,11 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let ui = &args.screen.ui(ui);
     if args.measure.playbook.is_none() {
         return list::by_symptom(ui);
+    }
+    if args.at.at.is_some() {
+        let (playbook, at) = (args.measure.past()?, &args.at);
+        let order = at::Order { playbook, at, output: &args.output, screen: args.screen, fail_on: args.fail_on };
+        return at::run(&order, ui);
     }
     let asks = args.guided && ui.is_interactive() && !args.output.is_stdout();
     let mut prepared = prepare(&args.measure, asks, ui)?;

@@ -35,6 +35,7 @@ mod neighbours;
 mod nfs;
 mod numa;
 mod outgoing_tcp;
+mod process_changes;
 mod processes;
 mod psi;
 mod qdiscs;
@@ -58,6 +59,7 @@ mod vmstat;
 mod zoneinfo;
 mod zram;
 
+pub use process_changes::PROCESS_CHANGES;
 pub use sink::{Shared, Sink, Size};
 
 use rdiag_kernel::host::Host;
@@ -207,7 +209,7 @@ mod tests {
         let entries = std::fs::read_dir(here).unwrap();
         for entry in entries {
             let name = entry.unwrap().file_name().to_string_lossy().trim_end_matches(".rs").to_owned();
-            if ["Cargo.toml", "lib", "sink", "socket_table", "testing"].contains(&name.as_str()) {
+            if ["Cargo.toml", "lib", "process_changes", "sink", "socket_table", "testing"].contains(&name.as_str()) {
                 continue;
             }
             assert!(find(&name).is_some(), "collectors/{name}.rs is not in ALL, or its id differs from its file name");

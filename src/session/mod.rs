@@ -8,12 +8,14 @@ mod document;
 mod import;
 mod library;
 mod metering;
+mod past;
 mod probe;
 mod probing;
 mod record;
 mod run;
 mod store;
 mod survey;
+mod watch;
 mod worker;
 
 pub use account::conversation;
@@ -24,10 +26,12 @@ pub use import::{ImportError, import};
 pub use library::{
     NamedPlaybook, Sources, default_folders, library, resolve, resolve_among, resolve_recorded, sources, sources_for,
 };
+pub use past::{HistoryFile, Past, Piece, Span, interval, past, pieces, sysstat, temper};
 pub use probe::{PROBING, ProbeEnd, ProbeRequest, probe};
 pub use run::{Observer, Run, run, work_of};
 pub use store::{StoreError, read_recording, read_report, write_recording};
 pub use survey::{Surveyed, survey, survey_probes};
+pub use watch::{TAIL, Watch, WatchError, begins, watch};
 
 use std::collections::BTreeMap;
 

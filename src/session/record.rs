@@ -38,16 +38,16 @@ pub(super) struct WindowSpec {
 }
 
 /// A collector or probe at work.
-struct Slot {
-    id: &'static str,
-    cadence: Cadence,
+pub(super) struct Slot {
+    pub(super) id: &'static str,
+    pub(super) cadence: Cadence,
     is_probe: bool,
-    sink: Sink,
+    pub(super) sink: Sink,
     /// With the worker while a sample is taken; for good if the collector failed.
     state: Option<Box<dyn Collect>>,
     /// Left behind on a source that hangs.
-    late: bool,
-    took: f64,
+    pub(super) late: bool,
+    pub(super) took: f64,
 }
 
 /// The cost of each collector in wall-clock seconds.
@@ -181,16 +181,49 @@ fn nominal_interval(host: &SharedHost, asked: f64) -> f64 {
     }
 }
 
-struct Recorder<'h> {
+pub(super) struct Recorder<'h> {
     host: &'h SharedHost,
     worker: Worker,
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
     shared: Arc<Shared>,
     began: f64,
     interval: f64,
 }
 
-impl Recorder<'_> {
+impl<'h> Recorder<'h> {
+    /// For whoever samples by a plan of his own: these collectors, set up, with their time 0 now.
+    pub(super) fn of(
+        host: &'h SharedHost,
+        collectors: &[&'static CollectorDef],
+        interval: f64,
+    ) -> std::io::Result<Self> {
+        let (worker, shared) = (Worker::start(host)?, Arc::new(Shared::default()));
+        let mut recorder = Recorder { host, worker, slots: Vec::new(), shared, began: 0.0, interval };
+        for def in collectors {
+            recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
+        }
+        recorder.prepare(&[])?;
+        recorder.began = host.now();
+        Ok(recorder)
+    }
+
+    /// When its time 0 was, on the monotonic clock.
+    pub(super) fn began(&self) -> f64 {
+        self.began
+    }
+
+    /// One sample of some collectors.
+    pub(super) fn sample_some(&mut self, wanted: impl Fn(&Slot) -> bool) -> std::io::Result<()> {
+        self.ask_some(Task::Sample, wanted)
+    }
+
+    /// Ends it: the record of each collector, and the seconds that it took.
+    pub(super) fn end(mut self) -> std::io::Result<(BTreeMap<String, CollectorRecord>, Costs)> {
+        self.ask(Task::Finish, |_| true)?;
+        let costs = self.slots.iter().map(|slot| (slot.id.to_owned(), slot.took)).collect();
+        Ok((self.slots.into_iter().map(|slot| (slot.id.to_owned(), slot.sink.into_record())).collect(), costs))
+    }
+
     fn add(
         &mut self,
         id: &'static str,

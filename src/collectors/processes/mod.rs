@@ -40,9 +40,9 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
 const MAX_ZOMBIE_PARENTS: usize = 10;
 
 #[derive(Default)]
-struct Processes {
+pub(crate) struct Processes {
     reader: Option<Reader>,
-    table: Table,
+    pub(crate) table: Table,
     pids: Vec<u32>,
     zombies_of: HashMap<u32, u32>,
     zombies_seen: bool,

@@ -25,8 +25,8 @@ pub(super) struct Thread {
 
 /// A process at work.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
-    pub(super) process: Process,
+pub(crate) struct Entry {
+    pub(crate) process: Process,
     /// What stat showed at the last sample.
     pub(super) shown: Option<Stat>,
     pub(super) real_uid: Option<u32>,
@@ -77,8 +77,8 @@ impl Entry {
 
 /// All processes seen in the window.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    pub(super) entries: Vec<Entry>,
+pub(crate) struct Table {
+    pub(crate) entries: Vec<Entry>,
     index: HashMap<u32, usize>,
     /// /proc is listed in the same order each time, so the next process is most often the next entry.
     next: usize,

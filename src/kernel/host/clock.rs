@@ -62,6 +62,14 @@ impl Clock {
         }
     }
 
+    /// Wall-clock time in microseconds since 1970; a recorded tree's to the second, and as if its first instant went on.
+    pub fn wall_micros(&self) -> i64 {
+        match self {
+            Self::Live => Timestamp::now().as_microsecond(),
+            Self::Replay { started, .. } => started.parse::<Timestamp>().map_or(0, Timestamp::as_microsecond),
+        }
+    }
+
     /// Sleeps until a monotonic time; `false` when `stop` was set before that.
     pub fn wait_until(&self, until: f64, stop: &AtomicBool) -> bool {
         loop {

@@ -14,8 +14,8 @@ const TRIES: usize = 16;
 /// The folder.
 #[derive(Debug)]
 pub struct Folder {
-    handle: OwnedFd,
-    path: PathBuf,
+    pub(super) handle: OwnedFd,
+    pub(super) path: PathBuf,
 }
 
 impl Folder {
@@ -55,7 +55,7 @@ impl Folder {
         Self::open(path, OFlags::empty())
     }
 
-    fn open(path: &Path, how: OFlags) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, how: OFlags) -> io::Result<Self> {
         let here = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | how;
         Ok(Self { handle: openat(CWD, here, flags, Mode::empty())?, path: path.to_owned() })

@@ -9,6 +9,7 @@ mod escapes;
 mod facts;
 pub mod files;
 mod folder;
+mod kept;
 pub mod launch;
 pub mod message;
 pub mod own;
@@ -21,6 +22,7 @@ mod source;
 pub mod statvfs;
 mod stolen;
 mod tree;
+mod zone;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,11 +31,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub use clock::{Clock, own_usage, thread_usage};
 pub use control::Control;
 pub use escapes::unescape_octal;
+pub use kept::Kept;
 pub use process_dir::ProcessDir;
 pub use replay::{Fault, HostSpec, OpenFile};
 pub use socket_owners::socket_owners;
 pub use source::SourceError;
 pub use stolen::{CpuTicks, Stolen};
+pub use zone::Zone;
 
 use rdiag_model::Facts;
 use rustix::fs::OFlags;
@@ -114,6 +118,11 @@ impl Host {
     /// Wall-clock time now, RFC 3339, UTC.
     pub fn wall_clock(&self) -> String {
         self.clock.wall()
+    }
+
+    /// Wall-clock time now, in microseconds since 1970.
+    pub fn wall_micros(&self) -> i64 {
+        self.clock.wall_micros()
     }
 
     /// Waits until the monotonic time `until`, or moves a recorded tree to `instant`.

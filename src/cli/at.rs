@@ -1,0 +1,146 @@
+//! `--at TIME`: a time that is over, judged from what the recorder kept.
+//!
+//! Blocks may have come from another host, so they are read like anything that was sent: by a confined copy of this process.
+
+use std::path::{Path, PathBuf};
+
+use super::confined::confined;
+use super::fail_on::{FailOn, exit};
+use super::input::Input;
+use super::kept;
+use super::output::OutputArgs;
+use super::screen::ScreenArgs;
+use super::ui::{Text, Ui};
+use super::{Exit, Failure, stacks};
+use crate::lab::library::reproducing;
+use crate::playbook::{self, Method, Plan};
+use crate::session::{self, HistoryFile, NamedPlaybook, Past, Span};
+use crate::shown;
+use rdiag_kernel::host::{Clock, Zone};
+
+/// How much is looked at when nothing is said, and at most and at least, in seconds.
+const LAST: f64 = 600.0;
+const LONGEST: f64 = 6.0 * 3600.0;
+const SHORTEST: f64 = 1.0;
+
+/// A time that is over.
+#[derive(Debug, clap::Args)]
+pub(super) struct AtArgs {
+    /// Judge a time that is over, from what `rdiag watch` recorded: 03:12, "yesterday 23:50", 2026-01-31T03:12, -2h, now.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(super) at: Option<String>,
+    /// How much of the time up to --at.
+    #[arg(long, value_name = "TIME", requires = "at")]
+    last: Option<String>,
+    /// Folder of what was recorded [default: that of `rdiag watch`].
+    #[arg(long, value_name = "DIR", requires = "at")]
+    history: Option<PathBuf>,
+    /// Judge what sysstat recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` prints it; `-` for stdin.
+    #[arg(long, value_name = "FILE", requires = "at", conflicts_with = "history")]
+    sysstat: Option<PathBuf>,
+}
+
+/// Output of sadf is no larger: a day a second apart, of a host with some disks.
+const MAX_SADF: u64 = 256 << 20;
+
+/// The time that is meant, and what may tell of it.
+pub(super) struct Asked {
+    pub(super) span: Span,
+    pub(super) zone: Zone,
+    files: Vec<HistoryFile>,
+    sysstat: Option<Input>,
+}
+
+impl Asked {
+    /// Reads the files of a time.
+    pub(super) fn new(at: &str, last: Option<&str>, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
+        let (zone, span) = Self::time(at, last)?;
+        let folder = kept::open(&kept::place(history)?)?;
+        let files = kept::files(&folder, span, ui)?;
+        Ok(Self { span, zone, files, sysstat: None })
+    }
+
+    /// The same from what sysstat has.
+    fn of_sysstat(at: &str, last: Option<&str>, file: &Path) -> Result<Self, Failure> {
+        let (zone, span) = Self::time(at, last)?;
+        Ok(Self { span, zone, files: Vec::new(), sysstat: Some(Input::open(file, &[])?) })
+    }
+
+    fn time(at: &str, last: Option<&str>) -> Result<(Zone, Span), Failure> {
+        let zone = Zone::local();
+        let to = zone.end_of(at, Clock::live().wall_micros()).map_err(|why| Failure::usage(why, None))?;
+        let last = last.map_or(Ok(LAST), |text| playbook::duration("last", text))?;
+        if !(SHORTEST..=LONGEST).contains(&last) {
+            return Err(Failure::usage(
+                "--last takes 1s to 6h".into(),
+                Some("a shorter time shows a short fault better"),
+            ));
+        }
+        Ok((zone, Span { from: to - (last * 1e6) as i64, to }))
+    }
+
+    /// The recording of it, by a playbook.
+    pub(super) fn past(&self, plan: &Plan) -> Result<Past, Failure> {
+        if let Some(input) = &self.sysstat {
+            let bytes = input.bytes(MAX_SADF)?;
+            return session::sysstat(&bytes, self.span, plan, &self.zone)
+                .map_err(|why| Failure::usage(format!("reading {}: {why}", input.name), None));
+        }
+        session::past(&self.files, self.span, plan, &self.zone).map_err(|why| {
+            Failure::usage(why, Some("`rdiag history list` shows what was recorded; `rdiag watch` records from now on"))
+        })
+    }
+}
+
+/// The plan by which a time that is over is judged.
+pub(super) fn plan_of(named: &NamedPlaybook) -> Result<Plan, Failure> {
+    if named.loaded.playbook.method == Method::MethodR {
+        let message = format!("{} follows single tasks, which no recorder does", named.loaded.playbook.name);
+        return Err(Failure::usage(message, Some("`rdiag run use-method --at …` judges the host as a whole")));
+    }
+    Ok(Plan::new(&named.loaded, &named.library, &std::collections::BTreeMap::new())?)
+}
+
+/// What `run` needs for it.
+pub(super) struct Order<'a> {
+    pub(super) playbook: &'a str,
+    pub(super) at: &'a AtArgs,
+    pub(super) output: &'a OutputArgs,
+    pub(super) screen: ScreenArgs,
+    pub(super) fail_on: Option<FailOn>,
+}
+
+/// Judges it.
+pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
+    let named = session::resolve(order.playbook)?;
+    let plan = plan_of(&named)?;
+    let at = order.at.at.as_deref().unwrap_or("now");
+    let last = order.at.last.as_deref();
+    let asked = match &order.at.sysstat {
+        Some(file) => Asked::of_sysstat(at, last, file)?,
+        None => Asked::new(at, last, order.at.history.as_ref(), ui)?,
+    };
+    let stamp: String = asked.zone.instant(asked.span.to).chars().filter(char::is_ascii_alphanumeric).collect();
+    let target = order.output.prepare(Some(format!("rdiag-{}-at-{stamp}", plan.playbook.name)))?;
+    let sources = session::sources_for(Some(order.playbook))?;
+    confined(target.folder().as_deref(), |desk| {
+        let target = target.through(&desk);
+        let Past { recording, began, notes } = asked.past(&plan)?;
+        let plan = session::resolve_among(order.playbook, &sources)?.plan_of(&recording)?;
+        let mut analysis = session::analyze(&recording, &plan);
+        if asked.sysstat.is_some() {
+            session::temper(&mut analysis);
+        }
+        let mut report = session::document(&recording, &analysis, &plan, &reproducing());
+        let [from, to] = [0.0, recording.windows.first().map_or(0.0, |window| window.seconds)];
+        let shown = |seconds: f64| asked.zone.shown(began + (seconds * 1e6) as i64);
+        ui.note(shown!("Judged: {} to {}", Text::seen(shown(from)), Text::seen(shown(to))));
+        notes.iter().for_each(|note| ui.note(Text::seen(note)));
+        report.verdict.limits.splice(0..0, notes);
+        let written = target.write(&report, &stacks::of_recording(&recording), order.screen.is_whole(), ui)?;
+        if !target.owns_stdout() {
+            order.screen.show(&report, target.told(&written).as_ref(), ui)?;
+        }
+        Ok(exit(&report, &analysis, order.fail_on, false))
+    })
+}

@@ -1,0 +1,102 @@
+//! Where history is kept, and how much of it.
+
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use super::ui::{Text, Ui};
+use crate::session::{HistoryFile, Span, TAIL, begins};
+use crate::shown;
+use rdiag_kernel::host::files::Folder;
+
+/// Where root's recorder keeps it.
+const OF_ROOT: &str = "/var/lib/rdiag/history";
+/// A block is no longer, in seconds.
+const LONGEST_BLOCK: i64 = 3700;
+/// A file is never larger, nor are all of one time together.
+const MAX_FILE: u64 = crate::history::MAX_FILE;
+const MAX_FILES: u64 = 256 << 20;
+
+/// The folder that is meant: what was asked for, or the one of this user's recorder.
+pub(super) fn place(asked: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+    if let Some(asked) = asked {
+        return Ok(asked.clone());
+    }
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from(OF_ROOT));
+    }
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+    let unknown = || Failure::usage("there is no home to keep history in".into(), Some("name a folder with --history"));
+    Ok(state.ok_or_else(unknown)?.join("rdiag/history"))
+}
+
+/// Opens it for reading.
+pub(super) fn open(path: &Path) -> Result<Folder, Failure> {
+    Folder::kept(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => Failure::usage(
+            format!("there is no history in {}", path.display()),
+            Some("`rdiag watch` records it from now on; with sysstat: sadf -j /var/log/sysstat/saDD -- -A | rdiag run use-method --at TIME --sysstat -"),
+        ),
+        _ => Failure::Io { attempt: format!("opening the history in {}", path.display()), source },
+    })
+}
+
+/// The files that may tell of a time, in order; the tail last.
+pub(super) fn files(folder: &Folder, span: Span, ui: &Ui) -> Result<Vec<HistoryFile>, Failure> {
+    let listing = || format!("listing the history in {}", folder.path().display());
+    let (from, to) = (span.from.div_euclid(1_000_000) - LONGEST_BLOCK, span.to.div_euclid(1_000_000));
+    let is_wanted = |name: &str| begins(name).is_some_and(|begins| (from..=to).contains(&begins)) || name == TAIL;
+    let mut files = Vec::new();
+    let mut room = MAX_FILES;
+    for file in folder.list().map_err(Failure::io(listing()))?.into_iter().filter(|file| is_wanted(&file.name)) {
+        match folder.read(&file.name, MAX_FILE.min(room)) {
+            Ok(bytes) => {
+                room = room.saturating_sub(bytes.len() as u64);
+                files.push(HistoryFile { name: file.name, bytes });
+            }
+            // It may have gone between listing and reading.
+            Err(error) => ui.warn(shown!("reading {}: {}", Text::seen(&file.name), Text::seen(error.to_string()))),
+        }
+    }
+    files.sort_by(|a, b| (a.name == TAIL, &a.name).cmp(&(b.name == TAIL, &b.name)));
+    Ok(files)
+}
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size(pub(super) u64);
+
+/// `256MB`, `1GiB`, `500 kB`.
+pub(super) fn size(text: &str) -> Result<Size, String> {
+    let wrong = || format!("{text:?} is no size; write 256MB or 1GiB");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" => 1000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(factor).filter(|bytes| *bytes > 0).map(Size).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_what_people_write() {
+        let bytes = |text| size(text).map(|size| size.0).ok();
+        assert_eq!(bytes("256MB"), Some(256_000_000));
+        assert_eq!(bytes("1GiB"), Some(1 << 30));
+        assert_eq!((bytes("500 kB"), bytes("77")), (Some(500_000), Some(77)));
+        for wrong in ["", "MB", "-1MB", "1.5GB", "0", "99999999999GiB", "5 bananas"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+    }
+}

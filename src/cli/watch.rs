@@ -1,0 +1,88 @@
+//! `rdiag watch`: the recorder.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::kept::{Size, place, size};
+use super::root::open_host;
+use super::signals::stop_on_signal;
+use super::ui::{Text, Ui};
+use super::{Exit, Failure};
+use crate::playbook::{self, Plan};
+use crate::session::{self, Watch, WatchError};
+use crate::shown;
+use rdiag_collectors as collectors;
+use rdiag_model::quantity;
+
+/// What is recorded is what this playbook begins with.
+const PLAYBOOK: &str = "use-method";
+
+/// Record what use-method looks at, every few seconds, so that `rdiag run use-method --at 03:12` can judge a time that is over.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "It runs in the foreground until SIGTERM or Ctrl-C; packages have a unit for systemd, rdiag-watch.service, that is \
+off until it is enabled. Nothing is synced to the disk: a crash of the kernel costs the last half minute, a kill nothing."
+)]
+pub(super) struct Args {
+    /// Folder for what is recorded [default: /var/lib/rdiag/history; without root ~/.local/state/rdiag/history].
+    #[arg(long, value_name = "DIR")]
+    history: Option<PathBuf>,
+    /// Space that it may take; never more than 1 % of the free space there. The oldest blocks go first.
+    #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = size)]
+    keep: Size,
+    /// Distance of two samples.
+    #[arg(long, short, value_name = "TIME", default_value = "5s")]
+    interval: String,
+    /// Share of one CPU that recording may use. Beyond it, the most expensive collector is read less often.
+    #[arg(long, value_name = "PERCENT", default_value = "0.5%")]
+    budget: String,
+    /// Length of a block.
+    #[arg(long, value_name = "TIME", default_value = "10m", hide = true)]
+    block: String,
+    /// Look at this tree instead of the machine.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+/// Shortest distance of samples, and longest and shortest block, in seconds.
+const SHORTEST_INTERVAL: f64 = 0.1;
+const BLOCK: std::ops::RangeInclusive<f64> = 0.5..=3600.0;
+
+pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let interval = playbook::duration("interval", &args.interval)?;
+    let block = playbook::duration("block", &args.block)?;
+    let budget = playbook::budget(&args.budget)?;
+    if interval < SHORTEST_INTERVAL || !BLOCK.contains(&block) || block / interval > 3600.0 {
+        let message = format!("samples every {} in blocks of {} are not recorded", args.interval, args.block);
+        return Err(Failure::usage(
+            message,
+            Some("--interval takes 100ms to 10m, and a block has at most 3600 samples"),
+        ));
+    }
+    let folder = place(args.history.as_ref())?;
+    let stop = stop_on_signal()?;
+    let host = Arc::new(open_host(&args.root)?);
+    if host.is_recorded() {
+        return Err(Failure::usage("a recorded tree does not go on".into(), Some("leave --root out")));
+    }
+    let named = session::resolve(PLAYBOOK)?;
+    let plan = Plan::new(&named.loaded, &named.library, &std::collections::BTreeMap::new())?;
+    let first = || plan.windows.iter().take(1).flatten().flat_map(|planned| &planned.step.collect);
+    let wanted = |id: &str| first().any(|measure| measure.id() == id);
+    let collectors = collectors::ALL.iter().copied().filter(|def| wanted(def.id)).collect();
+    let path = Text::seen(folder.display().to_string());
+    let [every, most] = [session::interval(interval), quantity::bytes(args.keep.0 as f64)].map(Text::seen);
+    ui.note(shown!("recording into {}, a sample every {}, at most {}", &path, every, most));
+    let order = Watch { collectors, folder, keep: args.keep.0, interval, block, budget };
+    session::watch(&host, &order, &stop, &mut |told| ui.warn(Text::seen(told))).map_err(failure)?;
+    Ok(Exit::Done)
+}
+
+fn failure(error: WatchError) -> Failure {
+    let hint = match &error {
+        WatchError::InUse { .. } => "one recorder is enough; `--history DIR` records elsewhere",
+        WatchError::Folder { .. } => "name a folder of your own with --history, or run rdiag as root",
+        WatchError::Io(_) => return Failure::Ended { message: error.to_string(), hint: None },
+    };
+    Failure::Ended { message: error.to_string(), hint: Some(hint.to_owned()) }
+}

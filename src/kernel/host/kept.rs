@@ -1,0 +1,209 @@
+//! A folder in which rdiag keeps what it records: its files are read, added to, and removed by name, through the folder that was found.
+//!
+//! Nothing here waits for a disk: a recorder must go on when the disk is what is ill.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::files;
+use super::folder::Folder;
+
+/// More names than this are not looked at.
+const MAX_NAMES: usize = 200_000;
+
+/// A file of the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// Bytes that it holds.
+    pub bytes: u64,
+}
+
+impl Folder {
+    /// A folder of this user's or root's own, which nobody else may write to; made with mode 0700 if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made or opened, or others could have put something there.
+    pub fn keeping(path: &Path) -> io::Result<Self> {
+        let path = path.components().as_path();
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Self::kept(path)
+    }
+
+    /// The same, of a folder that is there already.
+    ///
+    /// # Errors
+    /// When there is none, or others could have put something there.
+    pub fn kept(path: &Path) -> io::Result<Self> {
+        let path = path.components().as_path();
+        let folder = Self::open(path, OFlags::NOFOLLOW)?;
+        match files::distrust(path) {
+            Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
+            None => Ok(folder),
+        }
+    }
+
+    /// Its files, by name.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    pub fn list(&self) -> io::Result<Vec<Kept>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listing = rustix::fs::Dir::new(openat(&self.handle, ".", flags, Mode::empty())?)?;
+        let mut found = Vec::new();
+        for entry in listing.take(MAX_NAMES) {
+            let Ok(name) = entry?.file_name().to_str().map(str::to_owned) else { continue };
+            let Ok(stat) = statat(&self.handle, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile {
+                found.push(Kept { name, bytes: u64::try_from(stat.st_size).unwrap_or(0) });
+            }
+        }
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// Reads a file of it, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// When it is no regular file, or larger.
+    pub fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        files::read_open(&self.regular(name)?, limit)
+    }
+
+    /// Reads the first bytes of a file of it.
+    ///
+    /// # Errors
+    /// When it is no regular file.
+    pub fn read_start(&self, name: &str, bytes: u64) -> io::Result<Vec<u8>> {
+        let mut start = Vec::new();
+        self.regular(name)?.take(bytes).read_to_end(&mut start)?;
+        Ok(start)
+    }
+
+    fn regular(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.handle, named(name)?, flags, Mode::empty())?);
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+        }
+    }
+
+    /// Begins a file that is written bit by bit, in place of any that has its name.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn begin(&self, name: &str) -> io::Result<File> {
+        self.remove(name)?;
+        let flags =
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&self.handle, named(name)?, flags, Mode::RUSR | Mode::WUSR)?.into())
+    }
+
+    /// Removes a file; that it is not there is as good.
+    ///
+    /// # Errors
+    /// When it is there and stays.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        match unlinkat(&self.handle, named(name)?, AtFlags::empty()) {
+            Err(Errno::NOENT) | Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A lock that one process has until the file is dropped; none if another has it.
+    ///
+    /// # Errors
+    /// When there can be none.
+    pub fn lock(&self, name: &str) -> io::Result<Option<File>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.handle, named(name)?, flags, Mode::RUSR | Mode::WUSR)?);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Bytes that this user may still write there.
+    ///
+    /// # Errors
+    /// When the file system does not say.
+    pub fn free(&self) -> io::Result<u64> {
+        let found = rustix::fs::fstatvfs(&self.handle)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+}
+
+/// A name of a file in the folder, and no way out of it.
+fn named(name: &str) -> io::Result<&str> {
+    match Path::new(name).file_name().is_some_and(|last| last == name) {
+        true => Ok(name),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no name of a file")),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test's own files")]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn files_are_begun_read_listed_and_removed_by_name_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::keeping(&place.path().join("a/b")).unwrap();
+        let mut file = folder.begin("tail").unwrap();
+        file.write_all(b"one").unwrap();
+        file.write_all(b"two").unwrap();
+        assert_eq!(folder.read("tail", 6).unwrap(), b"onetwo");
+        assert!(folder.read("tail", 5).is_err(), "larger than it may be");
+        assert_eq!(folder.read_start("tail", 5).unwrap(), b"onetw");
+        assert_eq!(folder.list().unwrap(), [Kept { name: "tail".into(), bytes: 6 }]);
+        assert_eq!(place.path().join("a/b/tail").metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        folder.begin("tail").unwrap();
+        assert_eq!(folder.read("tail", 5).unwrap(), b"");
+        for name in ["../x", "a/b", "", "..", "/etc/passwd"] {
+            assert!(
+                folder.begin(name).is_err() && folder.read(name, 9).is_err() && folder.remove(name).is_err(),
+                "{name}"
+            );
+        }
+        folder.remove("tail").unwrap();
+        folder.remove("tail").unwrap();
+        assert!(folder.list().unwrap().is_empty() && folder.free().unwrap() > 0);
+    }
+
+    #[test]
+    fn links_are_not_followed_and_a_folder_of_others_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::keeping(&place.path().join("kept")).unwrap();
+        std::fs::write(place.path().join("target"), "secret").unwrap();
+        std::os::unix::fs::symlink(place.path().join("target"), place.path().join("kept/tail")).unwrap();
+        assert!(folder.read("tail", 100).is_err() && folder.lock("tail").is_err());
+        folder.begin("tail").unwrap().write_all(b"x").unwrap();
+        assert_eq!(std::fs::read(place.path().join("target")).unwrap(), b"secret");
+        std::os::unix::fs::symlink(place.path().join("kept"), place.path().join("link")).unwrap();
+        assert!(Folder::kept(&place.path().join("link")).is_err());
+        std::fs::set_permissions(place.path().join("kept"), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(Folder::kept(&place.path().join("kept")).unwrap_err().to_string(), "others may write to it");
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::keeping(place.path()).unwrap();
+        let held = folder.lock("lock").unwrap();
+        assert!(held.is_some() && folder.lock("lock").unwrap().is_none());
+        drop(held);
+        assert!(folder.lock("lock").unwrap().is_some());
+    }
+}

@@ -1,0 +1,175 @@
+//! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a gap.
+
+mod join;
+mod pick;
+mod sysstat;
+#[cfg(test)]
+mod tests;
+
+pub use self::sysstat::{sysstat, temper};
+
+use std::collections::BTreeMap;
+
+use super::analyze::Analyst;
+use crate::history::{Block, Damage, read_block, read_tail};
+use crate::playbook::{Plan, PlannedStep};
+use rdiag_collectors as collectors;
+use rdiag_kernel::host::Zone;
+use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead};
+use rdiag_model::{Reason, Recording, Target, Unavailable, Window};
+use rdiag_probes as probes;
+
+/// A file of the recorder.
+#[derive(Debug)]
+pub struct HistoryFile {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A time that is asked for, in microseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Its beginning.
+    pub from: i64,
+    /// Its end.
+    pub to: i64,
+}
+
+/// What is known of a time.
+#[derive(Debug)]
+pub struct Past {
+    /// The recording of it.
+    pub recording: Recording,
+    /// When it begins, in microseconds since 1970.
+    pub began: i64,
+    /// Where it comes from, a line each, and what is missing.
+    pub notes: Vec<String>,
+}
+
+/// A file as it was read.
+#[derive(Debug)]
+pub struct Piece {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub block: Block,
+    /// What of it cannot be read.
+    pub damage: Vec<Damage>,
+}
+
+/// Reads files of the recorder, in the order of their names; what is none is named.
+#[must_use]
+pub fn pieces(files: &[HistoryFile]) -> (Vec<Piece>, Vec<String>) {
+    let (mut read, mut notes) = (Vec::new(), Vec::new());
+    for file in files {
+        let outcome = if file.name == super::TAIL { read_tail(&file.bytes) } else { read_block(&file.bytes) };
+        match outcome {
+            Ok((block, damage)) => read.push(Piece { name: file.name.clone(), block, damage }),
+            Err(why) => notes.push(format!("{} is left out: {why}", file.name)),
+        }
+    }
+    (read, notes)
+}
+
+/// The recording of a time, by a plan; `zone` is that of whoever reads the notes.
+///
+/// # Errors
+/// When nothing of it was recorded, in words.
+pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
+    let (pieces, mut notes) = pieces(files);
+    let picked = pick::pick(&pieces, span, zone).ok_or_else(|| {
+        let so_far = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+        format!("nothing was recorded between {} and {}{so_far}", zone.shown(span.from), zone.shown(span.to))
+    })?;
+    let joined = join::join(&picked, plan);
+    notes.insert(0, source(&picked, &joined.window));
+    notes.extend(picked.notes.iter().cloned());
+    let mut recording = Recording {
+        format_version: FORMAT_VERSION,
+        tool: picked.newest.header.tool.clone(),
+        playbook: plan.playbook.name.clone(),
+        params: params(plan, &joined.window),
+        target: Target::default(),
+        host: joined.host,
+        started: zone.instant(joined.started),
+        exercise: None,
+        windows: Vec::new(),
+        interrupted: false,
+        overhead: overhead(&picked),
+    };
+    let mut window = joined.window;
+    for steps in plan.windows.iter().skip(1) {
+        let mut analyst = Analyst::new(&recording.host, plan);
+        analyst.add(&window);
+        look_closer(&analyst.wanted(steps), &mut window);
+    }
+    recording.windows = vec![window];
+    Ok(Past { recording, began: joined.started, notes })
+}
+
+/// The playbook's parameters, as they were when it was recorded.
+fn params(plan: &Plan, window: &Window) -> BTreeMap<String, String> {
+    let mut params = plan.params.clone();
+    for (name, seconds) in [("duration", window.seconds), ("interval", window.interval_seconds)] {
+        if let Some(param) = params.get_mut(name) {
+            *param = format!("{}s", seconds.round().max(1.0));
+        }
+    }
+    params
+}
+
+fn source(picked: &pick::Picked<'_>, window: &Window) -> String {
+    let every = interval(window.interval_seconds);
+    let stretched =
+        |(id, times): (&String, &u32)| format!("{id} every {}", interval(f64::from(*times) * window.interval_seconds));
+    let stretched: Vec<String> = picked.newest.header.stretched.iter().map(stretched).collect();
+    let but = if stretched.is_empty() { String::new() } else { format!("; {}", stretched.join(", ")) };
+    format!("Source: the recorder, a sample every {every}{but}")
+}
+
+/// A distance in time as one would say it: 5 s, 10 min, 200 ms.
+#[must_use]
+pub fn interval(seconds: f64) -> String {
+    let whole = |value: f64| (value - value.round()).abs() < 1e-6;
+    match seconds {
+        s if s >= 60.0 && whole(s / 60.0) => format!("{:.0} min", s / 60.0),
+        s if whole(s) => format!("{s:.0} s"),
+        s => format!("{:.0} ms", s * 1e3),
+    }
+}
+
+/// What recording cost meanwhile.
+fn overhead(picked: &pick::Picked<'_>) -> Overhead {
+    let mut overhead = Overhead::default();
+    let mut seconds = 0.0;
+    for part in &picked.parts {
+        let header = &part.piece.block.header;
+        overhead.cpu_seconds += header.cost.cpu_seconds;
+        overhead.max_resident_bytes = overhead.max_resident_bytes.max(header.cost.resident_bytes);
+        seconds += header.seconds;
+        for (id, took) in &header.cost.collectors {
+            *overhead.collectors.entry(id.clone()).or_default() += took;
+        }
+    }
+    overhead.cpu_ratio = if seconds > 0.0 { overhead.cpu_seconds / seconds } else { 0.0 };
+    overhead
+}
+
+/// Adds steps that would have looked closer, with gaps in the place of what nobody looked at.
+fn look_closer(steps: &[&PlannedStep], window: &mut Window) {
+    let gap = |what: &str| {
+        let why = format!("not recorded then: {what} looks closer only while `rdiag run` measures");
+        Unavailable::new(Reason::Absent, why).with_remedy("run rdiag while it is slow")
+    };
+    window.steps.extend(steps.iter().map(|planned| planned.step.id.clone()));
+    for id in steps.iter().flat_map(|planned| &planned.step.collect).map(crate::playbook::Measure::id) {
+        if probes::find(id).is_some() {
+            window.probes.insert(id.to_owned(), Err(gap(id)));
+        } else if collectors::find(id).is_some() {
+            let missing = || CollectorRecord { unavailable: Some(gap(id)), ..CollectorRecord::default() };
+            window.collectors.entry(id.to_owned()).or_insert_with(missing);
+        }
+    }
+}

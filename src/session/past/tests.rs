@@ -1,0 +1,225 @@
+//! A recording, cut into blocks and put together again, gives the findings that it gave.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::history::{Cost, FORMAT_VERSION as BLOCKS, Header, write_block};
+use crate::session::{analyze, read_recording, resolve};
+use rdiag_model::recording::{Process, ProcessPoint, Series};
+use rdiag_model::{Finding, Status};
+
+/// When the first block began, by the wall clock.
+const WALL: i64 = 1_760_000_000_000_000;
+
+fn captured() -> Vec<(String, Recording)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/host");
+    #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]
+    let read = |path: &std::path::Path| std::fs::read(path).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]
+    let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> = all.filter(|path| path.extension().is_some_and(|ending| ending == "gz")).collect();
+    all.sort();
+    let named = |path: &std::path::PathBuf| (path.display().to_string(), read_recording(&read(path)).unwrap());
+    all.iter().map(named).collect()
+}
+
+fn header(recording: &Recording, from: f64, seconds: f64) -> Header {
+    let window = &recording.windows[0];
+    Header {
+        format_version: BLOCKS,
+        tool: recording.tool.clone(),
+        host: recording.host.clone(),
+        boot: "a".into(),
+        wall_micros: WALL + (from * 1e6).round() as i64,
+        monotonic: recording.host.uptime_seconds.max(1.0) + from,
+        // Its processes began before that.
+        boottime: recording.host.uptime_seconds.max(1.0) + from,
+        seconds,
+        interval_seconds: window.interval_seconds,
+        stretched: BTreeMap::new(),
+        cost: Cost::default(),
+    }
+}
+
+/// The part of a record that lies within, as a block has it.
+fn cut(record: &CollectorRecord, from: f64, to: f64) -> CollectorRecord {
+    let within = |time: &f64| (from..to).contains(time);
+    let low = record.times.iter().position(within).unwrap_or(record.times.len());
+    let high = record.times.iter().rposition(within).map_or(low, |at| at + 1);
+    let series = |series: &Series| Series { values: series.values[low..high].to_vec(), ..series.clone() };
+    let process = |process: &Process| {
+        let (first, last) = (usize::from(process.first), usize::from(process.last));
+        if first >= high || last < low {
+            return None;
+        }
+        let before = process.points.iter().rev().find(|point| usize::from(point.at) < low);
+        let mut points: Vec<ProcessPoint> =
+            before.map(|point| ProcessPoint { at: 0, ..point.clone() }).into_iter().collect();
+        for point in process.points.iter().filter(|point| (low..high).contains(&usize::from(point.at))) {
+            let at = point.at - low as u16;
+            points.retain(|known| known.at != at);
+            points.push(ProcessPoint { at, ..point.clone() });
+        }
+        let (first, last) = (first.max(low) - low, last.min(high - 1) - low);
+        Some(Process { first: first as u16, last: last as u16, points, ..process.clone() })
+    };
+    CollectorRecord {
+        times: record.times[low..high].iter().map(|time| time - from).collect(),
+        series: record.series.iter().map(series).collect(),
+        processes: record.processes.iter().filter_map(process).collect(),
+        ..record.clone()
+    }
+}
+
+/// A recording's first window as files of the recorder: a block each `length` seconds.
+fn files(recording: &Recording, length: f64) -> Vec<HistoryFile> {
+    let window = &recording.windows[0];
+    let blocks = (window.seconds / length).ceil() as usize;
+    (0..blocks)
+        .map(|at| {
+            let (from, to) =
+                (at as f64 * length, if at + 1 == blocks { window.seconds + 1.0 } else { (at + 1) as f64 * length });
+            let collectors: BTreeMap<_, _> =
+                window.collectors.iter().map(|(id, record)| (id.clone(), cut(record, from, to))).collect();
+            let last = collectors.values().filter_map(|record| record.times.last().copied()).fold(0.0, f64::max);
+            let block = Block { header: header(recording, from, last), collectors, idle: Vec::new() };
+            HistoryFile {
+                name: format!("{at:010}-{}.rdh", (WALL / 1_000_000) + from as i64),
+                bytes: write_block(&block),
+            }
+        })
+        .collect()
+}
+
+fn span(from: f64, to: f64) -> Span {
+    Span { from: WALL + (from * 1e6) as i64, to: WALL + (to * 1e6) as i64 }
+}
+
+/// What must be the same: which rule, of what, how bad, and who is behind it.
+fn essence(findings: &[Finding]) -> Vec<String> {
+    let mut all: Vec<String> = findings
+        .iter()
+        .map(|finding| {
+            let culprit = finding.culprit.as_ref().map(|culprit| culprit.name.clone());
+            format!("{} {:?} {:?} {culprit:?}", finding.id, finding.instance, finding.status)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// The plan of use-method without its drill-downs, whose probes no block holds.
+fn plan(recording: &Recording) -> Plan {
+    let mut plan = resolve("use-method").unwrap().plan_of(recording).unwrap();
+    plan.windows.truncate(1);
+    plan
+}
+
+#[test]
+fn a_recording_through_blocks_gives_the_same_findings() {
+    let all = captured();
+    assert!(!all.is_empty());
+    for (name, mut recording) in all.into_iter().filter(|(_, recording)| recording.playbook == "use-method") {
+        recording.windows.truncate(1);
+        let plan = plan(&recording);
+        let wanted = essence(&analyze(&recording, &plan).findings);
+        for length in [1000.0, 3.0] {
+            let files = files(&recording, length);
+            let past = past(&files, span(-1.0, recording.windows[0].seconds + 1.0), &plan, &Zone::utc()).unwrap();
+            let findings = analyze(&past.recording, &plan).findings;
+            assert_eq!(essence(&findings), wanted, "{name} in blocks of {length} s: {:?}", past.notes);
+        }
+    }
+}
+
+#[test]
+fn what_nobody_looked_at_is_unknown_with_the_remedy() {
+    let fired = |recording: &Recording| {
+        let plan = resolve("use-method").unwrap().plan_of(recording).unwrap();
+        past(&files(recording, 1000.0), span(-1.0, 1000.0), &plan, &Zone::utc()).map(|past| (past, plan)).unwrap()
+    };
+    let all = captured().into_iter().filter(|(_, recording)| recording.playbook == "use-method");
+    let with_drill_down =
+        all.map(|(_, recording)| fired(&recording)).find(|(past, _)| !past.recording.windows[0].probes.is_empty());
+    let (past, plan) = with_drill_down.expect("a capture in which a rule fires");
+    let findings = analyze(&past.recording, &plan).findings;
+    let unknown = findings.iter().filter(|finding| finding.status == Status::Unknown);
+    let gap =
+        unknown.filter_map(|finding| finding.unavailable.as_ref()).find(|gap| gap.why.starts_with("not recorded then"));
+    assert_eq!(gap.and_then(|gap| gap.remedy.as_deref()), Some("run rdiag while it is slow"));
+}
+
+fn one_block(at: f64, seconds: f64, change: impl FnOnce(&mut Header)) -> Block {
+    let (_, recording) = captured().swap_remove(0);
+    let mut header = Header { interval_seconds: 5.0, ..header(&recording, at, seconds) };
+    change(&mut header);
+    let times: Vec<f64> = (0..=(seconds / 5.0) as usize).map(|at| at as f64 * 5.0).collect();
+    let record = CollectorRecord { times, ..CollectorRecord::default() };
+    Block { header, collectors: BTreeMap::from([("psi".to_owned(), record)]), idle: Vec::new() }
+}
+
+fn notes_of(blocks: &[Block], span: Span) -> Result<(f64, Vec<String>), String> {
+    let file =
+        |(at, block): (usize, &Block)| HistoryFile { name: format!("{at:010}-1.rdh"), bytes: write_block(block) };
+    let files: Vec<HistoryFile> = blocks.iter().enumerate().map(file).collect();
+    let (_, recording) = captured().swap_remove(0);
+    past(&files, span, &plan(&recording), &Zone::utc()).map(|past| (past.recording.windows[0].seconds, past.notes))
+}
+
+#[test]
+fn a_gap_a_reboot_and_a_clock_that_was_set_are_said() {
+    let whole = one_block(0.0, 595.0, |_| {});
+    let later = one_block(700.0, 300.0, |_| {});
+    let (seconds, notes) = notes_of(&[whole.clone(), later.clone()], span(0.0, 1000.0)).unwrap();
+    assert_eq!(seconds, 1000.0);
+    assert_eq!(notes[1..], ["Nothing was recorded from 2025-10-09 09:03:15 UTC to 09:05:00"]);
+    let booted = Block { header: Header { boot: "b".into(), monotonic: 3.0, ..later.header.clone() }, ..later.clone() };
+    let (seconds, notes) = notes_of(&[whole.clone(), booted], span(0.0, 1000.0)).unwrap();
+    assert_eq!(seconds, 595.0, "the longer part");
+    assert!(
+        notes[1].starts_with("The host was booted meanwhile: what was recorded from 2025-10-09 09:05:00"),
+        "{notes:?}"
+    );
+    // An hour back: the same time is there twice, and the later one is as long.
+    let set = one_block(0.0, 595.0, |header| header.monotonic += 600.0);
+    let (_, notes) = notes_of(&[whole, set], span(0.0, 595.0)).unwrap();
+    assert!(notes[1].starts_with("The clock was set meanwhile"), "{notes:?}");
+}
+
+#[test]
+fn nothing_recorded_is_an_error_that_names_the_time() {
+    let block = one_block(0.0, 595.0, |_| {});
+    let why = notes_of(&[block], span(5000.0, 5600.0)).unwrap_err();
+    assert_eq!(why, "nothing was recorded between 2025-10-09 10:16:40 UTC and 2025-10-09 10:26:40 UTC");
+}
+
+#[test]
+fn a_process_that_did_nothing_at_first_is_not_born_when_it_did() {
+    let point = |at, utime| ProcessPoint { at, utime, state: 'S', ..ProcessPoint::default() };
+    let process = |start_ticks, points: Vec<ProcessPoint>| Process {
+        pid: 7,
+        start_ticks,
+        last: 119,
+        points,
+        ..Process::default()
+    };
+    let mut first = one_block(0.0, 595.0, |header| header.boottime = 1000.0);
+    let mut next = one_block(600.0, 595.0, |header| header.boottime = 1600.0);
+    let with = |block: &mut Block, processes: Vec<Process>, idle: Vec<(u32, u64)>| {
+        let times = (0..120).map(|at| f64::from(at) * 5.0).collect();
+        let record = CollectorRecord { times, processes, ..CollectorRecord::default() };
+        block.collectors.insert("processes".into(), record);
+        block.idle = idle;
+    };
+    for (start_ticks, begins) in [(500, 0), (150_000, 120)] {
+        with(&mut first, vec![], vec![(7, 500)]);
+        with(&mut next, vec![process(start_ticks, vec![point(0, 1000), point(20, 1600)])], vec![]);
+        let file =
+            |at: usize, block: &Block| HistoryFile { name: format!("{at:010}-1.rdh"), bytes: write_block(block) };
+        let (_, recording) = captured().swap_remove(0);
+        let files = [file(1, &first), file(2, &next)];
+        let past = past(&files, span(0.0, 1200.0), &plan(&recording), &Zone::utc()).unwrap();
+        let table = &past.recording.windows[0].collectors["processes"].processes;
+        assert_eq!((table[0].first, table[0].last, table[0].points[0].at), (begins, 239, begins), "{table:?}");
+    }
+}

@@ -1,0 +1,203 @@
+//! The recorder: everything that the USE method collects, every few seconds, into a folder of bounded size. Blocks and tail are
+//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs`; which processes stay in a block, `thin.rs`.
+//!
+//! Collectors are begun anew with each block, so none of them grows without bounds, and a block stands for itself. Nothing waits for the disk
+//! that the folder lies on: what is written goes through a thread of its own.
+
+mod governor;
+mod keeper;
+mod thin;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thiserror::Error;
+
+use self::governor::Governor;
+use self::keeper::Keeper;
+pub use self::keeper::{TAIL, begins};
+use super::record::Recorder;
+use crate::history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_block};
+use rdiag_collectors::{CollectorDef, PROCESS_CHANGES};
+use rdiag_kernel::host::files::Folder;
+use rdiag_kernel::host::own::boot_id;
+use rdiag_kernel::host::rights::{self, Phase, Work};
+use rdiag_kernel::host::{SharedHost, own_usage};
+use rdiag_model::recording::Tool;
+
+/// A clock that was set by more than so many seconds begins a new block, in which it is right again.
+const CLOCK_STEP: f64 = 1.0;
+
+/// What to record, and where.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    /// Ids of the collectors.
+    pub collectors: Vec<&'static CollectorDef>,
+    /// Folder of the files.
+    pub folder: PathBuf,
+    /// Bytes that it may take.
+    pub keep: u64,
+    /// Seconds from sample to sample.
+    pub interval: f64,
+    /// Seconds of a block.
+    pub block: f64,
+    /// Share of one CPU that the recorder may use.
+    pub budget: f64,
+}
+
+/// Why nothing is recorded.
+#[derive(Debug, Error)]
+pub enum WatchError {
+    /// The folder cannot be used.
+    #[error("recording into {folder}: {source}")]
+    Folder {
+        /// Its path.
+        folder: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another one records there.
+    #[error("recording into {folder}: another recorder does so already")]
+    InUse {
+        /// Its path.
+        folder: String,
+    },
+    /// The system failed.
+    #[error("recording: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Records until `stop` is set; `say` hears what a person should know.
+///
+/// # Errors
+/// When it cannot begin, or no thread can be started.
+pub fn watch(
+    host: &SharedHost,
+    order: &Watch,
+    stop: &AtomicBool,
+    say: &mut dyn FnMut(String),
+) -> Result<(), WatchError> {
+    let named = || order.folder.display().to_string();
+    let wrong = |source| WatchError::Folder { folder: named(), source };
+    let folder = Folder::keeping(&order.folder).map_err(wrong)?;
+    let lock = folder.lock("lock").map_err(wrong)?.ok_or_else(|| WatchError::InUse { folder: named() })?;
+    rights::narrow(Phase::Measuring(Work::default()));
+    let mut keeper = Keeper::start(folder, order.keep)?;
+    let mut governor = Governor::new(order.budget, order.interval);
+    // A source that hangs keeps its thread; begun anew with each block it would take another one each time.
+    let mut hung: BTreeMap<&'static str, u32> = BTreeMap::new();
+    while !stop.load(Ordering::Relaxed) {
+        hung.values_mut().for_each(|blocks| *blocks -= 1);
+        hung.retain(|_, blocks| *blocks > 0);
+        let mut collectors: Vec<&'static CollectorDef> =
+            order.collectors.iter().copied().filter(|def| !hung.contains_key(def.id)).collect();
+        for def in &mut collectors {
+            if def.id == PROCESS_CHANGES.id {
+                *def = &PROCESS_CHANGES;
+            }
+        }
+        block(host, order, &collectors, (&mut keeper, &mut governor, &mut hung), stop, say)?;
+    }
+    keeper.end().into_iter().for_each(say);
+    drop(lock);
+    Ok(())
+}
+
+/// How many blocks a source is left alone that hung.
+const LEFT_ALONE: u32 = 7;
+
+/// The clocks at one moment.
+struct Clocks {
+    wall_micros: i64,
+    monotonic: f64,
+    suspended: f64,
+}
+
+impl Clocks {
+    fn now(host: &SharedHost) -> Self {
+        Self { wall_micros: host.wall_micros(), monotonic: host.now(), suspended: host.suspended() }
+    }
+
+    /// Whether the wall clock was set, or the machine slept, since an earlier moment.
+    fn stepped_since(&self, before: &Self) -> bool {
+        let wall = (self.wall_micros - before.wall_micros) as f64 * 1e-6;
+        let step = wall - (self.monotonic - before.monotonic);
+        step.abs() > CLOCK_STEP || (self.suspended - before.suspended).abs() > CLOCK_STEP
+    }
+}
+
+/// Records one block.
+fn block(
+    host: &SharedHost,
+    order: &Watch,
+    collectors: &[&'static CollectorDef],
+    (keeper, governor, hung): (&mut Keeper, &mut Governor, &mut BTreeMap<&'static str, u32>),
+    stop: &AtomicBool,
+    say: &mut dyn FnMut(String),
+) -> Result<(), WatchError> {
+    let (cpu_before, _) = own_usage();
+    let mut recorder = Recorder::of(host, collectors, order.interval)?;
+    let began = recorder.began();
+    let clocks = Clocks::now(host);
+    let mut header = header(host, order, &clocks, began);
+    let (mut tail, bytes) = Tail::begin(&header);
+    keeper.begin(bytes);
+    let samples = (order.block / order.interval).round().max(1.0) as usize;
+    let mut number = 0;
+    let mut lengths: BTreeMap<&'static str, usize> = BTreeMap::new();
+    loop {
+        recorder.sample_some(|slot| governor.is_due(slot.id, slot.cadence, number))?;
+        for slot in &recorder.slots {
+            slot.sink.with_record(|record| {
+                let length = lengths.entry(slot.id).or_default();
+                if record.times.len() > *length {
+                    *length = record.times.len();
+                    let news = std::mem::take(&mut record.processes);
+                    tail.add(&Sample { id: slot.id, record, processes: &news });
+                }
+            });
+        }
+        keeper.append(tail.end(number));
+        keeper.problems().into_iter().for_each(&mut *say);
+        governor.settle(&recorder.slots, host.now(), own_usage().0).into_iter().for_each(&mut *say);
+        // What is overdue on a host too slow to keep up is left out.
+        number = (number + 1).max(((host.now() - began) / order.interval).floor() as usize);
+        let is_last = number >= samples || Clocks::now(host).stepped_since(&clocks);
+        if is_last || !host.wait(began + number as f64 * order.interval, 0, stop) {
+            break;
+        }
+    }
+    hung.extend(recorder.slots.iter().filter(|slot| slot.late).map(|slot| (slot.id, LEFT_ALONE)));
+    let (collectors, costs) = recorder.end()?;
+    let last = collectors.values().filter_map(|record| record.times.last().copied()).fold(0.0, f64::max);
+    header.seconds = last;
+    header.stretched = governor.stretched();
+    let (cpu_after, resident_bytes) = own_usage();
+    header.cost = Cost { cpu_seconds: cpu_after - cpu_before, resident_bytes, collectors: costs };
+    let mut block = Block { header, collectors, idle: Vec::new() };
+    thin::thin(&mut block);
+    keeper.block(block.header.wall_micros, write_block(&block));
+    if !stop.load(Ordering::Relaxed) {
+        host.wait(began + number as f64 * order.interval, 0, stop);
+    }
+    Ok(())
+}
+
+fn header(host: &SharedHost, order: &Watch, clocks: &Clocks, began: f64) -> Header {
+    let since = ((clocks.monotonic - began) * 1e6) as i64;
+    Header {
+        format_version: FORMAT_VERSION,
+        tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
+        host: host.facts().clone(),
+        boot: boot_id(),
+        wall_micros: clocks.wall_micros - since,
+        monotonic: began,
+        boottime: began + clocks.suspended.max(0.0),
+        seconds: 0.0,
+        interval_seconds: order.interval,
+        stretched: BTreeMap::new(),
+        cost: Cost::default(),
+    }
+}

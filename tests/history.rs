@@ -1,0 +1,345 @@
+//! The recorder and verdicts about the past, by the shipped binary.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::rdiag;
+
+/// A recorder in the background, with short blocks.
+pub struct Recorder {
+    child: Child,
+    said: PathBuf,
+}
+
+impl Recorder {
+    pub fn start(history: &Path, more: &[&str]) -> Self {
+        let said = history.with_extension("said");
+        let program = rdiag().get_program().to_owned();
+        let child = Command::new(program)
+            .args(["watch", "--budget", "100%", "--history"])
+            .arg(history)
+            .args(if more.contains(&"--block") { &[][..] } else { &["--interval", "200ms", "--block", "2s"] })
+            .args(more)
+            .env("XDG_CONFIG_HOME", "/nonexistent")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&said).unwrap())
+            .spawn()
+            .unwrap();
+        Self { child, said }
+    }
+
+    fn signal(&mut self, signal: Signal) -> Option<i32> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+        self.child.wait().unwrap().code()
+    }
+
+    /// Ends it as systemd does: its exit code, and what it said.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let code = self.signal(Signal::TERM);
+        (code, std::fs::read_to_string(&self.said).unwrap())
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn files(history: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(history) else { return Vec::new() };
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+pub fn blocks(history: &Path) -> usize {
+    files(history).iter().filter(|name| name.ends_with(".rdh")).count()
+}
+
+/// Waits until it is so, a minute at most.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The time that was recorded, as a recording, and what was said of it.
+fn exported(history: &Path, more: &[&str]) -> (Value, String) {
+    let output = rdiag().args(["history", "export", "--history"]).arg(history).args(more).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    (serde_json::to_value(rdiag::session::read_recording(&output.stdout).unwrap()).unwrap(), said)
+}
+
+fn samples(recording: &Value, collector: &str) -> usize {
+    recording["windows"][0]["collectors"][collector]["times"].as_array().map_or(0, Vec::len)
+}
+
+#[test]
+fn what_was_recorded_is_listed_shown_exported_and_judged() {
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let recorder = Recorder::start(&history, &[]);
+    wait_until("a second block", || blocks(&history) >= 2);
+    // While it records: blocks and the tail together.
+    let (recording, said) = exported(&history, &["--last", "1m"]);
+    assert!(said.contains("Source: the recorder, a sample every 200 ms"), "{said}");
+    assert!(said.contains("Nothing was recorded from"), "the minute began earlier: {said}");
+    let window = &recording["windows"][0];
+    assert!(window["seconds"].as_f64().unwrap() > 3.0 && samples(&recording, "cpu_stat") > 15, "{window}");
+    let own = window["collectors"]["processes"]["processes"].as_array().unwrap();
+    let own = own.iter().find(|process| process["pid"] == recorder.child.id()).expect("the recorder itself");
+    assert_eq!((own["comm"].as_str(), own["first"].as_u64()), (Some("rdiag"), Some(0)));
+    assert!(own["points"].as_array().unwrap().len() > 3, "{own}");
+
+    let (code, said) = recorder.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("recording into") && said.lines().count() == 1, "{said}");
+    assert!(files(&history).iter().all(|name| name.ends_with(".rdh") || name == "lock"), "{:?}", files(&history));
+
+    let listed = rdiag().args(["history", "list", "--history"]).arg(&history).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    assert!(listed.contains("every 200 ms") && listed.contains("of a CPU"), "{listed}");
+    let shown = rdiag().args(["history", "show", "--last", "1m", "--history"]).arg(&history).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("CPU busy") && shown.lines().count() > 5, "{shown}");
+
+    let judged = |at: &str| {
+        let mut command = rdiag();
+        command.args(["run", "use-method", "--last", "1m", "--format", "json", "--out", "-", "--at", at, "--history"]);
+        command.arg(&history).output().unwrap()
+    };
+    let output = judged("now");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("Judged: "), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        report["verdict"]["limits"][0].as_str().unwrap().starts_with("Source: the recorder"),
+        "{}",
+        report["verdict"]
+    );
+    let matrix = report["matrix"].as_array().unwrap();
+    let cpu = matrix.iter().find(|row| row["resource"] == "cpu").unwrap();
+    assert!(cpu["cells"][0]["judged"].as_u64().unwrap() > 0, "{cpu}");
+    let before = judged("2001-02-03T04:05");
+    let said = String::from_utf8(before.stderr).unwrap();
+    assert_eq!(before.status.code(), Some(2));
+    assert!(said.contains("nothing was recorded between 2001-02-03") && said.contains("rdiag history list"), "{said}");
+}
+
+#[test]
+fn a_second_recorder_is_refused_and_the_first_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let first = Recorder::start(&history, &[]);
+    wait_until("the tail", || files(&history).contains(&"tail".to_owned()));
+    let second = rdiag().args(["watch", "--history"]).arg(&history).output().unwrap();
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(4));
+    assert!(said.contains("another recorder does so already"), "{said}");
+    wait_until("a block of the first", || blocks(&history) >= 1);
+    assert_eq!(first.end().0, Some(0));
+}
+
+/// More in a long run: `RDIAG_KILLS=200`.
+fn kills() -> u32 {
+    std::env::var("RDIAG_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
+}
+
+#[test]
+fn a_kill_at_any_moment_costs_no_sample_that_was_written() {
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let mut state = 0x9e37_79b9_u64;
+    for kill in 0..kills() {
+        let mut recorder = Recorder::start(&history, &[]);
+        wait_until("the tail", || files(&history).contains(&"tail".to_owned()));
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_millis(300 + (state >> 33) % 2500));
+        recorder.signal(Signal::KILL);
+        let said = std::fs::read_to_string(&recorder.said).unwrap();
+        assert_eq!(said.lines().count(), 1, "kill {kill}: {said}");
+        for name in files(&history).into_iter().filter(|name| name != "lock") {
+            let bytes = std::fs::read(history.join(&name)).unwrap();
+            let file = rdiag::session::HistoryFile { name: name.clone(), bytes };
+            let (pieces, notes) = rdiag::session::pieces(&[file]);
+            assert!(notes.is_empty() && pieces.len() == 1, "kill {kill}: {name}: {notes:?}");
+            let damage = &pieces[0].damage;
+            // The sample that was being written when it was killed.
+            assert!(damage.is_empty() || name == "tail" && damage.len() == 1, "kill {kill}: {name}: {damage:?}");
+        }
+    }
+    let recorder = Recorder::start(&history, &[]);
+    let before = blocks(&history);
+    wait_until("a block of the last", || blocks(&history) > before + 1);
+    assert_eq!(recorder.end().0, Some(0));
+    assert!(!files(&history).contains(&"tail".to_owned()));
+}
+
+#[test]
+fn the_folder_keeps_within_what_it_may_take() {
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let recorder = Recorder::start(&history, &["--keep", "100kB"]);
+    let begun = Instant::now();
+    let mut newest = 0;
+    while begun.elapsed() < Duration::from_secs(12) {
+        let sizes = files(&history).into_iter().filter_map(|name| Some(history.join(name).metadata().ok()?.len()));
+        let total: u64 = sizes.sum();
+        // The tail may have a tenth more, and a block stands beside its tail for a moment.
+        assert!(total <= 160_000, "{total}: {:?}", files(&history));
+        newest = newest.max(blocks(&history));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(newest >= 1);
+    let (code, _) = recorder.end();
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn damage_is_named_and_costs_no_more_than_it_must() {
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let recorder = Recorder::start(&history, &[]);
+    wait_until("two blocks", || blocks(&history) >= 2);
+    recorder.end();
+    let block = files(&history).into_iter().find(|name| name.ends_with(".rdh")).unwrap();
+    let path = history.join(block);
+    let whole = std::fs::read(&path).unwrap();
+    let (recording, _) = exported(&history, &["--last", "1m"]);
+    let all = recording["windows"][0]["collectors"].as_object().unwrap().len();
+    let mut lost = 0;
+    for at in (0..whole.len()).step_by(whole.len() / 25) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        std::fs::write(&path, bytes).unwrap();
+        let (damaged, said) = exported(&history, &["--last", "1m"]);
+        assert_eq!(said.matches(".rdh: ").count(), 1, "byte {at}: {said}");
+        let collectors = damaged["windows"][0]["collectors"].as_object().unwrap();
+        assert_eq!(collectors.len(), all, "the other block has them");
+        let short = |id: &&String| samples(&damaged, id) < samples(&recording, id);
+        let here = collectors.keys().filter(short).count();
+        assert!(here <= 1, "byte {at}: {said}");
+        lost += here;
+    }
+    assert!(lost > 5, "{lost}");
+    // Half of it: what stands in front is whole.
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let (_, said) = exported(&history, &["--last", "1m"]);
+    assert!(said.contains("cut off") || said.contains("incomplete"), "{said}");
+    std::fs::write(&path, "no block").unwrap();
+    let (_, said) = exported(&history, &["--last", "1m"]);
+    assert!(said.contains("is left out: it has no header"), "{said}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_to_do() {
+    let place = tempfile::tempdir().unwrap();
+    let empty = place.path().join("none").display().to_string();
+    let cases: &[(&[&str], &str)] = &[
+        (&["run", "use-method", "--at", "25:00"], "is no time; write one of: 03:12"),
+        (&["run", "use-method", "--at", "now", "--history", &empty], "there is no history in"),
+        (&["run", "use-method", "--at", "now", "--duration", "3s"], "--duration is for a measurement"),
+        (&["run", "use-method", "--at", "-1h", "--last", "7h"], "--last takes 1s to 6h"),
+        (&["run", "method-r", "--at", "now"], "follows single tasks"),
+        (&["run", "use-method", "--last", "10m"], "--at"),
+        (&["watch", "--keep", "much"], "is no size; write 256MB"),
+        (&["watch", "--interval", "1ms"], "--interval takes 100ms to 10m"),
+        (&["watch", "--history", "/proc/1/x"], "recording into /proc/1/x"),
+    ];
+    for (args, wanted) in cases {
+        let output = rdiag().args(*args).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(wanted), "{args:?}: {said}");
+    }
+}
+
+/// What sadf prints of some intervals of ten minutes: how busy both CPUs were, and the pressure.
+fn sadf(intervals: &[(&str, f64, f64)]) -> String {
+    let statistics: Vec<Value> = intervals
+        .iter()
+        .map(|(time, busy, pressure)| {
+            let cpu = |name: &str| serde_json::json!({"cpu": name, "usr": busy, "sys": 0.0, "iowait": 0.0, "idle": 100.0 - busy});
+            serde_json::json!({
+                "timestamp": {"date": "2026-03-10", "time": time, "utc": 1, "interval": 600},
+                "cpu-load": [cpu("all"), cpu("0"), cpu("1")],
+                "queue": {"runq-sz": 9, "plist-sz": 200, "ldavg-1": 9.1, "ldavg-5": 8.0, "ldavg-15": 7.0},
+                "memory": {"memfree": 1_000_000, "avail": 3_000_000, "memused": 1_000_000, "memused-percent": 25.0,
+                    "buffers": 0, "cached": 2_000_000, "slab": 0, "swpfree": 0, "swpused": 0},
+                "psi": {"psi-cpu": {"some_avg": pressure}},
+            })
+        })
+        .collect();
+    let host = serde_json::json!({"nodename": "db-1", "release": "6.1.0", "machine": "x86_64", "number-of-cpus": 2, "statistics": statistics});
+    serde_json::json!({"sysstat": {"hosts": [host]}}).to_string()
+}
+
+fn of_sysstat(text: &[u8], at: &str) -> (Option<i32>, Value, String) {
+    let mut command = rdiag();
+    command.args([
+        "run",
+        "use-method",
+        "--at",
+        at,
+        "--last",
+        "10m",
+        "--sysstat",
+        "-",
+        "--format",
+        "json",
+        "--out",
+        "-",
+    ]);
+    let output = command.write_stdin(text).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+}
+
+#[test]
+fn sysstat_alone_gives_a_verdict_on_its_means_with_low_confidence_and_no_culprit() {
+    let text = sadf(&[("03:00:01", 5.0, 1.0), ("03:10:01", 99.0, 85.0), ("03:20:01", 5.0, 1.0)]);
+    let (code, report, said) = of_sysstat(text.as_bytes(), "2026-03-10T03:09:00Z");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("Source: sysstat, means over 10 min: a burst of a minute may hide in them"), "{said}");
+    assert_eq!(report["host"]["hostname"], "db-1");
+    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
+    let queue = of("cpu.saturation.runnable");
+    assert!(["warning", "critical"].contains(&queue["status"].as_str().unwrap()), "{queue:#}");
+    assert_eq!((&queue["confidence"], &queue["culprit"]), (&"low".into(), &Value::Null), "{queue:#}");
+    assert_eq!(report["window"]["seconds"], 600.0);
+    assert_eq!(of("cpu.utilization")["status"], "warning", "{:#}", of("cpu.utilization"));
+    assert_eq!(of("kernel.errors.bug")["status"], "unknown");
+    // Ten minutes later it was quiet.
+    let (_, report, _) = of_sysstat(text.as_bytes(), "2026-03-10T03:19:00Z");
+    let of = |rule: &str| crate::support::finding(&report, rule, None)["status"].as_str().unwrap().to_owned();
+    assert_eq!(of("cpu.utilization"), "ok");
+}
+
+#[test]
+fn what_is_no_output_of_sadf_says_what_to_type() {
+    let file_of_sysstat = [0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0, 0, 0];
+    let cases: [(&[u8], &str); 4] = [
+        (&file_of_sysstat, "it is a file of sysstat 12.6.1, which sysstat's own sadf reads: sadf -j FILE"),
+        (b"{\"sysstat\": {\"hosts\": [{\"nodename\": \"a\", ", "nothing that `sadf -j FILE -- -A` prints"),
+        (b"hello", "nothing that `sadf -j FILE -- -A` prints"),
+        (b"{\"sysstat\": {\"hosts\": []}}", "it names no host"),
+    ];
+    for (text, wanted) in cases {
+        let (code, _, said) = of_sysstat(text, "2026-03-10T03:09:00Z");
+        assert!(code == Some(2) && said.contains(wanted), "{said}");
+    }
+    let (code, _, said) = of_sysstat(sadf(&[("03:00:01", 5.0, 1.0)]).as_bytes(), "2026-03-11T03:09:00Z");
+    assert!(code == Some(2) && said.contains("sysstat has nothing between"), "{said}");
+}
