@@ -1,5 +1,7 @@
 //! The report: the document that every renderer draws and none computes.
 
+mod timeline;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -7,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::recording::{Overhead, Tool};
 use super::{Answer, Exercise, Facts, Finding, Headline, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
+
+pub use timeline::{Band, Consumer, Consumers, Curve, Lane, Span, Timeline};
 
 /// Version of the report format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -50,6 +54,12 @@ pub struct Report {
     pub probes: Vec<Probed>,
     /// The busiest processes.
     pub top: Vec<TopTable>,
+    /// The host over the run; none in reports of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
+    /// Who used what, that of the resource that the verdict is about first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumers: Vec<Consumers>,
     /// Curves of what the findings cite.
     pub plots: Vec<Plot>,
     /// What every measured metric tells, how it was read, and how to read it by hand; by metric id.

@@ -1,6 +1,8 @@
 //! The one place that decides what a report says.
 
-use super::{Parts, answer as answers, coverage, matrix, order, plots, probed, task_verdict, top, verdict};
+use super::{
+    Parts, answer as answers, causes, consumers, coverage, matrix, order, plots, probed, task_verdict, timeline, top, verdict,
+};
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
 use rdiag_model::{Recording, Report};
 
@@ -31,6 +33,9 @@ pub fn build(parts: Parts<'_>) -> Report {
         // What it measured is the profile; the same once more would only confuse.
         probes.retain(|probed| probed.probe != profile.source);
     }
+    let problems = causes::of(&findings).problems;
+    let timeline = timeline::timeline(recording, metrics, &findings, &problems, levels);
+    let consumers = consumers::consumers(&recording.host, metrics, &problems);
     Report {
         format_version: FORMAT_VERSION,
         tool: recording.tool.clone(),
@@ -47,6 +52,8 @@ pub fn build(parts: Parts<'_>) -> Report {
         ruled_out: verdict::ruled_out(&findings),
         coverage,
         top: top::tables(metrics),
+        timeline,
+        consumers,
         plots: plots::plots(metrics, &findings, titles, levels),
         metrics: coverage::notes(metrics, titles),
         overhead: recording.overhead.clone(),

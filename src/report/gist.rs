@@ -1,13 +1,11 @@
-//! What one screen, and a short comment in a ticket, hold of a report: the problems, what to do next.
+//! What one screen, and a short comment in a ticket, hold of a report: the problems.
 
-use super::groups::{self, Group};
-use super::{headline, words};
+use super::{groups, headline, words};
+use rdiag_model::report::MatrixRow;
 use rdiag_model::{Finding, Report, Status};
 
 /// Findings with a line of their own.
 const MAX_PROBLEMS: usize = 4;
-/// Next actions.
-const MAX_NEXT: usize = 3;
 
 /// What fired, shortened.
 pub(super) struct Gist<'r> {
@@ -60,27 +58,22 @@ impl<'r> Gist<'r> {
     }
 }
 
-/// At most three actions, each with whether it changes the host: those that only look come first, and the first of each problem before
-/// the second of any.
-pub(super) fn next_actions(report: &Report) -> Vec<(String, bool)> {
-    let task = report.profile.iter().flat_map(|profile| &profile.components).filter(|row| row.share >= 0.05);
-    let mut lists: Vec<_> = task.map(|row| &row.next).collect();
-    let groups = groups::fired(report);
-    let is_problem = |(at, group): &(usize, &Group<'_>)| {
-        group.lead.status >= Status::Warning && groups::lead_of_cell(&groups, *at).is_none()
+/// The rows of the matrix, by whether they have something to tell.
+pub(super) struct Rows<'r> {
+    /// Those with a cell that is neither ok nor without a check.
+    pub(super) telling: Vec<&'r MatrixRow>,
+    /// Those that were checked and are ok.
+    pub(super) quiet: Vec<&'r MatrixRow>,
+    /// Those with nothing to check on this host.
+    pub(super) unchecked: Vec<&'r MatrixRow>,
+}
+
+pub(super) fn rows(report: &Report) -> Rows<'_> {
+    let is_quiet = |row: &&MatrixRow| {
+        row.cells.iter().all(|cell| matches!(cell.status, None | Some(Status::Ok | Status::Skipped)))
     };
-    lists.extend(groups.iter().enumerate().filter(is_problem).map(|(_, group)| &group.lead.next));
-    let longest = lists.iter().map(|list| list.len()).max().unwrap_or(0);
-    let mut chosen: Vec<(String, bool)> = Vec::new();
-    for changes_host in [false, true] {
-        for at in 0..longest {
-            for step in lists.iter().filter_map(|list| list.get(at)).filter(|step| step.changes_host == changes_host) {
-                let action = (step.action.clone(), changes_host);
-                if chosen.len() < MAX_NEXT && !chosen.contains(&action) {
-                    chosen.push(action);
-                }
-            }
-        }
-    }
-    chosen
+    let is_judged = |row: &&MatrixRow| row.cells.iter().any(|cell| cell.status == Some(Status::Ok));
+    let (quiet, telling): (Vec<&MatrixRow>, Vec<&MatrixRow>) = report.matrix.iter().partition(is_quiet);
+    let (quiet, unchecked) = quiet.into_iter().partition(is_judged);
+    Rows { telling, quiet, unchecked }
 }

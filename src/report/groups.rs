@@ -12,9 +12,14 @@ pub(super) struct Group<'r> {
 
 /// What fired, in order, by rule and status.
 pub(super) fn fired(report: &Report) -> Vec<Group<'_>> {
+    of(&report.findings)
+}
+
+/// The same of findings that are in order.
+pub(super) fn of(findings: &[Finding]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut places = std::collections::BTreeMap::new();
-    for finding in report.findings.iter().filter(|finding| finding.status.fired()) {
+    for finding in findings.iter().filter(|finding| finding.status.fired()) {
         let at = *places.entry((finding.id.as_str(), finding.status)).or_insert(groups.len());
         match groups.get_mut(at) {
             Some(group) => group.others.push(finding),

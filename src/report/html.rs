@@ -1,8 +1,10 @@
-//! The report as one HTML file: no network, nothing from outside, and nothing that needs a script; flame graphs have one, for
-//! search and zoom.
+//! The report as one HTML file: no network, nothing from outside, and nothing that needs a script; one copies the verdict, and flame
+//! graphs have one for search and zoom.
 
+mod anchors;
 mod comparison;
 mod finding;
+mod host;
 mod hot;
 mod lists;
 mod probes;
@@ -26,11 +28,17 @@ use view::{Limits, View};
 pub(super) const STYLE: &str =
     concat!(include_str!("../../reports/templates/style.css"), include_str!("../../reports/templates/flame.css"));
 /// SHA-256 of `STYLE`, by which the page's policy admits it and no other; a test says what it has to be.
-pub(super) const STYLE_HASH: &str = "sha256-ynwTaFdKZjCzwIpSNBoaetCjkCxSOPuGIfTfJmtVfnE=";
+pub(super) const STYLE_HASH: &str = "sha256-PiEMH8OFzqF7E7nEqWZ/W96N7DFi3TjM1AGEen+J4e8=";
 /// SHA-256 of the script for flame graphs, likewise.
 pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKHZUxHVP6U=";
-const TEMPLATES: [(&str, &str); 10] = [
+/// The script that copies the verdict, and its SHA-256.
+pub(super) const COPY: &str = include_str!("../../reports/templates/copy.js");
+pub(super) const COPY_HASH: &str = "sha256-5foFSmwuCzqTCZ9rENbt4VOGeA1RqKhzgCLAJ6GnBro=";
+const TEMPLATES: [(&str, &str); 13] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
+    ("timeline.html", include_str!("../../reports/templates/timeline.html")),
+    ("facts.html", include_str!("../../reports/templates/facts.html")),
+    ("used.html", include_str!("../../reports/templates/used.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),
     ("probe.html", include_str!("../../reports/templates/probe.html")),
     ("calls.html", include_str!("../../reports/templates/calls.html")),
@@ -44,9 +52,9 @@ const TEMPLATES: [(&str, &str); 10] = [
 /// Who wrote a page.
 const TOOL: &str = concat!("rdiag ", env!("CARGO_PKG_VERSION"));
 /// No report is larger, whatever the host did; flame graphs come on top, and have a bound of their own.
-const MAX_BYTES: usize = 500_000;
+const MAX_BYTES: usize = 300_000;
 
-/// The report as one HTML file of at most 500 kB, flame graphs not counted.
+/// The report as one HTML file of at most 300 kB, flame graphs not counted.
 ///
 /// # Errors
 ///
@@ -56,7 +64,7 @@ pub fn html(report: &Report) -> Result<Shown<Html>, ReportError> {
     let mut page = Shown::new();
     let drawn = probes::flames(report);
     for limits in Limits::ALL {
-        let view = View::of(report, &drawn, &limits)?;
+        let view = View::of(report, &drawn, &limits);
         let flames = view.flames();
         let own = own(flames > 0);
         page = pages.page("report.html", limits.characters, context! { ..own, ..Value::from(Serde(view)) })?;
@@ -75,7 +83,7 @@ pub fn html(report: &Report) -> Result<Shown<Html>, ReportError> {
 pub fn profile(result: &ProbeResult, title: &str) -> Result<Shown<Html>, ReportError> {
     let [limits, ..] = Limits::ALL;
     let probed = probed::alone(result, title);
-    let view = probes::alone(&probed, &limits)?;
+    let view = probes::alone(&probed, &limits);
     let content = context! {
         tool => TOOL,
         title => title,
@@ -106,5 +114,7 @@ fn own(has_flames: bool) -> Value {
         style_hash => markup(STYLE_HASH),
         script => has_flames.then(|| markup(flame::SCRIPT)),
         script_hash => markup(SCRIPT_HASH),
+        copy => markup(COPY),
+        copy_hash => markup(COPY_HASH),
     }
 }

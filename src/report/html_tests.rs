@@ -2,17 +2,17 @@ use sha2::Digest as _;
 
 use super::flame::SCRIPT;
 use super::html;
-use super::html::{SCRIPT_HASH, STYLE, STYLE_HASH};
+use super::html::{COPY, COPY_HASH, SCRIPT_HASH, STYLE, STYLE_HASH};
 use super::sample::{report, saturated};
 
 #[test]
-fn the_page_loads_nothing_runs_nothing_and_has_every_part() {
+fn the_page_loads_nothing_and_has_every_part() {
     let page = html(&report(saturated())).unwrap();
     let page = page.replace("http-equiv", "");
-    for outside in ["http", "<script", "url(", "@import", "src=", "<link", "<iframe", " style="] {
+    for outside in ["http", "<script ", "url(", "@import", "src=", "<link", "<iframe", " style="] {
         assert!(!page.contains(outside), "{outside}");
     }
-    for part in ["default-src 'none'", "Bottleneck: CPU saturation", "<svg class=\"plot\"", "changes the host"] {
+    for part in ["default-src 'none'", "<h1>web-03: CPU saturation</h1>", "<svg class=\"plot\"", "changes the host"] {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.len() < 60_000, "{}", page.len());
@@ -44,8 +44,8 @@ pub(super) fn base64(bytes: &[u8]) -> String {
 #[test]
 fn a_page_with_a_flame_graph_runs_the_script_for_it_and_no_other() {
     let page = html(&super::sample_probes::report("nginx")).unwrap();
-    assert_eq!(page.matches("<script>").count(), 1);
-    assert!(page.contains(&format!("script-src '{SCRIPT_HASH}'")) && page.contains(SCRIPT.trim()));
+    assert_eq!(page.matches("<script>").count(), 2, "and that which copies the verdict");
+    assert!(page.contains(&format!("script-src '{COPY_HASH}' '{SCRIPT_HASH}';")) && page.contains(SCRIPT.trim()));
     assert_eq!(
         SCRIPT_HASH,
         format!("sha256-{}", base64(&sha2::Sha256::digest(SCRIPT))),
@@ -53,6 +53,36 @@ fn a_page_with_a_flame_graph_runs_the_script_for_it_and_no_other() {
     );
     // It may stand in HTML and in the CDATA of a picture.
     assert!(!SCRIPT.contains("</") && !SCRIPT.contains("]]>") && !SCRIPT.contains("innerHTML"));
+}
+
+#[test]
+fn the_verdict_is_copied_as_one_sentence_by_the_only_script() {
+    let page = html(&report(saturated())).unwrap();
+    assert_eq!(page.matches("<script>").count(), 1);
+    assert!(page.contains(&format!("script-src '{COPY_HASH}';")) && page.contains(COPY.trim()));
+    assert!(page.contains("data-text=\"web-03: CPU saturation — threads waited 70.0%"), "{page}");
+    // Where no script runs there is no button that would do nothing.
+    assert!(page.contains("aria-live=\"polite\" hidden>") && COPY.contains("button.hidden = false"));
+    assert_eq!(COPY_HASH, format!("sha256-{}", base64(&sha2::Sha256::digest(COPY))), "set COPY_HASH to the right side");
+    assert!(!COPY.contains("</") && !COPY.contains("innerHTML"));
+}
+
+#[test]
+fn findings_of_one_shortage_are_one_problem_and_the_others_are_inside() {
+    let page = html(&report(saturated())).unwrap();
+    assert!(page.contains("1 problem seen by 2 checks, the worst first."));
+    let (_, from) = page.split_once("id=\"finding-1\"").unwrap();
+    let (problem, _) = from.split_once("</article>").unwrap();
+    assert!(problem.contains("id=\"finding-2\"") && problem.contains("cpu.utilization"), "{problem}");
+}
+
+#[test]
+fn who_used_it_and_what_to_do_stand_before_the_findings() {
+    let page = html(&report(saturated())).unwrap();
+    let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part} is not in {page}"));
+    let order = ["<h1>", "id=\"timeline\"", "id=\"used\"", "id=\"next\"", "id=\"findings\"", "id=\"matrix\""].map(at);
+    assert!(order.is_sorted(), "{order:?}");
+    assert!(page.contains("stress-ng × 2") && page.contains("Shares are of 2 CPUs for 10.0 s."));
 }
 
 #[test]

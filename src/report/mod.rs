@@ -9,6 +9,8 @@ mod answer_tests;
 mod bars;
 mod build;
 mod calls;
+mod causes;
+mod consumers;
 mod coverage;
 pub mod diff;
 pub mod escape;
@@ -30,6 +32,7 @@ mod lesson;
 pub mod live;
 mod markdown;
 mod matrix;
+mod next;
 mod order;
 mod plain;
 mod plots;
@@ -55,6 +58,7 @@ mod spread;
 mod svg;
 mod task_verdict;
 mod terminal;
+mod timeline;
 mod top;
 mod verdict;
 #[cfg(test)]
@@ -117,9 +121,6 @@ pub enum ReportError {
     /// A template of ours failed; its name and place are in the source.
     #[error("the template of the report failed")]
     Template(#[from] minijinja::Error),
-    /// A plot could not be drawn.
-    #[error("a plot could not be drawn: {0}")]
-    Plot(String),
     /// The report could not be serialised.
     #[error("the report has no JSON form")]
     Json(#[from] serde_json::Error),

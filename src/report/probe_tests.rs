@@ -103,7 +103,7 @@ fn huge_results_are_bounded_and_say_what_is_missing() {
     let page = html(&report).unwrap();
     let flames =
         |page: &str| page.split("<svg class=\"flame").skip(1).filter_map(|part| part.find("</svg>")).sum::<usize>();
-    assert!(page.len() <= 500_000 + flames(&page) && flames(&page) <= 1_000_000, "{} {}", page.len(), flames(&page));
+    assert!(page.len() <= 300_000 + flames(&page) && flames(&page) <= 1_000_000, "{} {}", page.len(), flames(&page));
     let text = markdown(&report).unwrap();
     assert!(text.chars().count() <= 30_000 && text.contains("probes. The HTML and JSON"), "{text}");
     assert!(terminal(&report, None, &WIDE).len() < 100_000);

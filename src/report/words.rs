@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::escape::visible_within;
 use rdiag_model::quantity::{percent, with_unit};
-use rdiag_model::report::{Cell, GapGroup, Report};
+use rdiag_model::report::{Cell, GapGroup, Report, Span, Timeline};
 use rdiag_model::{Confidence, Culprit, Evidence, Finding, Kind, Resource, Status, Unit};
 
 /// Longest name within a sentence, in characters.
@@ -314,6 +314,54 @@ pub(super) fn measured(report: &Report) -> String {
     let windows = if window.windows > 1 { format!(" in {} windows", window.windows) } else { String::new() };
     let ended = if window.interrupted { ", interrupted" } else { "" };
     format!("{}{windows}{ended}", rdiag_model::quantity::seconds(window.seconds))
+}
+
+/// The windows on the axis of a timeline.
+pub(super) fn windows(timeline: &Timeline) -> String {
+    let said = |span: &Span| {
+        let [from, until] = [span.from, span.until].map(rdiag_model::quantity::seconds);
+        format!("{from} to {until}")
+    };
+    let Some((first, drills)) = timeline.windows.split_first() else { return String::new() };
+    let later: Vec<String> = drills.iter().filter(|drill| drill.from > first.from).take(4).map(said).collect();
+    match (drills, later.as_slice()) {
+        ([], _) => format!("One window, {}.", said(first)),
+        (_, []) => format!("First window and drill-down, both {}.", said(first)),
+        (_, later) => format!("First window {}; drill-down {} (shaded).", said(first), later.join(", ")),
+    }
+}
+
+/// What was used and is charged to no process that was seen.
+pub(super) fn unattributed(metric: &str) -> String {
+    let what = match metric {
+        "process.cpu.seconds" => "interrupts, short-lived or hidden processes",
+        "process.resident.bytes" => "kernel, cache that cannot be freed",
+        _ => "kernel, processes that ended",
+    };
+    format!("Unattributed ({what})")
+}
+
+/// What nobody used.
+pub(super) fn unused(metric: &str) -> String {
+    let what = if metric == "process.cpu.seconds" { "Not used (idle, iowait, steal)" } else { "Available" };
+    what.to_owned()
+}
+
+/// Where it is, with the host in front: the title of a page.
+pub(super) fn headline(report: &Report) -> String {
+    let title = &report.verdict.headline.title;
+    format!("{}: {}", visible(&report.host.hostname), title.strip_prefix("Bottleneck: ").unwrap_or(title))
+}
+
+/// The verdict as one sentence that needs no title.
+pub(super) fn verdict(report: &Report) -> String {
+    let headline = report.verdict.headline.to_string();
+    headline.strip_prefix("Bottleneck: ").unwrap_or(&headline).to_owned()
+}
+
+/// The same with the host in front, for a chat.
+pub(super) fn sentence(report: &Report) -> String {
+    format!("{}: {}", visible(&report.host.hostname), verdict(report))
 }
 
 /// What measuring cost, in a sentence.

@@ -4,19 +4,24 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::anchors::FindingAnchors;
 use super::probes::{Cited, cited};
-use super::view::{Limits, Named, anchor, more};
+use super::view::{Limits, Named, more};
+use crate::report::causes::Problem;
 use crate::report::escape::visible_within as short;
+use crate::report::groups::Group;
 use crate::report::shown::{Html, Shown};
-use crate::report::{ReportError, groups, svg, words};
+use crate::report::{next, svg, words};
 use rdiag_model::quantity::{seconds, with_unit};
 use rdiag_model::report::Plot;
-use rdiag_model::{Finding, Report, Status};
+use rdiag_model::{Finding, Report};
 
 #[derive(Serialize)]
 pub(super) struct FindingView {
-    /// The cell has been told about before: closed until somebody asks.
-    compact: bool,
+    /// Closed until somebody asks.
+    is_compact: bool,
+    /// The same problem from other sides.
+    also: Vec<FindingView>,
     class: &'static str,
     anchor: String,
     id: String,
@@ -72,31 +77,43 @@ pub(super) struct EvidenceView {
     source: String,
 }
 
-pub(super) fn finding(
-    report: &Report,
-    groups: &[groups::Group<'_>],
-    at: usize,
-    plots: &mut Vec<&Plot>,
-    limits: &Limits,
-) -> Result<Option<FindingView>, ReportError> {
-    let Some(group) = groups.get(at) else { return Ok(None) };
+/// A problem: its first finding, with the others inside.
+pub(super) fn problem(page: &mut Page<'_>, problem: &Problem<'_>) -> Option<FindingView> {
+    let lead = finding(page, &problem.lead, false)?;
+    let also = problem.also.iter().filter_map(|group| finding(page, group, true)).collect();
+    let next = next::steps(page.report, problem).into_iter().take(page.limits.rows).collect();
+    Some(FindingView { also, next, ..lead })
+}
+
+/// What the findings of a page share.
+pub(super) struct Page<'r> {
+    pub(super) report: &'r Report,
+    pub(super) anchors: &'r FindingAnchors,
+    /// A curve that several findings cite is drawn once.
+    pub(super) plots: Vec<&'r Plot>,
+    pub(super) limits: &'r Limits,
+}
+
+/// One finding with its further instances; none where the page has no room for it.
+pub(super) fn finding(page: &mut Page<'_>, group: &Group<'_>, is_compact: bool) -> Option<FindingView> {
+    let Page { report, anchors, plots, limits } = page;
     let finding = group.lead;
-    let lead = groups::lead_of_cell(groups, at);
+    let anchor = anchors.of_finding(report, finding)?;
     let culprit = finding.culprit.as_ref();
     let mut drawn = Vec::new();
-    // A curve that several findings cite is drawn once.
     for plot in plots.extract_if(.., |plot| cites(finding, plot)) {
         drawn.push(PlotView {
             metric: plot.metric.clone(),
             instance: plot.instance.clone().unwrap_or_default(),
             title: plot.title.clone(),
-            svg: svg::curve(plot)?,
+            svg: svg::curve(plot),
         });
     }
-    Ok(Some(FindingView {
-        compact: lead.is_some() || finding.status == Status::Info,
+    Some(FindingView {
+        is_compact,
+        also: Vec::new(),
         class: finding.status.word(),
-        anchor: anchor(at),
+        anchor,
         id: words::full_id(finding),
         title: finding.title.clone(),
         summary: finding.summary.clone(),
@@ -134,7 +151,7 @@ pub(super) fn finding(
         verify: finding.verify.lines().take(limits.rows).map(str::to_owned).collect(),
         lab: finding.lab.as_deref().map(words::exercise).unwrap_or_default(),
         evidence: evidence(report, finding, limits),
-    }))
+    })
 }
 
 fn cites(finding: &Finding, plot: &Plot) -> bool {

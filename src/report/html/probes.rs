@@ -9,7 +9,7 @@ use super::schedule::ScheduleView;
 use super::view::{Limits, Named, more};
 use crate::report::escape::visible_within as short;
 use crate::report::shown::{Html, Shown};
-use crate::report::{ReportError, flame, probe_words as words, svg};
+use crate::report::{flame, probe_words as words, svg};
 use rdiag_model::probe::ProbeTable;
 use rdiag_model::probed::{Distributions, Probed, ProbedOutput, StackSums};
 use rdiag_model::quantity::{number, seconds, with_unit};
@@ -139,21 +139,17 @@ pub(super) fn flames(report: &Report) -> Flames {
 }
 
 /// The cards, and how many more there are.
-pub(super) fn probes(
-    report: &Report,
-    flames: &Flames,
-    limits: &Limits,
-) -> Result<(Vec<ProbeView>, String), ReportError> {
+pub(super) fn probes(report: &Report, flames: &Flames, limits: &Limits) -> (Vec<ProbeView>, String) {
     let mut cards = Vec::new();
     for (at, probed) in report.probes.iter().take(limits.probes).enumerate() {
-        cards.push(card(probed, at, flames, limits)?);
+        cards.push(card(probed, at, flames, limits));
     }
     let hidden = more(report.probes.len(), limits.probes, "more probes are in the JSON report.");
-    Ok((cards, hidden))
+    (cards, hidden)
 }
 
 /// The card of a result that belongs to no run.
-pub(super) fn alone(probed: &Probed, limits: &Limits) -> Result<ProbeView, ReportError> {
+pub(super) fn alone(probed: &Probed, limits: &Limits) -> ProbeView {
     let mut drawn = Flames::new();
     for (output_at, output) in probed.outputs.iter().take(MAX_OUTPUTS).enumerate() {
         if let ProbedOutput::Stacks(sums) = output {
@@ -167,11 +163,11 @@ fn anchor(at: usize) -> String {
     format!("probe-{}", at + 1)
 }
 
-fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> Result<ProbeView, ReportError> {
+fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> ProbeView {
     let mut outputs = Vec::new();
     for (output_at, output) in probed.outputs.iter().take(MAX_OUTPUTS).enumerate() {
         outputs.push(match output {
-            ProbedOutput::Histogram(all) => distributions(all, limits)?,
+            ProbedOutput::Histogram(all) => distributions(all, limits),
             ProbedOutput::Table(rows) => {
                 OutputView { title: rows.title.clone(), table: Some(table(rows, limits.rows)), ..OutputView::default() }
             }
@@ -197,7 +193,7 @@ fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> Result<
         });
     }
     let params = probed.params.iter().take(limits.rows);
-    Ok(ProbeView {
+    ProbeView {
         anchor: anchor(at),
         probe: probed.probe.clone(),
         question: probed.question.clone(),
@@ -211,20 +207,20 @@ fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> Result<
         attached: words::attached(probed).into_iter().take(limits.rows).collect(),
         cost: words::cost(probed),
         imported: probed.attached.is_empty() && probed.steps.is_empty(),
-    })
+    }
 }
 
-fn distributions(all: &Distributions, limits: &Limits) -> Result<OutputView, ReportError> {
+fn distributions(all: &Distributions, limits: &Limits) -> OutputView {
     let mut charts = Vec::new();
     for row in all.rows.iter().filter(|row| row.count > 0).take(limits.plots.min(4)) {
         charts.push(Chart {
             caption: short(&row.instance, MAX_CELL).into_owned(),
             figures: words::key_figures(row, all.unit),
-            svg: svg::bars(&row.bars, all.unit)?,
+            svg: svg::bars(&row.bars, all.unit),
         });
     }
     let table = (all.rows.len() > 1).then(|| figures(all, limits));
-    Ok(OutputView { title: all.title.clone(), charts, table, ..OutputView::default() })
+    OutputView { title: all.title.clone(), charts, table, ..OutputView::default() }
 }
 
 /// The distributions side by side, as figures.

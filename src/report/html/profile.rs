@@ -9,7 +9,7 @@ use super::view::Limits;
 use super::waits::{Chains, Code, Spreads};
 use crate::report::profile_words::{self as words, Shade};
 use crate::report::shown::{Html, Shown};
-use crate::report::{ReportError, svg};
+use crate::report::svg;
 use rdiag_model::Profile;
 use rdiag_model::profile::{CallProfile, ComponentRow, Range};
 use rdiag_model::quantity::{number, percent, seconds};
@@ -108,7 +108,7 @@ impl ProfileView {
         self.code.as_ref().map_or(0, Code::len)
     }
 
-    pub(super) fn of(profile: &Profile, limits: &Limits) -> Result<Self, ReportError> {
+    pub(super) fn of(profile: &Profile, limits: &Limits) -> Self {
         let worth = words::worth(profile, MAX_LOOKED_INTO, WORTH);
         let looked_into: Vec<&str> = worth.iter().map(|row| row.id.id()).collect();
         let mut shades: Vec<Shade> = profile.components.iter().map(|row| Shade::of(row.id)).collect();
@@ -123,11 +123,11 @@ impl ProfileView {
         let said = |text: &Option<String>| text.clone().unwrap_or_default();
         let losses = profile.lost.iter().map(|(reason, count)| format!("lost {count} events: {reason}"));
         let runs = profile.runs.as_ref().filter(|runs| runs.count > 0);
-        Ok(Self {
+        Self {
             subject: profile.subject.clone(),
             asked: said(&profile.answer.asked),
             goal: said(&profile.answer.goal),
-            runs: runs.map(|runs| RunsView::of(runs, limits)).transpose()?,
+            runs: runs.map(|runs| RunsView::of(runs, limits)),
             how_to_read: words::how_to_read(profile),
             strip: strip(profile),
             legend: shades.iter().map(|shade| Legend { class: shade.class(), word: word(*shade) }).collect(),
@@ -157,7 +157,7 @@ impl ProfileView {
             calls: profile.calls.as_ref().map(|all| calls(all, limits.rows)),
             code: Code::of(profile),
             notes: profile.notes.iter().cloned().chain(losses).take(limits.rows).collect(),
-        })
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::probes::TableView;
 use super::profile::{figure, table, text};
 use super::view::Limits;
 use crate::report::shown::{Html, Shown};
-use crate::report::{ReportError, run_words as words, svg};
+use crate::report::{run_words as words, svg};
 use rdiag_model::Unit;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::{Difference, Runs};
@@ -24,17 +24,17 @@ pub(super) struct RunsView {
 }
 
 impl RunsView {
-    pub(super) fn of(runs: &Runs, limits: &Limits) -> Result<Self, ReportError> {
-        Ok(Self {
+    pub(super) fn of(runs: &Runs, limits: &Limits) -> Self {
+        Self {
             lead: words::lead(runs),
             goal: words::goal(runs).unwrap_or_default(),
-            svg: svg::bars(&runs.histogram, Unit::Seconds)?,
+            svg: svg::bars(&runs.histogram, Unit::Seconds),
             against: runs.difference.as_ref().map(words::against).unwrap_or_default(),
             difference: runs.difference.as_ref().map(|difference| growth(difference, limits.rows)),
             alike: words::ALIKE,
             spread: spread(runs, limits.rows),
             slowest: slowest(runs, limits.rows),
-        })
+        }
     }
 }
 

@@ -2,22 +2,26 @@
 
 use serde::Serialize;
 
-use super::finding::{FindingView, finding};
+use super::anchors::FindingAnchors;
+use super::finding::{FindingView, Page, finding, problem};
+use super::host::{ConsumersView, TimelineView, consumers, timeline};
 use super::lists::{
     ByHand, Check, GapView, Out, Step, Top, all_checks, by_hand, collectors, gap_view, not_applicable, ruled_out,
     steps, top,
 };
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
-use crate::report::{ReportError, groups, words};
+use crate::report::causes::{self, Fired};
+use crate::report::{gist, next, words};
 use rdiag_model::quantity::{bytes, seconds};
-use rdiag_model::report::{Cell, Plot};
-use rdiag_model::{Kind, Report, Resource, Status};
+use rdiag_model::report::{Cell, MatrixRow};
+use rdiag_model::{Kind, NextStep, Report, Resource, Status};
 
 /// How much is shown. The first that keeps the page within its size is taken.
 pub(super) struct Limits {
     pub(super) findings: usize,
     pub(super) plots: usize,
+    pub(super) timeline: bool,
     pub(super) probes: usize,
     pub(super) rows: usize,
     pub(super) sentences: usize,
@@ -35,6 +39,7 @@ impl Limits {
         Self {
             findings: 30,
             plots: 12,
+            timeline: true,
             probes: 24,
             rows: 20,
             sentences: 8,
@@ -46,6 +51,7 @@ impl Limits {
         Self {
             findings: 15,
             plots: 6,
+            timeline: true,
             probes: 12,
             rows: 8,
             sentences: 4,
@@ -57,6 +63,7 @@ impl Limits {
         Self {
             findings: 8,
             plots: 2,
+            timeline: false,
             probes: 6,
             rows: 3,
             sentences: 1,
@@ -75,20 +82,33 @@ pub(super) struct View {
     playbook_title: String,
     started: String,
     status: &'static str,
+    /// The verdict as one sentence, for the clipboard.
+    sentence: String,
     headline: String,
     detail: String,
     limits: Vec<String>,
+    limits_name: String,
+    timeline: Option<TimelineView>,
+    consumers: Option<ConsumersView>,
+    next: Vec<NextStep>,
     facts: Vec<Named>,
     profile: Option<ProfileView>,
     checks: String,
     kinds: Vec<&'static str>,
     matrix: Vec<Row>,
+    quiet: Vec<QuietView>,
+    unchecked: String,
     findings_lead: String,
-    findings: Vec<FindingView>,
+    problems: Vec<FindingView>,
+    notes: Vec<FindingView>,
+    history: Vec<FindingView>,
+    history_name: String,
     more_findings: String,
     probes: Vec<ProbeView>,
     more_probes: String,
+    passed_name: String,
     ruled_out: Vec<Out>,
+    gaps_name: String,
     gaps: Vec<GapView>,
     more_gaps: String,
     top: Vec<Top>,
@@ -114,6 +134,13 @@ struct Row {
     cells: Vec<CellView>,
 }
 
+/// A resource of which every check was made, and none fired.
+#[derive(Serialize)]
+struct QuietView {
+    name: &'static str,
+    figure: String,
+}
+
 #[derive(Serialize)]
 struct CellView {
     word: &'static str,
@@ -130,37 +157,55 @@ impl View {
         of_task + self.probes.iter().map(ProbeView::flames).sum::<usize>()
     }
 
-    pub(super) fn of(report: &Report, flames: &Flames, limits: &Limits) -> Result<Self, ReportError> {
-        let groups = groups::fired(report);
-        let shown_groups = groups.get(..groups.len().min(limits.findings)).unwrap_or_default();
-        let mut plots: Vec<&Plot> = report.plots.iter().take(limits.plots).collect();
-        let mut findings = Vec::new();
-        for at in 0..shown_groups.len() {
-            findings.extend(finding(report, shown_groups, at, &mut plots, limits)?);
-        }
+    pub(super) fn of(report: &Report, flames: &Flames, limits: &Limits) -> Self {
+        let fired = causes::fired(report);
+        let anchors = FindingAnchors::of_fired(report, &fired, limits.findings);
+        let plots = report.plots.iter().take(limits.plots).collect();
+        let mut page = Page { report, anchors: &anchors, plots, limits };
+        let problems: Vec<_> = fired.problems.iter().filter_map(|of| problem(&mut page, of)).collect();
+        let notes: Vec<_> = fired.notes.iter().filter_map(|group| finding(&mut page, group, true)).collect();
+        let history: Vec<_> = fired.history.iter().filter_map(|group| finding(&mut page, group, true)).collect();
         let (all_checks, more_checks) = all_checks(report, limits);
-        let (probes, more_probes) = probes(report, flames, limits)?;
+        let (probes, more_probes) = probes(report, flames, limits);
         let gaps = &report.coverage.groups;
-        Ok(Self {
+        let rows = gist::rows(report);
+        let limiting: Vec<String> = report.verdict.limits.iter().take(limits.rows).cloned().collect();
+        let resources = Resource::ALL.len();
+        let unchecked = rows.unchecked.iter().take(resources).map(|row| words::resource(row.resource));
+        let unchecked = unchecked.collect::<Vec<_>>().join(", ");
+        let passed = report.findings.iter().filter(|finding| finding.status == Status::Ok).count();
+        Self {
             tool: format!("{} {}", report.tool.name, report.tool.version),
             host: report.host.hostname.clone(),
             playbook_title: report.playbook.title.clone(),
             started: report.window.started.clone(),
             status: report.verdict.status.word(),
-            headline: report.verdict.headline.title.clone(),
+            sentence: words::sentence(report),
+            headline: words::headline(report),
             detail: words::detail(report),
-            limits: report.verdict.limits.iter().take(limits.rows).cloned().collect(),
+            limits_name: words::plural(limiting.len(), "limit of this conclusion", "limits of this conclusion"),
+            limits: limiting,
+            timeline: timeline(report, &anchors).filter(|_| limits.timeline),
+            consumers: report.consumers.first().map(|first| consumers(first, limits)),
+            next: next::actions(report),
             facts: facts(report),
-            profile: report.profile.as_ref().map(|profile| ProfileView::of(profile, limits)).transpose()?,
+            profile: report.profile.as_ref().map(|profile| ProfileView::of(profile, limits)),
             checks: words::checks(report),
             kinds: Kind::ALL.map(words::kind).to_vec(),
-            matrix: matrix(report, shown_groups),
-            findings_lead: findings_lead(&groups),
-            findings,
-            more_findings: more(groups.len(), shown_groups.len(), "more findings are in the JSON report."),
+            matrix: rows.telling.iter().take(resources).map(|row| row_view(report, row, &anchors)).collect(),
+            quiet: rows.quiet.iter().take(resources).map(|row| quiet(row)).collect(),
+            unchecked,
+            findings_lead: findings_lead(&fired),
+            more_findings: more(shown(&fired), limits.findings, "more findings are in the JSON report."),
+            problems,
+            notes,
+            history_name: format!("{} before the window", words::plural(fired.history.len(), "event", "events")),
+            history,
             probes,
             more_probes,
+            passed_name: format!("{} passed", words::plural(passed, "check", "checks")),
             ruled_out: ruled_out(report, limits),
+            gaps_name: gaps_name(report),
             gaps: gaps.iter().take(limits.rows * 2).map(|gap| gap_view(gap, limits)).collect(),
             more_gaps: more(gaps.len(), limits.rows * 2, "more causes are in the JSON report."),
             top: report.top.iter().take(8).map(|table| top(table, limits)).collect(),
@@ -176,7 +221,7 @@ impl View {
             not_applicable: not_applicable(report, limits),
             cost: words::cost(report),
             collectors: collectors(report),
-        })
+        }
     }
 }
 
@@ -220,37 +265,42 @@ fn class(status: Option<Status>) -> &'static str {
     status.map_or("none", Status::word)
 }
 
-fn matrix(report: &Report, groups: &[groups::Group<'_>]) -> Vec<Row> {
-    let cell = |cell: &Cell, resource| {
-        let link = groups.iter().position(|group| group.lead.resource == resource && group.lead.kind == cell.kind);
-        CellView {
-            word: words::cell_word(cell),
-            class: class(cell.status),
-            figure: words::cell_figure(cell),
-            note: cell.note.clone().unwrap_or_default(),
-            link: link.map(anchor),
-        }
+fn row_view(report: &Report, row: &MatrixRow, anchors: &FindingAnchors) -> Row {
+    let cell = |cell: &Cell| CellView {
+        word: words::cell_word(cell),
+        class: class(cell.status),
+        figure: words::cell_figure(cell),
+        note: cell.note.clone().unwrap_or_default(),
+        link: anchors.of_cell(report, row.resource, cell.kind),
     };
-    let row = |row: &rdiag_model::report::MatrixRow| Row {
-        name: words::resource(row.resource),
-        cells: row.cells.iter().take(Kind::ALL.len()).map(|of| cell(of, row.resource)).collect(),
-    };
-    report.matrix.iter().take(Resource::ALL.len()).map(row).collect()
+    Row { name: words::resource(row.resource), cells: row.cells.iter().take(Kind::ALL.len()).map(cell).collect() }
 }
 
-pub(super) fn anchor(at: usize) -> String {
-    format!("finding-{}", at + 1)
+/// The utilization of a quiet resource says how far it is from being busy.
+fn quiet(row: &MatrixRow) -> QuietView {
+    let figure = row.cells.iter().find(|cell| cell.kind == Kind::Utilization).map(words::cell_figure);
+    QuietView { name: words::resource(row.resource), figure: figure.unwrap_or_default() }
 }
 
-fn findings_lead(groups: &[groups::Group<'_>]) -> String {
-    let count = |status| groups.iter().filter(|group| group.lead.status == status).count();
-    let named: Vec<String> = [Status::Critical, Status::Warning, Status::Info]
-        .into_iter()
-        .filter(|status| count(*status) > 0)
-        .map(|status| format!("{} {}", count(status), status.word()))
-        .collect();
-    if named.is_empty() {
-        return "No rule fired.".into();
+/// What could not be checked, whether that is a rule or only a reading.
+fn gaps_name(report: &Report) -> String {
+    match report.coverage.checks.unknown {
+        0 => "No check unavailable, but some readings".to_owned(),
+        count => format!("{} unavailable", words::plural(count, "check", "checks")),
     }
-    format!("{}. In order of what to look at first.", named.join(", "))
+}
+
+/// Findings that have a place of their own.
+fn shown(fired: &Fired<'_>) -> usize {
+    let problems: usize = fired.problems.iter().map(|problem| 1 + problem.also.len()).sum();
+    problems + fired.notes.len() + fired.history.len()
+}
+
+fn findings_lead(fired: &Fired<'_>) -> String {
+    let findings: usize = fired.problems.iter().map(|problem| 1 + problem.also.len()).sum();
+    match fired.problems.len() {
+        0 => "No problem found: no check fired as a warning or worse.".to_owned(),
+        count if count == findings => format!("{}, the worst first.", words::plural(count, "problem", "problems")),
+        count => format!("{} seen by {findings} checks, the worst first.", words::plural(count, "problem", "problems")),
+    }
 }

@@ -1,14 +1,13 @@
 //! The comment that a colleague reads: at most 60 lines, the verdict first. Everything else is in the other reports.
 
-use super::super::gist::{Gist, Problem, next_actions};
+use super::super::gist::{Gist, Problem, Rows, rows};
 use super::super::profile_words::{self, Line};
-use super::super::{ReportError, run_words, words};
+use super::super::{ReportError, next as next_steps, run_words, words};
 use super::{Text, answer, code, head, matrix_of, table, text};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
-use rdiag_model::report::MatrixRow;
 use rdiag_model::runs::Runs;
-use rdiag_model::{Finding, Profile, Report, Status};
+use rdiag_model::{Finding, Profile, Report};
 
 /// Names in a list.
 const MAX_NAMES: usize = 4;
@@ -145,19 +144,16 @@ fn named(findings: &[&Finding]) -> Text {
 
 fn next(report: &Report) -> Text {
     let mut out = Text::new();
-    for (at, (action, changes_host)) in next_actions(report).iter().enumerate() {
-        let mark = if *changes_host { " (changes the host)" } else { "" };
-        out.push(shown!("{}. {}{}\n", at + 1, text(action), mark));
+    for (at, step) in next_steps::actions(report).iter().enumerate() {
+        let mark = if step.changes_host { " (changes the host)" } else { "" };
+        out.push(shown!("{}. {}{}\n", at + 1, text(&step.action), mark));
     }
     if out.is_empty() { out } else { shown!("## Next\n\n{}\n", out) }
 }
 
 /// The rows of the matrix that are not quiet, and the names of those that are.
 fn resources(report: &Report) -> Text {
-    let is_quiet = |row: &&MatrixRow| {
-        row.cells.iter().all(|cell| matches!(cell.status, None | Some(Status::Ok | Status::Skipped)))
-    };
-    let (quiet, telling): (Vec<&MatrixRow>, Vec<&MatrixRow>) = report.matrix.iter().partition(is_quiet);
+    let Rows { telling, quiet, unchecked } = rows(report);
     let mut out = Text::new();
     if !telling.is_empty() {
         let (shown, left) = telling.split_at(telling.len().min(MAX_RESOURCES));
@@ -167,9 +163,7 @@ fn resources(report: &Report) -> Text {
             out.push(shown!("Not quiet either: {}.\n\n", Text::joined(left, ", ")));
         }
     }
-    let is_judged = |row: &&&MatrixRow| row.cells.iter().any(|cell| cell.status == Some(Status::Ok));
-    let (judged, rest): (Vec<&MatrixRow>, Vec<&MatrixRow>) = quiet.iter().partition(|row| is_judged(row));
-    for (label, rows) in [("Checked and ok", judged), ("Nothing to check", rest)] {
+    for (label, rows) in [("Checked and ok", quiet), ("Nothing to check", unchecked)] {
         if !rows.is_empty() {
             let names = Text::joined(rows.iter().map(|row| Text::of(words::resource(row.resource))), ", ");
             out.push(shown!("{}: {}.\n\n", label, names));

@@ -66,7 +66,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-pub(super) use self::{html::Canvas, page::Pages};
+pub(super) use self::page::Pages;
 pub use json::{json, json_line};
 pub use piece::Piece;
 

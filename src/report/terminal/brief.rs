@@ -1,6 +1,7 @@
 //! One screen: what is not ok, who is behind it, what to do next, where the files are; the verdict last, where the eye is.
 
-use super::super::gist::{Gist, next_actions};
+use super::super::gist::Gist;
+use super::super::next;
 use super::super::words;
 use super::{Page, Paint, Style, Text, instance_and_value, seen};
 use crate::shown;
@@ -53,9 +54,7 @@ pub fn verdict_alone(report: &Report, style: &Style) -> Text {
 pub fn summary(report: &Report, style: &Style) -> Text {
     let mut page = Page::new(style);
     let status = report.verdict.status.word();
-    let verdict = report.verdict.headline.to_string();
-    let verdict = verdict.strip_prefix("Bottleneck: ").unwrap_or(&verdict);
-    let line = shown!("{}: {}: {}", seen(&report.host.hostname), status, Text::seen(verdict));
+    let line = shown!("{}: {}: {}", seen(&report.host.hostname), status, Text::seen(words::verdict(report)));
     page.push(line, Paint::None);
     page.done()
 }
@@ -109,14 +108,14 @@ impl Page {
 
     /// What to do next, the first of each problem before the second of any.
     fn next(&mut self, report: &Report) {
-        let steps = next_actions(report);
+        let steps = next::actions(report);
         if steps.is_empty() {
             return;
         }
         self.push("Next", Paint::Bold);
-        for (at, (action, changes_host)) in steps.iter().enumerate() {
-            let mark = if *changes_host { " (changes the host)" } else { "" };
-            self.item(shown!("  {}.", at + 1), shown!("{}{}", seen(action), mark), Paint::None, Paint::None);
+        for (at, step) in steps.iter().enumerate() {
+            let mark = if step.changes_host { " (changes the host)" } else { "" };
+            self.item(shown!("  {}.", at + 1), shown!("{}{}", seen(&step.action), mark), Paint::None, Paint::None);
         }
         self.blank();
     }

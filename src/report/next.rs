@@ -1,0 +1,234 @@
+//! What to do next: the steps of the rules with what is known put in, and without those whose answer is in the report already.
+
+use super::causes::{self, Problem};
+use super::words;
+use rdiag_model::probed::ProbedOutput;
+use rdiag_model::{Culprit, NextStep, Report, Status};
+
+/// Next actions.
+const MAX_NEXT: usize = 3;
+/// Components of a task's time below this share are not worth a step.
+const LEAST_COMPONENT: f64 = 0.05;
+/// What begins a step that only asks who it is.
+const ASKS_WHO: [&str; 3] = ["Find the process", "Find the largest consumer", "Find their parents"];
+/// Phrases of the rules that stand for the culprit.
+const STANDS_FOR: [&str; 4] =
+    ["the process that uses the most CPU time", "the largest consumer", "the culprit", "The culprit"];
+
+/// At most three actions: those that only look come before those that change the host, and the first of each problem before the second of
+/// any.
+pub(super) fn actions(report: &Report) -> Vec<NextStep> {
+    let task = report.profile.iter().flat_map(|profile| &profile.components);
+    let task = task.filter(|row| row.share >= LEAST_COMPONENT).map(|row| row.next.clone());
+    let problems = causes::fired(report).problems;
+    let mut lists: Vec<Vec<NextStep>> = task.chain(problems.iter().map(|problem| steps(report, problem))).collect();
+    if problems.is_empty() && report.verdict.status == Status::Unknown {
+        lists.push(remedies(report));
+    }
+    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let mut chosen: Vec<NextStep> = Vec::new();
+    for changes_host in [false, true] {
+        for at in 0..longest {
+            for step in lists.iter().filter_map(|list| list.get(at)).filter(|step| step.changes_host == changes_host) {
+                if chosen.len() < MAX_NEXT && !chosen.contains(step) {
+                    chosen.push(step.clone());
+                }
+            }
+        }
+    }
+    chosen
+}
+
+/// The steps of a problem. Where those of its first finding are few, those of the others go on.
+pub(super) fn steps(report: &Report, problem: &Problem<'_>) -> Vec<NextStep> {
+    let culprit = problem.leads().find_map(|lead| lead.culprit.as_ref());
+    let known = Known { report, problem, culprit };
+    let mut steps: Vec<NextStep> = known.file().into_iter().collect();
+    for lead in problem.leads() {
+        if steps.len() >= MAX_NEXT {
+            break;
+        }
+        let open = lead.next.iter().filter(|step| !known.answers(&step.action));
+        steps.extend(open.map(|step| NextStep { action: known.fill(&step.action), ..step.clone() }));
+    }
+    steps
+}
+
+/// What the report knows about a problem.
+struct Known<'r> {
+    report: &'r Report,
+    problem: &'r Problem<'r>,
+    culprit: Option<&'r Culprit>,
+}
+
+impl Known<'_> {
+    fn task(&self) -> Option<&Culprit> {
+        self.culprit.filter(|culprit| ["process", "task"].contains(&culprit.kind.as_str()))
+    }
+
+    /// The step that begins where the probes ended: at the file.
+    fn file(&self) -> Option<NextStep> {
+        let culprit = self.task()?;
+        let file = culprit.labels.get("file").filter(|_| culprit.count <= 1)?;
+        let (who, file) = (words::who(culprit), words::instance(file));
+        Some(NextStep {
+            action: format!("Check why {who} uses the file {file} now, and whether it has to be on this disk."),
+            changes_host: false,
+        })
+    }
+
+    /// Whether a step asks for what the report says: who it is, which file, what a probe gave, what another finding of the problem is about.
+    fn answers(&self, action: &str) -> bool {
+        let asks_who = ASKS_WHO.iter().any(|asks| action.starts_with(asks)) && !action.contains(", and ");
+        let has_file = self.task().is_some_and(|culprit| culprit.labels.contains_key("file"));
+        let asks_file = ["filetop", "biotop", "fileslower"].iter().any(|tool| action.contains(tool));
+        let compares = ["Check the ", "Compare with the "].iter().any(|asks| action.starts_with(asks))
+            && self.problem.leads().any(|lead| action.contains(&format!("({})", lead.id)));
+        asks_who && self.task().is_some() || asks_file && has_file || compares || self.has_run(action)
+    }
+
+    /// Whether a step is to run a probe that has run, without asking it for more.
+    fn has_run(&self, action: &str) -> bool {
+        let Some((_, rest)) = action.split_once("rdiag probe ") else { return false };
+        let (id, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let asks_more = ["--pid", "--param", "--threshold"].iter().any(|option| rest.contains(option));
+        let gave = |output: &ProbedOutput| match output {
+            ProbedOutput::Table(rows) | ProbedOutput::Events(rows) => !rows.rows.is_empty(),
+            ProbedOutput::Histogram(all) => all.rows.iter().any(|row| row.count > 0),
+            ProbedOutput::Stacks(sums) => !sums.stacks.stacks.is_empty(),
+            _ => true,
+        };
+        let id = id.trim_end_matches(['.', ',', ';']);
+        !asks_more && self.report.probes.iter().any(|probed| probed.probe == id && probed.outputs.iter().any(gave))
+    }
+
+    /// A step with names in the place of what stands for them.
+    fn fill(&self, action: &str) -> String {
+        let mut filled = action.to_owned();
+        if let Some(culprit) = self.task() {
+            for phrase in STANDS_FOR {
+                // Once is enough: "it" is understood.
+                filled = filled.replacen(phrase, &words::who(culprit), 1);
+            }
+            if let ([pid], 0 | 1) = (culprit.pids.as_slice(), culprit.count) {
+                filled = word_by_word(&filled, "PID", &pid.to_string());
+            }
+        }
+        let device = self.problem.leads().filter(|lead| lead.resource == rdiag_model::Resource::Disk);
+        if let Some(device) = device.filter_map(|lead| lead.instance.as_deref()).next() {
+            filled = word_by_word(&filled, "DEVICE", &words::instance(device));
+        }
+        filled
+    }
+}
+
+/// Replaces a word, but not where it is part of another.
+fn word_by_word(text: &str, word: &str, by: &str) -> String {
+    let is_part = |of: Option<char>| of.is_some_and(|of| of.is_alphanumeric() || of == '_');
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let (before, from) = rest.split_at(at);
+        let behind = from.strip_prefix(word).unwrap_or_default();
+        let is_own = !is_part(before.chars().next_back()) && !is_part(behind.chars().next());
+        out.push_str(before);
+        out.push_str(if is_own { by } else { word });
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What would make an inconclusive run conclusive.
+fn remedies(report: &Report) -> Vec<NextStep> {
+    let groups = report.coverage.groups.iter().filter(|group| !group.rules.is_empty());
+    let step = |group: &rdiag_model::report::GapGroup| {
+        let remedy = group.gap.remedy.as_ref()?;
+        let action = format!("To judge {}: {remedy}", words::some(&group.rules, 2));
+        Some(NextStep { action, changes_host: false })
+    };
+    groups.filter_map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{finding, report, stress};
+    use rdiag_model::Finding;
+
+    fn read(action: &str) -> NextStep {
+        NextStep { action: action.into(), changes_host: false }
+    }
+
+    fn change(action: &str) -> NextStep {
+        NextStep { action: action.into(), changes_host: true }
+    }
+
+    fn chosen(findings: Vec<Finding>) -> Vec<String> {
+        actions(&report(findings)).into_iter().map(|step| step.action).collect()
+    }
+
+    #[test]
+    fn names_stand_in_the_steps_and_what_is_known_is_not_asked() {
+        let mut slow = finding("disk.saturation", Status::Critical);
+        slow.instance = Some("vda".into());
+        slow.next = vec![
+            read("Find the processes that read and write: pidstat -d 1 10"),
+            read("Read the device's own log: smartctl -a /dev/DEVICE"),
+            change("Lower its priority: ionice -c 3 -p PID; not PIDS."),
+        ];
+        let mut culprit = Culprit { pids: vec![4711], count: 1, ..stress() };
+        slow.culprit = Some(culprit.clone());
+        assert_eq!(
+            chosen(vec![slow.clone()]),
+            ["Read the device's own log: smartctl -a /dev/vda", "Lower its priority: ionice -c 3 -p 4711; not PIDS."]
+        );
+        culprit.labels.insert("file".into(), "/srv/db/1".into());
+        slow.culprit = Some(culprit);
+        slow.next.truncate(1);
+        let mut pressure = finding("disk.saturation.pressure", Status::Warning);
+        pressure.next = vec![
+            read("Find the files: filetop"),
+            read("Compare with the depth (disk.saturation)"),
+            read("Look at the waiting tasks."),
+        ];
+        assert_eq!(
+            chosen(vec![slow, pressure]),
+            [
+                "Check why stress-ng (pid 4711) uses the file /srv/db/1 now, and whether it has to be on this disk.",
+                "Look at the waiting tasks."
+            ]
+        );
+    }
+
+    #[test]
+    fn of_several_processes_no_single_pid_is_put_in_and_nobody_is_made_up() {
+        let mut busy = finding("cpu.saturation", Status::Critical);
+        busy.next = vec![
+            read("Check whether the culprit, which uses the most CPU time, should run now."),
+            read("Find the processes that wait, and the memory: vmstat"),
+            change("renice -n 10 -p PID"),
+        ];
+        busy.culprit = Some(stress());
+        assert_eq!(
+            chosen(vec![busy.clone()]),
+            [
+                "Check whether stress-ng (8 processes), which uses the most CPU time, should run now.",
+                "Find the processes that wait, and the memory: vmstat",
+                "renice -n 10 -p PID"
+            ]
+        );
+        busy.culprit = None;
+        assert!(chosen(vec![busy])[0].starts_with("Check whether the culprit"));
+    }
+
+    #[test]
+    fn an_inconclusive_run_says_what_would_make_it_conclusive_and_a_good_one_nothing() {
+        let gap = crate::report::sample::unknown("memory.saturation", "PSI is switched off");
+        let mut findings = crate::report::sample::core_ok();
+        assert_eq!(chosen(findings.clone()), Vec::<String>::new());
+        findings.retain(|finding| finding.id != "memory.saturation");
+        findings.push(gap);
+        assert_eq!(chosen(findings), ["To judge memory.saturation: boot with psi=1"]);
+    }
+}
