@@ -27,6 +27,10 @@ pub struct Comparison {
     pub findings: Vec<FindingChange>,
     /// Findings that fired in both, with the same status.
     pub findings_same: usize,
+    /// Findings whose status changed while the figure behind it moved by no more than it varies within a measurement: by rule and
+    /// instance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings_in_noise: Vec<String>,
     /// Metrics that moved by more than their noise, the clearest first.
     pub metrics: Vec<MetricChange>,
     /// Metrics that moved and were left out for their number.

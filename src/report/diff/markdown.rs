@@ -1,6 +1,6 @@
 //! A comparison as CommonMark, for a ticket.
 
-use super::{shares, statuses, task_cells, task_heads, values, word};
+use super::{lead, shares, statuses, task_cells, task_heads, values, word};
 use crate::report::markdown::{MAX_CHARS, table};
 use crate::report::shown::{Markdown, Shown};
 use crate::shown;
@@ -97,8 +97,7 @@ fn task(task: &TaskChange) -> Text {
 }
 
 fn findings(comparison: &Comparison) -> Text {
-    let mut out: Text =
-        shown!("## Findings\n\n{} differ, {} as before.\n\n", comparison.findings.len(), comparison.findings_same);
+    let mut out: Text = shown!("## Findings\n\n{}.\n\n", sentence(lead(comparison)));
     for finding in comparison.findings.iter().take(ROWS) {
         let instance = finding.instance.as_deref().map(|of| shown!(" {}", name(of))).unwrap_or_default();
         out.push(shown!(

@@ -11,11 +11,14 @@ pub use markdown::markdown;
 pub use stacks::{compare_stacks, picture};
 pub(super) use task::{cells as task_cells, heads as task_heads};
 pub use text::text;
-pub(super) use text::{shares, statuses, values, word};
+pub(super) use text::{lead, shares, statuses, values, word};
+
+use super::order::judged_by;
+use super::words;
 
 use rdiag_model::comparison::{Change, Comparison, FORMAT_VERSION, FindingChange, MetricChange, Side};
 use rdiag_model::probe::Stacks;
-use rdiag_model::{Finding, Metrics, Reading, Report, Stats, Status, Unit};
+use rdiag_model::{Evidence, Finding, Metrics, Reading, Report, Stats, Status, Unit};
 
 /// Metrics that are listed.
 const MAX_METRICS: usize = 40;
@@ -59,8 +62,10 @@ pub fn compare(before: &Input, after: &Input) -> Comparison {
         } else {
             comparison.notes.extend(lengths(&before.side, &after.side));
         }
-        findings(&mut comparison, &one.findings, &other.findings);
-        metrics(&mut comparison, &figures(before), &figures(after));
+        let figures = [figures(before), figures(after)];
+        findings(&mut comparison, &one.findings, &other.findings, &figures);
+        let [before, after] = &figures;
+        metrics(&mut comparison, before, after);
     } else if before.report.is_some() || after.report.is_some() {
         comparison.notes.push("one of them is a profile: only stacks are compared".into());
     } else {
@@ -103,7 +108,7 @@ fn lengths(before: &Side, after: &Side) -> Option<String> {
     (short > 0.0 && long > 2.0 * short).then(|| format!("one covers {long:.0} s, the other {short:.0} s"))
 }
 
-fn findings(comparison: &mut Comparison, before: &[Finding], after: &[Finding]) {
+fn findings(comparison: &mut Comparison, before: &[Finding], after: &[Finding], figures: &[Figures; 2]) {
     let key = |finding: &Finding| (finding.id.clone(), finding.instance.clone());
     let mut all: BTreeMap<_, (Option<&Finding>, Option<&Finding>)> = BTreeMap::new();
     for finding in before {
@@ -128,6 +133,12 @@ fn findings(comparison: &mut Comparison, before: &[Finding], after: &[Finding]) 
             (true, false) if status(other) == Some(Status::Ok) => Change::Gone,
             (true, false) => Change::NotSeen,
         };
+        if let (Some(one), Some(other)) = (one, other)
+            && is_in_noise(one, other, figures)
+        {
+            comparison.findings_in_noise.push(words::full_id(other));
+            continue;
+        }
         let Some(told) = other.filter(|_| fires(other)).or(one) else { continue };
         comparison.findings.push(FindingChange {
             id,
@@ -145,6 +156,21 @@ fn findings(comparison: &mut Comparison, before: &[Finding], after: &[Finding]) 
     comparison.findings.sort_by_key(|finding| (finding.change, std::cmp::Reverse(finding.after.max(finding.before))));
 }
 
+/// Whether the figure that a finding was judged by moved by no more than it varies from one interval to the next: then it only happened
+/// to fall on the other side of its threshold. What is not known is no noise.
+fn is_in_noise(before: &Finding, after: &Finding, figures: &[Figures; 2]) -> bool {
+    let figure = |finding: &Finding, figures: &Figures| {
+        let evidence = finding.evidence.iter().find(|evidence| judged_by(finding, evidence))?;
+        let key = (evidence.window, evidence.metric.clone(), evidence.instance.clone().unwrap_or_default());
+        figures.get(&key).map(|figure| (figure.mean, spread(&figure.intervals)))
+    };
+    let [of_before, of_after] = figures;
+    match (figure(before, of_before), figure(after, of_after)) {
+        (Some((one, Some(a))), Some((other, Some(b)))) if a + b > 0.0 => (other - one).abs() < ERRORS * (a + b).sqrt(),
+        _ => false,
+    }
+}
+
 /// A figure, with its intervals where they are known.
 struct Figure {
     unit: Unit,
@@ -154,7 +180,8 @@ struct Figure {
 
 type Figures = BTreeMap<(usize, String, String), Figure>;
 
-/// What is known of an input's metrics: all readings of a recording, or what the findings of a report cite.
+/// What is known of an input's metrics: all readings of a recording, or what the findings of a report cite, with the intervals of those
+/// that it has curves of.
 fn figures(input: &Input) -> Figures {
     let mut figures = Figures::new();
     for (window, metrics) in input.metrics.iter().enumerate() {
@@ -175,9 +202,18 @@ fn figures(input: &Input) -> Figures {
         let Some(mean) = evidence.mean else { continue };
         let instance = evidence.instance.clone().unwrap_or_default();
         let key = (evidence.window, evidence.metric.clone(), instance);
-        figures.insert(key, Figure { unit: evidence.unit, mean, intervals: Vec::new() });
+        figures.insert(key, Figure { unit: evidence.unit, mean, intervals: drawn(input, evidence) });
     }
     figures
+}
+
+/// The intervals of a reading that a report draws.
+fn drawn(input: &Input, evidence: &Evidence) -> Vec<f64> {
+    let plots = input.report.iter().flat_map(|report| &report.plots);
+    let mut of = plots.filter(|plot| {
+        plot.metric == evidence.metric && plot.instance == evidence.instance && plot.window == evidence.window
+    });
+    of.next().map(|plot| plot.points.iter().filter_map(|(_, value)| *value).collect()).unwrap_or_default()
 }
 
 fn figure(unit: Unit, stats: &Stats) -> Figure {

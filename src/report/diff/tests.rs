@@ -67,6 +67,59 @@ fn a_metric_moved_when_the_change_exceeds_what_its_intervals_vary_by() {
     assert_eq!(moved(&[f64::NAN; 5], &[1.0; 5]), 0);
 }
 
+/// What changed, and what may have changed by chance, of a finding by the CPUs' busy time before and after.
+fn judged(before: &[f64], after: &[f64]) -> (usize, Vec<String>) {
+    let with = |intervals: &[f64], status| {
+        let metrics = measured(intervals);
+        let mean = metrics.measured("cpu.busy.ratio", "").unwrap().mean;
+        let mut finding = finding("cpu.utilization", status);
+        finding.value = Some(mean);
+        finding.evidence = vec![Evidence {
+            metric: "cpu.busy.ratio".into(),
+            instance: None,
+            window: 0,
+            mean: Some(mean),
+            max: None,
+            total: None,
+            unit: Unit::Ratio,
+            source: String::new(),
+        }];
+        Input { metrics: vec![metrics], ..input(vec![finding]) }
+    };
+    let comparison = compare(&with(before, Status::Ok), &with(after, Status::Warning));
+    (comparison.findings.len(), comparison.findings_in_noise)
+}
+
+#[test]
+fn a_finding_that_crossed_its_threshold_by_noise_is_told_from_one_that_appeared() {
+    assert_eq!(judged(&[0.2, 0.21, 0.2, 0.19], &[0.8, 0.82, 0.81, 0.79]), (1, Vec::new()));
+    let noise = judged(&[0.55, 0.62, 0.5, 0.6], &[0.58, 0.64, 0.55, 0.62]);
+    assert_eq!(noise, (0, vec!["cpu.utilization".to_owned()]));
+    // Two intervals say nothing about noise.
+    assert_eq!(judged(&[0.5, 0.6], &[0.6, 0.7]), (1, Vec::new()));
+}
+
+#[test]
+fn the_curves_of_a_report_tell_its_noise() {
+    let with = |level: f64| {
+        let mut findings = crate::report::sample::saturated();
+        findings.retain(|finding| finding.id == "cpu.saturation");
+        findings[0].status = if level > 0.5 { Status::Critical } else { Status::Warning };
+        let mut input = input(findings);
+        let plot = &mut input.report.as_mut().unwrap().plots[0];
+        plot.points.iter_mut().for_each(|(_, value)| *value = value.map(|value| value + level - 0.7));
+        let finding = &mut input.report.as_mut().unwrap().findings[0];
+        finding.value = Some(level);
+        finding.evidence[0].mean = Some(level);
+        input
+    };
+    let compared = |one: f64, other: f64| compare(&with(one), &with(other));
+    assert_eq!(compared(0.49, 0.51).findings_in_noise, ["cpu.saturation"]);
+    let clear = compared(0.2, 0.7);
+    assert_eq!((clear.findings.len(), clear.findings_in_noise.len()), (1, 0));
+    assert!(clear.metrics.iter().any(|metric| metric.errors.is_some()), "{:?}", clear.metrics);
+}
+
 fn stacks(list: &[(&[u32], f64)]) -> Stacks {
     let frame = |name: &str| Frame { name: name.into(), ..Frame::default() };
     let stack = |(frames, value): &(&[u32], f64)| Stack {

@@ -3,6 +3,7 @@
 use super::{task_cells, task_heads};
 use crate::report::flame::points;
 use crate::report::shown::{Shown, Terminal};
+use crate::report::words;
 use crate::shown;
 use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, TaskChange};
 use rdiag_model::quantity::{percent, with_unit};
@@ -53,6 +54,17 @@ pub(in crate::report) fn shares(function: &FunctionChange) -> [String; 6] {
     ]
 }
 
+/// How many findings differ, and which of them may differ by chance.
+pub(in crate::report) fn lead(comparison: &Comparison) -> String {
+    let mut lead = format!("{} differ, {} as before", comparison.findings.len(), comparison.findings_same);
+    let noise = &comparison.findings_in_noise;
+    if !noise.is_empty() {
+        let ids = words::some(noise, 4);
+        lead.push_str(&format!("; {} crossed a threshold by no more than its noise: {ids}", noise.len()));
+    }
+    lead
+}
+
 /// The comparison.
 #[must_use]
 pub fn text(comparison: &Comparison) -> Text {
@@ -72,8 +84,12 @@ pub fn text(comparison: &Comparison) -> Text {
         stacks(&mut out, comparison);
         return out;
     }
-    let differ = comparison.findings.len();
-    out.push(shown!("\nFindings: {} differ, {} as before\n", differ, comparison.findings_same));
+    out.push("\nFindings: ");
+    for (at, line) in Text::seen_within(lead(comparison), 400).wrapped_at_hyphens(100, 0, 2).into_iter().enumerate() {
+        out.push(if at == 0 { "" } else { "\n  " });
+        out.push(line.trimmed_end());
+    }
+    out.push("\n");
     for finding in comparison.findings.iter().take(ROWS) {
         let instance = finding.instance.as_deref().map(|instance| shown!(" {}", short(instance)));
         out.push(shown!(

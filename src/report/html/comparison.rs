@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::probes::{CellView, Head, TableView};
 use super::view::Limits;
-use crate::report::diff::{shares, statuses, task_cells, task_heads, values, word};
+use crate::report::diff::{lead, shares, statuses, task_cells, task_heads, values, word};
 use crate::report::escape::visible_within as short;
 use crate::report::shown::{Html, Shown};
 use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, Side, StacksChange, TaskChange};
@@ -83,7 +83,7 @@ impl ComparisonView {
             task: comparison.task.as_ref().map(|task| TaskView::of(task, rows)),
             judged: !comparison.before.playbook.is_empty() && !comparison.after.playbook.is_empty(),
             findings: comparison.findings.iter().take(rows).map(finding).collect(),
-            findings_lead: format!("{} differ, {} as before.", comparison.findings.len(), comparison.findings_same),
+            findings_lead: format!("{}.", lead(comparison)),
             metrics: TableView {
                 title: "Metrics that moved".into(),
                 head: vec![head("Metric", false), head("Before", true), head("After", true), head("Noise", false)],
