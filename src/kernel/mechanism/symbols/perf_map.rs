@@ -1,6 +1,8 @@
 //! /tmp/perf-PID.map: where a process that compiles at run time has put which function.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::ops::Range;
 
 use super::open;
 use crate::host::Host;
@@ -14,8 +16,8 @@ const MAX_BYTES: u64 = 32 << 20;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PerfMap {
     text: String,
-    /// Start, length, and where the name lies in the text.
-    functions: Vec<(u64, u64, std::ops::Range<usize>)>,
+    /// By its first byte: the last byte, and where the name lies in the text. None overlaps another.
+    functions: BTreeMap<u64, (u64, Range<usize>)>,
 }
 
 impl PerfMap {
@@ -40,26 +42,47 @@ impl PerfMap {
 
     /// Where functions begin.
     pub(super) fn starts(&self) -> impl Iterator<Item = u64> {
-        self.functions.iter().map(|(start, ..)| *start)
+        self.functions.keys().copied()
     }
 
     pub(super) fn parse(text: String) -> Self {
-        let mut functions: Vec<_> = text.lines().filter_map(|line| function(&text, line)).collect();
-        functions.sort_by_key(|(start, ..)| *start);
+        let mut functions = BTreeMap::new();
+        for (start, length, name) in text.lines().filter_map(|line| function(&text, line)) {
+            if let Some(last) = length.checked_sub(1) {
+                put(&mut functions, start, start.saturating_add(last), name);
+            }
+        }
         Self { text, functions }
     }
 
-    /// The function at an address. A function that was compiled again stands later in the file and wins.
+    /// The function at an address.
     pub(super) fn name(&self, address: u64) -> Option<&str> {
-        let after = self.functions.partition_point(|(start, ..)| *start <= address);
-        let before = self.functions.get(..after)?;
-        let (_, _, name) = before.iter().rev().take(64).find(|(start, length, _)| address - start < *length)?;
-        self.text.get(name.clone())
+        let (_, (last, name)) = self.functions.range(..=address).next_back()?;
+        self.text.get(name.clone()).filter(|_| address <= *last)
     }
 }
 
+/// Puts a function where others may have been: a runtime uses memory again (V8 does it all the time), and the later entry of the
+/// file is what lies there now.
+fn put(functions: &mut BTreeMap<u64, (u64, Range<usize>)>, start: u64, last: u64, name: Range<usize>) {
+    let before = functions.range(..start).next_back().map(|(at, (end, old))| (*at, *end, old.clone()));
+    if let Some((at, end, old)) = before.filter(|(_, end, _)| *end >= start) {
+        functions.insert(at, (start.saturating_sub(1), old.clone()));
+        if end > last {
+            functions.insert(last.saturating_add(1), (end, old));
+        }
+    }
+    while let Some((at, (end, old))) = functions.range(start..=last).next().map(|(at, old)| (*at, old.clone())) {
+        functions.remove(&at);
+        if end > last {
+            functions.insert(last.saturating_add(1), (end, old));
+        }
+    }
+    functions.insert(start, (last, name));
+}
+
 /// `START LENGTH NAME`, the numbers in hexadecimal.
-fn function(text: &str, line: &str) -> Option<(u64, u64, std::ops::Range<usize>)> {
+fn function(text: &str, line: &str) -> Option<(u64, u64, Range<usize>)> {
     let (start, rest) = line.split_once(' ')?;
     let (length, name) = rest.trim_start().split_once(' ')?;
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
@@ -83,5 +106,26 @@ mod tests {
         assert_eq!(map.name(u64::MAX), Some("end"));
         assert_eq!(map.name(0), None);
         assert_eq!(PerfMap::parse(String::new()).name(1), None);
+    }
+
+    #[test]
+    fn where_entries_overlap_the_later_one_wins_and_what_it_leaves_of_the_others_is_theirs() {
+        let map = PerfMap::parse("100 100 first\n180 100 second\n150 80 third\n160 10 within\n1a0 0 empty\n".into());
+        let names = [0xff, 0x100, 0x14f, 0x150, 0x15f, 0x160, 0x16f, 0x170, 0x1a0, 0x1cf, 0x1d0, 0x27f, 0x280];
+        assert_eq!(
+            names.map(|address| map.name(address).unwrap_or("-")),
+            [
+                "-", "first", "first", "third", "third", "within", "within", "third", "third", "third", "second",
+                "second", "-"
+            ]
+        );
+        // V8: an older function began later, in memory that a newer one took over whole.
+        let reused = PerfMap::parse("2040 40 internal/histogram\n2000 100 burnJs\n".into());
+        assert_eq!([0x2000, 0x2050, 0x20ff].map(|address| reused.name(address)), [Some("burnJs"); 3]);
+        // More than sixty-four small ones below a large one do not hide it.
+        let small: String = (0..200).map(|at| format!("{:x} 1 small\n", 0x3000 + at)).collect();
+        let map = PerfMap::parse(format!("{small}3000 1000 large\n"));
+        assert_eq!(map.name(0x30c8), Some("large"));
+        assert_eq!(PerfMap::parse("10 20 end\n0 ffffffffffffffff all\n".into()).name(0x18), Some("all"));
     }
 }
