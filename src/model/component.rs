@@ -156,8 +156,8 @@ components! {
     LockUser "lock.user" Lock false "waiting for a lock", "waiting for a lock that another thread holds",
         "Waiting for a futex in a way that is contention for a lock.",
         [];
-    WaitFutex "wait.futex" Idle true "waiting on a futex", "waiting to be told by another thread (condition variable, idle pool)",
-        "Waiting for a futex, where a lock, a condition variable and an idle pool cannot be told apart.",
+    WaitFutex "wait.futex" Sleeping true "waiting on a futex", "waiting on a futex (a lock or idle: not known which)",
+        "Waiting for a futex, where a lock (rwlock, monitor, GIL, semaphore), a join, a condition variable and an idle pool cannot be told apart; among thread states it counts as sleeping, not as idle.",
         [];
     LockKernel "lock.kernel" Lock false "waiting for a kernel lock", "waiting for a lock in the kernel",
         "Waiting for a mutex, semaphore or the like in the kernel.",

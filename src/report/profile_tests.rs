@@ -205,6 +205,28 @@ fn the_json_has_the_profile_that_scripts_rely_on() {
 }
 
 #[test]
+fn counts_and_means_stand_beside_a_time_only_where_they_add_up_to_it() {
+    use super::profile_words::lines;
+    use rdiag_model::ledger::Part;
+
+    let line = |read: Part| {
+        let profile =
+            of(&ledger(10.0, vec![thread(1, 1, 10.0, vec![read])]), &Target::default(), Conversation::default());
+        let line = lines(&profile).into_iter().find(|line| line.id == "io.block.read").unwrap();
+        (line.count, line.mean, line.seconds)
+    };
+    let short = waits(C::IoBlockRead, "vda", &[(171, 0.000_049)]);
+    let told = |count: &str, mean: &str, seconds: &str| (count.to_owned(), mean.to_owned(), seconds.to_owned());
+    assert_eq!(line(short.clone()), told("171", "49.0 µs", "8.38 ms"));
+    let open = Part { seconds: short.seconds + 0.882, open: 1, edge_seconds: 0.882, ..short.clone() };
+    assert_eq!(line(open), told("171 + 1 open", "49.0 µs", "890 ms"));
+    let none = Part { seconds: 0.5, open: 2, edge_seconds: 0.5, durations: Some(durations(&[])), ..short.clone() };
+    assert_eq!(line(none), told("2 open", "–", "500 ms"));
+    let unkept = Part { seconds: 0.891, ..short };
+    assert_eq!(line(unkept), told("–", "–", "891 ms"), "lengths of most of them were not kept");
+}
+
+#[test]
 fn names_of_strangers_do_no_harm_in_any_format() {
     let evil = "</style><script>alert(1)</script>\u{202e}\x1b[31m|`*_[x](javascript:1)\n# head";
     let mut ledger = syncing();

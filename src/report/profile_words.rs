@@ -67,21 +67,37 @@ pub(super) fn lines(profile: &Profile) -> Vec<Line> {
     lines
 }
 
+/// Below this share of the time, single waits are not those that the line is the sum of.
+const COVERED: f64 = 0.95;
+
 fn line(row: &ComponentRow) -> Line {
-    let time = |value: Option<f64>| value.map_or_else(|| NOT_KNOWN.to_owned(), seconds);
+    // Of some waits there was no room for the lengths: figures of the others would not add up to the line's time.
+    let told = row.mean.unwrap_or(0.0) * row.count.unwrap_or(0) as f64 + row.edge_seconds;
+    let covered = row.count.is_none() || told >= COVERED * row.seconds;
+    let time = |value: Option<f64>| value.filter(|_| covered).map_or_else(|| NOT_KNOWN.to_owned(), seconds);
     Line {
         id: row.id.id().into(),
         title: row.title.clone(),
         share: row.share,
         percent: percent(row.share),
         seconds: seconds(row.seconds),
-        count: row.count.map_or_else(|| NOT_KNOWN.to_owned(), |count| number(count as f64)),
+        count: row.count.filter(|_| covered).map_or_else(|| NOT_KNOWN.to_owned(), |count| times(row, count)),
         mean: time(row.mean),
         p99: time(row.p99),
         max: time(row.max),
         plus_minus: row.plus_minus.map(|error| format!("±{}", seconds(error))).unwrap_or_default(),
         component: Some(row.id),
         idle: row.idle,
+    }
+}
+
+/// `171 + 1 open`: one that was under way at an edge is in the time, and in no mean.
+fn times(row: &ComponentRow, count: u64) -> String {
+    let open = number(row.open as f64);
+    match (row.edge_seconds > (1.0 - COVERED) * row.seconds && row.open > 0, count) {
+        (false, _) => number(count as f64),
+        (true, 0) => format!("{open} open"),
+        (true, _) => format!("{} + {open} open", number(count as f64)),
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) fn of(component: Component) -> Advice {
         }
         C::WaitFutex => (
             Elsewhere,
-            "It waits for another thread to tell it something: look at that thread, unless it is an idle pool.",
+            "Another thread ends it: whoever holds the lock, or hands out work. The code in which it waits tells a lock from an idle pool.",
             &[OFF, PEER],
         ),
         C::LockKernel => {

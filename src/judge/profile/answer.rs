@@ -94,7 +94,7 @@ fn headline(profile: &Profile) -> String {
         // True and useless: a server that waits for clients. What it does with the rest is the question.
         let largest = rows.iter().find(|row| row.idle).map_or("", |row| row.id.def().phrase);
         text.push_str(&format!(
-            "{} of {whole} is waiting for work (mostly {largest}). Of the remaining {}, ",
+            "{} of {whole} is waiting for work or for others (mostly {largest}). Of the remaining {}, ",
             percent(idle),
             seconds(profile.busy.seconds)
         ));

@@ -196,7 +196,7 @@ fn a_server_that_waits_for_clients_is_told_by_what_it_does_besides() {
     assert!(close(profile.busy.seconds, 1.0) && close(profile.busy.share, 0.1));
     assert_eq!(
         profile.answer.headline,
-        "90.0% of the elapsed 10.0 s is waiting for work (mostly waiting for events (poll, epoll, select)). Of the \
+        "90.0% of the elapsed 10.0 s is waiting for work or for others (mostly waiting for events (poll, epoll, select)). Of the \
          remaining 1.00 s, 80.0% is running its own code on a CPU; 20.0% is waiting for a disk while reading."
     );
     assert!(close(row(&profile, C::CpuUser).busy_share.unwrap(), 0.8));
