@@ -1,7 +1,8 @@
 //! The one place that decides what a report says.
 
 use super::{
-    Parts, answer as answers, causes, consumers, coverage, matrix, order, plots, probed, task_verdict, timeline, top, verdict,
+    Parts, answer as answers, causes, consumers, coverage, matrix, order, plots, probed, task_verdict, timeline, top,
+    verdict,
 };
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
 use rdiag_model::{Recording, Report};

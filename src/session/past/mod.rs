@@ -16,7 +16,7 @@ use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead};
-use rdiag_model::{Reason, Recording, Target, Unavailable, Window};
+use rdiag_model::{Reason, Recording, Setup, Target, Unavailable, Window};
 use rdiag_probes as probes;
 
 /// A file of the recorder.
@@ -93,6 +93,8 @@ pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Resu
         params: params(plan, &joined.window),
         target: Target::default(),
         host: joined.host,
+        // How the host was set up is not kept with its history.
+        setup: Setup::default(),
         started: zone.instant(joined.started),
         exercise: None,
         windows: Vec::new(),

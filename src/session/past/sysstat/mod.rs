@@ -18,7 +18,7 @@ use crate::session::Analysis;
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead, Tool};
-use rdiag_model::{Confidence, Facts, Reason, Recording, Target, Unavailable, Window};
+use rdiag_model::{Confidence, Facts, Reason, Recording, Setup, Target, Unavailable, Window};
 
 /// Parts of an interval.
 const PARTS: usize = 4;
@@ -138,6 +138,8 @@ pub fn sysstat(text: &[u8], span: Span, plan: &Plan, zone: &Zone) -> Result<Past
         params: params(plan, &window),
         target: Target::default(),
         host: facts,
+        // How the host was set up is not kept with its history.
+        setup: Setup::default(),
         started: zone.instant(begin),
         exercise: None,
         windows: vec![window],
