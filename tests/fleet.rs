@@ -270,6 +270,7 @@ fn the_example_of_200_hosts_is_fresh() {
     for file in ["fleet.html", "fleet.md"] {
         let format = file.trim_start_matches("fleet.");
         let output = rdiag().current_dir(folder.path()).args(["fleet", "runs", "--format", format]).output().unwrap();
+        assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
         let (fresh, kept) =
             (String::from_utf8(output.stdout).unwrap(), path("reports/examples/fleet-of-200").join(file));
         assert!(fresh.len() < 300_000, "{file} has {} bytes", fresh.len());

@@ -69,7 +69,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sysinfo", &["kernel/host/facts.rs"]),
     ("procfs", &["collectors"]),
     ("plotters", &["report"]),
-    ("flate2", &["session/store.rs", "history/frame.rs"]),
+    ("flate2", &["session/store.rs", "history/frame.rs", "cli/fleet/stream.rs"]),
     ("landlock", &["kernel/host/confine"]),
     ("seccompiler", &["kernel/host/confine"]),
     ("aya", &["kernel/mechanism/ebpf"]),

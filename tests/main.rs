@@ -12,6 +12,7 @@
     reason = "tests start programs and read files as a user would, and fail by panicking"
 )]
 
+mod begin;
 mod captures;
 mod cli;
 mod contradictions;
@@ -33,6 +34,7 @@ mod readers;
 mod recorded;
 mod relocation;
 mod replay;
+mod rows;
 mod scale;
 mod schema;
 mod skips;

@@ -6,13 +6,14 @@ use rdiag::lab::lesson::Lesson;
 use rdiag::playbook::{Playbook, RuleFile};
 use rdiag_fleet::Fleet;
 use rdiag_model::comparison::Comparison;
+use rdiag_model::rows::Row;
 use rdiag_model::{Recording, Report};
 use schemars::{Schema, schema_for};
 use serde_json::Value;
 
 use crate::support::{path, rdiag};
 
-fn schemas() -> [(&'static str, Schema); 8] {
+fn schemas() -> [(&'static str, Schema); 9] {
     [
         ("playbook", schema_for!(Playbook)),
         ("rules", schema_for!(RuleFile)),
@@ -20,6 +21,7 @@ fn schemas() -> [(&'static str, Schema); 8] {
         ("report", schema_for!(Report)),
         ("comparison", schema_for!(Comparison)),
         ("fleet", schema_for!(Fleet)),
+        ("rows", schema_for!(Row)),
         ("lab", schema_for!(Scenario)),
         ("lesson", schema_for!(Lesson)),
     ]

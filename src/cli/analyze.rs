@@ -85,7 +85,10 @@ fn judge(args: &Args, recording: &Recording, sources: &Sources, target: &Target,
         return Ok(Exit::Done);
     }
     let report = session::document(recording, &analysis, &plan, &reproducing());
-    let written = target.write(&report, &stacks::of_recording(recording), args.screen.is_whole(), ui)?;
+    let mut written = target.write(&report, &stacks::of_recording(recording), args.screen.is_whole(), ui)?;
+    let file = args.recording.display().to_string();
+    let file = if file == "-" { "" } else { &file };
+    written.extend(target.write_rows(session::rows(recording, &analysis, &report, file, ""), ui)?);
     if !target.owns_stdout() {
         args.screen.show(&report, target.told(&written).as_ref(), ui)?;
     }

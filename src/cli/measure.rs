@@ -17,12 +17,15 @@ use crate::lab::recipe::under_way;
 use crate::playbook::{self, Method, Plan, PlannedStep};
 use crate::session::{self, Observer, Run};
 use crate::shown;
-use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::launch::{Ended, How};
 use rdiag_kernel::host::rights::{self, Phase};
+use rdiag_kernel::host::{BeginAt, NoInstant, SharedHost};
 use rdiag_kernel::mechanism::tracefs;
+use rdiag_model::setup::{Begin, WallClock};
 use rdiag_model::{Exercise, Recording, Target};
 
+/// From so many seconds on, a late beginning is told.
+const LATE: f64 = 0.5;
 /// Samples of a window that ends when a command does, at most.
 const LONGEST_COMMAND: f64 = 20_000.0;
 
@@ -38,6 +41,10 @@ pub(super) struct MeasureArgs {
     /// Distance of two samples.
     #[arg(long, short, value_name = "TIME")]
     pub(super) interval: Option<String>,
+    /// Begin at this instant, so that the windows of many hosts are the same seconds: 12:00:00Z, 2026-11-24T12:00:00Z, or @SECONDS of the epoch.
+    /// At most ten minutes away; an instant in the past is refused.
+    #[arg(long, value_name = "TIME", conflicts_with = "command")]
+    pub(super) begin_at: Option<String>,
     /// Set a parameter of the playbook.
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(super) params: Vec<String>,
@@ -120,6 +127,7 @@ pub(super) struct Prepared {
     stop: Arc<AtomicBool>,
     /// Whether the host is this machine, on which an exercise can run.
     is_live: bool,
+    begin_at: Option<BeginAt>,
 }
 
 /// Everything that can fail before time is spent: the playbook, its parameters, the host, the task.
@@ -136,6 +144,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     let until_it_ends = !args.command.is_empty() && args.duration.is_none();
     params::interval_fits(interval, (!until_it_ends).then_some(tried.duration))?;
     let budget = playbook::budget(&args.budget)?;
+    let begin_at = args.begin_at.as_deref().map(begin_at).transpose()?;
     let stop = stop_on_signal()?;
     let host = Arc::new(open_host(&args.root)?);
     let mut target = task::target(args, &host)?;
@@ -166,7 +175,18 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     // The command lives where the host's mounts are, and has been started with all that rdiag had.
     tracefs::private::mount_for_itself(&host);
     rights::narrow(Phase::Attaching(session::work_of(&plan)));
-    Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root) })
+    Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root), begin_at })
+}
+
+fn begin_at(text: &str) -> Result<BeginAt, Failure> {
+    BeginAt::parse(text).map_err(|why| {
+        let hint = match why {
+            NoInstant::Malformed => "12:00:00Z (UTC), 2026-11-24T12:00:00Z, or @SECONDS of the epoch",
+            NoInstant::Past(..) => "give the hosts time to start; where clocks differ, synchronize them first",
+            NoInstant::Far(_) => "start rdiag later, by cron or a timer",
+        };
+        Failure::usage(format!("--begin-at {text}: {why}"), Some(hint))
+    })
 }
 
 /// No playbook is named.
@@ -191,7 +211,14 @@ fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure>
 pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Result<Run, Failure> {
     let exercise = || if prepared.is_live { under_way(&prepared.host) } else { None };
     let before = exercise();
-    let mut progress = Progress { ui, bar: None, command: prepared.command.as_mut(), keep, is_kept: false };
+    let mut progress = Progress {
+        ui,
+        bar: None,
+        command: prepared.command.as_mut(),
+        keep,
+        is_kept: false,
+        begin_at: prepared.begin_at,
+    };
     let mut run = session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
         .map_err(Failure::io("measuring"))?;
     let is_kept = progress.is_kept;
@@ -202,11 +229,27 @@ pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Resul
         let ended = command.settle(ui)?;
         run.recording.interrupted &= !matches!(ended, Some(Ended { how: How::Exited(_), .. }));
     }
+    if let Some(begin) = &run.recording.setup.begin {
+        tell_of_beginning(begin, run.recording.setup.clock, ui);
+    }
     // What stood in the way of writing it down before is told now.
     if !is_kept || run.recording.exercise.is_some() || run.recording.interrupted != interrupted {
         keep(&run.recording)?;
     }
     Ok(run)
+}
+
+/// What makes windows of several hosts no longer the same seconds.
+fn tell_of_beginning(begin: &Begin, clock: Option<WallClock>, ui: &Ui) {
+    if begin.late_seconds >= LATE {
+        let late = Text::seen(format!("{:.1}", begin.late_seconds));
+        ui.warn(shown!("the window began {} s after {}", late, Text::seen(&begin.at)));
+    }
+    if clock.is_some_and(|clock| !clock.synchronized) {
+        ui.warn(shown!(
+            "the clock of this host is not synchronized: its window may be other seconds than that of other hosts"
+        ));
+    }
 }
 
 /// Writes down what is known of a run.
@@ -219,6 +262,7 @@ struct Progress<'u> {
     keep: Keep<'u>,
     /// Whether what was handed over last could be written down.
     is_kept: bool,
+    begin_at: Option<BeginAt>,
 }
 
 impl Observer for Progress<'_> {
@@ -226,6 +270,10 @@ impl Observer for Progress<'_> {
         let what = match (drill_down, steps) {
             (true, [only]) => format!("drill-down, {seconds:.0} s: {}", only.step.question),
             (true, _) => format!("drill-down, {seconds:.0} s: {} questions", steps.len()),
+            (false, _) if self.begin_at.is_some() => {
+                let at = self.begin_at.map(|at| at.to_string()).unwrap_or_default();
+                format!("beginning at {at}, then measuring for {seconds:.0} s; Ctrl-C ends early")
+            }
             (false, _) if self.command.is_some() => "measuring until the command ends".to_owned(),
             (false, _) => format!("measuring for {seconds:.0} s; Ctrl-C ends early"),
         };
@@ -248,6 +296,10 @@ impl Observer for Progress<'_> {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+    }
+
+    fn begin_at(&self) -> Option<BeginAt> {
+        self.begin_at
     }
 
     fn gives_up_rights(&self) -> bool {

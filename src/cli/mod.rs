@@ -1,6 +1,7 @@
 //! The command line: one file for each command.
 
 mod analyze;
+mod armor;
 mod at;
 mod check;
 mod command;

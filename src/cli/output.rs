@@ -14,6 +14,7 @@ use crate::report::{self, ReportError};
 use crate::session::write_recording;
 use crate::shown;
 use rdiag_kernel::host::files::{self, Folder};
+use rdiag_model::rows::Row;
 use rdiag_model::{ProbeResult, Recording, Report};
 
 /// A report format.
@@ -26,6 +27,8 @@ pub(super) enum Format {
     Md,
     /// For programs; the schema is reports/schema/report.schema.json.
     Json,
+    /// Rows of four tables (runs, readings, findings, facts) as NDJSON; the schema is reports/schema/rows.schema.json.
+    Rows,
     /// One line per stack, for programs that draw flame graphs; times in microseconds.
     Folded,
     /// A flame graph for each probe with stacks.
@@ -41,6 +44,7 @@ impl Format {
             Self::Html => "report.html",
             Self::Md => "report.md",
             Self::Json => "report.json",
+            Self::Rows => "rows.ndjson",
             Self::Folded => "folded",
             Self::Svg => "svg",
             Self::Speedscope => "speedscope.json",
@@ -56,6 +60,7 @@ impl Format {
             (".md", Self::Md),
             (".markdown", Self::Md),
             (".json", Self::Json),
+            (".ndjson", Self::Rows),
             (".folded", Self::Folded),
             (".svg", Self::Svg),
         ];
@@ -74,7 +79,7 @@ impl Format {
             Self::Html => Some(report::html(report)?.whole()),
             Self::Md => Some(report::markdown(report)?.whole()),
             Self::Json => Some(report::json(report)?.whole()),
-            Self::Folded | Self::Svg | Self::Speedscope => None,
+            Self::Rows | Self::Folded | Self::Svg | Self::Speedscope => None,
         })
     }
 }
@@ -242,6 +247,8 @@ impl Target {
     ) -> Result<Vec<String>, Failure> {
         let mut written = Vec::new();
         match self {
+            // They are made of more than the report: see `write_rows`.
+            Self::Stdout(Format::Rows) => return Ok(written),
             Self::Stdout(format) => {
                 if let Some(text) = format.render(report, whole)? {
                     ui.print(&text)?;
@@ -267,6 +274,25 @@ impl Target {
         Ok(written)
     }
 
+    /// Writes rows, where they are asked for. Gives back the name of the file.
+    pub(super) fn write_rows(&self, rows: impl Iterator<Item = Row>, ui: &Ui) -> Result<Option<String>, Failure> {
+        let name = match self {
+            Self::Stdout(Format::Rows) => None,
+            Self::File(_, name, Format::Rows) => Some(name.as_str()),
+            Self::Folder(_, formats) if formats.contains(&Format::Rows) => Some(Format::Rows.file()),
+            _ => return Ok(None),
+        };
+        let mut text = Shown::<Json>::new();
+        for row in rows {
+            text.push(line(&row)?);
+        }
+        match (self, name) {
+            (Self::File(folder, ..) | Self::Folder(folder, _), Some(name)) => folder.save(name, &text)?,
+            _ => ui.print(&text)?,
+        }
+        Ok(name.map(str::to_owned))
+    }
+
     /// As [`Self::write`], for a profile of another program.
     pub(super) fn write_profile(&self, result: &ProbeResult, title: &str, ui: &Ui) -> Result<Vec<String>, Failure> {
         let mut written = Vec::new();
@@ -280,6 +306,10 @@ impl Target {
                 Format::Html => report::profile_html(result, title)?.whole(),
                 Format::Md => report::profile_markdown(result, title).whole(),
                 Format::Json => report::result_json(result)?.whole(),
+                Format::Rows => {
+                    let message = "--format rows is for recordings, and this is a profile".to_owned();
+                    return Err(Failure::usage(message, Some("--format json has all that is in it")));
+                }
                 Format::Folded | Format::Svg | Format::Speedscope => continue,
             };
             match self {
@@ -329,6 +359,11 @@ impl Target {
 /// A value as JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> Result<Shown<Json>, Failure> {
     report::shown::json(value).map_err(|error| Failure::io("writing JSON")(error.into()))
+}
+
+/// A value as one line of JSON.
+pub(super) fn line(value: &impl serde::Serialize) -> Result<Shown<Json>, Failure> {
+    report::shown::json_line(value).map_err(|error| Failure::io("writing JSON")(error.into()))
 }
 
 /// Writes a recording.

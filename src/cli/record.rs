@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::measure::{MeasureArgs, measure, prepare};
 use super::output::{is_file, save_recording, split};
 use super::ui::{Text, Ui};
-use super::{Exit, Failure};
+use super::{Exit, Failure, armor};
 use crate::session::write_recording;
 use crate::shown;
 use rdiag_kernel::host::files;
@@ -19,11 +19,18 @@ pub(super) struct Args {
     /// The file to write, or a folder for it; `-` for stdout: `ssh HOST rdiag record use-method -o - > HOST.json.gz`.
     #[arg(long, short, value_name = "FILE|DIR", default_value = "recording.json.gz")]
     out: PathBuf,
+    /// As text, for what carries nothing else (`kubectl logs`, a console): a line with length and SHA-256, then base64. With `-o -`.
+    #[arg(long)]
+    armor: bool,
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     if args.out == Path::new("-") {
         return pour(args, ui);
+    }
+    if args.armor {
+        let hint = Some("rdiag record use-method --armor -o -");
+        return Err(Failure::usage("--armor is for a recording that goes to stdout".to_owned(), hint));
     }
     let mut prepared = prepare(&args.measure, false, ui)?;
     // As for every command: a name with a known ending is a file.
@@ -39,13 +46,20 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
 
 /// Writes the recording to stdout, once it is whole: what is begun there cannot be written again.
 fn pour(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    if ui.is_terminal() {
+    if ui.is_terminal() && !args.armor {
         let message = "a recording is no text, and stdout is a terminal".to_owned();
         return Err(Failure::usage(message, Some("send it to a file (> recording.json.gz) or to `rdiag analyze -`")));
     }
     let mut prepared = prepare(&args.measure, false, ui)?;
     let run = measure(&mut prepared, &|_| Ok(()), ui)?;
-    ui.pour(|out| write_recording(&run.recording, out))?;
+    ui.pour(|out| {
+        if !args.armor {
+            return write_recording(&run.recording, out);
+        }
+        let mut bytes = Vec::new();
+        write_recording(&run.recording, &mut bytes)?;
+        armor::write(&bytes, out)
+    })?;
     Ok(exit(&run.recording))
 }
 

@@ -55,6 +55,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let interrupted = run.recording.interrupted;
     let report = session::document(&run.recording, &run.analysis, &prepared.plan, &reproducing());
     let mut written = target.write(&report, &stacks::of_recording(&run.recording), args.screen.is_whole(), ui)?;
+    let rows = session::rows(&run.recording, &run.analysis, &report, "", "");
+    written.extend(target.write_rows(rows, ui)?);
     if !target.owns_stdout() {
         if target.keeps() {
             written.push("recording.json.gz".to_owned());

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Status;
 
-use super::contrast::contrast;
+use super::contrast::{Tally, contrast};
 use super::document::Clustered;
 use super::gather::Gathering;
 
@@ -22,7 +22,7 @@ const NAMED: usize = 20;
 type Signature = BTreeSet<(u32, u32)>;
 
 /// The clusters of two hosts and more, by the worst status and then by size.
-pub(crate) fn of(all: &Gathering) -> Vec<Clustered> {
+pub(crate) fn of(all: &Gathering, tally: &Tally) -> Vec<Clustered> {
     let mut found = Vec::new();
     for group in all.groups() {
         let mut same: BTreeMap<Signature, Vec<usize>> = BTreeMap::new();
@@ -43,7 +43,7 @@ pub(crate) fn of(all: &Gathering) -> Vec<Clustered> {
             }
         }
         let told = clusters.into_iter().filter(|(_, hosts)| hosts.len() > 1);
-        found.extend(told.map(|(signature, hosts)| cluster(all, group, &signature, &hosts)));
+        found.extend(told.map(|(signature, hosts)| cluster(all, tally, group, &signature, &hosts)));
     }
     found.sort_by_key(|cluster: &Clustered| (Reverse(cluster.status), Reverse(cluster.size), cluster.rules.clone()));
     found.truncate(TOLD);
@@ -56,7 +56,7 @@ fn alike(one: &Signature, other: &Signature) -> bool {
     both >= ALIKE * either
 }
 
-fn cluster(all: &Gathering, group: usize, signature: &Signature, hosts: &[usize]) -> Clustered {
+fn cluster(all: &Gathering, tally: &Tally, group: usize, signature: &Signature, hosts: &[usize]) -> Clustered {
     let members = || hosts.iter().filter_map(|at| all.hosts.get(*at));
     let name = |(rule, role): &(u32, u32)| match all.names.name(*role) {
         "" => all.names.name(*rule).to_owned(),
@@ -68,6 +68,6 @@ fn cluster(all: &Gathering, group: usize, signature: &Signature, hosts: &[usize]
         size: hosts.len(),
         rules: signature.iter().map(name).collect(),
         hosts: members().take(NAMED).map(|host| host.name.clone()).collect(),
-        contrast: contrast(all, group, &hosts.iter().copied().collect()),
+        contrast: contrast(all, tally, group, &hosts.iter().copied().collect()),
     }
 }

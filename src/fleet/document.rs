@@ -200,6 +200,9 @@ pub struct Outlier {
     pub median: f64,
     /// The distance in robust standard deviations.
     pub z: f64,
+    /// Further readings of the same thing that are as far, of which this is the farthest.
+    #[serde(default)]
+    pub also: usize,
 }
 
 /// A fact that sets hosts apart.

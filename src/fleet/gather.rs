@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rdiag_model::{Confidence, Kind, Resource, Status, Unit};
 
+use super::contrast::Tally;
 use super::document::{Compared, Fleet, Group, HostRow, NotJudged, Why};
 use super::names::{Names, cut};
 use super::{FORMAT_VERSION, Host, clusters, culprits, headline, outliers, votes};
@@ -195,7 +196,8 @@ impl Gathering {
         compared.verdicts =
             self.hosts.iter().map(|host| host.rules.iter().filter(|(_, status)| is_judged(*status)).count()).sum();
         let (common, some) = votes::faults(&self, &counted);
-        let odd = votes::odd(&self, &counted, &found);
+        let tally = Tally::of(&self);
+        let odd = votes::odd(&self, &tally, &counted, &found);
         let odd_at: std::collections::BTreeSet<usize> = odd.iter().map(|(at, _)| *at).collect();
         let odd: Vec<_> = odd.into_iter().map(|(_, odd)| odd).collect();
         let mut fleet = Fleet {
@@ -210,7 +212,7 @@ impl Gathering {
             odd,
             some,
             culprits: culprits::common(&self),
-            clusters: clusters::of(&self),
+            clusters: clusters::of(&self, &tally),
             compared,
             hosts: Vec::new(),
         };
@@ -251,6 +253,12 @@ impl Gathering {
                 "The recordings began between {first} and {last}: a fault that does not last may be in some of them only."
             ));
         }
+        let unsynchronized = self.with_fact("clock synchronized", "no");
+        if unsynchronized > 0 {
+            notes.push(format!(
+                "The clocks of {unsynchronized} hosts are not synchronized: their recordings may be of other seconds than they say."
+            ));
+        }
         for (name, count) in self.repeated.iter().take(5) {
             notes.push(format!("{count} recordings are of a host called {name}: each counts, told apart by its file."));
         }
@@ -275,6 +283,12 @@ impl Gathering {
             ));
         }
         notes
+    }
+
+    /// Hosts with this value of a fact.
+    fn with_fact(&self, fact: &str, value: &str) -> usize {
+        let (Some(fact), Some(value)) = (self.names.known(fact), self.names.known(value)) else { return 0 };
+        self.hosts.iter().filter(|host| host.facts.binary_search(&(fact, value)).is_ok()).count()
     }
 
     fn rows(self, odd: &std::collections::BTreeSet<usize>, unusual: &BTreeMap<usize, usize>) -> Vec<HostRow> {

@@ -26,6 +26,11 @@ impl Names {
         number
     }
 
+    /// The number of a name that was met.
+    pub(crate) fn known(&self, name: &str) -> Option<u32> {
+        self.numbers.get(cut(name)).copied()
+    }
+
     /// The name of a number.
     pub(crate) fn name(&self, number: u32) -> &str {
         self.all.get(number as usize).map_or("", |name| name)

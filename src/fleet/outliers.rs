@@ -71,7 +71,7 @@ pub(crate) fn find(all: &Gathering) -> (Found, Compared) {
             }
             for (at, value, z) in far {
                 let (metric, role) = metric();
-                let outlier = Outlier { metric, role, unit: series.unit, value, median: spread.median, z };
+                let outlier = Outlier { metric, role, unit: series.unit, value, median: spread.median, z, also: 0 };
                 found.readings.entry(at).or_default().push(outlier);
             }
         }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::{Confidence, Kind, Status};
 
-use super::contrast::contrast;
-use super::document::{Fault, OddFinding, OddHost, Reach};
+use super::contrast::{Tally, contrast};
+use super::document::{Fault, OddFinding, OddHost, Outlier, Reach};
 use super::gather::{Fired, Gathering, is_judged};
 use super::outliers::{Found, LEAST_HOSTS};
 use super::spread::wilson;
@@ -137,7 +137,7 @@ fn fault(all: &Gathering, group: usize, rule: u32, count: &Count) -> Option<Faul
 }
 
 /// Hosts that are unlike the others of their group, with their place; the worst first.
-pub(crate) fn odd(all: &Gathering, counts: &Counts, found: &Found) -> Vec<(usize, OddHost)> {
+pub(crate) fn odd(all: &Gathering, tally: &Tally, counts: &Counts, found: &Found) -> Vec<(usize, OddHost)> {
     let mut rules: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     for ((_, rule), count) in counts.iter().filter(|(_, count)| count.is_odd() && !count.is_common()) {
         for at in &count.hosts {
@@ -147,7 +147,7 @@ pub(crate) fn odd(all: &Gathering, counts: &Counts, found: &Found) -> Vec<(usize
     let places: BTreeSet<usize> =
         rules.keys().chain(found.readings.keys()).chain(found.errors.keys()).copied().collect();
     let none = BTreeSet::new();
-    let one = |at: usize| odd_host(all, counts, found, at, rules.get(&at).unwrap_or(&none)).map(|odd| (at, odd));
+    let one = |at: usize| odd_host(all, tally, counts, found, at, rules.get(&at).unwrap_or(&none)).map(|odd| (at, odd));
     let mut odd: Vec<(usize, OddHost)> = places.into_iter().filter_map(one).collect();
     odd.sort_by(|(_, a), (_, b)| {
         let rank = |odd: &OddHost| (Reverse(odd.status), Reverse(odd.findings.len()), Reverse(odd.errors.len()));
@@ -157,7 +157,14 @@ pub(crate) fn odd(all: &Gathering, counts: &Counts, found: &Found) -> Vec<(usize
     odd
 }
 
-fn odd_host(all: &Gathering, counts: &Counts, found: &Found, at: usize, rules: &BTreeSet<u32>) -> Option<OddHost> {
+fn odd_host(
+    all: &Gathering,
+    tally: &Tally,
+    counts: &Counts,
+    found: &Found,
+    at: usize,
+    rules: &BTreeSet<u32>,
+) -> Option<OddHost> {
     let host = all.hosts.get(at)?;
     let mut told = BTreeSet::new();
     let finding = |fired: &Fired| {
@@ -179,7 +186,9 @@ fn odd_host(all: &Gathering, counts: &Counts, found: &Found, at: usize, rules: &
     findings.sort_by_key(|finding| (Reverse(finding.status), kind_rank(finding.kind), finding.rule.clone()));
     let mut readings = found.readings.get(&at).cloned().unwrap_or_default();
     readings.sort_by(|a, b| b.z.abs().total_cmp(&a.z.abs()));
-    let readings_others = readings.len().saturating_sub(READINGS);
+    let contrast = contrast(all, tally, host.group, &BTreeSet::from([at]));
+    let mut readings = folded(readings, contrast.iter().any(|it| it.fact == "memory"));
+    let readings_others = readings.iter().skip(READINGS).map(|reading| 1 + reading.also).sum();
     readings.truncate(READINGS);
     Some(OddHost {
         host: host.name.clone(),
@@ -189,6 +198,59 @@ fn odd_host(all: &Gathering, counts: &Counts, found: &Found, at: usize, rules: &
         errors: found.errors.get(&at).cloned().unwrap_or_default(),
         readings,
         readings_others,
-        contrast: contrast(all, host.group, &BTreeSet::from([at])),
+        contrast,
     })
+}
+
+/// Readings of one thing as one: the farthest of them, and how many go with it. On a host with another amount of memory all sizes of memory are
+/// one thing.
+fn folded(readings: Vec<Outlier>, has_other_memory: bool) -> Vec<Outlier> {
+    let mut kept: Vec<Outlier> = Vec::new();
+    for reading in readings {
+        let same = family(&reading.metric, has_other_memory);
+        match kept.iter_mut().find(|first| family(&first.metric, has_other_memory) == same) {
+            Some(first) => first.also += 1,
+            None => kept.push(reading),
+        }
+    }
+    kept
+}
+
+/// `memory.zone` of `memory.zone.free.bytes`.
+fn family(metric: &str, has_other_memory: bool) -> &str {
+    let parts = if has_other_memory && metric.starts_with("memory.") { 1 } else { 2 };
+    let end = metric.match_indices('.').nth(parts - 1).map_or(metric.len(), |(at, _)| at);
+    metric.get(..end).unwrap_or(metric)
+}
+
+#[cfg(test)]
+mod tests {
+    use rdiag_model::Unit;
+
+    use super::*;
+
+    #[test]
+    fn readings_of_one_thing_are_told_once() {
+        let reading = |metric: &str, z| Outlier {
+            metric: metric.into(),
+            role: String::new(),
+            unit: Unit::Bytes,
+            value: 1.0,
+            median: 2.0,
+            z,
+            also: 0,
+        };
+        let all = || {
+            let metrics = ["memory.zone.free.bytes", "memory.zone.low.bytes", "cpu.busy.ratio", "memory.free.bytes"];
+            metrics.iter().zip([9.0, 8.0, 7.5, 7.2]).map(|(metric, z)| reading(metric, z)).collect::<Vec<_>>()
+        };
+        let told = |all: Vec<Outlier>| all.into_iter().map(|one| (one.metric, one.also)).collect::<Vec<_>>();
+        let of = |metric: &str, also| (metric.to_owned(), also);
+        assert_eq!(
+            told(folded(all(), false)),
+            [of("memory.zone.free.bytes", 1), of("cpu.busy.ratio", 0), of("memory.free.bytes", 0)]
+        );
+        assert_eq!(told(folded(all(), true)), [of("memory.zone.free.bytes", 2), of("cpu.busy.ratio", 0)]);
+        assert_eq!(family("load", true), "load");
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Exercise, Facts, Ledger, ProbeResult, RawUnit, SeriesKind, Target, Unavailable};
+use super::{Exercise, Facts, Ledger, ProbeResult, RawUnit, SeriesKind, Setup, Target, Unavailable};
 
 /// Version of the recording format; raised when an old reader could misunderstand a new file.
 pub const FORMAT_VERSION: u32 = 1;
@@ -26,6 +26,9 @@ pub struct Recording {
     pub target: Target,
     /// The host it was made on.
     pub host: Facts,
+    /// How that host is set up.
+    #[serde(default, skip_serializing_if = "Setup::is_empty")]
+    pub setup: Setup,
     /// Wall-clock start, RFC 3339, UTC.
     pub started: String,
     /// The exercise that ran meanwhile, if one did.

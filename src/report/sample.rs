@@ -90,6 +90,7 @@ pub(super) fn recording() -> Recording {
             memory_bytes: 8 << 30,
             ..Facts::default()
         },
+        setup: Setup::default(),
         started: "2025-11-21T03:12:45Z".into(),
         exercise: None,
         windows: vec![Window {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::account;
+use super::{account, containers};
 use crate::playbook::{Measure, Plan, PlannedStep, Seen, conclude, statuses_cited};
 use rdiag_judge::metrics;
 use rdiag_judge::rules::expression::{Context, Expressions};
@@ -160,6 +160,7 @@ impl<'a> Analyst<'a> {
         let steps = steps.iter().filter_map(|step| by_id.get(step.id.as_str()).cloned()).collect();
         let metrics: Vec<Metrics> = self.metrics.into_iter().map(Arc::unwrap_or_clone).collect();
         let profile = account::of(recording, self.plan, &metrics);
+        containers::name(&mut self.findings, &recording.setup);
         Analysis { metrics, findings: self.findings, steps, profile, answer }
     }
 }

@@ -4,6 +4,7 @@
 mod account;
 mod analyze;
 mod candidates;
+mod containers;
 mod document;
 mod import;
 mod library;
@@ -12,7 +13,10 @@ mod past;
 mod probe;
 mod probing;
 mod record;
+mod roles;
+mod rows;
 mod run;
+mod setup;
 mod store;
 mod survey;
 mod watch;
@@ -28,6 +32,8 @@ pub use library::{
 };
 pub use past::{HistoryFile, Past, Piece, Span, interval, past, pieces, sysstat, temper};
 pub use probe::{PROBING, ProbeEnd, ProbeRequest, probe};
+pub use roles::{dimension_of, is_fleeting, role};
+pub use rows::{errors, facts, figure, is_compared, is_error, row_without_run, rows};
 pub use run::{Observer, Run, run, work_of};
 pub use store::{StoreError, read_recording, read_report, write_recording};
 pub use survey::{Surveyed, survey, survey_probes};

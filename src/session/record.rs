@@ -13,9 +13,10 @@ use super::probing::{Ledger, Order, Probing};
 use super::run::Observer;
 use super::worker::{Done, Job, Task, Worker};
 use rdiag_collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
-use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::rights::{self, Phase};
+use rdiag_kernel::host::{BeginAt, SharedHost};
 use rdiag_kernel::mechanism::ebpf::Kernel;
+use rdiag_model::setup::Begin;
 use rdiag_model::{CollectorRecord, ProbeResult, Reason, Recording, SeriesDef, Target, Unavailable, Window};
 
 /// A source that takes longer than this is left behind.
@@ -33,6 +34,8 @@ pub(super) struct WindowSpec {
     pub(super) target: Target,
     pub(super) duration: f64,
     pub(super) interval: f64,
+    /// When it is to begin, if not at once.
+    pub(super) begin_at: Option<BeginAt>,
     /// What is given up once everything is attached.
     pub(super) then: Option<Phase>,
 }
@@ -53,12 +56,12 @@ pub(super) struct Slot {
 /// The cost of each collector in wall-clock seconds.
 pub(super) type Costs = BTreeMap<String, f64>;
 
-/// Records one window of what is to be `recording`; `run_began` is the monotonic start of the run.
+/// Records one window of what is to be `recording`; `run_began` is the monotonic start of the run, which begins anew where an instant was waited for.
 pub(super) fn window(
     host: &SharedHost,
     spec: &WindowSpec,
     recording: &mut Recording,
-    run_began: f64,
+    run_began: &mut f64,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> std::io::Result<(Window, bool, Costs)> {
@@ -73,12 +76,23 @@ pub(super) fn window(
     for def in &spec.collectors {
         recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
     }
+    // Probes count from when they are attached, so then the instant is waited for before.
+    let waits_first = !spec.probes.is_empty();
+    let wait = |is_time: bool| spec.begin_at.filter(|_| is_time).is_none_or(|at| at.wait(host, stop));
+    // A signal ends the wait, and with it the window.
+    let _ = wait(waits_first);
     recorder.prepare(&spec.probes)?;
     if let Some(phase) = spec.then {
         recorder.worker.narrow(phase);
         rights::narrow(phase);
     }
     host.wait(0.0, 0, &AtomicBool::new(false));
+    let _ = wait(!waits_first);
+    if let Some(at) = spec.begin_at {
+        recording.started = host.wall_clock();
+        recording.setup.begin = Some(Begin { at: at.to_string(), late_seconds: at.late_seconds(host) });
+        *run_began = host.now();
+    }
     let began = host.now();
     let suspended = host.suspended();
     recorder.began = began;
@@ -117,7 +131,7 @@ pub(super) fn window(
     let suspended_seconds = (host.suspended() - suspended).max(0.0);
     let window = |(collectors, probes, ledgers)| Window {
         steps: spec.steps.clone(),
-        begins: began - run_began,
+        begins: began - *run_began,
         seconds,
         interval_seconds: nominal_interval(host, spec.interval),
         suspended_seconds,

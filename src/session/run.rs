@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::analyze::{Analysis, Analyst};
 use super::probing::Order;
 use super::record::{self, WindowSpec};
+use super::setup;
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::rights::{self, Phase, Work};
-use rdiag_kernel::host::{SharedHost, own_usage};
+use rdiag_kernel::host::{BeginAt, SharedHost, own_usage};
 use rdiag_kernel::mechanism::ebpf::Filter;
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool};
 use rdiag_model::{Recording, Target};
@@ -34,6 +35,10 @@ pub trait Observer {
     fn progress(&mut self, share: f64);
     /// The window has ended.
     fn window_ended(&mut self);
+    /// When the first window is to begin, if not at once.
+    fn begin_at(&self) -> Option<BeginAt> {
+        None
+    }
     /// Whether the calling thread is to give up what it may do as soon as that is no longer needed, for good.
     fn gives_up_rights(&self) -> bool {
         false
@@ -52,7 +57,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> io::Result<Run> {
     let (cpu_before, _) = own_usage();
-    let began = host.now();
+    let mut began = host.now();
     let mut recording = Recording {
         format_version: FORMAT_VERSION,
         tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
@@ -60,6 +65,7 @@ pub fn run(
         params: plan.params.clone(),
         target: target.clone(),
         host: host.facts().clone(),
+        setup: setup::of(host),
         started: host.wall_clock(),
         exercise: None,
         windows: Vec::new(),
@@ -80,11 +86,12 @@ pub fn run(
             target: target.clone(),
             duration: plan.duration,
             interval: plan.interval,
+            begin_at: observer.begin_at().filter(|_| level == 0),
             then: (level + 1 == plan.windows.len() && observer.gives_up_rights())
                 .then(|| Phase::Measuring(work_of(plan))),
         };
         observer.window(&steps, plan.duration, level > 0);
-        let (window, completed, took) = record::window(host, &spec, &mut recording, began, stop, observer)?;
+        let (window, completed, took) = record::window(host, &spec, &mut recording, &mut began, stop, observer)?;
         observer.window_ended();
         recording.windows.push(window);
         for (collector, seconds) in took {

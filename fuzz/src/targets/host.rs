@@ -91,6 +91,7 @@ fn collected(collector: &'static CollectorDef, root: &Path, target: Target) -> b
         params: BTreeMap::new(),
         target,
         host: host.facts().clone(),
+        setup: rdiag_kernel::host::setup::read_all(&host),
         started: String::new(),
         exercise: None,
         windows: vec![window],

@@ -26,8 +26,9 @@ pub(super) struct Sent {
     pub(super) report: Option<String>,
 }
 
-/// The files that were named, and those in folders that were named; each once.
-pub(super) fn find(named: &[PathBuf], page: Option<&Path>) -> Result<Vec<Sent>, Failure> {
+/// The files that were named, and those in folders that were named; each once. A folder may be empty where hosts are expected: then all of them
+/// are missing.
+pub(super) fn find(named: &[PathBuf], page: Option<&Path>, expects: bool) -> Result<Vec<Sent>, Failure> {
     let mut found: Vec<PathBuf> = Vec::new();
     for path in named {
         if !path.is_dir() {
@@ -42,7 +43,7 @@ pub(super) fn find(named: &[PathBuf], page: Option<&Path>) -> Result<Vec<Sent>, 
         let folders =
             files::list_folders(path).map_err(Failure::io(format!("reading the folder {}", path.display())))?;
         inside.extend(folders.into_iter().map(|folder| folder.join(RECORDING)).filter(|path| path.is_file()));
-        if inside.is_empty() {
+        if inside.is_empty() && !expects {
             let message = format!("there is no recording in the folder {}", path.display());
             return Err(Failure::usage(message, Some("recordings end in .json.gz; `rdiag record` writes them")));
         }
@@ -93,7 +94,8 @@ fn link(recording: &Path, page: &Path) -> Option<String> {
 /// Hosts that should be there.
 #[derive(Debug)]
 pub(super) struct Expected {
-    pub(super) hosts: Vec<String>,
+    /// Each with why there is no recording of it, if whoever asked it knows.
+    pub(super) hosts: Vec<(String, Option<String>)>,
 }
 
 impl Expected {
@@ -102,7 +104,13 @@ impl Expected {
         let bytes = files::read_named(path, MAX_LIST).map_err(Failure::io(attempt))?;
         let text = String::from_utf8_lossy(&bytes);
         let hosts = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Ok(Self { hosts: hosts.map(str::to_owned).collect() })
+        let host = |line: &str| match line.split_once('\t') {
+            Some((host, why)) => {
+                (host.trim_end().to_owned(), Some(why.trim().to_owned()).filter(|why| !why.is_empty()))
+            }
+            None => (line.to_owned(), None),
+        };
+        Ok(Self { hosts: hosts.map(host).collect() })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::session::{self, NamedPlaybook, Sources, StoreError};
 use crate::shown;
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
 use rdiag_kernel::host::files;
+use rdiag_model::rows::Row;
 
 /// Recordings of the largest hosts take a tenth of this memory, and so many of them a part of this time.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 300, readable: &[] };
@@ -35,12 +36,21 @@ pub(super) enum Line {
     Host(Box<Host>),
     /// It was not.
     Absent(NotJudged),
+    /// What was measured on the host that is told next.
+    Row(Row),
+    /// There are no more, and there were so many.
+    End(usize),
 }
 
 /// A recording that is open.
-struct Opened<'s> {
-    sent: &'s Sent,
-    file: io::Result<File>,
+pub(super) struct Opened {
+    pub(super) sent: Sent,
+    pub(super) file: io::Result<File>,
+}
+
+/// Files that were named, each opened when its turn comes.
+pub(super) fn files(sent: Vec<Sent>) -> impl Iterator<Item = Opened> {
+    sent.into_iter().map(|sent| Opened { file: files::open_named(&sent.path), sent })
 }
 
 /// By what recordings are judged.
@@ -48,27 +58,38 @@ struct Judge<'j> {
     sources: &'j Sources,
     playbook: Option<&'j str>,
     grouping: &'j Grouping,
+    /// Whether rows are asked for.
+    rows: bool,
     exercises: BTreeMap<String, String>,
     /// Playbooks that were understood, by name.
     known: BTreeMap<String, NamedPlaybook>,
 }
 
-/// Says a line of each recording, in order.
-pub(super) fn all(
-    sent: &[Sent],
-    sources: &Sources,
-    playbook: Option<&str>,
-    grouping: &Grouping,
-    out: &PipeWriter,
-    ui: &Ui,
-) {
-    let mut told = false;
-    for part in sent.chunks(AT_ONCE) {
-        let open = |sent| Opened { sent, file: files::open_named(&sent.path) };
-        let opened: Vec<Opened<'_>> = part.iter().map(open).collect();
+/// By what recordings are judged, and what is to be said of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct By<'j> {
+    pub(super) sources: &'j Sources,
+    pub(super) playbook: Option<&'j str>,
+    pub(super) grouping: &'j Grouping,
+    pub(super) rows: bool,
+}
+
+/// Says a line of each recording, in order, and how many there were.
+pub(super) fn all(mut sent: impl Iterator<Item = Opened>, by: By<'_>, out: &PipeWriter, ui: &Ui) {
+    let By { sources, playbook, grouping, rows } = by;
+    let (mut told, mut count) = (false, 0);
+    loop {
+        let opened: Vec<Opened> = sent.by_ref().take(AT_ONCE).collect();
+        if opened.is_empty() {
+            // If nobody listens any more, nobody misses it.
+            let _ = say(out, &Line::End(count));
+            return;
+        }
+        count += opened.len();
         let mut left = opened.as_slice();
         while !left.is_empty() {
-            let judge = Judge { sources, playbook, grouping, exercises: BTreeMap::new(), known: BTreeMap::new() };
+            let (exercises, known) = (BTreeMap::new(), BTreeMap::new());
+            let judge = Judge { sources, playbook, grouping, rows, exercises, known };
             let (done, why) = match reader(left, judge, out, (!told).then_some(ui)) {
                 Ok(Some(result)) => result,
                 // This is the reader, and it is done.
@@ -78,7 +99,7 @@ pub(super) fn all(
             told = true;
             left = left.get(done..).unwrap_or_default();
             if let Some(blamed) = left.first() {
-                let line = Line::Absent(gap(blamed.sent, why));
+                let line = Line::Absent(gap(&blamed.sent, why));
                 // The end of the line that was begun, if one was.
                 if (&mut &*out).write_all(b"\n").and_then(|()| say(out, &line)).is_err() {
                     return;
@@ -91,7 +112,7 @@ pub(super) fn all(
 
 /// Has a process without rights read files: how many it was done with when it ended, and how it ended. None in that process itself.
 fn reader(
-    files: &[Opened<'_>],
+    files: &[Opened],
     judge: Judge<'_>,
     out: &PipeWriter,
     ui: Option<&Ui>,
@@ -121,11 +142,16 @@ fn reader(
     }
 }
 
-fn read(files: &[Opened<'_>], mut judge: Judge<'_>, out: &PipeWriter, mark: &PipeWriter, ui: Option<&Ui>) {
+fn read(files: &[Opened], mut judge: Judge<'_>, out: &PipeWriter, mark: &PipeWriter, ui: Option<&Ui>) {
     judge.exercises = reproducing();
     for (at, opened) in files.iter().enumerate() {
         let line = match judge.judged(opened, ui.filter(|_| at == 0)) {
-            Ok(host) => Line::Host(Box::new(host)),
+            Ok((host, rows)) => {
+                if rows.into_iter().any(|row| say(out, &Line::Row(row)).is_err()) {
+                    return;
+                }
+                Line::Host(Box::new(host))
+            }
             Err(gap) => Line::Absent(gap),
         };
         // If nobody listens any more, there is no use in going on.
@@ -148,8 +174,8 @@ fn gap(sent: &Sent, detail: String) -> NotJudged {
 }
 
 impl Judge<'_> {
-    fn judged(&mut self, opened: &Opened<'_>, ui: Option<&Ui>) -> Result<Host, NotJudged> {
-        let cannot = |why: String| gap(opened.sent, why);
+    fn judged(&mut self, opened: &Opened, ui: Option<&Ui>) -> Result<(Host, Vec<Row>), NotJudged> {
+        let cannot = |why: String| gap(&opened.sent, why);
         let file = opened.file.as_ref().map_err(|error| cannot(error.to_string()))?;
         let bytes = files::read_open(file, MAX_FILE).map_err(|error| cannot(error.to_string()))?;
         if bytes.is_empty() {
@@ -179,6 +205,11 @@ impl Judge<'_> {
         host.file = opened.sent.path.display().to_string();
         host.report.clone_from(&opened.sent.report);
         host.group = self.grouping.group(&host.name, &host.file, &host.facts);
-        Ok(host)
+        let rows = if self.rows {
+            session::rows(&recording, &analysis, &report, &host.file, &host.group).collect()
+        } else {
+            Vec::new()
+        };
+        Ok((host, rows))
     }
 }

@@ -4,22 +4,26 @@ mod files;
 mod judging;
 mod output;
 mod reduce;
+mod stream;
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rdiag_fleet::{Fleet, Gathering, NotJudged, Why};
 
 use self::files::{Expected, Grouping, Sent};
-use self::judging::Line;
+use self::judging::{By, Line};
 use self::output::{Format, Output};
+use self::stream::Pieces;
 use super::confined::{Desk, confined};
 use super::fail_on::FailOn;
+use super::output::line as line_of;
 use super::{Exit, Failure, ui::Ui};
 use crate::session;
-use rdiag_kernel::host::confine::{Side, fork};
+use rdiag_kernel::host::confine::{Child, Side, fork};
 use rdiag_kernel::host::files::Folder;
+use rdiag_model::rows::Row;
 
 /// What is kept of one host is no larger, in bytes.
 const MAX_LINE: u64 = 16 << 20;
@@ -32,8 +36,8 @@ Exit codes: 0 done, whatever was found, also if some hosts were not judged (they
 2 wrong usage or an invalid playbook; 3 no host could be judged; 4 a failure while running."
 )]
 pub(super) struct Args {
-    /// Recordings, or folders of them (*.json.gz, *.json, */recording.json.gz).
-    #[arg(value_name = "FILE|DIR", required = true)]
+    /// Recordings, or folders of them (*.json.gz, *.json, */recording.json.gz); or `-` for recordings on stdin, one after the other.
+    #[arg(value_name = "FILE|DIR|-", required = true)]
     files: Vec<PathBuf>,
     /// A group of hosts that should be alike: its name, and their files or hosts with `*` for any text (web=web-*). May be repeated.
     #[arg(long, value_name = "NAME=PATTERN")]
@@ -41,7 +45,8 @@ pub(super) struct Args {
     /// Facts by which to group hosts, separated by commas: cpus, memory, kernel, os, arch, cgroup, virtual, container.
     #[arg(long, value_name = "FACTS", value_delimiter = ',', conflicts_with = "group")]
     group_by: Vec<String>,
-    /// A file with the names of all hosts that should be there, one a line: those without a recording are listed as unreachable.
+    /// A file with the names of all hosts that should be there, one a line: those without a recording are listed as unreachable, with
+    /// the reason, if one follows behind a tab.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
     /// Judge by this playbook instead of the ones that were recorded.
@@ -63,42 +68,70 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let expected = args.expect.as_deref().map(Expected::read).transpose()?;
     let output = Output::of(args.out.as_deref(), &args.format)?;
     let target = output.folder()?;
-    let sent = files::find(&args.files, target.as_ref().map(Folder::path))?;
     let sources = session::sources_for(args.playbook.as_deref())?;
+    let by = By { sources: &sources, playbook: args.playbook.as_deref(), grouping: &grouping, rows: output.is_rows() };
     let cannot = || Failure::io("starting the process that judges");
+    let mut splitting = None;
+    let sent = if args.files.iter().any(|path| path == Path::new("-")) {
+        if args.files.len() > 1 {
+            let message = "recordings on stdin (-) and named ones are not judged together".to_owned();
+            return Err(Failure::usage(message, Some("cat *.json.gz | rdiag fleet -")));
+        }
+        match stream::split().map_err(cannot())? {
+            Some((pieces, splitter)) => {
+                splitting = Some(splitter);
+                Origin::Stdin(pieces)
+            }
+            // This is the process that finds where they end, and it is done.
+            None => return Ok(Exit::Done),
+        }
+    } else {
+        Origin::Files(files::find(&args.files, target.as_ref().map(Folder::path), expected.is_some())?)
+    };
     let (reader, writer) = io::pipe().map_err(cannot())?;
     // One process opens the recordings and has others judge them; the copy that is confined below reads what they say of each.
     let judging = match fork().map_err(cannot())? {
         Side::Child => {
             drop(reader);
-            judging::all(&sent, &sources, args.playbook.as_deref(), &grouping, &writer, ui);
+            match sent {
+                Origin::Files(sent) => judging::all(judging::files(sent), by, &writer, ui),
+                Origin::Stdin(pieces) => judging::all(pieces, by, &writer, ui),
+            }
             return Ok(Exit::Done);
         }
         Side::Parent(child) => child,
     };
     drop(writer);
+    // Whoever splits stdin must notice when nobody reads on.
+    drop(sent);
     let mut is_copy = false;
     let outcome = confined(target.as_ref(), |desk| {
         is_copy = true;
-        roll_up(args, &sent, expected, reader, &output, &desk, ui)
+        roll_up(args, expected, reader, &output, &desk, ui)
     });
     // The copy comes back here as well, and has no child.
     if !is_copy {
         judging.wait().map_err(cannot())?;
+        splitting.map(Child::wait).transpose().map_err(cannot())?;
     }
     outcome
 }
 
+/// Where recordings come from.
+enum Origin {
+    Files(Vec<Sent>),
+    Stdin(Pieces),
+}
+
 fn roll_up(
     args: &Args,
-    sent: &[Sent],
     expected: Option<Expected>,
     reader: PipeReader,
     output: &Output,
     desk: &Desk,
     ui: &Ui,
 ) -> Result<Exit, Failure> {
-    let fleet = gathered(sent, expected, reader)?;
+    let fleet = gathered(expected, reader, output.is_rows().then_some(ui))?;
     output.write(&fleet, desk, ui)?;
     Ok(match args.fail_on {
         _ if fleet.judged == 0 => Exit::Nothing,
@@ -108,7 +141,11 @@ fn roll_up(
 }
 
 /// All that the judging processes say, and the hosts that were expected and are not there.
-fn gathered(sent: &[Sent], expected: Option<Expected>, reader: PipeReader) -> Result<Fleet, Failure> {
+/// `rows` is where they go, if they are asked for.
+fn gathered(expected: Option<Expected>, reader: PipeReader, rows: Option<&Ui>) -> Result<Fleet, Failure> {
+    let row = |row: &Row| rows.map_or(Ok(()), |ui| ui.print(&line_of(row)?));
+    let without = |gap: &NotJudged| row(&session::row_without_run(&gap.host, gap.why.word(), &gap.detail));
+    let mut end = None;
     let mut all = Gathering::default();
     let mut lines = BufReader::with_capacity(1 << 16, reader);
     let mut seen = BTreeSet::new();
@@ -126,7 +163,16 @@ fn gathered(sent: &[Sent], expected: Option<Expected>, reader: PipeReader) -> Re
                 seen.extend([host.name.clone(), files::stem(&host.file)]);
                 all.add(*host);
             }
+            Ok(Line::Row(one)) => {
+                row(&one)?;
+                continue;
+            }
+            Ok(Line::End(count)) => {
+                end = Some(count);
+                continue;
+            }
             Ok(Line::Absent(gap)) => {
+                without(&gap)?;
                 seen.insert(gap.host.clone());
                 all.absent(gap);
             }
@@ -134,16 +180,23 @@ fn gathered(sent: &[Sent], expected: Option<Expected>, reader: PipeReader) -> Re
         }
         count += 1;
     }
-    if count < sent.len() {
-        let message = format!(
-            "{} of {} recordings were not read: the process that opens them has ended",
-            sent.len() - count,
-            sent.len()
-        );
-        return Err(Failure::Ended { message, hint: None });
+    match end {
+        Some(sent) if count >= sent => {}
+        Some(sent) => {
+            let message = format!("{} of {sent} recordings were not read: what was said of them is lost", sent - count);
+            return Err(Failure::Ended { message, hint: None });
+        }
+        None => {
+            let message = format!("the process that opens recordings has ended; {count} of them were judged");
+            return Err(Failure::Ended { message, hint: None });
+        }
     }
-    for host in expected.into_iter().flat_map(|expected| expected.hosts).filter(|host| !seen.contains(host)) {
-        all.absent(NotJudged { host, why: Why::Unreachable, detail: "there is no recording of it".to_owned() });
+    let expected = expected.into_iter().flat_map(|expected| expected.hosts);
+    for (host, why) in expected.filter(|(host, _)| !seen.contains(host)) {
+        let detail = why.unwrap_or_else(|| "there is no recording of it".to_owned());
+        let gap = NotJudged { host, why: Why::Unreachable, detail };
+        without(&gap)?;
+        all.absent(gap);
     }
     Ok(all.conclude())
 }

@@ -23,6 +23,9 @@ pub(super) enum Format {
     Md,
     /// For programs; the schema is reports/schema/fleet.schema.json.
     Json,
+    /// Rows of four tables (runs, readings, findings, facts) of all hosts as NDJSON, to stdout; the schema is
+    /// reports/schema/rows.schema.json.
+    Rows,
 }
 
 impl Format {
@@ -33,6 +36,7 @@ impl Format {
             "md" | "markdown" => Some(Self::Md),
             "json" => Some(Self::Json),
             "txt" => Some(Self::Term),
+            "ndjson" => Some(Self::Rows),
             _ => None,
         }
     }
@@ -44,6 +48,7 @@ impl Format {
             Self::Html => "fleet.html",
             Self::Md => "fleet.md",
             Self::Json => "fleet.json",
+            Self::Rows => "rows.ndjson",
         }
     }
 
@@ -55,6 +60,8 @@ impl Format {
             Self::Md => report::fleet::markdown(fleet).whole(),
             Self::Json => report::fleet::json(fleet)?.whole(),
             Self::Html => report::fleet::html(fleet)?.whole(),
+            // They were written one host after the other.
+            Self::Rows => Shown::new(),
         })
     }
 }
@@ -71,6 +78,22 @@ pub(super) enum Output {
 impl Output {
     /// What `--out` and `--format` ask for.
     pub(super) fn of(out: Option<&Path>, formats: &[Format]) -> Result<Self, Failure> {
+        let output = Self::asked(out, formats)?;
+        match &output {
+            Self::Files(_, files) if files.iter().any(|(_, format)| *format == Format::Rows) => {
+                let message = "rows of many hosts go to stdout, host by host".to_owned();
+                Err(Failure::usage(message, Some("rdiag fleet DIR --format rows > rows.ndjson")))
+            }
+            _ => Ok(output),
+        }
+    }
+
+    /// Whether rows go to stdout, host by host.
+    pub(super) fn is_rows(&self) -> bool {
+        matches!(self, Self::Stdout(Format::Rows))
+    }
+
+    fn asked(out: Option<&Path>, formats: &[Format]) -> Result<Self, Failure> {
         let Some(path) = out.filter(|path| *path != Path::new("-")) else {
             return match formats {
                 [] => Ok(Self::Stdout(Format::Term)),
@@ -111,6 +134,7 @@ impl Output {
     /// Writes it, from the confined process.
     pub(super) fn write(&self, fleet: &Fleet, desk: &Desk, ui: &Ui) -> Result<(), Failure> {
         match self {
+            Self::Stdout(Format::Rows) => Ok(()),
             Self::Stdout(format) => ui.print(&format.render(fleet, ui, false)?),
             Self::Files(folder, files) => files.iter().try_for_each(|(name, format)| {
                 let attempt = Failure::io(format!("writing {}", folder.join(name).display()));

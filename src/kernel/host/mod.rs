@@ -1,6 +1,7 @@
 //! The one door to the machine. Everything that is read, timed or written goes through here, so that a recorded
 //! tree (`--root DIR`) can stand in for the machine in the shipped binary.
 
+mod begin;
 pub mod cgroups;
 mod clock;
 pub mod confine;
@@ -17,6 +18,7 @@ mod process_dir;
 mod replay;
 pub mod rights;
 pub mod secrets;
+pub mod setup;
 mod socket_owners;
 mod source;
 pub mod statvfs;
@@ -28,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+pub use begin::{BeginAt, NoInstant};
 pub use clock::{Clock, own_usage, thread_usage};
 pub use control::Control;
 pub use escapes::unescape_octal;

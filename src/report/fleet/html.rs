@@ -82,7 +82,12 @@ pub fn html(fleet: &Fleet) -> Result<Shown<Html>, ReportError> {
     };
     let cluster = |cluster: &rdiag_fleet::Clustered| {
         let hosts = whose(&cluster.group, some_of(&cluster.hosts, 8, cluster.size));
-        (cluster.size, hosts, cluster.rules.join(", "), cluster.contrast.iter().map(contrast).collect::<Vec<_>>())
+        (
+            cluster.size,
+            hosts,
+            cluster.rules.join(", "),
+            cluster.contrast.iter().map(|it| contrast(it, cluster.size)).collect::<Vec<_>>(),
+        )
     };
     let content = context! {
         style => markup(STYLE),
@@ -135,7 +140,7 @@ fn odd(odd: &OddHost, fleet: &Fleet) -> OddView {
         host: whose(&odd.group, odd.host.clone()),
         report: fleet.hosts.iter().find(|row| row.host == odd.host).and_then(|row| row.report.clone()),
         findings: odd.findings.iter().map(finding).collect(),
-        contrast: odd.contrast.iter().map(contrast).collect(),
+        contrast: odd.contrast.iter().map(|it| contrast(it, 1)).collect(),
         figures: figures(odd),
     }
 }

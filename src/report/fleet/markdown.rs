@@ -100,8 +100,8 @@ fn odd(hosts: &[OddHost]) -> Option<Text> {
             let (title, summary) = (name(&finding.title), sentence(&finding.summary));
             out.push(shown!("  - {}, {}: {}, {}. {}\n", finding.status.word(), rare, place, title, summary));
         }
-        for text in host.contrast.iter().map(contrast) {
-            out.push(shown!("  - only here: {}\n", name(text)));
+        for text in host.contrast.iter().map(|it| contrast(it, 1)) {
+            out.push(shown!("  - {}\n", name(text)));
         }
         for text in figures(host) {
             out.push(shown!("  - {}\n", name(text)));

@@ -82,7 +82,12 @@ fn how_rare(finding: &OddFinding) -> String {
 fn reading(outlier: &Outlier) -> String {
     let role = if outlier.role.is_empty() { String::new() } else { format!(" {}", outlier.role) };
     let [value, median] = [outlier.value, outlier.median].map(|value| with_unit(value, outlier.unit));
-    format!("{}{role} {value}, median {median} (z {:.0})", outlier.metric, outlier.z)
+    let also = match outlier.also {
+        0 => String::new(),
+        1 => "; and 1 more reading of the same thing".to_owned(),
+        also => format!("; and {also} more readings of the same thing"),
+    };
+    format!("{}{role} {value}, median {median} (z {:.0}){also}", outlier.metric, outlier.z)
 }
 
 /// All that is unusual about a host beside its findings, a line each.
@@ -99,10 +104,15 @@ fn figures(odd: &OddHost) -> Vec<String> {
     all
 }
 
-/// `kernel 6.8.0-51 (others 6.8.0-49)`.
-fn contrast(contrast: &Contrast) -> String {
-    let shared = if contrast.shared > 0 { format!(", {} as here", contrast.shared) } else { String::new() };
-    format!("{} {} (others {}{shared})", contrast.fact, contrast.value, contrast.others)
+/// `the only one with governor=powersave (most others: performance)`.
+fn contrast(contrast: &Contrast, hosts: usize) -> String {
+    let Contrast { fact, value, others, shared } = contrast;
+    let who = match (hosts, *shared) {
+        (1, 0) => "the only one with ".to_owned(),
+        (_, 0) => "the only ones with ".to_owned(),
+        (_, shared) => format!("as {shared} of the others, with "),
+    };
+    format!("{who}{fact}={value} (most others: {others})")
 }
 
 /// How much was compared, and what follows from that.

@@ -84,7 +84,7 @@ fn the_policy_of_the_page_admits_its_style_sheet() {
 fn a_ticket_has_every_part_and_a_bound() {
     let text = markdown(&fleet());
     for part in
-        ["37 of 40 hosts: disk saturation", "## Common", "## Unlike", "## Not judged", "db-3", "kernel 6.8.0-51"]
+        ["37 of 40 hosts: disk saturation", "## Common", "## Unlike", "## Not judged", "db-3", "kernel=6.8.0-51"]
     {
         assert!(text.contains(part), "{part}: {text:?}");
     }

@@ -53,7 +53,7 @@ pub fn text(fleet: &Fleet, style: &Style) -> Text {
             let hosts = whose(&cluster.group, some_of(&cluster.hosts, NAMED, cluster.size));
             page.wrapped(&shown!("{} hosts ({})", cluster.size, seen(hosts)), 2, None);
             page.wrapped(&seen(some_of(&cluster.rules, 5, cluster.rules.len())), 6, Some("2"));
-            page.all(cluster.contrast.iter().map(contrast), "only these: ");
+            page.all(cluster.contrast.iter().map(|it| contrast(it, cluster.size)), "");
         }
     }
     page.out.push("\n");
@@ -110,7 +110,7 @@ impl Page {
             if host.findings.len() > 5 {
                 self.wrapped(&shown!("and {} more rules", host.findings.len() - 5), 13, Some("2"));
             }
-            self.all(host.contrast.iter().map(contrast), "only here: ");
+            self.all(host.contrast.iter().map(|it| contrast(it, 1)), "");
             self.all(figures(host).into_iter(), "reading: ");
         }
         self.more(odd.len());

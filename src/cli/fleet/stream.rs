@@ -1,0 +1,298 @@
+//! Recordings on stdin, one after the other: `cat runs/*.json.gz | rdiag fleet -`.
+//!
+//! Where one ends is only known to whoever unpacks it, and whoever sent it may have made it so that this takes all memory or time. So a process
+//! without rights finds the ends and hands each piece over with its length. What is damaged costs itself: behind it, the next packed recording
+//! is looked for by the bytes that each begins with.
+
+use std::fs::File;
+use std::io::{self, BufRead, PipeReader, PipeWriter, Read, Seek as _, Write};
+use std::path::PathBuf;
+
+use flate2::bufread::GzDecoder;
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::Deserialize as _;
+use serde::de::IgnoredAny;
+
+use super::files::Sent;
+use super::judging::Opened;
+use rdiag_kernel::host::confine::{Child, Confinement, Side, confine, fork};
+
+/// Unpacking thirty thousand recordings takes a minute; no piece takes more memory than [`MOST`].
+const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 3600, readable: &[] };
+/// A piece is no larger, packed and unpacked.
+const MOST: u64 = 512 << 20;
+/// How each packed recording begins: the magic number of gzip, and its only method.
+const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
+/// Bytes that are read at once.
+const CHUNK: usize = 1 << 16;
+/// What stands in the place of a length before the sentence that tells what is wrong.
+const DAMAGED: u64 = u64::MAX;
+/// Longest such sentence.
+const LONGEST: u64 = 1 << 10;
+
+/// What was sent, piece by piece.
+pub(super) struct Pieces {
+    from: PipeReader,
+    count: usize,
+}
+
+/// Starts the process that finds the ends; none in that process itself, when it is done.
+pub(super) fn split() -> io::Result<Option<(Pieces, Child)>> {
+    let (from, mut to) = io::pipe()?;
+    match fork()? {
+        Side::Child => {
+            drop(from);
+            // What is missing of it here, `rdiag doctor` says.
+            let _ = confine(CONFINEMENT);
+            // If nobody listens any more, there is no use in going on.
+            let _ = pieces(&mut Tape::new(io::stdin().lock()), &mut to);
+            Ok(None)
+        }
+        Side::Parent(splitter) => Ok(Some((Pieces { from, count: 0 }, splitter))),
+    }
+}
+
+impl Pieces {
+    fn piece(&mut self) -> io::Result<Option<io::Result<File>>> {
+        let mut length = [0; 8];
+        match self.from.read_exact(&mut length) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let length = u64::from_le_bytes(length);
+        if length == DAMAGED {
+            let mut why = Vec::new();
+            let _ = (&mut self.from).take(LONGEST).read_to_end(&mut why)?;
+            return Ok(Some(Err(io::Error::other(String::from_utf8_lossy(&why).trim().to_owned()))));
+        }
+        if length > MOST {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut file = File::from(memfd_create("recording", MemfdFlags::CLOEXEC)?);
+        if io::copy(&mut (&mut self.from).take(length), &mut file)? < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        file.rewind()?;
+        Ok(Some(Ok(file)))
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Opened;
+
+    fn next(&mut self) -> Option<Opened> {
+        let file = self.piece().unwrap_or_else(|error| Some(Err(error)))?;
+        self.count += 1;
+        let path = PathBuf::from(format!("stdin:{}", self.count));
+        Some(Opened { sent: Sent { path, report: None }, file })
+    }
+}
+
+/// Hands over one piece after the other.
+fn pieces<R: Read>(tape: &mut Tape<R>, to: &mut PipeWriter) -> io::Result<()> {
+    loop {
+        tape.skip_space()?;
+        let first = tape.fill_buf()?;
+        let found = match first {
+            [] => return Ok(()),
+            [0x1f, ..] => packed(tape),
+            [b'{', ..] => plain(tape),
+            _ => Err("what follows there is no recording".to_owned()),
+        };
+        match found {
+            Ok(()) => {
+                let piece = tape.passed();
+                to.write_all(&(piece.len() as u64).to_le_bytes())?;
+                to.write_all(piece)?;
+                tape.forget();
+            }
+            Err(why) => {
+                // A sentence of always the same length needs no second number.
+                let mut sentence = why.into_bytes();
+                sentence.resize(LONGEST as usize, b' ');
+                to.write_all(&DAMAGED.to_le_bytes())?;
+                to.write_all(&sentence)?;
+                tape.next_packed()?;
+            }
+        }
+    }
+}
+
+/// Passes over one packed recording.
+fn packed<R: Read>(tape: &mut Tape<R>) -> Result<(), String> {
+    let size = io::copy(&mut GzDecoder::new(&mut *tape).take(MOST + 1), &mut io::sink());
+    match size {
+        Ok(size) if size > MOST => Err("it is larger than 512 MiB unpacked".to_owned()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("it is cut off or damaged: {error}")),
+    }
+}
+
+/// Passes over one that is not packed.
+fn plain<R: Read>(tape: &mut Tape<R>) -> Result<(), String> {
+    let mut read = serde_json::Deserializer::from_reader(&mut *tape);
+    IgnoredAny::deserialize(&mut read).map(drop).map_err(|error| format!("it is cut off or damaged: {error}"))
+}
+
+/// What was read since the last piece, with a place in it.
+struct Tape<R> {
+    from: R,
+    held: Vec<u8>,
+    at: usize,
+}
+
+impl<R: Read> Tape<R> {
+    fn new(from: R) -> Self {
+        Self { from, held: Vec::new(), at: 0 }
+    }
+
+    /// What was passed over.
+    fn passed(&self) -> &[u8] {
+        self.held.get(..self.at).unwrap_or_default()
+    }
+
+    fn forget(&mut self) {
+        self.held.drain(..self.at.min(self.held.len()));
+        self.at = 0;
+    }
+
+    fn skip_space(&mut self) -> io::Result<()> {
+        loop {
+            let space = self.fill_buf()?.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            if space == 0 {
+                return Ok(());
+            }
+            self.consume(space);
+            self.forget();
+        }
+    }
+
+    /// Goes on to the next packed recording behind the first byte that is held, or to the end.
+    fn next_packed(&mut self) -> io::Result<()> {
+        self.at = 1.min(self.held.len());
+        self.forget();
+        loop {
+            if let Some(at) = self.held.windows(MAGIC.len()).position(|bytes| bytes == MAGIC) {
+                self.at = at;
+                self.forget();
+                return Ok(());
+            }
+            // What may be the beginning of one is kept.
+            self.at = self.held.len().saturating_sub(MAGIC.len() - 1);
+            self.forget();
+            if self.more()? == 0 {
+                self.held.clear();
+                return Ok(());
+            }
+        }
+    }
+
+    fn more(&mut self) -> io::Result<usize> {
+        if self.held.len() as u64 > MOST {
+            return Err(io::Error::other("it is larger than 512 MiB"));
+        }
+        let before = self.held.len();
+        self.held.resize(before + CHUNK, 0);
+        let read = loop {
+            match self.from.read(self.held.get_mut(before..).unwrap_or_default()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.held.truncate(before + *read.as_ref().unwrap_or(&0));
+        read
+    }
+}
+
+impl<R: Read> Read for Tape<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buffer)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl<R: Read> BufRead for Tape<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at >= self.held.len() {
+            self.more()?;
+        }
+        Ok(self.held.get(self.at..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.at += amount;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    }
+
+    /// Bytes that come one at a time.
+    struct Slowly<'b>(&'b [u8]);
+
+    impl Read for Slowly<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let first = buffer.get_mut(..1).unwrap_or_default();
+            self.0.read(first)
+        }
+    }
+
+    /// Each piece, or the sentence about it.
+    fn found_in(from: impl Read) -> Vec<Result<String, String>> {
+        let (reader, mut writer) = io::pipe().unwrap();
+        pieces(&mut Tape::new(from), &mut writer).unwrap();
+        drop(writer);
+        let text = |mut file: File| {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).unwrap();
+            let mut plain = String::new();
+            match GzDecoder::new(&*bytes).read_to_string(&mut plain) {
+                Ok(_) => plain,
+                Err(_) => String::from_utf8(bytes).unwrap(),
+            }
+        };
+        let pieces = Pieces { from: reader, count: 0 };
+        pieces.map(|piece| piece.file.map(text).map_err(|error| error.to_string())).collect()
+    }
+
+    fn found(bytes: &[u8]) -> Vec<Result<String, String>> {
+        let at_once = found_in(bytes);
+        assert_eq!(at_once, found_in(Slowly(bytes)), "however they come");
+        at_once
+    }
+
+    #[test]
+    fn packed_and_plain_recordings_are_told_apart_by_where_they_end() {
+        let all = [gzip("{\"a\": 1}"), b"\n {\"b\": {\"c\": \"}\"}}{} ".to_vec(), gzip("{}"), gzip("")].concat();
+        let texts: Vec<String> = found(&all).into_iter().map(Result::unwrap).collect();
+        assert_eq!(texts, ["{\"a\": 1}", "{\"b\": {\"c\": \"}\"}}", "{}", "{}", ""]);
+        assert_eq!(found(b" \n"), []);
+    }
+
+    #[test]
+    fn what_is_damaged_costs_itself_alone() {
+        let whole = gzip("{\"a\": 1, \"long\": \"abcdefghijklmnopqrstuvwxyz\"}");
+        let cut = &whole[..whole.len() - 12];
+        for (damaged, why) in [
+            (cut.to_vec(), "cut off or damaged"),
+            (b"ssh: no route to host\n".to_vec(), "no recording"),
+            (b"{\"a\": [1, ".to_vec(), "cut off or damaged"),
+            (vec![0x1f], "cut off or damaged"),
+        ] {
+            let found = found(&[whole.clone(), damaged.clone(), whole.clone()].concat());
+            let [Ok(first), Err(error), Ok(last)] = found.as_slice() else { panic!("{damaged:?}: {found:?}") };
+            assert!(first == last && first.contains("xyz") && error.contains(why), "{error}");
+        }
+        let [Ok(_), Err(error)] = &*found(&[&*whole, cut].concat()) else { panic!("the last is cut off") };
+        assert!(error.contains("cut off"), "{error}");
+    }
+}
