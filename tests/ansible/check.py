@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""The Ansible collection over hosts that answer, and hosts that do anything else: every host is accounted for, nothing is left on any.
+
+    tests/ansible/check.py RDIAG          with ansible-playbook in the PATH; as root a full file system is among the faults
+
+Hosts are local connections whose rdiag is a script: it adds a recorded tree, and so stands for a machine. One is asked over ssh at a port
+that nobody listens on.
+"""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+COLLECTION = ROOT / "contrib/ansible/rdiag/diagnose"
+TREES = ROOT / "tests/fixtures/hosts"
+EVIL = '"; rm -rf /'
+
+
+class Place:
+    """A folder for one run: hosts, their programs, an inventory."""
+
+    def __init__(self, folder: Path, rdiag: str):
+        self.folder, self.rdiag = folder, rdiag
+        self.groups: dict[str, dict] = {}
+        collections = folder / "collections/ansible_collections/rdiag"
+        collections.mkdir(parents=True)
+        shutil.copytree(COLLECTION, collections / "diagnose")
+        (folder / "left").mkdir()
+
+    def script(self, name: str, text: str) -> Path:
+        path = self.folder / f"{name}.sh"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    def host(self, group: str, name: str, **more: object) -> None:
+        remote = self.folder / "remote" / str(len(list((self.folder / "remote").glob("*"))) if (self.folder / "remote").exists() else 0)
+        remote.mkdir(parents=True)
+        own = {"ansible_connection": "local", "ansible_remote_tmp": str(remote), "ansible_python_interpreter": sys.executable}
+        self.groups.setdefault(group, {})[name] = own | more
+
+    def tree(self, hostname: str, story: str, key: str = "") -> str:
+        """A program that records the tree of a story under a name of its own."""
+        tree = self.folder / "trees" / (key or hostname)
+        shutil.copytree(TREES / story, tree)
+        (tree / "t0/proc/sys/kernel/hostname").write_text(f"{hostname}\n")
+        # A recorded tree has one length, whatever is asked for.
+        return str(self.script(key or hostname, f'exec "{self.rdiag}" "$@" --root "{tree}"'))
+
+    def play(self, *more: str) -> subprocess.CompletedProcess:
+        inventory = {"all": {"children": {group: {"hosts": hosts} for group, hosts in self.groups.items()}}}
+        (self.folder / "inventory.json").write_text(json.dumps(inventory))
+        env = os.environ | {
+            "PWD": str(self.folder),
+            "ANSIBLE_COLLECTIONS_PATH": str(self.folder / "collections"),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "local"),
+            "ANSIBLE_HOME": str(self.folder / "home"),
+            "ANSIBLE_HOST_KEY_CHECKING": "0",
+            "ANSIBLE_TIMEOUT": "3",
+            "ANSIBLE_NOCOLOR": "1",
+            "NO_COLOR": "1",
+        }
+        command = ["ansible-playbook", "-i", "inventory.json", "rdiag.diagnose.fleet", "--forks", "20", "-e", f"rdiag_controller={self.rdiag}"]
+        return subprocess.run([*command, *more], cwd=self.folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+
+def full_file_system(folder: Path) -> Path | None:
+    """A file system without room, if this user may mount one."""
+    place = folder / "full"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], capture_output=True)
+    if done.returncode != 0:
+        print("not checked: a full /tmp (needs a right to mount)")
+        return None
+    try:
+        (place / "filler").write_bytes(bytes(1 << 20))
+    except OSError:
+        pass
+    return place
+
+
+def check(rdiag: str, folder: Path) -> None:
+    place = Place(folder, rdiag)
+    for n in range(5):
+        story = "whole-host-short-of-cpu" if n < 4 else "whole-host-quiet"
+        place.host("web", f"web-{n}", rdiag_path=place.tree(f"web-{n}", story))
+    place.host("db", EVIL, rdiag_path=place.tree("db-1", "whole-host-quiet"))
+    copied = place.tree("db-2", "whole-host-quiet")
+    place.host("db", "db-2", rdiag_path="/nonexistent/rdiag", rdiag_copy=copied, rdiag_copy_to=str(folder / "left"))
+    # Two hosts of one name.
+    place.host("db", "db-3", rdiag_path=place.tree("twin", "whole-host-quiet", "a"))
+    place.host("db", "db-4", rdiag_path=place.tree("twin", "whole-host-quiet", "b"))
+    whole = f'"{rdiag}" record use-method -o - --root "{TREES / "whole-host-quiet"}"'
+    wrong = {
+        "dead": ({"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}, "Connection refused"),
+        "no-rdiag": ({"rdiag_path": "/nonexistent/rdiag"}, "No such file or directory"),
+        "no-rdiag-in-path": ({"rdiag_path": "no-such-rdiag"}, "there is no no-such-rdiag on this host"),
+        "no-python": ({"ansible_python_interpreter": "/nonexistent/python3"}, ""),
+        "garbage": ({"rdiag_path": str(place.script("garbage", "head -c 2000000 /dev/urandom"))}, "2000000 bytes that are no recording"),
+        "cut-off": ({"rdiag_path": str(place.script("cut", f"{whole} | head -c 3000"))}, "cut off (3000 bytes)"),
+        "other-json": ({"rdiag_path": str(place.script("other", "echo '{}' | gzip"))}, "no recording of rdiag"),
+        "sick": ({"rdiag_path": str(place.script("sick", "echo 'error: nothing\tto\nsee' >&2; exit 3"))}, "rdiag ended with code 3: error: nothing to see"),
+        "slow": ({"rdiag_path": str(place.script("slow", "sleep 600")), "rdiag_time_limit": 2}, "did not end within 2 s"),
+    }
+    full = full_file_system(folder)
+    if full:
+        wrong["full"] = ({"ansible_remote_tmp": str(full / "tmp")}, "")
+    for name, (how, _) in wrong.items():
+        place.host("db", name, **how)
+    try:
+        done = place.play()
+    finally:
+        if full:
+            subprocess.run(["umount", full], check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode in (0, 2, 4), f"{done.returncode}: {said}"
+    assert (folder / "fleet/fleet.json").exists(), said
+    fleet = json.loads((folder / "fleet/fleet.json").read_text())
+    missing = {gap["host"]: gap for gap in fleet["not_judged"]}
+    assert set(missing) == set(wrong), f"not judged: {sorted(missing)}; expected {sorted(wrong)}\n{said}"
+    for name, (_, why) in wrong.items():
+        assert why in missing[name]["detail"], f"{name}: {missing[name]}"
+        assert missing[name]["why"] == "unreachable", missing[name]
+    judged = {row["host"].split(" (")[0]: row["group"] for row in fleet["hosts"]}
+    assert judged == {f"web-{n}": "web" for n in range(5)} | {"db-1": "db", "db-2": "db", "twin": "db"}, judged
+    assert fleet["judged"] == 9 and len(fleet["hosts"]) == 9
+    common = {(fault["group"], fault["rule"]): fault["reach"]["hosts"] for fault in fleet["common"]}
+    assert common.get(("web", "cpu.saturation")) == 4, common
+    assert "4 of 5" in said, "the play ends with what was found"
+    assert (folder / "fleet/fleet.html").exists()
+    # Nothing is left: no copy of the program, no file of Ansible.
+    left = [str(path) for path in [*(folder / "left").rglob("*"), *(folder / "remote").rglob("*")] if path.is_file()]
+    assert not left, left
+    assert not subprocess.run(["pgrep", "-f", str(folder / "slow.sh")], capture_output=True).stdout, "what was given up still runs"
+    print(f"{len(fleet['hosts'])} hosts judged, {len(missing)} listed with their reasons: as expected")
+
+    # A second run counts no recording of the first.
+    del place.groups["db"]
+    place.groups["web"] = {"web-0": place.groups["web"]["web-0"]}
+    place.groups["web"]["web-0"]["rdiag_path"] = "/nonexistent/rdiag"
+    place.play()
+    fleet = json.loads((folder / "fleet/fleet.json").read_text())
+    assert fleet["judged"] == 0 and [gap["host"] for gap in fleet["not_judged"]] == ["web-0"], fleet["headline"]
+    print("a host that fails now is not judged by what it sent before")
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    with tempfile.TemporaryDirectory(prefix="rdiag-ansible.") as folder:
+        check(str(Path(sys.argv[1]).resolve()), Path(folder))
+
+
+main()
