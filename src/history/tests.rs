@@ -119,7 +119,7 @@ fn a_sample_more_takes_few_bytes() {
 fn a_bit_anywhere_costs_one_column_and_says_which() {
     let whole = block(12);
     let bytes = write_block(&whole);
-    for bit in (0..bytes.len() * 8).step_by(7) {
+    for bit in (0..bytes.len() * 8).step_by(29) {
         let mut bytes = bytes.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let (read, damage) = read_block(&bytes).unwrap();
@@ -203,14 +203,14 @@ fn of_a_torn_tail_the_last_sample_is_lost() {
 fn a_bit_in_a_tail_costs_one_sample_but_for_names() {
     let whole = without_idle(block(10));
     let (bytes, ends) = tail(&whole);
-    for bit in (ends[1] * 8..bytes.len() * 8).step_by(3) {
+    for bit in (ends[1] * 8..bytes.len() * 8).step_by(41) {
         let mut bytes = bytes.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let (read, damage) = read_tail(&bytes).unwrap();
         assert_eq!(damage.len(), 1, "bit {bit}: {damage:?}");
         assert!(read.collectors["diskstats"].times.len() >= 9);
     }
-    for bit in ends[0] * 8..ends[1] * 8 {
+    for bit in (ends[0] * 8..ends[1] * 8).step_by(41) {
         let mut bytes = bytes.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let (_, damage) = read_tail(&bytes).unwrap();
