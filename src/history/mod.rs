@@ -7,7 +7,7 @@
 //!
 //! Time in a block is rounded to a microsecond. All else comes back as it went in, bit by bit.
 //!
-//! Blocks may come from anywhere, so decoding is total and bounded: by [`frame::MAX_UNPACKED`] for each file, and by the number of values
+//! Blocks may come from anywhere, so decoding is total and bounded: by 96 MiB for each file, and by the number of values
 //! that a column may say it has.
 
 mod block;
