@@ -248,7 +248,7 @@ fn a_report_that_no_rdiag_wrote_is_drawn_within_the_same_size() {
         source: String::new(),
         mean: f64::NAN,
         max: f64::INFINITY,
-        values: vec![vec![Some(f64::NAN), Some(1e300), None, Some(-1.0)].repeat(1_000); 100],
+        values: vec![[Some(f64::NAN), Some(1e300), None, Some(-1.0)].repeat(1_000); 100],
     };
     let lane = rdiag_model::report::Lane { curves: vec![curve; 100], missing: None, ..timeline.lanes[0].clone() };
     timeline.lanes = vec![lane; 3];
