@@ -1,6 +1,6 @@
 //! `rdiag watch`: the recorder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::kept::{Size, place, size};
@@ -36,12 +36,12 @@ pub(super) struct Args {
     /// Share of one CPU that recording may use. Beyond it, the most expensive collector is read less often.
     #[arg(long, value_name = "PERCENT", default_value = "0.5%")]
     budget: String,
+    /// End after this time [default: when it is stopped].
+    #[arg(long, short, value_name = "TIME")]
+    duration: Option<String>,
     /// Length of a block.
     #[arg(long, value_name = "TIME", default_value = "10m", hide = true)]
     block: String,
-    /// Look at this tree instead of the machine.
-    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
-    root: PathBuf,
 }
 
 /// Shortest distance of samples, and longest and shortest block, in seconds.
@@ -52,6 +52,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let interval = playbook::duration("interval", &args.interval)?;
     let block = playbook::duration("block", &args.block)?;
     let budget = playbook::budget(&args.budget)?;
+    let duration = args.duration.as_deref().map(|text| playbook::duration("duration", text)).transpose()?;
     if interval < SHORTEST_INTERVAL || !BLOCK.contains(&block) || block / interval > 3600.0 {
         let message = format!("samples every {} in blocks of {} are not recorded", args.interval, args.block);
         return Err(Failure::usage(
@@ -61,10 +62,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     let folder = place(args.history.as_ref())?;
     let stop = stop_on_signal()?;
-    let host = Arc::new(open_host(&args.root)?);
-    if host.is_recorded() {
-        return Err(Failure::usage("a recorded tree does not go on".into(), Some("leave --root out")));
-    }
+    let host = Arc::new(open_host(Path::new("/"))?);
     let named = session::resolve(PLAYBOOK)?;
     let plan = Plan::new(&named.loaded, &named.library, &std::collections::BTreeMap::new())?;
     let first = || plan.windows.iter().take(1).flatten().flat_map(|planned| &planned.step.collect);
@@ -73,7 +71,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let path = Text::seen(folder.display().to_string());
     let [every, most] = [session::interval(interval), quantity::bytes(args.keep.0 as f64)].map(Text::seen);
     ui.note(shown!("recording into {}, a sample every {}, at most {}", &path, every, most));
-    let order = Watch { collectors, folder, keep: args.keep.0, interval, block, budget };
+    let order = Watch { collectors, folder, keep: args.keep.0, interval, block, budget, duration };
     session::watch(&host, &order, &stop, &mut |told| ui.warn(Text::seen(told))).map_err(failure)?;
     Ok(Exit::Done)
 }

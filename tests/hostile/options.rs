@@ -18,6 +18,7 @@ fn beside(command: &str) -> Vec<OsString> {
         "run" => &["use-method", "--no-guided", "--out", "out", "--duration", "100ms", "--interval", "50ms"],
         "record" => &["use-method", "--out", "made", "--duration", "100ms", "--interval", "50ms"],
         "probe" => &["runqlat", "--duration", "1ms"],
+        "watch" => &["--duration", "1ms"],
         "lab start" => &["no-such-exercise"],
         "lab class" => &["no-such-file"],
         "lab dev-check" => &["no-such-exercise"],
@@ -115,5 +116,7 @@ fn said(folder: &Path, line: &[OsString]) -> String {
     let mut run = rdiag();
     run.current_dir(folder).env("HOME", folder).env("XDG_STATE_HOME", folder).env("XDG_CACHE_HOME", folder);
     let output = run.args(line).output().unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    // A recording is no text, and is refused where stdout is a terminal.
+    let text = if output.stdout.starts_with(&[0x1f, 0x8b]) { &[][..] } else { &output.stdout };
+    String::from_utf8_lossy(text).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }

@@ -161,7 +161,7 @@ fn duration(text: &str) -> Option<SignedDuration> {
         };
         seconds = seconds.checked_add(number.take()?.checked_mul(unit)?)?;
     }
-    (number.is_none() && seconds < 10 * 365 * 86_400).then(|| SignedDuration::from_secs(seconds))
+    (!text.is_empty() && number.is_none() && seconds < 10 * 365 * 86_400).then(|| SignedDuration::from_secs(seconds))
 }
 
 #[cfg(test)]

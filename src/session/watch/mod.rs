@@ -45,6 +45,8 @@ pub struct Watch {
     pub block: f64,
     /// Share of one CPU that the recorder may use.
     pub budget: f64,
+    /// Seconds after which it ends by itself; none: when it is stopped.
+    pub duration: Option<f64>,
 }
 
 /// Why nothing is recorded.
@@ -69,7 +71,7 @@ pub enum WatchError {
     Io(#[from] io::Error),
 }
 
-/// Records until `stop` is set; `say` hears what a person should know.
+/// Records until `stop` is set or its time is over; `say` hears what a person should know.
 ///
 /// # Errors
 /// When it cannot begin, or no thread can be started.
@@ -88,7 +90,9 @@ pub fn watch(
     let mut governor = Governor::new(order.budget, order.interval);
     // A source that hangs keeps its thread; begun anew with each block it would take another one each time.
     let mut hung: BTreeMap<&'static str, u32> = BTreeMap::new();
-    while !stop.load(Ordering::Relaxed) {
+    let end = order.duration.map(|seconds| host.now() + seconds);
+    let mut goes_on = true;
+    while goes_on && !stop.load(Ordering::Relaxed) {
         hung.values_mut().for_each(|blocks| *blocks -= 1);
         hung.retain(|_, blocks| *blocks > 0);
         let mut collectors: Vec<&'static CollectorDef> =
@@ -98,7 +102,7 @@ pub fn watch(
                 *def = &PROCESS_CHANGES;
             }
         }
-        block(host, order, &collectors, (&mut keeper, &mut governor, &mut hung), stop, say)?;
+        goes_on = block(host, order, &collectors, (&mut keeper, &mut governor, &mut hung), (stop, end), say)?;
     }
     keeper.end().into_iter().for_each(say);
     drop(lock);
@@ -128,15 +132,15 @@ impl Clocks {
     }
 }
 
-/// Records one block.
+/// Records one block; whether another one follows before the end.
 fn block(
     host: &SharedHost,
     order: &Watch,
     collectors: &[&'static CollectorDef],
     (keeper, governor, hung): (&mut Keeper, &mut Governor, &mut BTreeMap<&'static str, u32>),
-    stop: &AtomicBool,
+    (stop, end): (&AtomicBool, Option<f64>),
     say: &mut dyn FnMut(String),
-) -> Result<(), WatchError> {
+) -> Result<bool, WatchError> {
     let (cpu_before, _) = own_usage();
     let mut recorder = Recorder::of(host, collectors, order.interval)?;
     let began = recorder.began();
@@ -146,6 +150,7 @@ fn block(
     keeper.begin(bytes);
     let samples = (order.block / order.interval).round().max(1.0) as usize;
     let mut number = 0;
+    let mut goes_on;
     let mut lengths: BTreeMap<&'static str, usize> = BTreeMap::new();
     loop {
         recorder.sample_some(|slot| governor.is_due(slot.id, slot.cadence, number))?;
@@ -164,8 +169,10 @@ fn block(
         governor.settle(&recorder.slots, host.now(), own_usage().0).into_iter().for_each(&mut *say);
         // What is overdue on a host too slow to keep up is left out.
         number = (number + 1).max(((host.now() - began) / order.interval).floor() as usize);
-        let is_last = number >= samples || Clocks::now(host).stepped_since(&clocks);
-        if is_last || !host.wait(began + number as f64 * order.interval, 0, stop) {
+        let next = began + number as f64 * order.interval;
+        goes_on = end.is_none_or(|end| next <= end);
+        let is_last = !goes_on || number >= samples || Clocks::now(host).stepped_since(&clocks);
+        if is_last || !host.wait(next, 0, stop) {
             break;
         }
     }
@@ -179,10 +186,10 @@ fn block(
     let mut block = Block { header, collectors, idle: Vec::new() };
     thin::thin(&mut block);
     keeper.block(block.header.wall_micros, write_block(&block));
-    if !stop.load(Ordering::Relaxed) {
+    if goes_on && !stop.load(Ordering::Relaxed) {
         host.wait(began + number as f64 * order.interval, 0, stop);
     }
-    Ok(())
+    Ok(goes_on)
 }
 
 fn header(host: &SharedHost, order: &Watch, clocks: &Clocks, began: f64) -> Header {
