@@ -1,5 +1,7 @@
 """The pages that are looked at: every kind that rdiag writes, from recorded hosts."""
 
+import gzip
+import json
 import pathlib
 import subprocess
 
@@ -39,5 +41,12 @@ def write(rdiag, folder):
     pages["diff"] = folder / "diff.html"
     run("diff", folder / QUIET, folder / STORIES[0], "--out", pages["diff"])
     pages["fleet"] = folder / "fleet.html"
-    run("fleet", CAPTURES / "host", "--out", pages["fleet"])
+    hosts = folder / "hosts"
+    hosts.mkdir()
+    # The captures are of one host. Hosts of one name are told apart by their files, and a long path is a word that must be broken.
+    for number, capture in enumerate(sorted((CAPTURES / "host").glob("*.gz"))):
+        recording = json.loads(gzip.decompress(capture.read_bytes()))
+        recording["host"]["hostname"] = f"web-{number:02}"
+        (hosts / f"web-{number:02}.json.gz").write_bytes(gzip.compress(json.dumps(recording).encode()))
+    run("fleet", hosts, "--out", pages["fleet"])
     return pages
