@@ -1,7 +1,7 @@
 -- Hosts that are unlike the others of their group, and in what, by the same three tests as `rdiag fleet`:
 --   finding  a rule fires on a tenth of the judged hosts at most, or on one, of at least five
 --   errors   a count of errors where 95 % of the others have none
---   reading  7 robust standard deviations from the median (more in groups below 30), and a difference that matters
+--   reading  8 robust standard deviations from the median (more in groups below 30), and a difference that matters
 -- A distance alone names healthy hosts: rates, durations and sizes have long tails. So they must be as far by factor (on a logarithmic
 -- scale) as by difference, and differ by a factor of two; and where more than a tenth of a group is far out, the group has two parts and
 -- no host of it is odd.
@@ -74,7 +74,7 @@ measured AS (
 ),
 far AS (
   SELECT run, host, grp, metric, role, value, mid, z, n FROM measured
-  WHERE abs(z) >= 7 * greatest(30.0 / n, 1.0) AND abs(value - mid) >= material
+  WHERE abs(z) >= 8 * greatest(30.0 / n, 1.0) AND abs(value - mid) >= material
     AND (doubles = 0 OR value * mid < 0 OR greatest(abs(value), abs(mid)) >= 2 * least(abs(value), abs(mid)))
 ),
 whole AS (

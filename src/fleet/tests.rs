@@ -339,13 +339,23 @@ fn nothing_is_invented_over_200_healthy_fleets() {
     }
 }
 
+/// Distances are judged by what is improbable, so that some healthy host will be called odd some day: in one of 2000 fleets of 60 readings.
+#[test]
+fn few_healthy_fleets_have_an_odd_host() {
+    let odd = |seed: u64| !rolled(healthy([10, 12, 20, 40][seed as usize % 4], 1000 + seed)).odd.is_empty();
+    let named = (0..2000).filter(|seed| odd(*seed)).count();
+    assert!(named <= 1, "{named} of 2000");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever fleet: a planted common fault, a planted odd host and a planted odd reading are all found, and no other host is odd.
+    /// Whatever fleet: a planted common fault, a planted odd host and a planted odd reading are all found, and no host is odd that was
+    /// not odd before.
     #[test]
     fn what_was_planted_is_found(count in 10_usize..120, seed: u64, at in 0_usize..10) {
         let mut hosts = healthy(count, seed);
+        let before = rolled(healthy(count, seed));
         let most = count.div_ceil(2).max(3);
         for host in hosts.iter_mut().rev().take(most) {
             host.findings[1].status = Status::Warning;
@@ -361,8 +371,12 @@ proptest! {
         let fleet = rolled(hosts);
         prop_assert_eq!(fleet.common.len(), 1);
         prop_assert_eq!(fleet.common[0].reach.hosts, most);
-        prop_assert_eq!(odd_names(&fleet), [odd.as_str(), far.as_str()]);
-        prop_assert_eq!(&fleet.odd[1].readings[0].metric, "planted");
+        let planted = [odd.as_str(), far.as_str()];
+        let (found, others): (Vec<&str>, Vec<&str>) = odd_names(&fleet).into_iter().partition(|name| planted.contains(name));
+        prop_assert_eq!(found, planted);
+        prop_assert!(others.iter().all(|name| odd_names(&before).contains(name)), "{:?}", others);
+        let far = fleet.odd.iter().find(|host| host.host == far).unwrap();
+        prop_assert!(far.readings.iter().any(|reading| &*reading.metric == "planted"));
     }
 
     /// Any numbers and texts: no panic, every host is accounted for, and no share is out of bounds.
