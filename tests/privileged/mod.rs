@@ -13,6 +13,7 @@ mod denials;
 mod disk;
 mod each;
 mod filesystem;
+mod history;
 mod hostile_symbols;
 mod kernels;
 mod lab;

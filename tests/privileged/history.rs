@@ -1,0 +1,105 @@
+//! The recorder beside faults, and on a disk that is full.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::history::{Recorder, blocks, files, wait_until};
+use crate::support::{Load, Need, alone, beside_others, finding, has, live_report, rdiag};
+
+/// Ends by itself if the test cannot end it.
+const LOOP: &str = "ulimit -t 20; while :; do :; done";
+
+/// The report about a time that is over.
+fn past_report(history: &Path, at: &str, last: &str) -> Value {
+    let mut command = rdiag();
+    command.args(["run", "use-method", "--at", at, "--last", last, "--format", "json", "--out", "-", "--history"]);
+    let output = command.arg(history).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+fn verdict(report: &Value, rule: &str) -> [String; 2] {
+    let finding = finding(report, rule, None);
+    [&finding["status"], &finding["culprit"]["name"]].map(ToString::to_string)
+}
+
+#[test]
+#[ignore = "needs: a quiet machine"]
+fn a_fault_that_is_over_is_judged_as_the_run_beside_it_did() {
+    let _alone = alone();
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let recorder = Recorder::start(&history, &["--interval", "1s", "--block", "8s"]);
+    wait_until("the tail", || files(&history).contains(&"tail".to_owned()));
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let load = Load::start(4 * cpus, "sh", &["-c", LOOP]);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let live = live_report(5);
+    drop(load);
+    wait_until("a block after the fault", || blocks(&history) >= 2);
+    assert_eq!(recorder.end().0, Some(0));
+    // The recorder's samples lie between those of the run: a second more on both sides has all of them.
+    let started: String = live["window"]["started"].as_str().unwrap().to_owned();
+    let (date, second) = started.trim_end_matches('Z').rsplit_once(':').unwrap();
+    let seconds: u32 = second.parse().unwrap();
+    let past = if seconds <= 52 {
+        past_report(&history, &format!("{date}:{:02}Z", seconds + 6), "6s")
+    } else {
+        past_report(&history, "now", "20s")
+    };
+    for rule in ["cpu.saturation", "cpu.utilization"] {
+        assert_eq!(verdict(&past, rule), verdict(&live, rule), "{rule}: {:#}", finding(&past, rule, None));
+    }
+    assert_eq!(finding(&past, "cpu.saturation", None)["status"], "critical");
+    assert_eq!(finding(&past, "cpu.saturation", None)["culprit"]["name"], "sh");
+    // What only a probe could tell is no "ok".
+    let latency = finding(&past, "cpu.saturation.run_queue_latency", None);
+    assert_eq!(latency["status"], "unknown", "{latency:#}");
+    assert!(latency.to_string().contains("not recorded then"), "{latency:#}");
+}
+
+#[test]
+#[ignore = "needs: root"]
+fn a_full_disk_costs_history_and_not_the_recorder() {
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let _beside = beside_others();
+    let place = tempfile::tempdir().unwrap();
+    let disk = place.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mounted = |size: &str| {
+        Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(&disk).status().unwrap().success()
+    };
+    let unmount = || assert!(Command::new("umount").arg(&disk).status().unwrap().success());
+    let history = disk.join("history");
+
+    // One per cent of a megabyte holds nothing.
+    assert!(mounted("size=1m"));
+    let recorder = Recorder::start(&history, &[]);
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert_eq!(blocks(&history), 0);
+    let (code, said) = recorder.end();
+    unmount();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("1 % of the free space"), "{said}");
+    assert!(said.lines().count() < 12, "it is said once, and not for each sample: {said}");
+
+    assert!(mounted("size=64m"));
+    let recorder = Recorder::start(&history, &[]);
+    wait_until("a block", || blocks(&history) >= 1);
+    let filler = disk.join("filler");
+    let mut file = std::fs::File::create(&filler).unwrap();
+    while std::io::Write::write_all(&mut file, &[1; 64 << 10]).is_ok() {}
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    let kept = blocks(&history);
+    std::fs::remove_file(&filler).unwrap();
+    drop(file);
+    wait_until("a block once there is room", || blocks(&history) > kept);
+    let (code, said) = recorder.end();
+    unmount();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("writing a"), "{said}");
+}
