@@ -23,9 +23,11 @@ mod entropy;
 mod file_handles;
 mod filesystem_errors;
 mod filesystems;
+mod held_descriptors;
 mod interfaces;
 mod interrupts;
 mod kernel_log;
+mod kernel_tables;
 mod listeners;
 mod loadavg;
 mod md;
@@ -98,9 +100,11 @@ pub static ALL: &[&CollectorDef] = &[
     &file_handles::COLLECTOR,
     &filesystem_errors::COLLECTOR,
     &filesystems::COLLECTOR,
+    &held_descriptors::COLLECTOR,
     &interfaces::COLLECTOR,
     &interrupts::COLLECTOR,
     &kernel_log::COLLECTOR,
+    &kernel_tables::COLLECTOR,
     &listeners::COLLECTOR,
     &loadavg::COLLECTOR,
     &md::COLLECTOR,

@@ -159,7 +159,10 @@ pub(super) fn who(culprit: &Culprit) -> String {
         ("process", count, _) if count > 1 => format!("{name} ({count} processes)"),
         ("task", 0 | 1, [pid, ..]) => format!("{name} (a task of pid {pid})"),
         ("task", count, _) if count > 1 => format!("{name} ({count} tasks)"),
-        ("process" | "log", ..) => name.into_owned(),
+        // Whose limit it is, is in the sentence; who holds what it is on is a process.
+        ("inotify_user", _, [pid, ..]) => format!("{name} (pid {pid})"),
+        ("key_user", ..) => format!("user {name}"),
+        ("process" | "log" | "ipc_table", ..) => name.into_owned(),
         // Whose function it is: the process that used the most may be another.
         ("function", ..) => match culprit.labels.get("object").map(String::as_str) {
             Some("[kernel]") => format!("function {name} of the kernel"),

@@ -23,6 +23,7 @@ mod levels;
 mod limits;
 mod memory;
 mod network;
+mod object_limits;
 mod odd_targets;
 mod picture;
 mod private_tracefs;
