@@ -58,6 +58,7 @@ mod transmit_queues;
 mod udp_sockets;
 mod user_tasks;
 mod vmstat;
+mod waiting_tasks;
 mod zoneinfo;
 mod zram;
 
@@ -130,6 +131,7 @@ pub static ALL: &[&CollectorDef] = &[
     &udp_sockets::COLLECTOR,
     &user_tasks::COLLECTOR,
     &vmstat::COLLECTOR,
+    &waiting_tasks::COLLECTOR,
     &zoneinfo::COLLECTOR,
     &zram::COLLECTOR,
 ];

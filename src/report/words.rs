@@ -159,8 +159,8 @@ pub(super) fn who(culprit: &Culprit) -> String {
         ("process", count, _) if count > 1 => format!("{name} ({count} processes)"),
         ("task", 0 | 1, [pid, ..]) => format!("{name} (a task of pid {pid})"),
         ("task", count, _) if count > 1 => format!("{name} ({count} tasks)"),
-        // Whose limit it is, is in the sentence; who holds what it is on is a process.
-        ("inotify_user", _, [pid, ..]) => format!("{name} (pid {pid})"),
+        // Whose limit or which CPUs it is about, is in the sentence; who is behind it is a process.
+        ("inotify_user" | "cpu_set" | "real_time_cpu", _, [pid, ..]) => format!("{name} (pid {pid})"),
         ("key_user", ..) => format!("user {name}"),
         ("process" | "log" | "ipc_table", ..) => name.into_owned(),
         // Whose function it is: the process that used the most may be another.

@@ -179,7 +179,7 @@ fn loops_tied_to_one_cpu_are_no_lack_of_cpus() {
     let _load = Load::start(4, "taskset", &["-c", "0", "sh", "-c", LOOP]);
     let report = live_report(5);
     assert_eq!(finding(&report, "cpu.utilization.core", Some("0"))["status"], "warning");
-    assert_nothing_else_fired(&report, &["cpu.utilization.core", "cpu.saturation.core"]);
+    assert_nothing_else_fired(&report, &["cpu.utilization.core", "cpu.saturation.core", "cpu.saturation.pinned"]);
 }
 
 #[test]

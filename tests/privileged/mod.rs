@@ -8,6 +8,7 @@ mod tracefs;
 
 mod cgroup;
 mod cpu;
+mod cpu_placement;
 mod databases;
 mod denials;
 mod disk;

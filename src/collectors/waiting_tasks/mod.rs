@@ -1,0 +1,267 @@
+//! Tasks that wait for a CPU though the host has CPUs to spare: those that may run on some CPUs only, and those behind a real-time task.
+//!
+//! How long each task ran and waited is in its own schedstat, on kernels without /proc/schedstat too. Where tasks of one set of CPUs wait,
+//! what counts is whether those CPUs were full (a quota that holds tasks back leaves them idle) and what the others did meanwhile: time
+//! that is idle, or used by niced work, was to be had. Niced tasks are nobody's victims, since they asked to be last.
+
+mod look;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use self::look::{Cpus, Look, Task};
+use super::{Cadence, Collect, CollectorDef, Sink};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
+use rdiag_model::{Number, RawUnit, Reason, Series, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "waiting_tasks",
+    help: "Tasks that wait for the CPUs that they are pinned to, or behind real-time tasks, from /proc/PID/task/TID and /proc/stat.",
+    cadence: Cadence::Ends,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "at both ends of a window: 4 µs per thread, at most 0.15 s; 20 µs for each thread that ran or waited for a twentieth of it",
+    start: |_| Box::new(WaitingTasks::default()),
+};
+
+const SERIES: &[SeriesDef] = &[
+    SeriesDef::counter(
+        "waiting_tasks.wait",
+        RawUnit::Nanoseconds,
+        "/proc/PID/task/TID/schedstat, field 2, of tasks pinned to a set",
+    ),
+    SeriesDef::counter(
+        "waiting_tasks.run",
+        RawUnit::Nanoseconds,
+        "/proc/PID/task/TID/schedstat, field 1, of tasks pinned to a set",
+    ),
+    SeriesDef::gauge("waiting_tasks.count", RawUnit::Count, "/proc/PID/task/TID/status, Cpus_allowed_list"),
+    SeriesDef::counter(
+        "waiting_tasks.set_busy",
+        RawUnit::Ticks,
+        "/proc/stat, all but idle and iowait, of the CPUs of a set",
+    ),
+    SeriesDef::counter("waiting_tasks.set_all", RawUnit::Ticks, "/proc/stat, of the CPUs of a set"),
+    SeriesDef::counter(
+        "waiting_tasks.other_free",
+        RawUnit::Ticks,
+        "/proc/stat, idle, iowait and nice, of the other CPUs",
+    ),
+    SeriesDef::counter("waiting_tasks.other_all", RawUnit::Ticks, "/proc/stat, of the other CPUs"),
+    SeriesDef::counter(
+        "waiting_tasks.real_time",
+        RawUnit::Nanoseconds,
+        "/proc/PID/task/TID/schedstat, field 1, of real-time tasks",
+    ),
+    SeriesDef::counter(
+        "waiting_tasks.behind_wait",
+        RawUnit::Nanoseconds,
+        "/proc/PID/task/TID/schedstat, field 2, of tasks on the same CPU",
+    ),
+    SeriesDef::counter(
+        "waiting_tasks.behind_run",
+        RawUnit::Nanoseconds,
+        "/proc/PID/task/TID/schedstat, field 1, of tasks on the same CPU",
+    ),
+];
+
+const CAVEAT: &str = "Of threads that were there at both ends of the window, and not niced. A wait is added when the thread gets a CPU: one that never \
+                      got any shows nothing.";
+const PINNED: &str = "taskset -pc PID; cat /proc/PID/task/*/schedstat, twice; mpstat -P ALL 1 10";
+const REAL_TIME: &str =
+    "ps -eLo class,rtprio,psr,pcpu,tid,comm | grep -E '^ *(FF|RR|DLN)'; cat /proc/PID/schedstat, twice";
+
+const METRICS: &[MetricDef] = &[
+    MetricDef::new(
+        "cpu.pinned.wait.ratio",
+        Unit::Ratio,
+        "Share of their runnable time that tasks pinned to a set of CPUs waited for one.",
+        &[Formula::ratio(&[term("waiting_tasks.wait")], &[term("waiting_tasks.wait"), term("waiting_tasks.run")])],
+    )
+    .dimension("cpu_set")
+    .caveat(CAVEAT)
+    .manual(PINNED),
+    MetricDef::new(
+        "cpu.pinned.tasks.count",
+        Unit::Count,
+        "Tasks pinned to a set of CPUs that ran or waited for at least a twentieth of the window.",
+        &[Formula::level(&[term("waiting_tasks.count")])],
+    )
+    .dimension("cpu_set")
+    .caveat(CAVEAT)
+    .manual(PINNED),
+    MetricDef::new(
+        "cpu.pinned.busy.ratio",
+        Unit::Ratio,
+        "Share of time in which the CPUs of such a set were busy.",
+        &[Formula::ratio(&[term("waiting_tasks.set_busy")], &[term("waiting_tasks.set_all")])],
+    )
+    .dimension("cpu_set")
+    .caveat("Whoever used them.")
+    .manual("mpstat -P ALL 1 10"),
+    MetricDef::new(
+        "cpu.pinned.elsewhere.ratio",
+        Unit::Ratio,
+        "Share of time in which the CPUs outside of such a set were idle or ran niced work.",
+        &[Formula::ratio(&[term("waiting_tasks.other_free")], &[term("waiting_tasks.other_all")])],
+    )
+    .dimension("cpu_set")
+    .caveat("CPUs that are isolated count too.")
+    .manual("mpstat -P ALL 1 10"),
+    MetricDef::new(
+        "cpu.real_time.ratio",
+        Unit::Ratio,
+        "CPU time of real-time tasks on a CPU, per second.",
+        &[Formula::rate(&[term("waiting_tasks.real_time")])],
+    )
+    .dimension("real_time_cpu")
+    .caveat("A task counts for the CPU that it was on last.")
+    .manual(REAL_TIME),
+    MetricDef::new(
+        "cpu.real_time.wait.ratio",
+        Unit::Ratio,
+        "Share of their runnable time that the other tasks of such a CPU waited for it.",
+        &[Formula::ratio(
+            &[term("waiting_tasks.behind_wait")],
+            &[term("waiting_tasks.behind_wait"), term("waiting_tasks.behind_run")],
+        )],
+    )
+    .dimension("real_time_cpu")
+    .caveat(CAVEAT)
+    .manual(REAL_TIME),
+];
+
+/// Tasks that ran and waited for less than this share of the window are left out.
+const LEAST: f64 = 0.05;
+/// Sets of CPUs that are recorded: those whose tasks waited the most.
+const MAX_SETS: usize = 16;
+
+#[derive(Default)]
+struct WaitingTasks {
+    first: Option<Look>,
+    last: Option<Look>,
+}
+
+impl Collect for WaitingTasks {
+    fn sample(&mut self, host: &Host, _out: &Sink) -> Result<(), Unavailable> {
+        let look = Look::take(host)?;
+        match self.first {
+            None => self.first = Some(look),
+            Some(_) => self.last = Some(look),
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, host: &Host, out: &Sink) {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else {
+            let why = "the window has no second look at the tasks";
+            return out.gap("waiting_tasks.", "", Unavailable::new(Reason::ShortWindow, why));
+        };
+        if !last.any_ran {
+            let why = "/proc/PID/schedstat is missing or 0 for every process: this kernel does not keep it";
+            let gap = Unavailable::new(Reason::Absent, why);
+            let remedy = "a kernel with CONFIG_SCHED_INFO; before 5.14, boot with delayacct";
+            return out.gap("waiting_tasks.", "", gap.with_remedy(remedy));
+        }
+        let tasks = last.since(first, LEAST, host);
+        let cpus = last.cpus.since(&first.cpus);
+        let sets = pinned(&tasks, &cpus, out);
+        let real_time = behind_real_time(&tasks, out);
+        let cut = (first.left_out || last.left_out)
+            .then(|| Unavailable::new(Reason::ShortWindow, "there are so many threads that some were not looked at"));
+        for (count, series, why) in [
+            (
+                sets,
+                ["wait", "count", "set_", "other_"].as_slice(),
+                "no task that is pinned to some of the CPUs ran or waited for long",
+            ),
+            (real_time, ["real_time", "behind_"].as_slice(), "no real-time task ran for long"),
+        ] {
+            let instance = if count == 0 { "" } else { "(others)" };
+            let none = || (count == 0).then(|| Unavailable::new(Reason::NotApplicable, why));
+            let Some(gap) = cut.clone().or_else(none) else { continue };
+            series.iter().for_each(|of| out.gap(&format!("waiting_tasks.{of}"), instance, gap.clone()));
+        }
+    }
+}
+
+/// A counter that began with the window.
+fn put(out: &Sink, name: &'static str, instance: &str, unit: RawUnit, change: u64) {
+    let kind = SeriesKind::Counter;
+    let values = vec![Some(Number::Whole(0)), Some(Number::Whole(change))];
+    let series = Series { name: name.to_owned(), instance: Some(instance.to_owned()), kind, unit, values };
+    out.with_record(|record| record.series.push(series));
+}
+
+/// Records the sets of CPUs that tasks are pinned to; how many there are.
+fn pinned(tasks: &[Task], cpus: &Cpus, out: &Sink) -> usize {
+    let mut sets: BTreeMap<&str, Vec<&Task>> = BTreeMap::new();
+    for task in tasks.iter().filter(|task| task.is_ordinary() && task.allowed.len() < cpus.count()) {
+        sets.entry(task.allowed_list.as_str()).or_default().push(task);
+    }
+    let waited = |members: &[&Task]| members.iter().map(|task| task.waited).sum::<u64>();
+    let mut sets: Vec<(&str, Vec<&Task>)> = sets.into_iter().collect();
+    sets.sort_by_key(|(_, members)| std::cmp::Reverse(waited(members)));
+    sets.truncate(MAX_SETS);
+    for (name, members) in &sets {
+        let Some(of_all) = members.first().map(|task| &task.allowed) else { continue };
+        put(out, "waiting_tasks.wait", name, RawUnit::Nanoseconds, waited(members));
+        put(out, "waiting_tasks.run", name, RawUnit::Nanoseconds, members.iter().map(|task| task.ran).sum());
+        let (own, others) = (cpus.sum(|cpu| of_all.contains(&cpu)), cpus.sum(|cpu| !of_all.contains(&cpu)));
+        put(out, "waiting_tasks.set_busy", name, RawUnit::Ticks, own.all - own.idle);
+        put(out, "waiting_tasks.set_all", name, RawUnit::Ticks, own.all);
+        put(out, "waiting_tasks.other_free", name, RawUnit::Ticks, others.idle + others.nice);
+        put(out, "waiting_tasks.other_all", name, RawUnit::Ticks, others.all);
+        let count = vec![None, Some(Number::Real(members.len() as f64))];
+        let series = Series {
+            name: "waiting_tasks.count".to_owned(),
+            instance: Some((*name).to_owned()),
+            kind: SeriesKind::Gauge,
+            unit: RawUnit::Count,
+            values: count,
+        };
+        out.with_record(|record| record.series.push(series));
+        name_largest(members, name, out);
+    }
+    sets.len()
+}
+
+/// Names the process whose threads wanted the most CPU time.
+fn name_largest(members: &[&Task], instance: &str, out: &Sink) {
+    let mut wanted: BTreeMap<(u32, &str), u64> = BTreeMap::new();
+    for task in members {
+        *wanted.entry((task.pid, &task.process)).or_default() += task.ran + task.waited;
+    }
+    if let Some(((pid, process), _)) = wanted.into_iter().max_by_key(|(_, wanted)| *wanted) {
+        out.label(instance, "name", process);
+        out.label(instance, "pid", pid.to_string());
+    }
+}
+
+/// Records the CPUs on which real-time tasks ran, with what the others there waited; how many there are.
+fn behind_real_time(tasks: &[Task], out: &Sink) -> usize {
+    let mut on_cpu: BTreeMap<u32, (Vec<&Task>, Vec<&Task>)> = BTreeMap::new();
+    for task in tasks.iter().filter(|task| !task.is_kernel) {
+        let (real_time, others) = on_cpu.entry(task.cpu).or_default();
+        if task.is_real_time {
+            real_time.push(task);
+        } else if task.is_ordinary() {
+            others.push(task);
+        }
+    }
+    on_cpu.retain(|_, (real_time, others)| !real_time.is_empty() && !others.is_empty());
+    for (cpu, (real_time, others)) in &on_cpu {
+        let instance = format!("CPU {cpu}");
+        let sum = |tasks: &[&Task], of: fn(&Task) -> u64| tasks.iter().map(|task| of(task)).sum::<u64>();
+        put(out, "waiting_tasks.real_time", &instance, RawUnit::Nanoseconds, sum(real_time, |task| task.ran));
+        put(out, "waiting_tasks.behind_wait", &instance, RawUnit::Nanoseconds, sum(others, |task| task.waited));
+        put(out, "waiting_tasks.behind_run", &instance, RawUnit::Nanoseconds, sum(others, |task| task.ran));
+        name_largest(real_time, &instance, out);
+        if let Some(victim) = others.iter().max_by_key(|task| task.waited) {
+            out.label(&instance, "victim", victim.process.as_str());
+        }
+    }
+    on_cpu.len()
+}
