@@ -193,6 +193,7 @@ fn describe(formula: &Formula) -> String {
         Per::Change(of) => format!("change of {sum} per change of {}", terms(of)),
         Per::Nothing => format!("change of {sum}"),
         Per::Level => format!("level of {sum}"),
+        Per::Slope => format!("change of {sum} per second, up or down"),
         Per::LevelOf(of) => format!("level of {sum} per level of {}", terms(of)),
         Per::Waiting(of) => format!(
             "change of {sum} per change of {sum} + {}, without the waits of tasks that a CPU quota stopped",

@@ -119,6 +119,14 @@ const METRICS: &[MetricDef] = &[
     .caveat("An estimate: dirty or mapped cache may be slower to reclaim than it says.")
     .manual(MANUAL),
     MetricDef::new(
+        "memory.available_decline.bytes_per_second",
+        Unit::BytesPerSecond,
+        "How fast available memory falls; negative while it rises.",
+        &[Formula::slope(&[minus("meminfo.available")])],
+    )
+    .caveat("Nothing says that it goes on at that rate.")
+    .manual("while sleep 1; do grep MemAvailable /proc/meminfo; done"),
+    MetricDef::new(
         "memory.installed.bytes",
         Unit::Bytes,
         "Memory that the kernel manages.",
@@ -339,7 +347,7 @@ fn parse(text: &str) -> HashMap<&str, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Story;
+    use crate::testing::{Story, stats};
 
     #[test]
     fn fields_are_found_whatever_stands_between_them() {
@@ -379,6 +387,23 @@ mod tests {
         assert_eq!(ratio("2\n").unwrap(), 1.5);
         assert_eq!(ratio("0\n").unwrap_err().reason, Reason::NotApplicable);
         assert_eq!(ratio("x\n").unwrap_err().reason, Reason::Malformed);
+    }
+
+    #[test]
+    fn available_memory_that_falls_is_a_rate_with_its_slowest_interval_and_one_that_rises_is_below_zero() {
+        let rates = |available: [u64; 4]| {
+            let mut tree = Story::of_seconds(1);
+            for (at, kilobytes) in available.into_iter().enumerate() {
+                if at > 0 {
+                    tree.next();
+                }
+                tree.put("proc/meminfo", format!("MemTotal: 9000 kB\nMemFree: 1 kB\nMemAvailable: {kilobytes} kB\n"));
+            }
+            stats(&tree.metrics(&COLLECTOR), "memory.available_decline.bytes_per_second", "")
+        };
+        let falls = rates([8000, 7000, 6900, 5000]);
+        assert_eq!((falls.mean, falls.min, falls.total), (1024e3, 102_400.0, 3072e3));
+        assert_eq!(rates([5000, 6000, 7000, 8000]).mean, -1024e3);
     }
 
     #[test]

@@ -106,6 +106,8 @@ pub enum Per {
     Level,
     /// One level per another.
     LevelOf(&'static [Term]),
+    /// Change of a level per second, which may be negative.
+    Slope,
     /// Taken from the table of processes: the named field's change, or the level where it has no change.
     Process(ProcessField),
     /// As `Process`, per second.
@@ -248,6 +250,12 @@ impl Formula {
     #[must_use]
     pub const fn level_ratio(sum: &'static [Term], per: &'static [Term]) -> Self {
         Self { sum, per: Per::LevelOf(per), floor: 0.0 }
+    }
+
+    /// Change of a level per second, which may be negative.
+    #[must_use]
+    pub const fn slope(sum: &'static [Term]) -> Self {
+        Self { sum, per: Per::Slope, floor: 0.0 }
     }
 
     /// A column of the table of processes.

@@ -23,6 +23,7 @@ mod lab_modules;
 mod levels;
 mod limits;
 mod memory;
+mod memory_growth;
 mod network;
 mod object_limits;
 mod odd_targets;

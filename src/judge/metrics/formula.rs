@@ -105,6 +105,7 @@ fn instance(
     let Some(record) = record else { return Err(missing(table, collector, formula)) };
     match formula.per {
         Per::Level | Per::LevelOf(_) => levels(table, record, &over, &under, matches!(formula.per, Per::LevelOf(_))),
+        Per::Slope => slope(table, record, &over),
         Per::Second => changes(table, record, name, &over, &Under::Time, Quotient::Rate, formula.floor),
         Per::Nothing => changes(table, record, name, &over, &Under::Time, Quotient::Total, formula.floor),
         Per::Waiting(_) => {
@@ -264,6 +265,18 @@ pub(super) fn covered_intervals(part: &Part, intervals: usize, seconds: f64) -> 
     let end = (part.to / seconds).round().max(0.0) as usize;
     let first = first.min(intervals.saturating_sub(1));
     first..end.clamp(first + 1, intervals.max(first + 1))
+}
+
+/// How fast a level rises; below 0 it falls.
+fn slope(table: &Table<'_>, record: &CollectorRecord, over: &[(f64, &Series)]) -> Result<Stats, Unavailable> {
+    let known = (0..record.times.len()).filter_map(|at| Some((time(record, at), sum_of_levels(over, at)?)));
+    let known: Vec<(f64, f64)> = known.collect();
+    let steps = known.iter().zip(known.iter().skip(1));
+    let parts: Vec<Part> = steps
+        .filter(|((from, _), (to, _))| to > from)
+        .map(|((from, before), (to, after))| Part { from: *from, to: *to, over: after - before, under: to - from })
+        .collect();
+    statistics(&parts, Quotient::Rate, intervals(table.window), table.window.interval_seconds, 0.0)
 }
 
 fn levels(
