@@ -19,6 +19,7 @@ mod contradictions;
 mod conversation;
 mod detection;
 mod documents;
+mod drill_down;
 mod examples;
 mod fleet;
 mod fuzzed;
@@ -38,6 +39,7 @@ mod rows;
 mod scale;
 mod schema;
 mod skips;
+mod streaming;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]
 #[allow(dead_code, reason = "the same")]
 mod support;

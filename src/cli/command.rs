@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Failure;
 use super::ui::{Text, Ui};
+use super::{Exit, Failure};
 use crate::report::escape::visible_within;
 use crate::shown;
 use rdiag_kernel::host::launch::{Ended, How, Launched, User, Watch};
@@ -77,6 +77,11 @@ impl Command {
     /// Whether it turned out that it cannot be executed.
     pub(super) fn never_began(&self) -> bool {
         matches!(self.launched.ended(), Some(Ended { how: How::NotStarted(_), .. }))
+    }
+
+    /// The exit code that it passes on: none if it did not fail, or if rdiag was told to end and has ended it.
+    pub(super) fn passes_on(&self, ended: &Ended) -> Option<Exit> {
+        Exit::of_command(ended).filter(|_| !self.terminated.load(Ordering::Relaxed))
     }
 
     /// Tells how it ended, or that it goes on; an error if it never began. A Ctrl-C at the terminal has reached the command

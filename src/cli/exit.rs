@@ -9,13 +9,14 @@ use crate::lab::{LabError, Trouble};
 use crate::playbook::PlaybookError;
 use crate::report::shown::{Shown, Terminal};
 use crate::session::{ImportError, StoreError};
-use rdiag_kernel::host::launch::LaunchError;
+use rdiag_kernel::host::launch::{Ended, How, LaunchError};
 use rdiag_model::Unavailable;
 
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage or an invalid \
-playbook; 3 nothing could be measured; 4 a failure while running; 5 a probe was stopped by its budget; 130 interrupted, after writing \
-what there was.";
+playbook; 3 nothing could be measured; 4 a failure while running; 5 a probe, or the account of a task's time, was stopped by its budget; \
+130 interrupted, after writing what there was. `run` and `record` with a COMMAND that fails exit as it does: with its code, or with 128 + N \
+if signal N ended it.";
 
 /// Longest error that is shown, in characters: two paths and what is wrong with them.
 const LONGEST: usize = 12_000;
@@ -33,8 +34,10 @@ pub enum Exit {
     Nothing,
     /// 4: a failure while running.
     Failed,
-    /// 5: a probe was stopped by its budget, before its time was over.
+    /// 5: a probe, or the account of a task's time, was stopped by its budget before its time was over.
     OverBudget,
+    /// The code with which the measured command failed, or 128 + N if signal N ended it, as `time` and `perf stat` do.
+    Command(u8),
     /// 130: interrupted, after writing what there was.
     Interrupted,
 }
@@ -57,8 +60,19 @@ impl Exit {
             Self::Nothing => 3,
             Self::Failed => 4,
             Self::OverBudget => 5,
+            Self::Command(code) => code,
             Self::Interrupted => 130,
         }
+    }
+
+    /// How a command ended that was measured; none if it did not fail.
+    pub(super) fn of_command(ended: &Ended) -> Option<Self> {
+        let code = match ended.how {
+            How::Exited(0) | How::NotStarted(_) => return None,
+            How::Exited(code) => code,
+            How::Killed(signal) => 128 + signal,
+        };
+        u8::try_from(code).ok().map(Self::Command)
     }
 
     /// How a process ended that is rdiag as well.
@@ -210,5 +224,20 @@ impl Failure {
             },
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_passes_its_code_on_and_a_signal_counts_from_128() {
+        let ended = |how| Exit::of_command(&Ended { how, elapsed: 1.0, user: 0.0, system: 0.0 });
+        assert_eq!(ended(How::Exited(0)), None);
+        assert_eq!(ended(How::Exited(7)), Some(Exit::Command(7)));
+        assert_eq!(ended(How::Killed(15)).map(Exit::code), Some(143));
+        assert_eq!(ended(How::NotStarted(2)), None, "that is an error of its own");
+        assert_eq!(Exit::of_code(7), None, "a command is no process that is rdiag as well");
     }
 }

@@ -12,9 +12,10 @@ use super::command::Command;
 use super::root::open_host;
 use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
-use super::{Failure, params, task};
+use super::{Exit, Failure, params, task};
 use crate::lab::recipe::under_way;
 use crate::playbook::{self, Method, Plan, PlannedStep};
+use crate::report;
 use crate::session::{self, Observer, Run};
 use crate::shown;
 use rdiag_kernel::host::launch::{Ended, How};
@@ -22,7 +23,7 @@ use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::host::{BeginAt, NoInstant, SharedHost};
 use rdiag_kernel::mechanism::tracefs;
 use rdiag_model::setup::{Begin, WallClock};
-use rdiag_model::{Exercise, Recording, Target};
+use rdiag_model::{Exercise, Finding, Recording, Status, Target};
 
 /// From so many seconds on, a late beginning is told.
 const LATE: f64 = 0.5;
@@ -128,6 +129,10 @@ pub(super) struct Prepared {
     /// Whether the host is this machine, on which an exercise can run.
     is_live: bool,
     begin_at: Option<BeginAt>,
+    /// Whether findings are told while the first window runs.
+    pub(super) streams: bool,
+    /// How the command failed, once that is known.
+    pub(super) failed: Option<Exit>,
 }
 
 /// Everything that can fail before time is spent: the playbook, its parameters, the host, the task.
@@ -175,7 +180,17 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     // The command lives where the host's mounts are, and has been started with all that rdiag had.
     tracefs::private::mount_for_itself(&host);
     rights::narrow(Phase::Attaching(session::work_of(&plan)));
-    Ok(Prepared { host, plan, target, command, stop, is_live: task::is_live(&args.root), begin_at })
+    Ok(Prepared {
+        host,
+        plan,
+        target,
+        command,
+        stop,
+        is_live: task::is_live(&args.root),
+        begin_at,
+        streams: false,
+        failed: None,
+    })
 }
 
 fn begin_at(text: &str) -> Result<BeginAt, Failure> {
@@ -211,13 +226,17 @@ fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure>
 pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Result<Run, Failure> {
     let exercise = || if prepared.is_live { under_way(&prepared.host) } else { None };
     let before = exercise();
+    let streams = prepared.streams && !ui.is_hushed();
     let mut progress = Progress {
         ui,
         bar: None,
+        what: Text::new(),
         command: prepared.command.as_mut(),
         keep,
         is_kept: false,
         begin_at: prepared.begin_at,
+        streams,
+        told: BTreeMap::new(),
     };
     let mut run = session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
         .map_err(Failure::io("measuring"))?;
@@ -227,6 +246,7 @@ pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Resul
     if let Some(command) = &prepared.command {
         // The end of the command ends the window, which is what it was to do; a signal to it is another matter.
         let ended = command.settle(ui)?;
+        prepared.failed = ended.as_ref().and_then(|ended| command.passes_on(ended));
         run.recording.interrupted &= !matches!(ended, Some(Ended { how: How::Exited(_), .. }));
     }
     if let Some(begin) = &run.recording.setup.begin {
@@ -258,15 +278,33 @@ pub(super) type Keep<'k> = &'k dyn Fn(&Recording) -> Result<(), Failure>;
 struct Progress<'u> {
     ui: &'u Ui,
     bar: Option<ProgressBar>,
+    /// What the bar says of the window.
+    what: Text,
     command: Option<&'u mut Command>,
     keep: Keep<'u>,
     /// Whether what was handed over last could be written down.
     is_kept: bool,
     begin_at: Option<BeginAt>,
+    /// Whether findings are told while the first window runs.
+    streams: bool,
+    /// What has been told in lines: rule and instance, and how bad.
+    told: BTreeMap<(String, Option<String>), Status>,
 }
+
+/// Lines of provisional findings, where there is no terminal to draw on.
+const MOST_LINES: usize = 8;
 
 impl Observer for Progress<'_> {
     fn window(&mut self, steps: &[&PlannedStep], seconds: f64, drill_down: bool) {
+        // One within another window: the bar goes on, and says so.
+        if let (true, Some(bar)) = (drill_down, &self.bar) {
+            let question = match steps {
+                [only] => Text::seen(&only.step.question),
+                _ => shown!("{} questions", steps.len()),
+            };
+            self.what.push(shown!("; drill-down: {}", question));
+            return self.ui.say_on(bar, &self.what);
+        }
         let what = match (drill_down, steps) {
             (true, [only]) => format!("drill-down, {seconds:.0} s: {}", only.step.question),
             (true, _) => format!("drill-down, {seconds:.0} s: {} questions", steps.len()),
@@ -277,7 +315,8 @@ impl Observer for Progress<'_> {
             (false, _) if self.command.is_some() => "measuring until the command ends".to_owned(),
             (false, _) => format!("measuring for {seconds:.0} s; Ctrl-C ends early"),
         };
-        self.bar = Some(self.ui.bar(&Text::seen(what)));
+        self.what = Text::seen(what);
+        self.bar = Some(self.ui.bar(&self.what));
     }
 
     fn begun(&mut self) {
@@ -289,6 +328,28 @@ impl Observer for Progress<'_> {
     fn progress(&mut self, share: f64) {
         if let Some(bar) = &self.bar {
             bar.set_position((share * 1000.0) as u64);
+        }
+    }
+
+    fn wants_findings(&self) -> bool {
+        self.streams
+    }
+
+    fn findings(&mut self, seconds: f64, findings: Vec<Finding>) {
+        if let Some(bar) = self.bar.as_ref().filter(|bar| !bar.is_hidden()) {
+            let so_far = report::so_far(findings, seconds, &self.ui.style());
+            return self.ui.say_on(bar, &shown!("{}\n{}", &self.what, so_far));
+        }
+        for finding in findings.iter().filter(|finding| finding.status >= Status::Warning && !finding.is_past()) {
+            let of = (finding.id.clone(), finding.instance.clone());
+            if self.told.len() >= MOST_LINES || self.told.get(&of).is_some_and(|told| *told >= finding.status) {
+                continue;
+            }
+            if self.told.is_empty() {
+                self.ui.note("So far, provisional until the end:");
+            }
+            self.told.insert(of, finding.status);
+            self.ui.note(report::so_far_line(finding, seconds));
         }
     }
 

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use super::measure::{MeasureArgs, measure, prepare};
 use super::output::{is_file, save_recording, split};
+use super::screen::TalkArgs;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure, armor};
 use crate::session::write_recording;
 use crate::shown;
 use rdiag_kernel::host::files;
-use rdiag_model::Recording;
+use rdiag_model::{Recording, quantity};
 
 /// Record only: write a recording that `rdiag analyze` judges later, anywhere.
 #[derive(Debug, clap::Args)]
@@ -22,9 +23,12 @@ pub(super) struct Args {
     /// As text, for what carries nothing else (`kubectl logs`, a console): a line with length and SHA-256, then base64. With `-o -`.
     #[arg(long)]
     armor: bool,
+    #[command(flatten)]
+    talk: TalkArgs,
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let ui = &args.talk.ui(ui);
     if args.out == Path::new("-") {
         return pour(args, ui);
     }
@@ -39,9 +43,12 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     files::prepare_directory(&parent)
         .map_err(Failure::io(format!("preparing the output folder {}", parent.display())))?;
     let run = measure(&mut prepared, &|recording| save_recording(&path, recording), ui)?;
+    if args.talk.is_verbose() {
+        tell(&run.recording, ui);
+    }
     let out = Text::seen(path.display().to_string());
     ui.note(shown!("Written to {}; judge it with: rdiag analyze {}", &out, &out));
-    Ok(exit(&run.recording))
+    Ok(prepared.failed.unwrap_or_else(|| exit(&run.recording)))
 }
 
 /// Writes the recording to stdout, once it is whole: what is begun there cannot be written again.
@@ -60,7 +67,27 @@ fn pour(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         write_recording(&run.recording, &mut bytes)?;
         armor::write(&bytes, out)
     })?;
-    Ok(exit(&run.recording))
+    if args.talk.is_verbose() {
+        tell(&run.recording, ui);
+    }
+    Ok(prepared.failed.unwrap_or_else(|| exit(&run.recording)))
+}
+
+/// What each window holds, and what could not be read.
+fn tell(recording: &Recording, ui: &Ui) {
+    for (at, window) in recording.windows.iter().enumerate() {
+        let [from, to] = [window.begins, window.begins + window.seconds].map(|at| Text::seen(quantity::seconds(at)));
+        let (collectors, probes) = (window.collectors.len(), window.probes.len());
+        ui.note(shown!("window {}, {} to {}: {} collectors, {} probes", at + 1, from, to, collectors, probes));
+        let of_collectors =
+            window.collectors.iter().filter_map(|(id, record)| Some((id, record.unavailable.as_ref()?)));
+        let of_probes = window.probes.iter().filter_map(|(id, result)| Some((id, result.as_ref().err()?)));
+        for (id, gap) in of_collectors.chain(of_probes) {
+            ui.note(shown!("  {}: {}", Text::seen(id), Text::seen(gap.to_string())));
+        }
+    }
+    let own = &recording.overhead;
+    ui.note(shown!("rdiag used {} of CPU time", Text::seen(quantity::seconds(own.cpu_seconds))));
 }
 
 fn exit(recording: &Recording) -> Exit {
@@ -69,9 +96,11 @@ fn exit(recording: &Recording) -> Exit {
             && window.probes.values().all(Result::is_err)
             && window.ledgers.values().all(Result::is_err)
     });
+    let mut accounts = recording.windows.iter().flat_map(|window| window.ledgers.values().flatten());
     match (recording.interrupted, nothing) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Nothing,
+        _ if accounts.any(|account| account.stopped.is_some()) => Exit::OverBudget,
         _ => Exit::Done,
     }
 }

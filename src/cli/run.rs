@@ -51,6 +51,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let default = format!("rdiag-{}-{safe}-{stamp}", prepared.plan.playbook.name);
     let target = args.output.prepare(Some(default))?;
     let guided = args.guided && !target.owns_stdout();
+    prepared.streams = !target.owns_stdout();
     let run = measure(&mut prepared, &|recording| target.keep(recording), ui)?;
     let interrupted = run.recording.interrupted;
     let report = session::document(&run.recording, &run.analysis, &prepared.plan, &reproducing());
@@ -66,13 +67,20 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         }
         args.screen.show(&report, target.told(&written).as_ref(), ui)?;
     }
-    Ok(exit(&report, &run.analysis, args.fail_on, interrupted))
+    if let Some(failed) = prepared.failed {
+        return Ok(failed);
+    }
+    let exit = exit(&report, &run.analysis, args.fail_on, interrupted);
+    // What was asked for is the account, and only its beginning is there.
+    let is_partial = report.profile.as_ref().is_some_and(|profile| profile.partial.is_some());
+    Ok(if exit == Exit::Done && is_partial { Exit::OverBudget } else { exit })
 }
 
 /// One window without drill-down that writes nothing, for somebody who typed `rdiag` alone; says what to type next.
 pub(super) fn look(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let mut prepared = prepare(&args.measure, false, ui)?;
     prepared.plan.windows.truncate(1);
+    prepared.streams = true;
     let run = measure(&mut prepared, &|_| Ok(()), ui)?;
     let report = session::document(&run.recording, &run.analysis, &prepared.plan, &reproducing());
     ui.note("A look of 3 seconds, with nothing written. To go on, type:");

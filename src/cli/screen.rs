@@ -19,6 +19,32 @@ pub(super) struct ScreenArgs {
     summary: bool,
 }
 
+/// How much is said beside a result, for commands whose result is no report.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(super) struct TalkArgs {
+    /// Say more: what was read and how, and all that is left out otherwise.
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
+    /// Print the result only, in its shortest form, without notes and progress.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+impl TalkArgs {
+    pub(super) fn is_verbose(self) -> bool {
+        self.verbose
+    }
+
+    pub(super) fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
+    /// What notes and progress go through.
+    pub(super) fn ui(self, ui: &Ui) -> Ui {
+        if self.quiet { ui.hushed() } else { *ui }
+    }
+}
+
 impl ScreenArgs {
     /// Whether everything is wanted, and not its short form.
     pub(super) fn is_whole(self) -> bool {

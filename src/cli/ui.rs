@@ -45,6 +45,11 @@ impl Ui {
         Self { is_hushed: true, ..self }
     }
 
+    /// Whether notes and progress are left out.
+    pub(super) fn is_hushed(self) -> bool {
+        self.is_hushed
+    }
+
     fn color_on(self, stream: &impl io::IsTerminal) -> bool {
         match self.color {
             ColorWhen::Always => true,
@@ -158,8 +163,13 @@ impl Ui {
         if let Ok(style) = ProgressStyle::with_template("  {bar:30} {percent:>3}%  {msg}") {
             bar.set_style(style);
         }
-        bar.set_message(for_terminal(message, false).into_owned());
+        self.say_on(&bar, message);
         bar
+    }
+
+    /// Says something else beside a bar.
+    pub(super) fn say_on(self, bar: &ProgressBar, message: &Text) {
+        bar.set_message(for_terminal(message, false).into_owned());
     }
 
     /// Waits for the user's key; the first letter of what was typed, none at the end of input.

@@ -42,6 +42,28 @@ pub struct Recording {
     pub overhead: Overhead,
 }
 
+impl Recording {
+    /// Seconds in which something was measured: windows may overlap.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.apart().map(|window| window.seconds).sum::<f64>()
+    }
+
+    /// Seconds in which the machine was suspended or paused meanwhile.
+    #[must_use]
+    pub fn suspended_seconds(&self) -> f64 {
+        self.apart().map(|window| window.suspended_seconds).sum()
+    }
+
+    /// The windows that do not lie within one before them.
+    fn apart(&self) -> impl Iterator<Item = &Window> {
+        self.windows.iter().enumerate().filter_map(|(at, window)| {
+            let begins_within = |other: &Window| (other.begins..other.begins + other.seconds).contains(&window.begins);
+            (!self.windows.iter().take(at).any(begins_within)).then_some(window)
+        })
+    }
+}
+
 /// Name and version of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {

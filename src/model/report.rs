@@ -84,10 +84,13 @@ pub struct PlaybookInfo {
 pub struct WindowInfo {
     /// RFC 3339, UTC.
     pub started: String,
-    /// Seconds over all windows.
+    /// Seconds in which something was measured; windows may overlap.
     pub seconds: f64,
     /// Number of windows: 1 plus drill-downs.
     pub windows: usize,
+    /// Which seconds each window covers, in the order in which findings and probes cite them.
+    #[serde(default)]
+    pub spans: Vec<Span>,
     /// Nominal distance of two samples.
     pub interval_seconds: f64,
     /// Ended early by a signal.

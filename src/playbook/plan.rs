@@ -24,7 +24,7 @@ pub struct Plan {
     pub duration: f64,
     /// Distance of two samples in seconds.
     pub interval: f64,
-    /// Share of all CPUs' time that programs inside the kernel may take, all together, before the dearest is stopped.
+    /// Share of all CPUs' time that programs inside the kernel may take, all together, before the most expensive one is stopped.
     pub budget: f64,
     /// Steps by window: those of the first run at once, those of the others only when their conditions hold.
     pub windows: Vec<Vec<PlannedStep>>,

@@ -65,8 +65,9 @@ pub fn build(parts: Parts<'_>) -> Report {
 fn window(recording: &Recording) -> WindowInfo {
     WindowInfo {
         started: recording.started.clone(),
-        seconds: recording.windows.iter().map(|window| window.seconds).sum(),
+        seconds: recording.seconds(),
         windows: recording.windows.len(),
+        spans: timeline::spans(recording),
         interval_seconds: recording.windows.first().map_or(0.0, |window| window.interval_seconds),
         interrupted: recording.interrupted,
     }

@@ -5,15 +5,17 @@ mod brief;
 mod probes;
 mod profile;
 mod runs;
+mod so_far;
 
 use unicode_width::UnicodeWidthStr as _;
 
 pub use brief::{brief, summary, verdict_alone};
+pub use so_far::{so_far, so_far_line};
 
 use super::shown::{Piece, Shown, Terminal};
 use super::{groups, words};
 use crate::shown;
-use rdiag_model::report::Cell;
+use rdiag_model::report::{Cell, MatrixRow};
 use rdiag_model::{Finding, Kind, Report, Resource, Status};
 
 /// Findings that are told in full; the rest is named.
@@ -128,17 +130,22 @@ impl Page {
         if self.width < NARROW {
             return self.matrix_as_list(report);
         }
+        self.matrix_of(&report.matrix);
+        self.blank();
+    }
+
+    /// Rows of the matrix, under their heading.
+    fn matrix_of(&mut self, rows: &[MatrixRow]) {
         let column = ((self.width - LABEL) / 3).min(24);
         let head: Text = Kind::ALL.iter().map(|kind| pad(words::kind(*kind), column)).collect();
         self.push(shown!("{}{}", blanks(LABEL), head.trimmed_end()), Paint::Dim);
-        for row in report.matrix.iter().take(Resource::ALL.len()) {
+        for row in rows.iter().take(Resource::ALL.len()) {
             let mut line = pad(words::resource(row.resource), LABEL);
             for cell in row.cells.iter().take(Kind::ALL.len()) {
                 line.push(self.cell(cell, column));
             }
             self.push(line.trimmed_end(), Paint::None);
         }
-        self.blank();
     }
 
     fn matrix_as_list(&mut self, report: &Report) {

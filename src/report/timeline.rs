@@ -32,6 +32,26 @@ const NETWORK: Metered = (
     ],
 );
 
+/// Which seconds each window covers.
+pub(super) fn spans(recording: &Recording) -> Vec<Span> {
+    let begins = recording.windows.iter().map(|window| window.begins).fold(f64::INFINITY, f64::min);
+    let span = |window: &Window| Span { from: window.begins - begins, until: window.begins - begins + window.seconds };
+    recording.windows.iter().map(span).collect()
+}
+
+/// Leaves out what is known of a window that lies within an earlier one of which the same is known: each second is drawn and counted once.
+fn apart<T>(windows: &[Span], known: &mut [Option<T>]) {
+    for at in 1..known.len().min(windows.len()) {
+        let (before, own) = known.split_at_mut(at);
+        let (Some(own), Some(window)) = (own.first_mut(), windows.get(at)) else { continue };
+        let is_within =
+            |(span, known): (&Span, &Option<T>)| known.is_some() && (span.from..span.until).contains(&window.from);
+        if windows.iter().zip(before.iter()).any(is_within) {
+            *own = None;
+        }
+    }
+}
+
 /// The timeline of a run; none where nothing was measured.
 pub(super) fn timeline(
     recording: &Recording,
@@ -40,9 +60,7 @@ pub(super) fn timeline(
     problems: &[Problem<'_>],
     levels: &BTreeMap<String, Levels>,
 ) -> Option<Timeline> {
-    let begins = recording.windows.iter().map(|window| window.begins).fold(f64::INFINITY, f64::min);
-    let span = |window: &Window| Span { from: window.begins - begins, until: window.begins - begins + window.seconds };
-    let windows: Vec<Span> = recording.windows.iter().map(span).collect();
+    let windows = spans(recording);
     let seconds = windows.iter().map(|window| window.until).fold(0.0, f64::max);
     if seconds <= 0.0 || metrics.is_empty() {
         return None;
@@ -55,11 +73,11 @@ pub(super) fn timeline(
         .or_else(|| busiest(metrics, &traffic, |name| name != "lo"))
         .or_else(|| busiest(metrics, &traffic, |_| true));
     let lanes = vec![
-        cpu::lane(recording),
-        lane(metrics, PRESSURE, Some(""), false),
-        lane(metrics, IOPS, device.as_deref(), true),
-        lane(metrics, AWAIT, device.as_deref(), false),
-        lane(metrics, NETWORK, interface.as_deref(), false),
+        cpu::lane(recording, &windows),
+        lane(metrics, &windows, PRESSURE, Some(""), false),
+        lane(metrics, &windows, IOPS, device.as_deref(), true),
+        lane(metrics, &windows, AWAIT, device.as_deref(), false),
+        lane(metrics, &windows, NETWORK, interface.as_deref(), false),
     ];
     Some(Timeline { seconds, bands: bands::bands(&windows, metrics, findings, problems, levels), windows, lanes })
 }
@@ -90,10 +108,16 @@ fn busiest(metrics: &[Metrics], ids: &[&str], wanted: impl Fn(&str) -> bool) -> 
 }
 
 /// The lane of one instance; where no curve of it was measured, why.
-fn lane(metrics: &[Metrics], (title, wanted): Metered, instance: Option<&str>, stacked: bool) -> Lane {
+fn lane(
+    metrics: &[Metrics],
+    windows: &[Span],
+    (title, wanted): Metered,
+    instance: Option<&str>,
+    stacked: bool,
+) -> Lane {
     let name = instance.unwrap_or_default();
     let curves: Vec<(Unit, Curve)> =
-        wanted.iter().filter_map(|(word, metric)| curve(metrics, word, metric, name)).collect();
+        wanted.iter().filter_map(|(word, metric)| curve(metrics, windows, word, metric, name)).collect();
     let unit = curves.first().map(|(unit, _)| *unit).unwrap_or_default();
     let curves: Vec<Curve> = curves.into_iter().map(|(_, curve)| curve).collect();
     let missing = if curves.is_empty() { Some(why(metrics, wanted, name)) } else { None };
@@ -108,19 +132,19 @@ fn lane(metrics: &[Metrics], (title, wanted): Metered, instance: Option<&str>, s
     }
 }
 
-fn curve(metrics: &[Metrics], name: &str, metric: &str, instance: &str) -> Option<(Unit, Curve)> {
+fn curve(metrics: &[Metrics], windows: &[Span], name: &str, metric: &str, instance: &str) -> Option<(Unit, Curve)> {
     let unit = metrics.iter().find_map(|window| match window.readings.get(metric) {
         Some(Reading::Measured { unit, .. }) => Some(*unit),
         _ => None,
     })?;
-    let measured: Vec<(f64, Option<&Stats>)> =
-        metrics.iter().map(|window| (window.seconds, window.measured(metric, instance))).collect();
-    let known = || measured.iter().filter_map(|(seconds, stats)| Some((*seconds, (*stats)?)));
+    let mut measured: Vec<Option<&Stats>> = metrics.iter().map(|window| window.measured(metric, instance)).collect();
+    apart(windows, &mut measured);
+    let known = || metrics.iter().zip(&measured).filter_map(|(window, stats)| Some((window.seconds, (*stats)?)));
     let seconds: f64 = known().map(|(seconds, _)| seconds).sum();
     if seconds <= 0.0 {
         return None;
     }
-    let values = measured.iter().map(|(_, stats)| stats.map(|stats| thinned(&stats.intervals)).unwrap_or_default());
+    let values = measured.iter().map(|stats| stats.map(|stats| thinned(&stats.intervals)).unwrap_or_default());
     Some((
         unit,
         Curve {

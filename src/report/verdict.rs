@@ -31,14 +31,14 @@ pub(super) fn verdict(
 
 fn limits(findings: &[Finding], is_answer: bool, coverage: &Coverage, recording: &Recording) -> Vec<String> {
     let mut limits = Vec::new();
-    let seconds: f64 = recording.windows.iter().map(|window| window.seconds).sum();
+    let seconds = recording.seconds();
     if recording.interrupted {
         limits.push(format!("The run was interrupted after {seconds:.1} s."));
     } else if seconds < SHORT_WINDOW_SECONDS {
         limits.push(format!("The run was only {seconds:.1} s long: short bursts weigh much in it."));
     }
     let short = !limits.is_empty();
-    let suspended: f64 = recording.windows.iter().map(|window| window.suspended_seconds).sum();
+    let suspended = recording.suspended_seconds();
     if suspended > 0.5 {
         limits.push(format!("The machine was suspended or paused for {suspended:.1} s during the run."));
     }

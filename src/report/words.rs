@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::escape::visible_within;
+use super::headline::listed;
 use rdiag_model::quantity::{percent, with_unit};
 use rdiag_model::report::{Cell, GapGroup, Report, Span, Timeline};
 use rdiag_model::{Confidence, Culprit, Evidence, Finding, Kind, Resource, Status, Unit};
@@ -311,10 +312,23 @@ pub(super) fn occasion(report: &Report) -> String {
     )
 }
 
-/// How long was measured: `10.0 s in 2 windows, interrupted`.
+/// How long was measured: `10.0 s, drill-down 3.1–10.0 s, interrupted`.
 pub(super) fn measured(report: &Report) -> String {
     let window = &report.window;
-    let windows = if window.windows > 1 { format!(" in {} windows", window.windows) } else { String::new() };
+    // On a recorded tree all windows see the same instants.
+    let drills: Vec<String> = window
+        .spans
+        .iter()
+        .skip(1)
+        .filter(|span| span.from > 0.0)
+        .map(|span| format!("{:.1}–{:.1} s", span.from, span.until))
+        .collect();
+    let windows = match drills.len() {
+        0 if window.windows > 1 => format!(" in {} windows", window.windows),
+        0 => String::new(),
+        1 => format!(", drill-down {}", listed(&drills, 1)),
+        _ => format!(", drill-downs {}", listed(&drills, 3)),
+    };
     let ended = if window.interrupted { ", interrupted" } else { "" };
     format!("{}{windows}{ended}", rdiag_model::quantity::seconds(window.seconds))
 }

@@ -1,7 +1,8 @@
 //! Recording → Metrics → Findings, and what became of each step.
 //!
-//! Each window is judged once, when it ends. Steps with a condition (`when`) are drill-downs: they run in a later window, with collectors
-//! of their own, if the condition holds on what earlier windows found.
+//! Each window is judged once, when it is over. Steps with a condition (`when`) are drill-downs: they have a window of their own, which begins
+//! within the first one as soon as the condition holds on what was read until then, or else after the windows that it asks about. The
+//! judgement at the end may differ from that: then the answer of the step says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use rdiag_judge::rules::expression::{Context, Expressions};
 use rdiag_judge::rules::{Judge, Scope};
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{
-    Answer, Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Unavailable, Window,
+    Answer, Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Unavailable, Window, quantity,
 };
 use rdiag_probes as probes;
 
@@ -60,7 +61,7 @@ impl<'a> Analyst<'a> {
     pub(super) fn add(&mut self, window: &Window) {
         let index = self.metrics.len();
         let metrics = Arc::new(metrics::evaluate(window, self.facts, &catalogue_of(window)));
-        let log: Vec<LogLine> = window.collectors.values().flat_map(|record| record.log.clone()).collect();
+        let log = log_of(window);
         let judge = Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: index, log: &log });
         let mut judged: BTreeSet<&str> = BTreeSet::new();
         for planned in self.plan.windows.iter().flatten().filter(|planned| window.steps.contains(&planned.step.id)) {
@@ -77,37 +78,22 @@ impl<'a> Analyst<'a> {
     /// Those of some steps whose condition holds, given what is known so far. A condition that cannot be decided does
     /// not hold.
     pub(super) fn wanted(&self, steps: &'a [PlannedStep]) -> Vec<&'a PlannedStep> {
-        let holds = |(_, holds): &(&PlannedStep, Option<bool>)| *holds == Some(true);
-        self.decided(steps.iter()).into_iter().filter(holds).map(|(planned, _)| planned).collect()
-    }
-
-    /// The worst status of each rule so far.
-    fn statuses(&self) -> BTreeMap<String, Status> {
-        let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
-        for finding in &self.findings {
-            let status = statuses.entry(finding.id.clone()).or_insert(finding.status);
-            *status = (*status).max(finding.status);
-        }
-        statuses
+        self.decided(steps.iter())
+            .into_iter()
+            .filter_map(|(planned, holds)| (holds == Some(true)).then_some(planned))
+            .collect()
     }
 
     /// Some steps, each with whether its condition holds; none where that cannot be decided.
     fn decided(&self, steps: impl Iterator<Item = &'a PlannedStep>) -> Vec<(&'a PlannedStep, Option<bool>)> {
         let metrics = self.metrics.first().map(Arc::clone).unwrap_or_default();
-        let mut context = Context::default();
-        for id in metrics.readings.keys() {
-            context.set_metric(id, metrics.stats(id, "").ok());
-        }
-        let context = context.value();
-        let expressions = Expressions::new(self.facts, metrics, Arc::default(), self.statuses());
-        let holds = |when: &str| expressions.compile(when).and_then(|when| when.holds(&context)).ok();
-        steps.map(|planned| (planned, planned.step.when.as_deref().map_or(Some(true), holds))).collect()
+        decided(steps, self.facts, &metrics, statuses_of(&self.findings))
     }
 
     /// What the symptom comes from, if the playbook starts from one.
     fn answer(&self) -> Option<Answer> {
         let spec = self.plan.playbook.answer.as_ref()?;
-        let mut statuses = self.statuses();
+        let mut statuses = statuses_of(&self.findings);
         for (id, status) in &mut statuses {
             // What was over before the window explains nothing now.
             let mut fired = self.findings.iter().filter(|finding| finding.id == *id && finding.status.fired());
@@ -148,14 +134,20 @@ impl<'a> Analyst<'a> {
     /// The whole of it.
     pub(super) fn conclude(mut self, recording: &Recording) -> Analysis {
         let answer = self.answer();
-        let planned = self.plan.windows.iter().flatten();
-        let by_id: BTreeMap<&str, StepOutcome> = planned
-            .map(|planned| {
+        let mut by_id: BTreeMap<&str, StepOutcome> = BTreeMap::new();
+        for steps in &self.plan.windows {
+            let held: BTreeSet<&str> = self.wanted(steps).into_iter().map(|planned| planned.step.id.as_str()).collect();
+            for planned in steps {
                 let id = planned.step.id.as_str();
-                let known = self.outcomes.remove(id);
-                (id, known.unwrap_or_else(|| outcome(planned, None, &self.findings)))
-            })
-            .collect();
+                let holds = held.contains(id);
+                let outcome = match self.outcomes.remove(id) {
+                    Some(known) => with_condition(known, holds, recording),
+                    None if holds && planned.step.when.is_some() => too_late(outcome(planned, None, &self.findings)),
+                    None => outcome(planned, None, &self.findings),
+                };
+                by_id.insert(id, outcome);
+            }
+        }
         let steps = &self.plan.playbook.steps;
         let steps = steps.iter().filter_map(|step| by_id.get(step.id.as_str()).cloned()).collect();
         let metrics: Vec<Metrics> = self.metrics.into_iter().map(Arc::unwrap_or_clone).collect();
@@ -165,8 +157,63 @@ impl<'a> Analyst<'a> {
     }
 }
 
+/// What the kernel logged, as far as it was recognised.
+pub(super) fn log_of(window: &Window) -> Vec<LogLine> {
+    window.collectors.values().flat_map(|record| record.log.clone()).collect()
+}
+
+/// The worst status of each rule.
+pub(super) fn statuses_of(findings: &[Finding]) -> BTreeMap<String, Status> {
+    let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
+    for finding in findings {
+        let status = statuses.entry(finding.id.clone()).or_insert(finding.status);
+        *status = (*status).max(finding.status);
+    }
+    statuses
+}
+
+/// Some steps, each with whether its condition holds, as it does if there is none; none where that cannot be decided.
+pub(super) fn decided<'a>(
+    steps: impl Iterator<Item = &'a PlannedStep>,
+    facts: &Facts,
+    metrics: &Arc<Metrics>,
+    statuses: BTreeMap<String, Status>,
+) -> Vec<(&'a PlannedStep, Option<bool>)> {
+    let mut context = Context::default();
+    for id in metrics.readings.keys() {
+        context.set_metric(id, metrics.stats(id, "").ok());
+    }
+    let context = context.value();
+    let expressions = Expressions::new(facts, Arc::clone(metrics), Arc::default(), statuses);
+    let holds = |when: &str| expressions.compile(when).and_then(|when| when.holds(&context)).ok();
+    steps.map(|planned| (planned, planned.step.when.as_deref().map_or(Some(true), holds))).collect()
+}
+
+/// The outcome of a step that was measured: its window began because its condition held by then.
+fn with_condition(mut outcome: StepOutcome, holds: bool, recording: &Recording) -> StepOutcome {
+    let began = outcome.window.and_then(|at| recording.windows.get(at)).map(|window| window.begins);
+    if let (Some(when), Some(began), false) = (&outcome.when, began, holds) {
+        let began = quantity::seconds(began.max(0.0));
+        outcome.answer.push_str(&format!(
+            " Its condition ({when}) held when its window began, {began} into the run, and does not hold over the whole first window."
+        ));
+    }
+    outcome
+}
+
+/// The outcome of a step whose condition holds, and that was not measured.
+fn too_late(mut outcome: StepOutcome) -> StepOutcome {
+    outcome.status = Status::Unknown;
+    let when = outcome.when.as_deref().unwrap_or_default();
+    outcome.answer = format!(
+        "Not measured: its condition ({when}) holds over the whole window, but did not hold early enough in it for a drill-down. A longer \
+         --duration leaves time for one."
+    );
+    outcome
+}
+
 /// The metrics that a window's collectors and probes can give.
-fn catalogue_of(window: &Window) -> Vec<(&'static str, &'static MetricDef)> {
+pub(super) fn catalogue_of(window: &Window) -> Vec<(&'static str, &'static MetricDef)> {
     super::all_metrics()
         .filter(|(owner, _)| window.collectors.contains_key(*owner) || window.probes.contains_key(*owner))
         .collect()

@@ -75,7 +75,7 @@ pub fn probe(
         marks: None,
         starter: None,
     };
-    let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget };
+    let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget, window: 0 };
     let mut running = match Running::start(order, host) {
         Ok(running) => running,
         Err(gap) => return ProbeEnd::Failed(gap),

@@ -1,5 +1,5 @@
 //! Probes at work beside the collectors of a window: attached before it begins, polled with the samples, read at its end. All probes of a
-//! window share one budget (`--budget`): when it is exceeded, the most expensive one stops itself and says so.
+//! run share one budget (`--budget`): when it is exceeded, the most expensive one stops itself and says so.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +13,19 @@ use rdiag_model::probe::{ProbeCost, ProbeResult};
 use rdiag_model::{Reason, Unavailable, quantity};
 use rdiag_probes::{Context, FOR, Params, Probe, ProbeDef, Taken};
 
-/// What the probes of one window cost, each as a share of all CPUs' time: one budget holds for all of them.
+/// What the probes of a run cost that measure at the same time, each as a share of all CPUs' time: one budget holds for all of them. Two
+/// windows may run the same probe.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(Mutex<BTreeMap<&'static str, f64>>);
+pub(super) struct Ledger(Mutex<BTreeMap<(usize, &'static str), f64>>);
 
 impl Ledger {
     /// Enters what a probe costs; whether all together cost too much and this one the most.
-    fn must_stop(&self, id: &'static str, share: f64, budget: f64) -> bool {
+    fn must_stop(&self, who: (usize, &'static str), share: f64, budget: f64) -> bool {
         let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shares.insert(id, share);
+        shares.insert(who, share);
         let must_stop = shares.values().sum::<f64>() > budget && shares.values().all(|other| *other <= share);
         if must_stop {
-            shares.remove(id);
+            shares.remove(&who);
         }
         must_stop
     }
@@ -38,6 +39,8 @@ pub(super) struct Order {
     pub(super) filter: Filter,
     /// Share of all CPUs' time that its programs, or its events, may take.
     pub(super) budget: f64,
+    /// Which window of the run it belongs to.
+    pub(super) window: usize,
 }
 
 /// A probe that was started.
@@ -92,7 +95,7 @@ impl Running {
     /// Whether it must stop: the probes in the ledger take more than they may, and this one the most.
     pub(super) fn must_stop(&self, ledger: &Ledger, cpus: u32) -> bool {
         let share = self.meter.share(cpus);
-        share.is_some_and(|share| ledger.must_stop(self.order.def.id, share, self.order.budget))
+        share.is_some_and(|share| ledger.must_stop((self.order.window, self.order.def.id), share, self.order.budget))
     }
 
     /// Puts down that it is stopped for what it costs.
@@ -236,16 +239,16 @@ mod tests {
     #[test]
     fn within_the_budget_none_stops_and_above_it_the_most_expensive_does() {
         let ledger = Ledger::default();
-        assert!(!ledger.must_stop("cheap", 0.01, 0.05));
-        assert!(!ledger.must_stop("dear", 0.03, 0.05), "4 % of 5 %");
-        assert!(!ledger.must_stop("cheap", 0.025, 0.05), "5.5 %, and another costs more");
-        assert!(ledger.must_stop("dear", 0.03, 0.05));
-        assert!(!ledger.must_stop("cheap", 0.025, 0.05), "what was stopped costs nothing any more");
-        assert!(ledger.must_stop("cheap", 0.051, 0.05));
+        assert!(!ledger.must_stop((0, "cheap"), 0.01, 0.05));
+        assert!(!ledger.must_stop((0, "dear"), 0.03, 0.05), "4 % of 5 %");
+        assert!(!ledger.must_stop((0, "cheap"), 0.025, 0.05), "5.5 %, and another costs more");
+        assert!(ledger.must_stop((0, "dear"), 0.03, 0.05));
+        assert!(!ledger.must_stop((0, "cheap"), 0.025, 0.05), "what was stopped costs nothing any more");
+        assert!(ledger.must_stop((0, "cheap"), 0.051, 0.05));
     }
 
     #[test]
     fn a_budget_that_is_just_reached_is_kept() {
-        assert!(!Ledger::default().must_stop("only", 0.05, 0.05));
+        assert!(!Ledger::default().must_stop((0, "only"), 0.05, 0.05));
     }
 }

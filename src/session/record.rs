@@ -4,20 +4,21 @@
 //! never by the nominal interval. A source that does not answer in time is left behind with its thread (`worker.rs`); what it read before
 //! stays.
 
+mod follow;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::probing::{Ledger, Order, Probing};
-use super::run::Observer;
 use super::worker::{Done, Job, Task, Worker};
+pub(super) use follow::{Awaited, Costs, Follow, Recorded, SoFar};
 use rdiag_collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
 use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::host::{BeginAt, SharedHost};
 use rdiag_kernel::mechanism::ebpf::Kernel;
-use rdiag_model::setup::Begin;
-use rdiag_model::{CollectorRecord, ProbeResult, Reason, Recording, SeriesDef, Target, Unavailable, Window};
+use rdiag_model::{CollectorRecord, ProbeResult, Reason, SeriesDef, Target, Unavailable, Window};
 
 /// A source that takes longer than this is left behind.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,12 +33,34 @@ pub(super) struct WindowSpec {
     pub(super) collectors: Vec<&'static CollectorDef>,
     pub(super) probes: Vec<Order>,
     pub(super) target: Target,
+    /// How long it takes in seconds; at least so long, if it has an end of its own.
     pub(super) duration: f64,
+    /// When it is to end, on the host's clock: with the window that it began in.
+    pub(super) until: Option<f64>,
+    /// Distance of two samples in seconds; about so much, if it has an end of its own.
     pub(super) interval: f64,
     /// When it is to begin, if not at once.
     pub(super) begin_at: Option<BeginAt>,
     /// What is given up once everything is attached.
     pub(super) then: Option<Phase>,
+    /// What its probes, and those of other windows at the same time, cost.
+    pub(super) ledger: Arc<Ledger>,
+}
+
+impl WindowSpec {
+    /// How many intervals it has, and how long each is.
+    fn grid(&self, host: &SharedHost, began: f64) -> (usize, f64) {
+        if let Some(instants) = host.recorded_instants() {
+            return (instants.saturating_sub(1), self.interval);
+        }
+        let Some(until) = self.until else {
+            return (((self.duration / self.interval).round() as usize).max(1), self.interval);
+        };
+        // What is left of the other window is used in full: its intervals are then a little shorter or longer.
+        let left = (until - began).max(self.duration);
+        let ticks = (left / self.interval).round().max(1.0);
+        (ticks as usize, left / ticks)
+    }
 }
 
 /// A collector or probe at work.
@@ -53,18 +76,14 @@ pub(super) struct Slot {
     pub(super) took: f64,
 }
 
-/// The cost of each collector in wall-clock seconds.
-pub(super) type Costs = BTreeMap<String, f64>;
-
-/// Records one window of what is to be `recording`; `run_began` is the monotonic start of the run, which begins anew where an instant was waited for.
+/// Records one window; `run_began` is the monotonic start of the run, which begins anew where an instant was waited for.
 pub(super) fn window(
     host: &SharedHost,
     spec: &WindowSpec,
-    recording: &mut Recording,
-    run_began: &mut f64,
+    mut run_began: f64,
     stop: &AtomicBool,
-    observer: &mut dyn Observer,
-) -> std::io::Result<(Window, bool, Costs)> {
+    follow: &mut dyn Follow,
+) -> std::io::Result<Recorded> {
     let mut recorder = Recorder {
         host,
         worker: Worker::start(host)?,
@@ -72,6 +91,7 @@ pub(super) fn window(
         shared: Arc::new(Shared::new(spec.target.clone())),
         began: 0.0,
         interval: spec.interval,
+        awaited: None,
     };
     for def in &spec.collectors {
         recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
@@ -81,48 +101,48 @@ pub(super) fn window(
     let wait = |is_time: bool| spec.begin_at.filter(|_| is_time).is_none_or(|at| at.wait(host, stop));
     // A signal ends the wait, and with it the window.
     let _ = wait(waits_first);
-    recorder.prepare(&spec.probes)?;
+    recorder.prepare(&spec.probes, &spec.ledger)?;
     if let Some(phase) = spec.then {
         recorder.worker.narrow(phase);
         rights::narrow(phase);
     }
     host.wait(0.0, 0, &AtomicBool::new(false));
     let _ = wait(!waits_first);
-    if let Some(at) = spec.begin_at {
-        recording.started = host.wall_clock();
-        recording.setup.begin = Some(Begin { at: at.to_string(), late_seconds: at.late_seconds(host) });
-        *run_began = host.now();
-    }
+    recorder.awaited = spec.begin_at.map(|at| Awaited::now(at, host));
     let began = host.now();
+    if recorder.awaited.is_some() {
+        run_began = began;
+    }
     let suspended = host.suspended();
     recorder.began = began;
-    let ticks = match host.recorded_instants() {
-        Some(instants) => instants.saturating_sub(1),
-        None => ((spec.duration / spec.interval).round() as usize).max(1),
-    };
+    let (ticks, interval) = spec.grid(host, began);
+    recorder.interval = interval;
     let mut completed = true;
     let mut tick = 0;
     recorder.sample(|_| true)?;
-    observer.begun();
+    follow.begun(&SoFar::of(&recorder, spec, (0, ticks)))?;
     while tick < ticks {
         if !recorder.gauges(tick, stop)? {
             completed = false;
             break;
         }
         tick += 1;
-        if !host.wait(began + tick as f64 * spec.interval, tick, stop) {
+        if !host.wait(began + tick as f64 * interval, tick, stop) {
             completed = false;
             break;
         }
         // On a host too slow to keep up, what is overdue is left out and counted.
-        let overdue = ((host.now() - began) / spec.interval).floor() as usize;
+        let overdue = ((host.now() - began) / interval).floor() as usize;
         if !host.is_recorded() && overdue > tick && tick < ticks {
             recorder.missed((overdue.min(ticks) - tick) as u32);
             tick = overdue.min(ticks);
         }
-        observer.progress(tick as f64 / ticks.max(1) as f64);
         let last = tick == ticks;
         recorder.sample(|cadence| last || cadence != Cadence::Ends)?;
+        if let Some(phase) = follow.sampled(&SoFar::of(&recorder, spec, (tick, ticks)))? {
+            recorder.worker.narrow(phase);
+            rights::narrow(phase);
+        }
     }
     if !completed {
         recorder.sample(|_| true)?;
@@ -131,24 +151,18 @@ pub(super) fn window(
     let suspended_seconds = (host.suspended() - suspended).max(0.0);
     let window = |(collectors, probes, ledgers)| Window {
         steps: spec.steps.clone(),
-        begins: began - *run_began,
+        begins: began - run_began,
         seconds,
-        interval_seconds: nominal_interval(host, spec.interval),
+        interval_seconds: nominal_interval(host, interval),
         suspended_seconds,
         collectors,
         probes,
         ledgers,
     };
     // What probes saw is given names when they are read, out of files that anybody made. What is known without that is kept before.
-    if !spec.probes.is_empty() {
-        recording.windows.push(window((recorder.read_so_far(), unread_probes(spec), BTreeMap::new())));
-        let was = std::mem::replace(&mut recording.interrupted, true);
-        observer.keep(recording);
-        recording.interrupted = was;
-        recording.windows.pop();
-    }
+    follow.measured(&|| window((recorder.read_so_far(|_| true), unread_probes(spec), BTreeMap::new())));
     recorder.ask(Task::Finish, |_| true)?;
-    let mut costs = Costs::new();
+    let mut costs = BTreeMap::new();
     let mut collectors = BTreeMap::new();
     let mut probes = BTreeMap::new();
     let mut ledgers = BTreeMap::new();
@@ -164,7 +178,7 @@ pub(super) fn window(
             collectors.insert(slot.id.to_owned(), slot.sink.into_record());
         }
     }
-    Ok((window((collectors, probes, ledgers)), completed, costs))
+    Ok(Recorded { window: window((collectors, probes, ledgers)), completed, costs })
 }
 
 /// Each series with one value for each time.
@@ -202,6 +216,7 @@ pub(super) struct Recorder<'h> {
     shared: Arc<Shared>,
     began: f64,
     interval: f64,
+    awaited: Option<Awaited>,
 }
 
 impl<'h> Recorder<'h> {
@@ -212,11 +227,11 @@ impl<'h> Recorder<'h> {
         interval: f64,
     ) -> std::io::Result<Self> {
         let (worker, shared) = (Worker::start(host)?, Arc::new(Shared::default()));
-        let mut recorder = Recorder { host, worker, slots: Vec::new(), shared, began: 0.0, interval };
+        let mut recorder = Recorder { host, worker, slots: Vec::new(), shared, began: 0.0, interval, awaited: None };
         for def in collectors {
             recorder.add(def.id, def.cadence, def.series, (def.start)(host), false);
         }
-        recorder.prepare(&[])?;
+        recorder.prepare(&[], &Arc::default())?;
         recorder.began = host.now();
         Ok(recorder)
     }
@@ -251,10 +266,9 @@ impl<'h> Recorder<'h> {
     }
 
     /// Attaches the probes, and lets collectors set up what takes time, before the window begins.
-    fn prepare(&mut self, orders: &[Order]) -> std::io::Result<()> {
-        let ledger = Arc::new(Ledger::default());
+    fn prepare(&mut self, orders: &[Order], ledger: &Arc<Ledger>) -> std::io::Result<()> {
         for order in orders {
-            let probing = Probing::new(order.clone(), &ledger);
+            let probing = Probing::new(order.clone(), ledger);
             self.add(order.def.id, Cadence::Gauge, &[], Box::new(probing), true);
         }
         // Whoever needs the kernel's types finds them here; afterwards they would only take memory.
@@ -301,9 +315,9 @@ impl<'h> Recorder<'h> {
         Ok(())
     }
 
-    /// What the collectors have read until now.
-    fn read_so_far(&self) -> BTreeMap<String, CollectorRecord> {
-        let collectors = self.slots.iter().filter(|slot| !slot.is_probe);
+    /// What some of the collectors have read until now.
+    fn read_so_far(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, CollectorRecord> {
+        let collectors = self.slots.iter().filter(|slot| !slot.is_probe && wanted(slot.id));
         collectors.map(|slot| (slot.id.to_owned(), slot.sink.with_record(|record| whole(record.clone())))).collect()
     }
 

@@ -1,12 +1,12 @@
-//! A whole run: the first window, then drill-downs as long as conditions hold.
+//! A whole run: the first window with the drill-downs that begin within it, then those whose conditions ask for what a drill-down found.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::analyze::{Analysis, Analyst};
+use super::drill;
 use super::probing::Order;
-use super::record::{self, WindowSpec};
 use super::setup;
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
@@ -14,7 +14,7 @@ use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::host::{BeginAt, SharedHost, own_usage};
 use rdiag_kernel::mechanism::ebpf::Filter;
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool};
-use rdiag_model::{Recording, Target};
+use rdiag_model::{Finding, Recording, Target};
 use rdiag_probes::{self as probes, FilterKind, Params, ProbeDef};
 
 /// What a run gives.
@@ -27,13 +27,20 @@ pub struct Run {
 
 /// Whoever wants to know how far a run is.
 pub trait Observer {
-    /// A window begins: which steps it serves, how long it takes, and whether it is a drill-down.
+    /// A window begins: which steps it serves, how long it takes, and whether it is a drill-down. A drill-down may begin while another window
+    /// runs, and ends with it.
     fn window(&mut self, steps: &[&PlannedStep], seconds: f64, drill_down: bool);
     /// Everything is attached and has been read once: what was to wait for that may begin.
     fn begun(&mut self);
     /// This share of the window has passed.
     fn progress(&mut self, share: f64);
-    /// The window has ended.
+    /// Whether it wants to know what would follow if the first window ended now. That costs something, so it is told seldom.
+    fn wants_findings(&self) -> bool {
+        false
+    }
+    /// What would follow if the first window ended here, after so many seconds.
+    fn findings(&mut self, _seconds: f64, _findings: Vec<Finding>) {}
+    /// The window has ended, and all that ran within it.
     fn window_ended(&mut self);
     /// When the first window is to begin, if not at once.
     fn begin_at(&self) -> Option<BeginAt> {
@@ -57,7 +64,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> io::Result<Run> {
     let (cpu_before, _) = own_usage();
-    let mut began = host.now();
+    let mut common = drill::Run { host, plan, target, began: host.now(), stop };
     let mut recording = Recording {
         format_version: FORMAT_VERSION,
         tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
@@ -74,26 +81,22 @@ pub fn run(
     };
     let mut analyst = Analyst::new(host.facts(), plan);
     let mut costs: BTreeMap<String, f64> = BTreeMap::new();
+    // On a recorded tree all windows see the same instants, one after the other.
+    let within = !host.is_recorded() && plan.windows.len() > 1;
     for (level, steps) in plan.windows.iter().enumerate() {
         let steps = if level == 0 { steps.iter().collect() } else { analyst.wanted(steps) };
-        if steps.is_empty() {
+        if steps.is_empty() || within && level == 1 {
             continue;
         }
-        let spec = WindowSpec {
-            steps: steps.iter().map(|planned| planned.step.id.clone()).collect(),
-            collectors: collectors_for(&steps),
-            probes: probes_for(&steps, target, plan.budget),
-            target: target.clone(),
-            duration: plan.duration,
-            interval: plan.interval,
-            begin_at: observer.begin_at().filter(|_| level == 0),
-            then: (level + 1 == plan.windows.len() && observer.gives_up_rights())
-                .then(|| Phase::Measuring(work_of(plan))),
-        };
+        let last_level = if within && level == 0 { 1 } else { level };
+        let gives_up = last_level + 1 == plan.windows.len() && observer.gives_up_rights();
+        let mut spec = common.spec(&steps, recording.windows.len());
+        spec.begin_at = observer.begin_at().filter(|_| level == 0);
         observer.window(&steps, plan.duration, level > 0);
-        let (window, completed, took) = record::window(host, &spec, &mut recording, &mut began, stop, observer)?;
+        let drills = if within && level == 0 { plan.windows.get(1) } else { None };
+        let before = recording.windows.len();
+        let (completed, took) = drill::windows(&mut common, spec, drills, gives_up, &mut recording, observer)?;
         observer.window_ended();
-        recording.windows.push(window);
         for (collector, seconds) in took {
             *costs.entry(collector).or_default() += seconds;
         }
@@ -102,11 +105,11 @@ pub fn run(
         if !host.is_recorded() {
             recording.overhead = overhead(&recording, cpu_before, &costs);
         }
-        if spec.then.is_some() || recording.interrupted && observer.gives_up_rights() {
+        if gives_up || recording.interrupted && observer.gives_up_rights() {
             rights::narrow(Phase::Writing);
         }
         observer.keep(&recording);
-        recording.windows.last().into_iter().for_each(|window| analyst.add(window));
+        recording.windows.iter().skip(before).for_each(|window| analyst.add(window));
         if recording.interrupted {
             break;
         }
@@ -121,7 +124,7 @@ pub fn run(
 /// What measuring has cost so far; what is made of it later is not in it.
 fn overhead(recording: &Recording, cpu_before: f64, costs: &BTreeMap<String, f64>) -> Overhead {
     let (cpu_after, peak) = own_usage();
-    let elapsed = recording.windows.iter().map(|window| window.seconds).sum::<f64>().max(1e-9);
+    let elapsed = recording.seconds().max(1e-9);
     Overhead {
         cpu_seconds: cpu_after - cpu_before,
         cpu_ratio: (cpu_after - cpu_before) / elapsed,
@@ -141,20 +144,20 @@ pub fn work_of(plan: &Plan) -> Work {
 }
 
 /// The collectors of some steps, each once.
-fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors::CollectorDef> {
+pub(super) fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors::CollectorDef> {
     let wanted = |id: &str| steps.iter().any(|planned| planned.step.collect.iter().any(|measure| measure.id() == id));
     collectors::ALL.iter().copied().filter(|def| wanted(def.id)).collect()
 }
 
 /// The probes of some steps, each once: the first step's parameters hold.
-fn probes_for(steps: &[&PlannedStep], target: &Target, budget: f64) -> Vec<Order> {
+pub(super) fn probes_for(steps: &[&PlannedStep], target: &Target, budget: f64, window: usize) -> Vec<Order> {
     let mut orders: Vec<Order> = Vec::new();
     for measure in steps.iter().flat_map(|planned| &planned.step.collect) {
         let Some(def) = probes::find(measure.id()) else { continue };
         // The playbook was checked, so these parameters are right.
         let Ok(params) = Params::new(def.id, def.params, &measure.params()) else { continue };
         if orders.iter().all(|order| order.def.id != def.id) {
-            orders.push(Order { def, params, filter: filter_for(def, target), budget });
+            orders.push(Order { def, params, filter: filter_for(def, target), budget, window });
         }
     }
     orders

@@ -113,7 +113,7 @@ fn an_account_that_its_budget_stopped_is_said_to_be_that_of_the_beginning() {
         .arg(&out)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&std::fs::read(out.join("report.json")).unwrap()).unwrap();
     let profile = &report["profile"];
     let share = profile["partial"]["share"].as_f64().unwrap_or_else(|| panic!("{:#}", report["verdict"]));

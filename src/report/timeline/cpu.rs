@@ -1,10 +1,10 @@
 //! How the CPUs' time was split, from the counters of /proc/stat: the parts of one whole, which the metrics of the rules are not.
 
 use rdiag_model::recording::{CollectorRecord, Window};
-use rdiag_model::report::{Curve, Lane};
+use rdiag_model::report::{Curve, Lane, Span};
 use rdiag_model::{Recording, Unit};
 
-use super::MAX_VALUES;
+use super::{MAX_VALUES, apart};
 
 /// The parts that are drawn, from below, and the fields of /proc/stat in each. Guest time is inside user and nice.
 const PARTS: [(&str, &[&str]); 4] = [
@@ -21,9 +21,10 @@ const COLLECTOR: &str = "cpu_stat";
 /// The shares of one slot, in the order of the parts.
 type Shares = [f64; PARTS.len()];
 
-pub(super) fn lane(recording: &Recording) -> Lane {
-    let windows: Vec<Vec<Option<Shares>>> = recording.windows.iter().map(window).collect();
-    let known = || windows.iter().flatten().flatten();
+pub(super) fn lane(recording: &Recording, spans: &[Span]) -> Lane {
+    let mut windows: Vec<Option<Vec<Option<Shares>>>> = recording.windows.iter().map(window).collect();
+    apart(spans, &mut windows);
+    let known = || windows.iter().flatten().flatten().flatten();
     let lane = Lane { title: "CPU".into(), unit: Unit::Ratio, top: 1.0, stacked: true, ..Lane::default() };
     let count = known().count() as f64;
     if count == 0.0 {
@@ -37,7 +38,10 @@ pub(super) fn lane(recording: &Recording) -> Lane {
             source: fields.join(", "),
             mean: known().map(of).sum::<f64>() / count,
             max: known().map(of).fold(0.0, f64::max),
-            values: windows.iter().map(|slots| slots.iter().map(|slot| slot.as_ref().map(of)).collect()).collect(),
+            values: windows
+                .iter()
+                .map(|slots| slots.iter().flatten().map(|slot| slot.as_ref().map(of)).collect())
+                .collect(),
         }
     };
     Lane { curves: PARTS.iter().enumerate().map(curve).collect(), ..lane }
@@ -48,10 +52,8 @@ fn gap(record: &CollectorRecord) -> Option<String> {
 }
 
 /// The shares of each slot of a window; between two samples they are taken to be even.
-fn window(window: &Window) -> Vec<Option<Shares>> {
-    let Some(record) = window.collectors.get(COLLECTOR).filter(|_| window.interval_seconds > 0.0) else {
-        return Vec::new();
-    };
+fn window(window: &Window) -> Option<Vec<Option<Shares>>> {
+    let record = window.collectors.get(COLLECTOR).filter(|_| window.interval_seconds > 0.0)?;
     let count = ((window.seconds / window.interval_seconds).round() as usize).clamp(1, MAX_VALUES);
     let width = window.seconds / count as f64;
     let mut sums: Vec<(Shares, f64)> = vec![([0.0; PARTS.len()], 0.0); count];
@@ -69,7 +71,7 @@ fn window(window: &Window) -> Vec<Option<Shares>> {
             *all += whole * share;
         }
     }
-    sums.into_iter().map(|(sum, all)| (all > 0.0).then(|| sum.map(|part| part / all))).collect()
+    Some(sums.into_iter().map(|(sum, all)| (all > 0.0).then(|| sum.map(|part| part / all))).collect())
 }
 
 /// How much each part, and the whole, grew from one sample to the next; none where a counter was reset or is missing.

@@ -61,6 +61,25 @@ fn the_cpu_is_split_into_parts_of_one_whole() {
 }
 
 #[test]
+fn what_two_windows_know_of_the_same_seconds_is_drawn_once() {
+    let mut recording = two_seconds();
+    let mut drill = recording.windows[0].clone();
+    drill.begins = 1.5;
+    drill.seconds = 1.0;
+    recording.windows.push(drill);
+    let timeline = of(&recording, &[metrics(), metrics()]);
+    let own = |from: f64, until: f64| Span { from, until };
+    assert_eq!(timeline.windows, [own(0.0, 2.0), own(1.0, 2.0)]);
+    assert!((timeline.lanes[0].curves[0].mean - 0.35).abs() < 1e-9 && timeline.lanes[0].curves[0].values[1].is_empty());
+    // What only the later one knows is drawn there, and so is what follows the first.
+    recording.windows[0].collectors.remove("cpu_stat");
+    assert!(!of(&recording, &[metrics(), metrics()]).lanes[0].curves[0].values[1].is_empty());
+    recording.windows[1].begins = 2.5;
+    recording.windows[0].collectors = recording.windows[1].collectors.clone();
+    assert!(!of(&recording, &[metrics(), metrics()]).lanes[0].curves[0].values[1].is_empty());
+}
+
+#[test]
 fn a_counter_that_was_reset_leaves_a_gap_and_no_counter_a_reason() {
     let mut recording = two_seconds();
     recording.windows[0].collectors.get_mut("cpu_stat").unwrap().series[0].values[2] = Some(Number::Whole(3));

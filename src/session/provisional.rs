@@ -1,0 +1,113 @@
+//! What stands in a window that is not over: which steps are wanted already. Only the rules that their conditions ask for are judged, by the
+//! metrics that these cite, so that it can be done while the window runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::analyze::{catalogue_of, decided, log_of, statuses_of};
+use super::record::SoFar;
+use crate::playbook::{Measure, Plan, PlannedStep, statuses_cited};
+use rdiag_collectors::{self as collectors, CollectorDef};
+use rdiag_judge::metrics;
+use rdiag_judge::rules::expression::{Reference, references, template_references};
+use rdiag_judge::rules::{Judge, Rule, Scope};
+use rdiag_model::{Facts, Finding, MetricDef, Window};
+
+/// Judges the first window for the conditions of some steps.
+pub(super) struct Provisional<'a> {
+    facts: &'a Facts,
+    /// Not wanted so far.
+    pending: Vec<&'a PlannedStep>,
+    rules: Vec<&'a (Rule, String)>,
+    catalogue: Vec<(&'static str, &'static MetricDef)>,
+    /// What gives these metrics.
+    collectors: BTreeSet<&'a str>,
+}
+
+impl<'a> Provisional<'a> {
+    /// For the conditions of `steps`, on what the steps of the first window judge.
+    pub(super) fn new(facts: &'a Facts, plan: &'a Plan, steps: &'a [PlannedStep]) -> Self {
+        let conditions: Vec<&str> = steps.iter().filter_map(|planned| planned.step.when.as_deref()).collect();
+        let asked: BTreeSet<String> = conditions.iter().flat_map(|when| statuses_cited(when)).collect();
+        let mut rules: Vec<&(Rule, String)> = Vec::new();
+        let mut collectors = BTreeSet::new();
+        for planned in plan.windows.first().into_iter().flatten() {
+            for judged in planned.rules.iter().filter(|(rule, _)| asked.contains(&rule.id)) {
+                // A metric may be made of what several collectors of the step read.
+                collectors.extend(planned.step.collect.iter().map(Measure::id));
+                if rules.iter().all(|(known, _)| known.id != judged.0.id) {
+                    rules.push(judged);
+                }
+            }
+        }
+        let cited = cited(&rules, &conditions);
+        let catalogue: Vec<_> = super::all_metrics().filter(|(_, metric)| cited.contains(metric.id)).collect();
+        collectors.extend(catalogue.iter().map(|(collector, _)| *collector));
+        Self { facts, pending: steps.iter().collect(), rules, catalogue, collectors }
+    }
+
+    /// Whether no step is left that could be wanted.
+    pub(super) fn is_over(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// What is to be read for it.
+    pub(super) fn collectors(&self) -> Vec<&'static CollectorDef> {
+        collectors::ALL.iter().copied().filter(|def| self.collectors.contains(def.id)).collect()
+    }
+
+    /// Takes the steps whose conditions hold in a short window.
+    pub(super) fn wanted(&mut self, window: &Window) -> Vec<&'a PlannedStep> {
+        let metrics = Arc::new(metrics::evaluate(window, self.facts, &self.catalogue));
+        let log = log_of(window);
+        let judge = Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: 0, log: &log });
+        let findings: Vec<Finding> = self.rules.iter().flat_map(|(rule, origin)| judge.judge(rule, origin)).collect();
+        let decided = decided(self.pending.iter().copied(), self.facts, &metrics, statuses_of(&findings));
+        let wanted: Vec<_> =
+            decided.into_iter().filter_map(|(step, holds)| (holds == Some(true)).then_some(step)).collect();
+        self.pending.retain(|planned| wanted.iter().all(|other| other.step.id != planned.step.id));
+        wanted
+    }
+}
+
+/// What all rules of the first window say of what has been read until now.
+pub(super) fn all(facts: &Facts, plan: &Plan, so_far: &SoFar<'_, '_>) -> Vec<Finding> {
+    let window = so_far.window(|_| true);
+    let metrics = Arc::new(metrics::evaluate(&window, facts, &catalogue_of(&window)));
+    let log = log_of(&window);
+    let judge = Judge::new(Scope { facts, metrics, window: 0, log: &log });
+    let mut judged: BTreeSet<&str> = BTreeSet::new();
+    let rules = plan.windows.first().into_iter().flatten().flat_map(|planned| &planned.rules);
+    rules.filter(|(rule, _)| judged.insert(&rule.id)).flat_map(|(rule, origin)| judge.judge(rule, origin)).collect()
+}
+
+/// The metrics that rules and conditions cite.
+fn cited(rules: &[&(Rule, String)], conditions: &[&str]) -> BTreeSet<String> {
+    let resolve = |path: &str| {
+        let mut end = path.len();
+        loop {
+            let candidate = path.get(..end)?;
+            if super::metric(candidate).is_some() {
+                return Some(candidate.to_owned());
+            }
+            end = candidate.rfind('.')?;
+        }
+    };
+    // A condition that cannot be read does not hold; the rule says so when it is judged.
+    let mut found: BTreeSet<Reference> = BTreeSet::new();
+    for text in
+        rules.iter().flat_map(|(rule, _)| rule.expressions()).map(|(_, text)| text).chain(conditions.iter().copied())
+    {
+        found.extend(references(text, &resolve).unwrap_or_default());
+    }
+    for (rule, _) in rules {
+        for text in [&rule.says, &rule.quiet] {
+            found.extend(template_references(text, &resolve).unwrap_or_default());
+        }
+    }
+    let metric = |reference| match reference {
+        Reference::Metric(id, _) => Some(id),
+        _ => None,
+    };
+    found.into_iter().filter_map(metric).collect()
+}

@@ -1,0 +1,95 @@
+//! A window while it is recorded, for whoever follows it: what has been read so far.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::{Recorder, WindowSpec};
+use rdiag_kernel::host::rights::Phase;
+use rdiag_kernel::host::{BeginAt, SharedHost};
+use rdiag_model::Window;
+use rdiag_model::setup::Begin;
+
+/// What each collector took, in wall-clock seconds.
+pub(in crate::session) type Costs = BTreeMap<String, f64>;
+
+/// The instant that a window waited for: the run begins there.
+#[derive(Debug, Clone)]
+pub(in crate::session) struct Awaited {
+    /// By the host's clock on the wall.
+    pub(in crate::session) started: String,
+    pub(in crate::session) begin: Begin,
+}
+
+impl Awaited {
+    pub(super) fn now(at: BeginAt, host: &SharedHost) -> Self {
+        let begin = Begin { at: at.to_string(), late_seconds: at.late_seconds(host) };
+        Self { started: host.wall_clock(), begin }
+    }
+}
+
+/// Whoever follows a window while it is recorded.
+pub(in crate::session) trait Follow {
+    /// Everything is attached and has been read once.
+    fn begun(&mut self, _: &SoFar<'_, '_>) -> io::Result<()> {
+        Ok(())
+    }
+    /// One more interval is over and has been read. What comes back is all that is needed from here on.
+    fn sampled(&mut self, _: &SoFar<'_, '_>) -> io::Result<Option<Phase>> {
+        Ok(None)
+    }
+    /// All is measured, and probes are yet to be read: `known` is what is known until then.
+    fn measured(&mut self, known: &dyn Fn() -> Window);
+}
+
+/// A window that is under way, after a sample.
+pub(in crate::session) struct SoFar<'r, 'h> {
+    recorder: &'r Recorder<'h>,
+    spec: &'r WindowSpec,
+    /// Intervals that are over, and all.
+    pub(in crate::session) ticks: (usize, usize),
+}
+
+impl SoFar<'_, '_> {
+    /// When it began, on the host's clock, and the instant that it waited for.
+    pub(in crate::session) fn began(&self) -> (f64, Option<&Awaited>) {
+        (self.recorder.began, self.recorder.awaited.as_ref())
+    }
+
+    /// When it ends, on the host's clock.
+    pub(in crate::session) fn ends(&self) -> f64 {
+        self.recorder.began + self.ticks.1 as f64 * self.recorder.interval
+    }
+
+    /// Seconds from its start to this sample, and to its end.
+    pub(in crate::session) fn seconds(&self) -> (f64, f64) {
+        (self.ticks.0 as f64 * self.recorder.interval, self.ticks.1 as f64 * self.recorder.interval)
+    }
+
+    /// What some collectors have read, as a window that ends here.
+    pub(in crate::session) fn window(&self, wanted: impl Fn(&str) -> bool) -> Window {
+        Window {
+            steps: self.spec.steps.clone(),
+            begins: 0.0,
+            seconds: self.seconds().0,
+            interval_seconds: self.recorder.interval,
+            suspended_seconds: 0.0,
+            collectors: self.recorder.read_so_far(wanted),
+            probes: BTreeMap::new(),
+            ledgers: BTreeMap::new(),
+        }
+    }
+}
+
+/// A window that is over.
+pub(in crate::session) struct Recorded {
+    pub(in crate::session) window: Window,
+    /// Whether it was not ended early.
+    pub(in crate::session) completed: bool,
+    pub(in crate::session) costs: Costs,
+}
+
+impl<'r, 'h> SoFar<'r, 'h> {
+    pub(super) fn of(recorder: &'r Recorder<'h>, spec: &'r WindowSpec, ticks: (usize, usize)) -> Self {
+        Self { recorder, spec, ticks }
+    }
+}
