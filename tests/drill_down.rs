@@ -1,4 +1,5 @@
 //! Drill-downs begin within the window: what was promised to take so long takes so long.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use serde_json::Value;
 
@@ -58,6 +59,14 @@ fn run_in_time(conditions: &[(&str, &str)], args: &[&str], seconds: f64) -> (Val
     last.unwrap()
 }
 
+/// Whether the machine had time for it, or else the test is skipped.
+fn was_ready(is_in_time: bool) -> bool {
+    if !is_in_time {
+        crate::support::skip("a machine whose CPUs are not taken by others");
+    }
+    is_in_time
+}
+
 fn step<'r>(report: &'r Value, id: &str) -> &'r Value {
     report["steps"].as_array().unwrap().iter().find(|step| step["id"] == id).unwrap()
 }
@@ -80,8 +89,7 @@ fn a_drill_down_begins_as_soon_as_its_condition_holds_and_ends_with_the_window()
         ("never", "window.seconds > 100"),
     ];
     let (report, recording, is_in_time) = run_in_time(&conditions, &[], 3.0);
-    if !is_in_time {
-        crate::support::skip("a machine whose CPUs are not taken by others");
+    if !was_ready(is_in_time) {
         return;
     }
     // The first window, what began after its first second, and what began after a second look.
@@ -135,8 +143,7 @@ fn what_asks_for_the_findings_of_a_drill_down_follows_it() {
 fn the_drill_downs_of_a_command_end_with_it() {
     let conditions = [("at-once", "cpu.busy.ratio.mean >= 0")];
     let (report, _, is_in_time) = run_in_time(&conditions, &["-i", "200ms", "--", "sleep", "2.5"], 2.5);
-    if !is_in_time {
-        crate::support::skip("a machine whose CPUs are not taken by others");
+    if !was_ready(is_in_time) {
         return;
     }
     assert_eq!(report["window"]["interrupted"], false, "{:#}", report["window"]);

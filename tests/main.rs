@@ -15,6 +15,7 @@
 mod begin;
 mod captures;
 mod cli;
+mod completions;
 mod contradictions;
 mod conversation;
 mod detection;

@@ -8,6 +8,7 @@ use super::confined::{Desk, confined};
 use super::fail_on::FailOn;
 use super::input as sent;
 use super::output::{is_file, split};
+use super::screen::TalkArgs;
 use super::stacks::{Named, of_recording, of_report, of_result};
 use super::{Exit, Failure, ui::Ui};
 use crate::lab::library::reproducing;
@@ -42,6 +43,8 @@ pub(super) struct Args {
     /// Exit with code 1 when a finding that is at least this bad appeared or got worse.
     #[arg(long, value_enum, value_name = "STATUS")]
     fail_on: Option<FailOn>,
+    #[command(flatten)]
+    talk: TalkArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,6 +61,7 @@ enum Format {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let ui = &args.talk.ui(ui);
     // A recording has more in it than the report that was made of it.
     let open = |path| sent::Input::open(path, &["recording.json.gz", "report.json"]);
     let files = (open(&args.before)?, open(&args.after)?);
@@ -132,7 +136,8 @@ fn compare(
     }
     let comparison = diff::compare(&before, &after);
     let text = match wanted.format {
-        None => diff::text(&comparison).whole(),
+        None if args.talk.is_quiet() => diff::in_one_line(&comparison).whole(),
+        None => diff::text(&comparison, args.talk.is_verbose()).whole(),
         Some(Format::Json) => report::comparison_json(&comparison)?.whole(),
         Some(Format::Md) => diff::markdown(&comparison).whole(),
         Some(Format::Html) => {

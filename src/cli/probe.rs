@@ -10,6 +10,7 @@ use clap::ValueEnum;
 
 use super::command::Command;
 use super::root::open_host;
+use super::screen::TalkArgs;
 use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure, output, params, points, stacks, tools};
@@ -78,6 +79,8 @@ pub(super) struct Args {
     /// How results are shown; json prints one document per line and reading.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    #[command(flatten)]
+    talk: TalkArgs,
     /// Run the COMMAND as this user. By default it runs as whoever started sudo, or else as who runs rdiag.
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
@@ -152,6 +155,7 @@ pub(super) fn checked(args: &Args) -> Result<Asked<'_>, Failure> {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let ui = &args.talk.ui(ui);
     let (def, mut request) = match checked(args)? {
         Asked::List(point) => return points::main(point, args.format == Format::Json, ui),
         Asked::Run(def, request) => (def, request),
@@ -180,9 +184,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     super::task::lives(&host, &request.pids)?;
     if let Some(comm) = request.comm.as_deref()
-        && session::names_unless_there(&host, comm).is_some()
+        && let Some(names) = session::names_unless_there(&host, comm)
     {
-        // A probe may well be there before those whom it waits for.
+        // A probe may well be there before those whom it waits for. What cannot ever be a name, or is nearly that of a task, is a mistake.
+        super::task::mistyped(comm, &names)?;
         ui.warn(shown!("no task is named {} now; those that start later are seen", Text::seen(comm)));
     }
     probes::check_point(&host, def, &request.params, &request.pids).or_else(wrong_point)?;
@@ -207,11 +212,27 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             (Some(seconds), _) => shown!("for {} s", seconds),
         };
         ui.note(shown!("{}: measuring; {}", def.id, until));
+        if args.talk.is_verbose() {
+            ui.note(shown!("  {}", def.question));
+            for (name, value) in request.params.all().iter().filter(|(_, value)| !value.is_empty()) {
+                ui.note(shown!("  {}={}", Text::seen(name), Text::seen(value)));
+            }
+            if !def.caveats.is_empty() {
+                ui.note(shown!("  {}", def.caveats));
+            }
+        }
         if let Some(command) = &mut command {
             command.let_go();
         }
     };
+    let mut has_told = !args.talk.is_verbose();
     let mut each = |result: &rdiag_model::ProbeResult| -> io::Result<()> {
+        if !std::mem::replace(&mut has_told, true) {
+            for at in result.attached.iter().filter(|at| !at.refused.is_empty()) {
+                let [event, way, why] = [&at.event, &at.back_end, &at.refused.join("; ")].map(Text::seen);
+                ui.note(shown!("  {} by {}, because of {}", event, way, why));
+            }
+        }
         let shown = match args.format {
             Format::Json => json_line(result).map_err(io::Error::other)?.whole(),
             Format::Text if def.streams => live.events(result, &style).whole(),

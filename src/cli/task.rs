@@ -1,6 +1,6 @@
 //! Whom to observe, and what is known about it: from options, or asked of the person at the terminal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::Failure;
@@ -115,6 +115,22 @@ pub(super) fn named(host: &SharedHost, comm: Option<&str>) -> Result<(), Failure
         }
     };
     Err(Failure::usage(format!("no task is named {comm:?}"), Some(&hint)))
+}
+
+/// Refuses a name that is too long for one, or nearly that of a task.
+pub(super) fn mistyped(comm: &str, names: &BTreeSet<String>) -> Result<(), Failure> {
+    let meant = did_you_mean(comm, names.iter().map(String::as_str));
+    let too_long = (comm.len() > LONGEST_COMM)
+        .then(|| format!("the kernel keeps {LONGEST_COMM} characters of a name: {:?}", short_name(comm)));
+    match meant.or(too_long) {
+        Some(hint) => Err(Failure::usage(format!("no task is named {comm:?}"), Some(&hint))),
+        None => Ok(()),
+    }
+}
+
+/// What the kernel keeps of a name.
+fn short_name(comm: &str) -> &str {
+    comm.get(..comm.floor_char_boundary(LONGEST_COMM)).unwrap_or(comm)
 }
 
 /// How often the command is to be run; what makes no sense with `--each` is an error.

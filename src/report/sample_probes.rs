@@ -183,6 +183,7 @@ pub(super) fn probed(name: &str) -> Recording {
     let mut recording = recording();
     let mut window = recording.windows[0].clone();
     window.steps = vec!["cpu-waits".into()];
+    (window.begins, window.seconds) = (3.0, 7.0);
     let denied = |why: &str| Err(Unavailable::new(Reason::Denied, why).with_remedy("run rdiag as root"));
     let mut slow = result("biosnoop", vec![Output::Events(events(name, 40))]);
     slow.lost = BTreeMap::from([("the ring buffer was full".into(), 17), ("never".into(), 0)]);

@@ -78,7 +78,7 @@ pub fn diff(data: &[u8]) -> bool {
     let after = read(after.get(1..).unwrap_or_default()).unwrap_or_default();
     for (one, other) in [(&before, &after), (&after, &before), (&before, &before)] {
         let comparison = diff::compare(one, other);
-        shown::plain("the comparison", &diff::text(&comparison));
+        shown::plain("the comparison", &diff::text(&comparison, true));
         shown::document("the comparison in Markdown", &diff::markdown(&comparison));
         shown::json("the comparison", &report::comparison_json(&comparison).expect("a comparison has a JSON form"));
         let pictures: Vec<_> = diff::pairs(one, other).map(|(_, one, other)| diff::picture(one, other, true)).collect();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub use markdown::markdown;
 pub use stacks::{compare_stacks, picture};
 pub(super) use task::{cells as task_cells, heads as task_heads};
-pub use text::text;
+pub use text::{in_one_line, text};
 pub(super) use text::{lead, shares, statuses, values, word};
 
 use super::order::judged_by;

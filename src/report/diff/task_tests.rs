@@ -172,7 +172,7 @@ fn every_format_tells_it_and_names_are_harmless() {
     let name = "<b>x|y</b>\u{1b}[31m";
     let comparison = compared(named(name, 200), named(name, 500));
     let html = crate::report::comparison_html(&comparison, &[]).unwrap();
-    let (text, markdown) = (text(&comparison), markdown(&comparison));
+    let (text, markdown) = (text(&comparison, false), markdown(&comparison));
     for shown in [&*html, &*text, &*markdown] {
         assert!(shown.contains("of the growth is io.block.sync"), "{shown}");
         assert!(!shown.contains('\u{1b}'));

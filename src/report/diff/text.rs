@@ -65,9 +65,31 @@ pub(in crate::report) fn lead(comparison: &Comparison) -> String {
     lead
 }
 
-/// The comparison.
+/// How many findings and metrics differ, and which finding most of all.
 #[must_use]
-pub fn text(comparison: &Comparison) -> Text {
+pub fn in_one_line(comparison: &Comparison) -> Text {
+    if comparison.before.playbook.is_empty() || comparison.after.playbook.is_empty() {
+        let moved = comparison.stacks.iter().map(|stacks| stacks.functions.len() + stacks.others).sum::<usize>();
+        return shown!("{} functions moved\n", moved);
+    }
+    let count = |change| comparison.findings.iter().filter(|finding| finding.change == change).count();
+    let all = [Change::Appeared, Change::Worse, Change::Better, Change::Gone, Change::NotSeen];
+    let counts = all.into_iter().map(|change| (count(change), word(change))).filter(|(count, _)| *count > 0);
+    let counts: Vec<Text> = counts.map(|(count, word)| shown!("{} {}", count, word)).collect();
+    let findings = if counts.is_empty() { Text::of("no finding differs") } else { Text::joined(counts, ", ") };
+    let worst = comparison.findings.first().map(|finding| {
+        let statuses = Text::seen(statuses(finding.before, finding.after));
+        shown!(" ({} {})", short(&finding.id), statuses)
+    });
+    let moved = comparison.metrics.len() + comparison.metrics_others;
+    let (worst, compared) = (worst.unwrap_or_default(), comparison.metrics_compared);
+    shown!("{}{}; {} of {} metrics moved by more than their noise\n", findings, worst, moved, compared)
+}
+
+/// The comparison; all rows of it if `is_whole`.
+#[must_use]
+pub fn text(comparison: &Comparison, is_whole: bool) -> Text {
+    let most = if is_whole { usize::MAX } else { ROWS };
     let mut out = Text::new();
     for (name, side) in [("before", &comparison.before), ("after", &comparison.after)] {
         let parts = [&side.file, &side.playbook, &side.host, &side.started];
@@ -78,10 +100,10 @@ pub fn text(comparison: &Comparison) -> Text {
         out.push(shown!("  note: {}\n", Text::seen_within(note, 400)));
     }
     if let Some(task) = &comparison.task {
-        task_change(&mut out, task);
+        task_change(&mut out, task, most);
     }
     if comparison.before.playbook.is_empty() || comparison.after.playbook.is_empty() {
-        stacks(&mut out, comparison);
+        stacks(&mut out, comparison, most);
         return out;
     }
     out.push("\nFindings: ");
@@ -90,7 +112,7 @@ pub fn text(comparison: &Comparison) -> Text {
         out.push(line.trimmed_end());
     }
     out.push("\n");
-    for finding in comparison.findings.iter().take(ROWS) {
+    for finding in comparison.findings.iter().take(most) {
         let instance = finding.instance.as_deref().map(|instance| shown!(" {}", short(instance)));
         out.push(shown!(
             "  {}: {}{} ({}; {})\n      {}\n",
@@ -102,13 +124,13 @@ pub fn text(comparison: &Comparison) -> Text {
             Text::seen_within(&finding.summary, 300)
         ));
     }
-    more(&mut out, comparison.findings.len(), 0);
+    more(&mut out, comparison.findings.len(), 0, most);
     out.push(shown!(
         "\nMetrics: {} of {} moved by more than their noise\n",
         comparison.metrics.len() + comparison.metrics_others,
         comparison.metrics_compared
     ));
-    for metric in comparison.metrics.iter().take(ROWS) {
+    for metric in comparison.metrics.iter().take(most) {
         let instance = short(&metric.instance);
         let instance = if instance.is_empty() { instance } else { shown!(" {}", instance) };
         let errors =
@@ -116,8 +138,8 @@ pub fn text(comparison: &Comparison) -> Text {
         let change = Text::seen(values(Some(metric.before), Some(metric.after), metric.unit));
         out.push(shown!("  {}{}: {}{}\n", short(&metric.id), instance, change, errors));
     }
-    more(&mut out, comparison.metrics.len(), comparison.metrics_others);
-    stacks(&mut out, comparison);
+    more(&mut out, comparison.metrics.len(), comparison.metrics_others, most);
+    stacks(&mut out, comparison, most);
     out
 }
 
@@ -125,7 +147,7 @@ fn short(name: impl AsRef<str>) -> Text {
     Text::seen_within(name, NAME)
 }
 
-fn task_change(out: &mut Text, task: &TaskChange) {
+fn task_change(out: &mut Text, task: &TaskChange, most: usize) {
     out.push("\nWhere the time of the task went\n");
     for text in [&task.headline].into_iter().chain(&task.notes) {
         for line in Text::seen_within(text, 1_000).wrapped_at_hyphens(100, 2, 2) {
@@ -135,7 +157,7 @@ fn task_change(out: &mut Text, task: &TaskChange) {
         }
     }
     for (name, parts) in [("component", &task.components), ("call", &task.calls)] {
-        let clear: Vec<&PartChange> = parts.iter().filter(|part| part.is_clear).take(ROWS).collect();
+        let clear: Vec<&PartChange> = parts.iter().filter(|part| part.is_clear).take(most).collect();
         if clear.is_empty() {
             continue;
         }
@@ -153,14 +175,14 @@ fn task_change(out: &mut Text, task: &TaskChange) {
     }
 }
 
-fn more(out: &mut Text, listed: usize, others: usize) {
-    let hidden = listed.saturating_sub(ROWS) + others;
+fn more(out: &mut Text, listed: usize, others: usize, most: usize) {
+    let hidden = listed.saturating_sub(most) + others;
     if hidden > 0 {
         out.push(shown!("  and {} more\n", hidden));
     }
 }
 
-fn stacks(out: &mut Text, comparison: &Comparison) {
+fn stacks(out: &mut Text, comparison: &Comparison, most: usize) {
     for stacks in &comparison.stacks {
         let [before, after] =
             [stacks.whole_before, stacks.whole_after].map(|whole| Text::seen(with_unit(whole, stacks.unit)));
@@ -176,7 +198,7 @@ fn stacks(out: &mut Text, comparison: &Comparison) {
             continue;
         }
         out.push("    self before    after         change   total before    after         change  function\n");
-        for function in stacks.functions.iter().take(ROWS) {
+        for function in stacks.functions.iter().take(most) {
             let [own, own_after, own_change, total, total_after, total_change] = shares(function).map(Text::seen);
             out.push(shown!(
                 "  {:>13}  {:>7}  {:>13}  {:>13}  {:>7}  {:>13}  {}\n",
@@ -189,6 +211,6 @@ fn stacks(out: &mut Text, comparison: &Comparison) {
                 short(&function.name)
             ));
         }
-        more(out, stacks.functions.len(), stacks.others);
+        more(out, stacks.functions.len(), stacks.others, most);
     }
 }
