@@ -74,8 +74,7 @@ fn step<'r>(report: &'r Value, id: &str) -> &'r Value {
 /// From where to where a window goes, in seconds of the run.
 fn span(report: &Value, at: usize) -> (f64, f64) {
     let span = &report["window"]["spans"][at];
-    let begins = span["begins"].as_f64().unwrap();
-    (begins, begins + span["seconds"].as_f64().unwrap())
+    (span["from"].as_f64().unwrap(), span["until"].as_f64().unwrap())
 }
 
 #[test]

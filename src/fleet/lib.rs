@@ -27,3 +27,4 @@ pub use document::{
 };
 pub use gather::Gathering;
 pub use input::{Host, Judgement, Measure};
+pub use outliers::FAR;

@@ -10,8 +10,8 @@ use super::votes::few;
 /// Fewer hosts are no group to be unlike of.
 pub(crate) const LEAST_HOSTS: usize = 5;
 /// From so many robust standard deviations on, a reading is called far. At 7, some host was odd in 9 of 9000 healthy fleets of 60 readings;
-/// at 8, in 3.
-const FAR: f64 = 8.0;
+/// at 8, in 3: of 22 million readings.
+pub const FAR: f64 = 8.0;
 /// In smaller groups the deviation itself is poorly known, so that the distance must be larger by as much as the group is smaller.
 const ENOUGH_HOSTS: f64 = 30.0;
 /// From so many on, it only ranks.

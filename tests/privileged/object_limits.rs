@@ -30,9 +30,7 @@ impl Drop for Lowered {
     }
 }
 
-fn needs() -> bool {
-    has(&[Need::Root, Need::Tool("python3"), Need::Path("/proc/sys/fs/inotify/max_user_instances")])
-}
+const NEEDS: &[Need] = &[Need::Root, Need::Tool("python3"), Need::Path("/proc/sys/fs/inotify/max_user_instances")];
 
 /// As user 4245: all inotify instances that may be had, or so many, and children that inherit them.
 const INSTANCES: &str = "
@@ -62,7 +60,7 @@ fn of_user<'r>(report: &'r Value, rule: &str) -> &'r Value {
 #[ignore = "needs: root, a quiet machine, python3"]
 fn all_inotify_instances_of_a_user_name_the_process_that_holds_them() {
     let _alone = alone();
-    if !needs() {
+    if !has(NEEDS) {
         return;
     }
     let most: usize =
@@ -83,7 +81,7 @@ fn all_inotify_instances_of_a_user_name_the_process_that_holds_them() {
 #[ignore = "needs: root, a quiet machine, python3"]
 fn inotify_instances_that_children_inherit_count_once() {
     let _alone = alone();
-    if !needs() {
+    if !has(NEEDS) {
         return;
     }
     let load = Load::start(1, "python3", &["-c", INSTANCES, "60", "3"]);
@@ -131,7 +129,7 @@ fn with_watches(count: usize) -> Value {
 #[ignore = "needs: root, a quiet machine, python3"]
 fn inotify_watches_are_counted_and_the_process_that_holds_them_is_named() {
     let _alone = alone();
-    if !needs() {
+    if !has(NEEDS) {
         return;
     }
     // More are asked for than may be had.
@@ -203,7 +201,7 @@ const FULL: [(&str, Option<&str>, &str); 4] = [
 #[ignore = "needs: root, a quiet machine, python3, unshare, nsenter"]
 fn full_tables_of_the_kernel_are_named_with_who_fills_them() {
     let _alone = alone();
-    if !needs() || !has(&[Need::Tool("unshare"), Need::Tool("nsenter"), Need::Path("/proc/key-users")]) {
+    if !has(NEEDS) || !has(&[Need::Tool("unshare"), Need::Tool("nsenter"), Need::Path("/proc/key-users")]) {
         return;
     }
     let (pid, report) = filled("1");
@@ -223,7 +221,7 @@ fn full_tables_of_the_kernel_are_named_with_who_fills_them() {
 #[ignore = "needs: root, a quiet machine, python3, unshare, nsenter"]
 fn tables_of_the_kernel_that_are_used_by_half_are_no_finding() {
     let _alone = alone();
-    if !needs() || !has(&[Need::Tool("unshare"), Need::Tool("nsenter"), Need::Path("/proc/key-users")]) {
+    if !has(NEEDS) || !has(&[Need::Tool("unshare"), Need::Tool("nsenter"), Need::Path("/proc/key-users")]) {
         return;
     }
     let (_, report) = filled("0.5");

@@ -6,7 +6,7 @@ mod markdown;
 mod tests;
 mod text;
 
-use rdiag_fleet::{Contrast, Fault, Fleet, OddFinding, OddHost, Outlier};
+use rdiag_fleet::{Contrast, FAR, Fault, Fleet, OddFinding, OddHost, Outlier};
 
 use super::ReportError;
 use super::shown::{self, Json, Shown};
@@ -119,8 +119,8 @@ fn contrast(contrast: &Contrast, hosts: usize) -> String {
 fn compared(fleet: &Fleet) -> String {
     let compared = &fleet.compared;
     format!(
-        "Compared: {} verdicts and {} readings of {} hosts. A reading is called odd from z 7 on (more in groups below 30) and if the \
-         difference matters; by chance alone that is to be expected of none of them.",
+        "Compared: {} verdicts and {} readings of {} hosts. A reading is called odd from z {FAR} on (more in groups below 30) and if the \
+         difference matters: 1 reading in 7 million of generated healthy hosts is.",
         compared.verdicts,
         compared.readings,
         fleet.hosts.len()
