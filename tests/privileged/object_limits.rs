@@ -172,6 +172,19 @@ c.prctl(15, b'filler')
 time.sleep(60)
 ";
 
+/// How many keys count against the limit of a user (/proc/key-users: USER: USES KEYS/ACTIVE COUNTED/LIMIT BYTES/LIMIT).
+fn keys_of(user: u32) -> u64 {
+    let all = std::fs::read_to_string("/proc/key-users").unwrap();
+    let counted = |line: &str| -> Option<u64> {
+        let (own, fields) = line.trim_start().split_once(':')?;
+        if own != user.to_string() {
+            return None;
+        }
+        fields.split_whitespace().nth(2)?.split('/').next()?.parse().ok()
+    };
+    all.lines().find_map(counted).unwrap_or(0)
+}
+
 /// What rdiag says within those namespaces.
 fn filled(share: &str) -> (u32, Value) {
     let lowered = Lowered::to("/proc/sys/fs/mount-max", 300);
@@ -185,7 +198,8 @@ fn filled(share: &str) -> (u32, Value) {
         .args(["run", "use-method", "--format", "json", "--out", "-", "--duration", "3s"])
         .output()
         .unwrap();
-    drop(lowered);
+    drop((lowered, load));
+    assert!(wait_until(60, || keys_of(4246) < 20), "the kernel collects the keys of a session that is over");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     (pid, serde_json::from_slice(&output.stdout).unwrap())
 }
