@@ -221,7 +221,7 @@ fn damage_is_named_and_costs_no_more_than_it_must() {
     let path = history.join(block);
     let whole = std::fs::read(&path).unwrap();
     let (recording, _) = exported(&history, &["--last", "1h"]);
-    let all = recording["windows"][0]["collectors"].as_object().unwrap().len();
+    let all = recording["windows"][0]["collectors"].as_object().unwrap();
     let mut lost = 0;
     for at in (0..whole.len()).step_by(whole.len() / 25) {
         let mut bytes = whole.clone();
@@ -229,10 +229,9 @@ fn damage_is_named_and_costs_no_more_than_it_must() {
         std::fs::write(&path, bytes).unwrap();
         let (damaged, said) = exported(&history, &["--last", "1h"]);
         assert_eq!(said.matches(".rdh: ").count(), 1, "byte {at}: {said}");
-        let collectors = damaged["windows"][0]["collectors"].as_object().unwrap();
-        assert_eq!(collectors.len(), all, "the other block has them");
+        // What is read seldom may be in this block alone.
         let short = |id: &&String| samples(&damaged, id) < samples(&recording, id);
-        let here = collectors.keys().filter(short).count();
+        let here = all.keys().filter(short).count();
         assert!(here <= 1, "byte {at}: {said}");
         lost += here;
     }
