@@ -326,7 +326,7 @@ impl<'s, 'e, 'r: 'e> Follow for First<'s, 'e, 'r, '_> {
     }
 
     fn measured(&mut self, known: &dyn Fn() -> Window) {
-        // Whoever cannot begin any more is told at the end.
+        // A step whose window could not begin is unknown in the report.
         let _ = self.take_over(false);
         if self.has_probes || !self.inner.is_empty() {
             self.recording.windows.push(known());

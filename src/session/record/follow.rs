@@ -1,4 +1,4 @@
-//! A window while it is recorded, for whoever follows it: what has been read so far.
+//! A window while it is recorded: what has been read so far, and the observer that is told of it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +27,7 @@ impl Awaited {
     }
 }
 
-/// Whoever follows a window while it is recorded.
+/// Observes a window while it is recorded.
 pub(in crate::session) trait Follow {
     /// Everything is attached and has been read once.
     fn begun(&mut self, _: &SoFar<'_, '_>) -> io::Result<()> {
