@@ -107,6 +107,22 @@ fn without_a_host_to_judge_nothing_is_said_to_be_fine() {
     assert_eq!(fleet["headline"], "1 of 1 not judged: a");
     let empty = tempfile::tempdir().unwrap();
     rdiag().arg("fleet").arg(empty.path()).assert().code(2);
+    let absent = rdiag().args(["fleet", "nosuch", "nor-this"]).output().unwrap();
+    assert_eq!(absent.status.code(), Some(2), "{absent:?}");
+    assert!(String::from_utf8_lossy(&absent.stderr).contains("reading nosuch: there is no such file"), "{absent:?}");
+    // One of several is a host without a recording.
+    let (fleet, _) = rolled(folder.path(), &["nosuch"]);
+    assert_eq!(fleet["not_judged"].as_array().unwrap().len(), 2, "{fleet:#}");
+}
+
+#[test]
+fn the_verdict_on_a_fleet_alone_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), &recording("whole-host-quiet"), "web-1");
+    for option in ["-q", "--quiet", "--summary"] {
+        let verdict = "1 host: no common fault, and no host unlike the others\n";
+        rdiag().arg("fleet").arg(folder.path()).arg(option).assert().success().stdout(verdict).stderr("");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::session;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::mechanism::symbols::reader;
+use rdiag_kernel::mechanism::tracefs::private;
 use rdiag_model::{Facts, Reason, Unavailable};
 use rdiag_probes::ProbeDef;
 
@@ -26,6 +27,8 @@ pub(super) struct Args {
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let host = Arc::new(open_host(&args.root)?);
+    // As `run` and `probe` do, so that what is said here is what they meet.
+    private::mount_for_itself(&host);
     // What the facts tell was asked before.
     rights::narrow(Phase::Attaching(Work { probes: true, task_states: true }));
     let survey = session::survey(&host).map_err(Failure::io("asking the sources"))?;
@@ -137,6 +140,9 @@ fn tracefs(host: &Host) -> String {
     let mut denied = false;
     for path in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
         match host.list(path) {
+            Ok(names) if !names.is_empty() && private::left().is_some() => {
+                return format!("not mounted on this host; each run as root mounts it at /{path} for itself");
+            }
             Ok(names) if !names.is_empty() => return format!("/{path}"),
             Ok(_) => {}
             Err(problem) => denied |= problem.reason == Reason::Denied,

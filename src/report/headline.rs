@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::words;
+use super::{causes, words};
 use rdiag_model::headline::{Headline, Link};
 use rdiag_model::{Confidence, Finding, Kind, Resource, Status};
 
@@ -44,10 +44,13 @@ fn bottleneck(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headl
         rest.push_str(&behind(queue, &[&place(queue)]));
     }
     rest.push_str(&hottest_code(lead.resource, findings));
+    // What else is wrong: the same from another side is no news.
     let mut also: Vec<String> = Vec::new();
-    for finding in fired {
-        if named.insert((finding.resource, finding.kind)) {
-            also.push(words::cell(finding.resource, finding.kind));
+    for problem in causes::of(findings).problems.iter().filter(|problem| !problem.leads().any(|own| own.id == lead.id))
+    {
+        let other = problem.lead.lead;
+        if named.insert((other.resource, other.kind)) {
+            also.push(words::cell(other.resource, other.kind));
         }
     }
     if !also.is_empty() {

@@ -164,6 +164,9 @@ pub(super) fn who(culprit: &Culprit) -> String {
         ("inotify_user" | "cpu_set" | "real_time_cpu", _, [pid, ..]) => format!("{name} (pid {pid})"),
         ("key_user", ..) => format!("user {name}"),
         ("process" | "log" | "ipc_table", ..) => name.into_owned(),
+        ("function", ..) if name.starts_with("[no symbols: ") => {
+            format!("code without symbols of {}", name.trim_start_matches("[no symbols: ").trim_end_matches(']'))
+        }
         // Whose function it is: the process that used the most may be another.
         ("function", ..) => match culprit.labels.get("object").map(String::as_str) {
             Some("[kernel]") => format!("function {name} of the kernel"),

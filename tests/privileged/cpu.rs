@@ -78,17 +78,18 @@ fn four_loops_for_each_cpu_are_a_critical_saturation_and_the_loops_are_named() {
     if has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
         let waits = finding(&report, "cpu.saturation.run_queue_latency", None);
         assert!(waits["value"].as_f64().unwrap() > 0.002, "four take turns on each CPU: {waits:#}");
+        assert_eq!(waits["culprit"], Value::Null, "whoever waits is no culprit: {waits:#}");
         // Where others wait as long as the loops by their own accounts, they may be the ones. Tasks that have ended are not in that account.
         let waited = |name: &str| {
             let at = |sums: &BTreeMap<String, [f64; 2]>| sums.get(name).map_or(0.0, |sum| sum[1]);
             at(&after) - at(&before)
         };
-        let (who, loops) = (waits["culprit"]["name"].as_str().unwrap(), waited("sh"));
-        assert!(
-            who == "sh" || waited(who) > loops / 2.0,
-            "{who} waited {} ns, the loops {loops}: {waits:#}",
-            waited(who)
-        );
+        let said = waits["summary"].as_str().unwrap();
+        // Below 10 ms no wait is long, and nobody is named.
+        if let Some((before, _)) = said.split_once(" waited the most") {
+            let who = before.rsplit(". ").next().unwrap();
+            assert!(who == "sh" || waited(who) > waited("sh") / 2.0, "{who} waited {} ns: {said}", waited(who));
+        }
     }
 }
 

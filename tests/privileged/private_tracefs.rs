@@ -34,3 +34,21 @@ fn events_are_traced_where_tracefs_is_not_mounted_and_nobody_sees_a_mount() {
     let told = without_tracefs(&["probe", "events", "--param", "event=sched:sched_process_exit", "--duration", "4s"]);
     assert!(told.starts_with("0 0 0 0"), "{told}");
 }
+
+#[test]
+#[ignore = "needs: root, tracefs, unshare"]
+fn doctor_says_that_tracefs_is_mounted_where_it_is_needed_and_counts_the_probes_that_use_it() {
+    let _beside = beside_others();
+    if !has(&[Need::Root, Need::Path("/sys/kernel/tracing/instances"), Need::Tool("unshare")]) {
+        return;
+    }
+    let script = "umount -R /sys/kernel/tracing /sys/kernel/debug 2>/dev/null; exec \"$0\" doctor";
+    let program = rdiag().get_program().to_owned();
+    let output = Command::new("unshare").args(["--mount", "sh", "-c", script]).arg(program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("tracefs: not mounted on this host; each run as root mounts it at /sys/kernel/tracing"),
+        "{said}"
+    );
+    assert!(!said.contains("tracefs is not mounted"), "{said}");
+}

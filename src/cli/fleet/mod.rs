@@ -61,6 +61,9 @@ pub(super) struct Args {
     /// Exit with code 1 when a fault that is told is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]
     fail_on: Option<FailOn>,
+    /// Print the verdict only, in one line.
+    #[arg(long, short, visible_alias = "summary", conflicts_with = "format")]
+    quiet: bool,
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
@@ -132,7 +135,7 @@ fn roll_up(
     ui: &Ui,
 ) -> Result<Exit, Failure> {
     let fleet = gathered(expected, reader, output.is_rows().then_some(ui))?;
-    output.write(&fleet, desk, ui)?;
+    output.write(&fleet, desk, args.quiet, ui)?;
     Ok(match args.fail_on {
         _ if fleet.judged == 0 => Exit::Nothing,
         Some(level) if fleet.status >= level.least() => Exit::Findings,

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use rdiag_fleet::Fleet;
 
+use super::super::Failure;
 use super::super::confined::Desk;
 use super::super::output::split;
-use super::super::{Failure, ui::Ui};
+use super::super::ui::{Text, Ui};
 use crate::report;
 use crate::report::shown::{Shown, Whole};
+use crate::shown;
 use rdiag_kernel::host::files::Folder;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -132,8 +134,9 @@ impl Output {
     }
 
     /// Writes it, from the confined process.
-    pub(super) fn write(&self, fleet: &Fleet, desk: &Desk, ui: &Ui) -> Result<(), Failure> {
+    pub(super) fn write(&self, fleet: &Fleet, desk: &Desk, is_short: bool, ui: &Ui) -> Result<(), Failure> {
         match self {
+            Self::Stdout(Format::Term) if is_short => ui.print(&shown!("{}\n", Text::seen(&fleet.headline))),
             Self::Stdout(Format::Rows) => Ok(()),
             Self::Stdout(format) => ui.print(&format.render(fleet, ui, false)?),
             Self::Files(folder, files) => files.iter().try_for_each(|(name, format)| {
