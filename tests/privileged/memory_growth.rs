@@ -54,3 +54,18 @@ fn a_process_that_takes_its_memory_and_keeps_it_does_not_grow() {
     assert!(growth["value"].as_f64().unwrap() > 5e7, "it took its memory within the window: {growth:#}");
     assert_nothing_else_fired(&report, &["cpu."]);
 }
+
+#[test]
+#[ignore = "needs: a quiet machine, 8 GiB of memory, python3"]
+fn five_seconds_of_growth_as_a_compiler_has_foretell_no_shortage_in_minutes() {
+    let _alone = alone();
+    if !has(&[Need::Tool("python3")]) {
+        return;
+    }
+    let _load = Load::start(1, "python3", &["-c", GROW, "0", "80", "8"]);
+    let report = live_report(5);
+    let growth = finding(&report, "memory.utilization.growth", None);
+    assert!(growth["value"].as_f64().unwrap() > 5e7, "it grew all the time: {growth:#}");
+    assert!(["ok", "info"].iter().any(|status| growth["status"] == *status), "{growth:#}");
+    assert_nothing_else_fired(&report, &["memory.utilization.growth", "cpu."]);
+}
