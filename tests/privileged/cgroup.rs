@@ -179,7 +179,11 @@ fn a_file_that_does_not_fit_into_a_groups_limit_is_read_again_and_again() {
     assert!(found["value"].as_f64().unwrap() > 1000.0, "{found:#}");
     if found["status"] == "warning" {
         let stalls = finding(&report, "memory.saturation.stalls", None);
-        assert_eq!((&stalls["status"], &stalls["culprit"]["name"]), (&"info".into(), &"dd".into()), "{stalls:#}");
+        // How long it stalls is for the disk to say: half as fast a disk, and the wait for it hides the wait for memory.
+        let value = stalls["value"].as_f64().unwrap();
+        let said = (stalls["status"].as_str(), stalls["culprit"]["name"].as_str());
+        assert_eq!(said, if value > 0.01 { (Some("info"), Some("dd")) } else { (Some("ok"), None) }, "{stalls:#}");
+        assert!(value > 0.001, "a reader at the limit reclaims what it reads: {stalls:#}");
     }
     let expected = ["cgroup.saturation.refaults", "cgroup.saturation.memory", "memory.saturation.stalls", "disk."];
     assert_nothing_else_fired(&report, &expected);
