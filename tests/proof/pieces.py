@@ -13,6 +13,8 @@ from pathlib import Path
 from source import USE, bare, digest, items, rust
 
 ROOT = Path(__file__).resolve().parents[2]
+# What begins a path that leads to no helper.
+LIBRARIES = ("std", "core", "libc", "rustix", "serde_json", "tempfile")
 # How a test is scheduled, and what it says when it cannot run, proves nothing of rdiag.
 SCHEDULING = {"alone", "beside_others", "has", "Need", "skip", "Disturbance", "FullBefore", "ready", "has_kprobes"}
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
@@ -78,7 +80,16 @@ def meant(name: str, file: Path, item: str) -> list[tuple[Path, str]]:
     if not paths and "use super::*" not in imports(file):
         return []
     told = [place for place in places if any(module(place[0]) in re.findall(r"\w+", path) for path in paths)]
+    is_called_by_path = not re.search(rf"(?<![\w:.]){name}\b", bare(item, texts=False))
+    if not told and paths and is_called_by_path and all(foreign(path, file) for path in paths):
+        return []
     return told or places
+
+
+def foreign(path: str, file: Path) -> bool:
+    """Whether a path leads into a library: `thread::sleep` is no helper of that name."""
+    first = re.sub(r"^.*\buse ", "", path).strip().split("::")[0]
+    return first in LIBRARIES or bool(re.search(rf"\b(?:{'|'.join(LIBRARIES)})\b::[^;]*\b{re.escape(first)}\b", imports(file)))
 
 
 def module(file: Path) -> str:
