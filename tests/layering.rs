@@ -68,7 +68,6 @@ const HOMES: &[(&str, &[&str])] = &[
     ("minijinja", &["judge/rules", "report"]),
     ("sysinfo", &["kernel/host/facts.rs"]),
     ("procfs", &["collectors"]),
-    ("plotters", &["report"]),
     ("flate2", &["session/store.rs", "history/frame.rs", "cli/fleet/stream.rs"]),
     ("landlock", &["kernel/host/confine"]),
     ("seccompiler", &["kernel/host/confine"]),
