@@ -286,12 +286,10 @@ fn vm_who_waits_for_a_slow_file_system_is_named_with_the_file() {
     drop((load, mount));
     let found = finding(&report, "filesystem.saturation.slow_operations", None);
     assert_eq!(found["status"], "info", "{found:#}");
-    let culprit = &found["culprit"];
-    assert_eq!(
-        (&culprit["name"], &culprit["labels"]["file"]),
-        (&"dd".into(), &"/tmp/rdiag-disk/orders".into()),
-        "{found:#}"
-    );
+    // It is the task that waits: who keeps the disk busy is for the rules of the disk to say.
+    assert_eq!(found["culprit"], serde_json::Value::Null, "{found:#}");
+    let summary = found["summary"].as_str().unwrap();
+    assert!(summary.contains("dd waited the most") && summary.contains("orders"), "{summary}");
     assert!(found["value"].as_f64().unwrap() > 0.5, "{found:#}");
 }
 

@@ -149,10 +149,9 @@ fn vm_who_waits_for_memory_on_a_slow_swap_disk_is_named() {
     assert!(["info", "warning"].contains(&read["status"].as_str().unwrap()), "{read:#}");
     let waits = finding(&report, "memory.saturation.swap_waits", None);
     assert_eq!(waits["status"], "info", "{waits:#}");
-    for found in [read, waits] {
-        let culprit = &found["culprit"];
-        assert_eq!((&culprit["name"], &culprit["pids"][0]), (&"python3".into(), &pid.into()), "{found:#}");
-    }
+    let culprit = &read["culprit"];
+    assert_eq!((&culprit["name"], &culprit["pids"][0]), (&"python3".into(), &pid.into()), "{read:#}");
+    assert!(waits["summary"].as_str().unwrap().contains("python3 waited the most"), "{waits:#}");
     // One task, that does nothing else for most of the time.
     let share = waits["value"].as_f64().unwrap();
     assert!((0.3..1.05).contains(&share), "{waits:#}");
