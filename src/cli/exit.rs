@@ -212,6 +212,9 @@ impl Failure {
             Self::Usage { hint, .. } | Self::Ended { hint, .. } => hint.clone(),
             Self::Lab(error) => error.hint.clone(),
             Self::Unavailable { gap, .. } => gap.remedy.clone(),
+            Self::Missing { .. } => Some(
+                "name the folder that `rdiag run` wrote, its report.json, or a recording (recording.json.gz)".into(),
+            ),
             Self::Launch(LaunchError::NotFound(_)) => Some(
                 "write the program and its arguments as words of their own after --; `sh -c '…'` runs a line".into(),
             ),

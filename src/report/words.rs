@@ -149,6 +149,14 @@ pub(super) fn full_id(finding: &Finding) -> String {
     }
 }
 
+/// `Busiest disk (sda)`: what a finding is about, where ids would be in the way.
+pub(super) fn full_title(finding: &Finding) -> String {
+    match &finding.instance {
+        Some(name) => format!("{} ({})", finding.title, instance(name)),
+        None => finding.title.clone(),
+    }
+}
+
 /// `stress-ng (8 processes)`, `sda`, `mysqld (pid 4711)`.
 pub(super) fn who(culprit: &Culprit) -> String {
     let name = visible(&culprit.name);

@@ -99,7 +99,7 @@ const METRICS: &[MetricDef] = &[
         &[Formula::ratio(&[term("waiting_tasks.set_busy")], &[term("waiting_tasks.set_all")])],
     )
     .dimension("cpu_set")
-    .caveat("Whoever used them.")
+    .caveat("Time of all tasks, not of the waiting ones alone.")
     .manual("mpstat -P ALL 1 10"),
     MetricDef::new(
         "cpu.pinned.elsewhere.ratio",

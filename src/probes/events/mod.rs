@@ -26,7 +26,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "Any tracepoint (`event=sched:sched_switch,irq:*`), in an instance of the kernel's tracing of its own.",
     output: "A line for each event: seconds since the start, CPU, task, event, what the CPU was in the middle of, and the \
              event's own fields; and how many there were of each event.",
-    caveats: "The task is the one on the CPU: an interrupt happens in the name of whoever was interrupted. A \
+    caveats: "The task is the one on the CPU: an interrupt is attributed to the task that it interrupted. A \
               task has the name that it had then; of one that was there before the probe and ended before it was looked at, it is not known. What starts or stops the log may be done by any task, and may itself be in the log or not. Marks that \
               programs write to trace_marker of the instance, rdiag-PID-…, stand among the events. \
               rdiag's own events are left out from Linux 5.8 on.",
@@ -52,7 +52,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             kind: ParamKind::Condition,
             default: "",
             help: "only from the first such event on: `sched:sched_process_exec if filename ~ \"*/dd\"`, or a call of a function \
-                   of the kernel: `vfs_read`; whoever it happens to",
+                   of the kernel: `vfs_read`; in any task",
         },
         ParamDef {
             name: "stop_when",

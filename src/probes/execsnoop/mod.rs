@@ -18,7 +18,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "A line for each program that is started, with its arguments, and for each process that ends, with its exit code \
              or signal and its lifetime; and the processes that lived shorter than the threshold, summed up by parent.",
     caveats: "CPU time of an ended process is known when its parent has asked for it, and stands in the sums alone. A process \
-              whose parent ended first belongs to whoever adopted it. Of arguments the first 512 bytes are shown.",
+              whose parent ended first is attributed to the process that adopted it. Of arguments the first 512 bytes are shown.",
     overhead: "Three program runs for each process, measured at 6 µs together on a busy machine, none otherwise; with failed every system call on the host takes the kernel's \
                slow path while it runs.",
     params: &[
@@ -69,7 +69,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("process"),
             help: "How many short-lived processes a process started, per second.",
             sources: &[Formula::probe(Pick::Column("short_lived", "per_second"))],
-            caveat: "A process whose parent ended first is put down to whoever adopted it.",
+            caveat: "A process whose parent ended first is attributed to the process that adopted it.",
             manual: "execsnoop-bpfcc; perf trace -a -e execve",
         },
     ],

@@ -25,7 +25,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "How often each function was called, and by which other; and the first calls one by one, with time, CPU and task.",
     caveats: "Functions that the compiler inlined and those that may not be traced do not appear. The caller is the function that the \
               call returns to: one whose last act is a call is left out. The task is the one on the CPU: an interrupt \
-              happens in the name of whoever was interrupted. Several functions of one name are one row.",
+              is attributed to the task that it interrupted. Several functions of one name are one row.",
     overhead: "On an emulated CPU a call that was traced took 1.1 µs more, about as much as with the tracer set by hand (1.3 µs) and perf \
                ftrace (1.4 µs). Only functions that are traced are slowed down; of a process, also where others call them. The budget counts \
                the calls that are recorded, at what an event takes, and reading them.",

@@ -33,8 +33,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               small function, and counts as its callers'. Interrupts that happen meanwhile are part of the call that they \
               interrupted; one that comes just as a call returns stands within it, and may take longer than it. A function that gives up the CPU takes the time until it goes on.",
     overhead: "On an emulated CPU a function that was traced took 2.6 µs more, as much as with the tracer set by hand (perf ftrace: 3.1 µs); a \
-               task that was not followed took 0.3 µs more for each, as while it runs every function of the kernel takes the way through the \
-               tracer, whoever calls it. The budget counts the calls that are recorded, at what an event takes, and reading them.",
+               task that was not followed took 0.3 µs more for each, as while it runs every function of the kernel goes through the \
+               tracer, in all tasks. The budget counts the calls that are recorded, at what an event takes, and reading them.",
     params: &[
         ParamDef {
             name: "function",

@@ -135,7 +135,7 @@ fn spaced(text: Text) -> Text {
 fn named(findings: &[&Finding]) -> Text {
     let one = |finding: &&Finding| {
         let value = if finding.value == Some(0.0) { String::new() } else { words::value(finding) };
-        shown!("{}{}", code(words::full_id(finding)), spaced(text(value)))
+        shown!("{}{}", text(words::full_title(finding)), spaced(text(value)))
     };
     let more = findings.len().saturating_sub(MAX_NAMES);
     let more = if more > 0 { shown!(" and {} more", more) } else { Text::new() };

@@ -96,8 +96,8 @@ impl Page {
         }
         let one = |finding: &&Finding| {
             let value = if finding.value == Some(0.0) { String::new() } else { words::value(finding) };
-            let [id, value] = [words::full_id(finding), value].map(Text::seen);
-            let text: Text = shown!("{} {}", id, value);
+            let [title, value] = [words::full_title(finding), value].map(Text::seen);
+            let text: Text = shown!("{} {}", title, value);
             text.trimmed_end()
         };
         let more = all.len().saturating_sub(MAX_NAMES);
