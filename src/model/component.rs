@@ -50,7 +50,7 @@ pub struct ComponentDef {
     pub title: &'static str,
     /// What counts as this component, and what does not; full sentences.
     pub help: &'static str,
-    /// Completes "… of the time is ": `waiting for a disk in fsync`.
+    /// Completes "… of the time is ": `waiting for disk reads`.
     pub phrase: &'static str,
     /// Whether it is often no part of anybody's response time: waiting for work. Never dropped silently.
     pub idle: bool,
@@ -90,130 +90,130 @@ macro_rules! components {
 }
 
 components! {
-    CpuUser "cpu.user" Executing false "running its own code", "running its own code on a CPU",
+    CpuUser "cpu.user" Executing false "user CPU", "user CPU time (its own code)",
         "On a CPU in user mode.",
         ["cpu.utilization", "cpu.utilization.core", "power.errors.thermal"];
-    CpuSys "cpu.sys" Executing false "running in the kernel", "running in the kernel on its behalf",
+    CpuSys "cpu.sys" Executing false "system CPU", "system CPU time (kernel code on its behalf)",
         "On a CPU in the kernel on behalf of this thread: system calls and faults.",
         ["cpu.utilization.system", "cpu.utilization"];
-    CpuIrq "cpu.irq" Executing false "interrupted", "on a CPU that served interrupts meanwhile",
-        "On a CPU that executed interrupts on the thread's back. Told apart at level L3 where the kernel accounts for interrupts (CONFIG_IRQ_TIME_ACCOUNTING); elsewhere it is part of cpu.user and cpu.sys, or, on such kernels, of what the thread seems to have done then.",
+    CpuIrq "cpu.irq" Executing false "interrupts", "CPU time taken by interrupts",
+        "On a CPU that ran interrupt handlers meanwhile. Measured at level L3 where the kernel accounts for interrupts (CONFIG_IRQ_TIME_ACCOUNTING); elsewhere it is part of cpu.user and cpu.sys, or, on such kernels, of what the thread did then.",
         ["interrupts.utilization", "interrupts.saturation"];
-    CpuSteal "cpu.steal" Executing false "CPU stolen (estimate)", "on a CPU that the hypervisor had taken away",
-        "On a CPU for the scheduler, while the virtual CPU did not run: by how long the kernel held back the clock of its run queue, and where it does not, each task's share of what all CPUs lost.",
+    CpuSteal "cpu.steal" Executing false "CPU steal (estimate)", "CPU time that the hypervisor took (steal)",
+        "On a virtual CPU while the hypervisor did not run it: by how long the kernel held back the clock of its run queue; where it does not, each task's share of the steal of all CPUs.",
         ["cpu.saturation.steal"];
-    Runq "runq" Runnable false "waiting for a CPU", "waiting for a CPU",
-        "Could run and had no CPU; used where waiting after a wake-up and after losing the CPU cannot be told apart.",
+    Runq "runq" Runnable false "run-queue wait", "run-queue wait",
+        "Runnable, without a CPU; used where wakeup and preemption cannot be distinguished.",
         ["cpu.saturation", "cpu.saturation.core"];
-    RunqPreempt "runq.preempt" Runnable false "lost the CPU to others", "waiting for a CPU that others took",
-        "Could run, had lost the CPU without wanting to (or by sched_yield).",
+    RunqPreempt "runq.preempt" Runnable false "run-queue wait (preempted)", "run-queue wait after preemption",
+        "Runnable after an involuntary context switch (or sched_yield), until it has a CPU again.",
         ["cpu.saturation", "cpu.saturation.core"];
-    RunqWakeup "runq.wakeup" Runnable false "woken, no CPU yet", "waiting for a CPU after a wake-up",
-        "Was woken and had no CPU yet.",
+    RunqWakeup "runq.wakeup" Runnable false "run-queue wait (wakeup)", "run-queue wait after wakeup",
+        "Runnable from a wakeup until it has a CPU.",
         ["cpu.saturation", "cpu.saturation.core"];
-    Throttled "throttled" Runnable false "stopped by its CPU quota", "stopped by the CPU quota of its control group",
-        "Could run, and the quota of its control group was used up.",
+    Throttled "throttled" Runnable false "CPU throttling (quota)", "throttling by the CPU quota of its cgroup",
+        "Runnable, while the CPU quota of its control group is used up.",
         ["cgroup.saturation.throttling"];
-    IoBlock "io.block" Sleeping false "waiting for a disk", "waiting for a disk",
-        "Blocked on a block device; used where reading, writing and syncing cannot be told apart.",
+    IoBlock "io.block" Sleeping false "disk I/O", "waiting for disk I/O",
+        "Blocked on a block device; used where reads, writes and syncs cannot be distinguished.",
         ["disk.saturation", "disk.errors"];
-    IoBlockRead "io.block.read" Sleeping false "reading from a disk", "waiting for a disk while reading",
+    IoBlockRead "io.block.read" Sleeping false "disk reads", "waiting for disk reads",
         "Blocked on a block device in a system call that reads.",
         ["disk.saturation", "disk.errors"];
-    IoBlockWrite "io.block.write" Sleeping false "writing to a disk", "waiting for a disk while writing",
+    IoBlockWrite "io.block.write" Sleeping false "disk writes", "waiting for disk writes",
         "Blocked on a block device in a system call that writes.",
         ["disk.saturation", "disk.errors"];
-    IoBlockSync "io.block.sync" Sleeping false "syncing to a disk", "waiting for a disk in fsync or the like",
+    IoBlockSync "io.block.sync" Sleeping false "disk syncs (fsync)", "waiting for disk syncs (fsync, fdatasync and the like)",
         "Blocked in fsync, fdatasync, sync, msync and the like, the commit of the file system's journal included.",
         ["disk.saturation", "disk.errors", "disk.saturation.write_latency"];
-    IoBlockMeta "io.block.meta" Sleeping false "opening, looking up files", "waiting for a disk while opening or looking up files",
+    IoBlockMeta "io.block.meta" Sleeping false "disk I/O for metadata", "waiting for disk I/O in open, stat, unlink and the like",
         "Blocked on a block device in open, stat, getdents, unlink, rename, mkdir and the like.",
         ["disk.saturation", "disk.errors"];
-    IoBlockAsync "io.block.async" Sleeping false "waiting for queued disk I/O", "waiting for disk requests that it had queued",
+    IoBlockAsync "io.block.async" Sleeping false "asynchronous disk I/O", "waiting for asynchronous disk I/O (io_uring, AIO)",
         "Blocked in io_uring_enter or io_getevents while requests to a block device were under way.",
         ["disk.saturation", "disk.errors"];
-    IoPace "io.pace" Sleeping false "slowed down as a writer", "slowed down because too many pages are dirty",
-        "A writer that the kernel makes wait until dirty pages are written back.",
+    IoPace "io.pace" Sleeping false "dirty-page throttling", "dirty-page throttling (writes outpace the disk)",
+        "A writer that the kernel pauses until dirty pages are written back (balance_dirty_pages).",
         ["disk.saturation.writeback", "disk.saturation"];
-    IoNetfs "io.netfs" Sleeping false "waiting for a file server", "waiting for a file server (NFS, CIFS, Ceph)",
+    IoNetfs "io.netfs" Sleeping false "network file system", "waiting for a file server (NFS, CIFS, Ceph)",
         "Blocked on a network file system's answer.",
         ["filesystem.errors.server", "filesystem.saturation.nfs_read"];
-    IoFuse "io.fuse" Sleeping false "waiting for a FUSE daemon", "waiting for a FUSE file system's daemon",
+    IoFuse "io.fuse" Sleeping false "FUSE daemon", "waiting for the daemon of a FUSE file system",
         "Blocked until the daemon of a FUSE file system answers.",
         [];
-    Fault "fault" Sleeping false "page fault, file or swap", "waiting for a page to be read",
-        "Blocked in a page fault; used where page-in of a file and swap-in cannot be told apart.",
+    Fault "fault" Sleeping false "page-in (file or swap)", "waiting for page-in (mapped file or swap)",
+        "Blocked in a page fault; used where page-in of a file and swap-in cannot be distinguished.",
         ["memory.saturation", "disk.saturation"];
-    FaultFile "fault.file" Sleeping false "paging in a mapped file", "waiting for a page of a mapped file",
+    FaultFile "fault.file" Sleeping false "page-in of mapped files", "waiting for page-in of mapped files",
         "Blocked in a page fault until a page of a mapped file is read.",
         ["memory.saturation", "disk.saturation"];
-    FaultSwap "fault.swap" Paging false "swapping in", "waiting for memory to come back from swap",
+    FaultSwap "fault.swap" Paging false "swap-in", "waiting for swap-in",
         "Blocked in a page fault until memory comes back from swap.",
         ["memory.saturation.swap_in", "disk.saturation"];
-    MemReclaim "mem.reclaim" Paging false "freeing memory itself", "freeing memory before it gets any",
+    MemReclaim "mem.reclaim" Paging false "direct reclaim", "direct reclaim (freeing memory before an allocation)",
         "Direct reclaim, compaction, or the pause of a control group above memory.high.",
         ["memory.saturation.direct_reclaim", "cgroup.saturation.memory"];
-    LockUser "lock.user" Lock false "waiting for a lock", "waiting for a lock that another thread holds",
+    LockUser "lock.user" Lock false "lock (futex)", "waiting for a lock that another thread holds (futex)",
         "Waiting for a futex in a way that is contention for a lock.",
         [];
-    WaitFutex "wait.futex" Sleeping true "waiting on a futex", "waiting on a futex (a lock or idle: not known which)",
-        "Waiting for a futex, where a lock (rwlock, monitor, GIL, semaphore), a join, a condition variable and an idle pool cannot be told apart; among thread states it counts as sleeping, not as idle.",
+    WaitFutex "wait.futex" Sleeping true "futex (lock or idle)", "waiting on a futex (a lock or idle: not known which)",
+        "Waiting for a futex, where a lock (rwlock, monitor, GIL, semaphore), a join, a condition variable and an idle pool cannot be distinguished; among thread states it counts as sleeping, not as idle.",
         [];
-    LockKernel "lock.kernel" Lock false "waiting for a kernel lock", "waiting for a lock in the kernel",
+    LockKernel "lock.kernel" Lock false "kernel lock", "waiting for a lock in the kernel",
         "Waiting for a mutex, semaphore or the like in the kernel.",
         ["kernel.errors.hung_task"];
-    LockFile "lock.file" Lock false "waiting for a file lock", "waiting for a file lock",
+    LockFile "lock.file" Lock false "file lock", "waiting for a file lock (flock, fcntl)",
         "Waiting in flock or fcntl for a file lock of another process.",
         [];
-    NetRecv "net.recv" Sleeping false "waiting to receive", "waiting for data from the network",
+    NetRecv "net.recv" Sleeping false "network receive", "waiting to receive from the network",
         "Blocked reading from an inet socket.",
         ["network.saturation.receive_buffer", "network.errors.retransmits"];
-    NetSend "net.send" Sleeping false "waiting to send", "waiting until the network takes its data",
+    NetSend "net.send" Sleeping false "network send", "waiting to send to the network (buffer or window full)",
         "Blocked writing to an inet socket: full buffer, closed window.",
         ["network.saturation.slow_peer", "network.errors.retransmits"];
-    NetConnect "net.connect" Sleeping false "connecting", "waiting for a connection to be made",
+    NetConnect "net.connect" Sleeping false "connect", "waiting for connections to be established",
         "Blocked in connect.",
         ["network.errors.syn_retransmits", "network.saturation.listen_overflow"];
-    NetAccept "net.accept" Idle true "waiting for clients", "waiting for a client to connect",
-        "Blocked in accept: nobody wants anything.",
+    NetAccept "net.accept" Idle true "accept", "waiting for clients (accept)",
+        "Blocked in accept: no client connects.",
         [];
-    WaitPoll "wait.poll" Idle true "waiting for events", "waiting for events (poll, epoll, select)",
+    WaitPoll "wait.poll" Idle true "poll, epoll, select", "waiting for events (poll, epoll, select)",
         "Blocked in poll, select, epoll_wait, io_uring_enter or io_getevents with nothing ready.",
         [];
-    WaitSleep "wait.sleep" Idle true "sleeping by choice", "sleeping because it chose to (timer)",
+    WaitSleep "wait.sleep" Idle true "voluntary sleep (timer)", "voluntary sleep (nanosleep, timer)",
         "nanosleep, timerfd and the like: the program asked for the pause.",
         [];
-    IpcPipe "ipc.pipe" Sleeping false "waiting on a pipe", "waiting for the other end of a pipe",
+    IpcPipe "ipc.pipe" Sleeping false "pipe", "waiting for the other end of a pipe",
         "Blocked reading from or writing to a pipe or FIFO.",
         [];
-    IpcUnix "ipc.unix" Sleeping false "waiting on a unix socket", "waiting for the other end of a unix socket",
+    IpcUnix "ipc.unix" Sleeping false "unix socket", "waiting for the other end of a unix socket",
         "Blocked on a unix socket.",
         [];
-    IpcSysv "ipc.sysv" Sleeping false "waiting on a message queue", "waiting on a System V or POSIX queue or semaphore",
+    IpcSysv "ipc.sysv" Sleeping false "System V, POSIX IPC", "waiting on a System V or POSIX queue or semaphore",
         "Blocked on System V messages or semaphores, or a POSIX message queue.",
         [];
-    IpcEvent "ipc.event" Sleeping false "waiting for a notification", "waiting for a notification (eventfd, inotify, netlink)",
+    IpcEvent "ipc.event" Sleeping false "eventfd, inotify, netlink", "waiting for notifications (eventfd, inotify, netlink)",
         "Blocked reading from eventfd, signalfd, inotify, fanotify, netlink and the like.",
         [];
-    WaitChild "wait.child" Idle true "waiting for a child", "waiting for a child process",
+    WaitChild "wait.child" Idle true "child process", "waiting for a child process",
         "wait4, waitid, or the parent of a vfork: profile the child.",
         [];
-    WaitSignal "wait.signal" Idle true "waiting for a signal", "waiting for a signal",
+    WaitSignal "wait.signal" Idle true "signal", "waiting for a signal",
         "pause, sigsuspend, sigtimedwait.",
         [];
-    WaitTty "wait.tty" Idle true "waiting for the keyboard", "waiting for somebody to type",
+    WaitTty "wait.tty" Idle true "terminal input", "waiting for terminal input",
         "Blocked reading from a terminal.",
         [];
     Stopped "stopped" Sleeping false "stopped", "stopped from outside (signal, debugger, freezer)",
         "Stopped by a signal, a tracer or the freezer of its control group.",
         [];
-    WaitDevice "wait.device" Sleeping false "waiting for a device", "waiting for a device (GPU, character device, virtual CPU)",
+    WaitDevice "wait.device" Sleeping false "device", "waiting for a device (GPU, character device, virtual CPU)",
         "Blocked on a GPU, a character device's ioctl or a virtual CPU that halts.",
         [];
-    KernelThread "kthread.idle" Idle true "kernel thread without work", "waiting for work as a kernel thread",
+    KernelThread "kthread.idle" Idle true "idle kernel thread", "idle as a kernel thread",
         "A kernel thread that waits for work; only kernel threads.",
         [];
-    OtherOff "other.off" Sleeping false "off the CPU, not classified", "off the CPU for a reason that no rule knows",
+    OtherOff "other.off" Sleeping false "off-CPU, unclassified", "off the CPU for a reason that no rule knows",
         "Off the CPU, and no rule of classification fits. Its stacks are in the report.",
         [];
 }

@@ -163,7 +163,7 @@ fn the_verdict_answers_what_was_asked_and_names_the_resource_behind_it() {
     let verdict = &report.verdict;
     assert_eq!(verdict.status, Status::Warning, "the goal is missed");
     let headline = verdict.headline.to_string();
-    assert!(headline.contains("waiting for a disk in fsync or the like [vda]"), "{headline}");
+    assert!(headline.contains("waiting for disk syncs (fsync, fdatasync and the like) [vda]"), "{headline}");
     assert!(headline.contains("Behind it: disk saturation is critical (vda)"), "{headline}");
 }
 
@@ -267,10 +267,10 @@ fn names_of_strangers_do_no_harm_in_any_format() {
 fn the_page_shows_who_waited_for_whom_how_long_waits_were_and_in_which_code() {
     let page = html(&report(Ok(sample()))).unwrap();
     for part in [
-        "flusher (thread 12): 8.90 s waiting on a futex (89.0% of its time), ended by orders (thread 11), 990 times",
-        "orders (thread 11): 6.00 s syncing to a disk (60.0% of its time), ended by interrupt vda, 990 times; of that, \
+        "flusher (thread 12): 8.90 s, futex (lock or idle), 89.0% of its time, ended by orders (thread 11), 990 times",
+        "orders (thread 11): 6.00 s, disk syncs (fsync), 60.0% of its time, ended by interrupt vda, 990 times; of that, \
          4.90 s to 6.00 s meanwhile",
-        "<code>io.block.sync</code> syncing to a disk: 1000 times, 6.10 ms on average, 60.0 ms at most",
+        "<code>io.block.sync</code> disk syncs (fsync): 1000 times, 6.10 ms on average, 60.0 ms at most",
         "Of the 15.4 s that threads waited, 6.00 s (39.0%) have a stack",
         "<g class=\"t-disk\"><title>io.block.sync: 6.00 s, 100%",
         "<g class=\"t-disk\"><title>orders: 6.00 s, 100%",

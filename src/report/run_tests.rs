@@ -96,7 +96,7 @@ fn the_page_tells_the_difference_before_the_profile_of_all_runs() {
     let (runs, profile) = (page.find("id=\"runs\"").unwrap(), page.find("id=\"profile\"").unwrap());
     assert!(runs < profile);
     let told = page.get(runs..profile).unwrap();
-    assert!(told.contains("sleeping by choice: clock_nanosleep") && told.contains("4 of 5"), "{told}");
+    assert!(told.contains("voluntary sleep (timer): clock_nanosleep") && told.contains("4 of 5"), "{told}");
     assert!(told.contains("16 of 20 runs (80.0%) were within the goal;"), "{told}");
     assert!(told.contains("<svg class=\"plot\""), "{told}");
 }

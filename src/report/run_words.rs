@@ -87,7 +87,7 @@ pub(super) fn against(difference: &Difference) -> String {
     )
 }
 
-/// `sleeping by choice in clock_nanosleep`.
+/// `voluntary sleep (timer) in clock_nanosleep`.
 pub(super) fn grown(row: &Growth) -> String {
     if row.mostly.is_empty() { row.title.clone() } else { format!("{}: {}", row.title, row.mostly) }
 }

@@ -6,13 +6,13 @@ use rdiag_model::profile::{Bin, ComponentRow};
 use rdiag_model::quantity::{number, percent, seconds};
 
 /// What is to be understood before the chains are read.
-pub(super) const CHAINS: &str = "Whoever ended the waits of one line is who the next line is about. These are sums over the whole window: that two \
-                                 of them fell together follows only where it is said. Short waits are \
-                                 put down to the task that ran where they ended, even if an interrupt ended them.";
+pub(super) const CHAINS: &str = "The next line is about the task that ended the waits of the line before. All are sums over the window; where two \
+                                 overlapped in time, the line says so. A short wait is attributed to the task that ran \
+                                 where it ended, even if an interrupt ended it.";
 
 /// What is to be understood before the distributions are read.
-pub(super) const LENGTHS: &str = "Outlined: how many of the waits were so long. Filled: how much of the time they hold. Where the \
-                                  filled ones stand further right, a few long waits matter more than their number.";
+pub(super) const LENGTHS: &str = "Outlined: number of waits of this length. Filled: their total time. Where the filled bars stand \
+                                  further right, a few long waits dominate.";
 
 /// Marks from nothing to most; no blanks, at which lines would break.
 const MARKS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -24,7 +24,7 @@ pub(super) fn chain(chain: &Chain) -> Vec<String> {
     for (at, link) in chain.links.iter().enumerate() {
         let times = if link.count == 1 { "once".to_owned() } else { format!("{} times", number(link.count as f64)) };
         let mut line = format!(
-            "{}: {} {} ({} of its time), ended by {}, {times}",
+            "{}: {}, {}, {} of its time, ended by {}, {times}",
             link.waiter,
             seconds(link.seconds),
             link.component.def().title,
@@ -55,8 +55,7 @@ pub(super) fn with_stacks(profile: &Profile) -> Option<String> {
     let taken = taken.min(waited);
     (waited > 0.0).then(|| {
         format!(
-            "Of the {} that threads waited, {} ({}) have a stack; of short waits it is taken of some that stand for all. \
-             Waiting for a CPU is not in the picture.",
+            "Of the {} that threads waited, {} ({}) have a stack; short waits are sampled. Run-queue wait is not shown.",
             seconds(waited),
             seconds(taken),
             percent(taken / waited)

@@ -28,7 +28,7 @@ fn root_without_bpf_gets_the_kernels_count_of_waits_for_disks_and_is_told_why_no
     assert_eq!(profile["level"], "L2", "{:#}", profile["notes"]);
     assert_eq!(profile["refused"][0]["source"], "response");
     let limits = report["verdict"]["limits"].to_string();
-    assert!(limits.contains("A better account was not to be had"), "{limits}");
+    assert!(limits.contains("A more exact account was not possible"), "{limits}");
     let truth = program.truth();
     let (truth, unsure) = (truth.share("io.block.read"), truth.unsure());
     let components = profile["components"].as_array().unwrap();

@@ -28,19 +28,17 @@ const DISKS: &str =
 const USE_MEMORY: &str = "See whether memory is short (rules memory.*): rdiag run use-method{again}";
 const USE_NET: &str = "See losses, retransmissions and full buffers (rules network.*): rdiag run use-method{again}";
 const OFF: &str = "See in which code it waits: rdiag probe offcputime {target}";
-const PEER: &str = "Profile whoever ends the waits (see the wakers): rdiag run method-r --pid ITS_PID";
+const PEER: &str = "Profile the task that ends the waits (see the wakers): rdiag run method-r --pid ITS_PID";
 
 /// The advice on a component.
 pub(super) fn of(component: Component) -> Advice {
     use Component as C;
     use Saving::{Elsewhere, Partial, Possible};
     let (saving, words, next): (Saving, &'static str, &'static [&'static str]) = match component {
-        C::CpuUser => {
-            (Partial, "The work itself: it shrinks by doing less or doing it better, and does not vanish.", &[CPU])
-        }
+        C::CpuUser => (Partial, "The work itself: doing less, or doing it better, shortens it.", &[CPU]),
         C::CpuSys => (
             Partial,
-            "The kernel's work for it: fewer or larger calls shrink it.",
+            "The kernel's work for it: fewer or larger system calls shorten it.",
             &["See which calls it makes: rdiag probe syscount {target}", CPU],
         ),
         C::CpuIrq => (
@@ -50,103 +48,99 @@ pub(super) fn of(component: Component) -> Advice {
         ),
         C::CpuSteal => (
             Possible,
-            "The hypervisor gave the CPU to others: a matter of the machine's host.",
+            "The hypervisor ran other virtual machines: look at the machine's host.",
             &["See how much is stolen (rule cpu.saturation.steal): rdiag run use-method{again}"],
         ),
         C::Runq | C::RunqPreempt | C::RunqWakeup => (
             Possible,
-            "More CPUs, less competition, or a higher priority take it away.",
+            "More CPUs, fewer runnable tasks, or a higher priority remove it.",
             &[USE_CPU, "See the waits themselves: rdiag probe runqlat {target}; rdiag probe runqslower {target}"],
         ),
         C::Throttled => (
             Possible,
-            "A higher quota, or fewer threads at once, take it away: this is a limit, not a lack of CPUs.",
+            "A higher quota or fewer threads at once remove it: this is a limit, not a lack of CPUs.",
             &["See the group and its quota (rule cgroup.saturation.throttling): rdiag run use-method{again}"],
         ),
         C::IoBlock | C::IoBlockRead | C::IoBlockAsync => (
             Possible,
-            "What stands in memory need not be read; a faster or less busy disk shortens the rest.",
+            "Reads that hit the page cache need no disk; a faster or less busy disk shortens the rest.",
             &[USE_DISK, DISKS],
         ),
         C::IoBlockWrite => (Possible, "Larger or fewer writes, or a faster disk, shorten it.", &[USE_DISK, DISKS]),
         C::IoBlockSync => (
             Possible,
-            "Fewer syncs (grouping several changes into one) or a disk that syncs faster take it away.",
+            "Fewer syncs (group commit) or a disk that syncs faster shorten it.",
             &["See who syncs what: rdiag probe syncsnoop {target}", USE_DISK, DISKS],
         ),
         C::IoBlockMeta => (
             Possible,
-            "Opening and looking up fewer files shortens it.",
+            "Fewer opens and lookups shorten it.",
             &["See which files it opens: rdiag probe opensnoop {target}", USE_DISK],
         ),
         C::IoPace => (
             Possible,
-            "It writes faster than the disk takes it: write less, or have a faster disk.",
+            "It writes faster than the disk: write less, or use a faster disk.",
             &["See the writeback (rule disk.saturation.writeback): rdiag run use-method{again}", DISKS],
         ),
         C::IoNetfs => (
             Elsewhere,
-            "The file server's time, and the network's: look there.",
+            "Time of the file server and the network: look there.",
             &["See the file server's response (rules filesystem.saturation.nfs_*): rdiag run use-method{again}"],
         ),
-        C::IoFuse => (Elsewhere, "The time of the FUSE file system's daemon: profile that.", &[PEER]),
-        C::Fault | C::FaultFile => (
-            Possible,
-            "Pages that stay in memory need no reading: more memory, or reading ahead.",
-            &[USE_MEMORY, DISKS],
-        ),
-        C::FaultSwap => (Possible, "More memory, or a smaller working set, take it away.", &[USE_MEMORY]),
+        C::IoFuse => (Elsewhere, "Time of the FUSE daemon: profile that.", &[PEER]),
+        C::Fault | C::FaultFile => {
+            (Possible, "Pages that stay in memory need no page-in: more memory, or readahead.", &[USE_MEMORY, DISKS])
+        }
+        C::FaultSwap => (Possible, "More memory or a smaller working set removes it.", &[USE_MEMORY]),
         C::MemReclaim => (
             Possible,
-            "More memory, or a higher limit of the control group, take it away.",
+            "More memory or a higher memory limit of the cgroup removes it.",
             &[USE_MEMORY, "See the limit of its group (rules cgroup.*): rdiag run use-method{again}"],
         ),
         C::LockUser => {
-            (Possible, "Holding the lock for less time, or more locks, shorten it: look at the holder.", &[OFF, PEER])
+            (Possible, "Shorter critical sections or finer locks shorten it: look at the holder.", &[OFF, PEER])
         }
         C::WaitFutex => (
             Elsewhere,
-            "Another thread ends it: whoever holds the lock, or hands out work. The code in which it waits tells a lock from an idle pool.",
+            "Another thread ends it: the holder of the lock, or the one that hands out work. The waiting code shows whether it is a lock or an idle pool.",
             &[OFF, PEER],
         ),
-        C::LockKernel => {
-            (Possible, "Fewer threads in the same place of the kernel, or on the same file, shorten it.", &[OFF])
-        }
+        C::LockKernel => (Possible, "Fewer threads in the same kernel code, or on the same file, shorten it.", &[OFF]),
         C::LockFile => {
             (Elsewhere, "Another process holds the lock: look at that.", &["See who holds it: lslocks", PEER])
         }
         C::NetRecv => (
             Elsewhere,
-            "The other side's time, and the network's: look there. Fewer round trips shorten it.",
+            "Time of the peer and the network: look there. Fewer round trips shorten it.",
             &[
                 "See the time that packets take and how many are lost (rules network.*): rdiag run use-method{again}",
                 OFF,
             ],
         ),
-        C::NetSend => (Elsewhere, "The other side does not take the data fast enough.", &[USE_NET]),
+        C::NetSend => (Elsewhere, "The peer does not read the data fast enough.", &[USE_NET]),
         C::NetConnect => {
-            (Elsewhere, "The other side, or the way to it; keeping connections open saves it.", &[USE_NET])
+            (Elsewhere, "Time of the peer or the path to it; keeping connections open saves it.", &[USE_NET])
         }
         C::NetAccept | C::WaitPoll => (
             Elsewhere,
-            "It waits for something to do; within one request it is the time of whoever is to answer.",
+            "It waits for something to do; within one request it is the time of the peer that answers.",
             &[PEER],
         ),
-        C::WaitSleep => (Possible, "The program asked for this pause: only its author can take it away.", &[OFF]),
+        C::WaitSleep => (Possible, "The program asked for this sleep: only its code can remove it.", &[OFF]),
         C::IpcPipe | C::IpcUnix | C::IpcSysv | C::IpcEvent => {
-            (Elsewhere, "The time of the process at the other end: profile that.", &[PEER])
+            (Elsewhere, "Time of the process at the other end: profile that.", &[PEER])
         }
-        C::WaitChild => (Elsewhere, "The children's time: profile them.", &[PEER]),
-        C::WaitSignal => (Elsewhere, "It waits for a signal from somebody else.", &[PEER]),
-        C::WaitTty => (Elsewhere, "Somebody has to type.", &[]),
+        C::WaitChild => (Elsewhere, "Time of its children: profile them.", &[PEER]),
+        C::WaitSignal => (Elsewhere, "It waits for a signal of another process.", &[PEER]),
+        C::WaitTty => (Elsewhere, "It waits for input.", &[]),
         C::Stopped => (
             Possible,
-            "Somebody stopped it: a signal, a debugger or the freezer.",
+            "Stopped by a signal, a debugger or the freezer.",
             &["See who sends signals: rdiag probe killsnoop"],
         ),
-        C::WaitDevice => (Elsewhere, "The device's time.", &[OFF]),
-        C::KernelThread => (Elsewhere, "A kernel thread without work.", &[]),
-        C::OtherOff => (Elsewhere, "What it waits for is not known; its stacks tell more.", &[OFF]),
+        C::WaitDevice => (Elsewhere, "Time of the device.", &[OFF]),
+        C::KernelThread => (Elsewhere, "An idle kernel thread.", &[]),
+        C::OtherOff => (Elsewhere, "What it waits for is not known; see its stacks.", &[OFF]),
     };
     Advice { saving, words, next }
 }

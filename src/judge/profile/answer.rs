@@ -105,7 +105,7 @@ fn headline(profile: &Profile) -> String {
     }
     let missing = share(profile.unaccounted_seconds, profile.task_seconds);
     if missing > MISSING {
-        text.push_str(&format!("; {} could not be accounted for", percent(missing)));
+        text.push_str(&format!("; {} is unaccounted", percent(missing)));
     }
     text.push('.');
     text
@@ -156,7 +156,7 @@ fn whole(profile: &Profile) -> String {
     format!("the {} that its {} threads lived", seconds(profile.task_seconds), profile.population.seen)
 }
 
-/// `62% of … is waiting for a disk in fsync (vda): 1210 times, 5.1 ms on average; 20% is …`.
+/// `62% of … is waiting for disk syncs (vda): 1210 times, 5.1 ms on average; 20% is …`.
 fn clauses(rows: &[&ComponentRow], share_of: &dyn Fn(&ComponentRow) -> f64, of: &str) -> String {
     let mut clauses: Vec<String> = Vec::new();
     for (at, row) in rows.iter().take(3).enumerate() {
@@ -181,7 +181,7 @@ fn limits(profile: &Profile) -> Vec<String> {
     let mut limits = Vec::new();
     if let Some(partial) = &profile.partial {
         limits.push(format!(
-            "It ended early and covers {}, {} of it: {}. What came afterwards is not in here; a larger --budget lets it go on.",
+            "It ended early and covers {}, {} of it: {}. What came later is missing; a larger --budget lets it go on.",
             beginning(profile, partial),
             percent(partial.share),
             partial.why
@@ -195,7 +195,7 @@ fn limits(profile: &Profile) -> Vec<String> {
         let errors = profile.components.iter().filter(|row| !row.exact).count();
         let how = match profile.level {
             Level::L1 => {
-                "from samples of /proc: time on a CPU and waiting for one is exact, what else it waited for is an estimate"
+                "from samples of /proc: CPU time and run-queue wait are exact, the causes of other waits are estimates"
             }
             _ => {
                 "from /proc and taskstats: time on a CPU, waiting for one and waiting for disks are exact as sums, other \
@@ -206,10 +206,11 @@ fn limits(profile: &Profile) -> Vec<String> {
     }
     if let Some(refused) = profile.refused.first() {
         let remedy = refused.gap.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        limits.push(format!("A better account was not to be had: {}{remedy}.", refused.gap.why.trim_end_matches('.')));
+        limits
+            .push(format!("A more exact account was not possible: {}{remedy}.", refused.gap.why.trim_end_matches('.')));
     }
     if let Some(unseen) = profile.population.unseen.filter(|unseen| *unseen > 0) {
-        limits.push(format!("{unseen} threads ended without having been seen; their waits are not in here."));
+        limits.push(format!("{unseen} threads ended without having been seen; their waits are missing here."));
     }
     let idle = share(profile.busy.idle_seconds, profile.task_seconds);
     if let Some(runs) = &profile.runs {

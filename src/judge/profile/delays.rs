@@ -51,16 +51,10 @@ fn row(kind: DelayKind, mut threads: Vec<Piece>, total: f64) -> DelayRow {
 /// What it is, and in which lines of the profile its seconds stand.
 fn words(kind: DelayKind) -> (&'static str, &'static str) {
     match kind {
-        DelayKind::Reclaim => {
-            ("freeing memory itself (direct reclaim)", "in mem.reclaim while it waited, else in cpu.sys")
-        }
-        DelayKind::Compaction => {
-            ("moving pages together (compaction)", "in mem.reclaim while it waited, else in cpu.sys")
-        }
-        DelayKind::Thrashing => {
-            ("waiting for pages evicted shortly before", "in the waits for disks and in page faults")
-        }
-        DelayKind::SwapIn => ("bringing pages back from swap", "in fault.swap while it waited, else in cpu.sys"),
+        DelayKind::Reclaim => ("direct reclaim", "in mem.reclaim while it waited, else in cpu.sys"),
+        DelayKind::Compaction => ("memory compaction", "in mem.reclaim while it waited, else in cpu.sys"),
+        DelayKind::Thrashing => ("thrashing (refaults)", "in the waits for disks and in page faults"),
+        DelayKind::SwapIn => ("swap-in", "in fault.swap while it waited, else in cpu.sys"),
     }
 }
 

@@ -48,7 +48,7 @@ impl One<'_, '_> {
 /// The runs of a window; `goal` in seconds.
 pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, goal: Option<f64>) -> Runs {
     if ledger.level != Level::L3 {
-        let limit = "Single runs are told apart by watching them inside the kernel only (level L3), which this account is \
+        let limit = "Single runs are measured inside the kernel only (level L3), which this account is \
                      not: it is about all runs together.";
         return Runs { limits: vec![limit.to_owned()], ..Runs::default() };
     }
@@ -242,7 +242,7 @@ fn mostly(id: Component, slow: &[One<'_, '_>], fast: &[One<'_, '_>]) -> String {
 
 /// `20 runs took 1.02 s on average (…); the slowest 5 took 1.00 s longer than the fastest 10: 98% of that is …`.
 fn headline(runs: &Runs) -> String {
-    let Some(response) = &runs.response else { return "No run began and ended within the window.".to_owned() };
+    let Some(response) = &runs.response else { return "No run both began and ended within the window.".to_owned() };
     if runs.count == 1 {
         return format!("One run took {}; a distribution takes more than one.", seconds(response.mean));
     }
@@ -256,9 +256,9 @@ fn headline(runs: &Runs) -> String {
     );
     let Some(difference) = &runs.difference else {
         let why = if (runs.count as usize) < LEAST {
-            format!("too few to tell what slow and fast runs differ in, which takes {LEAST}")
+            format!("too few to compare slow runs with fast ones, which takes {LEAST}")
         } else {
-            format!("the slow ones take not even {} longer than the fast ones", percent(ALIKE))
+            format!("the slow ones take less than {} longer than the fast ones", percent(ALIKE))
         };
         return format!("{spread}; {why}.");
     };

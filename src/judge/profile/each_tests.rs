@@ -75,7 +75,7 @@ fn what_slow_runs_have_more_of_explains_the_difference() {
     assert_eq!(
         runs.headline,
         "20 runs took 300 ms on average (median 100 ms, from 100 ms to 1.10 s); the slowest 5 took 800 ms \
-         longer than the fastest 10: 100% of that is sleeping because it chose to (timer), clock_nanosleep."
+         longer than the fastest 10: 100% of that is voluntary sleep (nanosleep, timer), clock_nanosleep."
     );
     let counts: Vec<u64> = runs.histogram.iter().map(|bar| bar.count).collect();
     assert_eq!((counts.first(), counts.last(), counts.iter().sum::<u64>()), (Some(&16), Some(&4), 20));
@@ -92,7 +92,7 @@ fn runs_that_are_alike_are_not_divided_into_slow_and_fast_ones() {
     };
     let runs = runs_of((0..40).map(one).collect(), &command());
     assert_eq!(runs.difference, None);
-    assert!(runs.headline.contains("not even 10.0% longer"), "{}", runs.headline);
+    assert!(runs.headline.contains("less than 10.0% longer"), "{}", runs.headline);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn too_few_runs_are_told_and_not_compared() {
     assert!(runs.headline.starts_with("One run took 100 ms"), "{}", runs.headline);
     let runs = runs_of(Vec::new(), &command());
     assert_eq!((runs.count, runs.response), (0, None));
-    assert_eq!(runs.headline, "No run began and ended within the window.");
+    assert_eq!(runs.headline, "No run both began and ended within the window.");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn the_way_to_the_goal_is_told() {
     assert_eq!(parts.iter().map(|part| part.0).collect::<Vec<_>>(), [C::IoBlockSync, C::RunqWakeup]);
     assert_eq!(reach(0.5).0, Reach::No);
     let words = command(&syncing(), Some(7.0)).answer.goal.unwrap();
-    assert_eq!(words, "From 10.0 s to 7.00 s: 3.00 s must be saved. That takes: io.block.sync must shrink by 50.0%.");
+    assert_eq!(words, "From 10.0 s to 7.00 s: 3.00 s must be saved. That takes 50.0% less time in disk syncs (fsync).");
 }
 
 #[test]

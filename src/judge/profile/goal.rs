@@ -22,13 +22,13 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
         words,
     };
     if let (false, true, Some(doubt)) = (basis.is_execution, basis.is_beginning, &basis.doubt) {
-        let words = format!("Whether {} can be reached cannot be told: {doubt}.", seconds(goal));
+        let words = format!("Whether {} can be reached is not known: {doubt}.", seconds(goal));
         return told(Reach::Unknown, 0.0, Vec::new(), words);
     }
     if !basis.is_execution {
         let words = format!(
-            "Whether {} can be reached cannot be told: rdiag saw a window, not one execution. Say how long one takes \
-             now (--now 1.2s), or let rdiag start it (`-- COMMAND`).",
+            "Whether {} can be reached is not known: rdiag saw a window, not one execution. Give the present duration \
+             (--now 1.2s), or let rdiag start it (`-- COMMAND`).",
             seconds(goal)
         );
         return told(Reach::Unknown, 0.0, Vec::new(), words);
@@ -39,12 +39,12 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
         return told(Reach::Met, 0.0, Vec::new(), words);
     }
     if let Some(doubt) = &basis.doubt {
-        let words = format!("What it takes to save {} cannot be told: {doubt}.", seconds(to_save));
+        let words = format!("What it takes to save {} is not known: {doubt}.", seconds(to_save));
         return told(Reach::Unknown, to_save, Vec::new(), words);
     }
     if !basis.adds_up {
         let words = format!(
-            "{} must be saved to reach {}; which of the threads that run side by side hold it up is not known, so look \
+            "{} must be saved to reach {}; which of the parallel threads bound the elapsed time is not known, so look \
              at the bounds of each component.",
             seconds(to_save),
             seconds(goal)
@@ -55,9 +55,9 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let list = || {
         let one = |(component, part): &(Component, f64)| {
             if *part >= 0.999 {
-                format!("{} must go", component.id())
+                format!("no {}", component.def().title)
             } else {
-                format!("{} must shrink by {}", component.id(), percent(*part))
+                format!("{} less time in {}", percent(*part), component.def().title)
             }
         };
         reductions.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -65,14 +65,14 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let head = format!("From {} to {}: {} must be saved.", seconds(basis.response), seconds(goal), seconds(to_save));
     if saved + 1e-9 < to_save {
         let words = format!(
-            "{head} All that can be saved here gives {}: what remains is the work itself, other people's time, or not \
-             accounted for. Reaching the goal needs less work, or work on those that it waits for.",
+            "{head} At most {} can be saved here: the rest is the work itself, time of other tasks, or unaccounted. \
+             The goal takes less work, or faster peers.",
             seconds(saved)
         );
         return told(Reach::No, to_save, reductions, words);
     }
     let reach = if reductions.len() == 1 { Reach::One } else { Reach::Several };
-    let words = format!("{head} That takes: {}.", list());
+    let words = format!("{head} That takes {}.", list());
     told(reach, to_save, reductions, words)
 }
 

@@ -42,11 +42,11 @@ pub(super) fn quality(account: &Account<'_>, ledger: &Ledger) -> Quality {
     }
     let made = checks.iter().filter(|check| check.agrees.is_some()).count();
     let words = format!(
-        "{} of the time is in no component, {} is in one too many; {}",
+        "unaccounted {}, double-counted {}; {}",
         percent(share(account.unaccounted, account.total)),
         percent(share(account.over_accounted, account.total)),
         if failed.is_empty() {
-            format!("{made} of {} checks could be made and all agree", checks.len())
+            format!("{made} of {} checks made, all agree", checks.len())
         } else {
             format!("{} of {made} checks disagree: {}", failed.len(), failed.join("; "))
         }
@@ -102,7 +102,7 @@ fn run_queue(account: &Account<'_>, ledger: &Ledger) -> Check {
     };
     let own = account.sum_of(Component::runnable);
     let agrees = (own - other).abs() <= RUN_QUEUE * own.max(clean(other)) + NEGLIGIBLE;
-    let mut words = format!("waiting for a CPU: {} here, {} in schedstat", seconds(own), seconds(clean(other)));
+    let mut words = format!("run-queue wait: {} here, {} in schedstat", seconds(own), seconds(clean(other)));
     if let Some((each, wakeups)) = by_wakeup(account, ledger, own - clean(other)).filter(|_| !agrees) {
         words.push_str(&format!(
             ", {} more for each of {wakeups} wake-ups: here the wait begins with the wake-up, in the kernel's count when the \
@@ -137,7 +137,8 @@ fn lifetimes(account: &Account<'_>) -> Check {
     let observed: f64 = single().map(|thread| thread.seconds).sum();
     let beyond = single().any(|thread| thread.seconds > account.elapsed * (1.0 + LIFETIMES) + NEGLIGIBLE);
     let agrees = !beyond && (lives - observed).abs() <= LIFETIMES * lives.max(observed) + NEGLIGIBLE;
-    let words = format!("lives of the threads: {} by birth and end, {} observed", seconds(lives), seconds(observed));
+    let words =
+        format!("lifetimes of the threads: {} by start and exit, {} observed", seconds(lives), seconds(observed));
     check("lifetimes", agrees, if beyond { format!("{words}; one is longer than the window") } else { words })
 }
 
@@ -193,9 +194,7 @@ mod tests {
         };
         let told = words(Level::L3, 0.96);
         assert!(
-            told.contains(
-                "run_queue (waiting for a CPU: 1.00 s here, 960 ms in schedstat, 40.0 µs more for each of 1000"
-            ),
+            told.contains("run_queue (run-queue wait: 1.00 s here, 960 ms in schedstat, 40.0 µs more for each of 1000"),
             "{told}"
         );
         assert!(!words(Level::L3, 0.995).contains("wake-ups"), "they agree");

@@ -56,8 +56,8 @@ fn each_second_is_in_one_component_and_the_sum_is_the_whole() {
     );
     assert_eq!(
         profile.answer.headline,
-        "60.0% of the elapsed 10.0 s is waiting for a disk in fsync or the like [vda], 1000 times, 6.00 ms on average; \
-         30.0% is running its own code on a CPU; 10.0% is waiting for a CPU after a wake-up."
+        "60.0% of the elapsed 10.0 s is waiting for disk syncs (fsync, fdatasync and the like) [vda], 1000 times, 6.00 ms on average; \
+         30.0% is user CPU time (its own code); 10.0% is run-queue wait after wakeup."
     );
 }
 
@@ -197,7 +197,7 @@ fn a_server_that_waits_for_clients_is_told_by_what_it_does_besides() {
     assert_eq!(
         profile.answer.headline,
         "90.0% of the elapsed 10.0 s is waiting for work or for others (mostly waiting for events (poll, epoll, select)). Of the \
-         remaining 1.00 s, 80.0% is running its own code on a CPU; 20.0% is waiting for a disk while reading."
+         remaining 1.00 s, 80.0% is user CPU time (its own code); 20.0% is waiting for disk reads."
     );
     assert!(close(row(&profile, C::CpuUser).busy_share.unwrap(), 0.8));
     assert_eq!(row(&profile, C::WaitPoll).busy_share, None);

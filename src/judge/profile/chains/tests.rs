@@ -64,7 +64,7 @@ fn two_that_take_turns_are_not_behind_each_other() {
     let chains = of(&web(vec![link(1, C::IpcPipe, by(2), 5.0), link(2, C::IpcPipe, by(1), 4.0)]));
     assert_eq!(chains.len(), 2);
     assert!(chains.iter().all(|chain| chain.links.len() == 1), "{chains:?}");
-    assert_eq!(chains[0].end, "task2 (thread 2) itself: running its own code 60.0%, waiting on a pipe 40.0%.");
+    assert_eq!(chains[0].end, "task2 (thread 2) itself: user CPU 60.0%, pipe 40.0%.");
 }
 
 #[test]
