@@ -162,6 +162,9 @@ components! {
     LockKernel "lock.kernel" Lock false "kernel lock", "waiting for a lock in the kernel",
         "Waiting for a mutex, semaphore or the like in the kernel.",
         ["kernel.errors.hung_task"];
+    KernelSync "kernel.sync" Sleeping false "kernel work (RCU)", "waiting for RCU or a kernel worker",
+        "Blocked in an RCU grace period (synchronize_rcu), or until a worker of the kernel is done: moving tasks between control groups, network namespaces, unmounting.",
+        [];
     LockFile "lock.file" Lock false "file lock", "waiting for a file lock (flock, fcntl)",
         "Waiting in flock or fcntl for a file lock of another process.",
         [];

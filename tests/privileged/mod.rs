@@ -66,6 +66,7 @@ mod real_programs;
 mod response;
 mod response_peers;
 mod response_running;
+mod response_truths;
 mod returns;
 mod rights;
 mod survival;

@@ -197,7 +197,7 @@ impl Looker {
         };
         let frames: Vec<&str> = wchan.into_iter().collect();
         let wait =
-            Wait { state, kernel, within, file, frames: &frames, in_iowait: false, without_swap: self.without_swap };
+            Wait { state, kernel, within, file, frames: &frames, without_swap: self.without_swap, ..Wait::default() };
         let Some(mut class) = classify::classify(&wait) else { return Doing::Torn };
         // The one function that wchan names leaves out where locks are waited for, and what a fault is about.
         let mut stack = Vec::new();
@@ -321,7 +321,8 @@ fn owned(frames: &[&str]) -> Vec<String> {
 /// Whether the first argument of a call is a file descriptor that says what it waits for.
 fn on_a_file(name: &str) -> bool {
     use calls::Kind;
-    let kinds = [Kind::Read, Kind::Write, Kind::Receive, Kind::Send, Kind::Connect, Kind::Accept, Kind::Ioctl];
+    let kinds =
+        [Kind::Read, Kind::Write, Kind::Move, Kind::Receive, Kind::Send, Kind::Connect, Kind::Accept, Kind::Ioctl];
     calls::kind(name).is_some_and(|kind| kinds.contains(&kind)) || ["fsync", "fdatasync", "flock"].contains(&name)
 }
 

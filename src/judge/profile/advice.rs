@@ -106,6 +106,11 @@ pub(super) fn of(component: Component) -> Advice {
             &[OFF, PEER],
         ),
         C::LockKernel => (Possible, "Fewer threads in the same kernel code, or on the same file, shorten it.", &[OFF]),
+        C::KernelSync => (
+            Possible,
+            "Fewer changes of this kind (moves between control groups, namespaces, mounts) or several at once shorten it.",
+            &[OFF],
+        ),
         C::LockFile => {
             (Elsewhere, "Another process holds the lock: look at that.", &["See who holds it: lslocks", PEER])
         }

@@ -49,6 +49,8 @@ pub enum Kind {
     Read,
     /// Puts bytes into a file of any kind, or changes its blocks.
     Write,
+    /// Moves bytes from one file to another: it may wait for either.
+    Move,
     /// Takes bytes out of a socket.
     Receive,
     /// Puts bytes into a socket.
@@ -61,6 +63,8 @@ pub enum Kind {
     Sync,
     /// Goes by names: opens, looks up, renames …
     Path,
+    /// Gives a file up: a socket may have to send its rest first, a file to be written.
+    Close,
     /// Waits for another process.
     Child,
     /// Makes another process or thread; the parent waits if it lends its memory.
@@ -112,22 +116,9 @@ pub const KINDS: &[(Kind, &[&str])] = &[
     ),
     (
         Kind::Write,
-        &[
-            "write",
-            "writev",
-            "pwrite64",
-            "pwritev",
-            "pwritev2",
-            "sendfile",
-            "sendfile64",
-            "splice",
-            "vmsplice",
-            "copy_file_range",
-            "fallocate",
-            "ftruncate",
-            "ftruncate64",
-        ],
+        &["write", "writev", "pwrite64", "pwritev", "pwritev2", "vmsplice", "fallocate", "ftruncate", "ftruncate64"],
     ),
+    (Kind::Move, &["sendfile", "sendfile64", "splice", "copy_file_range"]),
     (Kind::Receive, &["recv", "recvfrom", "recvmsg", "recvmmsg", "recvmmsg_time64"]),
     (Kind::Send, &["send", "sendto", "sendmsg", "sendmmsg"]),
     (Kind::Connect, &["connect"]),
@@ -141,7 +132,6 @@ pub const KINDS: &[(Kind, &[&str])] = &[
             "openat2",
             "open_by_handle_at",
             "creat",
-            "close",
             "stat",
             "stat64",
             "lstat",
@@ -200,6 +190,7 @@ pub const KINDS: &[(Kind, &[&str])] = &[
             "umount2",
         ],
     ),
+    (Kind::Close, &["close", "close_range"]),
     (Kind::Child, &["wait4", "waitid", "waitpid", "vfork"]),
     (Kind::Clone, &["clone", "clone3"]),
     (Kind::FileLock, &["flock", "fcntl", "fcntl64"]),

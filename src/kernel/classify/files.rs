@@ -8,6 +8,8 @@ pub enum FileClass {
     Unknown,
     /// A regular file or a directory.
     File,
+    /// A file that the kernel makes up, of proc, sysfs, a control group and the like: no disk is behind it.
+    Kernel,
     /// A block device.
     Block,
     /// A socket of a family that is not known, or of none of those below.
@@ -45,6 +47,7 @@ impl FileClass {
         match self {
             Self::Unknown => "",
             Self::File => "file",
+            Self::Kernel => "kernel file",
             Self::Block => "block device",
             Self::Socket => "socket",
             Self::Inet => "inet",
@@ -83,7 +86,11 @@ impl FileClass {
             return Self::Pipe;
         }
         let Some(device) = target.strip_prefix("/dev/") else {
-            return if target.starts_with('/') { Self::File } else { Self::Unknown };
+            return match target {
+                _ if ["/proc/", "/sys/"].iter().any(|tree| target.starts_with(tree)) => Self::Kernel,
+                _ if target.starts_with('/') => Self::File,
+                _ => Self::Unknown,
+            };
         };
         match device {
             "fuse" => Self::Fuse,
@@ -133,6 +140,7 @@ mod tests {
             ("/dev/vda1", FileClass::Device),
             ("/dev/shm/x", FileClass::File),
             ("/var/log/syslog", FileClass::File),
+            ("/sys/fs/cgroup/a/cgroup.procs", FileClass::Kernel),
             ("/tmp/gone (deleted)", FileClass::File),
             ("", FileClass::Unknown),
             ("nonsense", FileClass::Unknown),

@@ -21,7 +21,7 @@ use frames::Meaning;
 use rdiag_model::Component;
 
 /// Version of the tables: raised when a wait could be put elsewhere than before.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A thread off the CPU, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,9 +146,29 @@ fn disk(wait: &Wait<'_>, within: Within<'_>) -> Class {
         Some(Kind::Sync) => class(Component::IoBlockSync, "iowait.sync"),
         Some(Kind::Read | Kind::Receive) => class(Component::IoBlockRead, "iowait.read"),
         Some(Kind::Write | Kind::Send) => class(Component::IoBlockWrite, "iowait.write"),
-        Some(Kind::Path) => class(Component::IoBlockMeta, "iowait.meta"),
+        Some(Kind::Path | Kind::Close) => class(Component::IoBlockMeta, "iowait.meta"),
+        Some(Kind::Move) => moved_by_disk(call, wait),
         Some(Kind::Ring) => class(Component::IoBlockAsync, "iowait.async"),
         _ => class(Component::IoBlock, "iowait"),
+    }
+}
+
+/// A wait for a disk in a call from one file to another. The stack tells which one is read and which one is written; without it, what
+/// the first argument is open on, where the other end can be no disk then.
+fn moved_by_disk(call: Call<'_>, wait: &Wait<'_>) -> Class {
+    use FileClass as File;
+    let (read, write) =
+        (class(Component::IoBlockRead, "iowait.move.read"), class(Component::IoBlockWrite, "iowait.move.write"));
+    if let Some(reads) = frames::reads_or_writes(wait.frames) {
+        return if reads { read } else { write };
+    }
+    match (call.name, wait.file) {
+        // From a file into a pipe, or out of a pipe into a file.
+        ("splice", File::File | File::Block) => read,
+        ("splice", File::Pipe) => write,
+        // Its first argument is where the bytes go.
+        ("sendfile" | "sendfile64", File::Inet | File::Unix | File::Socket | File::Pipe | File::Netlink) => read,
+        _ => class(Component::IoBlock, "iowait.move"),
     }
 }
 
@@ -171,6 +191,9 @@ fn by_call(call: Call<'_>, wait: &Wait<'_>) -> Option<Class> {
         Kind::Sleep => class(Component::WaitSleep, "call.sleep"),
         Kind::Sync => class(Component::IoBlockSync, "call.sync"),
         Kind::Path => class(Component::IoBlockMeta, "call.path"),
+        // Who waits for a disk cannot be interrupted; a socket that lingers can, and its stack says so.
+        Kind::Close if wait.state == 'D' => class(Component::IoBlockMeta, "call.close"),
+        Kind::Close => return None,
         Kind::Child => class(Component::WaitChild, "call.child"),
         // clone waits for nobody, unless the child borrows its memory: then in uninterruptible sleep.
         Kind::Clone if wait.state == 'D' => class(Component::WaitChild, "call.vfork"),
@@ -187,6 +210,7 @@ fn by_call(call: Call<'_>, wait: &Wait<'_>) -> Option<Class> {
         },
         Kind::Read => return read(wait),
         Kind::Write => return write(wait),
+        Kind::Move => return moves(call, wait),
         Kind::Receive => match wait.file {
             File::Unix => class(Component::IpcUnix, "call.receive.unix"),
             File::Netlink => class(Component::IpcEvent, "call.receive.netlink"),
@@ -248,6 +272,19 @@ fn write(wait: &Wait<'_>) -> Option<Class> {
     })
 }
 
+/// From one file to another, and not on a disk: into a socket or a pipe that is full, or out of a pipe that is empty. The stack tells
+/// which; without it only `sendfile`, which reads nothing but files.
+fn moves(call: Call<'_>, wait: &Wait<'_>) -> Option<Class> {
+    if frames::find(frames::HINTS, wait.frames).is_some() {
+        return None;
+    }
+    match (call.name, wait.file) {
+        ("sendfile" | "sendfile64", _) => write(wait),
+        (_, FileClass::File | FileClass::Block) if wait.state == 'D' => Some(class(Component::IoBlock, "call.move")),
+        _ => None,
+    }
+}
+
 /// Reading and writing of what is the same component in both directions.
 fn moved(file: FileClass, wait: &Wait<'_>, socket: Class) -> Option<Class> {
     let class = match file {
@@ -263,6 +300,7 @@ fn moved(file: FileClass, wait: &Wait<'_>, socket: Class) -> Option<Class> {
         FileClass::Socket if frames::find(frames::HINTS, wait.frames).is_none() => socket,
         FileClass::File
         | FileClass::Block
+        | FileClass::Kernel
         | FileClass::Inet
         | FileClass::Socket
         | FileClass::Epoll

@@ -64,6 +64,54 @@ fn a_wait_for_a_disk_goes_by_what_the_call_does() {
 }
 
 #[test]
+fn a_move_between_control_groups_waits_for_all_cpus() {
+    let frames = &["__wait_rcu_gp", "synchronize_rcu", "rcu_sync_enter", "percpu_down_write", "cgroup_procs_write"];
+    let wait = Wait { state: 'D', within: call("pwrite64"), file: FileClass::Kernel, frames, ..Wait::default() };
+    assert_eq!(component(&wait), Component::KernelSync);
+    // Who then waits for a lock does that.
+    assert_eq!(
+        component(&Wait { frames: &["percpu_down_write", "cgroup_procs_write"], ..wait }),
+        Component::LockKernel
+    );
+    assert_eq!(component(&Wait { frames: &["cgroup_procs_write"], ..wait }), Component::OtherOff);
+}
+
+#[test]
+fn a_socket_that_lingers_waits_to_send_and_a_file_that_is_closed_for_its_disk() {
+    let close = Wait { within: call("close"), frames: &["wait_woken", "sk_stream_wait_close"], ..Wait::default() };
+    assert_eq!(component(&close), Component::NetSend);
+    assert_eq!(component(&Wait { state: 'D', frames: &["folio_wait_writeback"], ..close }), Component::IoBlockMeta);
+    assert_eq!(component(&Wait { state: 'D', frames: &[], ..close }), Component::IoBlockMeta);
+    assert_eq!(classify(&Wait { frames: &[], ..close }).unwrap().evidence, NO_RULE);
+}
+
+#[test]
+fn what_moves_bytes_between_files_waits_for_either() {
+    use FileClass as File;
+    let on = |name, file| Wait { within: call(name), file, ..Wait::default() };
+    let full = &["wait_woken", "sk_stream_wait_memory", "tcp_sendmsg_locked", "splice_to_socket"];
+    assert_eq!(component(&Wait { frames: full, ..on("splice", File::Pipe) }), Component::NetSend);
+    assert_eq!(component(&Wait { frames: &["pipe_wait_readable"], ..on("splice", File::Pipe) }), Component::IpcPipe);
+    assert_eq!(component(&on("splice", File::Pipe)), Component::OtherOff, "the stack alone tells");
+    assert_eq!(component(&on("sendfile", File::Inet)), Component::NetSend);
+    let disk = |name, file| Wait { state: 'D', in_iowait: true, ..on(name, file) };
+    for (wait, expected) in [
+        (disk("sendfile", File::Inet), Component::IoBlockRead),
+        (disk("sendfile", File::Pipe), Component::IoBlockRead),
+        (disk("sendfile", File::File), Component::IoBlock),
+        (disk("splice", File::File), Component::IoBlockRead),
+        (disk("splice", File::Pipe), Component::IoBlockWrite),
+        (disk("copy_file_range", File::File), Component::IoBlock),
+    ] {
+        assert_eq!(component(&wait), expected, "{wait:?}");
+    }
+    let reads = &["folio_wait_bit_common", "filemap_get_pages", "filemap_splice_read", "splice_direct_to_actor"];
+    assert_eq!(component(&Wait { frames: reads, ..disk("sendfile", File::File) }), Component::IoBlockRead);
+    let writes = &["folio_wait_bit_common", "ext4_write_begin", "generic_perform_write", "iter_file_splice_write"];
+    assert_eq!(component(&Wait { frames: writes, ..disk("sendfile", File::File) }), Component::IoBlockWrite);
+}
+
+#[test]
 fn a_page_fault_is_named_no_more_exactly_than_it_is_known() {
     let fault = Wait { state: 'D', within: Within::User, frames: &["folio_wait_bit_common"], ..Wait::default() };
     assert_eq!(component(&fault), Component::Fault);
@@ -96,6 +144,7 @@ fn a_file_decides_what_reading_and_writing_wait_for() {
         (File::Fuse, Component::WaitPoll, Component::WaitPoll),
         (File::Character, Component::WaitDevice, Component::WaitDevice),
         (File::Socket, Component::NetRecv, Component::NetSend),
+        (File::Kernel, Component::OtherOff, Component::OtherOff),
         (File::Unknown, Component::OtherOff, Component::OtherOff),
     ] {
         assert_eq!(component(&Wait { within: call("read"), file, ..Wait::default() }), read, "{file:?}");
@@ -215,7 +264,8 @@ proptest::proptest! {
     ) {
         let frames = [frame.as_str()];
         let within = Within::Call(Call { name: &name, arguments });
-        let wait = Wait { state, kernel, within, file: FileClass::of_link(&frame), frames: &frames, in_iowait, without_swap };
+        let file = FileClass::of_link(&frame);
+        let wait = Wait { state, kernel, within, file, frames: &frames, in_iowait, without_swap };
         let found = classify(&wait);
         proptest::prop_assert!(found.is_some() || matches!(state, 'Z' | 'X' | 'x'));
         let _ = (calls::name(Abi::Compat, i64::from(state as u32)), files::of_protocol(&frame));

@@ -52,6 +52,8 @@ pub(super) struct Account {
     pub(super) run: u64,
     pub(super) run_delay: u64,
     pub(super) faults: u64,
+    /// Of these: had to wait for a disk.
+    pub(super) majors: u64,
 }
 
 /// An observed thread.
@@ -122,6 +124,7 @@ impl Record {
             (&mut self.change.run, other.change.run),
             (&mut self.change.run_delay, other.change.run_delay),
             (&mut self.change.faults, other.change.faults),
+            (&mut self.change.majors, other.change.majors),
         ];
         for (sum, value) in sums {
             *sum = sum.saturating_add(value);
@@ -178,6 +181,7 @@ impl Record {
                 run: change(run_0, run_1),
                 run_delay: change(delay_0, delay_1),
                 faults: change(minor_0, minor_1).saturating_add(change(major_0, major_1)),
+                majors: change(major_0, major_1),
             },
             cells: Vec::new(),
             first: *first,

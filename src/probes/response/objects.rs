@@ -14,16 +14,19 @@ const IPV6: u64 = 10;
 pub(super) fn key(cell: &Cell, class: FileClass, devices: &Devices, futex: bool) -> String {
     let [a, b, _] = cell.object;
     let device = || devices.name(a as u32);
+    if cell.kind.io_wait() && !matches!(class, FileClass::Block | FileClass::File) {
+        return if a == 0 { String::new() } else { device() };
+    }
     match class {
         FileClass::Block => device(),
         FileClass::File if a == 0 => cell.name.clone(),
         FileClass::File if cell.name.is_empty() => device(),
         FileClass::File => format!("{} on {}", cell.name, device()),
+        FileClass::Kernel => cell.name.clone(),
         FileClass::Pipe => format!("pipe:[{b}]"),
         FileClass::Unix | FileClass::Netlink | FileClass::Socket => format!("socket:[{b}]"),
         FileClass::Inet => peer(&cell.object),
         FileClass::Unknown if futex && a != 0 => format!("futex {a:#x}"),
-        FileClass::Unknown if cell.kind.io_wait() && a != 0 => device(),
         _ => String::new(),
     }
 }
@@ -51,6 +54,7 @@ fn peer(object: &[u64; 3]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kind::Kind;
     use super::*;
 
     fn cell(object: [u64; 3], name: &str) -> Cell {
@@ -79,5 +83,14 @@ mod tests {
         assert_eq!(key(&cell([0, 7, 0], ""), FileClass::Pipe, &devices, false), "pipe:[7]");
         assert_eq!(key(&cell([0x1000, 0, 0], ""), FileClass::Unknown, &devices, true), "futex 0x1000");
         assert_eq!(key(&cell([0, 0, 0], ""), FileClass::Unknown, &devices, false), "");
+        assert_eq!(key(&cell([24, 9, 0], "cgroup.procs"), FileClass::Kernel, &devices, false), "cgroup.procs");
+    }
+
+    #[test]
+    fn a_disk_is_named_where_the_call_is_on_something_else() {
+        let devices = Devices::default();
+        let of = |flags: u64, object, name| Cell { kind: Kind(2 | flags << 48), ..cell(object, name) };
+        assert_eq!(key(&of(1, [8 << 20 | 1, 0, 0], ""), FileClass::Inet, &devices, false), "8:1");
+        assert_eq!(key(&of(1, [0; 3], ""), FileClass::Pipe, &devices, false), "");
     }
 }

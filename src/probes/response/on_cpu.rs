@@ -8,6 +8,8 @@ use rdiag_model::ledger::Accuracy;
 
 /// A page fault that needs no disk takes at least this long in the kernel, in seconds.
 const FAULT_SECONDS: f64 = 100e-9;
+/// One that reads: it makes room for the page, sends a request and goes to sleep.
+const MAJOR_SECONDS: f64 = 5e-6;
 /// The split of CPU time by the kernel's account replaces ours when faults may be more than this share of it.
 const FAULTS_MATTER: f64 = 0.01;
 /// What others had of the CPU makes user and system time estimates when it is more than this share.
@@ -36,7 +38,8 @@ pub(super) fn on_cpu(record: &Record, watched: bool, tick: f64, stolen: Stolen) 
     let (taken, own) = (stolen + interrupted, whole - stolen - interrupted);
     let kernel = (seconds(record.kernel) * if whole > 0.0 { own / whole } else { 0.0 }).min(own);
     let sampled = record.change.user.saturating_add(record.change.system);
-    let by_faults = record.change.faults as f64 * FAULT_SECONDS > whole * FAULTS_MATTER;
+    let in_faults = record.change.faults as f64 * FAULT_SECONDS + record.change.majors as f64 * MAJOR_SECONDS;
+    let by_faults = in_faults > whole * FAULTS_MATTER;
     let exact = record.kernel_thread || (watched && !by_faults);
     let (system, accuracy) = if exact && taken <= whole * OTHERS_MATTER {
         (kernel, Accuracy::Exact)
@@ -101,6 +104,20 @@ mod tests {
         let (seconds, accuracy) = divided(&record(), false, Stolen::Nothing);
         assert_eq!(seconds, [4.0, 4.0, 0.0, 0.0]);
         assert!(matches!(accuracy, Accuracy::Estimate(Some(_))));
+    }
+
+    #[test]
+    fn a_few_faults_that_read_cost_as_much_as_many_that_do_not() {
+        let faults = |faults, majors| Record {
+            change: Account { user: SECOND, system: 7 * SECOND, faults, majors, ..Account::default() },
+            ..record()
+        };
+        assert_eq!(
+            divided(&faults(20_000, 0), true, Stolen::Nothing).0,
+            [6.0, 2.0, 0.0, 0.0],
+            "as the programs saw it"
+        );
+        assert_eq!(divided(&faults(20_000, 20_000), true, Stolen::Nothing).0, [1.0, 7.0, 0.0, 0.0], "as ticks tell");
     }
 
     #[test]

@@ -32,6 +32,7 @@ enum class {
 	SOCKET,
 	ANONYMOUS,
 	NETWORK_FILE,
+	KERNEL_FILE, /* of proc, sysfs, a control group and the like */
 };
 /* Flags of a wait. */
 #define IO_WAIT 1

@@ -155,6 +155,14 @@ static __always_inline void note_throttle(struct thread *thread, struct task_str
 	thread->throttled_before = throttled_time(cfs_rq);
 }
 
+/* Whether there is no disk behind a file: the kernel makes up what is read, and does at once what is written. */
+static __always_inline bool made_up(u64 magic)
+{
+	return magic == 0x9fa0 /* proc */ || magic == 0x62656572 /* sysfs */ || magic == 0x27e0eb /* cgroup */ ||
+	       magic == 0x63677270 /* cgroup2 */ || magic == 0x64626720 /* debugfs */ || magic == 0x74726163 /* tracefs */ ||
+	       magic == 0x62656570 /* configfs */ || magic == 0x73636673 /* securityfs */;
+}
+
 /* What file a descriptor of a task stands for. */
 static __noinline void open_file(u64 of, struct opened *out, u32 fd)
 {
@@ -164,7 +172,7 @@ static __noinline void open_file(u64 of, struct opened *out, u32 fd)
 	struct file *file = NULL;
 
 	out->class = NO_FILE;
-	out->file = 0;
+	out->file = out->inode = 0;
 	out->object[0] = out->object[1] = out->object[2] = 0;
 	if (fd >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), array + fd) || !file)
 		return;
@@ -181,7 +189,8 @@ static __noinline void open_file(u64 of, struct opened *out, u32 fd)
 	switch (kind) {
 	case 0x8000:
 		out->class = magic == 0x6969 || magic == 0xff534d42 || magic == 0xfe534d42 || magic == 0x00c36400 ||
-				     magic == 0x01021997 || magic == 0x65735546 ? NETWORK_FILE : REGULAR;
+				     magic == 0x01021997 || magic == 0x65735546 ? NETWORK_FILE :
+			     made_up(magic) ? KERNEL_FILE : REGULAR;
 		return;
 	case 0x4000:
 		out->class = DIRECTORY;
@@ -253,6 +262,11 @@ static __always_inline struct opened *opened(struct thread *thread, u64 task, u6
 		known->tag = tag;
 	}
 	return known;
+}
+
+static __always_inline bool has_name(u64 class)
+{
+	return class == REGULAR || class == NETWORK_FILE || class == DIRECTORY || class == KERNEL_FILE;
 }
 
 static __always_inline u8 traits(u64 call)

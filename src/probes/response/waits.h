@@ -108,7 +108,7 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 		thread->object[0] = file->object[0];
 		thread->object[1] = file->object[1];
 		thread->object[2] = file->object[2];
-		thread->file = class == REGULAR || class == NETWORK_FILE || class == DIRECTORY ? file->file : 0;
+		thread->file = has_name(class) ? file->file : 0;
 	} else if (traits(call) & TAKES_ADDRESS) {
 		/* A futex: what is done, and whether its value is that of a lock which others wait for. */
 		void *saved = registers(task);
@@ -126,6 +126,9 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 	bool disk = traits(call) & IS_RING ? sent_to_disk(thread) : BPF_CORE_READ_BITFIELD(more, in_iowait);
 	if (disk) {
 		flags |= IO_WAIT;
+		/* The address of a socket is no disk. */
+		if (class && class != BLOCK && !has_name(class))
+			thread->object[0] = thread->object[1] = thread->object[2] = 0;
 		/* The device that it sent its last request to, if that was just now. */
 		if (thread->bio_at && thread->bio_at >= thread->on_since)
 			thread->object[0] = thread->bio_device;

@@ -49,6 +49,7 @@ pub(super) fn file_class(class: u64, name: u64) -> FileClass {
         10 => FileClass::Netlink,
         11 => FileClass::Socket,
         12 => anonymous(name),
+        14 => FileClass::Kernel,
         _ => FileClass::Unknown,
     }
 }

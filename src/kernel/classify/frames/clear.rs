@@ -52,6 +52,21 @@ pub const CLEAR: &[Rule] = &[
         Component::LockUser,
         &[("futex_lock_pi", ""), ("futex_wait_requeue_pi", ""), ("__futex_lock_pi", "")],
     ),
+    // Before the locks, some of which wait so that nobody holds them any more.
+    rule(
+        "frames.rcu",
+        Component::KernelSync,
+        &[
+            ("synchronize_rcu*", ""),
+            ("synchronize_net", ""),
+            ("__wait_rcu_gp", ""),
+            ("wait_rcu_exp_gp", ""),
+            ("synchronize_srcu*", ""),
+            ("__synchronize_srcu", ""),
+            ("rcu_sync_enter", ""),
+            ("rcu_barrier*", ""),
+        ],
+    ),
     rule(
         "frames.lock",
         Component::LockKernel,

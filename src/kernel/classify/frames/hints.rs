@@ -89,6 +89,7 @@ pub const HINTS: &[Rule] = &[
         &[
             ("sk_stream_wait_memory", ""),
             ("sk_stream_wait_connect", ""),
+            ("sk_stream_wait_close", ""),
             ("sock_wait_for_wmem", ""),
             ("tcp_sendmsg*", ""),
             ("udp_sendmsg", ""),
@@ -176,6 +177,8 @@ pub const HINTS: &[Rule] = &[
             ("signalfd_read*", ""),
             ("signalfd_dequeue", ""),
             ("devkmsg_read", ""),
+            ("do_syslog", ""),
+            ("tracing_wait_pipe", ""),
         ],
     ),
     rule(
@@ -194,23 +197,12 @@ pub const HINTS: &[Rule] = &[
             ("drm_*", ""),
         ],
     ),
+    rule("frames.kernel_sync", Component::KernelSync, &[("flush_work", ""), ("__flush_work", "")]),
     // Known, and none of the components: so that they do not count as unknown stacks.
     rule(
         "frames.exec_exit",
         Component::OtherOff,
         &[("coredump_wait", ""), ("do_coredump", ""), ("vfs_coredump", "6.16.."), ("de_thread", ""), ("do_exit", "")],
     ),
-    rule(
-        "frames.kernel_sync",
-        Component::OtherOff,
-        &[
-            ("synchronize_rcu*", ""),
-            ("__wait_rcu_gp", ""),
-            ("wait_rcu_exp_gp", ""),
-            ("synchronize_srcu*", ""),
-            ("flush_work", ""),
-            ("__flush_work", ""),
-            ("cgroup_*", ""),
-        ],
-    ),
+    rule("frames.cgroup", Component::OtherOff, &[("cgroup_*", "")]),
 ];

@@ -9,7 +9,7 @@ mod waits;
 
 pub use clear::CLEAR;
 pub use hints::HINTS;
-pub use waits::{BLOCK, FAULT};
+pub use waits::{BLOCK, FAULT, reads_or_writes};
 
 /// A rule: any of these functions among the innermost [`DEPTH`].
 #[derive(Debug, Clone, Copy)]

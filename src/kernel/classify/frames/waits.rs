@@ -1,6 +1,6 @@
 //! Functions that wait for a disk or handle a page fault.
 
-use super::{Meaning, Rule, rule};
+use super::{DEPTH, Meaning, Rule, bare, rule};
 use rdiag_model::Component;
 
 /// Waits for a disk, which the kernel counts as such where it can be seen.
@@ -65,3 +65,28 @@ pub const FAULT: &[Rule] = &[
         ],
     ),
 ];
+
+/// Functions of a call from one file to another that read the one.
+const READS: &[&str] = &[
+    "filemap_get_pages",
+    "filemap_splice_read",
+    "generic_file_splice_read",
+    "generic_file_buffered_read",
+    "copy_splice_read",
+    "splice_file_to_pipe",
+    "do_splice_to",
+    "do_splice_read",
+    "vfs_splice_read",
+];
+/// And those that write the other.
+const WRITES: &[&str] =
+    &["iter_file_splice_write", "do_splice_from", "generic_perform_write", "iomap_file_buffered_write"];
+
+/// Which of its two files a call waits for: whether one that it reads; none where the stack does not tell.
+#[must_use]
+pub fn reads_or_writes(frames: &[&str]) -> Option<bool> {
+    frames.iter().take(DEPTH).map(|frame| bare(frame)).find_map(|frame| {
+        let reads = READS.contains(&frame);
+        (reads || WRITES.contains(&frame)).then_some(reads)
+    })
+}

@@ -1,0 +1,138 @@
+//! The probe `response` against programs of benches/ledgers.c, each of which waits for one thing and takes the clock around it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::response::{NEEDS, TOLERANCE, assert_whole, rows, shares};
+use crate::support::{Need, alone, has, path, rdiag, skip};
+
+/// The programs, compiled.
+struct Programs {
+    _folder: tempfile::TempDir,
+    file: PathBuf,
+}
+
+impl Programs {
+    fn compiled() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ledgers");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-pthread", "-w", "-o"]).arg(&file).arg(path("benches/ledgers.c"));
+        assert!(compiler.status().unwrap().success());
+        Self { _folder: folder, file }
+    }
+
+    /// What rdiag says of a program, and what that says of itself: seconds by component, and `seconds` in all.
+    fn observed(&self, name: &str) -> (Value, BTreeMap<String, f64>) {
+        let output = rdiag()
+            .args(["probe", "response", "--budget", "100%", "--format", "json", "--param", "top=1000", "--"])
+            .arg(&self.file)
+            .args([name, "2"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let values = || text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let result = values().find(|value| value.get("outputs").is_some());
+        let truth = text.lines().find_map(|line| serde_json::from_str(line.strip_prefix("TRUTH ")?).ok());
+        let (result, truth) = result.zip(truth).expect("a result and an account");
+        assert_whole(&result, name);
+        (result, truth)
+    }
+}
+
+/// Seconds of a component.
+fn told(result: &Value, component: &str) -> f64 {
+    let all = rows(result, "components");
+    all.iter().filter(|row| row["component"] == component).filter_map(|row| row["time"].as_f64()).sum()
+}
+
+/// The program waits for this, and rdiag says so. A program cannot tell the wait for a CPU that follows from the wait.
+fn agrees(programs: &Programs, name: &str, component: &str) -> (Value, f64) {
+    let (result, truth) = programs.observed(name);
+    let of = |name: &str| truth.get(name).copied().unwrap_or(0.0);
+    let (whole, should, is) = (of("seconds"), of(component), told(&result, component));
+    let unsure = TOLERANCE * whole + of("runnable") * should / (whole - of("runnable")).max(1e-3);
+    assert!(
+        (is - should).abs() < unsure,
+        "{name}: {component} {is} s, should be {should} s: {truth:#?} {:#?}",
+        shares(&result)
+    );
+    (result, should / whole)
+}
+
+/// The largest wait of a component: its call, and what it was for.
+fn largest(result: &Value, component: &str) -> (String, String) {
+    let all = rows(result, "waits");
+    let row = all.iter().find(|row| row["component"] == component).unwrap_or_else(|| panic!("{component}: {all:#?}"));
+    let text = |column: &str| row[column].as_str().unwrap().to_owned();
+    (text("call"), text("key"))
+}
+
+fn compiles() -> bool {
+    has(NEEDS) && has(&[Need::Tool("cc")])
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn sockets_that_linger_or_are_full_wait_to_send_whatever_the_call_was() {
+    let _alone = alone();
+    if !compiles() {
+        return;
+    }
+    let programs = Programs::compiled();
+    for (name, call) in [("close-linger", "close"), ("splice-socket", "splice"), ("sendfile-socket", "sendfile")] {
+        let (result, share) = agrees(&programs, name, "net.send");
+        assert!(share > 0.8, "{name}: {share}");
+        let (in_call, key) = largest(&result, "net.send");
+        assert_eq!(in_call, call, "{result:#}");
+        // What is closed has no descriptor any more; a pipe is no peer.
+        assert!(if call == "sendfile" { key.starts_with("127.0.0.1") } else { key.is_empty() }, "{name}: {key}");
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, a disk below /var/tmp"]
+fn a_sendfile_from_a_disk_waits_for_what_it_reads() {
+    let _alone = alone();
+    if !compiles() {
+        return;
+    }
+    let (result, share) = agrees(&Programs::compiled(), "sendfile-cold", "io.block.read");
+    assert!(told(&result, "io.block.write") < 0.01, "{result:#}");
+    if share < 0.1 {
+        return skip("in part: this disk is too fast for sendfile");
+    }
+    let (call, key) = largest(&result, "io.block.read");
+    assert!(call == "sendfile" && !key.contains(':') && !key.is_empty(), "{call} {key}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, control groups"]
+fn a_move_between_control_groups_waits_until_the_kernel_has_settled_it() {
+    let _alone = alone();
+    if !compiles() {
+        return;
+    }
+    let (result, share) = agrees(&Programs::compiled(), "cgroup-procs", "kernel.sync");
+    assert!(told(&result, "io.block.write") < 0.01, "{result:#}");
+    if share < 0.05 {
+        return skip("in part: this kernel moves tasks at once");
+    }
+    assert_eq!(largest(&result, "kernel.sync"), ("pwrite64".to_owned(), "cgroup.procs".to_owned()));
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, a disk below /var/tmp"]
+fn faults_that_read_a_mapping_are_system_time() {
+    let _alone = alone();
+    if !compiles() {
+        return;
+    }
+    let (result, truth) = Programs::compiled().observed("cold-mapping");
+    // The kernel divides both accounts by ticks: one or two of them may be in the other.
+    let (user, whole) = (told(&result, "cpu.user"), truth["seconds"]);
+    assert!((user - truth["cpu.user"]).abs() < TOLERANCE * whole, "{user} s: {truth:#?} {result:#}");
+}
