@@ -136,3 +136,19 @@ fn faults_that_read_a_mapping_are_system_time() {
     let (user, whole) = (told(&result, "cpu.user"), truth["seconds"]);
     assert!((user - truth["cpu.user"]).abs() < TOLERANCE * whole, "{user} s: {truth:#?} {result:#}");
 }
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn threads_that_change_one_address_space_or_write_one_file_wait_for_its_lock() {
+    let _alone = alone();
+    if !compiles() || !has(&[Need::Path("/sys/kernel/tracing/events/lock/contention_begin")]) {
+        return;
+    }
+    let programs = Programs::compiled();
+    for (name, of) in [("mmap-lock", "mmap_lock"), ("inode-lock", "ledgers.data")] {
+        let (result, share) = agrees(&programs, name, "lock.kernel");
+        assert!(share > 0.05, "{name}: {share}");
+        let (_, key) = largest(&result, "lock.kernel");
+        assert!(key.starts_with(of), "{name}: {key}: {result:#}");
+    }
+}

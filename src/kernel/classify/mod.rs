@@ -38,6 +38,8 @@ pub struct Wait<'w> {
     pub frames: &'w [&'w str],
     /// The kernel counts this wait as one for a disk (`task_struct.in_iowait`); `false` where that cannot be seen.
     pub in_iowait: bool,
+    /// The kernel itself said that it waits for one of its locks (`lock:contention_begin`); `false` where nobody listened.
+    pub kernel_lock: bool,
     /// Nothing can be swapped in, so that a page fault that waits is one on a file.
     pub without_swap: bool,
 }
@@ -51,6 +53,7 @@ impl Default for Wait<'_> {
             file: FileClass::Unknown,
             frames: &[],
             in_iowait: false,
+            kernel_lock: false,
             without_swap: false,
         }
     }
@@ -86,8 +89,8 @@ const fn class(component: Component, evidence: &'static str) -> Class {
 
 /// Puts a wait into its component. None for a task that has ended: it has no time any more.
 ///
-/// First hit wins: state, stacks that are unambiguous, a wait that the kernel counts as one for a disk, a page fault, the
-/// system call, the stack, being a thread of the kernel.
+/// First hit wins: state, stacks that are unambiguous, a lock of the kernel, a wait that the kernel counts as one for a disk,
+/// a page fault, the system call, the stack, being a thread of the kernel.
 #[must_use]
 pub fn classify(wait: &Wait<'_>) -> Option<Class> {
     match wait.state {
@@ -98,10 +101,22 @@ pub fn classify(wait: &Wait<'_>) -> Option<Class> {
     }
     // What a thread of the kernel does is not in a call, and the file says it were in call number 0.
     let within = if wait.kernel { Within::Unknown } else { wait.within };
-    if let Some(frames::Rule { id, meaning: Meaning::Component(component), .. }) =
-        frames::find(frames::CLEAR, wait.frames)
-    {
-        return Some(class(*component, id));
+    let clear = match frames::find(frames::CLEAR, wait.frames) {
+        Some(frames::Rule { id, meaning: Meaning::Component(component), .. }) => Some(class(*component, id)),
+        _ => None,
+    };
+    // A lock that is waited for on the way to a file server is still a lock; making room for memory or for dirty pages says more
+    // than the lock that is part of it.
+    let outweighs_a_lock =
+        |clear: &Class| matches!(clear.component, Component::IoPace | Component::MemReclaim | Component::LockUser);
+    if wait.kernel_lock && !clear.as_ref().is_some_and(outweighs_a_lock) {
+        return Some(class(Component::LockKernel, "contention"));
+    }
+    if clear.is_some() {
+        return clear;
+    }
+    if !wait.in_iowait && frames::is_lock_caller(wait.frames) {
+        return Some(class(Component::LockKernel, "frames.lock_caller"));
     }
     let block = frames::find(frames::BLOCK, wait.frames);
     if wait.in_iowait || block.is_some() {

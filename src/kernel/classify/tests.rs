@@ -64,6 +64,22 @@ fn a_wait_for_a_disk_goes_by_what_the_call_does() {
 }
 
 #[test]
+fn a_lock_of_the_kernel_outweighs_the_disk_and_the_call_and_is_part_of_making_room() {
+    let known = Wait { state: 'D', within: call("write"), file: FileClass::File, kernel_lock: true, ..Wait::default() };
+    assert_eq!(classify(&known), Some(Class { component: Component::LockKernel, evidence: "contention" }));
+    assert_eq!(component(&Wait { in_iowait: true, ..known }), Component::LockKernel);
+    assert_eq!(component(&Wait { frames: &["nfs_file_write"], ..known }), Component::LockKernel);
+    assert_eq!(component(&Wait { frames: &["shrink_slab"], ..known }), Component::MemReclaim);
+    assert_eq!(component(&Wait { kernel: true, within: Within::Unknown, ..known }), Component::LockKernel);
+    // Where the kernel does not tell: a stack that begins with a caller of the lock.
+    let told = Wait { kernel_lock: false, frames: &["ext4_buffered_write_iter", "vfs_write"], ..known };
+    assert_eq!(classify(&told).unwrap().evidence, "frames.lock_caller");
+    assert_eq!(component(&Wait { in_iowait: true, ..told }), Component::IoBlockWrite);
+    let fault = Wait { state: 'D', within: Within::User, frames: &["do_user_addr_fault"], ..Wait::default() };
+    assert_eq!(component(&fault), Component::LockKernel);
+}
+
+#[test]
 fn a_move_between_control_groups_waits_for_all_cpus() {
     let frames = &["__wait_rcu_gp", "synchronize_rcu", "rcu_sync_enter", "percpu_down_write", "cgroup_procs_write"];
     let wait = Wait { state: 'D', within: call("pwrite64"), file: FileClass::Kernel, frames, ..Wait::default() };
@@ -260,12 +276,12 @@ proptest::proptest! {
     #[test]
     fn whatever_the_kernel_says_has_one_place(
         state in proptest::char::any(), kernel: bool, in_iowait: bool, without_swap: bool,
-        name in ".{0,12}", frame in ".{0,30}", arguments: Option<[u64; 3]>,
+        kernel_lock: bool, name in ".{0,12}", frame in ".{0,30}", arguments: Option<[u64; 3]>,
     ) {
         let frames = [frame.as_str()];
         let within = Within::Call(Call { name: &name, arguments });
         let file = FileClass::of_link(&frame);
-        let wait = Wait { state, kernel, within, file, frames: &frames, in_iowait, without_swap };
+        let wait = Wait { state, kernel, within, file, frames: &frames, in_iowait, kernel_lock, without_swap };
         let found = classify(&wait);
         proptest::prop_assert!(found.is_some() || matches!(state, 'Z' | 'X' | 'x'));
         let _ = (calls::name(Abi::Compat, i64::from(state as u32)), files::of_protocol(&frame));

@@ -10,7 +10,7 @@ use super::kind::{Kind, Type};
 /// Words of `struct thread`, `struct cell`, `struct spread`.
 pub(super) type ThreadWords = [u64; THREAD_WORDS];
 /// As many as `struct thread` has.
-pub(super) const THREAD_WORDS: usize = 191;
+pub(super) const THREAD_WORDS: usize = 192;
 type CellWords = [u64; 24];
 const BUCKETS: usize = 241;
 type SpreadWords = [u64; 2 * BUCKETS];

@@ -56,6 +56,11 @@ impl Kind {
         self.0 >> 48 & 2 != 0
     }
 
+    /// The kernel said that it is for one of its locks.
+    pub(super) fn kernel_lock(self) -> bool {
+        self.0 >> 48 & 32 != 0
+    }
+
     /// A sample of waits below the threshold.
     pub(super) fn short(self) -> bool {
         self.0 >> 48 & 4 != 0

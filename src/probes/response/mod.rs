@@ -45,7 +45,8 @@ pub use start::check_marks;
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "response",
     question: "Where does the time of these processes go?",
-    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec and block_bio_queue; with calls also sys_enter and \
+    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec and block_bio_queue; contention_begin and \
+             contention_end (Linux 5.19); with calls also sys_enter and \
              sys_exit; the list of tasks at both ends; between marks, these.",
     output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
              wait; what the waits were for, who ended them; system calls with their errors and their time on and off the CPU.",
@@ -55,7 +56,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               many faults, the kernel's own account, which is sampled, divides the two. Waits that last through a window are in \
               it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
               of one in 256 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
-              call was long. A wait in io_uring_enter or \
+              call was long. Before Linux 5.19 a wait for a lock of the kernel is known by its stack, if at all. A wait in io_uring_enter or \
               io_getevents is one for a disk if the process sent a request to one within the second before. Throttled time holds the wait for a CPU after the quota was renewed. \
               Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread last \
               went to sleep. Who ended a short wait is the task that ran there, even if an interrupt did.",
@@ -130,6 +131,8 @@ struct Settings {
     starter: Option<u32>,
     /// A record is the time of a thread from one mark to another.
     marks: bool,
+    /// The kernel tells of waits for its locks.
+    locks: bool,
 }
 
 impl Settings {

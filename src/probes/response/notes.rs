@@ -28,6 +28,12 @@ impl Response {
                 "system calls were not watched: user and system time are divided as the kernel's ticks tell".into(),
             );
         }
+        if !self.settings.locks {
+            notes.push(
+                "this kernel does not tell of waits for its locks (Linux 5.19): only those whose stack proves it count as such"
+                    .into(),
+            );
+        }
         if records.iter().any(|record| record.compat) {
             notes.push(
                 "some calls were those of a 32-bit program, which are one row and whose files are not known".into(),

@@ -9,11 +9,16 @@ use rdiag_kernel::classify::FileClass;
 /// Flag beside the port of a socket: the port is our own, not the peer's.
 const OWN_PORT: u64 = 1 << 16;
 const IPV6: u64 = 10;
+/// In place of an object: the lock of the process's address space.
+const MMAP_LOCK: u64 = 1;
 
 /// The key of a wait in a call on this class of file; "" where there is nothing to name.
 pub(super) fn key(cell: &Cell, class: FileClass, devices: &Devices, futex: bool) -> String {
     let [a, b, _] = cell.object;
     let device = || devices.name(a as u32);
+    if cell.kind.kernel_lock() && class == FileClass::Unknown {
+        return if a == MMAP_LOCK { "mmap_lock".to_owned() } else { String::new() };
+    }
     if cell.kind.io_wait() && !matches!(class, FileClass::Block | FileClass::File) {
         return if a == 0 { String::new() } else { device() };
     }
@@ -87,10 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_named_where_the_call_is_on_something_else() {
+    fn a_disk_is_named_where_the_call_is_on_something_else_and_so_is_a_lock() {
         let devices = Devices::default();
         let of = |flags: u64, object, name| Cell { kind: Kind(2 | flags << 48), ..cell(object, name) };
         assert_eq!(key(&of(1, [8 << 20 | 1, 0, 0], ""), FileClass::Inet, &devices, false), "8:1");
         assert_eq!(key(&of(1, [0; 3], ""), FileClass::Pipe, &devices, false), "");
+        assert_eq!(key(&of(32, [1, 0, 0], ""), FileClass::Unknown, &devices, false), "mmap_lock");
+        assert_eq!(key(&of(32, [0; 3], ""), FileClass::Unknown, &devices, true), "");
+        assert_eq!(key(&of(32, [8 << 20 | 1, 7, 0], "log"), FileClass::File, &devices, false), "log on 8:1");
     }
 }

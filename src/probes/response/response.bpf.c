@@ -6,6 +6,7 @@
  * ends after one look into it. A wait is known by the call the thread is in, as its saved registers tell; only waits that
  * are long, and a sample of the short ones, pay for a stack. All sums of a thread are written where nobody else writes at
  * that moment: by the thread itself, or under the lock of the run queue that switches it. */
+#include "locks.h"
 #include "marks.h"
 
 static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, struct task_struct *prev, bool preempted,

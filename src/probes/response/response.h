@@ -39,6 +39,7 @@ enum class {
 #define KERNEL_THREAD 2
 #define SHORT 4 /* its stack was taken as a sample of those below the threshold */
 #define IN_PARTS 16 /* of calls: they were watched in parts of the time only */
+#define KERNEL_LOCK 32 /* the kernel said that it is for one of its locks */
 #define VALUE_2 8 /* third argument of a futex call; its operation stands from bit 8 on */
 
 /* What a cell is about. `kind`: type | call << 8 | class << 24 | state << 32 | flags << 48. A call from 0x800 on is one of a
@@ -155,6 +156,7 @@ struct thread {
 	u64 off_watched; /* off CPU while calls were watched */
 	u64 out_watched; /* what was watched before it went out last */
 	u64 depth; /* of a call within calls of the function that is marked */
+	u64 lock; /* of the kernel, that it has begun to wait for; 0: none */
 };
 
 /* A time in which calls are watched: from the first instant on to before the last. */
@@ -290,8 +292,12 @@ struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
 };
+struct rw_semaphore {
+	u64 count;
+};
 struct inode {
 	unsigned short i_mode;
+	struct rw_semaphore i_rwsem;
 	u32 i_rdev;
 	struct super_block *i_sb;
 	unsigned long i_ino;
@@ -323,6 +329,9 @@ struct sock {
 };
 struct socket {
 	struct sock *sk;
+};
+struct mm_struct___lock {
+	struct rw_semaphore mmap_lock;
 };
 struct task_struct___more {
 	int on_cpu;

@@ -15,6 +15,10 @@ use rdiag_kernel::mechanism::points::PointError;
 use rdiag_kernel::mechanism::symbols::Symbols;
 use rdiag_model::ledger::Marks;
 use rdiag_model::{Reason, Unavailable};
+
+/// What the kernel tells of waits for its locks. Ends first: a begin whose end is not seen would stay noted.
+const LOCKS: [&str; 2] = ["contention_end", "contention_begin"];
+
 /// What is wrong with marks on this machine.
 pub fn check_marks(host: &Host, marks: &Marks, pids: &[u32]) -> Result<(), PointError> {
     Pair::find(host, marks, pids).map(drop)
@@ -26,6 +30,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         return Err(Unavailable::new(Reason::NotApplicable, "nothing was named whose time is to be accounted for")
             .with_remedy("name processes with --pid, --comm or --cgroup"));
     }
+    let kernel = context.kernel()?;
     let settings = Settings {
         calls: plan(params, filter),
         top: params.count("top") as usize,
@@ -33,6 +38,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         tick: fill::tick(host),
         starter: filter.starter,
         marks: filter.marks.is_some(),
+        locks: LOCKS.iter().all(|event| kernel.has_tracepoint(event)),
     };
     // Who belongs to a command is told by its own account of births.
     let mut globals = Filter { command: None, ..filter.clone() }.globals(host)?;
@@ -55,14 +61,13 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         ("ended_threads", room.threads),
     ];
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/response/response.bpf.o"));
-    let kernel = context.kernel()?;
     let pair = filter.marks.as_ref().map(|marks| Pair::find(host, marks, &filter.pids)).transpose();
     let pair = pair.map_err(PointError::gap)?;
     globals.push(Global::u32("with_marks", u32::from(pair.is_some())));
     globals.extend(pair.iter().flat_map(Pair::globals));
     let mut object = kernel.load(bytes, globals, &sizes)?;
     kernel::fill_free_lists(&mut object, room)?;
-    attach(&mut object, kernel, settings.calls)?;
+    attach(&mut object, kernel, &settings)?;
     let watching = Watching::new(settings.calls);
     let mut response = Response {
         object,
@@ -95,17 +100,20 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
     Ok(Box::new(response))
 }
 
-fn attach(object: &mut Object, kernel: &Kernel, calls: Plan) -> Result<(), Unavailable> {
+fn attach(object: &mut Object, kernel: &Kernel, settings: &Settings) -> Result<(), Unavailable> {
     for iterator in ["begin_threads", "end_threads"] {
         object.load_iterator(kernel, iterator, "task")?;
     }
     for event in ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_process_exec"] {
         object.attach(kernel, Hook::Tracepoint(event))?;
     }
-    if calls != Plan::Never {
+    if settings.calls != Plan::Never {
         for event in watching::EVENTS {
             object.prepare(kernel, event)?;
         }
+    }
+    for event in LOCKS.iter().filter(|_| settings.locks) {
+        object.attach(kernel, Hook::Tracepoint(event))?;
     }
     // Without block devices there is no such event; then there is no device to name either.
     let _ = block::attach_request(object, kernel, "block_bio_queue");

@@ -89,11 +89,26 @@ static __always_inline bool sent_to_disk(struct thread *thread)
 	return first && first->process_bio_at && now - first->process_bio_at < RING_NS;
 }
 
+/* Whether a wait for a lock of the kernel is one for the file that the call is on; of the others only the one of a process's
+ * address space has a name. */
+static __always_inline bool locks_file(struct thread *thread, struct task_struct *task, u64 of)
+{
+	struct inode *inode = (void *)of;
+	struct mm_struct___lock *mm = (void *)task->mm;
+
+	if (of && thread->lock == (u64)&inode->i_rwsem)
+		return true;
+	thread->object[0] = mm && bpf_core_field_exists(mm->mmap_lock) && thread->lock == (u64)&mm->mmap_lock ? 1 : 0;
+	thread->object[1] = thread->object[2] = 0;
+	thread->file = 0;
+	return false;
+}
+
 /* What a thread that is asleep waits for, as far as that is known without its stack. */
 static __always_inline void describe_wait(struct thread *thread, struct task_struct *task, u32 state)
 {
 	struct task_struct___more *more = (void *)task;
-	u64 call = thread->call, class = NO_FILE, flags = 0;
+	u64 call = thread->call, class = NO_FILE, flags = 0, inode = 0;
 
 	thread->object[0] = thread->object[1] = thread->object[2] = 0;
 	thread->file = 0;
@@ -105,6 +120,7 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 	} else if (traits(call) & TAKES_FD) {
 		struct opened *file = opened(thread, (u64)task, thread->argument & 0xffffffff, true);
 		class = file->class;
+		inode = file->inode;
 		thread->object[0] = file->object[0];
 		thread->object[1] = file->object[1];
 		thread->object[2] = file->object[2];
@@ -124,7 +140,11 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 	}
 	/* The kernel calls it a wait for a disk whatever an io_uring has under way, a read of a pipe too, and never for libaio. */
 	bool disk = traits(call) & IS_RING ? sent_to_disk(thread) : BPF_CORE_READ_BITFIELD(more, in_iowait);
-	if (disk) {
+	if (thread->lock) {
+		flags |= KERNEL_LOCK;
+		if (!locks_file(thread, task, inode))
+			class = NO_FILE;
+	} else if (disk) {
 		flags |= IO_WAIT;
 		/* The address of a socket is no disk. */
 		if (class && class != BLOCK && !has_name(class))

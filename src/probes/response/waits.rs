@@ -107,6 +107,7 @@ pub(super) fn component(kind: Kind, object: &[u64; 3], frames: &[&str], without_
         file: file_class(kind.class(), *name),
         frames,
         in_iowait: kind.io_wait(),
+        kernel_lock: kind.kernel_lock(),
         without_swap,
     };
     classify::classify(&wait).map_or(Component::OtherOff, |class| class.component)
@@ -193,6 +194,7 @@ mod tests {
         assert_eq!(component(kind("", 0, 4, 0), &[0; 3], &[], true), Component::Stopped);
         assert_eq!(component(kind("", 0, 0x8000, 0), &[0; 3], &[], true), Component::Stopped);
         assert_eq!(component(kind("", 0, 0x1000, 0), &[0; 3], &[], true), Component::LockKernel);
+        assert_eq!(component(kind("", 0, 2, 32), &[0; 3], &[], true), Component::LockKernel);
         assert_eq!(component(kind("", 0, 0x402, 2), &[0; 3], &["worker_thread"], true), Component::KernelThread);
     }
 }

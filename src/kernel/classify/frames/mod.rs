@@ -5,10 +5,12 @@ use rdiag_model::Component;
 
 mod clear;
 mod hints;
+mod locks;
 mod waits;
 
 pub use clear::CLEAR;
 pub use hints::HINTS;
+pub use locks::is_lock_caller;
 pub use waits::{BLOCK, FAULT, reads_or_writes};
 
 /// A rule: any of these functions among the innermost [`DEPTH`].
