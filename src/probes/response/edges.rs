@@ -1,10 +1,11 @@
 //! Who ended the waits, and the stacks behind them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fill::seconds;
 use super::kernel::{Cell, Record};
 use super::kind::{Kind, Type};
+use super::kinds::{Kinds, Split};
 use super::stacks::{DEPTH, MISSING, StackNames};
 use crate::offcputime::interrupted_at;
 use rdiag_kernel::host::Host;
@@ -17,9 +18,6 @@ use rdiag_model::{Component, Unit};
 const TOP_STACKS: usize = 200;
 /// Edges to wakers at most.
 const MAX_WAKERS: usize = 200;
-
-/// The component of each kind of wait of a thread, and the time behind it.
-pub(super) type Kinds = HashMap<Kind, (Component, u64)>;
 
 /// Nanoseconds and number of the waits in a component that a waker ended.
 type Edges = BTreeMap<(Component, Waker), (u64, u64)>;
@@ -34,12 +32,18 @@ pub(super) fn wakers(
     let (mut all, mut links) = (Edges::new(), Vec::new());
     for (record, kinds) in records.iter().zip(kinds) {
         let mut own = Edges::new();
+        let interrupted = |cell: &Cell| is_interrupt(cell, symbols, stacks);
+        let mostly = by_interrupts(record, interrupted);
         for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Waker) {
-            let Some((component, _)) = kinds.get(&cell.kind.wait()) else { continue };
-            let key = (*component, waker(cell, symbols, stacks));
-            for edges in [&mut own, &mut all] {
-                let sum = edges.entry(key.clone()).or_default();
-                *sum = (sum.0.saturating_add(cell.ns), sum.1.saturating_add(cell.count));
+            let Some(split) = kinds.get(&cell.kind.wait()) else { continue };
+            for (component, ns, count) in split.divide(cell.ns, cell.count) {
+                let by_interrupt = interrupted(cell)
+                    .unwrap_or_else(|| mostly.contains(&cell.kind.wait()) || by_nature(cell, component));
+                let key = (component, waker(cell, by_interrupt, symbols, stacks));
+                for edges in [&mut own, &mut all] {
+                    let sum = edges.entry(key.clone()).or_default();
+                    *sum = (sum.0.saturating_add(ns), sum.1.saturating_add(count));
+                }
             }
         }
         let link = |edge| Link { tid: record.tid, pid: record.pid, comm: record.comm.clone(), edge };
@@ -72,14 +76,39 @@ const SOURCES: &[(&str, &[&str])] = &[
     ("network", &["net_rx_action", "napi_complete_done", "tcp_v4_rcv", "tcp_v6_rcv"]),
 ];
 
-fn waker(cell: &Cell, symbols: &Symbols, stacks: &StackNames) -> Waker {
+/// Whether an interrupt ended these waits; none where only the task is known that ran when they ended.
+fn is_interrupt(cell: &Cell, symbols: &Symbols, stacks: &StackNames) -> Option<bool> {
+    let [ids, ..] = &cell.object;
+    if *ids as u32 == 0 {
+        return Some(true);
+    }
+    stacks.get(cell.stack).map(|stack| interrupted_at(symbols, stack).is_some())
+}
+
+/// Kinds of waits most of which interrupts are known to have ended: then they ended those of which it is not known, too.
+fn by_interrupts(record: &Record, interrupted: impl Fn(&Cell) -> Option<bool>) -> HashSet<Kind> {
+    let mut votes: HashMap<Kind, (u64, u64)> = HashMap::new();
+    for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Waker) {
+        let vote = votes.entry(cell.kind.wait()).or_default();
+        let side = if interrupted(cell) == Some(true) { &mut vote.0 } else { &mut vote.1 };
+        *side = side.saturating_add(cell.count);
+    }
+    votes.into_iter().filter(|(_, (for_it, against))| for_it > against).map(|(kind, _)| kind).collect()
+}
+
+/// Whether such waits are ended by interrupts: a timer, or a disk, whose completions a worker of the kernel may pass on.
+fn by_nature(cell: &Cell, component: Component) -> bool {
+    let [_, comm @ ..] = &cell.object;
+    component == Component::WaitSleep || (cell.kind.io_wait() && !words::text_of_words(comm).starts_with("kworker/"))
+}
+
+fn waker(cell: &Cell, by_interrupt: bool, symbols: &Symbols, stacks: &StackNames) -> Waker {
     let [ids, comm @ ..] = &cell.object;
-    let stack = stacks.get(cell.stack).unwrap_or_default();
-    let interrupt = *ids as u32 == 0 || interrupted_at(symbols, stack).is_some();
-    if !interrupt {
+    if !by_interrupt {
         let comm = words::text_of_words(comm);
         return Waker { kind: WakerKind::Thread, pid: (ids >> 32) as u32, tid: *ids as u32, comm };
     }
+    let stack = stacks.get(cell.stack).unwrap_or_default();
     let names = || stack.iter().filter_map(|at| symbols.name(None, *at));
     let source = SOURCES.iter().find(|(_, known)| names().any(|name| known.contains(&name)));
     Waker { kind: WakerKind::Interrupt, comm: source.map_or("", |(source, _)| *source).to_owned(), ..Waker::default() }
@@ -107,7 +136,7 @@ pub(super) fn stacks_by_component(
             short.fold(0_u64, |sum, cell| sum.saturating_add(cell.ns))
         };
         for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Stack) {
-            let Some((component, _)) = kinds.get(&cell.kind.wait()) else { continue };
+            let Some(component) = kinds.get(&cell.kind.wait()).and_then(Split::mostly) else { continue };
             let scale = if cell.kind.short() {
                 let sampled = short(cell.kind.wait(), Type::Stack).max(1);
                 short(cell.kind.wait(), Type::Wait) as f64 / sampled as f64
@@ -116,7 +145,7 @@ pub(super) fn stacks_by_component(
             };
             let [user, ..] = cell.object;
             let process = record.process();
-            samples.entry(*component).or_default().push(Sample {
+            samples.entry(component).or_default().push(Sample {
                 owner: record.comm.clone(),
                 pid: Some(record.pid),
                 pieces: vec![
@@ -139,4 +168,64 @@ pub(super) fn stacks_by_component(
         ComponentStacks { component, stacks: summarize(host, symbols, &samples, of) }
     };
     samples.into_iter().map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BY: u64 = 7 << 32 | 7;
+
+    /// Waits in no call, with a waker whose stack has this name; `io` if the kernel counts them as waits for a disk.
+    fn ended(stack: u64, by: u64, comm: &str, count: u64, io: bool) -> Cell {
+        let mut name = [0_u8; 8];
+        name[..comm.len()].copy_from_slice(comm.as_bytes());
+        let object = [by, u64::from_ne_bytes(name), 0];
+        Cell { kind: Kind(4 | u64::from(io) << 48), stack, object, count, ns: count * 1000, ..Cell::default() }
+    }
+
+    fn kinds(io: bool, parts: &[(Component, u64)]) -> Kinds {
+        let mut split = Split::default();
+        parts.iter().for_each(|(component, ns)| split.add(*component, *ns));
+        [(Kind(2 | u64::from(io) << 48), split)].into()
+    }
+
+    fn edges(cells: Vec<Cell>, kinds: Kinds) -> Vec<WakerEdge> {
+        let record = Record { cells, ..Record::default() };
+        wakers(&[record], &[kinds], &Symbols::default(), &StackNames::default()).0
+    }
+
+    #[test]
+    fn wakers_of_waits_of_two_components_end_no_more_of_either_than_there_is() {
+        let of = kinds(false, &[(Component::IoBlockMeta, 9000), (Component::LockKernel, 1000)]);
+        let edges = edges(vec![ended(0, BY, "find", 6, false), ended(0, BY + 1, "make", 4, false)], of);
+        let sum =
+            |component| edges.iter().filter(|edge| edge.component == component).map(|edge| edge.seconds).sum::<f64>();
+        assert!(
+            (sum(Component::IoBlockMeta) - 9e-6).abs() < 1e-12 && (sum(Component::LockKernel) - 1e-6).abs() < 1e-12
+        );
+    }
+
+    #[test]
+    fn a_thread_that_runs_when_a_disk_or_a_timer_is_done_has_ended_no_wait() {
+        let kind = |component, io| {
+            let of = kinds(io, &[(component, 1000)]);
+            edges(vec![ended(0, BY, "cc1", 1, io)], of)[0].waker.kind
+        };
+        assert_eq!(kind(Component::IoBlockRead, true), WakerKind::Interrupt);
+        assert_eq!(kind(Component::WaitSleep, false), WakerKind::Interrupt);
+        assert_eq!(kind(Component::IpcPipe, false), WakerKind::Thread);
+        let worker = vec![ended(0, BY, "kworker/", 1, true)];
+        assert_eq!(edges(worker, kinds(true, &[(Component::IoBlockRead, 1000)]))[0].waker.kind, WakerKind::Thread);
+    }
+
+    #[test]
+    fn where_interrupts_are_known_to_end_such_waits_the_others_are_not_put_down_to_threads() {
+        let of = || kinds(false, &[(Component::NetRecv, 1000)]);
+        // Nobody ran on that CPU: an interrupt.
+        let idle = ended(0, 0, "", 9, false);
+        assert!(edges(vec![idle.clone(), ended(0, BY, "cc1", 3, false)], of()).iter().all(|edge| edge.waker.tid == 0));
+        let others = edges(vec![idle, ended(0, BY, "server", 12, false)], of());
+        assert_eq!(others.iter().map(|edge| edge.waker.tid).collect::<Vec<_>>(), [7, 0]);
+    }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Settings;
-use super::edges::{Kinds, stacks_by_component, wakers};
+use super::edges::{stacks_by_component, wakers};
 use super::kernel::{Cell, Record};
 use super::kind::{PREEMPTED, THROTTLED, Type, WOKEN};
+use super::kinds::Kinds;
 use super::limits::{limit_keys, limit_threads};
 use super::looks::Looks;
 use super::objects;
@@ -105,11 +106,7 @@ fn thread(
             (Type::Runq, THROTTLED) => (Component::Throttled, true, String::new(), String::new()),
             (Type::Wait, _) => {
                 let (component, sure) = classes.of(record.pid, cell);
-                let total = kinds.entry(cell.kind.wait()).or_insert((component, 0));
-                let ns = cell.ns.saturating_add(cell.open_ns);
-                if ns >= total.1 {
-                    *total = (component, ns);
-                }
+                kinds.entry(cell.kind.wait()).or_default().add(component, cell.ns.saturating_add(cell.open_ns));
                 let (call, key) = about(cell, component, devices);
                 slow.extend(slowest(record, cell, component, &call, &key, window));
                 (component, sure, call, key)

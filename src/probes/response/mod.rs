@@ -12,6 +12,7 @@ mod edges;
 mod fill;
 mod kernel;
 mod kind;
+mod kinds;
 mod limits;
 mod looks;
 mod marks;

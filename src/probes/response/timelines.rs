@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::edges::Kinds;
 use super::fill::seconds;
 use super::kernel::Record;
+use super::kinds::{Kinds, Split};
 use super::looks::{Doing, Grown, Looks};
 use rdiag_model::Component;
 use rdiag_model::ledger::{Slice, Thread, Timeline};
@@ -67,8 +67,8 @@ fn slice(grown: &Grown, kinds: &Kinds, on_cpu: &OnCpu, window: u64) -> Slice {
             Doing::Preempted => Component::RunqPreempt,
             Doing::Woken => Component::RunqWakeup,
             Doing::Throttled => Component::Throttled,
-            Doing::Waiting(kind) => match kinds.get(kind) {
-                Some((component, _)) => *component,
+            Doing::Waiting(kind) => match kinds.get(kind).and_then(Split::mostly) {
+                Some(component) => component,
                 // Its sum found no room: nobody knows.
                 None => continue,
             },
