@@ -145,7 +145,8 @@ static void nap(double seconds)
 }
 
 typedef void *body(void *);
-static body *bodies[1024];
+#define MOST 4096
+static body *bodies[MOST];
 static void *accounted(void *number)
 {
 	intptr_t at = (intptr_t)number;
@@ -158,7 +159,7 @@ static void *accounted(void *number)
 /* Runs so many threads side by side and joins them, which is a wait of the caller. */
 static void threads(int count, body *of)
 {
-	pthread_t ids[1024];
+	static pthread_t ids[MOST];
 	pthread_attr_t small;
 	int join = kind("wait.futex");
 	pthread_attr_init(&small);
@@ -600,7 +601,7 @@ static void with_sem(void) { sem_init(&semaphore, 0, 1); threads(4, with_semapho
 static const struct program programs[] = {
 	{ "spin", spinning }, { "getppid", asks }, { "sleep", sleeping }, { "mutex", NULL, with_mutex, 4 },
 	{ "rwlock", NULL, with_rwlock, 4 }, { "semaphore", with_sem }, { "condvar-pool", condvar },
-	{ "fork-join", NULL, spins, 4 }, { "1000-threads", NULL, sleeps, 1000 }, { "pipe", pipes }, { "unix-socket", units },
+	{ "fork-join", NULL, spins, 4 }, { "1000-threads", NULL, sleeps, 1000 }, { "3000-threads", NULL, sleeps, 3000 }, { "pipe", pipes }, { "unix-socket", units },
 	{ "tcp-read", tcp_read }, { "tcp-write", tcp_write }, { "fifo", fifo }, { "poll", polls }, { "close-linger", linger },
 	{ "sendfile-socket", sends_file }, { "sendfile-cold", cold_sendfile }, { "splice-socket", splices },
 	{ "cgroup-procs", cgroup_moves }, { "mmap-lock", NULL, maps, 4 }, { "inode-lock", inode_lock }, { "fsync", syncs },

@@ -152,3 +152,20 @@ fn threads_that_change_one_address_space_or_write_one_file_wait_for_its_lock() {
         assert!(key.starts_with(of), "{name}: {key}: {result:#}");
     }
 }
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn a_thousand_threads_of_a_command_are_followed_and_those_that_find_no_room_are_a_line() {
+    let _alone = alone();
+    if !compiles() {
+        return;
+    }
+    let programs = Programs::compiled();
+    let (result, _) = agrees(&programs, "1000-threads", "wait.sleep");
+    assert!(told(&result, "not followed") < 1e-3, "{:#?}", shares(&result));
+    let (result, truth) = programs.observed("3000-threads");
+    let (beyond, slept) = (told(&result, "not followed"), told(&result, "wait.sleep"));
+    let should = truth["wait.sleep"];
+    assert!(beyond > 0.2 * should && slept > 0.5 * should, "{:#?}", shares(&result));
+    assert!((beyond + slept - should).abs() < 0.1 * should, "{beyond} s + {slept} s of {should} s");
+}

@@ -26,6 +26,9 @@ pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 * 1e-9
 }
 
+/// The name of the row of threads that found no room: how many they were and how long they lived is all that is known.
+pub(super) const NOT_FOLLOWED: &str = "(not followed)";
+
 /// Everything that the ledger is made of.
 pub(super) struct Source<'s> {
     pub(super) host: &'s Host,
@@ -199,6 +202,17 @@ fn slowest(
     let longest = (cell.count > 0).then(|| example(cell.max, cell.max_at.saturating_sub(cell.max), false));
     let open = (cell.open == 1).then(|| example(cell.open_ns, cell.open_at, true));
     longest.into_iter().chain(open)
+}
+
+/// Threads that found no room, with their number and time in ns: a row without parts, so that the time is missing from the account.
+pub(super) fn not_followed((count, ns): (u64, u64), elapsed: f64) -> Option<Thread> {
+    (count > 0).then(|| Thread {
+        comm: NOT_FOLLOWED.to_owned(),
+        stands_for: u32::try_from(count).unwrap_or(u32::MAX),
+        ended: elapsed,
+        seconds: seconds(ns),
+        ..Thread::default()
+    })
 }
 
 /// Seconds of a tick of the kernel's own account.

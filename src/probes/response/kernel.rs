@@ -19,6 +19,8 @@ type SpreadWords = [u64; 2 * BUCKETS];
 const LOWEST: u32 = 8;
 /// Places of threads, a power of two.
 const PLACES: u32 = 65_536;
+/// Element of `control`: whether any thread has found no room.
+const PASSED_BY: u32 = 3;
 /// Cells of one thread: a list that is longer has lost its end.
 const MAX_CELLS: usize = 100_000;
 
@@ -261,13 +263,13 @@ pub(super) struct Room {
     pub(super) spreads: u32,
 }
 
-/// Room for so many threads. A cell takes 200 bytes, a spread 4 KB, a thread 1.3 KB.
+/// Room for so many threads. A cell takes 200 bytes, a spread 4 KB, a thread 1.5 KB; each that is free costs a call at the start.
 pub(super) fn room(threads: u32) -> Room {
     let threads = threads.saturating_mul(4).clamp(512, 8192);
     Room {
         threads,
-        cells: threads.saturating_mul(24).clamp(16_384, 65_536),
-        spreads: threads.saturating_mul(8).clamp(2048, 8192),
+        cells: threads.saturating_mul(16).clamp(16_384, 65_536),
+        spreads: threads.saturating_mul(2).clamp(2048, 8192),
     }
 }
 
@@ -316,6 +318,16 @@ pub(super) fn take(object: &mut Object, slot: u32, stop: u64) -> Result<Option<R
     object.push("free_spreads", spreads)?;
     object.push("free_threads", [slot])?;
     Ok(Some(record))
+}
+
+/// Threads that found no room: how many, and their time until the observation stopped.
+pub(super) fn passed_by(object: &mut Object, stop: u64) -> Result<(u64, u64), Unavailable> {
+    let ended = object.take_counts("passed_by_ended")?;
+    let [count, ns] = ended.as_slice() else { return Ok((0, 0)) };
+    let there = object.take_hash::<u32, u64>("passed_by")?;
+    let lives = there.iter().fold(*ns, |sum, (_, since)| sum.saturating_add(stop.saturating_sub(*since)));
+    object.set_element("control", PASSED_BY, 0_u64)?;
+    Ok((count.saturating_add(there.len() as u64), lives))
 }
 
 /// Names of user stacks that a thread has met so far, with its process; nothing is changed.

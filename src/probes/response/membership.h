@@ -65,7 +65,27 @@ static __always_inline u32 take_in_by(struct task_struct *task, u64 now, u64 fla
 
 static __noinline u32 take_in(struct task_struct *task, u64 now, u64 flags)
 {
-	return take_in_by(task, now, flags, true);
+	u32 slot = take_in_by(task, now, flags, true), tid = task->pid, three = 3;
+
+	if (slot != NOBODY)
+		return slot;
+	u64 *any = bpf_map_lookup_elem(&control, &three);
+	if (any)
+		*any = 1;
+	bpf_map_update_elem(&passed_by, &tid, &now, BPF_ANY);
+	return NOBODY;
+}
+
+/* Since when a thread would have been observed that found no room; 0: it is no such thread. */
+static __always_inline u64 passed_by_since(u32 tid)
+{
+	u32 three = 3;
+	u64 *any = bpf_map_lookup_elem(&control, &three), *since;
+
+	if (!any || !*any)
+		return 0;
+	since = bpf_map_lookup_elem(&passed_by, &tid);
+	return since ? *since : 0;
 }
 
 /* Threads of the kernel, and workers of io_uring, which have a program's memory and never leave the kernel. */

@@ -46,7 +46,7 @@ pub use start::check_marks;
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "response",
     question: "Where does the time of these processes go?",
-    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec and block_bio_queue; contention_begin and \
+    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit and block_bio_queue; contention_begin and \
              contention_end (Linux 5.19); with calls also sys_enter and \
              sys_exit; the list of tasks at both ends; between marks, these.",
     output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
@@ -109,6 +109,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 const MAX_RECORDS: usize = 4000;
 /// Threads for which there is room where runs come and go, a quarter of it.
 const RUNS: u32 = 1000;
+/// The same for a command, of which nobody knows how many it will start.
+const COMMAND: u32 = 512;
 /// The same where requests do, which may be many more than can be taken over: what finds no room is counted.
 const REQUESTS: u32 = 250;
 /// Records of requests that are kept one by one: as many as the ledger has rows, without the one for the others.
@@ -286,6 +288,7 @@ impl Response {
             stolen,
         };
         let mut ledger = fill::ledger(source, &mut symbols);
+        ledger.threads.extend(fill::not_followed(kernel::passed_by(&mut self.object, stop)?, ledger.elapsed()));
         let divided = stolen.note().filter(|_| matches!(stolen, Stolen::Within(_)));
         ledger.notes = notes.into_iter().chain(divided).chain(symbols.notes().map(str::to_owned)).collect();
         self.symbols = symbols;

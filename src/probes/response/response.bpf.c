@@ -97,7 +97,7 @@ SEC("tp_btf/sched_wakeup_new") int sched_wakeup_new_btf(u64 *ctx)
 
 	if (!stopped || *stopped || with_marks || task->tgid == own_tgid)
 		return 0;
-	bool wanted = observed((u32)ids) && (task->tgid == ids >> 32 || with_children);
+	bool wanted = (observed((u32)ids) || passed_by_since(ids)) && (task->tgid == ids >> 32 || with_children);
 	if (!wanted && (filter_comm_on || filter_cgroup || filter_tgids))
 		wanted = task_wanted(task, true);
 	if (!wanted)
@@ -158,6 +158,24 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 	thread->call = with_calls ? BIRTH : NONE;
 	has_cpu(thread, task, true);
 	publish(tid, slot);
+	return 0;
+}
+
+/* Of a thread that found no room nothing is known but how long it lived. */
+SEC("tp_btf/sched_process_exit") int sched_process_exit_btf(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u32 tid = task->pid, zero = 0, one = 1;
+	u64 since = passed_by_since(tid), now = now_ns();
+	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
+
+	if (!since || !stopped || *stopped || bpf_map_delete_elem(&passed_by, &tid))
+		return 0;
+	u64 *count = bpf_map_lookup_elem(&passed_by_ended, &zero), *ns = bpf_map_lookup_elem(&passed_by_ended, &one);
+	if (count && ns) {
+		(*count)++;
+		*ns += now - since;
+	}
 	return 0;
 }
 

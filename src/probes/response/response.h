@@ -246,10 +246,10 @@ struct {
 } scratch SEC(".maps");
 
 /* 0: when the observation stopped, 0 while it goes on; 1: generation of file descriptors; 2: number of the latest watch, 0
- * before the first. */
+ * before the first; 3: whether any thread has found no room. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 3);
+	__uint(max_entries, 4);
 	__type(key, u32);
 	__type(value, u64);
 } control SEC(".maps");
@@ -269,6 +269,20 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } losses SEC(".maps");
+
+/* Threads that found no room, and since when they would have been observed. Of those that have ended: how many, and their time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u32);
+	__type(value, u64);
+} passed_by SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u64);
+} passed_by_ended SEC(".maps");
 
 /* Calls that ended while they were watched. */
 struct {

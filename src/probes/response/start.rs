@@ -7,7 +7,7 @@ use super::looks::Looks;
 use super::marks::Pair;
 use super::stacks::StackNames;
 use super::watching::{self, Plan, Watching};
-use super::{REQUESTS, RUNS, Response, Settings};
+use super::{COMMAND, REQUESTS, RUNS, Response, Settings};
 use crate::{Context, Params, Probe, offcputime};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Filter, Global, Hook, Kernel, Object, include_bytes_aligned};
@@ -104,7 +104,7 @@ fn attach(object: &mut Object, kernel: &Kernel, settings: &Settings) -> Result<(
     for iterator in ["begin_threads", "end_threads"] {
         object.load_iterator(kernel, iterator, "task")?;
     }
-    for event in ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_process_exec"] {
+    for event in ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_process_exec", "sched_process_exit"] {
         object.attach(kernel, Hook::Tracepoint(event))?;
     }
     if settings.calls != Plan::Never {
@@ -140,6 +140,9 @@ fn expected(host: &Host, filter: &Filter) -> u32 {
     if filter.each {
         // Short runs end by the hundred between two polls.
         return RUNS;
+    }
+    if filter.command.is_some() {
+        return COMMAND;
     }
     if filter.pids.is_empty() {
         return offcputime::tasks(host) / 4;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::fill::NOT_FOLLOWED;
 use rdiag_model::ledger::{Call, Durations, Thread, WakerKind};
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
 use rdiag_model::{Component, Ledger, Unit, quantity};
@@ -91,10 +92,16 @@ fn components(ledger: &Ledger, whole: f64) -> ProbeTable {
         cells.extend(sum.cells(whole));
         table.rows.push(Row { instance: component.id().into(), cells });
     }
-    let (missing, double) = residuals(&ledger.threads);
-    for (name, what, seconds) in
-        [("unaccounted", "of which nothing is known", missing), ("over-accounted", "counted twice", double)]
-    {
+    let (beyond, followed): (Vec<&Thread>, Vec<&Thread>) =
+        ledger.threads.iter().partition(|thread| thread.comm == NOT_FOLLOWED && thread.tid == 0);
+    let (missing, double) = residuals(&followed);
+    let unseen: f64 = beyond.iter().map(|thread| thread.seconds).sum();
+    let number: u64 = beyond.iter().map(|thread| u64::from(thread.stands_for)).sum();
+    for (name, what, seconds) in [
+        ("unaccounted", "of which nothing is known".to_owned(), missing),
+        ("over-accounted", "counted twice".to_owned(), double),
+        ("not followed", format!("of {number} threads that found no room"), unseen),
+    ] {
         if seconds > whole * 1e-6 {
             let mut cells = vec![name.into(), what.into(), seconds.into(), (seconds / whole.max(1e-9)).into()];
             cells.extend([Cell::Unknown(()), Cell::Unknown(()), Cell::Unknown(())]);
@@ -105,8 +112,8 @@ fn components(ledger: &Ledger, whole: f64) -> ProbeTable {
 }
 
 /// Seconds that are missing from threads, and that threads have too many of; these do not make up for each other.
-fn residuals(threads: &[Thread]) -> (f64, f64) {
-    let residual = |thread: &Thread| thread.seconds - thread.parts.iter().map(|part| part.seconds).sum::<f64>();
+fn residuals(threads: &[&Thread]) -> (f64, f64) {
+    let residual = |thread: &&Thread| thread.seconds - thread.parts.iter().map(|part| part.seconds).sum::<f64>();
     threads
         .iter()
         .map(residual)
@@ -350,6 +357,20 @@ mod tests {
         let calls = table(&tables, "calls");
         assert_eq!(calls.rows[0].instance, "read(pipe)");
         assert_eq!(calls.rows[0].cells[2].number(), Some(2.0));
+    }
+
+    #[test]
+    fn threads_that_found_no_room_are_a_line_of_their_own() {
+        let mut ledger = ledger();
+        let beyond = super::super::fill::not_followed((276, 349_000_000_000), 2.0).unwrap();
+        assert_eq!(super::super::fill::not_followed((0, 0), 2.0), None);
+        ledger.threads.push(beyond);
+        let components = table(&tables(&ledger, 10), "components");
+        let row = components.rows.iter().find(|row| row.instance == "not followed").unwrap();
+        assert_eq!(row.cells[1], "of 276 threads that found no room".into());
+        assert_eq!(row.cells[2].number(), Some(349.0));
+        let unaccounted = components.rows.iter().find(|row| row.instance == "unaccounted").unwrap();
+        assert_eq!(unaccounted.cells[2].number(), Some(1.0), "which is not part of it");
     }
 
     #[test]
