@@ -17,6 +17,7 @@ use super::timelines::timelines;
 use super::waits::{self, Classes};
 use super::watching::Watched;
 use crate::block::Devices;
+use rdiag_kernel::classify::{self, FileClass};
 use rdiag_kernel::host::{Host, Stolen};
 use rdiag_kernel::mechanism::symbols::Symbols;
 use rdiag_model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, Part, SlowCall, Thread};
@@ -174,7 +175,19 @@ fn about(cell: &Cell, component: Component, devices: &Devices) -> (String, Strin
         None => String::new(),
     };
     let futex = call.starts_with("futex");
-    (call, objects::key(cell, class, devices, futex))
+    // Of two files only the first is known, and it may have waited for the other.
+    let other = classify::calls::kind(&call) == Some(classify::calls::Kind::Move)
+        && !cell.kind.io_wait()
+        && !cell.kind.kernel_lock()
+        && !matches!(
+            (class, component),
+            (FileClass::Pipe, Component::IpcPipe)
+                | (FileClass::Inet, Component::NetSend)
+                | (FileClass::Unix, Component::IpcUnix)
+                | (FileClass::File | FileClass::Block, _)
+        );
+    let key = if other { String::new() } else { objects::key(cell, class, devices, futex) };
+    (call, key)
 }
 
 /// The longest of a cell's waits, and one that was under way at an edge.
