@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
 use rdiag_model::component::ThreadState;
-use rdiag_model::ledger::{Ledger, MAX_SLICES, Slice, Target, Thread, Timeline};
+use rdiag_model::ledger::{Ledger, Link, MAX_LINKS, MAX_SLICES, Slice, Target, Thread, Timeline};
 use rdiag_model::profile::{Population, ThreadRow};
 
 /// No duration is longer than this (30 years): whatever claims to be is nonsense.
@@ -40,6 +40,8 @@ pub(super) struct Account<'l> {
     pub(super) absurd: u64,
     /// Threads stand for requests: nobody is idle within one.
     pub(super) requests: bool,
+    /// Who ended whose waits.
+    pub(super) links: &'l [Link],
 }
 
 /// One thread, added up.
@@ -69,6 +71,7 @@ impl<'l> Account<'l> {
             absurd: figures.filter(|seconds| is_absurd(*seconds)).count() as u64,
             threads,
             requests,
+            links: ledger.links.get(..ledger.links.len().min(MAX_LINKS)).unwrap_or_default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What response time would be if a component vanished or were halved: bounds, never promises. Waits that vanish may be replaced by others,
 //! threads side by side hide each other, and unaccounted time widens the bounds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
 use rdiag_model::ledger::Target;
@@ -36,6 +36,10 @@ pub(super) struct Basis<'a> {
     pub(super) serial: Option<&'a ThreadAccount<'a>>,
     /// Children that ran alone while that thread waited for them: what they did is in `parts` in place of the wait.
     pub(super) children: Vec<String>,
+    /// Of the parts: happened in threads that were joined. Others that ran beside these may have held it up as long.
+    pub(super) joined: BTreeMap<Component, f64>,
+    /// Waits for a CPU that no other task stood before: they cannot be saved.
+    pub(super) switching: BTreeSet<Component>,
     /// Whether the parts add up to R; else they run side by side.
     pub(super) adds_up: bool,
     /// R is the time of one execution, and not just that of a window.
@@ -54,9 +58,11 @@ pub(super) fn forecast(
     runs: Option<&Runs>,
     partial: Option<&Partial>,
 ) -> Forecast {
+    let switching = goal::switching(account);
     let mean = runs.and_then(|runs| mean_run(runs, conversation));
     let number = mean.as_ref().and(runs).map(|runs| runs.count);
     let mut basis = mean.unwrap_or_else(|| basis(account, target, conversation));
+    basis.switching = switching;
     // Runs that were observed to their end are whole ones, whenever that was.
     if let Some(partial) = partial.filter(|_| number.is_none()) {
         basis.doubt = Some(format!(
@@ -99,6 +105,8 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
         uncertain,
         serial: None,
         children: Vec::new(),
+        joined: BTreeMap::new(),
+        switching: BTreeSet::new(),
         adds_up: true,
         is_execution: true,
         is_beginning: false,
@@ -112,12 +120,15 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
     let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0);
     let scale = response.map_or(1.0, |response| share(response, observed));
     let mut parts: BTreeMap<Component, f64> = BTreeMap::new();
-    let mut children = Vec::new();
+    let (mut children, mut joined) = (Vec::new(), BTreeMap::new());
     let mut add = |component: Component, seconds: f64| *parts.entry(component).or_default() += seconds * scale;
     let uncertain = if let Some(first) = serial {
         let (of_first, _) = Family::new(account).serial(first);
         of_first.iter().for_each(|(key, seconds)| add(key.component, *seconds));
         children = names_of(&of_first);
+        for (key, seconds) in of_first.iter().filter(|(key, _)| key.joined) {
+            *joined.entry(key.component).or_default() += seconds * scale;
+        }
         (first.seconds - of_first.values().sum::<f64>()).abs().max(first.residual.abs())
     } else {
         account
@@ -143,6 +154,8 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         adds_up: serial.is_some(),
         serial,
         children,
+        joined,
+        switching: BTreeSet::new(),
         is_execution: response.is_some(),
         is_beginning: false,
         doubt,
@@ -179,7 +192,8 @@ fn row(
         let response = basis.response;
         if basis.adds_up {
             let after = response - seconds * (1.0 - kept);
-            return [(after - basis.uncertain).max(0.0), (after + basis.uncertain).min(response)];
+            let elsewhere = basis.joined.get(&id).copied().unwrap_or(0.0) * (1.0 - kept);
+            return [(after - basis.uncertain).max(0.0), (after + elsewhere + basis.uncertain).min(response)];
         }
         // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
         let remaining = |thread: &ThreadAccount<'_>| {
@@ -226,6 +240,12 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
                 "One thread, so its parts add up to {of}. What vanishes may be replaced by other waits: gains are upper bounds."
             )
         }
+        Some(thread) if !basis.joined.is_empty() => format!(
+            "Forecast from {of}, for {}, whose time spans all of it, and what it waited for: threads that it joined ({}). Those beside \
+             them may have held it up as long, so what is gained in them lies between nothing and all of it.",
+            thread.name(),
+            basis.children.join(", ")
+        ),
         Some(thread) if !basis.children.is_empty() => format!(
             "Forecast from {of}, for {}, whose time spans all of it, and the children that ran alone while it waited for \
              them ({}); what these wait for from other processes is in their own profiles. Gains are upper bounds.",

@@ -1,11 +1,11 @@
 //! What a profile promises: forecasts with their bounds, the way to a goal, and of commands that waited for children or were
 //! not seen to their end.
 
-use super::testing::{ledger, part, run, thread};
+use super::testing::{ledger, part, run, thread, waits};
 use super::tests::{close, of, plain, syncing};
 use super::*;
 use rdiag_model::Component as C;
-use rdiag_model::ledger::Thread;
+use rdiag_model::ledger::{Link, Thread, Waker, WakerEdge, WakerKind};
 use rdiag_model::profile::Reach;
 
 fn command(ledger: &Ledger, goal: Option<f64>) -> Profile {
@@ -99,6 +99,57 @@ fn a_command_that_waited_for_children_is_answered_by_what_they_did() {
     let beside = child(3, 0.2, vec![part(C::CpuUser, 0.4)]);
     let together = command(&ledger(1.0, vec![shell, first, beside]), None);
     assert!(close(seconds(&together, C::WaitChild).unwrap(), 0.9) && together.forecast.children.is_empty());
+}
+
+/// A thread of process 1 that lived from `at` on, and was joined after so many seconds of waiting for it.
+fn joined(tid: u32, at: f64, parts: Vec<rdiag_model::ledger::Part>, waited: f64) -> (Thread, Link) {
+    let thread = Thread { pid: 1, tid, comm: format!("worker{tid}"), ..run(tid, 0, at, parts) };
+    let waker = Waker { kind: WakerKind::Thread, pid: 1, tid, comm: thread.comm.clone() };
+    let edge = WakerEdge { component: C::WaitFutex, waker, seconds: waited, count: 1 };
+    (thread, Link { tid: 1, pid: 1, comm: "task1".into(), edge })
+}
+
+#[test]
+fn a_thread_that_joins_others_is_looked_through() {
+    let first = run(1, 0, 0.0, vec![part(C::CpuUser, 0.2), part(C::WaitFutex, 0.8)]);
+    let (quick, one) = joined(2, 0.1, vec![part(C::CpuUser, 0.3)], 0.2);
+    let (slow, two) = joined(3, 0.1, vec![part(C::IoBlockRead, 0.4), part(C::CpuUser, 0.4)], 0.5);
+    let both = Ledger { links: vec![one, two], ..ledger(1.0, vec![first, quick, slow]) };
+    let profile = command(&both, Some(0.9));
+    let row = |id| profile.forecast.rows.iter().find(|row| row.id == id).unwrap();
+    assert!(close(row(C::CpuUser).seconds, 0.2 + 0.2 + 0.25) && close(row(C::IoBlockRead).seconds, 0.25));
+    assert!(close(row(C::WaitFutex).seconds, 0.1), "what no thread accounts for stays a wait");
+    // Another thread may have been as slow.
+    let read = row(C::IoBlockRead).vanished;
+    assert!(close(read[0], 0.75) && close(read[1], 1.0), "{read:?}");
+    assert!(profile.forecast.basis.contains("threads that it joined (worker"), "{}", profile.forecast.basis);
+    assert_eq!(profile.forecast.goal.as_ref().unwrap().reductions[0].0, C::IoBlockRead);
+}
+
+#[test]
+fn a_thread_that_is_woken_time_and_again_or_by_one_that_lives_on_joins_nobody() {
+    let first = || run(1, 0, 0.0, vec![part(C::CpuUser, 0.2), part(C::WaitFutex, 0.8)]);
+    let seconds = |change: fn(&mut Thread, &mut Link)| {
+        let (mut worker, mut link) = joined(2, 0.1, vec![part(C::CpuUser, 0.8)], 0.8);
+        change(&mut worker, &mut link);
+        let profile = command(&Ledger { links: vec![link], ..ledger(1.0, vec![first(), worker]) }, None);
+        profile.forecast.rows.iter().find(|row| row.id == C::WaitFutex).map_or(0.0, |row| row.seconds)
+    };
+    assert!(close(seconds(|_, _| ()), 0.0));
+    assert!(close(seconds(|_, link| link.edge.count = 2), 0.8));
+    assert!(close(seconds(|worker, _| worker.died = false), 0.8));
+    assert!(close(seconds(|worker, _| worker.born = false), 0.8));
+    assert!(close(seconds(|_, link| link.edge.component = C::IpcPipe), 0.8));
+}
+
+#[test]
+fn waits_for_a_cpu_that_nobody_stands_before_are_no_way_to_a_goal() {
+    let reach = |each: f64| {
+        let count = (2.0 / each) as u64;
+        let parts = vec![part(C::NetRecv, 8.0), waits(C::RunqWakeup, "", &[(count, each)])];
+        command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), Some(9.0)).forecast.goal.unwrap().reach
+    };
+    assert_eq!((reach(0.01), reach(20e-6)), (Reach::One, Reach::No));
 }
 
 #[test]

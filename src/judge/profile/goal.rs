@@ -1,13 +1,17 @@
 //! What it would take to reach the goal.
 
+use std::collections::BTreeSet;
+
 use rdiag_model::Component;
 use rdiag_model::profile::{Goal, Reach, Saving};
 use rdiag_model::quantity::{percent, seconds};
 
-use super::account::share;
+use super::account::{Account, clean, share};
 use super::advice;
 use super::forecast::Basis;
 
+/// Waits for a CPU of this mean length (seconds) and below are what it takes the kernel to switch: no other task stands before them.
+const SWITCHING: f64 = 100e-6;
 /// Work itself is not believed to shrink by more than this.
 const WORK_SHRINKS: f64 = 0.5;
 
@@ -76,6 +80,21 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     told(reach, to_save, reductions, words)
 }
 
+/// The components of waiting for a CPU whose waits are so short that nobody stood before them.
+pub(super) fn switching(account: &Account<'_>) -> BTreeSet<Component> {
+    let queued = [Component::Runq, Component::RunqPreempt, Component::RunqWakeup];
+    let mean = |component: &Component| {
+        let parts =
+            account.threads.iter().flat_map(|own| &own.thread.parts).filter(|part| part.component == *component);
+        let known = parts.filter_map(|part| part.durations.as_ref());
+        let (count, seconds) = known.fold((0.0, 0.0), |(count, seconds), durations| {
+            (count + durations.count as f64, seconds + clean(durations.seconds))
+        });
+        (count > 0.0).then(|| seconds / count)
+    };
+    queued.into_iter().filter(|component| mean(component).is_some_and(|mean| mean <= SWITCHING)).collect()
+}
+
 /// The fewest components that give enough, and how much that is: what can vanish first, the largest first, then the work.
 fn reductions(to_save: f64, basis: &Basis<'_>) -> (Vec<(Component, f64)>, f64) {
     let mut candidates: Vec<(Saving, Component, f64)> = basis
@@ -83,6 +102,7 @@ fn reductions(to_save: f64, basis: &Basis<'_>) -> (Vec<(Component, f64)>, f64) {
         .iter()
         .map(|(component, seconds)| (advice::of(*component).saving, *component, *seconds))
         .filter(|(saving, _, seconds)| *saving != Saving::Elsewhere && *seconds > 0.01 * basis.response)
+        .filter(|(_, component, _)| !basis.switching.contains(component))
         .collect();
     candidates.sort_by(|a, b| (a.0 == Saving::Partial).cmp(&(b.0 == Saving::Partial)).then(b.2.total_cmp(&a.2)));
     let most = |saving: Saving, seconds: f64| if saving == Saving::Partial { seconds * WORK_SHRINKS } else { seconds };

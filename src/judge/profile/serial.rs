@@ -1,8 +1,14 @@
-//! The time of one run: the life of its first thread, in which the waits for children are replaced by what those did.
+//! The time of one run: the life of its first thread, in which the waits for children and for threads that it joined are replaced by what
+//! those did.
+//!
+//! A thread that joins another waits on a futex that the kernel wakes when the other ends, or on a lock that this gives back as the last thing
+//! that it does. Either way the wait ends by a thread that was born within the waiter's life and is gone: until then all went as fast as that
+//! one did. What it did in that part of its life is not recorded, so its whole life stands for it, in proportion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
+use rdiag_model::ledger::{Link, WakerKind};
 
 use super::account::{Account, ThreadAccount, clean};
 
@@ -21,8 +27,10 @@ pub(super) struct Key<'l> {
     pub(super) call: &'l str,
     /// What it was about.
     pub(super) object: &'l str,
-    /// Name of the child that it happened in; "" for the run's own first thread.
+    /// Name of the child, or of the joined thread, that it happened in; "" for the run's own first thread.
     pub(super) child: &'l str,
+    /// It happened in a thread that was joined, beside which others may have run.
+    pub(super) joined: bool,
 }
 
 /// Children whose lives overlap, or one that is alone.
@@ -39,15 +47,17 @@ pub(super) type Parts<'l> = BTreeMap<Key<'l>, f64>;
 pub(super) fn own_parts<'l>(own: &ThreadAccount<'l>, name: &'l str) -> Parts<'l> {
     let mut parts = Parts::new();
     for part in &own.thread.parts {
-        let key = Key { component: part.component, call: &part.call, object: &part.key, child: name };
+        let key = Key { component: part.component, call: &part.call, object: &part.key, child: name, joined: false };
         *parts.entry(key).or_default() += clean(part.seconds);
     }
     parts
 }
 
-/// The first threads of all processes, by the process that had started theirs.
+/// The first threads of all processes, by the process that had started theirs; and threads that ended others' waits on a futex.
 pub(super) struct Family<'l, 'a> {
     by_parent: BTreeMap<u32, Vec<&'a ThreadAccount<'l>>>,
+    by_id: BTreeMap<(u32, u32), Vec<&'a ThreadAccount<'l>>>,
+    links: BTreeMap<(u32, u32), Vec<&'l Link>>,
 }
 
 impl<'l, 'a> Family<'l, 'a> {
@@ -59,7 +69,33 @@ impl<'l, 'a> Family<'l, 'a> {
         for children in by_parent.values_mut() {
             children.sort_by(|a, b| a.thread.began.total_cmp(&b.thread.began));
         }
-        Self { by_parent }
+        let mut by_id: BTreeMap<(u32, u32), Vec<&ThreadAccount<'l>>> = BTreeMap::new();
+        for own in account.threads.iter().filter(|own| own.thread.tid != 0) {
+            by_id.entry((own.thread.pid, own.thread.tid)).or_default().push(own);
+        }
+        let mut links: BTreeMap<(u32, u32), Vec<&'l Link>> = BTreeMap::new();
+        for link in account.links.iter().filter(|link| may_be_join(link)) {
+            links.entry((link.pid, link.tid)).or_default().push(link);
+        }
+        Self { by_parent, by_id, links }
+    }
+
+    /// Threads that this one joined, and how long it waited for each.
+    fn joined(&self, of: &ThreadAccount<'l>) -> Vec<(&'a ThreadAccount<'l>, Component, f64)> {
+        let ids = (of.thread.pid, of.thread.tid);
+        // Of several threads that had the same number nobody knows whose wait it was.
+        let [_] = self.by_id.get(&ids).map(Vec::as_slice).unwrap_or_default() else { return Vec::new() };
+        let life = of.thread.began..=of.thread.ended + MOMENT;
+        let links = self.links.get(&ids).map(Vec::as_slice).unwrap_or_default();
+        let joined = links.iter().filter_map(|link| {
+            let waker = &link.edge.waker;
+            let [only] = self.by_id.get(&(waker.pid, waker.tid))?.as_slice() else { return None };
+            let gone = only.thread.born && only.thread.died && only.thread.tid != only.thread.pid;
+            let within = life.contains(&only.thread.began) && life.contains(&only.thread.ended);
+            let seconds = clean(link.edge.seconds).min(only.seconds);
+            (gone && within && seconds > 0.0).then_some((*only, link.edge.component, seconds))
+        });
+        joined.collect()
     }
 
     /// Children that were born within the life of their parent: process numbers are used again.
@@ -76,6 +112,37 @@ impl<'l, 'a> Family<'l, 'a> {
         self.follow(first, "", MAX_DEPTH, &mut seen)
     }
 
+    /// Puts what joined threads did in the place of the waits for them.
+    fn look_through_joins(
+        &self,
+        own: &'a ThreadAccount<'l>,
+        parts: &mut Parts<'l>,
+        depth: usize,
+        seen: &mut BTreeSet<*const ThreadAccount<'l>>,
+    ) {
+        for (joined, component, seconds) in self.joined(own) {
+            if depth == 0 || !seen.insert(std::ptr::from_ref(joined)) {
+                continue;
+            }
+            let waits = parts.iter().filter(|(key, _)| key.component == component && !key.joined);
+            let waited: f64 = waits.map(|(_, seconds)| seconds).sum();
+            let seconds = seconds.min(waited);
+            let (of_joined, _) = self.follow(joined, &joined.thread.comm, depth - 1, seen);
+            let whole: f64 = of_joined.values().sum();
+            if seconds <= 0.0 || whole <= 0.0 {
+                continue;
+            }
+            let left = 1.0 - seconds / waited;
+            parts
+                .iter_mut()
+                .filter(|(key, _)| key.component == component && !key.joined)
+                .for_each(|(_, rest)| *rest *= left);
+            for (key, part) in of_joined {
+                *parts.entry(Key { joined: true, ..key }).or_default() += part * seconds / whole;
+            }
+        }
+    }
+
     fn follow(
         &self,
         own: &'a ThreadAccount<'l>,
@@ -84,6 +151,7 @@ impl<'l, 'a> Family<'l, 'a> {
         seen: &mut BTreeSet<*const ThreadAccount<'l>>,
     ) -> (Parts<'l>, bool) {
         let mut parts = own_parts(own, name);
+        self.look_through_joins(own, &mut parts, depth, seen);
         let children = self.children(own);
         if children.is_empty() {
             return (parts, true);
@@ -116,13 +184,25 @@ impl<'l, 'a> Family<'l, 'a> {
                     whole = false;
                     let longest = several.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
                     let child = longest.map_or("", |longest| longest.thread.comm.as_str());
-                    let key = Key { component: Component::WaitChild, call: "", object: "", child };
+                    let key = Key { component: Component::WaitChild, call: "", object: "", child, joined: false };
                     *parts.entry(key).or_default() += group.seconds_within(own) * scale;
                 }
             }
         }
         (parts, whole)
     }
+}
+
+/// Whether a wait on a futex was ended by another thread of the process, and not time and again.
+fn may_be_join(link: &Link) -> bool {
+    let (edge, waker) = (&link.edge, &link.edge.waker);
+    let on_futex = matches!(edge.component, Component::WaitFutex | Component::LockUser);
+    on_futex
+        && edge.count == 1
+        && waker.kind == WakerKind::Thread
+        && waker.pid == link.pid
+        && waker.tid != link.tid
+        && link.tid != 0
 }
 
 impl<'l> Group<'l, '_> {
