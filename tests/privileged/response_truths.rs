@@ -169,3 +169,33 @@ fn a_thousand_threads_of_a_command_are_followed_and_those_that_find_no_room_are_
     assert!(beyond > 0.2 * should && slept > 0.5 * should, "{:#?}", shares(&result));
     assert!((beyond + slept - should).abs() < 0.1 * should, "{beyond} s + {slept} s of {should} s");
 }
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn a_command_that_joins_its_threads_is_forecast_from_what_they_did() {
+    let _alone = alone();
+    if !compiles() {
+        return;
+    }
+    let programs = Programs::compiled();
+    let output = rdiag()
+        .args(["run", "method-r", "--no-guided", "--budget", "100%", "--format", "json", "--out", "-", "--"])
+        .arg(&programs.file)
+        .args(["fork-join", "1"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // The program's own line comes first.
+    let report: Value = serde_json::from_str(&text[text.find("{\n").expect("a report")..]).unwrap();
+    let forecast = &report["profile"]["forecast"];
+    let whole = forecast["response_seconds"].as_f64().unwrap();
+    let rows = forecast["rows"].as_array().unwrap();
+    let seconds =
+        |id: &str| rows.iter().find(|row| row["id"] == id).map_or(0.0, |row| row["seconds"].as_f64().unwrap());
+    assert!(seconds("wait.futex") < 0.1 * whole, "{forecast:#}");
+    let work: f64 = ["cpu.user", "cpu.sys", "runq.preempt", "runq.wakeup"].map(seconds).iter().sum();
+    assert!(work > 0.85 * whole, "{forecast:#}");
+    assert!(forecast["basis"].as_str().unwrap().contains("threads that it joined"), "{forecast:#}");
+    let [least, most] = [0, 1].map(|at| rows[0]["vanished"][at].as_f64().unwrap());
+    assert!(most > 0.95 * whole && least < most, "others may have held it up as long: {forecast:#}");
+}
