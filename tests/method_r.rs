@@ -76,7 +76,7 @@ fn a_command_is_observed_from_its_first_instruction_to_its_end() {
     assert_eq!(report["window"]["interrupted"], false, "the end of the command is what was waited for");
     assert_eq!(report["verdict"]["status"], "warning", "the goal is missed: {:#}", report["verdict"]);
     let headline = report["verdict"]["headline"].as_str().unwrap();
-    assert!(headline.contains("sleeping because it chose to"), "{headline}");
+    assert!(headline.contains("voluntary sleep"), "{headline}");
 }
 
 #[test]

@@ -151,7 +151,11 @@ fn a_recording_is_read_by_a_process_without_rights() {
     let recording = std::fs::read(path("tests/fixtures/recordings/orders-dsync.json.gz")).unwrap();
     analyze.stdin.take().unwrap().write_all(&recording).unwrap();
     let output = analyze.wait_with_output().unwrap();
-    assert!(output.status.success() && text(&output.stdout).contains("waiting for a disk"), "{}", text(&output.stderr));
+    assert!(
+        output.status.success() && text(&output.stdout).contains("waiting for disk writes"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 /// The shipped binary, to be watched while it runs.

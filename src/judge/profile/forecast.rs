@@ -1,7 +1,7 @@
 //! What response time would be if a component vanished or were halved: bounds, never promises. Waits that vanish may be replaced by others,
 //! threads side by side hide each other, and unaccounted time widens the bounds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rdiag_model::Component;
 use rdiag_model::ledger::Target;
@@ -11,6 +11,7 @@ use rdiag_model::runs::Runs;
 
 use super::account::{Account, ThreadAccount, share};
 use super::serial::{Family, Parts};
+use super::wakeups::Wakeups;
 use super::{advice, goal};
 
 /// Components with a row.
@@ -38,8 +39,8 @@ pub(super) struct Basis<'a> {
     pub(super) children: Vec<String>,
     /// Of the parts: happened in threads that were joined. Others that ran beside these may have held it up as long.
     pub(super) joined: BTreeMap<Component, f64>,
-    /// Waits for a CPU that no other task stood before: they cannot be saved.
-    pub(super) switching: BTreeSet<Component>,
+    /// What the waits for a CPU follow.
+    pub(super) wakeups: Wakeups,
     /// Whether the parts add up to R; else they run side by side.
     pub(super) adds_up: bool,
     /// R is the time of one execution, and not just that of a window.
@@ -58,11 +59,10 @@ pub(super) fn forecast(
     runs: Option<&Runs>,
     partial: Option<&Partial>,
 ) -> Forecast {
-    let switching = goal::switching(account);
     let mean = runs.and_then(|runs| mean_run(runs, conversation));
     let number = mean.as_ref().and(runs).map(|runs| runs.count);
     let mut basis = mean.unwrap_or_else(|| basis(account, target, conversation));
-    basis.switching = switching;
+    basis.wakeups = Wakeups::of(account);
     // Runs that were observed to their end are whole ones, whenever that was.
     if let Some(partial) = partial.filter(|_| number.is_none()) {
         basis.doubt = Some(format!(
@@ -106,7 +106,7 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
         serial: None,
         children: Vec::new(),
         joined: BTreeMap::new(),
-        switching: BTreeSet::new(),
+        wakeups: Wakeups::default(),
         adds_up: true,
         is_execution: true,
         is_beginning: false,
@@ -155,7 +155,7 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         serial,
         children,
         joined,
-        switching: BTreeSet::new(),
+        wakeups: Wakeups::default(),
         is_execution: response.is_some(),
         is_beginning: false,
         doubt,
@@ -193,7 +193,9 @@ fn row(
         if basis.adds_up {
             let after = response - seconds * (1.0 - kept);
             let elsewhere = basis.joined.get(&id).copied().unwrap_or(0.0) * (1.0 - kept);
-            return [(after - basis.uncertain).max(0.0), (after + elsewhere + basis.uncertain).min(response)];
+            // No wakeup follows a wait that does not happen.
+            let woken = basis.wakeups.after(id, &basis.parts) * (1.0 - kept);
+            return [(after - woken - basis.uncertain).max(0.0), (after + elsewhere + basis.uncertain).min(response)];
         }
         // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
         let remaining = |thread: &ThreadAccount<'_>| {

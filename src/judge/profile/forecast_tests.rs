@@ -20,8 +20,28 @@ fn a_command_of_one_thread_is_forecast_with_bounds() {
     assert_eq!((forecast.thread, forecast.response_seconds), (Some(1), 10.0));
     let sync = &forecast.rows[0];
     assert_eq!(sync.id, C::IoBlockSync);
-    assert!(close(sync.vanished[0], 4.0) && close(sync.vanished[1], 4.0) && close(sync.halved[0], 7.0));
-    assert!(close(sync.speed_up.unwrap(), 2.5));
+    // All of its wakeups follow a sync: without syncs there are at best none of them.
+    assert!(close(sync.vanished[0], 3.0) && close(sync.vanished[1], 4.0) && close(sync.halved[0], 6.5));
+    assert!(close(sync.speed_up.unwrap(), 10.0 / 3.0));
+}
+
+#[test]
+fn the_time_of_switching_tasks_goes_with_the_waits_before_it_and_not_by_itself() {
+    let goal = |woken: f64| {
+        let parts = vec![
+            waits(C::IoBlockWrite, "vda", &[(3000, 0.002)]),
+            waits(C::WaitPoll, "", &[(1000, 0.001)]),
+            waits(C::RunqWakeup, "", &[(4000, woken)]),
+            part(C::CpuUser, 3.0 - 4000.0 * woken),
+        ];
+        command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), Some(3.8)).forecast.goal.unwrap()
+    };
+    let short = goal(90e-6);
+    assert_eq!((short.reach, short.reductions[0].0), (Reach::One, C::IoBlockWrite));
+    assert!(close(short.reductions[0].1, 6.2 / (6.0 + 0.75 * 0.36)), "{:?}", short.reductions);
+    assert!(short.words.contains("less time in disk writes and the wakeups that follow"), "{}", short.words);
+    let queued = goal(250e-6);
+    assert_eq!(queued.reductions.iter().map(|part| part.0).collect::<Vec<_>>(), [C::IoBlockWrite, C::RunqWakeup]);
 }
 
 #[test]

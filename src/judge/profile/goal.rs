@@ -1,17 +1,13 @@
 //! What it would take to reach the goal.
 
-use std::collections::BTreeSet;
-
 use rdiag_model::Component;
 use rdiag_model::profile::{Goal, Reach, Saving};
 use rdiag_model::quantity::{percent, seconds};
 
-use super::account::{Account, clean, share};
+use super::account::share;
 use super::advice;
 use super::forecast::Basis;
 
-/// Waits for a CPU of this mean length (seconds) and below are what it takes the kernel to switch: no other task stands before them.
-const SWITCHING: f64 = 100e-6;
 /// Work itself is not believed to shrink by more than this.
 const WORK_SHRINKS: f64 = 0.5;
 
@@ -58,10 +54,13 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let (reductions, saved) = reductions(to_save, basis);
     let list = || {
         let one = |(component, part): &(Component, f64)| {
+            let title = component.def().title;
+            let after =
+                if woken(*component, basis) > 0.01 * basis.response { " and the wakeups that follow" } else { "" };
             if *part >= 0.999 {
-                format!("no {}", component.def().title)
+                format!("no {title}{after}")
             } else {
-                format!("{} less time in {}", percent(*part), component.def().title)
+                format!("{} less time in {title}{after}", percent(*part))
             }
         };
         reductions.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -69,7 +68,7 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let head = format!("From {} to {}: {} must be saved.", seconds(basis.response), seconds(goal), seconds(to_save));
     if saved + 1e-9 < to_save {
         let words = format!(
-            "{head} At most {} can be saved here: the rest is the work itself, time of other tasks, or unaccounted. \
+            "{head} At most {} can be saved here: the rest is the work itself, task switches, time of other tasks, or unaccounted. \
              The goal takes less work, or faster peers.",
             seconds(saved)
         );
@@ -80,19 +79,12 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     told(reach, to_save, reductions, words)
 }
 
-/// The components of waiting for a CPU whose waits are so short that nobody stood before them.
-pub(super) fn switching(account: &Account<'_>) -> BTreeSet<Component> {
-    let queued = [Component::Runq, Component::RunqPreempt, Component::RunqWakeup];
-    let mean = |component: &Component| {
-        let parts =
-            account.threads.iter().flat_map(|own| &own.thread.parts).filter(|part| part.component == *component);
-        let known = parts.filter_map(|part| part.durations.as_ref());
-        let (count, seconds) = known.fold((0.0, 0.0), |(count, seconds), durations| {
-            (count + durations.count as f64, seconds + clean(durations.seconds))
-        });
-        (count > 0.0).then(|| seconds / count)
-    };
-    queued.into_iter().filter(|component| mean(component).is_some_and(|mean| mean <= SWITCHING)).collect()
+/// Time in switching tasks that goes with the waits of a component; waits behind other tasks are saved by themselves.
+fn woken(component: Component, basis: &Basis<'_>) -> f64 {
+    if !basis.wakeups.is_switching(Component::RunqWakeup) {
+        return 0.0;
+    }
+    basis.wakeups.after(component, &basis.parts)
 }
 
 /// The fewest components that give enough, and how much that is: what can vanish first, the largest first, then the work.
@@ -100,9 +92,9 @@ fn reductions(to_save: f64, basis: &Basis<'_>) -> (Vec<(Component, f64)>, f64) {
     let mut candidates: Vec<(Saving, Component, f64)> = basis
         .parts
         .iter()
-        .map(|(component, seconds)| (advice::of(*component).saving, *component, *seconds))
+        .map(|(component, seconds)| (advice::of(*component).saving, *component, *seconds + woken(*component, basis)))
         .filter(|(saving, _, seconds)| *saving != Saving::Elsewhere && *seconds > 0.01 * basis.response)
-        .filter(|(_, component, _)| !basis.switching.contains(component))
+        .filter(|(_, component, _)| !basis.wakeups.is_switching(*component))
         .collect();
     candidates.sort_by(|a, b| (a.0 == Saving::Partial).cmp(&(b.0 == Saving::Partial)).then(b.2.total_cmp(&a.2)));
     let most = |saving: Saving, seconds: f64| if saving == Saving::Partial { seconds * WORK_SHRINKS } else { seconds };

@@ -29,6 +29,7 @@ mod skew;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod wakeups;
 mod whom;
 
 use std::collections::BTreeMap;
