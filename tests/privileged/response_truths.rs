@@ -137,7 +137,7 @@ fn faults_that_read_a_mapping_are_system_time() {
 #[ignore = "needs: root, eBPF, cc"]
 fn threads_that_change_one_address_space_or_write_one_file_wait_for_its_lock() {
     let _alone = alone();
-    if !compiles() || !has(&[Need::Path("/sys/kernel/tracing/events/lock/contention_begin")]) {
+    if !(has(NEEDS) && has(&[Need::Tool("cc"), Need::Path("/sys/kernel/tracing/events/lock/contention_begin")])) {
         return;
     }
     let programs = Programs::compiled();

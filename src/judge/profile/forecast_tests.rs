@@ -39,7 +39,7 @@ fn the_time_of_switching_tasks_goes_with_the_waits_before_it_and_not_by_itself()
     let short = goal(90e-6);
     assert_eq!((short.reach, short.reductions[0].0), (Reach::One, C::IoBlockWrite));
     assert!(close(short.reductions[0].1, 6.2 / (6.0 + 0.75 * 0.36)), "{:?}", short.reductions);
-    assert!(short.words.contains("less time in disk writes and the wakeups that follow"), "{}", short.words);
+    assert!(short.words.contains("less time in disk writes (with the wakeups after them)"), "{}", short.words);
     let queued = goal(250e-6);
     assert_eq!(queued.reductions.iter().map(|part| part.0).collect::<Vec<_>>(), [C::IoBlockWrite, C::RunqWakeup]);
 }
@@ -81,7 +81,10 @@ fn the_way_to_the_goal_is_told() {
     assert_eq!(parts.iter().map(|part| part.0).collect::<Vec<_>>(), [C::IoBlockSync, C::RunqWakeup]);
     assert_eq!(reach(0.5).0, Reach::No);
     let words = command(&syncing(), Some(7.0)).answer.goal.unwrap();
-    assert_eq!(words, "From 10.0 s to 7.00 s: 3.00 s must be saved. That takes 50.0% less time in disk syncs (fsync).");
+    assert_eq!(
+        words,
+        "From 10.0 s to 7.00 s: 3.00 s must be saved. That takes: 50.0% less time in disk syncs (fsync)."
+    );
 }
 
 #[test]

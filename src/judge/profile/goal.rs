@@ -55,8 +55,8 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let list = || {
         let one = |(component, part): &(Component, f64)| {
             let title = component.def().title;
-            let after =
-                if woken(*component, basis) > 0.01 * basis.response { " and the wakeups that follow" } else { "" };
+            let is_woken = woken(*component, basis) > 0.01 * basis.response;
+            let after = if is_woken { " (with the wakeups after them)" } else { "" };
             if *part >= 0.999 {
                 format!("no {title}{after}")
             } else {
@@ -75,7 +75,7 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
         return told(Reach::No, to_save, reductions, words);
     }
     let reach = if reductions.len() == 1 { Reach::One } else { Reach::Several };
-    let words = format!("{head} That takes {}.", list());
+    let words = format!("{head} That takes: {}.", list());
     told(reach, to_save, reductions, words)
 }
 

@@ -258,7 +258,7 @@ fn headline(change: &TaskChange) -> String {
     let grown = after - before;
     if grown.abs() < SAME * before.max(after) {
         let most = change.components.iter().find(|part| part.is_clear);
-        let most = most.map(|part| format!("; inside, {} went {}", part.id, arrow(part.seconds)));
+        let most = most.map(|part| format!("; inside, {} went {}", title(&part.id), arrow(part.seconds)));
         return format!("{lead}: as long as before{}.", most.unwrap_or_default());
     }
     let word = if grown > 0.0 { "growth" } else { "gain" };
@@ -270,13 +270,18 @@ fn headline(change: &TaskChange) -> String {
         .take(2)
         .map(|part| {
             let of = part.of_change.map(percent).unwrap_or_default();
-            format!("{of} of the {word} is {} ({}{})", part.id, arrow(part.seconds), counts(part))
+            format!("{of} of the {word} is {} ({}{})", title(&part.id), arrow(part.seconds), counts(part))
         })
         .collect();
     if clauses.is_empty() {
         return format!("{lead}, {}; no single component stands out.", signed(grown));
     }
     format!("{lead}, {}: {}.", signed(grown), clauses.join("; "))
+}
+
+/// The words of a component; a newer one stays its id.
+fn title(id: &str) -> &str {
+    Component::find(id).map_or(id, |component| component.def().title)
 }
 
 fn in_windows(change: &TaskChange) -> String {
@@ -286,7 +291,7 @@ fn in_windows(change: &TaskChange) -> String {
     }
     let clause = |part: &&PartChange| {
         let [before, after] = part.share;
-        format!("{} went from {} to {} of the time{}", part.id, percent(before), percent(after), counts(part))
+        format!("{} went from {} to {} of the time{}", title(&part.id), percent(before), percent(after), counts(part))
     };
     format!("{}.", clear.iter().map(clause).collect::<Vec<_>>().join("; "))
 }

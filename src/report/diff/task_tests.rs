@@ -66,7 +66,7 @@ fn of_two_executions_the_component_that_grew_is_named_with_its_part_of_the_growt
     assert!(!row(&task, "cpu.user").is_clear);
     assert_eq!(
         task.headline,
-        "It took 2.00 s, and then 4.00 s, +2.00 s: 100% of the growth is io.block.sync (1.00 s → 3.00 s, 200 → 500 times, \
+        "It took 2.00 s, and then 4.00 s, +2.00 s: 100% of the growth is disk syncs (fsync) (1.00 s → 3.00 s, 200 → 500 times, \
          5.00 ms → 6.00 ms each)."
     );
     assert_eq!(
@@ -80,11 +80,7 @@ fn what_went_the_other_way_is_no_part_of_a_gain() {
     let before = ledger(4.0, vec![thread(1, 1, 4.0, vec![part(C::CpuUser, 1.0), part(C::IoBlockRead, 3.0)])]);
     let after = ledger(3.0, vec![thread(1, 1, 3.0, vec![part(C::CpuUser, 2.0), part(C::IoBlockRead, 1.0)])]);
     let task = task(of(&before, Some("load")), of(&after, Some("load")));
-    assert!(
-        task.headline.ends_with("−1.00 s: 200% of the gain is io.block.read (3.00 s → 1.00 s)."),
-        "{}",
-        task.headline
-    );
+    assert!(task.headline.ends_with("−1.00 s: 200% of the gain is disk reads (3.00 s → 1.00 s)."), "{}", task.headline);
     assert!(near(row(&task, "cpu.user").of_change.unwrap(), -1.0));
 }
 
@@ -104,7 +100,7 @@ fn windows_are_compared_by_shares_however_long_they_are() {
     assert_eq!(task.basis, TaskBasis::Windows);
     assert!(
         task.headline
-            .starts_with("cpu.user went from 50.0% to 10.0% of the time; io.block.sync went from 50.0% to 90.0%")
+            .starts_with("user CPU went from 50.0% to 10.0% of the time; disk syncs (fsync) went from 50.0% to 90.0%")
     );
     assert!(task.components.iter().all(|part| part.of_change.is_none()));
     // An execution against a window, or against its beginning, is no pair of executions.
@@ -174,7 +170,7 @@ fn every_format_tells_it_and_names_are_harmless() {
     let html = crate::report::comparison_html(&comparison, &[]).unwrap();
     let (text, markdown) = (text(&comparison, false), markdown(&comparison));
     for shown in [&*html, &*text, &*markdown] {
-        assert!(shown.contains("of the growth is io.block.sync"), "{shown}");
+        assert!(shown.contains("of the growth is disk syncs (fsync)"), "{shown}");
         assert!(!shown.contains('\u{1b}'));
     }
     assert!(!html.contains("<b>x") && !markdown.contains("<b>x"));
