@@ -140,6 +140,54 @@ fn what_was_recorded_is_listed_shown_exported_and_judged() {
     assert!(said.contains("nothing was recorded between 2001-02-03") && said.contains("rdiag history list"), "{said}");
 }
 
+/// The JSON that a command prints.
+fn json_of(history: &Path, args: &[&str]) -> Value {
+    let output =
+        rdiag().args(args).args(["--format", "json", "--out", "-", "--history"]).arg(history).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{args:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn run_report_and_diff_judge_a_time_alike() {
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let recorder = Recorder::start(&history, &[]);
+    wait_until("a fourth block", || blocks(&history) >= 4);
+    recorder.end();
+    let begun = files(&history).iter().find_map(|name| rdiag::session::begins(name)).unwrap();
+    let at = |second: i64| rdiag_kernel::host::Zone::utc().instant((begun + second) * 1_000_000);
+    let (early, late) = (at(2), at(5));
+    let report = json_of(&history, &["report", "--at", &late, "--last", "2s"]);
+    let run = json_of(&history, &["run", "use-method", "--at", &late, "--last", "2s"]);
+    assert_eq!(report, run);
+    assert!(!report["findings"].as_array().unwrap().is_empty());
+    // On the terminal, and nothing is left behind.
+    let mut command = rdiag();
+    command.current_dir(place.path()).args(["report", "--at", &late, "--last", "2s", "--history"]);
+    let output = command.arg(&history).output().unwrap();
+    let (shown, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(shown.contains("use-method") && said.contains("Judged: "), "{shown}{said}");
+    let left: Vec<String> = files(place.path());
+    assert_eq!(left, ["history", "history.said"]);
+
+    // Two times in either order: the earlier one is BEFORE.
+    let both = json_of(&history, &["diff", "--at", &late, "--at", &early, "--last", "2s"]);
+    assert_eq!(both, json_of(&history, &["diff", "--at", "-3s", "--at", &late, "--last", "2s"]));
+    assert_eq!(both["after"]["started"], run["window"]["started"]);
+    assert!(both["before"]["started"].as_str() < both["after"]["started"].as_str(), "{both}");
+    assert!(both["after"]["file"].as_str().unwrap().starts_with("recorder, "), "{both}");
+    assert!(both["metrics_compared"].as_u64().unwrap() > 50, "{}", both["metrics_compared"]);
+    assert!(both["notes"].to_string().contains("before: Source: the recorder, a sample every 200 ms"), "{both}");
+    // A file and a time: again the earlier one is BEFORE.
+    let file = place.path().join("late.json");
+    std::fs::write(&file, serde_json::to_vec(&run).unwrap()).unwrap();
+    let mixed = json_of(&history, &["diff", file.to_str().unwrap(), "--at", &early, "--last", "2s"]);
+    assert_eq!(mixed["after"]["file"], file.to_str().unwrap());
+    assert_eq!(mixed["before"], both["before"]);
+}
+
 #[test]
 fn a_second_recorder_is_refused_and_the_first_goes_on() {
     let place = tempfile::tempdir().unwrap();
@@ -256,6 +304,15 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (&["run", "use-method", "--at", "-1h", "--last", "7h"], "--last takes 1s to 6h"),
         (&["run", "method-r", "--at", "now"], "follows single tasks"),
         (&["run", "use-method", "--last", "10m"], "--at"),
+        (&["report", "--at", "now", "--history", &empty], "there is no history in"),
+        (&["report", "report.json", "--at", "now"], "cannot be used with"),
+        (&["report", "--playbook", "use-method"], "--at"),
+        (&["report", "--at", "now", "--playbook", "method-r"], "follows single tasks"),
+        (&["diff", "--at", "03:12"], "diff compares two measurements; given: 0 FILE, 1 --at"),
+        (&["diff", "one.json", "other.json", "--at", "03:12"], "two times: `rdiag diff --at 03:12 --at -24h`"),
+        (&["diff", "--at", "now", "--at", "-5m", "--history", &empty], "the two times overlap: "),
+        (&["diff", "--at", "now", "--at", "-1h", "--history", &empty], "there is no history in"),
+        (&["diff", "--at", "now", "--at", "tomorrow"], "is no time; write one of: 03:12"),
         (&["watch", "--keep", "much"], "is no size; write 256MB"),
         (&["watch", "--interval", "1ms"], "--interval takes 100ms to 10m"),
         (&["watch", "--history", "/proc/1/x"], "recording into /proc/1/x"),

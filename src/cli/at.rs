@@ -17,11 +17,15 @@ use crate::playbook::{self, Method, Plan};
 use crate::session::{self, HistoryFile, NamedPlaybook, Past, Span};
 use crate::shown;
 use rdiag_kernel::host::{Clock, Zone};
+use rdiag_model::Recording;
 
 /// How much is looked at when nothing is said, and at most and at least, in seconds.
 const LAST: f64 = 600.0;
 const LONGEST: f64 = 6.0 * 3600.0;
 const SHORTEST: f64 = 1.0;
+
+/// What a time is judged by when nothing is said: what it was recorded for.
+pub(super) const PLAYBOOK: &str = "use-method";
 
 /// A time that is over.
 #[derive(Debug, clap::Args)]
@@ -55,9 +59,7 @@ impl Asked {
     /// Reads the files of a time.
     pub(super) fn new(at: &str, last: Option<&str>, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
         let (zone, span) = Self::time(at, last)?;
-        let folder = kept::open(&kept::place(history)?)?;
-        let files = kept::files(&folder, span, ui)?;
-        Ok(Self { span, zone, files, sysstat: None })
+        Self::of_span(span, zone, history, ui)
     }
 
     /// The same from what sysstat has.
@@ -66,17 +68,17 @@ impl Asked {
         Ok(Self { span, zone, files: Vec::new(), sysstat: Some(Input::open(file, &[])?) })
     }
 
+    /// Reads the files of a time whose span is known.
+    pub(super) fn of_span(span: Span, zone: Zone, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
+        let folder = kept::open(&kept::place(history)?)?;
+        let files = kept::files(&folder, span, ui)?;
+        Ok(Self { span, zone, files, sysstat: None })
+    }
+
     fn time(at: &str, last: Option<&str>) -> Result<(Zone, Span), Failure> {
         let zone = Zone::local();
         let to = zone.end_of(at, Clock::live().wall_micros()).map_err(|why| Failure::usage(why, None))?;
-        let last = last.map_or(Ok(LAST), |text| playbook::duration("last", text))?;
-        if !(SHORTEST..=LONGEST).contains(&last) {
-            return Err(Failure::usage(
-                "--last takes 1s to 6h".into(),
-                Some("a shorter time shows a short fault better"),
-            ));
-        }
-        Ok((zone, Span { from: to - (last * 1e6) as i64, to }))
+        Ok((zone, span(to, last)?))
     }
 
     /// The recording of it, by a playbook.
@@ -92,6 +94,15 @@ impl Asked {
     }
 }
 
+/// So much of the time up to `to` as `--last` says.
+pub(super) fn span(to: i64, last: Option<&str>) -> Result<Span, Failure> {
+    let last = last.map_or(Ok(LAST), |text| playbook::duration("last", text))?;
+    if !(SHORTEST..=LONGEST).contains(&last) {
+        return Err(Failure::usage("--last takes 1s to 6h".into(), Some("a shorter time shows a short fault better")));
+    }
+    Ok(Span { from: to - (last * 1e6) as i64, to })
+}
+
 /// The plan by which a time that is over is judged.
 pub(super) fn plan_of(named: &NamedPlaybook) -> Result<Plan, Failure> {
     if named.loaded.playbook.method == Method::MethodR {
@@ -101,11 +112,13 @@ pub(super) fn plan_of(named: &NamedPlaybook) -> Result<Plan, Failure> {
     Ok(Plan::new(&named.loaded, &named.library, &std::collections::BTreeMap::new())?)
 }
 
-/// What `run` needs for it.
+/// What `run` and `report` need for it.
 pub(super) struct Order<'a> {
     pub(super) playbook: &'a str,
     pub(super) at: &'a AtArgs,
     pub(super) output: &'a OutputArgs,
+    /// Whether a folder of the run is written where nothing is said.
+    pub(super) keeps: bool,
     pub(super) screen: ScreenArgs,
     pub(super) fail_on: Option<FailOn>,
 }
@@ -121,7 +134,8 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
         None => Asked::new(at, last, order.at.history.as_ref(), ui)?,
     };
     let stamp: String = asked.zone.instant(asked.span.to).chars().filter(char::is_ascii_alphanumeric).collect();
-    let target = order.output.prepare(Some(format!("rdiag-{}-at-{stamp}", plan.playbook.name)))?;
+    let folder = format!("rdiag-{}-at-{stamp}", plan.playbook.name);
+    let target = order.output.prepare(order.keeps.then_some(folder))?;
     let sources = session::sources_for(Some(order.playbook))?;
     confined(target.folder().as_deref(), |desk| {
         let target = target.through(&desk);
@@ -132,9 +146,7 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
             session::temper(&mut analysis);
         }
         let mut report = session::document(&recording, &analysis, &plan, &reproducing());
-        let [from, to] = [0.0, recording.windows.first().map_or(0.0, |window| window.seconds)];
-        let shown = |seconds: f64| asked.zone.shown(began + (seconds * 1e6) as i64);
-        ui.note(shown!("Judged: {} to {}", Text::seen(shown(from)), Text::seen(shown(to))));
+        ui.note(shown!("Judged: {}", Text::seen(judged(&recording, began, &asked.zone))));
         notes.iter().for_each(|note| ui.note(Text::seen(note)));
         report.verdict.limits.splice(0..0, notes);
         let written = target.write(&report, &stacks::of_recording(&recording), order.screen.is_whole(), ui)?;
@@ -143,4 +155,10 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
         }
         Ok(exit(&report, &analysis, order.fail_on, false))
     })
+}
+
+/// From when to when a recording that began then (microseconds since 1970) was judged, in the reader's zone.
+pub(super) fn judged(recording: &Recording, began: i64, zone: &Zone) -> String {
+    let seconds = recording.windows.first().map_or(0.0, |window| window.seconds);
+    format!("{} to {}", zone.shown(began), zone.shown(began.saturating_add((seconds * 1e6) as i64)))
 }

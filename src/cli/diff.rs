@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
+use super::at::{self, Asked};
 use super::confined::{Desk, confined};
 use super::fail_on::FailOn;
 use super::input as sent;
 use super::output::{is_file, split};
 use super::screen::TalkArgs;
+use super::sides::{SidesArgs, Source};
 use super::stacks::{Named, of_recording, of_report, of_result};
 use super::{Exit, Failure, ui::Ui};
 use crate::lab::library::reproducing;
@@ -22,16 +24,12 @@ use rdiag_model::{Recording, Report};
 /// Files larger than this are none of ours.
 const MAX_FILE: u64 = 512 << 20;
 
-/// Compare two reports, recordings or profiles: findings, metrics and stacks.
+/// Compare two reports, recordings, profiles, or times that are over: findings, metrics and stacks.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The first: the folder of a run, report.json, recording.json.gz, perf.data or folded text.
-    #[arg(value_name = "BEFORE")]
-    before: PathBuf,
-    /// The second.
-    #[arg(value_name = "AFTER")]
-    after: PathBuf,
-    /// Judge recordings by this playbook instead of their own.
+    #[command(flatten)]
+    sides: SidesArgs,
+    /// Judge recordings by this playbook instead of their own, and times of the recorder [default of those: use-method].
     #[arg(long, value_name = "PLAYBOOK")]
     playbook: Option<String>,
     /// Write one format to stdout, instead of the text for people.
@@ -62,13 +60,11 @@ enum Format {
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let ui = &args.talk.ui(ui);
-    // A recording has more in it than the report that was made of it.
-    let open = |path| sent::Input::open(path, &["recording.json.gz", "report.json"]);
-    let files = (open(&args.before)?, open(&args.after)?);
+    let both = args.sides.open(ui)?;
     let sources = session::sources_for(args.playbook.as_deref())?;
     let wanted = Wanted::of(args)?;
     let folder = wanted.file.as_ref().map(|(folder, _)| folder);
-    confined(folder, |desk| compare(args, (&files.0, &files.1), &sources, &wanted, desk, ui))
+    confined(folder, |desk| compare(args, &both, &sources, &wanted, desk, ui))
 }
 
 /// What to make of the comparison: the text for people if no format is wanted, on stdout if no file is.
@@ -122,19 +118,30 @@ impl Format {
 
 fn compare(
     args: &Args,
-    (before, after): (&sent::Input, &sent::Input),
+    both: &[Source; 2],
     sources: &Sources,
     wanted: &Wanted,
     desk: Desk,
     ui: &Ui,
 ) -> Result<Exit, Failure> {
-    let load = |input| load(input, args.playbook.as_deref(), sources, &desk);
-    let (before, after) = (load(before)?, load(after)?);
+    let playbook = args.playbook.as_deref();
+    let load = |source: &Source| match source {
+        Source::File(input) => Ok((load(input, playbook, sources, &desk)?, Vec::new())),
+        Source::Time(asked) => of_time(asked, playbook.unwrap_or(at::PLAYBOOK), sources),
+    };
+    let (mut before, mut after) = (load(&both[0])?, load(&both[1])?);
+    // Both are RFC 3339 in UTC; of a profile nobody knows when it was made.
+    if matches!(both, [Source::File(_), Source::Time(_)]) && after.0.side.started < before.0.side.started {
+        std::mem::swap(&mut before, &mut after);
+    }
+    let ((before, of_before), (after, of_after)) = (before, after);
     if before.report.is_some() != after.report.is_some() && diff::pairs(&before, &after).next().is_none() {
         let message = "they have nothing in common: one is a profile, and the other has no stacks".to_owned();
         return Err(Failure::Usage { message, hint: None });
     }
-    let comparison = diff::compare(&before, &after);
+    let mut comparison = diff::compare(&before, &after);
+    let notes = |name: &'static str, notes: Vec<String>| notes.into_iter().map(move |note| format!("{name}: {note}"));
+    comparison.notes.extend(notes("before", of_before).chain(notes("after", of_after)));
     let text = match wanted.format {
         None if args.talk.is_quiet() => diff::in_one_line(&comparison).whole(),
         None => diff::text(&comparison, args.talk.is_verbose()).whole(),
@@ -189,6 +196,13 @@ fn load(input: &sent::Input, playbook: Option<&str>, sources: &Sources, desk: &D
     let recording =
         session::read_recording(&bytes).map_err(|source| Failure::Recording { path: file.clone(), source })?;
     judged(file, &recording, playbook, sources)
+}
+
+/// A time of the recorder, and what is missing of it.
+fn of_time(asked: &Asked, playbook: &str, sources: &Sources) -> Result<(Input, Vec<String>), Failure> {
+    let past = asked.past(&at::plan_of(&session::resolve_among(playbook, sources)?)?)?;
+    let name = format!("recorder, {}", at::judged(&past.recording, past.began, &asked.zone));
+    Ok((judged(name, &past.recording, Some(playbook), sources)?, past.notes))
 }
 
 fn judged(file: String, recording: &Recording, playbook: Option<&str>, sources: &Sources) -> Result<Input, Failure> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::at::{Asked, plan_of};
+use super::at::{Asked, PLAYBOOK, plan_of};
 use super::confined::confined;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure, kept};
@@ -49,8 +49,6 @@ struct Time {
     history: Option<PathBuf>,
 }
 
-/// The playbook whose collectors are recorded.
-const PLAYBOOK: &str = "use-method";
 /// A header is shorter.
 const HEADER: u64 = 64 << 10;
 

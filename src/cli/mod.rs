@@ -30,6 +30,7 @@ mod report;
 mod root;
 mod run;
 mod screen;
+mod sides;
 mod signals;
 mod stacks;
 mod task;

@@ -1,7 +1,8 @@
-//! `rdiag report`: draw a report again, in another format.
+//! `rdiag report`: draw a report again, in another format; or make one of a time that is over, and keep nothing.
 
 use std::path::PathBuf;
 
+use super::at::{self, AtArgs};
 use super::confined::confined;
 use super::fail_on::FailOn;
 use super::input::Input;
@@ -15,12 +16,17 @@ use rdiag_model::{Recording, Report};
 /// Files larger than this are no reports.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Draw a report.json again: on the terminal, or as HTML or Markdown; or the stacks of a recording.
+/// Draw a report.json again: on the terminal, or as HTML or Markdown; or the stacks of a recording; or the report of a time that is over.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The report (report.json), a recording (recording.json.gz), or the folder of a run.
-    #[arg(value_name = "REPORT")]
-    report: PathBuf,
+    #[arg(value_name = "REPORT", required_unless_present = "at", conflicts_with = "at")]
+    report: Option<PathBuf>,
+    #[command(flatten)]
+    at: AtArgs,
+    /// Judge the time by this playbook [default: use-method].
+    #[arg(long, value_name = "PLAYBOOK", requires = "at")]
+    playbook: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -31,11 +37,16 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
+    let Some(report) = &args.report else {
+        let playbook = args.playbook.as_deref().unwrap_or(at::PLAYBOOK);
+        let (at, output, screen, fail_on) = (&args.at, &args.output, args.screen, args.fail_on);
+        return at::run(&at::Order { playbook, at, output, keeps: false, screen, fail_on }, &screen.ui(ui));
+    };
     // Stacks are whole in the recording; of a report without one, the recording can be judged again.
     let target = args.output.prepare(None)?;
     let names =
         if target.is_of_stacks() { ["recording.json.gz", "report.json"] } else { ["report.json", "recording.json.gz"] };
-    let input = Input::open(&args.report, &names)?;
+    let input = Input::open(report, &names)?;
     let sources = session::sources_for(None)?;
     confined(target.folder().as_deref(), |desk| draw(args, &input, &sources, &target.through(&desk), ui))
 }

@@ -39,7 +39,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     if args.at.at.is_some() {
         let (playbook, at) = (args.measure.past()?, &args.at);
-        let order = at::Order { playbook, at, output: &args.output, screen: args.screen, fail_on: args.fail_on };
+        let (output, screen, fail_on) = (&args.output, args.screen, args.fail_on);
+        let order = at::Order { playbook, at, output, keeps: true, screen, fail_on };
         return at::run(&order, ui);
     }
     let asks = args.guided && ui.is_interactive() && !args.output.is_stdout();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::at::PLAYBOOK;
 use super::kept::{Size, place, size};
 use super::root::open_host;
 use super::signals::stop_on_signal;
@@ -13,9 +14,6 @@ use crate::session::{self, Watch, WatchError};
 use crate::shown;
 use rdiag_collectors as collectors;
 use rdiag_model::quantity;
-
-/// What is recorded is what this playbook begins with.
-const PLAYBOOK: &str = "use-method";
 
 /// Record what use-method looks at, every few seconds, so that `rdiag run use-method --at 03:12` can judge a time that is over.
 #[derive(Debug, clap::Args)]
