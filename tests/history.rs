@@ -9,6 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::rdiag;
+use rdiag::history::Block;
+use rdiag::session::HistoryFile;
 
 /// A recorder in the background, with short blocks.
 pub struct Recorder {
@@ -186,6 +188,67 @@ fn run_report_and_diff_judge_a_time_alike() {
     let mixed = json_of(&history, &["diff", file.to_str().unwrap(), "--at", &early, "--last", "2s"]);
     assert_eq!(mixed["after"]["file"], file.to_str().unwrap());
     assert_eq!(mixed["before"], both["before"]);
+}
+
+/// Blocks of the recorder, in order.
+fn pieces_of(history: &Path) -> Vec<(String, Block)> {
+    let names = files(history).into_iter().filter(|name| name.ends_with(".rdh"));
+    let read = |name: String| HistoryFile { bytes: std::fs::read(history.join(&name)).unwrap(), name };
+    let (pieces, notes) = rdiag::session::pieces(&names.map(read).collect::<Vec<_>>());
+    assert!(notes.is_empty(), "{notes:?}");
+    pieces.into_iter().map(|piece| (piece.name, piece.block)).collect()
+}
+
+/// A history of some blocks, made of what was recorded just now.
+fn recorded(history: &Path, count: usize) -> Vec<(String, Block)> {
+    let recorder = Recorder::start(history, &[]);
+    wait_until("the last block", || blocks(history) >= count);
+    assert_eq!(recorder.end().0, Some(0));
+    pieces_of(history)
+}
+
+#[test]
+fn a_report_about_the_past_says_in_every_format_what_changed_around_it() {
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let blocks = recorded(&history, 2);
+    assert!(!blocks[0].1.header.settings.is_empty() || !blocks[1].1.header.settings.is_empty(), "settings of the host");
+    let args = ["report", "--at", "now", "--last", "1h"];
+    let quiet = json_of(&history, &args);
+    assert!(quiet["changes"]["span"].as_str().is_some(), "{}", quiet["changes"]);
+    // The same blocks, as if the host had been booted between them, after an OOM kill.
+    let (name, mut block) = blocks[0].clone();
+    block.header.boot = "another".into();
+    block.header.host.kernel = "5.10.0-old".into();
+    let log = block.collectors.entry("kernel_log".into()).or_default();
+    log.log.push(rdiag_model::LogLine {
+        class: "oom".into(),
+        seconds_since_boot: block.header.monotonic + 1.0,
+        in_window: true,
+        subject: Some("<b>leaky</b>".into()),
+        text: "Out of memory: Killed process 7 (<b>leaky</b>) total-vm:1kB".into(),
+    });
+    std::fs::write(history.join(name), rdiag::history::write_block(&block)).unwrap();
+    let report = json_of(&history, &args);
+    crate::schema::validate("report", &report);
+    let changes = report["changes"]["changes"].as_array().unwrap();
+    let of = |kind: &str| {
+        changes.iter().find(|change| change["kind"] == kind).unwrap_or_else(|| panic!("{kind}: {changes:#?}"))
+    };
+    let kernel = of("host")["text"].as_str().unwrap();
+    assert!(kernel.starts_with("Kernel 5.10.0-old → "), "{kernel}");
+    assert_eq!(of("oom_kill")["text"], "OOM kill of <b>leaky</b>: the host ran out of memory");
+    let shown = |more: &[&str]| {
+        let output = rdiag().args(args).args(more).arg("--history").arg(&history).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for more in [&["--format", "html"][..], &["--format", "md"], &["--format", "md", "-v"], &["-v"], &[]] {
+        let shown = shown(more);
+        let has = |text: &str| shown.contains(text);
+        assert!(has("What changed") && has("Kernel 5.10.0-old") && has("ran out of memory"), "{more:?}: {shown}");
+        assert!(!has("<b>leaky</b>") || more.is_empty() || more == ["-v"], "{more:?}: {shown}");
+    }
+    assert!(!shown(&["-q"]).contains("What changed") && !shown(&["--summary"]).contains("What changed"));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::session::{self, HistoryFile, NamedPlaybook, Past, Span};
 use crate::shown;
 use rdiag_kernel::host::{Clock, Zone};
 use rdiag_model::Recording;
+use rdiag_model::report::Changes;
 
 /// How much is looked at when nothing is said, and at most and at least, in seconds.
 const LAST: f64 = 600.0;
@@ -52,6 +53,8 @@ pub(super) struct Asked {
     pub(super) span: Span,
     pub(super) zone: Zone,
     files: Vec<HistoryFile>,
+    /// Files of the time around it, where that is looked at.
+    beside: Vec<HistoryFile>,
     sysstat: Option<Input>,
 }
 
@@ -62,23 +65,39 @@ impl Asked {
         Self::of_span(span, zone, history, ui)
     }
 
+    /// The same, and those of the time around it.
+    fn with_around(at: &str, last: Option<&str>, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
+        let (zone, span) = Self::time(at, last)?;
+        let folder = kept::open(&kept::place(history)?)?;
+        let (files, beside) = kept::files(&folder, span, Some(around(span)), ui)?;
+        Ok(Self { span, zone, files, beside, sysstat: None })
+    }
+
     /// The same from what sysstat has.
     fn of_sysstat(at: &str, last: Option<&str>, file: &Path) -> Result<Self, Failure> {
         let (zone, span) = Self::time(at, last)?;
-        Ok(Self { span, zone, files: Vec::new(), sysstat: Some(Input::open(file, &[])?) })
+        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), sysstat: Some(Input::open(file, &[])?) })
     }
 
     /// Reads the files of a time whose span is known.
     pub(super) fn of_span(span: Span, zone: Zone, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
         let folder = kept::open(&kept::place(history)?)?;
-        let files = kept::files(&folder, span, ui)?;
-        Ok(Self { span, zone, files, sysstat: None })
+        let (files, _) = kept::files(&folder, span, None, ui)?;
+        Ok(Self { span, zone, files, beside: Vec::new(), sysstat: None })
     }
 
     fn time(at: &str, last: Option<&str>) -> Result<(Zone, Span), Failure> {
         let zone = Zone::local();
         let to = zone.end_of(at, Clock::live().wall_micros()).map_err(|why| Failure::usage(why, None))?;
         Ok((zone, span(to, last)?))
+    }
+
+    /// What changed around a recording of it; none where nothing tells.
+    fn changes(&self, recording: &Recording, began: i64) -> Option<Changes> {
+        let mut files: Vec<&HistoryFile> = self.beside.iter().chain(&self.files).collect();
+        files.sort_by(|a, b| kept::order(&a.name).cmp(&kept::order(&b.name)));
+        let window = Span { from: began, to: ends(recording, began) };
+        session::changes(files.into_iter(), (around(self.span), window), &self.zone)
     }
 
     /// The recording of it, by a playbook.
@@ -92,6 +111,12 @@ impl Asked {
             Failure::usage(why, Some("`rdiag history list` shows what was recorded; `rdiag watch` records from now on"))
         })
     }
+}
+
+/// The time in which changes are looked for.
+fn around(span: Span) -> Span {
+    let more = (session::AROUND * 1e6) as i64;
+    Span { from: span.from.saturating_sub(more), to: span.to.saturating_add(more) }
 }
 
 /// So much of the time up to `to` as `--last` says.
@@ -131,7 +156,7 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
     let last = order.at.last.as_deref();
     let asked = match &order.at.sysstat {
         Some(file) => Asked::of_sysstat(at, last, file)?,
-        None => Asked::new(at, last, order.at.history.as_ref(), ui)?,
+        None => Asked::with_around(at, last, order.at.history.as_ref(), ui)?,
     };
     let stamp: String = asked.zone.instant(asked.span.to).chars().filter(char::is_ascii_alphanumeric).collect();
     let folder = format!("rdiag-{}-at-{stamp}", plan.playbook.name);
@@ -149,6 +174,7 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
         ui.note(shown!("Judged: {}", Text::seen(judged(&recording, began, &asked.zone))));
         notes.iter().for_each(|note| ui.note(Text::seen(note)));
         report.verdict.limits.splice(0..0, notes);
+        report.changes = asked.changes(&recording, began);
         let written = target.write(&report, &stacks::of_recording(&recording), order.screen.is_whole(), ui)?;
         if !target.owns_stdout() {
             order.screen.show(&report, target.told(&written).as_ref(), ui)?;
@@ -159,6 +185,10 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
 
 /// From when to when a recording that began then (microseconds since 1970) was judged, in the reader's zone.
 pub(super) fn judged(recording: &Recording, began: i64, zone: &Zone) -> String {
+    format!("{} to {}", zone.shown(began), zone.shown(ends(recording, began)))
+}
+
+fn ends(recording: &Recording, began: i64) -> i64 {
     let seconds = recording.windows.first().map_or(0.0, |window| window.seconds);
-    format!("{} to {}", zone.shown(began), zone.shown(began.saturating_add((seconds * 1e6) as i64)))
+    began.saturating_add((seconds * 1e6) as i64)
 }

@@ -15,6 +15,8 @@ const LONGEST_BLOCK: i64 = 3700;
 /// A file is never larger, nor are all of one time together.
 const MAX_FILE: u64 = crate::history::MAX_FILE;
 const MAX_FILES: u64 = 256 << 20;
+/// What is beside the time that is judged must not crowd it out.
+const MAX_BESIDE: u64 = 16 << 20;
 
 /// The folder that is meant: what was asked for, or the one of this user's recorder.
 pub(super) fn place(asked: Option<&PathBuf>) -> Result<PathBuf, Failure> {
@@ -41,25 +43,44 @@ pub(super) fn open(path: &Path) -> Result<Folder, Failure> {
     })
 }
 
-/// The files that may tell of a time, in order; the tail last.
-pub(super) fn files(folder: &Folder, span: Span, ui: &Ui) -> Result<Vec<HistoryFile>, Failure> {
+/// The files that may tell of a time, in order, the tail last; and those that may tell of a longer one around it.
+pub(super) fn files(
+    folder: &Folder,
+    span: Span,
+    around: Option<Span>,
+    ui: &Ui,
+) -> Result<(Vec<HistoryFile>, Vec<HistoryFile>), Failure> {
     let listing = || format!("listing the history in {}", folder.path().display());
-    let (from, to) = (span.from.div_euclid(1_000_000) - LONGEST_BLOCK, span.to.div_euclid(1_000_000));
-    let is_wanted = |name: &str| begins(name).is_some_and(|begins| (from..=to).contains(&begins)) || name == TAIL;
-    let mut files = Vec::new();
+    let tells = |span: Span, name: &str| {
+        let (from, to) = (span.from.div_euclid(1_000_000) - LONGEST_BLOCK, span.to.div_euclid(1_000_000));
+        begins(name).is_some_and(|begins| (from..=to).contains(&begins))
+    };
+    let is_within = |name: &str| name == TAIL || tells(span, name);
+    let all = folder.list().map_err(Failure::io(listing()))?.into_iter().map(|file| file.name);
+    let wanted = all.filter(|name| is_within(name) || around.is_some_and(|of| tells(of, name)));
+    let (within, beside): (Vec<String>, Vec<String>) = wanted.partition(|name| is_within(name));
     let mut room = MAX_FILES;
-    for file in folder.list().map_err(Failure::io(listing()))?.into_iter().filter(|file| is_wanted(&file.name)) {
-        match folder.read(&file.name, MAX_FILE.min(room)) {
-            Ok(bytes) => {
-                room = room.saturating_sub(bytes.len() as u64);
-                files.push(HistoryFile { name: file.name, bytes });
+    let mut read = |names: Vec<String>, limit: u64| {
+        let mut kept = Vec::new();
+        for name in names {
+            match folder.read(&name, limit.min(room)) {
+                Ok(bytes) => {
+                    room = room.saturating_sub(bytes.len() as u64);
+                    kept.push(HistoryFile { name, bytes });
+                }
+                // It may have gone between listing and reading.
+                Err(error) => ui.warn(shown!("reading {}: {}", Text::seen(&name), Text::seen(error.to_string()))),
             }
-            // It may have gone between listing and reading.
-            Err(error) => ui.warn(shown!("reading {}: {}", Text::seen(&file.name), Text::seen(error.to_string()))),
         }
-    }
-    files.sort_by(|a, b| (a.name == TAIL, &a.name).cmp(&(b.name == TAIL, &b.name)));
-    Ok(files)
+        kept.sort_by(|a, b| order(&a.name).cmp(&order(&b.name)));
+        kept
+    };
+    Ok((read(within, MAX_FILE), read(beside, MAX_BESIDE)))
+}
+
+/// Blocks as they were recorded; the tail is the newest.
+pub(super) fn order(name: &str) -> (bool, &str) {
+    (name == TAIL, name)
 }
 
 /// A number of bytes.

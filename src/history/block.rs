@@ -39,6 +39,9 @@ pub struct Header {
     /// Collectors that are asked less often than others to keep within the budget: every so many samples.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stretched: BTreeMap<String, u32>,
+    /// Settings of the kernel and of mounts, by name: what tells a host that was changed from one that was not.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// What recording the block cost.
     #[serde(default)]
     pub cost: Cost,
@@ -109,6 +112,7 @@ pub fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
         seconds: 0.0,
         interval_seconds: 5.0,
         stretched: BTreeMap::new(),
+        settings: BTreeMap::new(),
         cost: Cost::default(),
     };
     let mut out = Vec::new();

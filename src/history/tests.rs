@@ -21,6 +21,7 @@ fn header() -> Header {
         seconds: 595.0,
         interval_seconds: 5.0,
         stretched: BTreeMap::from([("processes".into(), 2)]),
+        settings: BTreeMap::new(),
         cost: Cost::default(),
     }
 }

@@ -1,5 +1,6 @@
 //! The report: the document that every renderer draws and none computes.
 
+mod changes;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::recording::{Overhead, Tool};
 use super::{Answer, Exercise, Facts, Finding, Headline, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
 
+pub use changes::{Change, ChangeKind, Changes};
 pub use timeline::{Band, Consumer, Consumers, Curve, Lane, Span, Timeline};
 
 /// Version of the report format.
@@ -60,6 +62,9 @@ pub struct Report {
     /// Who used what, that of the resource that the verdict is about first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consumers: Vec<Consumers>,
+    /// What changed around the time that was judged; only of a time that is over, and as far as it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
     /// Curves of what the findings cite.
     pub plots: Vec<Plot>,
     /// What every measured metric tells, how it was read, and how to read it by hand; by metric id.

@@ -55,6 +55,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         top: top::tables(metrics),
         timeline,
         consumers,
+        changes: None,
         plots: plots::plots(metrics, &findings, titles, levels),
         metrics: coverage::notes(metrics, titles),
         overhead: recording.overhead.clone(),

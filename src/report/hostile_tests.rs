@@ -6,6 +6,7 @@ use pulldown_cmark::{Event, Options, Parser};
 
 use super::sample::{finding, metrics, recording, report, stress, unknown};
 use super::{Style, escape, html, json, markdown, markdown_brief, terminal};
+use rdiag_model::report::{Change, ChangeKind, Changes};
 use rdiag_model::{NextStep, Report, Status};
 
 pub(super) const HOSTILE: &[&str] = &[
@@ -88,6 +89,15 @@ fn named(name: &str) -> Report {
         lane.instance = Some(name.into());
         lane.missing = Some(name.into());
     }
+    let change = Change {
+        at: name.into(),
+        shown: name.into(),
+        seconds: -60.0,
+        kind: ChangeKind::Process,
+        subject: name.into(),
+        text: name.into(),
+    };
+    report.changes = Some(Changes { span: name.into(), changes: vec![change], left_out: 0 });
     for row in report.top.iter_mut().flat_map(|table| &mut table.rows) {
         row.name = name.into();
         row.labels.insert("command".into(), name.into());

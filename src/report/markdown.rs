@@ -8,6 +8,7 @@ mod runs;
 
 pub use brief::brief;
 
+use super::changes::{heading, largest, more, when};
 use super::shown::{Markdown, Shown};
 use super::{ReportError, groups, words};
 use crate::shown;
@@ -41,6 +42,7 @@ pub fn markdown(report: &Report) -> Result<Text, ReportError> {
     page.section("the verdict", head(report));
     page.section("the causes", answer::causes(report));
     page.section("what limits the conclusion", limits(report));
+    page.section("what changed", changes(report, MAX_ROWS));
     if let Some(task) = &report.profile {
         page.section("the runs", task.runs.as_ref().map(runs::runs).unwrap_or_default());
         page.section("the profile", profile::head(task));
@@ -158,6 +160,21 @@ fn limits(report: &Report) -> Text {
     }
     out.push("\n");
     out
+}
+
+/// What changed around a time that is over: the largest changes, at most so many.
+fn changes(report: &Report, most: usize) -> Text {
+    let Some(changes) = &report.changes else { return Text::new() };
+    let mut out: Text = shown!("## {}\n\n", text(heading(changes)));
+    let told = largest(changes, report, most);
+    for change in &told {
+        out.push(shown!("- **{}** ({}): {}\n", text(&change.shown), text(when(change, report)), text(&change.text)));
+    }
+    let more = more(changes, told.len());
+    if more > 0 {
+        out.push(shown!("- and {} more\n", more));
+    }
+    if told.is_empty() { out } else { shown!("{}\n", out) }
 }
 
 fn matrix(report: &Report) -> Text {

@@ -10,6 +10,7 @@ mod bars;
 mod build;
 mod calls;
 mod causes;
+mod changes;
 mod consumers;
 mod coverage;
 pub mod diff;

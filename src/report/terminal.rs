@@ -2,6 +2,7 @@
 
 mod answer;
 mod brief;
+mod changes;
 mod probes;
 mod profile;
 mod runs;
@@ -55,6 +56,7 @@ pub fn terminal(report: &Report, written: Option<&Shown<Terminal>>, style: &Styl
         page.push("The resources behind it", Paint::Bold);
     }
     page.answer(report);
+    page.changes(report, usize::MAX);
     page.matrix(report);
     page.findings(report);
     page.probes(report);

@@ -1,6 +1,8 @@
 //! What the recorder kept, perhaps on another host: a column of a block, or a sample of a tail.
 
 use rdiag::history;
+use rdiag::session::{HistoryFile, Span, changes};
+use rdiag_kernel::host::Zone;
 
 /// The first byte says what the rest is; the checksums around it are right.
 pub fn column(data: &[u8]) -> bool {
@@ -13,6 +15,10 @@ pub fn column(data: &[u8]) -> bool {
         lost.is_empty() && format!("{again:?}") == format!("{block:?}"),
         "a block that is written and read is another one"
     );
+    // What changed from one block to the next is told of such files, too.
+    let named = |number: u64| HistoryFile { name: format!("{number:010}-0.rdh"), bytes: file.clone() };
+    let ever = Span { from: i64::MIN, to: i64::MAX };
+    let _ = changes([named(1), named(2)].iter(), (ever, ever), &Zone::utc());
     let (tail, torn) = history::read_tail(&file).expect("its header is right");
     let samples = |record: &rdiag_model::recording::CollectorRecord| record.times.len();
     assert!(

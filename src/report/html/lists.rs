@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::view::{Limits, Named, more};
+use crate::report::changes as told;
 use crate::report::escape::visible_within as short;
 use crate::report::shown::{Html, Shown};
 use crate::report::{lesson, words};
 use rdiag_model::quantity::{percent, seconds, with_unit};
-use rdiag_model::report::{GapGroup, TopRow, TopTable};
+use rdiag_model::report::{Change, GapGroup, TopRow, TopTable};
 use rdiag_model::{Finding, Report, Resource, Status};
 
 #[derive(Serialize)]
@@ -29,6 +30,37 @@ pub(super) struct TopRowView {
     value: String,
     share: String,
     width: String,
+}
+
+/// What changed around a time that is over.
+#[derive(Serialize)]
+pub(super) struct ChangesView {
+    lead: String,
+    rows: Vec<ChangeRow>,
+    more: String,
+}
+
+#[derive(Serialize)]
+struct ChangeRow {
+    at: String,
+    when: String,
+    text: String,
+}
+
+pub(super) fn changes(report: &Report, limits: &Limits) -> Option<ChangesView> {
+    let changes = report.changes.as_ref()?;
+    let near = told::largest(changes, report, limits.rows);
+    let row = |change: &&Change| ChangeRow {
+        at: change.shown.clone(),
+        when: told::when(change, report),
+        text: short(&change.text, limits.characters).into_owned(),
+    };
+    let more = told::more(changes, near.len());
+    Some(ChangesView {
+        lead: told::heading(changes),
+        rows: near.iter().map(row).collect(),
+        more: if more > 0 { format!("and {more} more") } else { String::new() },
+    })
 }
 
 #[derive(Serialize)]

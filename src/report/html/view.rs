@@ -6,8 +6,8 @@ use super::anchors::FindingAnchors;
 use super::finding::{FindingView, Page, finding, problem};
 use super::host::{ConsumersView, TimelineView, consumers, timeline};
 use super::lists::{
-    ByHand, Check, GapView, Out, Step, Top, all_checks, by_hand, collectors, gap_view, not_applicable, ruled_out,
-    steps, top,
+    ByHand, ChangesView, Check, GapView, Out, Step, Top, all_checks, by_hand, changes, collectors, gap_view,
+    not_applicable, ruled_out, steps, top,
 };
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
@@ -90,6 +90,7 @@ pub(super) struct View {
     limits_name: String,
     timeline: Option<TimelineView>,
     consumers: Option<ConsumersView>,
+    changes: Option<ChangesView>,
     next: Vec<NextStep>,
     facts: Vec<Named>,
     profile: Option<ProfileView>,
@@ -187,6 +188,7 @@ impl View {
             limits: limiting,
             timeline: timeline(report, &anchors).filter(|_| limits.timeline),
             consumers: report.consumers.first().map(|first| consumers(first, limits)),
+            changes: changes(report, limits),
             next: next::actions(report),
             facts: facts(report),
             profile: report.profile.as_ref().map(|profile| ProfileView::of(profile, limits)),

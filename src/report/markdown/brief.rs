@@ -3,7 +3,7 @@
 use super::super::gist::{Gist, Problem, Rows, rows};
 use super::super::profile_words::{self, Line};
 use super::super::{ReportError, next as next_steps, run_words, words};
-use super::{Text, answer, code, head, matrix_of, table, text};
+use super::{Text, answer, changes, code, head, matrix_of, table, text};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::Runs;
@@ -17,6 +17,8 @@ const MAX_COMPONENTS: usize = 8;
 const MAX_RESOURCES: usize = 8;
 /// Causes for which something was not measured.
 const MAX_GAPS: usize = 4;
+/// Changes around a time that is over.
+const MAX_CHANGES: usize = 6;
 
 /// The report as Markdown of at most 60 lines.
 ///
@@ -30,6 +32,7 @@ pub fn brief(report: &Report) -> Result<Text, ReportError> {
     }
     out.push(answer::causes(report));
     out.push(problems(report));
+    out.push(changes(report, MAX_CHANGES));
     out.push(next(report));
     out.push(resources(report));
     out.push(gaps(report));

@@ -10,6 +10,8 @@ use rdiag_model::report::Report;
 
 /// Names in a list.
 const MAX_NAMES: usize = 4;
+/// Changes around a time that is over.
+const MAX_CHANGES: usize = 6;
 
 /// The report on one screen, ending with the verdict. `written` says where its files are.
 #[must_use]
@@ -25,6 +27,7 @@ pub fn brief(report: &Report, written: Option<&Text>, style: &Style) -> Text {
     }
     page.problems(report);
     page.answer(report);
+    page.changes(report, MAX_CHANGES);
     page.next(report);
     let unknown = report.coverage.checks.unknown;
     if unknown > 0 {

@@ -1,11 +1,13 @@
 //! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a gap.
 
+mod changes;
 mod join;
 mod pick;
 mod sysstat;
 #[cfg(test)]
 mod tests;
 
+pub use self::changes::{AROUND, changes};
 pub use self::sysstat::{sysstat, temper};
 
 use std::collections::BTreeMap;

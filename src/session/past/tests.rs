@@ -37,6 +37,7 @@ fn header(recording: &Recording, from: f64, seconds: f64) -> Header {
         seconds,
         interval_seconds: window.interval_seconds,
         stretched: BTreeMap::new(),
+        settings: BTreeMap::new(),
         cost: Cost::default(),
     }
 }

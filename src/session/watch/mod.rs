@@ -1,11 +1,12 @@
 //! The recorder: everything that the USE method collects, every few seconds, into a folder of bounded size. Blocks and tail are
-//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs`; which processes stay in a block, `thin.rs`.
+//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs`; which processes stay in a block, `thin.rs`; how the host is set up, `settings.rs`.
 //!
 //! Collectors are begun anew with each block, so none of them grows without bounds, and a block stands for itself. Nothing waits for the disk
 //! that the folder lies on: what is written goes through a thread of its own.
 
 mod governor;
 mod keeper;
+mod settings;
 mod thin;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use thiserror::Error;
 use self::governor::Governor;
 use self::keeper::Keeper;
 pub use self::keeper::{TAIL, begins};
+use self::settings::Settings;
 use super::record::Recorder;
 use crate::history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_block};
 use rdiag_collectors::{CollectorDef, PROCESS_CHANGES};
@@ -88,6 +90,7 @@ pub fn watch(
     rights::narrow(Phase::Measuring(Work::default()));
     let mut keeper = Keeper::start(folder, order.keep)?;
     let mut governor = Governor::new(order.budget, order.interval);
+    let mut settings = Settings::default();
     // A source that hangs keeps its thread; begun anew with each block it would take another one each time.
     let mut hung: BTreeMap<&'static str, u32> = BTreeMap::new();
     let end = order.duration.map(|seconds| host.now() + seconds);
@@ -102,7 +105,9 @@ pub fn watch(
                 *def = &PROCESS_CHANGES;
             }
         }
-        goes_on = block(host, order, &collectors, (&mut keeper, &mut governor, &mut hung), (stop, end), say)?;
+        settings.read(host);
+        let kept = (&mut keeper, &mut governor, &mut hung, &mut settings);
+        goes_on = block(host, order, &collectors, kept, (stop, end), say)?;
     }
     keeper.end().into_iter().for_each(say);
     drop(lock);
@@ -137,7 +142,7 @@ fn block(
     host: &SharedHost,
     order: &Watch,
     collectors: &[&'static CollectorDef],
-    (keeper, governor, hung): (&mut Keeper, &mut Governor, &mut BTreeMap<&'static str, u32>),
+    (keeper, governor, hung, settings): (&mut Keeper, &mut Governor, &mut BTreeMap<&'static str, u32>, &mut Settings),
     (stop, end): (&AtomicBool, Option<f64>),
     say: &mut dyn FnMut(String),
 ) -> Result<bool, WatchError> {
@@ -146,6 +151,7 @@ fn block(
     let began = recorder.began();
     let clocks = Clocks::now(host);
     let mut header = header(host, order, &clocks, began);
+    header.settings = settings.known();
     let (mut tail, bytes) = Tail::begin(&header);
     keeper.begin(bytes);
     let samples = (order.block / order.interval).round().max(1.0) as usize;
@@ -181,6 +187,7 @@ fn block(
     let last = collectors.values().filter_map(|record| record.times.last().copied()).fold(0.0, f64::max);
     header.seconds = last;
     header.stretched = governor.stretched();
+    header.settings = settings.known();
     let (cpu_after, resident_bytes) = own_usage();
     header.cost = Cost { cpu_seconds: cpu_after - cpu_before, resident_bytes, collectors: costs };
     let mut block = Block { header, collectors, idle: Vec::new() };
@@ -205,6 +212,7 @@ fn header(host: &SharedHost, order: &Watch, clocks: &Clocks, began: f64) -> Head
         seconds: 0.0,
         interval_seconds: order.interval,
         stretched: BTreeMap::new(),
+        settings: BTreeMap::new(),
         cost: Cost::default(),
     }
 }

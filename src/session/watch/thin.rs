@@ -114,6 +114,7 @@ mod tests {
             seconds: 600.0,
             interval_seconds: 5.0,
             stretched: BTreeMap::new(),
+            settings: BTreeMap::new(),
             cost: Cost::default(),
         };
         let collectors = BTreeMap::from([("processes".to_owned(), record)]);
