@@ -252,6 +252,35 @@ fn a_report_about_the_past_says_in_every_format_what_changed_around_it() {
 }
 
 #[test]
+fn the_same_time_of_the_day_before_is_compared_and_changes_no_finding() {
+    const DAY: i64 = 86_400;
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let blocks = recorded(&history, 6);
+    let last = blocks.last().unwrap().1.header.wall_micros / 1_000_000;
+    let at = rdiag_kernel::host::Zone::utc().instant(last * 1_000_000);
+    let args = ["report", "--at", &at, "--last", "9s"];
+    let alone = json_of(&history, &args);
+    assert_eq!(alone["usual"], Value::Null);
+    for (number, (_, block)) in blocks.into_iter().enumerate() {
+        let mut block = block;
+        block.header.wall_micros -= DAY * 1_000_000;
+        let name = format!("{number:010}-{}.rdh", block.header.wall_micros.div_euclid(1_000_000));
+        std::fs::write(history.join(name), rdiag::history::write_block(&block)).unwrap();
+    }
+    let report = json_of(&history, &args);
+    crate::schema::validate("report", &report);
+    assert_eq!(report["usual"][0]["name"], "the day before", "{}", report["usual"]);
+    assert!(report["usual"][0]["compared"].as_u64().unwrap() > 3, "{}", report["usual"]);
+    // It is the same time.
+    assert_eq!(report["usual"][0]["unlike"], Value::Array(Vec::new()));
+    assert_eq!((&report["findings"], &report["verdict"]), (&alone["findings"], &alone["verdict"]));
+    let output = rdiag().args(args).arg("--history").arg(&history).output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("Like the day before: "), "{shown}");
+}
+
+#[test]
 fn a_second_recorder_is_refused_and_the_first_goes_on() {
     let place = tempfile::tempdir().unwrap();
     let history = place.path().join("history");

@@ -14,11 +14,11 @@ use super::ui::{Text, Ui};
 use super::{Exit, Failure, stacks};
 use crate::lab::library::reproducing;
 use crate::playbook::{self, Method, Plan};
-use crate::session::{self, HistoryFile, NamedPlaybook, Past, Span};
+use crate::session::{self, HistoryFile, NamedPlaybook, Past, Side, Span};
 use crate::shown;
 use rdiag_kernel::host::{Clock, Zone};
-use rdiag_model::Recording;
-use rdiag_model::report::Changes;
+use rdiag_model::report::{Changes, Usual};
+use rdiag_model::{Metrics, Recording};
 
 /// How much is looked at when nothing is said, and at most and at least, in seconds.
 const LAST: f64 = 600.0;
@@ -48,6 +48,16 @@ pub(super) struct AtArgs {
 /// Output of sadf is no larger: a day a second apart, of a host with some disks.
 const MAX_SADF: u64 = 256 << 20;
 
+/// The same time of an earlier day.
+struct Earlier {
+    name: &'static str,
+    span: Span,
+    files: Vec<HistoryFile>,
+}
+
+/// Which days those are, and how many microseconds they are back.
+const EARLIER: [(&str, i64); 2] = [("the day before", 86_400_000_000), ("a week before", 7 * 86_400_000_000)];
+
 /// The time that is meant, and what may tell of it.
 pub(super) struct Asked {
     pub(super) span: Span,
@@ -55,6 +65,8 @@ pub(super) struct Asked {
     files: Vec<HistoryFile>,
     /// Files of the time around it, where that is looked at.
     beside: Vec<HistoryFile>,
+    /// The same time of earlier days.
+    earlier: Vec<Earlier>,
     sysstat: Option<Input>,
 }
 
@@ -70,20 +82,35 @@ impl Asked {
         let (zone, span) = Self::time(at, last)?;
         let folder = kept::open(&kept::place(history)?)?;
         let (files, beside) = kept::files(&folder, span, Some(around(span)), ui)?;
-        Ok(Self { span, zone, files, beside, sysstat: None })
+        let mut earlier = Vec::new();
+        for (name, back) in EARLIER {
+            let span = Span { from: span.from.saturating_sub(back), to: span.to.saturating_sub(back) };
+            let (files, _) = kept::files(&folder, span, None, ui)?;
+            if files.iter().any(|file| file.name != session::TAIL) {
+                earlier.push(Earlier { name, span, files });
+            }
+        }
+        Ok(Self { span, zone, files, beside, earlier, sysstat: None })
     }
 
     /// The same from what sysstat has.
     fn of_sysstat(at: &str, last: Option<&str>, file: &Path) -> Result<Self, Failure> {
         let (zone, span) = Self::time(at, last)?;
-        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), sysstat: Some(Input::open(file, &[])?) })
+        Ok(Self {
+            span,
+            zone,
+            files: Vec::new(),
+            beside: Vec::new(),
+            earlier: Vec::new(),
+            sysstat: Some(Input::open(file, &[])?),
+        })
     }
 
     /// Reads the files of a time whose span is known.
     pub(super) fn of_span(span: Span, zone: Zone, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
         let folder = kept::open(&kept::place(history)?)?;
         let (files, _) = kept::files(&folder, span, None, ui)?;
-        Ok(Self { span, zone, files, beside: Vec::new(), sysstat: None })
+        Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), sysstat: None })
     }
 
     fn time(at: &str, last: Option<&str>) -> Result<(Zone, Span), Failure> {
@@ -98,6 +125,20 @@ impl Asked {
         files.sort_by(|a, b| kept::order(&a.name).cmp(&kept::order(&b.name)));
         let window = Span { from: began, to: ends(recording, began) };
         session::changes(files.into_iter(), (around(self.span), window), &self.zone)
+    }
+
+    /// How a recording of it compares with the same time of earlier days, as far as these were recorded.
+    fn usual(&self, recording: &Recording, metrics: &[Metrics], plan: &Plan) -> Vec<Usual> {
+        let (Some(window), Some(metrics)) = (recording.windows.first(), metrics.first()) else { return Vec::new() };
+        let now = Side { facts: &recording.host, window, metrics };
+        let compared = |earlier: &Earlier| {
+            let then = session::past(&earlier.files, earlier.span, plan, &self.zone).ok()?;
+            let analysis = session::analyze(&then.recording, plan);
+            let (window, metrics) = (then.recording.windows.first()?, analysis.metrics.first()?);
+            let span = judged(&then.recording, then.began, &self.zone);
+            session::usual(earlier.name, span, now, Side { facts: &then.recording.host, window, metrics })
+        };
+        self.earlier.iter().filter_map(compared).collect()
     }
 
     /// The recording of it, by a playbook.
@@ -175,6 +216,7 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
         notes.iter().for_each(|note| ui.note(Text::seen(note)));
         report.verdict.limits.splice(0..0, notes);
         report.changes = asked.changes(&recording, began);
+        report.usual = asked.usual(&recording, &analysis.metrics, &plan);
         let written = target.write(&report, &stacks::of_recording(&recording), order.screen.is_whole(), ui)?;
         if !target.owns_stdout() {
             order.screen.show(&report, target.told(&written).as_ref(), ui)?;

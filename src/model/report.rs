@@ -2,6 +2,7 @@
 
 mod changes;
 mod timeline;
+mod usual;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use super::{Answer, Exercise, Facts, Finding, Headline, Kind, Probed, Profile, R
 
 pub use changes::{Change, ChangeKind, Changes};
 pub use timeline::{Band, Consumer, Consumers, Curve, Lane, Span, Timeline};
+pub use usual::{Unlike, Usual};
 
 /// Version of the report format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -65,6 +67,9 @@ pub struct Report {
     /// What changed around the time that was judged; only of a time that is over, and as far as it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
+    /// The same time of earlier days; only of a time that is over, and as far as they were recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub usual: Vec<Usual>,
     /// Curves of what the findings cite.
     pub plots: Vec<Plot>,
     /// What every measured metric tells, how it was read, and how to read it by hand; by metric id.

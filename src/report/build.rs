@@ -56,6 +56,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         timeline,
         consumers,
         changes: None,
+        usual: Vec::new(),
         plots: plots::plots(metrics, &findings, titles, levels),
         metrics: coverage::notes(metrics, titles),
         overhead: recording.overhead.clone(),

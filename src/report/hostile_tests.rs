@@ -6,7 +6,7 @@ use pulldown_cmark::{Event, Options, Parser};
 
 use super::sample::{finding, metrics, recording, report, stress, unknown};
 use super::{Style, escape, html, json, markdown, markdown_brief, terminal};
-use rdiag_model::report::{Change, ChangeKind, Changes};
+use rdiag_model::report::{Change, ChangeKind, Changes, Unlike, Usual};
 use rdiag_model::{NextStep, Report, Status};
 
 pub(super) const HOSTILE: &[&str] = &[
@@ -97,6 +97,17 @@ fn named(name: &str) -> Report {
         subject: name.into(),
         text: name.into(),
     };
+    let unlike = Unlike {
+        metric: name.into(),
+        title: name.into(),
+        instance: name.into(),
+        unit: rdiag_model::Unit::Ratio,
+        then: 0.1,
+        spread: 0.01,
+        now: 0.9,
+        spreads: 80.0,
+    };
+    report.usual = vec![Usual { name: name.into(), span: name.into(), compared: 1, unlike: vec![unlike] }];
     report.changes = Some(Changes { span: name.into(), changes: vec![change], left_out: 0 });
     for row in report.top.iter_mut().flat_map(|table| &mut table.rows) {
         row.name = name.into();

@@ -10,7 +10,7 @@ pub use brief::brief;
 
 use super::changes::{heading, largest, more, when};
 use super::shown::{Markdown, Shown};
-use super::{ReportError, groups, words};
+use super::{ReportError, groups, usual, words};
 use crate::shown;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::report::{Cell, MatrixRow, TopRow};
@@ -43,6 +43,7 @@ pub fn markdown(report: &Report) -> Result<Text, ReportError> {
     page.section("the causes", answer::causes(report));
     page.section("what limits the conclusion", limits(report));
     page.section("what changed", changes(report, MAX_ROWS));
+    page.section("the same time of earlier days", earlier(report));
     if let Some(task) = &report.profile {
         page.section("the runs", task.runs.as_ref().map(runs::runs).unwrap_or_default());
         page.section("the profile", profile::head(task));
@@ -175,6 +176,21 @@ fn changes(report: &Report, most: usize) -> Text {
         out.push(shown!("- and {} more\n", more));
     }
     if told.is_empty() { out } else { shown!("{}\n", out) }
+}
+
+/// The same time of earlier days.
+fn earlier(report: &Report) -> Text {
+    let mut out = Text::new();
+    for one in &report.usual {
+        out.push(shown!("{}\n\n", text(usual::heading(one))));
+        for unlike in &one.unlike {
+            out.push(shown!("- {}: {}\n", text(usual::what(unlike)), text(usual::figures(unlike))));
+        }
+        if !one.unlike.is_empty() {
+            out.push("\n");
+        }
+    }
+    if out.is_empty() { out } else { shown!("## The same time of earlier days\n\n{}", out) }
 }
 
 fn matrix(report: &Report) -> Text {

@@ -61,6 +61,7 @@ mod task_verdict;
 mod terminal;
 mod timeline;
 mod top;
+mod usual;
 mod verdict;
 #[cfg(test)]
 mod verdict_tests;

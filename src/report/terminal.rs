@@ -57,6 +57,7 @@ pub fn terminal(report: &Report, written: Option<&Shown<Terminal>>, style: &Styl
     }
     page.answer(report);
     page.changes(report, usize::MAX);
+    page.usual(report);
     page.matrix(report);
     page.findings(report);
     page.probes(report);

@@ -8,9 +8,9 @@ use super::view::{Limits, Named, more};
 use crate::report::changes as told;
 use crate::report::escape::visible_within as short;
 use crate::report::shown::{Html, Shown};
-use crate::report::{lesson, words};
+use crate::report::{lesson, usual as days, words};
 use rdiag_model::quantity::{percent, seconds, with_unit};
-use rdiag_model::report::{Change, GapGroup, TopRow, TopTable};
+use rdiag_model::report::{Change, GapGroup, TopRow, TopTable, Unlike, Usual};
 use rdiag_model::{Finding, Report, Resource, Status};
 
 #[derive(Serialize)]
@@ -61,6 +61,24 @@ pub(super) fn changes(report: &Report, limits: &Limits) -> Option<ChangesView> {
         rows: near.iter().map(row).collect(),
         more: if more > 0 { format!("and {more} more") } else { String::new() },
     })
+}
+
+/// The same time of an earlier day.
+#[derive(Serialize)]
+pub(super) struct UsualView {
+    lead: String,
+    rows: Vec<UnlikeRow>,
+}
+
+#[derive(Serialize)]
+struct UnlikeRow {
+    what: String,
+    figures: String,
+}
+
+pub(super) fn usual(usual: &Usual) -> UsualView {
+    let row = |one: &Unlike| UnlikeRow { what: days::what(one), figures: days::figures(one) };
+    UsualView { lead: days::heading(usual), rows: usual.unlike.iter().take(20).map(row).collect() }
 }
 
 #[derive(Serialize)]

@@ -6,8 +6,8 @@ use super::anchors::FindingAnchors;
 use super::finding::{FindingView, Page, finding, problem};
 use super::host::{ConsumersView, TimelineView, consumers, timeline};
 use super::lists::{
-    ByHand, ChangesView, Check, GapView, Out, Step, Top, all_checks, by_hand, changes, collectors, gap_view,
-    not_applicable, ruled_out, steps, top,
+    ByHand, ChangesView, Check, GapView, Out, Step, Top, UsualView, all_checks, by_hand, changes, collectors, gap_view,
+    not_applicable, ruled_out, steps, top, usual,
 };
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
@@ -16,6 +16,9 @@ use crate::report::{gist, next, words};
 use rdiag_model::quantity::{bytes, seconds};
 use rdiag_model::report::{Cell, MatrixRow};
 use rdiag_model::{Kind, NextStep, Report, Resource, Status};
+
+/// Earlier days that a time is compared with.
+const MOST_DAYS: usize = 4;
 
 /// How much is shown. The first that keeps the page within its size is taken.
 pub(super) struct Limits {
@@ -91,6 +94,7 @@ pub(super) struct View {
     timeline: Option<TimelineView>,
     consumers: Option<ConsumersView>,
     changes: Option<ChangesView>,
+    usual: Vec<UsualView>,
     next: Vec<NextStep>,
     facts: Vec<Named>,
     profile: Option<ProfileView>,
@@ -189,6 +193,7 @@ impl View {
             timeline: timeline(report, &anchors).filter(|_| limits.timeline),
             consumers: report.consumers.first().map(|first| consumers(first, limits)),
             changes: changes(report, limits),
+            usual: report.usual.iter().take(MOST_DAYS).map(usual).collect(),
             next: next::actions(report),
             facts: facts(report),
             profile: report.profile.as_ref().map(|profile| ProfileView::of(profile, limits)),

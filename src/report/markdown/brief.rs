@@ -3,7 +3,7 @@
 use super::super::gist::{Gist, Problem, Rows, rows};
 use super::super::profile_words::{self, Line};
 use super::super::{ReportError, next as next_steps, run_words, words};
-use super::{Text, answer, changes, code, head, matrix_of, table, text};
+use super::{Text, answer, changes, code, earlier, head, matrix_of, table, text};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::Runs;
@@ -33,6 +33,7 @@ pub fn brief(report: &Report) -> Result<Text, ReportError> {
     out.push(answer::causes(report));
     out.push(problems(report));
     out.push(changes(report, MAX_CHANGES));
+    out.push(earlier(report));
     out.push(next(report));
     out.push(resources(report));
     out.push(gaps(report));

@@ -28,6 +28,7 @@ pub fn brief(report: &Report, written: Option<&Text>, style: &Style) -> Text {
     page.problems(report);
     page.answer(report);
     page.changes(report, MAX_CHANGES);
+    page.usual(report);
     page.next(report);
     let unknown = report.coverage.checks.unknown;
     if unknown > 0 {

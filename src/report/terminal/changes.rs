@@ -1,6 +1,7 @@
-//! What changed around a time that is over.
+//! What changed around a time that is over, and how it compares with the same time of earlier days.
 
 use super::super::changes::{heading, largest, more, when};
+use super::super::usual;
 use super::{Page, Paint, Text, seen};
 use crate::shown;
 use rdiag_model::report::Report;
@@ -21,5 +22,20 @@ impl Page {
             self.line(shown!("and {} more{}", more, hint), 2, Paint::Dim);
         }
         self.blank();
+    }
+
+    /// The same time of earlier days; nothing where they were not recorded.
+    pub(super) fn usual(&mut self, report: &Report) {
+        for one in &report.usual {
+            let paint = if one.unlike.is_empty() { Paint::Dim } else { Paint::Bold };
+            self.line(seen(usual::heading(one)), 0, paint);
+            for unlike in &one.unlike {
+                let label = shown!("  {}:", seen(usual::what(unlike)));
+                self.item(label, Text::seen(usual::figures(unlike)), Paint::Dim, Paint::None);
+            }
+        }
+        if !report.usual.is_empty() {
+            self.blank();
+        }
     }
 }

@@ -6,9 +6,11 @@ mod pick;
 mod sysstat;
 #[cfg(test)]
 mod tests;
+mod usual;
 
 pub use self::changes::{AROUND, changes};
 pub use self::sysstat::{sysstat, temper};
+pub use self::usual::{Side, usual};
 
 use std::collections::BTreeMap;
 
