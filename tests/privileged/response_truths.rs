@@ -75,7 +75,7 @@ fn largest(result: &Value, component: &str) -> (String, String) {
 #[ignore = "needs: root, eBPF, cc"]
 fn sockets_that_linger_or_are_full_wait_to_send_whatever_the_call_was() {
     let _alone = alone();
-    if !(has(NEEDS) && has(&[Need::Tool("cc")])) {
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;
     }
     let programs = Programs::compiled();
@@ -93,7 +93,7 @@ fn sockets_that_linger_or_are_full_wait_to_send_whatever_the_call_was() {
 #[ignore = "needs: root, eBPF, cc, a disk below /var/tmp"]
 fn a_sendfile_from_a_disk_waits_for_what_it_reads() {
     let _alone = alone();
-    if !(has(NEEDS) && has(&[Need::Tool("cc")])) {
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;
     }
     let (result, share) = agrees(&Programs::compiled(), "sendfile-cold", "io.block.read");
@@ -109,7 +109,7 @@ fn a_sendfile_from_a_disk_waits_for_what_it_reads() {
 #[ignore = "needs: root, eBPF, cc, control groups"]
 fn a_move_between_control_groups_waits_until_the_kernel_has_settled_it() {
     let _alone = alone();
-    if !(has(NEEDS) && has(&[Need::Tool("cc")])) {
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;
     }
     let (result, share) = agrees(&Programs::compiled(), "cgroup-procs", "kernel.sync");
@@ -124,7 +124,7 @@ fn a_move_between_control_groups_waits_until_the_kernel_has_settled_it() {
 #[ignore = "needs: root, eBPF, cc, a disk below /var/tmp"]
 fn faults_that_read_a_mapping_are_system_time() {
     let _alone = alone();
-    if !(has(NEEDS) && has(&[Need::Tool("cc")])) {
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;
     }
     let (result, truth) = Programs::compiled().observed("cold-mapping");
@@ -137,7 +137,7 @@ fn faults_that_read_a_mapping_are_system_time() {
 #[ignore = "needs: root, eBPF, cc"]
 fn threads_that_change_one_address_space_or_write_one_file_wait_for_its_lock() {
     let _alone = alone();
-    if !(has(NEEDS) && has(&[Need::Tool("cc"), Need::Path("/sys/kernel/tracing/events/lock/contention_begin")])) {
+    if !has(NEEDS) || !has(&[Need::Tool("cc"), Need::Path("/sys/kernel/tracing/events/lock/contention_begin")]) {
         return;
     }
     let programs = Programs::compiled();
@@ -153,7 +153,7 @@ fn threads_that_change_one_address_space_or_write_one_file_wait_for_its_lock() {
 #[ignore = "needs: root, eBPF, cc"]
 fn a_thousand_threads_of_a_command_are_followed_and_those_that_find_no_room_are_a_line() {
     let _alone = alone();
-    if !(has(NEEDS) && has(&[Need::Tool("cc")])) {
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;
     }
     let programs = Programs::compiled();
@@ -170,7 +170,7 @@ fn a_thousand_threads_of_a_command_are_followed_and_those_that_find_no_room_are_
 #[ignore = "needs: root, eBPF, cc"]
 fn a_command_that_joins_its_threads_is_forecast_from_what_they_did() {
     let _alone = alone();
-    if !(has(NEEDS) && has(&[Need::Tool("cc")])) {
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;
     }
     let programs = Programs::compiled();
