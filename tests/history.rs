@@ -257,8 +257,9 @@ fn the_same_time_of_the_day_before_is_compared_and_changes_no_finding() {
     let place = tempfile::tempdir().unwrap();
     let history = place.path().join("history");
     let blocks = recorded(&history, 6);
-    let last = blocks.last().unwrap().1.header.wall_micros / 1_000_000;
-    let at = rdiag_kernel::host::Zone::utc().instant(last * 1_000_000);
+    // A second that is over: one that goes on still would end now, and a moment later at another now.
+    let second = blocks[blocks.len() - 2].1.header.wall_micros / 1_000_000;
+    let at = rdiag_kernel::host::Zone::utc().instant(second * 1_000_000);
     let args = ["report", "--at", &at, "--last", "9s"];
     let alone = json_of(&history, &args);
     assert_eq!(alone["usual"], Value::Null);

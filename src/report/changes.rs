@@ -5,10 +5,13 @@ use rdiag_model::report::{Change, Changes, Report};
 
 /// The heading: from when to when was looked.
 pub(super) fn heading(changes: &Changes) -> String {
-    match changes.changes.len() {
-        0 => format!("What changed, {}: nothing that was recorded", changes.span),
-        _ => format!("What changed, {}", changes.span),
-    }
+    format!("What changed, {}", span(changes))
+}
+
+/// The same for a page that has a heading of its own.
+pub(super) fn span(changes: &Changes) -> String {
+    let nothing = if changes.changes.is_empty() { ": nothing that was recorded" } else { "" };
+    format!("{}{nothing}", changes.span)
 }
 
 /// What is said to the second is within where it is outside by less.

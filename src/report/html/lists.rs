@@ -32,6 +32,9 @@ pub(super) struct TopRowView {
     width: String,
 }
 
+/// Changes in the table: findings stand below it.
+const MOST_CHANGES: usize = 8;
+
 /// What changed around a time that is over.
 #[derive(Serialize)]
 pub(super) struct ChangesView {
@@ -49,17 +52,17 @@ struct ChangeRow {
 
 pub(super) fn changes(report: &Report, limits: &Limits) -> Option<ChangesView> {
     let changes = report.changes.as_ref()?;
-    let near = told::largest(changes, report, limits.rows);
+    let rows = told::largest(changes, report, limits.rows.min(MOST_CHANGES));
     let row = |change: &&Change| ChangeRow {
         at: change.shown.clone(),
         when: told::when(change, report),
         text: short(&change.text, limits.characters).into_owned(),
     };
-    let more = told::more(changes, near.len());
+    let more = told::more(changes, rows.len());
     Some(ChangesView {
-        lead: told::heading(changes),
-        rows: near.iter().map(row).collect(),
-        more: if more > 0 { format!("and {more} more") } else { String::new() },
+        lead: told::span(changes),
+        rows: rows.iter().map(row).collect(),
+        more: if more > 0 { format!("and {more} more; report.json has the largest") } else { String::new() },
     })
 }
 
