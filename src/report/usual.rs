@@ -7,7 +7,10 @@ use rdiag_model::report::{Unlike, Usual};
 pub(super) fn heading(usual: &Usual) -> String {
     match usual.unlike.len() {
         0 => {
-            format!("Like {}: {} figures, none beyond what it varied then ({})", usual.name, usual.compared, usual.span)
+            format!(
+                "Like {}: none of {} figures differs by 4 spreads or more ({})",
+                usual.name, usual.compared, usual.span
+            )
         }
         _ => format!("Unlike {} ({})", usual.name, usual.span),
     }
@@ -18,10 +21,10 @@ pub(super) fn what(unlike: &Unlike) -> String {
     format!("{} {}", unlike.title, unlike.instance).trim_end().to_owned()
 }
 
-/// By how much: `100 ms, then 2.00 ms ± 0.50 ms`.
+/// By how much: `100 ms (2.00 ms then, spread 0.50 ms)`.
 pub(super) fn figures(unlike: &Unlike) -> String {
     let [now, then, spread] = [unlike.now, unlike.then, unlike.spread].map(|value| with_unit(value, unlike.unit));
-    format!("{now}, then {then} ± {spread}")
+    format!("{now} ({then} then, spread {spread})")
 }
 
 #[cfg(test)]
@@ -43,11 +46,11 @@ mod tests {
         };
         assert_eq!(
             (what(&unlike), figures(&unlike)),
-            ("disk await vda".into(), "100 ms, then 2.00 ms ± 500 µs".into())
+            ("disk await vda".into(), "100 ms (2.00 ms then, spread 500 µs)".into())
         );
         let mut usual = Usual { name: "the day before".into(), span: "then".into(), compared: 9, unlike: vec![unlike] };
         assert_eq!(heading(&usual), "Unlike the day before (then)");
         usual.unlike.clear();
-        assert_eq!(heading(&usual), "Like the day before: 9 figures, none beyond what it varied then (then)");
+        assert_eq!(heading(&usual), "Like the day before: none of 9 figures differs by 4 spreads or more (then)");
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn of(component: Component) -> Advice {
             (Elsewhere, "Time of the process at the other end: profile that.", &[PEER])
         }
         C::WaitChild => (Elsewhere, "Time of its children: profile them.", &[PEER]),
-        C::WaitSignal => (Elsewhere, "It waits for a signal of another process.", &[PEER]),
+        C::WaitSignal => (Elsewhere, "It waits for a signal.", &[PEER]),
         C::WaitTty => (Elsewhere, "It waits for input.", &[]),
         C::Stopped => (
             Possible,

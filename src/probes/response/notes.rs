@@ -30,7 +30,7 @@ impl Response {
         }
         if !self.settings.locks {
             notes.push(
-                "this kernel does not tell of waits for its locks (Linux 5.19): only those whose stack proves it count as such"
+                "no lock:contention_begin tracepoint (Linux 5.19 and later have it): waits for kernel locks are known by their stacks only"
                     .into(),
             );
         }

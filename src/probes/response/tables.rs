@@ -100,7 +100,7 @@ fn components(ledger: &Ledger, whole: f64) -> ProbeTable {
     for (name, what, seconds) in [
         ("unaccounted", "of which nothing is known".to_owned(), missing),
         ("over-accounted", "counted twice".to_owned(), double),
-        ("not followed", format!("of {number} threads that found no room"), unseen),
+        ("not followed", format!("of {number} threads beyond the limit"), unseen),
     ] {
         if seconds > whole * 1e-6 {
             let mut cells = vec![name.into(), what.into(), seconds.into(), (seconds / whole.max(1e-9)).into()];
@@ -367,7 +367,7 @@ mod tests {
         ledger.threads.push(beyond);
         let components = table(&tables(&ledger, 10), "components");
         let row = components.rows.iter().find(|row| row.instance == "not followed").unwrap();
-        assert_eq!(row.cells[1], "of 276 threads that found no room".into());
+        assert_eq!(row.cells[1], "of 276 threads beyond the limit".into());
         assert_eq!(row.cells[2].number(), Some(349.0));
         let unaccounted = components.rows.iter().find(|row| row.instance == "unaccounted").unwrap();
         assert_eq!(unaccounted.cells[2].number(), Some(1.0), "which is not part of it");

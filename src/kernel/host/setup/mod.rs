@@ -60,7 +60,7 @@ pub fn read(host: &SharedHost) -> Setup {
     known
 }
 
-/// All of it, however long that takes: for trees, of which no file hangs.
+/// All of it, however long that takes: for trees, of which no file hangs, and for a thread that may be left behind.
 #[must_use]
 pub fn read_all(host: &Host) -> Setup {
     let mut setup = Setup::default();

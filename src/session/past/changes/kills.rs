@@ -44,9 +44,7 @@ impl Kills {
             self.times.push(at);
             let subject = short(line.subject.as_deref().unwrap_or_default());
             let whom = if subject.is_empty() { "a process" } else { &subject };
-            let is_limit = line.text.contains("emory cgroup");
-            let why = if is_limit { "a cgroup reached its memory limit" } else { "the host ran out of memory" };
-            let text = format!("OOM kill of {whom}: {why}");
+            let text = format!("OOM kill of {whom}{}", why(&line.text));
             seen.push(Seen { at, kind: ChangeKind::OomKill, subject, text, weight: OF_HOST });
         }
     }
@@ -69,5 +67,19 @@ impl Kills {
             }
             self.counted = Some((value, at));
         }
+    }
+}
+
+/// Whose memory ran out, as far as the kernel log says so: the collector adds its reason in brackets.
+fn why(text: &str) -> &'static str {
+    let reason = text.rsplit_once(" [").map_or("", |(_, reason)| reason);
+    if text.contains("emory cgroup") {
+        ": a cgroup reached its memory limit"
+    } else if reason.contains("cpuset") || reason.contains("NUMA policy") {
+        ": the NUMA nodes that it may use ran out of memory"
+    } else if reason.contains("whole host") {
+        ": the host ran out of memory"
+    } else {
+        ""
     }
 }

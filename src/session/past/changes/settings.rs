@@ -38,8 +38,8 @@ const NOT_TOLD: [&str; 3] = ["kernel build", "kernel tainted", "swap"];
 pub(super) struct Settings {
     mounts: Option<BTreeMap<String, Mount>>,
     swaps: Option<BTreeSet<String>>,
-    /// First and last value.
-    limits: BTreeMap<&'static str, (f64, f64)>,
+    /// The first value of the block.
+    limits: BTreeMap<&'static str, f64>,
     facts: BTreeMap<String, String>,
 }
 
@@ -61,7 +61,7 @@ impl Settings {
             });
             let mut values = series.into_iter().flat_map(|series| series.values.iter().filter_map(whole));
             if let Some(first) = values.next() {
-                limits.insert(name, (first, values.last().unwrap_or(first)));
+                limits.insert(name, first);
             }
         }
         Self {
@@ -98,7 +98,9 @@ fn swaps(record: &CollectorRecord) -> Option<BTreeSet<String>> {
         None => {}
     }
     let sizes = record.series.iter().filter(|series| series.name == "swaps.size");
-    Some(sizes.filter_map(|series| series.instance.clone()).collect())
+    // What was enabled later in the block is told of the next one.
+    let first = sizes.filter(|series| series.values.first().is_some_and(Option::is_some));
+    Some(first.filter_map(|series| series.instance.clone()).collect())
 }
 
 /// What changed from one block to the next. Each is read at the beginning of a block, so a change lies between the two beginnings.
@@ -149,9 +151,9 @@ fn of_settings(a: &Settings, b: &Settings) -> Vec<(String, String)> {
             all.push(told(name.strip_prefix("sysctl ").unwrap_or(name), from, to));
         }
     }
-    for (name, (_, to)) in &b.limits {
+    for (name, to) in &b.limits {
         let is_fact = b.facts.contains_key(&format!("sysctl {name}"));
-        if let Some((_, from)) = a.limits.get(name).filter(|(_, from)| from != to && !is_fact) {
+        if let Some(from) = a.limits.get(name).filter(|from| *from != to && !is_fact) {
             all.push(told(name, &format!("{from:.0}"), &format!("{to:.0}")));
         }
     }

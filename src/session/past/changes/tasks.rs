@@ -46,6 +46,8 @@ struct Life {
     is_unwatched: bool,
     is_of_boot: bool,
     cpu_seconds: f64,
+    /// Since when that was counted: birth, or the first sample.
+    counted_from: i64,
     /// Part of the memory.
     memory: f64,
     resident: f64,
@@ -126,6 +128,7 @@ impl Tasks {
             is_unwatched: false,
             is_of_boot: since_boot < OF_BOOT,
             cpu_seconds: 0.0,
+            counted_from: i64::MAX,
             memory: 0.0,
             resident: 0.0,
         });
@@ -134,6 +137,8 @@ impl Tasks {
             life.unit = Some(unit);
         }
         let ticks = |point: &ProcessPoint| point.utime.saturating_add(point.stime);
+        let counted_from = if first > 0 { life.began } else { wall(block, *from) };
+        life.counted_from = life.counted_from.min(counted_from);
         let base = if first > 0 { 0 } else { process.points.first().map_or(0, ticks) };
         life.cpu_seconds += process.points.last().map_or(0, ticks).saturating_sub(base) as f64 / hertz;
         let pages = process.points.iter().map(|point| point.resident_pages).max().unwrap_or(0);
@@ -147,9 +152,10 @@ impl Tasks {
 
     /// What is worth telling of the time that was looked at.
     pub(super) fn seen(self, looked: Span, zone: &Zone) -> Vec<Seen> {
-        let mut by_name: BTreeMap<String, Vec<Life>> = BTreeMap::new();
+        // Two services may run programs of one name: that one ends and the other begins is no restart.
+        let mut by_name: BTreeMap<(String, Option<String>), Vec<Life>> = BTreeMap::new();
         for life in self.done.into_iter().chain(self.alive.into_values()) {
-            by_name.entry(life.name.clone()).or_default().push(life);
+            by_name.entry((life.name.clone(), life.unit.clone())).or_default().push(life);
         }
         let mut seen = Vec::new();
         for mut lives in by_name.into_values() {
@@ -189,12 +195,13 @@ fn unit(cgroup: &str) -> Option<String> {
     (is_telling && name != "init.scope").then(|| short(name))
 }
 
-/// What became of processes of one name that belong together, in the order in which they began.
+/// What became of processes of one name and unit that belong together, in the order in which they began.
 fn of_episode(lives: &[Life], looked: Span, zone: &Zone) -> Option<Seen> {
     let (first, newest) = (lives.first()?, lives.last()?);
     let (began, end) = (first.began, lives.iter().map(Life::end).max()?);
     let seen_to = lives.iter().map(|life| life.seen).max()?;
-    let recorded = seen_to.saturating_sub(began.max(looked.from)) as f64 * 1e-6;
+    let counted_from = lives.iter().map(|life| life.counted_from).min()?;
+    let recorded = seen_to.saturating_sub(counted_from) as f64 * 1e-6;
     let cpu = lives.iter().map(|life| life.cpu_seconds).sum::<f64>() / recorded.max(1.0);
     let memory = lives.iter().map(|life| life.memory).fold(0.0, f64::max);
     let began_then = began >= looked.from && !first.is_of_boot;

@@ -188,6 +188,29 @@ fn a_service_that_keeps_dying_is_one_change_and_jobs_that_come_and_go_are_none()
 }
 
 #[test]
+fn the_share_of_a_cpu_is_that_of_the_time_in_which_it_was_counted() {
+    // The first block begins ten minutes before the time that is looked at, and the job ends just within it.
+    let busy = with(vec![process(80, "batch", -90_000.0, (0, 119), &[(0, 100, 100), (119, 59_600, 100)])]);
+    let wanted = ["08:33:30 batch ended after 24.7 h (pid 80: 100% of a CPU)"];
+    assert_eq!(lines(&[block(-1790.0, busy), block(-1190.0, |_| {})]), wanted);
+}
+
+#[test]
+fn a_program_of_another_unit_is_no_restart() {
+    let java = |pid, start, seen, unit: &str| Process {
+        cgroup: Some(format!("/system.slice/{unit}")),
+        ..process(pid, "java", start, seen, &[(seen.0, 100, 9000), (seen.1, 4000, 9000)])
+    };
+    let first = |unit: &str| with(vec![java(90, -90_000.0, (0, 99), unit)]);
+    let second = || with(vec![java(91, 505.0, (0, 119), "b.service")]);
+    let other = lines(&[block(0.0, first("a.service")), block(600.0, second())]);
+    assert_eq!(other.len(), 2, "one ended, one began: {other:?}");
+    assert!(other.iter().all(|line| !line.contains("restarted")), "{other:?}");
+    let same = lines(&[block(0.0, first("b.service")), block(600.0, second())]);
+    assert!(same.len() == 1 && same[0].contains("java restarted"), "{same:?}");
+}
+
+#[test]
 fn an_oom_kill_is_told_once_by_the_log_and_without_a_log_by_the_counter() {
     let line = |seconds: f64, subject: &str, text: &str| LogLine {
         class: "oom".into(),
@@ -197,7 +220,7 @@ fn an_oom_kill_is_told_once_by_the_log_and_without_a_log_by_the_counter() {
         text: text.into(),
     };
     let log = vec![
-        line(30.0, "java", "Out of memory: Killed process 812 (java) total-vm:1kB"),
+        line(30.0, "java", "Out of memory: Killed process 812 (java) total-vm:1kB [the whole host was out of memory]"),
         line(-4000.0, "early", "Out of memory: Killed process 1 (early) total-vm:1kB"),
         line(90.0, "worker", "Memory cgroup out of memory: Killed process 9 (worker) total-vm:1kB"),
     ];
