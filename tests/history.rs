@@ -251,7 +251,8 @@ fn a_report_about_the_past_says_in_every_format_what_changed_around_it() {
         let shown = shown(more);
         let has = |text: &str| shown.contains(text);
         assert!(has("What changed") && has("Kernel 5.10.0-old") && has("ran out of memory"), "{more:?}: {shown}");
-        assert!(!has("<b>leaky</b>") || more.is_empty() || more == ["-v"], "{more:?}: {shown}");
+        // With -v the line of the log stands in a code block, where markup is none.
+        assert!(!has("<b>leaky</b>") || more.is_empty() || more.contains(&"-v"), "{more:?}: {shown}");
     }
     assert!(!shown(&["-q"]).contains("What changed") && !shown(&["--summary"]).contains("What changed"));
 }
