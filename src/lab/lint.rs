@@ -178,8 +178,9 @@ impl Lint<'_> {
                 }
                 Diagnosis::Largest { largest, of } => {
                     let is_known = session::metric(largest)
-                        .is_some_and(|metric| matches!(metric.dimension, Some("process" | "function")));
-                    self.need(is_known, largest, format!("there is no metric {largest} of processes or functions"));
+                        .is_some_and(|metric| matches!(metric.dimension, Some("process" | "task" | "function")));
+                    let message = format!("there is no metric {largest} of processes, tasks or functions");
+                    self.need(is_known, largest, message);
                     Some(of)
                 }
                 Diagnosis::Component { component, of, share } => {

@@ -130,7 +130,7 @@ const CAPTURES: &[(&str, &str, &str, &str)] = &[
         "io-stall",
         "filesystem.writers_of_a_frozen_file_system_are_blocked_tasks_named_with_their_place_in_the_kernel.1",
         "blocked",
-        "touch (3 tasks)",
+        "touch waited the most",
     ),
     (
         "io-stall",
