@@ -62,7 +62,10 @@ pub(super) fn forecast(
     let mean = runs.and_then(|runs| mean_run(runs, conversation));
     let number = mean.as_ref().and(runs).map(|runs| runs.count);
     let mut basis = mean.unwrap_or_else(|| basis(account, target, conversation));
-    basis.wakeups = Wakeups::of(account);
+    basis.wakeups = match basis.serial {
+        Some(thread) => Wakeups::of(&[thread]),
+        None => Wakeups::of(&account.threads.iter().collect::<Vec<_>>()),
+    };
     // Runs that were observed to their end are whole ones, whenever that was.
     if let Some(partial) = partial.filter(|_| number.is_none()) {
         basis.doubt = Some(format!(
@@ -243,8 +246,9 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
             )
         }
         Some(thread) if !basis.joined.is_empty() => format!(
-            "Forecast from {of}, for {}, whose time spans all of it, and what it waited for: threads that it joined ({}). Those beside \
-             them may have held it up as long, so what is gained in them lies between nothing and all of it.",
+            "Forecast from {of}, for {}, whose time spans all of it, and what it waited for ({}): children, and threads that ended one \
+             of its waits and then themselves. Those beside them may have held it up as long, so what is gained in them lies between \
+             nothing and all of it.",
             thread.name(),
             basis.children.join(", ")
         ),

@@ -40,6 +40,15 @@ fn the_time_of_switching_tasks_goes_with_the_waits_before_it_and_not_by_itself()
     assert_eq!((short.reach, short.reductions[0].0), (Reach::One, C::IoBlockWrite));
     assert!(close(short.reductions[0].1, 6.2 / (6.0 + 0.75 * 0.36)), "{:?}", short.reductions);
     assert!(short.words.contains("less time in disk writes (with the wakeups after them)"), "{}", short.words);
+    // Waits of threads beside it have wakeups of their own.
+    let parts = vec![
+        waits(C::IoBlockWrite, "vda", &[(10, 0.6)]),
+        waits(C::IpcPipe, "", &[(40_000, 50e-6)]),
+        waits(C::RunqWakeup, "", &[(40_010, 49e-6)]),
+    ];
+    let beside = thread(2, 1, 9.0, vec![waits(C::IoBlockWrite, "vda", &[(1_000_000, 9e-6)])]);
+    let both = ledger(9.96, vec![run(1, 0, 0.0, parts), beside]);
+    assert_eq!(command(&both, Some(3.0)).forecast.goal.unwrap().reach, Reach::No);
     let queued = goal(250e-6);
     assert_eq!(queued.reductions.iter().map(|part| part.0).collect::<Vec<_>>(), [C::IoBlockWrite, C::RunqWakeup]);
 }
@@ -145,8 +154,10 @@ fn a_thread_that_joins_others_is_looked_through() {
     // Another thread may have been as slow.
     let read = row(C::IoBlockRead).vanished;
     assert!(close(read[0], 0.75) && close(read[1], 1.0), "{read:?}");
-    assert!(profile.forecast.basis.contains("threads that it joined (worker"), "{}", profile.forecast.basis);
-    assert_eq!(profile.forecast.goal.as_ref().unwrap().reductions[0].0, C::IoBlockRead);
+    assert!(profile.forecast.basis.contains("what it waited for (worker"), "{}", profile.forecast.basis);
+    let goal = profile.forecast.goal.as_ref().unwrap();
+    assert_eq!(goal.reductions[0].0, C::IoBlockRead);
+    assert!(goal.words.ends_with("at best: threads beside the joined ones may hold it up as long."), "{}", goal.words);
 }
 
 #[test]

@@ -75,7 +75,10 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
         return told(Reach::No, to_save, reductions, words);
     }
     let reach = if reductions.len() == 1 { Reach::One } else { Reach::Several };
-    let words = format!("{head} That takes: {}.", list());
+    // Other threads ran beside those that were joined.
+    let is_bound = reductions.iter().any(|(component, _)| basis.joined.contains_key(component));
+    let at_best = if is_bound { " at best: threads beside the joined ones may hold it up as long" } else { "" };
+    let words = format!("{head} That takes: {}{at_best}.", list());
     told(reach, to_save, reductions, words)
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
 
-use super::account::{Account, clean, share};
+use super::account::{ThreadAccount, clean, share};
 
 /// Waits for a CPU of this mean length (seconds) and below are what it takes the kernel to switch: no other task stands before them.
 const SWITCHING: f64 = 100e-6;
@@ -19,8 +19,9 @@ pub(super) struct Wakeups {
 }
 
 impl Wakeups {
-    pub(super) fn of(account: &Account<'_>) -> Self {
-        let parts = account.threads.iter().flat_map(|own| &own.thread.parts);
+    /// Of these threads: whose waits are another one's wakeups is not known.
+    pub(super) fn of(threads: &[&ThreadAccount<'_>]) -> Self {
+        let parts = threads.iter().flat_map(|own| &own.thread.parts);
         let mut waits: BTreeMap<Component, (f64, f64)> = BTreeMap::new();
         for (component, durations) in parts.filter_map(|part| Some((part.component, part.durations.as_ref()?))) {
             let (count, seconds) = waits.entry(component).or_default();

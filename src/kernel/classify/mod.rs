@@ -2,7 +2,7 @@
 //! inside the kernel, the sampler of /proc and a recording are judged by the same tables.
 //!
 //! The tables are data: [`calls`] by name of the system call, [`frames`] by functions of the kernel, which are renamed
-//! every few releases. What no rule knows is [`Component::OtherOff`], and whoever asks reports its stacks, so that the
+//! every few releases. What no rule knows is [`Component::OtherOff`], and its stacks are reported, so that the
 //! tables can grow.
 
 pub mod calls;
@@ -106,9 +106,14 @@ pub fn classify(wait: &Wait<'_>) -> Option<Class> {
         _ => None,
     };
     // A lock that is waited for on the way to a file server is still a lock; making room for memory or for dirty pages says more
-    // than the lock that is part of it.
-    let outweighs_a_lock =
-        |clear: &Class| matches!(clear.component, Component::IoPace | Component::MemReclaim | Component::LockUser);
+    // than the lock that is part of it. Up to 6.17 or so, who takes a lock of all CPUs (percpu_down_write) told of contention
+    // before waiting for RCU.
+    let outweighs_a_lock = |clear: &Class| {
+        matches!(
+            clear.component,
+            Component::IoPace | Component::MemReclaim | Component::LockUser | Component::KernelSync
+        )
+    };
     if wait.kernel_lock && !clear.as_ref().is_some_and(outweighs_a_lock) {
         return Some(class(Component::LockKernel, "contention"));
     }

@@ -84,6 +84,7 @@ fn a_move_between_control_groups_waits_for_all_cpus() {
     let frames = &["__wait_rcu_gp", "synchronize_rcu", "rcu_sync_enter", "percpu_down_write", "cgroup_procs_write"];
     let wait = Wait { state: 'D', within: call("pwrite64"), file: FileClass::Kernel, frames, ..Wait::default() };
     assert_eq!(component(&wait), Component::KernelSync);
+    assert_eq!(component(&Wait { kernel_lock: true, ..wait }), Component::KernelSync, "told before it takes the lock");
     // Who then waits for a lock does that.
     assert_eq!(
         component(&Wait { frames: &["percpu_down_write", "cgroup_procs_write"], ..wait }),
