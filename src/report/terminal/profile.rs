@@ -100,18 +100,31 @@ impl Page {
         if errors {
             titles.push("±");
         }
-        let head: Text = titles.iter().map(|title| shown!("{:>9}", *title)).collect();
+        let lines: Vec<Line> = words::lines(profile);
+        let lines: Vec<&Line> = lines.iter().filter(|line| line.component.is_none() || line.share >= 0.0005).collect();
+        // `11 + 2 open` needs more room than a number.
+        let width = |column: usize| {
+            let longest = |line: &&Line| figures(line).get(column).map_or(0, |figure| figure.chars().count());
+            lines.iter().map(longest).max().map_or(9, |longest| 9.max(longest + 2))
+        };
+        let widths: Vec<usize> = (0..titles.len()).map(width).collect();
+        let head: Text =
+            titles.iter().zip(&widths).map(|(title, width)| Text::seen(format!("{title:>width$}"))).collect();
         self.push(shown!("{:>7} {:6}{}  what", "share", "", head), Paint::Dim);
-        for line in words::lines(profile).iter().filter(|line| line.component.is_none() || line.share >= 0.0005) {
+        for line in &lines {
             let bar = bar(line.share, self.unicode);
-            let figures: Text = figures(line).iter().map(|figure| shown!("{:>9}", Text::seen(figure))).collect();
+            let figures = figures(line);
+            let figures: Text =
+                figures.iter().zip(&widths).map(|(figure, width)| Text::seen(format!("{figure:>width$}"))).collect();
             let mark = if line.idle { " *" } else { "" };
             let name = shown!("{}{}", seen(&line.title), mark);
             let text = shown!("{:>7} {}{}  ", Text::seen(&line.percent), bar, figures);
             let paint = if line.share >= 0.1 { Paint::Bold } else { Paint::None };
             self.item_at(text, name, paint);
         }
-        let all = shown!("{:>7} {:6}{:>9}  ", "100%", "", Text::seen(seconds(profile.task_seconds)));
+        let first = widths.first().copied().unwrap_or(9);
+        let whole = seconds(profile.task_seconds);
+        let all = shown!("{:>7} {:6}{}  ", "100%", "", Text::seen(format!("{whole:>first$}")));
         self.item_at(all, Text::seen(words::sum(profile)), Paint::Dim);
         self.blank();
     }
