@@ -19,14 +19,32 @@ fn rules() -> Vec<String> {
     ids
 }
 
+/// Files below a folder.
 fn sorted(folder: &str, extension: &str) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(path(folder)).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = entries.filter(|file| file.extension().is_some_and(|own| own == extension)).collect();
+    let mut folders = vec![path(folder)];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap().path();
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|own| own == extension) {
+                files.push(entry);
+            }
+        }
+    }
     files.sort();
     files
 }
 
-/// A function of a file of tests.
+/// The module of a file of tests, without that of the folder.
+fn module(file: &std::path::Path, folder: &str) -> String {
+    let below = file.strip_prefix(path(folder)).unwrap().with_extension("");
+    let parts: Vec<_> = below.iter().map(|part| part.to_str().unwrap()).filter(|part| *part != "mod").collect();
+    parts.join("::")
+}
+
+/// A function of a file of tests, or a constant, which may hold the names of rules as well.
 struct Function {
     name: String,
     is_test: bool,
@@ -44,7 +62,10 @@ fn functions(text: &str) -> Vec<Function> {
             let name = rest.split(['(', '<']).next().unwrap_or_default().to_owned();
             found.push(Function { name, is_test: std::mem::take(&mut is_test), body: String::new() });
             is_inside = true;
-        } else if line.starts_with('}') {
+        } else if let Some((name, _)) = line.strip_prefix("const ").and_then(|rest| rest.split_once(':')) {
+            found.push(Function { name: name.to_owned(), is_test: false, body: format!("{line}\n") });
+            is_inside = !line.ends_with(';');
+        } else if line.starts_with('}') || line.starts_with("];") {
             is_inside = false;
         } else if let (true, Some(function)) = (is_inside, found.last_mut()) {
             function.body.push_str(line);
@@ -66,18 +87,43 @@ fn without_allowing(body: &str) -> String {
     kept
 }
 
-/// By rule, the tests of a folder that name it: in their own text, or in that of a function of their file that they call.
+/// Whether a text uses a function or a constant.
+fn uses(text: &str, helper: &str) -> bool {
+    let is_part = |other: Option<char>| other.is_some_and(|other| other.is_alphanumeric() || other == '_');
+    let is_constant =
+        helper.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_');
+    text.match_indices(helper).any(|(at, _)| {
+        let (before, after) = (text[..at].chars().next_back(), text[at + helper.len()..].chars().next());
+        !is_part(before) && if is_constant { !is_part(after) } else { after == Some('(') }
+    })
+}
+
+/// By rule, the exercises in which `rdiag` must find it: the test of each has it do so.
+fn exercises() -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in sorted("lab-scenarios", "yaml") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for line in text.lines() {
+            let Some(rest) = line.trim().strip_prefix("- {rule: ") else { continue };
+            let rule = rest.split([',', '}']).next().unwrap_or_default();
+            found
+                .entry(rule.to_owned())
+                .or_default()
+                .insert(format!("lab {}", file.file_stem().unwrap().to_str().unwrap()));
+        }
+    }
+    found
+}
+
+/// By rule, the tests of a folder that name it: in their own text, or in that of a function or constant of their file that they use.
 fn naming(folder: &str, rules: &[String]) -> BTreeMap<String, BTreeSet<String>> {
     let mut tests: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in sorted(folder, "rs") {
-        let stem = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        let stem = module(&file, folder);
         let all = functions(&std::fs::read_to_string(&file).unwrap());
         let texts: Vec<String> = all.iter().map(|function| without_allowing(&function.body)).collect();
         for (function, text) in all.iter().zip(&texts).filter(|(function, _)| function.is_test) {
-            let helpers = all
-                .iter()
-                .zip(&texts)
-                .filter(|(helper, _)| !helper.is_test && text.contains(&format!("{}(", helper.name)));
+            let helpers = all.iter().zip(&texts).filter(|(helper, _)| !helper.is_test && uses(text, &helper.name));
             let whole = helpers.fold(text.clone(), |whole, (_, helper)| whole + helper);
             for rule in rules.iter().filter(|rule| whole.contains(&format!("\"{rule}\""))) {
                 tests.entry(rule.clone()).or_default().insert(format!("{stem}::{}", function.name));
@@ -94,13 +140,16 @@ fn cell(tests: Option<&BTreeSet<String>>) -> String {
 
 fn document() -> String {
     let rules = rules();
-    let (induced, recorded) = (naming("tests/privileged", &rules), naming("tests/recorded", &rules));
+    let (mut induced, recorded) = (naming("tests/privileged", &rules), naming("tests/recorded", &rules));
+    for (rule, names) in exercises() {
+        induced.entry(rule).or_default().extend(names);
+    }
     let count = |holds: &dyn Fn(&String) -> bool| rules.iter().filter(|rule| holds(rule)).count();
     let mut text = String::from("# What proves each rule\n\n");
     text.push_str(
         "Generated from the tests: `RDIAG_BLESS=1 cargo test detection`. *Induced fault*: tests under `tests/privileged/` that name the\n\
-         rule, most of which cause what it looks for on a live host; one that expects quiet is counted too. *Recorded host*: tests under\n\
-         `tests/recorded/` that do so with a recorded or made-up tree. Rules that a test merely allows to fire are not counted.\n\
+         rule, most of which cause what it looks for on a live host; one that expects quiet is counted too. `lab`: an exercise in which\n\
+         rdiag must find it. *Recorded host*: tests under `tests/recorded/` that do so with a recorded or made-up tree. Rules that a test merely allows to fire are not counted.\n\
          The tests in the rule's own YAML, which every rule has, are judged by `rdiag check`.\n\n",
     );
     writeln!(text, "| | rules |\n|---|---:|\n| all | {} |", rules.len()).unwrap();
@@ -130,11 +179,13 @@ fn the_table_of_what_proves_each_rule_is_that_of_these_tests() {
 
 #[test]
 fn a_rule_that_is_only_allowed_to_fire_is_not_proved() {
-    let text = "#[test]\nfn one() {\n    assert_nothing_else_fired(&report, &[\n        \"a.b\",\n    ]);\n    look(\"c.d\");\n}\n\nfn look(id: &str) {\n    \
+    let text = "const IDS: [&str; 1] = [\"g.h\"];\n\n#[test]\nfn one() {\n    assert_nothing_else_fired(&report, &[\n        \"a.b\",\n    ]);\n    look(\"c.d\");\n}\n\nfn look(id: &str) {\n    \
                 finding(\"e.f\");\n}\n";
     let all = functions(text);
-    assert_eq!(all.iter().map(|f| (f.name.as_str(), f.is_test)).collect::<Vec<_>>(), [("one", true), ("look", false)]);
-    let kept = without_allowing(&all[0].body);
+    let names: Vec<_> = all.iter().map(|f| (f.name.as_str(), f.is_test)).collect();
+    assert_eq!(names, [("IDS", false), ("one", true), ("look", false)]);
+    let kept = without_allowing(&all[1].body);
     assert!(!kept.contains("a.b") && kept.contains("c.d"), "{kept}");
-    assert!(all[1].body.contains("e.f"));
+    assert!(all[0].body.contains("g.h") && all[2].body.contains("e.f"));
+    assert!(uses(&kept, "look") && !uses(&kept, "loo") && uses("for id in IDS {", "IDS") && !uses("MY_IDS", "IDS"));
 }
