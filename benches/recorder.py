@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""What recording costs, beside sadc and atop, at several numbers of idle processes.
+
+    benches/recorder.py [--rdiag target/release/rdiag] [--processes 50,1000,3000] [--seconds 1260] [--interval 5]
+
+All of them record at the same time, so that whatever else the machine does hits them alike. CPU time is user and system of each program;
+memory is VmRSS and RssAnon of /proc/PID/status, looked at each second, since the largest block of memory is needed for an instant (when a
+block is written, every ten minutes; hence the 21 minutes). Needs sysstat and atop. Prints Markdown.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+SADC = next((path for path in ("/usr/lib/sysstat/sadc", "/usr/lib64/sa/sadc") if os.path.exists(path)), "sadc")
+
+
+def start(command):
+    return os.posix_spawnp(command[0], command, os.environ, file_actions=[
+        (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0), (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)])
+
+
+def resident(pid):
+    """Resident memory and the part of it that is of no file, in MiB; of a process that has ended nothing."""
+    try:
+        text = open(f"/proc/{pid}/status").read()
+    except OSError:
+        return 0, 0
+    return tuple(int(found[1]) / 1024 if (found := re.search(rf"{key}:\s*(\d+)", text)) else 0 for key in ("VmRSS", "RssAnon"))
+
+
+def size(path):
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
+
+
+def measured(entries, seconds):
+    """Of each entry, CPU seconds, largest resident and anonymous MiB, and kB written."""
+    pids = {name: start(command) for name, (command, _) in entries.items()}
+    memory = {name: (0, 0) for name in entries}
+    end = time.monotonic() + seconds + 2
+    while time.monotonic() < end:
+        for name, pid in pids.items():
+            memory[name] = tuple(map(max, memory[name], resident(pid)))
+        time.sleep(1)
+    results = {}
+    for name, pid in pids.items():
+        try:
+            os.kill(pid, 15)
+        except ProcessLookupError:
+            pass
+        _, _, usage = os.wait4(pid, 0)
+        results[name] = (usage.ru_utime + usage.ru_stime, *memory[name], size(entries[name][1]) / 1000)
+    return results
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rdiag", default="target/release/rdiag")
+    arguments.add_argument("--processes", default="50,1000,3000")
+    arguments.add_argument("--seconds", type=int, default=1260)
+    arguments.add_argument("--interval", type=int, default=5)
+    args = arguments.parse_args()
+    every, count = str(args.interval), str(args.seconds // args.interval)
+    for processes in map(int, args.processes.split(",")):
+        folder = tempfile.mkdtemp(prefix="rdiag-recorder-")
+        idle = [subprocess.Popen(["sleep", "100000"]) for _ in range(processes)]
+        try:
+            time.sleep(2)
+            entries = {
+                "rdiag watch": ([os.path.abspath(args.rdiag), "watch", "--history", f"{folder}/rdiag", "--interval", f"{every}s",
+                                 "--duration", f"{args.seconds}s"], f"{folder}/rdiag"),
+                "sadc -S XALL": ([SADC, "-S", "XALL", every, count, f"{folder}/sa"], f"{folder}/sa"),
+                "atop -w": (["atop", "-w", f"{folder}/atop", every, count], f"{folder}/atop"),
+            }
+            results = measured(entries, args.seconds)
+        finally:
+            for process in idle:
+                process.kill()
+            for process in idle:
+                process.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+        print(f"\n### {processes} idle processes, a sample every {every} s, {args.seconds} s\n")
+        print("| | of one CPU | peak resident MiB | of it not of files | kB a day |\n|---|---|---|---|---|", flush=True)
+        for name, (cpu, rss, anon, written) in results.items():
+            print(f"| {name} | {cpu / args.seconds:.2%} | {rss:.1f} | {anon:.1f} | {written * 86400 / args.seconds:,.0f} |", flush=True)
+
+
+main()
