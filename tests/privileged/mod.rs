@@ -67,6 +67,7 @@ mod process_table;
 mod qdiscs;
 mod real_programs;
 mod response;
+mod response_locks;
 mod response_peers;
 mod response_running;
 mod response_truths;

@@ -10,13 +10,13 @@ use super::response::{NEEDS, TOLERANCE, assert_whole, rows, shares};
 use crate::support::{Need, alone, has, path, rdiag, skip};
 
 /// The programs, compiled.
-struct Programs {
+pub(super) struct Programs {
     _folder: tempfile::TempDir,
     file: PathBuf,
 }
 
 impl Programs {
-    fn compiled() -> Self {
+    pub(super) fn compiled() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ledgers");
         let mut compiler = Command::new("cc");
@@ -27,30 +27,35 @@ impl Programs {
 
     /// What rdiag says of a program, and what that says of itself: seconds by component, and `seconds` in all.
     fn observed(&self, name: &str) -> (Value, BTreeMap<String, f64>) {
-        let output = rdiag()
-            .args(["probe", "response", "--budget", "100%", "--format", "json", "--param", "top=1000", "--"])
-            .arg(&self.file)
-            .args([name, "2"])
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let values = || text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let result = values().find(|value| value.get("outputs").is_some());
-        let truth = text.lines().find_map(|line| serde_json::from_str(line.strip_prefix("TRUTH ")?).ok());
-        let (result, truth) = result.zip(truth).expect("a result and an account");
-        assert_whole(&result, name);
-        (result, truth)
+        observed(Command::new(&self.file).args([name, "2"]), name)
     }
 }
 
+/// The same of any command that says TRUTH.
+pub(super) fn observed(command: &Command, name: &str) -> (Value, BTreeMap<String, f64>) {
+    let output = rdiag()
+        .args(["probe", "response", "--budget", "100%", "--format", "json", "--param", "top=1000", "--"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let values = || text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let result = values().find(|value| value.get("outputs").is_some());
+    let truth = text.lines().find_map(|line| serde_json::from_str(line.strip_prefix("TRUTH ")?).ok());
+    let (result, truth) = result.zip(truth).expect("a result and an account");
+    assert_whole(&result, name);
+    (result, truth)
+}
+
 /// Seconds of a component.
-fn told(result: &Value, component: &str) -> f64 {
+pub(super) fn told(result: &Value, component: &str) -> f64 {
     let all = rows(result, "components");
     all.iter().filter(|row| row["component"] == component).filter_map(|row| row["time"].as_f64()).sum()
 }
 
 /// The program waits for this, and rdiag says so. A program cannot tell the wait for a CPU that follows from the wait.
-fn agrees(programs: &Programs, name: &str, component: &str) -> (Value, f64) {
+pub(super) fn agrees(programs: &Programs, name: &str, component: &str) -> (Value, f64) {
     let (result, truth) = programs.observed(name);
     let of = |name: &str| truth.get(name).copied().unwrap_or(0.0);
     let (whole, should, is) = (of("seconds"), of(component), told(&result, component));
@@ -64,7 +69,7 @@ fn agrees(programs: &Programs, name: &str, component: &str) -> (Value, f64) {
 }
 
 /// The largest wait of a component: its call, and what it was for.
-fn largest(result: &Value, component: &str) -> (String, String) {
+pub(super) fn largest(result: &Value, component: &str) -> (String, String) {
     let all = rows(result, "waits");
     let row = all.iter().find(|row| row["component"] == component).unwrap_or_else(|| panic!("{component}: {all:#?}"));
     let text = |column: &str| row[column].as_str().unwrap().to_owned();

@@ -12,6 +12,7 @@ pub mod frames;
 mod recorded_tests;
 #[cfg(test)]
 mod tests;
+pub mod user;
 
 pub use calls::{Abi, Call};
 pub use files::FileClass;
@@ -21,7 +22,7 @@ use frames::Meaning;
 use rdiag_model::Component;
 
 /// Version of the tables: raised when a wait could be put elsewhere than before.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A thread off the CPU, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Wait<'w> {
     pub in_iowait: bool,
     /// The kernel itself said that it waits for one of its locks (`lock:contention_begin`); `false` where nobody listened.
     pub kernel_lock: bool,
+    /// The futex is known to be part of a lock that another thread has, by the program's memory or its stack.
+    pub user_lock: bool,
     /// Nothing can be swapped in, so that a page fault that waits is one on a file.
     pub without_swap: bool,
 }
@@ -54,6 +57,7 @@ impl Default for Wait<'_> {
             frames: &[],
             in_iowait: false,
             kernel_lock: false,
+            user_lock: false,
             without_swap: false,
         }
     }
@@ -205,6 +209,7 @@ fn fault(wait: &Wait<'_>) -> Class {
 fn by_call(call: Call<'_>, wait: &Wait<'_>) -> Option<Class> {
     use FileClass as File;
     let class = match calls::kind(call.name)? {
+        Kind::Futex if wait.user_lock => class(Component::LockUser, "call.futex.known"),
         Kind::Futex => futex(call),
         Kind::Poll => class(Component::WaitPoll, "call.poll"),
         Kind::Ring => class(Component::WaitPoll, "call.ring"),
@@ -261,8 +266,8 @@ const FUTEX_FLAGS: u64 = 128 | 256;
 /// The value of a lock that is taken and waited for, in the C library's mutexes (and in locks of Go's runtime).
 const CONTENDED: u64 = 2;
 
-/// A futex is a lock, a condition variable, a thread that waits for work, or anything else. Only two kinds are known to be
-/// locks: those that hand down priorities, and plain waits while the value is the contended one of the C library's
+/// A futex is a lock, a condition variable, a thread that waits for work, or anything else. By the call alone only two kinds are known
+/// to be locks: those that hand down priorities, and plain waits while the value is the contended one of the C library's
 /// mutexes. Its condition variables, semaphores and joins wait with a bit set instead.
 fn futex(call: Call<'_>) -> Class {
     let Some([_, operation, value]) = call.arguments.filter(|_| call.name == "futex" || call.name == "futex_time64")

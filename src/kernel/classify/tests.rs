@@ -189,6 +189,12 @@ fn a_futex_is_called_a_lock_only_where_it_is_one() {
         assert_eq!(futex(operation, value), Component::WaitFutex, "{operation} {value}");
     }
     assert_eq!(component(&Wait { within: call("futex"), ..Wait::default() }), Component::WaitFutex);
+    assert!(
+        user::is_lock("_PyRuntime") && !user::is_lock("") && !user::is_lock("queue") && !user::is_lock("_PyRuntimeX")
+    );
+    let known = Wait { within: call("futex"), user_lock: true, ..Wait::default() };
+    assert_eq!(classify(&known), Some(Class { component: Component::LockUser, evidence: "call.futex.known" }));
+    assert_eq!(component(&Wait { within: call("epoll_wait"), ..known }), Component::WaitPoll, "of futexes alone");
     assert_eq!(component(&Wait { within: call("futex_wait"), ..Wait::default() }), Component::WaitFutex);
     let frames = &["rt_mutex_schedule", "futex_lock_pi"];
     assert_eq!(component(&Wait { frames, ..Wait::default() }), Component::LockUser);
@@ -277,12 +283,12 @@ proptest::proptest! {
     #[test]
     fn whatever_the_kernel_says_has_one_place(
         state in proptest::char::any(), kernel: bool, in_iowait: bool, without_swap: bool,
-        kernel_lock: bool, name in ".{0,12}", frame in ".{0,30}", arguments: Option<[u64; 3]>,
+        kernel_lock: bool, user_lock: bool, name in ".{0,12}", frame in ".{0,30}", arguments: Option<[u64; 3]>,
     ) {
         let frames = [frame.as_str()];
         let within = Within::Call(Call { name: &name, arguments });
         let file = FileClass::of_link(&frame);
-        let wait = Wait { state, kernel, within, file, frames: &frames, in_iowait, kernel_lock, without_swap };
+        let wait = Wait { state, kernel, within, file, frames: &frames, in_iowait, kernel_lock, user_lock, without_swap };
         let found = classify(&wait);
         proptest::prop_assert!(found.is_some() || matches!(state, 'Z' | 'X' | 'x'));
         let _ = (calls::name(Abi::Compat, i64::from(state as u32)), files::of_protocol(&frame));

@@ -109,9 +109,9 @@ fn thread(
             (Type::Runq, WOKEN) => (Component::RunqWakeup, true, String::new(), String::new()),
             (Type::Runq, THROTTLED) => (Component::Throttled, true, String::new(), String::new()),
             (Type::Wait, _) => {
-                let (component, sure) = classes.of(record.pid, cell);
+                let (component, sure) = classes.of(record.process(), cell);
                 kinds.entry(cell.kind.wait()).or_default().add(component, cell.ns.saturating_add(cell.open_ns));
-                let (call, key) = about(cell, component, devices);
+                let (call, key) = about(cell, component, classes.variable(record.process(), cell), devices);
                 slow.extend(slowest(record, cell, component, &call, &key, window));
                 (component, sure, call, key)
             }
@@ -164,8 +164,8 @@ fn part(parts: &mut BTreeMap<PartKey, Part>, key: PartKey) -> &mut Part {
     })
 }
 
-/// The call that a wait was in, and what it was about.
-fn about(cell: &Cell, component: Component, devices: &Devices) -> (String, String) {
+/// The call that a wait was in, and what it was about; of a futex, the variable that it is part of.
+fn about(cell: &Cell, component: Component, variable: Option<&str>, devices: &Devices) -> (String, String) {
     let [_, _, name] = cell.object;
     let class = waits::file_class(cell.kind.class(), name);
     let faults = [Component::Fault, Component::FaultFile, Component::FaultSwap];
@@ -186,7 +186,11 @@ fn about(cell: &Cell, component: Component, devices: &Devices) -> (String, Strin
                 | (FileClass::Unix, Component::IpcUnix)
                 | (FileClass::File | FileClass::Block, _)
         );
-    let key = if other { String::new() } else { objects::key(cell, class, devices, futex) };
+    let key = match variable {
+        Some(name) if futex => format!("futex {name}"),
+        _ if other => String::new(),
+        _ => objects::key(cell, class, devices, futex),
+    };
     (call, key)
 }
 

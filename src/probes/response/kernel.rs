@@ -330,24 +330,41 @@ pub(super) fn passed_by(object: &mut Object, stop: u64) -> Result<(u64, u64), Un
     Ok((count.saturating_add(there.len() as u64), lives))
 }
 
-/// Names of user stacks that a thread has met so far, with its process; nothing is changed.
-pub(super) fn user_stacks(object: &Object, slot: u32) -> Result<Option<(Process, Vec<u64>)>, Unavailable> {
+/// What a thread has met so far that only its process can tell the names of.
+#[derive(Debug, Default)]
+pub(super) struct Met {
+    /// Names of user stacks.
+    pub(super) stacks: Vec<u64>,
+    /// Addresses of futexes.
+    pub(super) futexes: Vec<u64>,
+}
+
+impl Met {
+    pub(super) fn add(&mut self, kind: Kind, object: u64) {
+        match kind.of() {
+            Type::Stack => self.stacks.push(object),
+            Type::Wait if kind.unknown_futex() => self.futexes.push(object),
+            _ => {}
+        }
+    }
+}
+
+/// What a live thread has met, with its process; nothing is changed.
+pub(super) fn met(object: &Object, slot: u32) -> Result<Option<(Process, Met)>, Unavailable> {
     let thread: ThreadWords = object.element("threads", slot)?;
     if thread.first() == Some(&0) {
         return Ok(None);
     }
     let record = Record::new(&thread, 0);
-    let (mut at, mut names, mut seen) = (record.first as u32, Vec::new(), 0);
+    let (mut at, mut met, mut seen) = (record.first as u32, Met::default(), 0);
     while at != 0 && seen < MAX_CELLS {
         let cell: CellWords = object.element("cells", at)?;
-        let [_, _, kind, _, user, .., next, _, _, _, _] = cell;
-        if Kind(kind).of() == Type::Stack {
-            names.push(user);
-        }
+        let [_, _, kind, _, of, .., next, _, _, _, _] = cell;
+        met.add(Kind(kind), of);
         at = next as u32;
         seen += 1;
     }
-    Ok(Some((record.process(), names)))
+    Ok(Some((record.process(), met)))
 }
 
 /// The time in each of a live thread's cells, by kind; none if they are more than `most`. Nothing is changed.

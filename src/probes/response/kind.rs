@@ -61,6 +61,11 @@ impl Kind {
         self.0 >> 48 & 32 != 0
     }
 
+    /// The memory of its program says that it is for a reader-writer lock that others have.
+    pub(super) fn rwlock(self) -> bool {
+        self.0 >> 48 & 64 != 0
+    }
+
     /// A sample of waits below the threshold.
     pub(super) fn short(self) -> bool {
         self.0 >> 48 & 4 != 0
@@ -74,6 +79,12 @@ impl Kind {
     /// Operation and value of a futex call, as far as they matter.
     pub(super) fn futex(self) -> (u64, u64) {
         (self.0 >> 56 & 15, if self.0 >> 48 & 8 != 0 { 2 } else { 0 })
+    }
+
+    /// A futex that a condition variable, a semaphore or the like of the C library waits on, which says nothing of its use.
+    pub(super) fn unknown_futex(self) -> bool {
+        const WAIT_BITSET: u64 = 9;
+        self.futex().0 == WAIT_BITSET && !self.rwlock()
     }
 
     /// The wait that cells of other types tell more of.

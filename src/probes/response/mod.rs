@@ -30,12 +30,11 @@ mod watching;
 
 use super::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use fill::Source;
-use kernel::{Record, Room};
-use kind::Type;
+use kernel::{Met, Record, Room};
 use looks::Looks;
 use rdiag_kernel::host::{CpuTicks, Host, Stolen};
 use rdiag_kernel::mechanism::ebpf::Object;
-use rdiag_kernel::mechanism::symbols::{Symbols, calls as call_sites};
+use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls as call_sites};
 use rdiag_model::ledger::{Level, MAX_THREADS};
 use rdiag_model::{Ledger, Reason, Unavailable};
 use stacks::StackNames;
@@ -181,7 +180,7 @@ impl Response {
         self.iterate("begin_threads")?;
         self.looks = Looks::default();
         self.running = true;
-        self.look_next = host.now() + LOOK_SECONDS;
+        self.look_next = host.now() + LOOK_SECONDS / 4.0;
         Ok(())
     }
 
@@ -230,29 +229,31 @@ impl Response {
 
     /// Reads the stacks of a thread and asks for their names.
     fn learn(&mut self, host: &Host, record: &Record) {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut ours, mut met) = (Vec::new(), Met::default());
         for cell in &record.cells {
-            let [user, ..] = cell.object;
+            let [of, ..] = cell.object;
             ours.extend(self.stacks.learn(&self.object, cell.stack).map(<[u64]>::to_vec));
-            if cell.kind.of() == Type::Stack {
-                theirs.extend(self.stacks.learn(&self.object, user).map(<[u64]>::to_vec));
-            }
+            met.add(cell.kind, of);
         }
-        let process = record.process();
         self.symbols.learn(host, None, ours.iter().flat_map(|stack| call_sites(None, stack)));
-        self.symbols.learn(host, Some(process), theirs.iter().flat_map(|stack| call_sites(Some(process), stack)));
+        self.learn_met(host, record.process(), met);
     }
 
-    /// Asks for the names of user stacks that live threads have met: a process may be gone when the window ends.
+    /// Asks for the names of user stacks and of variables: a process may be gone when the window ends.
+    fn learn_met(&mut self, host: &Host, process: Process, met: Met) {
+        for name in met.stacks {
+            let stack = self.stacks.learn(&self.object, name).map(<[u64]>::to_vec).unwrap_or_default();
+            self.symbols.learn(host, Some(process), call_sites(Some(process), &stack));
+        }
+        self.symbols.learn_variables(host, process, met.futexes);
+    }
+
+    /// The same for what live threads have met so far.
     fn look(&mut self, host: &Host) -> Result<(), Unavailable> {
         for slot in 0..self.room.threads {
-            let Some((process, names)) = kernel::user_stacks(&self.object, slot)? else { continue };
-            for name in names {
-                if self.stacks.get(name).is_some() {
-                    continue;
-                }
-                let stack = self.stacks.learn(&self.object, name).map(<[u64]>::to_vec).unwrap_or_default();
-                self.symbols.learn(host, Some(process), call_sites(Some(process), &stack));
+            if let Some((process, mut met)) = kernel::met(&self.object, slot)? {
+                met.stacks.retain(|name| self.stacks.get(*name).is_none());
+                self.learn_met(host, process, met);
             }
         }
         Ok(())

@@ -31,6 +31,7 @@ pub(super) fn key(cell: &Cell, class: FileClass, devices: &Devices, futex: bool)
         FileClass::Pipe => format!("pipe:[{b}]"),
         FileClass::Unix | FileClass::Netlink | FileClass::Socket => format!("socket:[{b}]"),
         FileClass::Inet => peer(&cell.object),
+        FileClass::Unknown if futex && cell.kind.rwlock() => format!("rwlock {a:#x}"),
         FileClass::Unknown if futex && a != 0 => format!("futex {a:#x}"),
         _ => String::new(),
     }
@@ -87,6 +88,8 @@ mod tests {
         assert_eq!(key(&cell([0, 7, 0], "log"), FileClass::File, &devices, false), "log");
         assert_eq!(key(&cell([0, 7, 0], ""), FileClass::Pipe, &devices, false), "pipe:[7]");
         assert_eq!(key(&cell([0x1000, 0, 0], ""), FileClass::Unknown, &devices, true), "futex 0x1000");
+        let rwlock = Cell { kind: Kind(2 | 64 << 48), ..cell([0x1000, 0, 0], "") };
+        assert_eq!(key(&rwlock, FileClass::Unknown, &devices, true), "rwlock 0x1000");
         assert_eq!(key(&cell([0, 0, 0], ""), FileClass::Unknown, &devices, false), "");
         assert_eq!(key(&cell([24, 9, 0], "cgroup.procs"), FileClass::Kernel, &devices, false), "cgroup.procs");
     }

@@ -31,7 +31,7 @@ static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, 
 		thread->mode = is_throttled(prev) ? THROTTLED : PREEMPTED;
 		return;
 	}
-	describe_wait(thread, prev, state);
+	describe_wait(thread, prev, state, true);
 	take_user_stack(ctx, thread, prev);
 	thread->mode = BLOCKED;
 }
@@ -320,7 +320,7 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 	meets(thread, watch, thread->t, 1);
 	thread->out_watched = watched_until(watch, thread->t);
 	if (state)
-		describe_wait(thread, task, state);
+		describe_wait(thread, task, state, false);
 	if (!thread->mode)
 		thread->mode = state ? BLOCKED : is_throttled(task) ? THROTTLED : PREEMPTED;
 	return 0;

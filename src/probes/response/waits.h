@@ -2,6 +2,7 @@
  * A thread goes to sleep, and comes back. */
 #pragma once
 #include "calls.h"
+#include "futex.h"
 
 /* Whether the stack of a wait is taken. */
 static __always_inline bool pays(struct thread *thread, u64 ns)
@@ -104,8 +105,9 @@ static __always_inline bool locks_file(struct thread *thread, struct task_struct
 	return false;
 }
 
-/* What a thread that is asleep waits for, as far as that is known without its stack. */
-static __always_inline void describe_wait(struct thread *thread, struct task_struct *task, u32 state)
+/* What a thread that is asleep waits for, as far as that is known without its stack. Memory of its program is there only when it
+ * is the one that goes out now. */
+static __always_inline void describe_wait(struct thread *thread, struct task_struct *task, u32 state, const bool own)
 {
 	struct task_struct___more *more = (void *)task;
 	u64 call = thread->call, class = NO_FILE, flags = 0, inode = 0;
@@ -128,10 +130,17 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 	} else if (traits(call) & TAKES_ADDRESS) {
 		/* A futex: what is done, and whether its value is that of a lock which others wait for. */
 		void *saved = registers(task);
+		u64 operation = call_argument(saved, 1, false);
+		u32 value = call_argument(saved, 2, false);
 		thread->object[0] = thread->argument;
-		flags |= (call_argument(saved, 1, false) & 15) << 8;
-		if ((u32)call_argument(saved, 2, false) == 2)
+		flags |= (operation & FUTEX_OPERATION) << 8;
+		if (value == 2)
 			flags |= VALUE_2;
+		u64 lock = own && value ? rwlock_of(thread->argument, operation, value) : 0;
+		if (lock) {
+			flags |= RWLOCK;
+			thread->object[0] = lock;
+		}
 	} else if (call == COMPAT && !IS_ARM64) {
 		struct pt_regs___x86 *saved = registers(task);
 		u64 number = BPF_CORE_READ(saved, orig_ax);

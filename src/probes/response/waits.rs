@@ -6,7 +6,7 @@ use super::kernel::{Cell, Record};
 use super::kind::{Kind, Type};
 use super::stacks::StackNames;
 use rdiag_kernel::classify::{self, Abi, Call, FileClass, Wait, Within};
-use rdiag_kernel::mechanism::symbols::{Symbols, calls};
+use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls};
 use rdiag_model::Component;
 
 /// Not in a call, in the programs.
@@ -84,8 +84,9 @@ fn letter(state: u64) -> char {
     }
 }
 
-/// The component of a wait, with the functions of its kernel stack, innermost first.
-pub(super) fn component(kind: Kind, object: &[u64; 3], frames: &[&str], without_swap: bool) -> Component {
+/// The component of a wait, with the functions of its kernel stack, innermost first, and whether it is known from elsewhere that it is
+/// for a lock of the program.
+pub(super) fn component(kind: Kind, object: &[u64; 3], frames: &[&str], without_swap: bool, lock: bool) -> Component {
     if kind.state() & FROZEN != 0 {
         return Component::Stopped;
     }
@@ -108,6 +109,7 @@ pub(super) fn component(kind: Kind, object: &[u64; 3], frames: &[&str], without_
         frames,
         in_iowait: kind.io_wait(),
         kernel_lock: kind.kernel_lock(),
+        user_lock: lock || kind.rwlock(),
         without_swap,
     };
     classify::classify(&wait).map_or(Component::OtherOff, |class| class.component)
@@ -120,7 +122,7 @@ pub(super) struct Classes<'c> {
     without_swap: bool,
     /// Of waits below the threshold: the sampled stacks and the time behind them, by process and kind.
     samples: HashMap<(u32, Kind), Vec<(u64, u64)>>,
-    known: HashMap<(Kind, u64, u64), Component>,
+    known: HashMap<(Kind, u64, u64, bool), Component>,
 }
 
 impl<'c> Classes<'c> {
@@ -134,29 +136,36 @@ impl<'c> Classes<'c> {
         Self { symbols, stacks, without_swap, samples, known: HashMap::new() }
     }
 
+    /// The variable that the futex of a wait is part of, if that has a name.
+    pub(super) fn variable(&self, process: Process, cell: &Cell) -> Option<&'c str> {
+        let [address, ..] = cell.object;
+        cell.kind.unknown_futex().then(|| self.symbols.variable(process, address)).flatten()
+    }
+
     /// The component of a wait with this stack; and whether all that is known agrees.
-    pub(super) fn of(&mut self, pid: u32, cell: &Cell) -> (Component, bool) {
+    pub(super) fn of(&mut self, process: Process, cell: &Cell) -> (Component, bool) {
         let kind = cell.kind.wait();
-        let samples = if cell.stack == 0 { self.samples.get(&(pid, kind)).cloned() } else { None };
-        let Some(samples) = samples else { return (self.with_stack(kind, cell, cell.stack), true) };
+        let lock = self.variable(process, cell).is_some_and(classify::user::is_lock);
+        let samples = if cell.stack == 0 { self.samples.get(&(process.pid, kind)).cloned() } else { None };
+        let Some(samples) = samples else { return (self.with_stack(kind, cell, cell.stack, lock), true) };
         let mut seen: BTreeMap<Component, u64> = BTreeMap::new();
         for (stack, ns) in samples {
-            *seen.entry(self.with_stack(kind, cell, stack)).or_default() += ns.max(1);
+            *seen.entry(self.with_stack(kind, cell, stack, lock)).or_default() += ns.max(1);
         }
         let most = seen.iter().max_by_key(|(_, ns)| **ns).map(|(component, _)| *component);
         (most.unwrap_or(Component::OtherOff), seen.len() < 2)
     }
 
-    fn with_stack(&mut self, kind: Kind, cell: &Cell, stack: u64) -> Component {
+    fn with_stack(&mut self, kind: Kind, cell: &Cell, stack: u64, lock: bool) -> Component {
         let [_, _, name] = cell.object;
-        if let Some(known) = self.known.get(&(kind, stack, name)) {
+        if let Some(known) = self.known.get(&(kind, stack, name, lock)) {
             return *known;
         }
         let addresses = self.stacks.get(stack).unwrap_or_default();
         let frames: Vec<&str> =
             calls(None, addresses).take(FRAMES).filter_map(|at| self.symbols.name(None, at)).collect();
-        let component = component(kind, &cell.object, &frames, self.without_swap);
-        self.known.insert((kind, stack, name), component);
+        let component = component(kind, &cell.object, &frames, self.without_swap, lock);
+        self.known.insert((kind, stack, name, lock), component);
         component
     }
 }
@@ -172,29 +181,32 @@ mod tests {
 
     #[test]
     fn a_read_is_told_by_what_it_reads_from() {
-        let of = |class| component(kind("read", class, 1, 0), &[0; 3], &[], true);
+        let of = |class| component(kind("read", class, 1, 0), &[0; 3], &[], true, false);
         assert_eq!(
             [of(1), of(4), of(8), of(9)].map(Component::id),
             ["io.block.read", "ipc.pipe", "net.recv", "ipc.unix"]
         );
         let timer = u64::from_ne_bytes(*b"[timerfd");
-        assert_eq!(component(kind("read", 12, 1, 0), &[0, 0, timer], &[], true), Component::WaitSleep);
+        assert_eq!(component(kind("read", 12, 1, 0), &[0, 0, timer], &[], true, false), Component::WaitSleep);
     }
 
     #[test]
     fn a_futex_is_a_lock_only_if_its_value_says_that_others_wait() {
-        let of = |flags| component(kind("futex", 0, 1, flags), &[0x1000, 0, 0], &["futex_do_wait"], true);
+        let of = |flags| component(kind("futex", 0, 1, flags), &[0x1000, 0, 0], &["futex_do_wait"], true, false);
         assert_eq!((of(8), of(0), of(8 | 9 << 8)), (Component::LockUser, Component::WaitFutex, Component::WaitFutex));
         assert_eq!(of(6 << 8), Component::LockUser);
+        assert_eq!(of(64 | 9 << 8), Component::LockUser, "a reader-writer lock");
+        let kind = kind("futex", 0, 1, 9 << 8);
+        assert_eq!(component(kind, &[0x1000, 0, 0], &[], true, true), Component::LockUser, "known by its variable");
     }
 
     #[test]
     fn what_is_no_call_is_a_fault_or_was_done_to_the_thread() {
-        assert_eq!(component(kind("", 0, 2, 1), &[0; 3], &[], true), Component::FaultFile);
-        assert_eq!(component(kind("", 0, 4, 0), &[0; 3], &[], true), Component::Stopped);
-        assert_eq!(component(kind("", 0, 0x8000, 0), &[0; 3], &[], true), Component::Stopped);
-        assert_eq!(component(kind("", 0, 0x1000, 0), &[0; 3], &[], true), Component::LockKernel);
-        assert_eq!(component(kind("", 0, 2, 32), &[0; 3], &[], true), Component::LockKernel);
-        assert_eq!(component(kind("", 0, 0x402, 2), &[0; 3], &["worker_thread"], true), Component::KernelThread);
+        assert_eq!(component(kind("", 0, 2, 1), &[0; 3], &[], true, false), Component::FaultFile);
+        assert_eq!(component(kind("", 0, 4, 0), &[0; 3], &[], true, false), Component::Stopped);
+        assert_eq!(component(kind("", 0, 0x8000, 0), &[0; 3], &[], true, false), Component::Stopped);
+        assert_eq!(component(kind("", 0, 0x1000, 0), &[0; 3], &[], true, false), Component::LockKernel);
+        assert_eq!(component(kind("", 0, 2, 32), &[0; 3], &[], true, false), Component::LockKernel);
+        assert_eq!(component(kind("", 0, 0x402, 2), &[0; 3], &["worker_thread"], true, false), Component::KernelThread);
     }
 }

@@ -1,11 +1,11 @@
-//! What of a process's memory holds code, and from which file.
+//! What of a process's memory holds code or variables, and from which file.
 
 use std::path::PathBuf;
 
 use super::Process;
 use crate::host::Host;
 
-/// Mappings that hold code, and those that never do, in order of their addresses.
+/// Mappings that hold code, those that never do, and those of variables, in order of their addresses.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Maps(Vec<Mapping>);
 
@@ -44,6 +44,8 @@ pub(super) enum Kind {
     Memory,
     /// No code: the stack or the heap.
     Data,
+    /// A file's, for this process alone to write to: variables with a beginning value, which the file's table of symbols may name.
+    Variables,
 }
 
 impl Maps {
@@ -74,7 +76,12 @@ impl Maps {
     }
 
     fn find(&self, address: u64) -> Option<&Mapping> {
-        self.any(address).filter(|mapping| mapping.kind != Kind::Data)
+        self.any(address).filter(|mapping| !matches!(mapping.kind, Kind::Data | Kind::Variables))
+    }
+
+    /// Whether variables of a program or library lie at an address.
+    pub(super) fn has_variables(&self, address: u64) -> bool {
+        self.any(address).is_some_and(|mapping| mapping.kind == Kind::Variables)
     }
 
     /// What the code at an address comes from; none if there is no code.
@@ -94,9 +101,9 @@ impl Maps {
         Some(format!("{}+{offset:#x}", mapping.object))
     }
 
-    /// The file that holds the code at an address, and where in it.
+    /// The file that holds the code or the variables at an address, and where in it.
     pub(super) fn in_file(&self, address: u64, pid: u32) -> Option<(InFile, u64)> {
-        let mapping = self.find(address)?;
+        let mapping = self.any(address).filter(|mapping| mapping.kind != Kind::Data)?;
         let has_path = !mapping.path.as_os_str().is_empty();
         // A process of 32 bits has another library of the kernel.
         if !has_path && (mapping.object != VDSO || mapping.start <= u32::MAX.into()) {
@@ -135,12 +142,15 @@ fn mapping(line: &str) -> Option<Mapping> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let is_code = fields.next()?.contains('x');
+    let rights = fields.next()?;
+    let is_code = rights.contains('x');
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
     let (major, minor) = fields.next()?.split_once(':')?;
     let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
     let path = fields.nth(1).unwrap_or_default().trim_start();
-    if !is_code {
+    let is_file = path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/dev/zero");
+    let is_variables = rights == "rw-p" && is_file && !path.starts_with("/memfd:");
+    if !is_code && !is_variables {
         // Anything else may hold code a moment later.
         let never = path == "[stack]" || path == "[heap]";
         let (object, path) = (String::new(), PathBuf::new());
@@ -151,12 +161,13 @@ fn mapping(line: &str) -> Option<Mapping> {
     let kind = match path {
         VDSO => Kind::File,
         path if path.starts_with("/memfd:") => Kind::MemoryFile,
-        path if path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/dev/zero") => Kind::File,
+        _ if is_variables => Kind::Variables,
+        _ if is_file => Kind::File,
         _ => Kind::Memory,
     };
     let object = if kind == Kind::Memory { "" } else { path.rsplit('/').next().unwrap_or_default() };
     let object = with_line_breaks(object);
-    let path = if kind == Kind::File && path.starts_with('/') { path } else { "" };
+    let path = if is_file && kind != Kind::MemoryFile { path } else { "" };
     let path = PathBuf::from(with_line_breaks(path));
     Some(Mapping { start, end, offset, object, path, device, kind, deleted })
 }
@@ -197,6 +208,7 @@ mod tests {
 7f1200000000-7f1200010000 rwxp 00000000 00:00 0 
 7f1300000000-7f1300010000 r-xp 00000000 fe:00 9                          /opt/a b/lib\\012x.so (deleted)
 7f1380000000-7f1380010000 r-xp 00000000 fe:00 9                          /opt/x\\057etc\\057shadow
+7f1390000000-7f1390010000 rw-p 00003000 fe:00 9                          /opt/lib.so
 7f1400000000-7f1400010000 r-xs 00000000 00:01 9                          /memfd:jit (deleted)
 7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]
 7ffe00000000-7ffe00021000 rw-p 00000000 00:00 0                          [stack]
@@ -227,6 +239,10 @@ ffffffffffffffffff-0 r-xp";
         assert_eq!(of(0x7f13_0000_ffff), (Some(Kind::File), Some("lib\nx.so")));
         assert_eq!(of(0x7f13_8000_0000), (Some(Kind::File), Some("x\\057etc\\057shadow")), "as it is called");
         assert!(maps.is_deleted(0x7f13_0000_0000) && !maps.is_deleted(0x55d0_c0a0_2010));
+        assert_eq!(of(0x7f13_9000_0010), (None, None), "no code");
+        assert!(maps.has_variables(0x7f13_9000_0010) && !maps.has_variables(0x7f13_0000_0001));
+        let library = file(Some("7f1390000000-7f1390010000"), Some("/opt/lib.so"), "lib.so", (0xfe, 0));
+        assert_eq!(maps.in_file(0x7f13_9000_0010, 7), Some((library, 0x3010)));
         assert_eq!(of(0x7f14_0000_0000), (Some(Kind::MemoryFile), Some("memfd:jit")));
         assert_eq!(of(0x7ffd_0000_0000), (Some(Kind::File), Some("[vdso]")));
         assert_eq!(of(0), (None, None));
@@ -241,7 +257,7 @@ ffffffffffffffffff-0 r-xp";
         }
         // Compiled at run time, made ready for that, mapped by nobody yet.
         for open in
-            [0x55d0_c0a0_0010, 0x7f12_0000_0000, 0x7f14_0000_0000, 0x7f11_0000_0000, 0x7f20_0000_0000, 0x40_0000]
+            [0x55d0_c0a0_0010, 0x7f12_0000_0000, 0x7f13_9000_0010, 0x7f14_0000_0000, 0x7f11_0000_0000, 0x7f20_0000_0000, 0x40_0000]
         {
             assert!(!maps.settles(open), "{open:#x}");
         }

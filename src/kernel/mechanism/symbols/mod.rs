@@ -27,6 +27,7 @@ mod perf_map;
 pub mod reader;
 mod running;
 mod stacks;
+mod variables;
 mod vdso;
 mod worker;
 
@@ -119,6 +120,8 @@ pub struct Symbols {
     no_kernel: bool,
     /// Addresses whose lines were asked for after their functions.
     lines: HashSet<(Process, u64)>,
+    /// Addresses of which variables were asked for.
+    variables: HashSet<(Process, u64)>,
     mapped: Lately,
 }
 

@@ -175,3 +175,24 @@ fn what_lies_beyond_an_address_without_code_is_not_believed() {
     assert_eq!((stacks.frames.len(), stacks.frames[0].name.as_str()), (1, "f"));
     assert_eq!((stacks.truncated, stacks.unresolved), (1.0, 0.0));
 }
+
+/// With a value to begin with, so that it lies in the file.
+static A_VARIABLE_WITH_A_NAME_OF_ITS_OWN: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0x5a17);
+
+#[test]
+fn a_variable_of_a_running_process_has_its_name_and_what_is_on_the_heap_has_none() {
+    let host = host();
+    let process = this_process(&host);
+    let variable = std::ptr::from_ref(&A_VARIABLE_WITH_A_NAME_OF_ITS_OWN) as u64;
+    let heap = Box::new(7_u64);
+    let heap = std::ptr::from_ref(heap.as_ref()) as u64;
+    let mut symbols = Symbols::default();
+    symbols.learn_variables(&host, process, [variable, variable, heap]);
+    symbols.settle(&host);
+    let name = symbols.variable(process, variable).unwrap_or_default();
+    assert!(name.ends_with("A_VARIABLE_WITH_A_NAME_OF_ITS_OWN"), "{name}");
+    assert_eq!(symbols.variable(process, heap), None);
+    let ended = Process { pid: u32::MAX, born: 1 };
+    symbols.learn_variables(&host, ended, [variable]);
+    assert_eq!(symbols.variable(ended, variable), None);
+}

@@ -1,0 +1,40 @@
+//! Names of variables: what the lock or the condition variable of a program is part of.
+
+use super::mapped::Mapped;
+use super::worker::{Detail, Of};
+use super::{Process, Symbols, sees_map_files};
+use crate::host::Host;
+
+/// Addresses of variables that are looked up at most: most are on a heap, and have no name.
+const MAX_VARIABLES: usize = 4096;
+
+impl Symbols {
+    /// Looks up the variables of programs and libraries that some addresses of a process are part of, where these are new. Only those with
+    /// a beginning value are known: others lie in memory that is no file's. Names come later.
+    pub fn learn_variables(&mut self, host: &Host, process: Process, addresses: impl IntoIterator<Item = u64>) {
+        self.take_answers(host, 0.0);
+        let mut fresh = Vec::new();
+        for address in addresses {
+            let is_known = self.known.contains_key(&(Some(process), address));
+            if !is_known && self.variables.len() < MAX_VARIABLES && self.variables.insert((process, address)) {
+                fresh.push(address);
+            }
+        }
+        if fresh.is_empty() {
+            return;
+        }
+        let Some(Mapped { maps, same_mounts, .. }) = self.mapped_of(host, process, &fresh) else { return };
+        let by_link = sees_map_files(host);
+        fresh.retain(|at| maps.has_variables(*at) && (by_link || same_mounts));
+        if !fresh.is_empty() {
+            let of = Of::Process { pid: process.pid, by_link, by_path: same_mounts };
+            self.ask(of, Some(process), fresh, maps, Detail::Name);
+        }
+    }
+
+    /// The variable that an address is part of, as far as its name is known by now.
+    #[must_use]
+    pub fn variable(&self, process: Process, address: u64) -> Option<&str> {
+        self.variables.contains(&(process, address)).then(|| self.name(Some(process), address)).flatten()
+    }
+}

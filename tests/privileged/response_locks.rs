@@ -1,0 +1,116 @@
+//! The probe `response` against programs that wait on futexes: which of these waits are for a lock, and which must never be called one.
+
+use std::fs;
+use std::process::Command;
+
+use super::response::{NEEDS, TOLERANCE, rows, shares};
+use super::response_truths::{Programs, agrees, largest, observed, told};
+use crate::support::{Need, alone, has, skip};
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn a_reader_writer_lock_is_a_lock_and_an_idle_pool_is_none() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
+        return;
+    }
+    let programs = Programs::compiled();
+    let (result, share) = agrees(&programs, "rwlock", "lock.user");
+    assert!(share > 0.3, "{share}");
+    let (call, key) = largest(&result, "lock.user");
+    assert!(call == "futex" && key.starts_with("rwlock 0x"), "{call} {key}");
+    for name in ["condvar-pool", "fork-join"] {
+        let (result, _) = agrees(&programs, name, "wait.futex");
+        assert!(told(&result, "lock.user") < 0.02, "{name}: {:#?}", shares(&result));
+    }
+}
+
+/// Waits with the values that reader-writer locks are waited for with, in memory that is none: plain, and with one thing amiss.
+const LIKE_A_LOCK: &str = r#"
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static _Alignas(8) unsigned words[6][16] = {
+	{ 0, 0, 3, 3 }, /* nobody has it */
+	{ 0, 0, 2, 3 },
+	{ 2 | 1 << 3, 1, 2, 3, 7 }, /* a word that locks leave 0 */
+	{ 2, 0, 2, 3 }, /* no reader, and no other writer */
+	{ 2 | 1 << 3, 0, 2, 3, 0, 0, 0, 1 }, /* shared, and waited for as private */
+	{ 2 | 1 << 3, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 9 }, /* of no kind */
+};
+static void *waits(void *of)
+{
+	unsigned *word = of;
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 1;
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, *word, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+	return NULL;
+}
+int main(void)
+{
+	pthread_t all[12];
+	for (int at = 0; at < 12; at++)
+		pthread_create(&all[at], NULL, waits, &words[at / 2][2 + at % 2]);
+	for (int at = 0; at < 12; at++)
+		pthread_join(all[at], NULL);
+	puts("\nTRUTH {\"seconds\": 13}");
+}
+"#;
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn what_only_looks_like_a_reader_writer_lock_is_none() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("like.c"), folder.path().join("like"));
+    fs::write(&source, LIKE_A_LOCK).unwrap();
+    let compiled = Command::new("cc").args(["-pthread", "-o"]).arg(&program).arg(&source).status().unwrap();
+    assert!(compiled.success());
+    let (result, _) = observed(&Command::new(&program), "like a lock");
+    let (lock, futex) = (told(&result, "lock.user"), told(&result, "wait.futex"));
+    assert!(lock < 0.01 && futex > 11.0, "{:#?}", shares(&result));
+}
+
+/// Two threads that want the global interpreter lock, and two that wait for work all the time.
+const GIL: &str = r#"
+import json, queue, threading, time
+ends, used, work = time.monotonic() + 2, [], queue.Queue()
+def runnable():
+    return int(open(f"/proc/self/task/{threading.get_native_id()}/schedstat").read().split()[1]) * 1e-9
+def spins():
+    while time.monotonic() < ends:
+        sum(range(1000))
+    used.append(time.thread_time() + runnable())
+both = [threading.Thread(target=spins) for _ in range(2)]
+idle = [threading.Thread(target=work.get) for _ in range(2)]
+for one in both + idle: one.start()
+for one in both: one.join()
+for one in idle: work.put(1)
+for one in idle: one.join()
+print("\nTRUTH", json.dumps({"seconds": 10, "lock.user": 4 - sum(used)}), flush=True)
+"#;
+
+#[test]
+#[ignore = "needs: root, eBPF, python3"]
+fn a_thread_of_python_that_wants_the_interpreter_waits_for_a_lock_and_one_without_work_does_not() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("python3")]) {
+        return;
+    }
+    let (result, truth) = observed(Command::new("python3").args(["-c", GIL]), "python");
+    let (is, should) = (told(&result, "lock.user"), truth["lock.user"]);
+    if should < 0.5 {
+        return skip("in part: this Python has no global interpreter lock");
+    }
+    assert!((is - should).abs() < TOLERANCE * truth["seconds"], "{is} s of {should} s: {:#?}", shares(&result));
+    assert!(told(&result, "wait.futex") > 3.5, "those without work: {:#?}", shares(&result));
+    let (_, key) = largest(&result, "lock.user");
+    assert_eq!(key, "futex _PyRuntime", "{:#?}", rows(&result, "waits"));
+}
