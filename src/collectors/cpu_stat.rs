@@ -324,7 +324,7 @@ fn record_cpu(cpu: &str, times: [u64; 8], virtual_machine: bool, out: &Sink) {
     }
 }
 
-/// A counter that never moved may be one that nobody feeds; that is no proof of peace.
+/// A counter that never moved may be one that the hypervisor does not feed; that does not prove that nothing was stolen.
 fn never_stolen(virtual_machine: bool) -> Unavailable {
     if virtual_machine {
         let why = "this virtual machine has seen no steal time since boot: either no CPU was ever taken away, or the \

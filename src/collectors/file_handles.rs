@@ -87,7 +87,7 @@ const METRICS: &[MetricDef] = &[
 ];
 
 /// Processes with fewer open files are not compared with their limit: programs that lock themselves in on purpose set
-/// it that low, and reading the limits of everybody would cost more than it tells.
+/// it that low, and reading the limits of all processes would cost more than it tells.
 const SUSPICIOUS: u64 = 32;
 /// Processes that are recorded: those nearest to their limit.
 const NEAREST: usize = 10;

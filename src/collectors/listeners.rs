@@ -125,7 +125,7 @@ impl Collect for Listeners {
         }
         let refused = overflows(host).is_some_and(|now| now > self.overflows.unwrap_or(now));
         let waited = self.seen.values().any(|listener| listener.ever_waited);
-        // Where nobody was seen waiting although connections were refused, any listener may be the one.
+        // Where no listener was seen waiting although connections were refused, any listener may be the one.
         let wanted = |listener: &Listener| listener.ever_waited || (refused && !waited);
         let sockets: BTreeMap<String, BTreeSet<u64>> = self
             .seen
@@ -141,7 +141,7 @@ impl Collect for Listeners {
     }
 }
 
-/// Whether there are sockets of a kind; if nobody can tell, there may be.
+/// Whether there are sockets of a kind; if that is unknown, there may be.
 fn in_use(host: &Host, file: &str, group: &str) -> bool {
     let count = host.read(file).ok().and_then(|text| value(&text, group, "inuse"));
     count.is_none_or(|count| count > 0.0)
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(labels["127.0.0.1:8080"]["name"], "sleepy 127.0.0.1:8080");
         assert_eq!(labels["127.0.0.1:8080"]["pid"], "30");
         assert_eq!(labels["127.0.0.1:8080"]["uid"], "1000");
-        assert!(!labels.contains_key("127.0.0.1:22"), "nobody waited there, so nobody asked whose it is");
+        assert!(!labels.contains_key("127.0.0.1:22"), "nothing waited there, so its owner was not looked up");
     }
 
     #[test]

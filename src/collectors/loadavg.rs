@@ -79,7 +79,7 @@ impl Collect for LoadAvg {
         for (series, load) in ["loadavg.one", "loadavg.five", "loadavg.fifteen"].into_iter().zip(parsed.loads) {
             out.level(series, "", load);
         }
-        // Whoever reads the file runs at that moment.
+        // The reader of the file is itself running.
         out.level("loadavg.runnable", "", parsed.runnable.saturating_sub(1) as f64);
         out.level("loadavg.entities", "", parsed.entities as f64);
         Ok(())

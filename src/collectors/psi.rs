@@ -1,4 +1,4 @@
-//! /proc/pressure: the share of time in which tasks stalled for want of CPU, memory, I/O, or because of interrupts.
+//! /proc/pressure: the share of time in which tasks stalled on CPU, memory or I/O, or because of interrupts.
 //!
 //! Only `total=` is read: the averages beside it are damped by the kernel over windows that are not ours.
 //!
@@ -139,7 +139,7 @@ fn explain(file: &str, error: &SourceError) -> Unavailable {
         (Reason::Absent, "irq") => {
             gap.with_remedy("a kernel of version 6.1 or later, built with CONFIG_IRQ_TIME_ACCOUNTING")
         }
-        // Newer kernels refuse this one file when they gave up accounting interrupt time for want of a steady clock.
+        // Newer kernels refuse this one file when they gave up accounting interrupt time because the clock is unstable.
         (Reason::Disabled, "irq") => gap.with_remedy("boot without tsc=noirqtime, on a machine with a stable clock"),
         (Reason::Absent, _) => gap.with_remedy("boot with psi=1 (the kernel must be built with CONFIG_PSI)"),
         (Reason::Disabled, _) => gap.with_remedy("boot with psi=1"),

@@ -50,7 +50,7 @@ struct ScsiErrors;
 impl Collect for ScsiErrors {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let mut seen = false;
-        // An optical drive fails a command each time somebody looks whether there is a disc in it.
+        // An optical drive fails a command each time a program checks whether there is a disc in it.
         for entry in host.list("sys/block")?.iter().filter(|entry| !entry.starts_with("sr")) {
             // In /proc/diskstats, which gives the other figures of the device, the name has its slash.
             let name = entry.replace('!', "/");

@@ -137,7 +137,7 @@ const METRICS: &[MetricDef] = &[
 ];
 
 struct Sockets {
-    /// Read once: nobody changes them every second.
+    /// Read once: they rarely change.
     limits: Option<Vec<(&'static str, f64)>>,
 }
 

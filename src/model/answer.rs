@@ -1,4 +1,4 @@
-//! The answer to a symptom: its measure, and what became of each cause that it may have.
+//! The answer to a symptom: its measure, and the result for each possible cause.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

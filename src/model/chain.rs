@@ -1,4 +1,4 @@
-//! Who waited for whom, as reports hold it.
+//! Waker chains, as reports hold them: which task waited for which.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -83,7 +83,7 @@ pub struct TaskChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskBasis {
-    /// Several runs each, that were told apart: their means are compared, in seconds.
+    /// Several runs each, measured one by one: their means are compared, in seconds.
     Runs,
     /// One execution each, the time of the one thread that spans it: seconds are compared, and their sum is the
     /// response time.

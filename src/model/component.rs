@@ -52,9 +52,9 @@ pub struct ComponentDef {
     pub help: &'static str,
     /// Completes "… of the time is ": `waiting for disk reads`.
     pub phrase: &'static str,
-    /// Whether it is often no part of anybody's response time: waiting for work. Never dropped silently.
+    /// Whether it is often no part of a response time: waiting for work. Never dropped silently.
     pub idle: bool,
-    /// Rules of the USE method that tell why its mean may be long.
+    /// Rules of the USE method that explain why its mean may be long.
     pub rules: &'static [&'static str],
 }
 
@@ -100,7 +100,7 @@ components! {
         "On a CPU that ran interrupt handlers meanwhile. Measured at level L3 where the kernel accounts for interrupts (CONFIG_IRQ_TIME_ACCOUNTING); elsewhere it is part of cpu.user and cpu.sys, or, on such kernels, of what the thread did then.",
         ["interrupts.utilization", "interrupts.saturation"];
     CpuSteal "cpu.steal" Executing false "CPU steal (estimate)", "CPU time that the hypervisor took (steal)",
-        "On a virtual CPU while the hypervisor did not run it: by how long the kernel held back the clock of its run queue; where it does not, each task's share of the steal of all CPUs.",
+        "On a virtual CPU while the hypervisor did not run it: by how much the kernel stopped the clock of its run queue; where it does not, each task's share of the steal of all CPUs.",
         ["cpu.saturation.steal"];
     Runq "runq" Runnable false "run-queue wait", "run-queue wait",
         "Runnable, without a CPU; used where wakeup and preemption cannot be distinguished.",

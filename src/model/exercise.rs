@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How anybody brings the same onto a host again. The variant has a number here, since its name would tell the cause.
+/// How to reproduce the same on another host. The variant has a number here, since its name would reveal the cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Exercise {
     /// Id of the scenario.

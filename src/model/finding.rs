@@ -131,7 +131,7 @@ pub struct Culprit {
 const OF_THE_PAST: [&str; 3] = ["since_boot", "so_far", "recorded_errors"];
 
 impl Finding {
-    /// Whether it tells of events before the window and of none within it: history, which explains nothing of what was measured.
+    /// Whether its events were all before the window: history, which explains nothing of what was measured.
     #[must_use]
     pub fn is_past(&self) -> bool {
         let counts_the_past = |condition: &String| OF_THE_PAST.iter().any(|name| condition.contains(name));

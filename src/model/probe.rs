@@ -234,7 +234,7 @@ pub struct Row {
 pub enum Cell {
     /// In the column's base unit.
     Number(f64),
-    /// Text; it is escaped where it is shown.
+    /// Text; the renderer escapes it.
     Text(String),
     /// The functions of a stack, innermost first, as text.
     Stack(Vec<String>),

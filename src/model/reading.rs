@@ -22,7 +22,7 @@ pub struct Stats {
     pub last: f64,
     /// Total change over the window; for levels the same as `last`.
     pub total: f64,
-    /// One value per interval of the window; none where it could not be had.
+    /// One value per interval of the window; none where it was not available.
     pub intervals: Vec<Option<f64>>,
     /// Sub-windows thrown away because a counter went backwards or the thing was replaced.
     pub discarded: u32,

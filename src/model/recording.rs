@@ -186,7 +186,7 @@ pub struct LogLine {
     pub seconds_since_boot: f64,
     /// Whether it was written during the window.
     pub in_window: bool,
-    /// Whom it names (a process, a device), if it could be told.
+    /// The subject that it names (a process, a device), if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// The line, bounded in length.

@@ -51,7 +51,7 @@ pub struct RunRow {
     pub started: String,
     /// Seconds that were recorded.
     pub seconds: f64,
-    /// Whether somebody keeps the host's clock in step with others.
+    /// Whether the host's clock is synchronized.
     pub clock_synchronized: Option<bool>,
     /// By how many seconds it may be wrong at most.
     pub clock_error_seconds: Option<f64>,
@@ -147,7 +147,7 @@ pub struct FindingRow {
     pub role: String,
     /// The verdict; `unknown` is a row too, and never to be read as fine.
     pub status: Status,
-    /// Whether it tells of events before the window alone.
+    /// Whether its events were all before the window.
     pub is_past: bool,
     /// The judged value.
     pub value: Option<f64>,

@@ -83,7 +83,7 @@ pub struct Strips {
     pub from: f64,
     /// Where the last piece ends.
     pub until: f64,
-    /// The tasks that are told apart, most CPU time first.
+    /// The tasks that are shown separately, most CPU time first.
     pub tasks: Vec<TaskStrip>,
     /// How many other tasks ran.
     pub other_tasks: u64,
@@ -130,10 +130,10 @@ pub struct Layer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Runner {
-    /// It runs this one of the tasks that are told apart.
+    /// It runs this one of the tasks that are shown separately.
     Task(u32),
     /// It runs another one.
     Others,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }

@@ -46,9 +46,9 @@ pub struct Container {
 /// The wall clock as the kernel judges it (adjtimex).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WallClock {
-    /// Whether somebody keeps it in step with other clocks.
+    /// Whether it is synchronized with other clocks.
     pub synchronized: bool,
-    /// By how many seconds it may be wrong at most; means nothing where nobody keeps it.
+    /// By how many seconds it may be wrong at most; means nothing where it is not synchronized.
     pub max_error_seconds: f64,
 }
 

@@ -149,7 +149,7 @@ impl Search {
     fn file(&mut self, pid: u32, descriptor: u32) {
         let Some(place) = self.places.of(pid, descriptor, &mut self.reader) else { return };
         let Ok(file) = self.reader.open_file(pid, descriptor) else { return };
-        // Somebody may have named a file so, or it has another name left.
+        // A file may really be named so, or have another link left.
         if file.regular && file.deleted && self.counted.insert((file.device, file.inode)) {
             *self.held.entry((place, pid)).or_default() += file.blocks;
         }

@@ -133,7 +133,7 @@ fn class(kind: &str, spins: Option<bool>, stacked: bool, virtual_machine: bool) 
     match (kind, spins) {
         _ if is_memory(kind) => "memory",
         _ if stacked => "stacked",
-        // Somebody else's disk or network is behind it, whatever it calls itself.
+        // A disk of the hypervisor or the network is behind it, whatever it calls itself.
         ("virtio" | "xen" | "nbd" | "rbd" | "ublk", _) => "virtual",
         ("cdrom" | "mmc", _) => "other",
         _ if virtual_machine => "virtual",

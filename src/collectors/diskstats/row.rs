@@ -76,7 +76,7 @@ mod tests {
         let middle = Row::parse("8 0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15").unwrap();
         assert_eq!((middle.field(15), middle.field(16)), (Some(15), None));
         let new = Row::parse("8 0 sda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19").unwrap();
-        assert_eq!((new.field(17), new.field(18)), (Some(17), None), "columns that nobody knows yet are ignored");
+        assert_eq!((new.field(17), new.field(18)), (Some(17), None), "columns that are not known yet are ignored");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) struct Mount {
     pub(crate) upper: Option<Vec<u8>>,
 }
 
-/// File systems that hold no data of anybody, or whose data are the kernel's.
+/// File systems that hold no user data, or whose data are the kernel's.
 const PSEUDO: [&str; 37] = [
     "autofs",
     "bdev",
@@ -74,7 +74,7 @@ const PSEUDO: [&str; 37] = [
 /// Types that are always full, because nothing can be written to them.
 const IMAGES: [&str; 6] = ["squashfs", "iso9660", "erofs", "cramfs", "romfs", "udf"];
 
-/// Types that stay writable unless somebody, or an error, makes them read-only.
+/// Types that stay writable unless an administrator, or an error, makes them read-only.
 const WRITABLE: [&str; 15] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "jfs", "nilfs2", "reiserfs", "gfs2", "ocfs2", "ubifs",
     "vfat", "exfat",
@@ -122,7 +122,7 @@ impl Mount {
     }
 
     /// Mounted for writing, and yet the file system as a whole is read-only: what errors=remount-ro leaves behind.
-    /// Somebody who mounts or remounts read-only changes both.
+    /// An administrator who mounts or remounts read-only changes both.
     pub(crate) fn was_forced_read_only(&self) -> bool {
         !self.mount_read_only && self.super_read_only && WRITABLE.contains(&self.kind.as_str())
     }
@@ -134,7 +134,7 @@ impl Mount {
         scaffold || PSEUDO.contains(&self.kind.as_str())
     }
 
-    /// Somebody else has to answer, who may be gone.
+    /// Another host or process has to answer, and may be gone.
     pub(crate) fn is_remote(&self) -> bool {
         const REMOTE: [&str; 14] = [
             "nfs",

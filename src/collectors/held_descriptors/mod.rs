@@ -1,6 +1,6 @@
 //! inotify instances and watches of each user against their limits, and who holds pseudo-terminals.
 //!
-//! The kernel counts both by user and tells nobody: at the limit inotify_init (EMFILE) and inotify_add_watch (ENOSPC) fail, and programs
+//! The kernel counts both by user and exports neither count: at the limit inotify_init (EMFILE) and inotify_add_watch (ENOSPC) fail, and programs
 //! that watch files stop noticing changes or do not start. Instances are among the descriptors of processes, watches in their fdinfo.
 
 mod search;

@@ -35,7 +35,7 @@ pub(super) struct Holder {
     instances: Vec<Instance>,
 }
 
-/// One inotify instance: the number of its descriptor, its watches, and a digest of what the kernel tells of them.
+/// One inotify instance: the number of its descriptor, its watches, and a digest of what the kernel reports about them.
 #[derive(Debug, Default)]
 struct Instance {
     descriptor: u32,

@@ -58,7 +58,7 @@ pub(super) const METRICS: &[MetricDef] = &[
             &[term("interfaces.line_transmit_bytes"), times(FRAME_OVERHEAD, "interfaces.line_transmit_packets")],
             LINK,
         )]).dimension("interface").caveat("Packets that the device splits itself hide some of the overhead; bursts shorter than the interval do not show.").manual("sar -n DEV 1 10 (txkB/s against the speed)"),
-    MetricDef::new("network.interface.errors.count", Unit::Count, "Frames that a device received or sent with an error: checksum, alignment, length, carrier.", &[Formula::change(&[term("interfaces.device_receive_errors"), term("interfaces.device_transmit_errors")])]).dimension("interface").caveat("Drivers differ in what they count; frames missed for want of buffers are in it with some.").manual("ip -s -s link; sar -n EDEV 1 10"),
+    MetricDef::new("network.interface.errors.count", Unit::Count, "Frames that a device received or sent with an error: checksum, alignment, length, carrier.", &[Formula::change(&[term("interfaces.device_receive_errors"), term("interfaces.device_transmit_errors")])]).dimension("interface").caveat("Drivers differ in what they count; some include frames missed because no buffer was free.").manual("ip -s -s link; sar -n EDEV 1 10"),
     MetricDef::new("network.interface.ring_drops.count", Unit::Count, "Frames that a device dropped because the host had not emptied its receive buffers.", &[Formula::change(&[
             term("interfaces.device_fifo"),
             optional("interfaces.device_missed"),

@@ -236,7 +236,7 @@ struct Fields {
 fn parse_line(line: &str) -> Option<(&str, Fields)> {
     let (name, rest) = line.split_once(':')?;
     let name = name.trim();
-    // The name becomes part of a path, and a recorded tree may come from anybody.
+    // The name becomes part of a path, and a recorded tree is not trusted.
     if name.is_empty() || name.contains('/') || name == "." || name == ".." {
         return None;
     }

@@ -65,7 +65,7 @@ impl Collect for KernelLog {
             }
         }
         if self.scan.records == 0 {
-            // No kernel boots in silence: an empty log is somebody's stand-in for one.
+            // No kernel boots in silence: an empty log is a substitute for one.
             return Err(Unavailable::new(Reason::Malformed, "/dev/kmsg holds no record"));
         }
         self.begun = true;

@@ -1,4 +1,4 @@
-//! Which line of the kernel log belongs to which class, and whom it names. The first pattern that fits decides.
+//! Which line of the kernel log belongs to which class, and which subject it names. The first pattern that fits decides.
 //!
 //! Patterns are as narrow as the kernel's formats allow: lines hold names that users choose, and healthy machines log
 //! many lines that merely contain words such as "error" or "EDAC".
@@ -12,11 +12,11 @@ pub(super) struct Pattern {
     pub(super) all: &'static [&'static str],
     /// None of these occurs.
     pub(super) none: &'static [&'static str],
-    /// Where the line names somebody.
+    /// Where the line names its subject.
     subject: Subject,
 }
 
-/// Where in a line the one stands whom it names.
+/// Where in a line its subject is.
 #[derive(Debug, Clone, Copy)]
 enum Subject {
     /// Nowhere.
@@ -184,7 +184,7 @@ impl Pattern {
         self.all.iter().all(|needle| occurs(needle)) && !self.none.iter().any(|needle| occurs(needle))
     }
 
-    /// Whom the line names, in words for people: `name (pid 12)` for tasks.
+    /// The subject of the line, in words for people: `name (pid 12)` for tasks.
     pub(super) fn subject(&self, text: &str) -> Option<String> {
         let found = match self.subject {
             Nobody => None,

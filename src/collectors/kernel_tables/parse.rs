@@ -46,7 +46,7 @@ pub(super) fn mounts_by_kind(text: &str) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// What one limit is on, how much of it is used, and by whom.
+/// What one limit is on, how much of it is used, and its users.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Table {
     pub(super) name: &'static str,

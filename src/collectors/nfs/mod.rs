@@ -1,5 +1,5 @@
-//! NFS mounts: how long the server takes to answer, what waits on this host before it is sent, and what had to be sent
-//! again. Reading these numbers asks no server.
+//! NFS mounts: how long the server takes to answer, what waits on this host before it is sent, and what was
+//! retransmitted. Reading these numbers asks no server.
 
 mod catalogue;
 mod parse;

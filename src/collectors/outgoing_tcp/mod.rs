@@ -1,11 +1,11 @@
-//! Connections that this host opens: the local ports that they hold, and those that nobody answers.
+//! Connections that this host opens: the local ports that they hold, and those that get no answer.
 //!
 //! A connection needs a local port that no other connection to the same destination holds, so ports run out for each
-//! destination by itself. connect(2) then fails at once, and no counter tells of it. A request that nobody answers waits in
-//! SYN-SENT; the counter of repeated requests knows neither who waits nor for whom.
+//! destination by itself. connect(2) then fails at once, and no counter shows it. A request without an answer waits in
+//! SYN-SENT; the counter of retransmitted requests knows neither which task waits nor for which peer.
 //!
 //! Both are in /proc/net/tcp, whose reading takes 1 µs and more for each socket. So it is read only where there can be
-//! something to see: where there are half as many sockets as ports, or where a request was sent again within the window.
+//! something to see: where there are half as many sockets as ports, or where a request was retransmitted within the window.
 
 mod table;
 #[cfg(test)]
@@ -60,7 +60,7 @@ const SERIES: &[SeriesDef] = &[
 const PORTS: &str = "ss -tan; sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports";
 const SYN_SENT: &str = "ss -tanpo state syn-sent";
 const AT_LEAST: &str = "Of this network namespace. Ports that programs bound without listening count for their own destination only: at least \
-                        so many cannot be had. TIME_WAIT does not count where net.ipv4.tcp_tw_reuse gives its port away.";
+                        so many are unavailable. TIME_WAIT does not count where net.ipv4.tcp_tw_reuse lets its port be reused.";
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(
@@ -213,7 +213,7 @@ impl Collect for OutgoingTcp {
 }
 
 impl OutgoingTcp {
-    /// Whether a SYN was sent again since the window began; none where the kernel does not tell.
+    /// Whether a SYN was retransmitted since the window began; none where the kernel does not tell.
     fn repeats(&mut self, host: &Host, out: &Sink) -> Option<bool> {
         let now = match host.read("proc/net/netstat") {
             Ok(text) => column(&text, "TcpExt", "TCPSynRetrans").ok_or_else(|| {

@@ -93,9 +93,9 @@ impl Sockets {
 /// What a look shows.
 #[derive(Debug, Default)]
 pub(super) struct Look {
-    /// Local ports in the kernel's range by local address and destination, with those that somebody listens on.
+    /// Local ports in the kernel's range by local address and destination, with those that have a listener.
     pub(super) taken: BTreeMap<(IpAddr, SocketAddr), Sockets>,
-    /// Connections whose SYN was sent again, by destination.
+    /// Connections whose SYN was retransmitted, by destination.
     pub(super) unanswered: BTreeMap<SocketAddr, Sockets>,
     /// How many of those go to a socket that listens here.
     pub(super) unanswered_here: usize,
@@ -164,7 +164,7 @@ pub(super) fn look(host: &Host, files: &[&str], ports: Option<&Ports>, reuse: Re
         })
     };
     look.unanswered_here = waiting.iter().filter(is_here).count();
-    // A port that somebody listens on, or has bound, is given to no connection; whoever connected to it came from outside.
+    // A port with a listener, or bound, is given to no outgoing connection; connections on it are incoming.
     let bound: BTreeSet<u16> = listening.iter().map(SocketAddr::port).collect();
     let of_listeners = bound.iter().filter(|port| ports.is_some_and(|ports| ports.contains(**port))).count();
     for (ends, lines) in taken {
@@ -278,6 +278,6 @@ mod tests {
         let look = seen(&rows, Reuse::Never);
         let counts: Vec<(String, usize)> = look.unanswered.iter().map(|(to, of)| (to.to_string(), of.count)).collect();
         assert_eq!(counts, [("10.0.0.1:81".into(), 1), ("10.0.0.2:7000".into(), 1)]);
-        assert_eq!(look.unanswered_here, 1, "somebody listens here on 10.0.0.1:81");
+        assert_eq!(look.unanswered_here, 1, "10.0.0.1:81 has a listener here");
     }
 }

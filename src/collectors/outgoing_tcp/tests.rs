@@ -9,7 +9,7 @@ fn socket(port: u16, state: &str, retransmits: u32, inode: u64) -> String {
     format!(" 0: 0100000A:{port:04X} 0200000A:1B58 {state} 0:0 0:0 {retransmits:08X} 7 0 {inode} 1 0\n")
 }
 
-/// A host of so many sockets and 10 local ports on which SYNs were sent again so many times.
+/// A host of so many sockets and 10 local ports on which SYNs were retransmitted so many times.
 fn host(tree: &Story, sockets: usize, repeated: u64, rows: &[String]) {
     tree.put("proc/net/netstat", format!("TcpExt: ListenOverflows TCPSynRetrans\nTcpExt: 5 {repeated}\n"));
     tree.put("proc/net/sockstat", format!("sockets: used 9\nTCP: inuse {sockets} orphan 0 tw 0 alloc 4 mem 3\n"));

@@ -254,7 +254,7 @@ impl Processes {
             let why = "more processes came and went than are kept: small ones are missing, and times are coarse";
             out.gap("processes.table", "", Unavailable::new(Reason::ShortWindow, why));
         }
-        // rdiag itself ran, so a kernel that keeps the figures shows more than 0 for somebody.
+        // rdiag itself ran, so a kernel that keeps the figures shows more than 0 for some process.
         if count > 0 && entries.iter().all(|entry| entry.run_ns == 0) {
             for point in entries.iter_mut().flat_map(|entry| &mut entry.process.points) {
                 (point.run_ns, point.wait_ns) = (None, None);

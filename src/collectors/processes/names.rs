@@ -1,4 +1,4 @@
-//! Command lines and control groups, for the few processes that somebody may want to know by them.
+//! Command lines and control groups, for the few processes that reports may identify by them.
 
 use super::parse;
 use super::reader::Reader;

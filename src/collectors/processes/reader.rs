@@ -101,7 +101,7 @@ impl Reader {
         Ok(&self.target)
     }
 
-    /// What stat(2) tells of one of a process's open files. It waits for the file system.
+    /// The stat(2) result of one of a process's open files. It waits for the file system.
     pub(crate) fn open_file(&mut self, pid: u32, descriptor: u32) -> Result<OpenFile, SourceError> {
         self.name.clear();
         let _ = write!(self.name, "{pid}/fd/{descriptor}");

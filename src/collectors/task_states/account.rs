@@ -104,7 +104,7 @@ fn level(ledger: &mut Ledger, counts_disks: bool, observed: &[Observed]) {
     ));
 }
 
-/// Nobody was there to be observed.
+/// No task was there to be observed.
 fn nobody(target: &Target) -> Unavailable {
     let whom = match (&target.pids[..], &target.comm, &target.cgroup) {
         ([_, ..], ..) => "the observed processes ended before they could be looked at twice".to_owned(),

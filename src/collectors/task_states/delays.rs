@@ -14,7 +14,7 @@ use rdiag_model::{Reason, Unavailable};
 /// What the kernel counts, or why it is not known.
 pub(super) struct Kernel {
     connection: Result<Taskstats, Unavailable>,
-    /// Tells of threads that end.
+    /// Reports threads that end.
     listener: Option<Listener>,
 }
 

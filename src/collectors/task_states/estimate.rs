@@ -1,7 +1,7 @@
 //! From what was seen of one thread to the parts of its time. CPU time and waiting for a CPU are counted by the kernel; the rest of the
 //! time is divided among the waits by how often they were seen.
 //!
-//! Waiting for a CPU is never taken from samples, which say too often that a thread could run where CPUs are short: whoever takes them
+//! Waiting for a CPU is never taken from samples, which say too often that a thread could run where CPUs are short: the sampler
 //! takes a CPU from the thread that is looked at (measured on two busy CPUs: 15 points more than `run_delay`). It comes from the kernel's
 //! account, and from the wait that is under way at the end.
 
@@ -73,7 +73,7 @@ impl Observed {
     /// Waiting for a CPU that the kernel has not added. It adds a wait when the thread gets the CPU, so what is missing
     /// is the wait that goes on at the end, and that was seen to begin.
     ///
-    /// Samples would tell it too, and too much of it on a busy host, where whoever takes them takes a CPU from the thread
+    /// Samples would tell it too, and too much of it on a busy host, where the sampler takes a CPU from the thread
     /// that is looked at: they stand in only where the kernel keeps no such figures, for what is more than chance. The
     /// number of samples in one of two states varies by half the root of their number; twice that is not taken for chance.
     fn pending(&self) -> f64 {
@@ -94,7 +94,7 @@ impl Observed {
         let rest = (self.seconds - self.cpu() - queued - disk).max(0.0);
         let (own, stolen) = match self.stolen {
             Stolen::Nothing => (self.cpu(), 0.0),
-            // Of somebody who had a CPU all the time, nothing else is missing.
+            // For a thread that was on a CPU all the time, nothing else is missing.
             Stolen::Beside(ratio) => (self.cpu(), (self.cpu() * ratio).min(rest)),
             Stolen::Within(share) => (self.cpu() * (1.0 - share), self.cpu() * share),
         };
@@ -131,7 +131,7 @@ impl Observed {
         };
         let disk = counted.seconds.clamp(0.0, off);
         match counted.swap_in {
-            // Samples divide what the kernel does not tell apart.
+            // Samples divide what the kernel does not distinguish.
             Some(swap_in) => {
                 let swap_in = swap_in.clamp(0.0, disk);
                 push_about(parts, Component::FaultSwap, &fault(), swap_in, Accuracy::Exact);

@@ -50,10 +50,10 @@ struct TaskStates {
 
 #[derive(Default)]
 enum State {
-    /// Somebody else accounts for the time, or there is nobody to observe.
+    /// A probe accounts for the time, or there is no task to observe.
     #[default]
     Off,
-    /// It is known whom to observe.
+    /// It is known which tasks to observe.
     Ready(Box<Sampler>),
     /// Sampling goes on in a thread of its own.
     Sampling(Running),
@@ -139,7 +139,7 @@ fn sampler(host: &Host, target: &Target) -> Result<Sampler, Unavailable> {
         }
     }
     let swap = host.read("proc/swaps").unwrap_or_default().lines().count() > 1;
-    // A kernel that keeps no such figures says 0 of everybody, rdiag included, which has run.
+    // A kernel that keeps no such figures says 0 for all tasks, rdiag included, which has run.
     let own = host.read("proc/self/schedstat").unwrap_or_default();
     let keeps = host.is_recorded() || parse::schedstat(own.as_bytes()).is_some_and(|own| own.turns > 0);
     let targets = Targets::new(target.clone(), host.facts().pid);

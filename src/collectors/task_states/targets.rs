@@ -105,7 +105,7 @@ impl Targets {
         }
     }
 
-    /// The same for kernels without lists of children: whoever has an observed parent.
+    /// The same for kernels without lists of children: all processes with an observed parent.
     fn children_by_parent(&mut self, dir: &ProcessDir) {
         let mut all = Vec::new();
         if dir.list("", &mut all).is_err() {

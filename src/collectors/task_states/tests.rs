@@ -159,7 +159,7 @@ fn nobody_to_observe_is_an_answer() {
     let gap = |target| observe(&story, target).unwrap_err().reason;
     assert_eq!(gap(Target::default()), Reason::NotApplicable);
     assert_eq!(gap(process(99)), Reason::Absent);
-    assert_eq!(gap(Target { comm: Some("nobody".into()), ..Target::default() }), Reason::Absent);
+    assert_eq!(gap(Target { comm: Some("absent".into()), ..Target::default() }), Reason::Absent);
     assert_eq!(gap(Target { cgroup: Some("/none".into()), ..Target::default() }), Reason::Absent);
 }
 

@@ -220,7 +220,7 @@ impl Search {
         Some(Near { uid, count, limit, pid, process: Some(process), kinds: Some(kinds.join(", ")) })
     }
 
-    /// The limit of a process, if it has one that nobody meant to reach.
+    /// The limit of a process, if it has one that is not meant to be reached.
     fn limit(&mut self, pid: u32) -> Option<u64> {
         self.left_out |= self.limits == 0;
         self.limits = self.limits.checked_sub(1)?;

@@ -1,6 +1,6 @@
-//! What /proc/PID/status tells of a process as one of a user's.
+//! What /proc/PID/status says about a process as one of a user's.
 
-/// CAP_SYS_ADMIN and CAP_SYS_RESOURCE: whoever has one of them may have as many processes as it likes.
+/// CAP_SYS_ADMIN and CAP_SYS_RESOURCE: a process with one of them is exempt from the limit on processes.
 const UNBOUND: u64 = 1 << 21 | 1 << 24;
 
 /// Name, real user and threads of a process, and whether its limit on processes holds.

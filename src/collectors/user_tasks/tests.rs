@@ -55,7 +55,7 @@ fn a_user_far_from_its_limit_costs_a_few_reads() {
     processes(&tree, 1000, 200, 7, "10000", "0");
     let metrics = tree.metrics(&COLLECTOR);
     assert_eq!(stats(&metrics, RATIO, "7").last, 0.02);
-    assert!(!metrics.labels["user"]["7"].contains_key("processes"), "nobody is looked at closely");
+    assert!(!metrics.labels["user"]["7"].contains_key("processes"), "no process is looked at closely");
     let many: Vec<(u32, u64)> = (0..20_000).map(|pid| (pid, u64::from(pid == 77))).collect();
     let some = sample(&many);
     assert!(some.len() <= SAMPLE + 1 && [0, 77, 19_999].iter().all(|pid| some.contains(pid)), "{some:?}");

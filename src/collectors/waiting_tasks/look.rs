@@ -43,7 +43,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Whether its waiting is anybody's loss: niced tasks asked to be last.
+    /// Whether its waiting matters: niced tasks asked to be last.
     pub(super) fn is_ordinary(&self) -> bool {
         !self.is_kernel && !self.is_real_time && self.nice <= 0
     }

@@ -1,8 +1,8 @@
 //! Tasks that wait for a CPU though the host has CPUs to spare: those that may run on some CPUs only, and those behind a real-time task.
 //!
 //! How long each task ran and waited is in its own schedstat, on kernels without /proc/schedstat too. Where tasks of one set of CPUs wait,
-//! what counts is whether those CPUs were full (a quota that holds tasks back leaves them idle) and what the others did meanwhile: time
-//! that is idle, or used by niced work, was to be had. Niced tasks are nobody's victims, since they asked to be last.
+//! what counts is whether those CPUs were full (a quota that throttles tasks leaves them idle) and what the others did meanwhile: time
+//! that is idle, or used by niced work, was available. Niced tasks are no victims, since they asked to be last.
 
 mod look;
 #[cfg(test)]

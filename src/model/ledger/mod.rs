@@ -4,8 +4,8 @@
 //! `profile`, which adds up and never guesses. All durations are seconds. All instants are seconds since the window's
 //! beginning, on CLOCK_MONOTONIC. What a level cannot know is `None`, never 0.
 //!
-//! The identity that a ledger is checked by: the parts of a thread sum up to its [`Thread::seconds`]. Whoever fills it
-//! must not make it true by force: a remainder is *unaccounted*, and shown as such.
+//! The identity that a ledger is checked by: the parts of a thread sum up to its [`Thread::seconds`]. Code that fills it
+//! must not force it to hold: a remainder is *unaccounted*, and shown as such.
 
 mod calls;
 mod durations;
@@ -70,7 +70,7 @@ pub struct Target {
     /// Descendants of `pids` that are born within the window are observed too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub children: bool,
-    /// Single runs are told apart: those of programs named `comm`, or those of `command`, whose process in `pids` only
+    /// Each run is measured separately: those of programs named `comm`, or those of `command`, whose process in `pids` only
     /// starts them one after the other and is not observed itself.
     #[serde(default, skip_serializing_if = "is_false")]
     pub each: bool,

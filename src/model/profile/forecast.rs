@@ -56,7 +56,7 @@ pub enum Saving {
     Possible,
     /// It can shrink, not vanish: it is the work itself.
     Partial,
-    /// Not here: somebody else's time, or wanted. Look at whom it waits for.
+    /// Not here: another task's time, or intended. Look at the task that it waits for.
     Elsewhere,
 }
 
@@ -85,7 +85,7 @@ pub enum Reach {
     One,
     /// Several together can.
     Several,
-    /// Not by savings here: what remains is the work itself, somebody else's time, or not accounted for.
+    /// Not by savings here: what remains is the work itself, another task's time, or not accounted for.
     No,
     /// It cannot be told.
     Unknown,

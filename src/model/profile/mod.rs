@@ -66,7 +66,7 @@ pub struct Profile {
     pub quality: Quality,
     /// The roll-up to six thread states, in the order in which they are looked at.
     pub states: Vec<StateRow>,
-    /// What remains without waits that are often nobody's response time.
+    /// What remains without waits that are often no part of a response time.
     pub busy: Busy,
     /// The threads, those with the most time outside such waits first.
     pub threads: Vec<ThreadRow>,
@@ -83,7 +83,7 @@ pub struct Profile {
     /// Who ended the waits, the longest sum first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wakers: Vec<WakerRow>,
-    /// Who waited for whom, by sums over the window; the longest first.
+    /// Waker chains: which task waited for which, by sums over the window; the longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chains: Vec<Chain>,
     /// The states of the threads over time, in the order of `threads`.
@@ -120,7 +120,7 @@ pub struct Partial {
     pub why: String,
 }
 
-/// A level that could not be had.
+/// A level that was not available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
     /// The probe or collector that would have made it.
@@ -137,7 +137,7 @@ pub struct Conversation {
     /// What hurts, in the user's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// Whom it hurts.
+    /// Who is affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_whom: Option<String>,
     /// How long one execution takes now: told by the user, or measured when rdiag started the command itself; of repeated

@@ -46,7 +46,7 @@ pub struct ComponentRow {
     pub open: u64,
     /// Of `seconds`: classed by a look at the thread and not by an event.
     pub edge_seconds: f64,
-    /// Often no part of anybody's response time: waiting for work.
+    /// Often no part of a response time: waiting for work.
     pub idle: bool,
     /// Of the busy subtotal; none for idle components.
     #[serde(default, skip_serializing_if = "Option::is_none")]

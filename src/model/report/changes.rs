@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What changed, and where it was looked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
-    /// From when to when was looked, in the reader's zone; no longer than what was recorded.
+    /// The time that was searched, in the time zone of the caller; no longer than what was recorded.
     pub span: String,
     /// The changes, the largest first: the host, what came to stay or went for good, what only ran for a while.
     pub changes: Vec<Change>,
@@ -20,7 +20,7 @@ pub struct Changes {
 pub struct Change {
     /// When, RFC 3339, UTC.
     pub at: String,
-    /// The time of day, in the reader's zone.
+    /// The time of day, in the time zone of the caller.
     pub shown: String,
     /// Seconds from the beginning of the window; negative before it.
     pub seconds: f64,

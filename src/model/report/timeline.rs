@@ -98,7 +98,7 @@ pub struct Consumers {
     pub others_count: usize,
     /// Used, and charged to no process that was seen; none where that is not known.
     pub unattributed: Option<f64>,
-    /// Not used by anybody; none where that is not known.
+    /// Unused; none where that is not known.
     pub unused: Option<f64>,
 }
 

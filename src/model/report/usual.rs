@@ -10,7 +10,7 @@ use crate::Unit;
 pub struct Usual {
     /// Which one: `the day before`, `a week before`.
     pub name: String,
-    /// From when to when, in the reader's zone.
+    /// From when to when, in the time zone of the caller.
     pub span: String,
     /// Figures that were compared.
     pub compared: usize,
