@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::Host;
 
-/// Nobody waits longer for a measurement to begin.
+/// The longest wait for a measurement to begin.
 const LONGEST_WAIT: i64 = 600;
 /// The wall clock may be set while it is waited for: it is looked at again this often.
 const LOOK_AGAIN: f64 = 1.0;

@@ -16,7 +16,7 @@ pub struct Control {
 }
 
 impl Host {
-    /// The way to files that take orders; none on a recorded tree, where nobody obeys.
+    /// The way to files that take orders; none on a recorded tree, which has no kernel.
     #[must_use]
     pub fn control(&self) -> Option<Control> {
         self.replay.is_none().then(|| Control { root: self.root.clone() })
@@ -62,7 +62,7 @@ impl Control {
         Ok(rustix::fs::access(self.root.join(path), access)?)
     }
 
-    /// Removes a directory that holds nothing of anybody else's.
+    /// Removes a directory by rmdir(2), which fails if others made something in it.
     pub fn remove_directory(&self, path: &str) -> io::Result<()> {
         std::fs::remove_dir(self.root.join(path))
     }

@@ -1,4 +1,4 @@
-//! Files that rdiag writes: private, atomic, and never through somebody else's link.
+//! Files that rdiag writes: private, atomic, and never through another user's link.
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -63,7 +63,7 @@ fn open_found(found: &OwnedFd) -> io::Result<std::fs::File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty())?;
     if is_pipe {
-        // Whoever writes to it may take a while.
+        // The writer may take a while.
         rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     }
     Ok(file.into())
@@ -75,7 +75,7 @@ fn is_of_shell(fifo: &OwnedFd) -> bool {
     rustix::fs::fstatfs(fifo).is_ok_and(|told| u64::try_from(told.f_type) == Ok(PIPEFS_MAGIC))
 }
 
-/// Reads a file that another user keeps, at most `limit` bytes. It must be a regular file of that user's that nobody else may write to; a link
+/// Reads a file that another user keeps, at most `limit` bytes. It must be a regular file of that user's that no other user may write to; a link
 /// in its place is not followed, and what would block (a FIFO) is not waited for. Folders on the way may be links: whatever they lead to
 /// must be that user's own as well.
 pub fn read_of_user(path: &Path, user: u32, limit: u64) -> io::Result<Vec<u8>> {
@@ -103,7 +103,7 @@ pub fn distrust(path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     let found = path.metadata().ok()?;
     let (own, user) = (rustix::process::geteuid().as_raw(), found.uid());
-    // A user's own group is often nobody else's; root's files have no such excuse.
+    // A user's own group often has no other members; root's files have no such excuse.
     let others = if own == 0 { 0o022 } else { 0o002 };
     if user != own && user != 0 {
         Some(format!("it belongs to user {user}"))
@@ -180,7 +180,7 @@ pub fn remove_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A lock that the whole of rdiag shares on a file, until it is dropped; none if somebody else has it.
+/// A lock that the whole of rdiag shares on a file, until it is dropped; none if another process holds it.
 pub fn try_lock(path: &Path) -> io::Result<Option<std::fs::File>> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();

@@ -83,7 +83,7 @@ impl Folder {
         let named = written.and_then(|()| {
             if temporary.is_none() {
                 match self.link(&file, name) {
-                    // A link takes nobody's place; a file that is moved does.
+                    // link(2) replaces no file; rename(2) does.
                     Err(Errno::EXIST) => {
                         temporary = Some(self.under_new_name(|new| self.link(&file, Path::new(new)))?.0)
                     }
@@ -99,7 +99,7 @@ impl Folder {
         named
     }
 
-    /// A file without a name; on file systems that have none, under one that nobody could foresee.
+    /// A file without a name; on file systems that have none, under an unpredictable one.
     fn create(&self) -> io::Result<(Option<String>, std::fs::File)> {
         let (mode, flags) = (Mode::RUSR | Mode::WUSR, OFlags::WRONLY | OFlags::CLOEXEC);
         if let Ok(file) = openat(&self.handle, ".", flags | OFlags::TMPFILE, mode) {

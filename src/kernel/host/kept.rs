@@ -26,7 +26,7 @@ pub struct Kept {
 }
 
 impl Folder {
-    /// A folder of this user's or root's own, which nobody else may write to; made with mode 0700 if it is not there.
+    /// A folder of this user's or root's own, which no other user may write to; made with mode 0700 if it is not there.
     ///
     /// # Errors
     /// When it cannot be made or opened, or others could have put something there.

@@ -18,7 +18,7 @@ pub struct ProcessDir {
     path: PathBuf,
     /// The recorded tree and its instant, if it is one.
     recorded: Option<(HostSpec, usize)>,
-    /// The tree that it lies in, if it holds files of somebody and not those of the kernel.
+    /// The tree that it lies in, if it holds copied files and not those of the kernel.
     tree: Option<OwnedFd>,
     loadavg_is_its_own: bool,
 }
@@ -46,7 +46,7 @@ impl ProcessDir {
         Ok(Self { dir, path: path.to_owned(), recorded, tree, loadavg_is_its_own })
     }
 
-    /// Opens a file in it. Links in a copy are whatever somebody put there, and lead nowhere else.
+    /// Opens a file in it. Links in a copy are not trusted, and lead nowhere outside of it.
     fn at(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         if let Some(tree) = &self.tree {
             return tree::open_in(tree.as_fd(), &format!("proc/{name}"), flags);
@@ -59,8 +59,8 @@ impl ProcessDir {
         self.recorded.is_some()
     }
 
-    /// Whether `loadavg` tells about the processes that are listed here: the kernel speaks of the namespace of whoever
-    /// asks, and in a container something else may stand in for the file (lxcfs).
+    /// Whether `loadavg` tells about the processes that are listed here: the kernel answers for the namespace of the
+    /// reader, and in a container something else may stand in for the file (lxcfs).
     pub fn loadavg_is_its_own(&self) -> bool {
         self.loadavg_is_its_own
     }
@@ -83,7 +83,7 @@ impl ProcessDir {
         Ok(())
     }
 
-    /// `st_size` of a directory: since Linux 6.2 the size of `1234/fd` is the number of open files, for anybody to see.
+    /// `st_size` of a directory: since Linux 6.2 the size of `1234/fd` is the number of open files, which any user may see.
     pub fn size(&self, name: &str) -> Result<u64, SourceError> {
         self.fault(name)?;
         let stat = match self.tree.is_some() {
@@ -100,7 +100,7 @@ impl ProcessDir {
         let name = format!("{pid}/task");
         self.fault(&name)?;
         let stat = match self.tree.is_some() {
-            // In a copy both are those of whoever made it.
+            // In a copy both are those of its maker.
             true => Err(Errno::NOENT),
             false => rustix::fs::statat(&self.dir, name.as_str(), rustix::fs::AtFlags::empty()),
         };
@@ -136,7 +136,7 @@ impl ProcessDir {
         Ok(String::from_utf8_lossy(name).trim_end_matches('\0').to_owned())
     }
 
-    /// What stat(2) tells of the file behind a link such as `1234/fd/5`. It waits for the file's file system.
+    /// The stat(2) result of the file behind a link such as `1234/fd/5`. It waits for the file's file system.
     pub fn behind(&self, name: &str) -> Result<OpenFile, SourceError> {
         self.fault(name)?;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));

@@ -1,4 +1,4 @@
-//! What the kernel lets this process do beyond what any user may, given up phase by phase: what has gone cannot be used by whoever finds a way in.
+//! What the kernel lets this process do beyond what any user may, given up phase by phase: what is gone cannot be used by an attacker.
 //!
 //! Capabilities belong to threads, so each thread gives up its own; those that are started later inherit what is left. They are taken from the
 //! bounding set too, since a program that root starts gets back all that is in it.
@@ -11,7 +11,7 @@ use rustix::thread::{
 /// Output may lie where only its owner may write, and be the successor of another user's file; the command after `--` may be another user's.
 const WRITING: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::KILL).union(CapabilitySet::SETPCAP);
-/// What other users' processes have mapped and opened, and the kernel's own names; and that the process that reads symbols can become nobody.
+/// What other users' processes have mapped and opened, and the kernel's own names; and that the process that reads symbols can become `nobody`.
 const READING: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::CHECKPOINT_RESTORE)
@@ -64,13 +64,13 @@ impl Phase {
             Self::Writing => WRITING,
             // With hidepid only who may look into a process sees it.
             Self::Waiting => CapabilitySet::SYS_PTRACE,
-            // Root owns tracefs, unless somebody mounted it for another user.
+            // Root owns tracefs, unless it was mounted for another user.
             Self::Undoing => CapabilitySet::DAC_OVERRIDE,
         }
     }
 }
 
-/// Has the calling thread keep what this phase needs, and nothing else, for good. Nobody gets anything by it, and what is not held is not missed.
+/// Has the calling thread keep what this phase needs, and nothing else, for good. It grants nothing, and a capability that is not held is no error.
 pub fn narrow(to: Phase) {
     let Ok(held) = capabilities(None) else { return };
     if held.permitted.is_empty() {
@@ -93,7 +93,7 @@ pub fn narrow(to: Phase) {
     let _ = set_capabilities(None, sets);
 }
 
-/// What root's process has in memory is nobody else's: no core file, and none of its files in /proc for those who share its user or group. Not
+/// The memory of root's process is private: no core file, and none of its files in /proc for those who share its user or group. Not
 /// within a user namespace, whose root could then not look at itself.
 pub fn forbid_dumps() {
     #[expect(clippy::disallowed_methods, reason = "rdiag's own process, not what is looked at")]

@@ -1,4 +1,4 @@
-//! Why a file could not be read, told apart: missing, denied, disabled, hung, malformed.
+//! The reasons why a file could not be read: missing, denied, disabled, hung, malformed.
 
 use std::io;
 

@@ -2,8 +2,8 @@
 //!
 //! That depends on how the kernel was built. With CONFIG_PARAVIRT_TIME_ACCOUNTING a run queue's clock stands still while the hypervisor has
 //! the CPU, so utime, stime and schedstat leave that time out while the clock on the wall goes on: it would look like a wait. The kernel
-//! keeps what it left out by run queue (`prev_steal_time_rq`), which the probe `response` reads at each switch; whether it does is told by
-//! its BTF. Elsewhere /proc/stat knows the sum only, and each task's CPU time is said to have lost as much.
+//! keeps what it left out by run queue (`prev_steal_time_rq`), which the probe `response` reads at each switch; its BTF shows
+//! whether it does. Elsewhere /proc/stat knows the sum only, and each task's CPU time is said to have lost as much.
 
 use super::Host;
 use rdiag_model::quantity::percent;
@@ -22,10 +22,10 @@ pub struct CpuTicks {
     stolen: u64,
 }
 
-/// What a hypervisor took of the CPU time of each task: nobody counts it by task, so each lost as much as all did.
+/// What a hypervisor took of the CPU time of each task: it is not counted by task, so each lost the same share as all.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Stolen {
-    /// Nothing that matters, or nobody knows.
+    /// Nothing that matters, or not known.
     #[default]
     Nothing,
     /// Seconds beside each second of run time, which leaves them out.
@@ -120,7 +120,7 @@ mod tests {
         let stat = "cpu  60 10 30 9999 99 40 60 60 7 7\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
         assert_eq!(since(stat, Some(b"\0clock\0prev_steal_time_rq\0")), Stolen::Beside(0.5));
         assert_eq!(since(stat, Some(b"\0clock\0prev_steal_time\0")), Stolen::Within(1.0 / 3.0));
-        assert_eq!(since(stat, None), Stolen::Nothing, "nobody knows which");
+        assert_eq!(since(stat, None), Stolen::Nothing, "it is not known which");
         assert_eq!(since("cpu  60 10 30 9999 99 40 60 10 0 0\n", Some(b"")), Stolen::Nothing);
         assert_eq!(since("cpu  6000 10 30 9999 99 40 60 11 0 0\n", Some(b"")), Stolen::Nothing, "too little");
         assert_eq!(since("cpu  1 1\n", Some(b"")), Stolen::Nothing, "a line that is not whole");

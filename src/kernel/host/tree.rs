@@ -1,4 +1,4 @@
-//! Files of a tree that stands in for the machine (`--root DIR`). Whoever made the tree made its links, and may be a stranger: a link is
+//! Files of a tree that stands in for the machine (`--root DIR`). The tree and its links are not trusted: a link is
 //! followed as if the tree were all there is, so that `/etc/shadow` means that of the tree.
 
 use std::ffi::OsString;

@@ -20,10 +20,10 @@ const FORMS: &str = "03:12, 03:12:30, yesterday 23:50, 2026-01-31T03:12, 2026-01
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// A present in which nothing that anybody wrote down is still to come.
+    /// A present that lies after any recorded time.
     pub const LATEST: i64 = 250_000_000_000_000_000;
 
-    /// That of whoever started this process.
+    /// That of the user who started this process.
     #[must_use]
     pub fn local() -> Self {
         let named = std::env::var("TZ").ok().map(|name| name.trim_start_matches(':').to_owned());

@@ -12,7 +12,7 @@ pub fn make_room(wanted: u64) {
     }
 }
 
-/// How many may be open; none where there is no limit, or nobody tells.
+/// How many may be open; none where there is no limit, or it is unknown.
 #[must_use]
 pub fn limit() -> Option<u64> {
     limits().map(|(current, _)| current).filter(|current| *current != libc::RLIM_INFINITY)

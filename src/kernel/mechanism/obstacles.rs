@@ -6,7 +6,7 @@ use rdiag_model::{Reason, Unavailable};
 /// Inode of the first process namespace: PROC_PID_INIT_INO of the kernel.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Under lockdown=confidentiality nobody may look into the kernel, root neither; the kernel's own errors for that are many.
+/// Under lockdown=confidentiality no user, not even root, may look into the kernel; the kernel's own errors for that are many.
 pub(super) fn lockdown(host: &Host, what: &str) -> Result<(), Unavailable> {
     let lockdown = host.read_line("sys/kernel/security/lockdown").unwrap_or_default();
     if lockdown.contains("[confidentiality]") {

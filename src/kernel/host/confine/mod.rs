@@ -40,11 +40,11 @@ pub struct Confinement {
 /// Gives up everything that is not needed from here on, for good. Returns the layers that could not be put on.
 #[must_use]
 pub fn confine(to: Confinement) -> Vec<String> {
-    // Should rdiag be killed, nobody would end this process.
+    // Should rdiag be killed, nothing else would end this process.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let cpu = (to.cpu_seconds, to.cpu_seconds.saturating_add(1));
     let (memory, none) = ((to.address_space, to.address_space), (0, 0));
-    // That time is up is told by a signal before the one that only ends it.
+    // At the soft limit comes SIGXCPU, before the SIGKILL of the hard limit.
     for (resource, (current, most)) in [(Resource::As, memory), (Resource::Cpu, cpu), (Resource::Core, none)] {
         let _ = setrlimit(resource, Rlimit { current: Some(current), maximum: Some(most) });
     }

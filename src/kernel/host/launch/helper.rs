@@ -15,8 +15,8 @@ pub(super) const MARK: &std::ffi::CStr = c"rdiag:launch";
 const REPEATS: &std::ffi::CStr = c"rdiag:each";
 
 /// Stops itself and, once continued, becomes the command. `words` are rdiag's process id, how often the command is to
-/// run, as whom (nothing: as it is), the program and its arguments. Returns only if that fails, with the number of the error, or after the last of
-/// several runs, which are children of it, one after the other.
+/// run, the user to run it as (empty: unchanged), the program and its arguments. Returns only if that fails, with the number of the
+/// error, or after the last of several runs, which are children of it, one after the other.
 #[must_use]
 pub fn helper_main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = words.next().and_then(|word| word.to_str()?.parse().ok()).and_then(Pid::from_raw);
@@ -24,7 +24,7 @@ pub fn helper_main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let user = words.next().unwrap_or_default();
     let Some(program) = words.next() else { return ExitCode::from(22) };
     let _ = rustix::thread::set_name(MARK);
-    // Should rdiag be killed, nobody would let it go. The request is made first, so that no moment is left out.
+    // Should rdiag be killed, nothing would continue it. The request is made first, so that no moment is left out.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     if rustix::process::getppid() != parent {
         return ExitCode::from(3);
@@ -39,7 +39,7 @@ pub fn helper_main(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     }
     let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
     if let Some(times @ 2..) = times {
-        // It still dies with rdiag: nobody would measure the runs to come.
+        // It still dies with rdiag: the runs to come would not be measured.
         return repeat(&program, &words.collect::<Vec<_>>(), times);
     }
     let _ = rustix::process::set_parent_process_death_signal(None);

@@ -85,7 +85,7 @@ struct State {
 
 impl Launched {
     /// Starts a command, given as its name (looked for in PATH) and arguments, and makes it stand still. `ended` is set
-    /// when it has ended, so that whoever waits with this flag is woken. With more `times` than one it is run so often by
+    /// when it has ended, so that a waiter on this flag is woken. With more `times` than one it is run so often by
     /// the process that stands still, and has ended when the last run has. As another `user` it has that one's groups and `HOME`; only root
     /// can have it so.
     ///
@@ -178,7 +178,7 @@ impl Launched {
         if !self.repeats {
             return self.signal(Signal::TERM);
         }
-        // What stands still collects no child, so their numbers are nobody else's.
+        // A stopped process reaps no child, so their PIDs cannot be reused.
         self.signal(Signal::STOP);
         for child in reap::children(self.pid) {
             kill(child, Signal::TERM);
@@ -220,7 +220,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the end of the process and collects it, under the lock, so that nobody signals a stranger.
+    /// Waits for the end of the process and collects it, under the lock, so that no signal goes to a reused PID.
     fn collect(&self, pid: u32) {
         reap::wait_for_end(pid);
         let now = monotonic();

@@ -66,7 +66,7 @@ pub(super) fn children(pid: u32) -> Vec<u32> {
 }
 
 /// Collects a child that has ended. CPU seconds that it used `before` it was let go are left out; how they divide into
-/// user and system time nobody knows, so both shrink alike.
+/// user and system time is not known, so both shrink alike.
 pub(super) fn collect(pid: u32, elapsed: f64, before: f64) -> Ended {
     // A process that has ended keeps its name until it is collected.
     #[expect(clippy::disallowed_methods, reason = "rdiag's own child, not what is looked at")]

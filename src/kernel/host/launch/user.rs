@@ -1,4 +1,4 @@
-//! As whom a command runs.
+//! The user that a command runs as.
 //!
 //! The C library is not asked: in a static program it would load the host's modules for names, which are made for another C library, and
 //! could end rdiag. `getent` of the host asks all that the host is configured to ask; without it, the files have to do.

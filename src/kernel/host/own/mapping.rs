@@ -43,7 +43,7 @@ impl Mapping {
         if at >= self.bytes {
             return 0;
         }
-        // SAFETY: the place lies within the mapping, which lives as long as `self`; whoever writes to the file changes a byte and nothing else.
+        // SAFETY: the place lies within the mapping, which lives as long as `self`; a writer of the file changes a byte and nothing else.
         unsafe { self.start.as_ptr().add(at).read_volatile() }
     }
 }

@@ -1,5 +1,5 @@
-//! Processes of rdiag's own: this program, started once more under another name, told from whoever gets its number later,
-//! limited, and ended. Lessons use it to make a load; no process of anybody else is ever touched.
+//! Processes of rdiag's own: this program, started once more under another name, distinguished from later users of its PID,
+//! limited, and ended. Lessons use it to make a load; no other process is ever touched.
 
 mod c_lock;
 mod descriptors;
@@ -76,7 +76,7 @@ impl Identity {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Ends it at once (SIGKILL), and nobody else: the number is looked at again after it can no longer be given to another.
+    /// Ends it at once (SIGKILL), and no other process: its PID is checked again once it can no longer be reused.
     pub fn kill(&self) -> io::Result<()> {
         let Some(pid) = Pid::from_raw(self.pid.cast_signed()) else { return Ok(()) };
         let held = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -111,12 +111,12 @@ pub fn start(place: &Path, role: &str) -> io::Result<Child> {
     command.spawn()
 }
 
-/// The same, in the process group of whoever starts it: its children are found by it.
+/// The same, in the process group of its parent, by which its children are found.
 pub fn start_in_group(place: &Path, role: &str) -> io::Result<Child> {
     in_group(place, role).spawn()
 }
 
-/// The same by fork(2) instead of vfork(2): whoever traces it (`strace -f`) can let go of it at any moment, even if the child is stopped.
+/// The same by fork(2) instead of vfork(2): a tracer (`strace -f`) can detach from it at any moment, even if the child is stopped.
 pub fn fork_in_group(place: &Path, role: &str) -> io::Result<Child> {
     use std::os::unix::process::CommandExt as _;
     // A user to become is what the standard library forks for; it is the one that it is.
@@ -138,7 +138,7 @@ pub fn hand(child: &mut Child, order: &[u8]) -> io::Result<()> {
     input.write_all(order)
 }
 
-/// The order, read by the process that was started. It lets go of whatever else it was started with: files of whoever called rdiag are none
+/// The order, read by the process that was started. It closes all other inherited descriptors: the files of rdiag's caller are none
 /// of its business, and it may outlive them by far.
 pub fn order() -> io::Result<Vec<u8>> {
     descriptors::close_inherited();
@@ -161,7 +161,7 @@ pub fn set_name(name: &str) {
     }
 }
 
-/// Leaves the terminal and the session of whoever started this process, so that a Ctrl-C there does not end it.
+/// Leaves the terminal and the session of this process's parent, so that a Ctrl-C there does not end it.
 pub fn leave_session() {
     let _ = rustix::process::setsid();
 }

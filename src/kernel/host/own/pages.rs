@@ -34,7 +34,7 @@ impl Pages {
     /// Writes a byte to each page of the first so many bytes.
     pub fn touch(&mut self, bytes: usize) {
         for at in (0..bytes.min(self.bytes)).step_by(PAGE_BYTES) {
-            // SAFETY: the place lies within the mapping, which lives as long as `self`, and nobody else has it.
+            // SAFETY: the place lies within the mapping, which lives as long as `self`, and has no other user.
             unsafe { self.start.as_ptr().add(at).write_volatile(1) };
         }
     }

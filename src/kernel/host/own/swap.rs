@@ -93,7 +93,7 @@ mod tests {
         let may = may_swap(folder.path());
         assert!(!swaps().contains(&*folder.path().to_string_lossy()), "asking changes nothing");
         let added = add_swap(&place, 1);
-        // Where it may not be added, it cannot; a file system that nobody has heard of may do it.
+        // Where it may not be added, it cannot; an unknown file system may do it.
         assert!(may.is_err() || added.is_ok(), "{may:?} {added:?}");
         if added.is_ok() {
             let was_there = named(&place);

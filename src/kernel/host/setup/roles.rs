@@ -1,4 +1,4 @@
-//! What disks and interfaces are for. `vda` on one host and `nvme0n1` on another are the same to whoever compares them: the disk of `/`.
+//! What disks and interfaces are for. `vda` on one host and `nvme0n1` on another are the same for a comparison: the disk of `/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(super) fn read(host: &Host, setup: &mut Setup) {
     }
 }
 
-/// Disk → `disk:root`, or `disk:/data`. Several disks below one file system are told apart by a number.
+/// Disk → `disk:root`, or `disk:/data`. Several disks below one file system are numbered.
 fn disks(host: &Host) -> BTreeMap<String, String> {
     let names = numbers(host);
     let mut roles = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Asking: batch by batch, and once more whom no answer came from.
+//! Asking: batch by batch, and once more about those that got no answer.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(super) fn ask_all(helper: &dyn Fn() -> Command, paths: &[PathBuf], patience:
         all.into_iter().filter(|at| found.get(*at) == Some(&Answer::Hung)).collect()
     };
     asker.ask(&silent);
-    // The killed leave at once, unless they hang; those are left to whoever collects the children of the dead.
+    // The killed leave at once, unless they hang; those are left to the reaper of orphans.
     for _ in 0..5 {
         asker.abandoned.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         if asker.abandoned.is_empty() {

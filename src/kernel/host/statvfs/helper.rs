@@ -22,9 +22,9 @@ const MAX_LINE_BYTES: usize = 1024;
 /// The helper: reads mount points separated by NUL, prints a line for each.
 ///
 /// # Errors
-/// When the input cannot be read, or nobody listens any more.
+/// When the input cannot be read, or the reader is gone.
 pub fn helper_main(mut input: impl Read, mut output: impl Write) -> io::Result<()> {
-    // Should rdiag be killed, nobody would throw the helper away.
+    // Should rdiag be killed, nothing else would end the helper.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes)?;

@@ -2,7 +2,7 @@
 //! returns, and a thread inside it could not even be ended with the process.
 //!
 //! The helper is this program itself. It is given mount points on its standard input and prints one line for each as
-//! it goes. When a line does not come in time, the helper is killed and left alone (nobody waits for it: it may sleep
+//! it goes. When a line does not come in time, the helper is killed and left alone (it is not waited for: it may sleep
 //! where no signal reaches it), and another one is started for the rest.
 
 mod asker;
@@ -39,7 +39,7 @@ pub struct Capacity {
     pub total: u64,
     /// Free bytes, those reserved for the administrator included.
     pub free: u64,
-    /// Free bytes for everybody.
+    /// Free bytes for unprivileged users.
     pub available: u64,
     /// Inodes in all; 0 where there is no fixed number.
     pub inodes: u64,

@@ -43,7 +43,7 @@ fn a_hung_mount_is_reported_and_the_others_still_answer() {
     let begin = now();
     let answers = ask(helper, &["/", "/dead", "/home"], 0.3);
     assert_eq!(answers, [ok(1), Answer::Hung, ok(5)]);
-    assert!(now() - begin < 10.0, "nobody waited for the sleeper");
+    assert!(now() - begin < 10.0, "the sleeper was not waited for");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whom a probe looks at: the filters of rdiag.h.
+//! Which tasks a probe looks at: the filters of rdiag.h.
 
 use super::Global;
 use crate::host::Host;
@@ -11,7 +11,7 @@ pub const MAX_PIDS: usize = 16;
 /// Bytes of a task's name with its NUL.
 const COMM: usize = 16;
 
-/// Whom a probe looks at. Conditions that are set must all hold.
+/// Which tasks a probe looks at. Conditions that are set must all hold.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Processes.
@@ -23,9 +23,9 @@ pub struct Filter {
     /// Set if `pids` is one command that rdiag has started and that stands still until everything is attached: its words,
     /// for people.
     pub command: Option<String>,
-    /// When that command began and ended, if somebody can tell.
+    /// When that command began and ended, if it is watched.
     pub watch: Option<Watch>,
-    /// Single runs are to be told apart, so processes come and go.
+    /// Each run is measured separately, so processes come and go.
     pub each: bool,
     /// With `each`: the marks between which a thread is observed.
     pub marks: Option<Marks>,

@@ -1,4 +1,4 @@
-//! Programs that the kernel runs once for each of its tasks, or of some other kind, whenever somebody reads.
+//! Programs that the kernel runs once for each of its tasks, or of its other objects, at each read.
 
 use std::io::{self, Read as _};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl TaskIterator {
     pub fn open(kernel: Arc<Kernel>, bytes: &[u8], program: &'static str) -> Result<Self, Unavailable> {
         let mut object = kernel.load(bytes, Vec::new(), &[])?;
         let tasks = kernel.function(TASKS);
-        // What comes now takes as much memory as the kernel's types, which nobody else may need.
+        // What comes now takes as much memory as the kernel's types, which are freed here if they have no other user.
         drop(kernel);
         object.load_iterator_of(&tasks, program, "task")?;
         Ok(Self { object, program })

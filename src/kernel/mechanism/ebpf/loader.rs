@@ -5,7 +5,7 @@ use aya::EbpfLoader;
 
 /// A loader. It has to be given the types that it relocates against.
 ///
-/// `EbpfLoader::new` reads and parses all types of the kernel, needed or not, which is dearer than all the rest of a short probe.
+/// `EbpfLoader::new` reads and parses all types of the kernel, needed or not, which is more expensive than all the rest of a short probe.
 /// It does without them where they are missing, so it is called by a thread that sees another root directory. That takes
 /// CAP_SYS_CHROOT; who has only CAP_BPF and CAP_PERFMON pays for the types.
 pub(super) fn without_types<'l>() -> EbpfLoader<'l> {
@@ -29,7 +29,7 @@ fn hide_types() {
 }
 
 /// Has the allocator give large blocks back to the system when they are freed. By itself it would keep as much as the largest that
-/// was ever freed, for the thread that freed it: here the megabytes of the kernel's types, which nobody needs any more.
+/// was ever freed, for the thread that freed it: here the megabytes of the kernel's types, which are no longer needed.
 pub(super) fn keep_no_large_blocks() {
     // SAFETY: no memory is touched, only a limit is set, to what it is when a program starts.
     #[cfg(target_env = "gnu")]

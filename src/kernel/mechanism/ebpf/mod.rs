@@ -88,8 +88,8 @@ impl Global {
 static CURRENT: Mutex<Weak<Kernel>> = Mutex::new(Weak::new());
 
 impl Kernel {
-    /// The one that somebody holds at this moment, or a new one. The error says what stands in the way of programs in the
-    /// kernel here, and the least that would remove it.
+    /// The one that is in use at this moment, or a new one. The error says what prevents BPF programs on this
+    /// host, and the least that would allow them.
     pub fn shared(host: &Host) -> Result<Arc<Self>, Unavailable> {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = current.upgrade() {

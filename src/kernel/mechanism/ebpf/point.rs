@@ -1,4 +1,4 @@
-//! Attaching to a point that somebody has chosen: one object serves them all.
+//! Attaching to a point that the user has chosen: one object serves them all.
 
 use std::num::NonZeroU32;
 use std::os::fd::AsFd as _;
@@ -106,7 +106,7 @@ impl Object {
         Ok(())
     }
 
-    /// The loader knows nothing of the counters by which programs tell whether anybody is interested.
+    /// The loader knows nothing of the counters by which programs know whether they are traced.
     fn marker(
         &mut self,
         host: &Host,

@@ -1,6 +1,6 @@
 //! Records and values of programs, as words and text.
 
-/// The 64-bit word at an offset of a record; 0 past its end, which is the fault of whoever wrote both sides.
+/// The 64-bit word at an offset of a record; 0 past its end, which would be a bug of the program or its reader.
 #[must_use]
 pub fn word(record: &[u8], offset: usize) -> u64 {
     let bytes = record.get(offset..offset + 8).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());

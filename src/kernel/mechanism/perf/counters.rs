@@ -7,7 +7,7 @@ use super::select::{Event, Group};
 use crate::host::Host;
 use rdiag_model::Unavailable;
 
-/// Whom to count.
+/// What to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// Everything on all CPUs.

@@ -1,6 +1,6 @@
-//! Events at places that somebody has chosen: a tracepoint, a function of the kernel, a place in a program. Opening one tells whether the
+//! Events at places that the user has chosen: a tracepoint, a function of the kernel, a place in a program. Opening one tells whether the
 //! kernel can stop there; once it is closed the kernel's code is what it was. Where a marked place (USDT) has a counter by which the
-//! program tells whether anybody looks, the event itself holds it up.
+//! program knows whether it is traced, the event itself increments it.
 #![expect(unsafe_code, reason = "perf_event_open(2) and its ioctls have no safe form")]
 
 use std::ffi::CString;
@@ -25,7 +25,7 @@ pub enum Spot<'s> {
         path: &'s str,
         /// The offset of the instruction.
         offset: u64,
-        /// The offset of a counter of 16 bits that the kernel keeps above 0 for as long as somebody watches (Linux 4.20).
+        /// The offset of a counter of 16 bits that the kernel keeps above 0 for as long as the event is open (Linux 4.20).
         semaphore: Option<u64>,
     },
 }
@@ -71,7 +71,7 @@ pub fn open(host: &Host, spot: Spot<'_>, pid: Option<u32>) -> io::Result<Watched
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just given us this descriptor, which has no other owner.
     Ok(Watched(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 

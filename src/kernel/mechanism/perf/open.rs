@@ -135,7 +135,10 @@ impl<'o> Opener<'o> {
     /// count that, and where something is left then.
     pub(super) fn trial(&mut self, event: Event) -> Result<Event, Unavailable> {
         if event.shared && !matches!(self.places.first(), Some(Place { whom: Whom::Everybody, .. })) {
-            let why = format!("{} counts for several CPUs at once, so nobody knows for whom", event.shown());
+            let why = format!(
+                "{} counts for several CPUs at once, so its count cannot be assigned to a task or control group",
+                event.shown()
+            );
             return Err(Unavailable::new(Reason::NotApplicable, why).with_remedy("count it for the whole host"));
         }
         let Some(first) = self.places_of(&event).first().copied() else {

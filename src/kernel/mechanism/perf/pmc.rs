@@ -23,7 +23,7 @@ pub(super) struct Attr {
     pub(super) on_exec: bool,
 }
 
-/// Whom it counts.
+/// What it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whom {
     /// A thread; 0 is the one that asks.
@@ -96,7 +96,7 @@ impl Machine {
         if fd < 0 {
             return Err(last_error());
         }
-        // SAFETY: the call has just made this descriptor, and nobody else knows it.
+        // SAFETY: the call has just made this descriptor, which has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }

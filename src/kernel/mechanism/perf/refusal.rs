@@ -39,13 +39,15 @@ pub(super) fn gap(host: &Host, event: &Event, whom: Whom, errno: i32) -> Unavail
             Unavailable::new(Reason::Denied, why).with_remedy("count fewer events, or raise the limit with `ulimit -n`")
         }
         libc::ESRCH => Unavailable::new(Reason::Absent, "the process has ended"),
-        libc::EINVAL if !event.modifiers.is_plain() => {
-            Unavailable::new(Reason::Absent, format!("this machine cannot tell apart what the modifiers of {name} ask"))
-                .with_remedy("leave the modifiers out")
-        }
-        libc::EBUSY | libc::ENOSPC => {
-            Unavailable::new(Reason::Absent, format!("{name}: somebody else holds the counters that it needs"))
-        }
+        libc::EINVAL if !event.modifiers.is_plain() => Unavailable::new(
+            Reason::Absent,
+            format!("this machine cannot distinguish the modes that the modifiers of {name} ask for"),
+        )
+        .with_remedy("leave the modifiers out"),
+        libc::EBUSY | libc::ENOSPC => Unavailable::new(
+            Reason::Absent,
+            format!("{name}: the counters that it needs are in use by another process"),
+        ),
         _ if is_unsupported(errno) || errno == libc::EINVAL => unsupported(host, event),
         other => {
             let error = std::io::Error::from_raw_os_error(other);

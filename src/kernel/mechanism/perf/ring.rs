@@ -1,4 +1,4 @@
-//! The ring that the kernel shares with whoever samples: mapped, emptied, unmapped.
+//! The ring buffer that the kernel shares with the sampler: mapped, emptied, unmapped.
 #![expect(unsafe_code, reason = "the ring is memory that the kernel writes while we read")]
 
 use std::os::fd::BorrowedFd;
@@ -60,7 +60,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping that `map` made, and nobody uses it any more.
+        // SAFETY: the whole mapping that `map` made, which is no longer used.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.page + self.size) };
     }
 }

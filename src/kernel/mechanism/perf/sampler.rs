@@ -19,7 +19,7 @@ use rdiag_model::{Reason, Unavailable};
 /// Pages of a ring at first; half and half again where the limit of locked memory is lower.
 const PAGES: usize = 64;
 
-/// Whom samples are taken of.
+/// What is sampled.
 #[derive(Debug)]
 pub enum Target {
     /// Whatever runs.
@@ -41,7 +41,7 @@ pub struct Sampling<'s> {
     pub user: bool,
     /// The same of the kernel.
     pub kernel: bool,
-    /// Of whom.
+    /// What to sample.
     pub target: &'s Target,
 }
 
@@ -153,7 +153,7 @@ fn open(attr: &mut sys::perf_event_attr, id: i32, cpu: u32, flags: u32) -> io::R
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just made this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel just made this descriptor for us, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

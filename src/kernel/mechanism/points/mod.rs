@@ -84,7 +84,7 @@ pub enum Target {
         path: String,
         /// Where they are: offsets in the file.
         offsets: Vec<u64>,
-        /// Where the program looks whether anybody is interested: the offset in the file of a counter of 16 bits.
+        /// Where the program checks whether it is traced: the offset in the file of a counter of 16 bits.
         semaphore: Option<u64>,
     },
 }

@@ -1,9 +1,9 @@
 //! Which functions of programs must not have a return probe, since it could end the program.
 //!
-//! A return probe (uretprobe) replaces the return address on the stack by one of the kernel's. Whoever reads that address before the
-//! function returns meets code that nobody knows. A Go runtime that grows a stack stops the program ("unknown caller pc"), an exception finds
-//! no handler, `longjmp` jumps to where the kernel waits for nobody any more (SIGILL). What a file is made of is told by names of its
-//! sections and symbols, and for Go by its tables, which no `strip` removes.
+//! A return probe (uretprobe) replaces the return address on the stack by one of the kernel's. Code that reads that address before the
+//! function returns meets unknown code. A Go runtime that grows a stack stops the program ("unknown caller pc"), an exception finds
+//! no handler, `longjmp` jumps to where the kernel no longer expects a return (SIGILL). Names of sections and symbols
+//! show what a file is made of, and for Go its tables, which no `strip` removes.
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
 

@@ -32,7 +32,7 @@ impl<'h> Files<'h> {
 
     /// The functions at these offsets of a file, outermost first; none where it has no name. Or why the file cannot be used.
     pub fn names(&mut self, path: &str, build_id: Option<&[u8]>, offsets: &[u64]) -> Result<Vec<Vec<Frame>>, String> {
-        // The path comes from a file that may be anybody's. Opening a device can do something, and a pipe may never answer.
+        // The path comes from a file that is not trusted. Opening a device can do something, and a pipe may never answer.
         let absurd = ["/dev/", "/proc/", "/sys/"].iter().any(|place| path.starts_with(place)) || path.contains("/../");
         if absurd || !self.host.exists(path) || !self.host.is_file(path) {
             return Err(if self.host.exists(path) {

@@ -17,7 +17,7 @@ use super::worker::{Detail, Named, Of};
 pub(super) const MAX_NAME: usize = 500;
 /// Functions that are inlined into each other at one address; no page shows more.
 pub(super) const MAX_INLINED: usize = 50;
-/// Files that are named for having no symbols: a reason for each of a thousand would help nobody.
+/// Files that are named for having no symbols: a reason for each of a thousand would not help.
 const MAX_NOTES: usize = 8;
 
 /// What looks names up.

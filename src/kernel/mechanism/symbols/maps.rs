@@ -255,7 +255,7 @@ ffffffffffffffffff-0 r-xp";
         for settled in [0, 0x10, 0x55d0_c0a0_2010, 0x7ffd_0000_0000, 0x7ffe_0000_0010, u64::MAX, 1 << 63] {
             assert!(maps.settles(settled), "{settled:#x}");
         }
-        // Compiled at run time, made ready for that, mapped by nobody yet.
+        // Compiled at run time, made ready for that, not mapped by any process yet.
         for open in
             [0x55d0_c0a0_0010, 0x7f12_0000_0000, 0x7f13_9000_0010, 0x7f14_0000_0000, 0x7f11_0000_0000, 0x7f20_0000_0000, 0x40_0000]
         {

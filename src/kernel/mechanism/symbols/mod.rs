@@ -1,7 +1,7 @@
 //! Names for addresses: functions of the kernel, of programs and libraries, and of code that was compiled at run time.
 //!
 //! Each distinct address of a process is looked up once, on a thread of its own: reading a binary's symbols can take long, and a file on a
-//! dead network mount does not answer at all. A process must be looked up while it lives, so whoever collects stacks calls
+//! dead network mount does not answer at all. A process must be looked up while it lives, so a collector of stacks calls
 //! [`Symbols::learn`] as soon as it sees them; what came too late stays an address.
 //!
 //! Files are opened as the process has them mapped (/proc/PID/map_files), so containers and deleted files work; that takes CAP_SYS_ADMIN or

@@ -109,7 +109,7 @@ pub(super) fn find_below(folder: &Path, path: &str) -> io::Result<Found> {
 }
 
 fn found(handle: OwnedFd) -> io::Result<Found> {
-    // What the kernel remembers of it will do: nobody else is asked.
+    // What the kernel has cached of it will do: no server is asked.
     let wanted = StatxFlags::BASIC_STATS;
     let stat = statx(&handle, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted)?;
     if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::RegularFile {
@@ -139,7 +139,7 @@ impl Found {
             None => return Err(io::Error::other("its file system is mounted no more")),
         }
         let path = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
-        // A lease or a lock of somebody else is not waited for.
+        // A lease or a lock of another process is not waited for.
         Ok(open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
     }
 

@@ -21,7 +21,7 @@ pub(super) struct PerfMap {
 }
 
 impl PerfMap {
-    /// The map of a process, from its own /tmp. A file that somebody else put there is not believed.
+    /// The map of a process, from its own /tmp. A file of another user is not trusted.
     pub(super) fn read(host: &Host, pid: u32) -> Option<Self> {
         let status = host.read(&format!("proc/{pid}/status")).ok()?;
         let inner = status.lines().find_map(|line| line.strip_prefix("NStgid:"));

@@ -1,4 +1,4 @@
-//! The kernel's own library, which every process has mapped and no file holds: rdiag's is the same as everybody's.
+//! The kernel's own library, which every process has mapped and no file holds: rdiag's is that of every process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// When this process has none, or may not look at itself.
-#[expect(clippy::disallowed_methods, reason = "the memory of this process is nobody's host")]
+#[expect(clippy::disallowed_methods, reason = "the memory of this process is no part of the host that is looked at")]
 pub(super) fn copy() -> io::Result<OwnedFd> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     let range = maps.lines().find(|line| line.ends_with("[vdso]")).and_then(range).ok_or(io::ErrorKind::NotFound)?;

@@ -31,7 +31,7 @@ pub struct Delay {
     pub nanoseconds: u64,
 }
 
-/// Versions before this one are those of kernels that nobody runs any more.
+/// Versions before this one are those of kernels that are no longer in use.
 const OLDEST: u16 = 4;
 /// The version with the longest and shortest delay beside each sum.
 const INTERLEAVED: u16 = 15;

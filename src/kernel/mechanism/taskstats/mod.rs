@@ -50,7 +50,7 @@ impl Taskstats {
             socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(netlink::GENERIC))
                 .and_then(|socket| {
                     bind(&socket, &netlink::SocketAddrNetlink::new(0, 0))?;
-                    // A request that nobody answers must not hang the run.
+                    // A request without an answer must not hang the run.
                     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_secs(1)))?;
                     Ok(socket)
                 })

@@ -1,4 +1,4 @@
-//! The kernel's global tracing, which everybody shares: taken only while nobody uses it, and given back as it was.
+//! The kernel's global tracing, which all users share: taken only while it is unused, and given back as it was.
 //!
 //! What it was stands as a mark in an instance that is made for it (`rdiag-PID-START-NUMBER-global`), so a killed rdiag's use is known by its
 //! dead owner, lives as long as the tracing itself, and the next start gives it back.
@@ -16,7 +16,7 @@ const MARK: &str = "rdiag took the global tracing:";
 const TRACER: &str = "function_graph";
 /// Files whose content is changed and put back, in this order. The buffers keep the size that their first use has given them.
 const KEPT: [&str; 4] = ["options/function-fork", "trace_clock", "buffer_size_kb", "tracing_on"];
-/// What each of these files holds while nobody uses the tracing; lines that begin with `#` say that nothing is chosen.
+/// What each of these files holds while the tracing is unused; lines that begin with `#` say that nothing is chosen.
 const UNUSED: [(&str, &str); 7] = [
     ("current_tracer", "nop"),
     ("set_event", ""),
@@ -38,14 +38,14 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Takes it, if nobody uses it. From here on it must be given back.
+    /// Takes it, if it is unused. From here on it must be given back.
     pub(super) fn new(control: &Control, place: &str, record: &str) -> Result<Self, Unavailable> {
         let wrong = |attempt: &str, error: &io::Error| {
             Unavailable::new(Reason::Malformed, format!("{attempt} the kernel's global tracing failed: {error}"))
         };
         let user = user(control, place).map_err(|error| wrong("looking at", &error))?;
         if let Some(user) = user {
-            let why = format!("somebody uses the kernel's global tracing: {user}");
+            let why = format!("the kernel's global tracing is in use: {user}");
             return Err(Unavailable::new(Reason::NotApplicable, why)
                 .with_remedy("try again when it is free; what has been left behind is removed by: trace-cmd reset"));
         }
@@ -79,7 +79,7 @@ impl Taken {
         format!("{MARK} {}", kept.join(" "))
     }
 
-    /// Gives it back. Somebody else's tracer is left alone.
+    /// Gives it back. Another user's tracer is left alone.
     pub(super) fn give_back(&self, control: &Control) {
         let Self { place, record, kept } = self;
         let tracer = control.read(&format!("{place}/current_tracer")).unwrap_or_default();
@@ -105,7 +105,7 @@ pub(super) fn repair(control: &Control, place: &str, record: &str) {
     }
 }
 
-/// What shows that somebody uses it; none if nobody does.
+/// What shows that it is in use; none if it is not.
 fn user(control: &Control, place: &str) -> io::Result<Option<String>> {
     for (file, unused) in UNUSED {
         let content = match control.read(&format!("{place}/{file}")) {

@@ -18,7 +18,7 @@ const IDS: usize = 500;
 /// Longest file that comes in one piece, in bytes.
 const AT_ONCE: usize = 16 << 10;
 
-/// A private instance, or the global tracing while nobody else uses it. What is written into it is seen by nobody else, and it goes, or is
+/// A private instance, or the global tracing while it is otherwise unused. Settings made in it affect no other user, and it is removed, or
 /// given back, with this value.
 #[derive(Debug)]
 pub struct Instance {
@@ -39,7 +39,7 @@ impl Instance {
         Self::named(host, stale::PREFIX)
     }
 
-    /// Makes one beside another, that nobody is told about.
+    /// Makes one beside another, which is not reported.
     pub(super) fn beside(host: &Host) -> Result<Self, Unavailable> {
         Self::named(host, stale::BESIDE)
     }
@@ -57,7 +57,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Takes the kernel's global tracing, if nobody uses it: some tracers do not run in an instance.
+    /// Takes the kernel's global tracing, if it is unused: some tracers do not run in an instance.
     pub fn global(host: &Host) -> Result<Self, Unavailable> {
         let (control, instances) = Self::swept(host)?;
         let _alone = control.lock(&instances).map_err(|error| refused(&format!("locking /{instances}"), &error))?;
@@ -115,7 +115,7 @@ impl Instance {
         Ok(host.read(&format!("{}/{file}", self.dir))?)
     }
 
-    /// What one of those of its files holds that the kernel hands out in one piece: whoever reads on, or reads little, gets a part.
+    /// What one of those of its files holds that the kernel hands out in one piece: a second or short read gets a part.
     pub fn get_at_once(&self, host: &Host, file: &str) -> Result<String, Unavailable> {
         let path = format!("{}/{file}", self.dir);
         let mut buffer = vec![0; AT_ONCE];
@@ -239,7 +239,7 @@ impl Drop for Instance {
             true
         } else {
             let _ = self.try_set("tracing_on", "0");
-            // Switches its events off too. If somebody else reads it just now it stays until rdiag ends, or the next one starts.
+            // Switches its events off too. If another process reads it just now it stays until rdiag ends, or the next one starts.
             self.control.remove_directory(&self.dir).is_ok()
         };
         self.debt.iter().filter(|_| is_undone).for_each(Debt::settle);

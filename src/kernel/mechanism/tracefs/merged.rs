@@ -13,7 +13,7 @@ use rdiag_model::Unavailable;
 /// Pages that are read in one turn, so that a flood does not keep rdiag from anything else.
 const TURN: usize = 4096;
 
-/// The open buffers of all CPUs. Close them before the instance is dropped: the kernel keeps an instance that somebody reads.
+/// The open buffers of all CPUs. Close them before the instance is dropped: the kernel keeps an instance that is being read.
 #[derive(Debug)]
 pub struct Merged {
     layout: PageLayout,

@@ -1,4 +1,4 @@
-//! The kernel's own tracing (tracefs), in a private instance: its buffer, events and filters are nobody else's, and the global ones stay as
+//! The kernel's own tracing (tracefs), in a private instance: its buffer, events and filters are rdiag's alone, and the global ones stay as
 //! they are.
 //!
 //! - The instance has the process id and start time of rdiag in its name: a killed rdiag's is known by its dead owner, and removed by the
@@ -10,7 +10,7 @@
 //! - Which functions a pattern means is tried, not read from a list: what the kernel has taken over as the instance's limit is read back,
 //!   and nothing is traced if that is empty, which would mean all (`functions.rs`).
 //! - Orders to start and stop are carried out by the kernel; that they concern the instance alone is tried first (`trigger.rs`).
-//! - Where a tracer runs in no instance, the global tracing may be taken, if the user says so and nobody uses it (`global.rs`).
+//! - Where a tracer runs in no instance, the global tracing may be taken, if the user says so and it is unused (`global.rs`).
 //! - Where it is not mounted, rdiag mounts it in a mount namespace of its own (`private.rs`).
 //! - What an event costs is measured, since the kernel counts no time for its own tracing (`toll.rs`).
 

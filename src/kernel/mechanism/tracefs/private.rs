@@ -1,4 +1,4 @@
-//! tracefs where nobody mounted it: in a mount namespace of rdiag's own, so that the host stays as it is.
+//! tracefs where it is not mounted: in a mount namespace of rdiag's own, so that the host stays as it is.
 //!
 //! The namespace is that of the thread that asks, and of all threads and processes that it starts from then on. What is mounted on the host
 //! goes on appearing in it, and what is unmounted there goes away, so that rdiag keeps no file system busy; nothing of it appears on the host.

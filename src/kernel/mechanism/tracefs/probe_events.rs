@@ -80,7 +80,7 @@ impl ProbeEvents {
             }
             Err(error) => {
                 let log = self.control.read(&format!("{}/error_log", self.place)).unwrap_or_default();
-                // The log holds what somebody else did wrong, too.
+                // The log holds errors of other users, too.
                 let said = latest_error(&log).filter(|said| said.contains(&name)).unwrap_or_else(|| error.to_string());
                 let reason = match error.kind() {
                     io::ErrorKind::PermissionDenied => Reason::Denied,

@@ -8,7 +8,7 @@ use rdiag_model::{Reason, Unavailable};
 /// Pages of one CPU that are read in one turn, so that a flood does not keep rdiag from anything else.
 const TURN: usize = 10_000;
 
-/// The open buffers of all CPUs. Close them before the instance is dropped: the kernel keeps an instance that somebody reads.
+/// The open buffers of all CPUs. Close them before the instance is dropped: the kernel keeps an instance that is being read.
 #[derive(Debug)]
 pub struct Buffers {
     layout: PageLayout,

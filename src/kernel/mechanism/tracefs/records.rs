@@ -1,5 +1,5 @@
-//! Records of chosen events, told apart by their numbers: of which event each is, in whose name and in what state of the CPU it
-//! happened, and what it says. All of that stands at places that the kernel describes, so no text within a record can be taken for
+//! Records of chosen events, distinguished by their ids: of which event each is, on behalf of which task and in what state of the CPU it
+//! happened, and what it says. The kernel describes the offsets of all that, so no text within a record can be taken for
 //! another record.
 
 use std::collections::HashMap;

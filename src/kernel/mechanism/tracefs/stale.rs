@@ -16,7 +16,7 @@ pub(super) fn name(host: &Host, prefix: &str, number: u64) -> String {
 }
 
 /// Removes the instances of rdiag whose process is gone, and gives the global tracing back where one of them tells that it was taken.
-/// An instance that somebody still reads cannot be removed, and stays. Events that those instances used go after them.
+/// An instance that is still being read cannot be removed, and stays. Events that those instances used go after them.
 pub(super) fn sweep(host: &Host, control: &Control, instances: &str) {
     for name in host.subdirectories(instances).unwrap_or_default() {
         if !is_gone(host, &name) {
@@ -42,7 +42,7 @@ pub(super) fn is_gone(host: &Host, name: &str) -> bool {
     owner(name).is_some_and(|(pid, since)| started(host, pid) != Some(since))
 }
 
-/// Process id and start time in the name of an instance; none if it is not rdiag's.
+/// PID and start time from an instance's name; none if it is not rdiag's.
 pub(super) fn owner(name: &str) -> Option<(u32, u64)> {
     let name = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(BESIDE))?;
     let mut parts = name.strip_suffix(global::SUFFIX).unwrap_or(name).split('-');

@@ -25,13 +25,13 @@ pub struct Wanted {
     pub group: String,
     /// Its name.
     pub event: String,
-    /// Whether the kernel's stacks are told apart.
+    /// Whether kernel stacks are part of the key.
     pub by_stack: bool,
-    /// The field whose size is told apart: the power of two that it does not exceed.
+    /// The field whose size is part of the key: the power of two that it does not exceed.
     pub power: Option<String>,
-    /// Fields that are numbers, by which is told apart.
+    /// Fields that are numbers and part of the key.
     pub keys: Vec<String>,
-    /// Whether threads are told apart too, with the name of each.
+    /// Whether the thread is part of the key too, with the name of each.
     pub by_name: bool,
     /// The field that is added up.
     pub value: Option<String>,

@@ -5,9 +5,9 @@
 pub struct Tally {
     /// They are in the buffers.
     pub unread: u64,
-    /// Somebody has read them.
+    /// They were read.
     pub read: u64,
-    /// They were overwritten before anybody read them, or dropped at once.
+    /// They were overwritten before they were read, or dropped at once.
     pub lost: u64,
 }
 

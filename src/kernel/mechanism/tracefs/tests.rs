@@ -71,7 +71,7 @@ fn whoever_is_followed_is_followed_with_all_threads_and_children() {
     assert_eq!(content(folder.path(), "options/event-fork"), "1");
     assert_eq!(content(folder.path(), "set_event_pid"), "71 72");
     let gap = instance(&host).follow(&host, Followed::Events, &[99]).unwrap_err();
-    assert_eq!(gap.reason, Reason::Absent, "nobody is followed, so nothing would limit what is seen: {}", gap.why);
+    assert_eq!(gap.reason, Reason::Absent, "no task is followed, so nothing would limit what is seen: {}", gap.why);
 }
 
 #[test]

@@ -27,9 +27,9 @@ const SUM_SECONDS: f64 = 0.3e-6;
 pub struct Spent {
     /// Events, those that were lost too.
     pub events: u64,
-    /// CPU seconds, of whoever the events happened to, and of rdiag.
+    /// CPU seconds, of the tasks in which the events happened, and of rdiag.
     pub cpu_seconds: f64,
-    /// What one event takes whoever it happens to, in seconds.
+    /// What one event costs the task in which it happens, in seconds.
     pub each: f64,
     /// Whether that was measured here.
     pub is_measured: bool,
@@ -38,7 +38,7 @@ pub struct Spent {
 /// Adds up what tracing costs.
 #[derive(Debug)]
 pub struct Toll {
-    /// Seconds that one event takes whoever it happens to.
+    /// Seconds that one event costs the task in which it happens.
     each: f64,
     is_measured: bool,
     /// CPU seconds of rdiag's own.

@@ -147,16 +147,15 @@ fn compares_calls_while_off(host: &Host) -> Result<(), Unavailable> {
     Err(Unavailable::new(Reason::Absent, why).with_remedy("start at another event, or at any such call, without `if`"))
 }
 
-/// Makes sure that orders at events concern the instance that they are given to: on kernels before 5.17 that are not mended they
-/// switch everybody's tracing. Tried where it changes nothing: in an instance that is off, while everybody's is on. The instance is
+/// Makes sure that orders at events concern the instance that they are given to: on kernels before 5.17 without the fix they
+/// switch the global tracing. Tried where it changes nothing: in an instance that is off, while the global one is on. The instance is
 /// off afterwards.
 pub fn keep_to_themselves(instance: &Instance, host: &Host) -> Result<(), Unavailable> {
     let global = host.read(&format!("{}/tracing_on", place::find(host)?))?;
     if global.trim() != "1" {
-        let why =
-            "the kernel's tracing was switched off by somebody, and orders to start and stop might switch it on again";
+        let why = "the kernel's tracing is switched off, and orders to start and stop might switch it on again";
         return Err(Unavailable::new(Reason::NotApplicable, why)
-            .with_remedy("leave out start_when and stop_when, or ask whoever switched it off"));
+            .with_remedy("leave out start_when and stop_when, or have it switched on again"));
     }
     instance.set(OFTEN, "traceon:1")?;
     let until = host.now() + PATIENCE;

@@ -48,7 +48,7 @@ impl KernelTypes {
             .map(flavourless)
             .filter(|name| !name.is_empty())
             .collect();
-        // Most of the kernel's types are told apart from these by how they begin, for a fraction of the price.
+        // The first two bytes distinguish most of the kernel's types from these, at a fraction of the cost.
         let leads: BTreeSet<[u8; 2]> = names.iter().filter_map(|name| name.first_chunk().copied()).collect();
         let short = names.iter().any(|name| name.len() < 2);
         let is_wanted = |number: &u32| {

@@ -21,7 +21,7 @@ use crate::mechanism::symbols::{MAX_INLINED, MAX_NAME};
 /// Where debug information lies that was stripped from its program: only root can put something there.
 pub(super) const DEBUG_FILES: &str = "/usr/lib/debug";
 /// What the process may do: look at what it was handed, and at debug information. The largest copies of a file, what is unpacked from
-/// them and what is made of that fit into its memory; nobody waits for an answer for so long.
+/// them and what is made of that fit into its memory; an answer is not waited for that long.
 const CONFINEMENT: Confinement = Confinement { address_space: 2 << 30, cpu_seconds: 120, readable: &[DEBUG_FILES] };
 /// All copies together take no more memory; then those that are there are dropped.
 const MAX_COPIES: u64 = 2 * MAX_BYTES;
@@ -39,7 +39,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Answers questions until nobody asks any more.
+/// Answers questions until the socket is closed.
 pub(super) fn serve(socket: impl AsFd) -> io::Result<()> {
     let mut reader = Reader::default();
     loop {

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The same once so many files have taken too long, since others wait behind them.
 const SHORT_PATIENCE: Duration = Duration::from_millis(500);
 const MANY: usize = 2;
-/// It is started no more after it has ended so often: somebody has made more such files than anybody has time for.
+/// It is not restarted after it has ended so often: there are more such files than there is time for.
 const MAX_ENDS: usize = 32;
 
 /// Why a file has no names.
@@ -210,7 +210,7 @@ fn run(socket: OwnedFd) -> io::Result<Option<Child>> {
 }
 
 impl Drop for Process {
-    /// It may sleep where no signal reaches it, so nobody waits for it.
+    /// It may sleep where no signal reaches it, so it is not waited for.
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             let _ = child.kill();

@@ -1,7 +1,7 @@
 //! The tables of a file's symbols as a copy in memory, at the same offsets, and nothing else of the file.
 //!
 //! What looks names up maps the file, and trusts its sizes: a file that is truncated meanwhile would end the process (SIGBUS), a
-//! compressed section that claims to hold 16 GiB would exhaust it. So sizes are verified here, and nobody else can write to a copy.
+//! compressed section that claims to hold 16 GiB would exhaust it. So sizes are verified here, and no other process can write to a copy.
 
 use std::fs::File;
 use std::io;

@@ -112,7 +112,7 @@ fn pieces(format: &Format, constants: &Constants) -> Option<Vec<Piece>> {
     layout::pieces(&layout, arguments)
 }
 
-/// A value that the record does not hold, or that nobody can work out, is a question mark.
+/// A value that the record does not hold, or that cannot be computed, is a question mark.
 fn in_words(pieces: &[Piece], record: &[u8], functions: Functions<'_>) -> String {
     let mut all = String::new();
     for piece in pieces {

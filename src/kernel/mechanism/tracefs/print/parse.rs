@@ -250,7 +250,7 @@ impl<'t> Parser<'t> {
         Some(found)
     }
 
-    /// `, { 1, "S" }, { 2, "D" }`. One whose value nobody knows is left out.
+    /// `, { 1, "S" }, { 2, "D" }`. One whose value is unknown is left out.
     fn names(&mut self) -> Option<Vec<Name>> {
         let mut names = Vec::new();
         // A value is worked out at once, so it does not nest in what stands around it.

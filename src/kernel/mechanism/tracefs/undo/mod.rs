@@ -49,11 +49,11 @@ struct Debts {
     process: Option<(Child, ChildStdin)>,
 }
 
-/// Something that is to be undone, by whoever made it or after its end.
+/// Something that is to be undone, by the process that made it or after its end.
 #[derive(Debug)]
 pub(super) struct Debt(Owed);
 
-/// Tells of something that is about to be made.
+/// Registers something that is about to be made.
 pub(super) fn owe(what: Owed) -> Debt {
     lock().add(what.clone());
     Debt(what)
@@ -90,7 +90,7 @@ impl Debts {
         } else if let Some((mut child, mut pipe)) = self.process.take() {
             let _ = put(&mut pipe, &Told::Gone(what.clone()));
             drop(pipe);
-            // It ends at once; on a host that is short of everything nobody waits for it.
+            // It ends at once; on a host that is short of everything it is not waited for.
             for _ in 0..LOOKS {
                 if !matches!(child.try_wait(), Ok(None)) {
                     break;

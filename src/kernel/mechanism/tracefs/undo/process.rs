@@ -13,10 +13,10 @@ use super::{HELPER_ARGUMENT, Owed, Told};
 use crate::host::rights::{Phase, narrow};
 use crate::host::{Control, Host};
 
-/// What somebody still reads cannot be removed: it is tried so often, a pause after each time, five seconds in all.
+/// What is still being read cannot be removed: it is tried so often, a pause after each time, five seconds in all.
 const TRIES: u32 = 250;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// Signals that are meant for rdiag, and reach whoever is in its session or control group.
+/// Signals that are meant for rdiag, and reach all processes of its session or control group.
 const IGNORED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Starts it.
