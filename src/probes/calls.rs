@@ -2,7 +2,7 @@
 
 use rdiag_kernel::mechanism::ebpf::Global;
 
-/// Calls that are told apart by number; see syscall.h.
+/// Calls that are counted by number; see syscall.h.
 pub(super) const CALLS: usize = 512;
 const COMPAT: usize = 511;
 const NO_CALL: usize = 510;

@@ -35,7 +35,7 @@ pub(super) struct Operand {
     pub(super) cast: Option<Cast>,
 }
 
-/// A type that somebody has given.
+/// A type that the user has given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cast {
     /// Bytes, and whether it has a sign.

@@ -159,7 +159,7 @@ pub struct ProbeDef {
     pub overhead: &'static str,
     /// What can be set.
     pub params: &'static [ParamDef],
-    /// Whom it can be limited to.
+    /// What it can be limited to.
     pub filters: &'static [FilterKind],
     /// Whether it gives single events, which are printed as they come.
     pub streams: bool,
@@ -201,7 +201,7 @@ pub struct Context<'c> {
     pub host: &'c Host,
     /// Parameters, checked.
     pub params: &'c Params,
-    /// Whom to look at.
+    /// Which tasks to look at.
     pub filter: &'c Filter,
     kernel: OnceCell<Arc<Kernel>>,
 }

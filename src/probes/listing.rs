@@ -1,5 +1,5 @@
 //! What there is to look at under a name: kernel functions, tracepoints, functions and marked places of programs, with what can be
-//! read there, and whether this kernel lets anybody look.
+//! read there, and whether this kernel allows it.
 
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::Kernel;
@@ -207,7 +207,7 @@ fn readable(fields: &[Field], is_kernel: bool) -> Vec<Readable> {
     found.into_iter().map(|(_, readable)| readable).collect()
 }
 
-/// Opens the event as a probe would, and closes it again: of programs for rdiag's own process, so that nobody else is stopped.
+/// Opens the event as a probe would, and closes it again: of programs for rdiag's own process, so that no other is interrupted.
 fn attempt(host: &Host, target: &Target) -> (&'static str, Result<(), Unavailable>) {
     let own = Some(host.facts().pid);
     let open = |spot, whom| dynamic::open(host, spot, whom).map(drop);

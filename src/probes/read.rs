@@ -86,7 +86,7 @@ impl Read {
         self.form == Form::Plain && self.path.hops == 0 && self.text.is_none()
     }
 
-    /// A number of its size that somebody else has read, as the program would have it.
+    /// A number of its size that was read elsewhere, as the program would have it.
     pub(super) fn widened(self, word: u64) -> u64 {
         let shift = 64_u32.saturating_sub(8 * self.bytes).min(63);
         let high = word << shift;

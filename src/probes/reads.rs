@@ -1,4 +1,4 @@
-//! From what somebody has written and what the point has, to the constants of point.h: what is read, what is compared.
+//! From what the user has written and what the point has, to the constants of point.h: what is read, what is compared.
 
 use super::Context;
 use super::grammar::{self, Cast, GROUP, LATENCY, MAX_TESTS, MAX_VALUES, OF_TASK, Operand, Test};

@@ -61,7 +61,7 @@ impl StackTable {
         Ok(())
     }
 
-    /// Forgets stacks if there are many, when nobody needs them any more.
+    /// Forgets stacks if there are many, once they are no longer needed.
     pub(super) fn forget(&mut self) {
         if self.addresses.len() > self.most {
             self.addresses.clear();

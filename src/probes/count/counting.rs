@@ -16,7 +16,7 @@ use rdiag_kernel::mechanism::points::PointError;
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Reason, Unavailable};
 
-/// Keys that are told apart at once, of all points; more are counted together.
+/// Distinct keys at once, over all points; more are counted together.
 const SUMS: u32 = 10_240;
 const LEAST_SUMS: u32 = 128;
 /// Words of a key without stacks: what a whole one begins with.

@@ -32,7 +32,7 @@ use rdiag_model::{Formula, MetricDef, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "count",
-    question: "How often does the kernel pass a tracepoint, or anybody call a function, and by whom, with what, from where?",
+    question: "How often is a tracepoint passed or a function called, by which task, with what, from where?",
     attach: ATTACH,
     output: "The number of events and their rate, in all or by key, and the sum and mean of a value; with stacks as the key, the number \
              or the sum by stack.",
@@ -108,7 +108,7 @@ pub(super) const ATTACH: &str = "The tracepoint, function or marked place that i
 pub(super) const CAVEATS: &str = "Arguments of functions are taken from the registers where C passes whole numbers and addresses; structures by value, \
      floating point and what a compiler passes in its own ways are not seen. What lies behind a pointer that leads nowhere is 0. Kernels before 6.12 may have no \
      kernel stack at tracepoints of system calls. Text that \
-     is a key is told apart by its first 127 bytes. A name stands for what is called: code that was \
+     is a key counts by its first 127 bytes. A name stands for what is called: code that was \
      inlined calls nothing. An event in an interrupt is the task's that was interrupted, and one that interrupts a program of the \
      same kind is missed. A call counts for its latency or result when it returns, if it began after the probe. Of a command, the few \
      calls with which rdiag starts it count too. Several points are attached one after the other, and counted when all are.";
@@ -141,7 +141,7 @@ const KEY: ParamDef = ParamDef {
     name: "key",
     kind: ParamKind::Keys,
     default: "",
-    help: "by what to tell apart, separated by commas: comm, pid, tid, cpu, cgroup, a field, arg1, return, text (filename, or \
+    help: "what to group by, separated by commas: comm, pid, tid, cpu, cgroup, a field, arg1, return, text (filename, or \
            arg1:string), the function of the kernel that an address is in (call_site:ksym); for count also stack, user_stack, \
            kernel_stack; a field that is called like one of these is args.pid",
 };

@@ -28,7 +28,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// What the kernel is to sum up for a plan, of those whom `limits` let through.
+    /// What the kernel is to sum up for a plan, of the events that pass `limits`.
     pub(super) fn new(plan: &Plan, kind: Kind, limits: &[String]) -> Result<Self, String> {
         let point = &plan.reads.point;
         let (event, function) = match &point.target {
@@ -96,7 +96,7 @@ impl Order {
             filter: filter.join(" && "),
         };
         if wanted.has_too_many_keys() {
-            return Err("at most 3 keys can be told apart, a distribution and stacks being one each".into());
+            return Err("at most 3 keys are possible, a distribution and stacks being one each".into());
         }
         let function = function.map(|name| fields.function(name)).transpose()?;
         Ok(Self { wanted, function, notes })
@@ -117,8 +117,8 @@ impl Fields<'_> {
             Source::Tid => Ok(THREAD.into()),
             Source::Cpu => Ok(CPU.into()),
             Source::Tgid => Err("processes cannot be compared by number; choose them with --pid".into()),
-            Source::Group => Err("control groups cannot be told apart".into()),
-            Source::Latency => Err("how long calls take cannot be told".into()),
+            Source::Group => Err("control groups cannot be distinguished".into()),
+            Source::Latency => Err("how long calls take is not available".into()),
             _ if read.text.is_some() => Err(format!("{name} is text, which is not kept")),
             _ if !read.is_plain_number() => Err(format!("{name} cannot be read, only what the event itself holds")),
             Source::Entry | Source::Return if matches!(self.plan.reads.point.target, Target::Kernel(_)) => {

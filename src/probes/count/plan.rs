@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) reads: Reads,
     /// What is looked at, for people: the point, or what stands for several.
     pub(super) title: String,
-    /// Whether there are others, from which it is told apart by name.
+    /// Whether there are others, so that its name is shown.
     pub(super) shows_point: bool,
     pub(super) value: Option<Value>,
     /// The numbers and texts that are keys, by name.
@@ -67,12 +67,12 @@ impl Plan {
         Ok(Self { reads, title, shows_point: false, value, keys, by_comm, kernel_stack, user_stack })
     }
 
-    /// Whether anything is told apart.
+    /// Whether it has any key.
     pub(super) fn has_key(&self) -> bool {
         !self.keys.is_empty() || self.by_comm || self.has_stack()
     }
 
-    /// Whether stacks are told apart.
+    /// Whether stacks are part of the key.
     pub(super) fn has_stack(&self) -> bool {
         self.kernel_stack || self.user_stack
     }
@@ -82,12 +82,12 @@ impl Plan {
         self.keys.iter().any(|(_, read)| read.text.is_some())
     }
 
-    /// Whether control groups are told apart.
+    /// Whether control groups are part of the key.
     pub(super) fn by_group(&self) -> bool {
         self.keys.iter().any(|(_, read)| read.source == Source::Group)
     }
 
-    /// Whether functions of the kernel are told apart.
+    /// Whether kernel functions are part of the key.
     pub(super) fn by_code(&self) -> bool {
         self.keys.iter().any(|(_, read)| read.is_code)
     }

@@ -12,7 +12,7 @@ use rdiag_kernel::mechanism::tracefs::instance::Instance;
 use rdiag_kernel::mechanism::tracefs::sums::{self, Wanted};
 use rdiag_model::Unavailable;
 
-/// What is told apart: the key as the programs have it, the power of two of a value, the stack.
+/// The key of one row: the key as the programs have it, the power of two of a value, the stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Row {
     pub(super) key: Key,
@@ -45,13 +45,13 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// The process of a thread; while nobody knows it, the thread's own number, which is the process's if it was its first.
+    /// The process of a thread; while it is not known, the thread's own number, which is the process's if it was its first.
     fn of(&mut self, host: &Host, thread: u64) -> u64 {
         let look = || {
             let status = host.read(&format!("proc/{thread}/status")).ok()?;
             status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
         };
-        // Thread 0 is each CPU's own, when nobody runs.
+        // Thread 0 is each CPU's idle task.
         if thread == 0 { 0 } else { self.known.entry(thread).or_insert_with(look).unwrap_or(thread) }
     }
 

@@ -22,7 +22,7 @@ fn a_plan_without_programs_is_one_that_the_kernels_tables_can_follow_or_is_refus
     assert_eq!((of_stacks.wanted.by_stack, of_stacks.wanted.keys), (true, vec!["common_pid".to_owned()]));
     for (key, filter, says) in [
         ("user_stack", "", "stacks of programs are not kept"),
-        ("cgroup", "", "control groups cannot be told apart"),
+        ("cgroup", "", "control groups cannot be distinguished"),
         ("bytes_req:u8", "", "bytes_req cannot be read as anything"),
         ("comm,node,cpu,tid", "", "at most 3 keys"),
         ("", "pid == 5", "choose them with --pid"),

@@ -21,7 +21,7 @@ use rdiag_kernel::mechanism::tracefs::toll::{Spent, Toll};
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Reason, Unavailable, Unit};
 
-/// Keys that are told apart at once, of all points; a power of two. With stacks, a key takes ten times the memory and the time to read.
+/// Distinct keys at once, over all points; a power of two. With stacks, a key takes ten times the memory and the time to read.
 const ENTRIES: u32 = 8192;
 const STACKS: u32 = 2048;
 /// The kernel's least.
@@ -165,11 +165,11 @@ fn begin(
     order.wanted.begin(instance, host, entries)
 }
 
-/// Whom to look at, in the words of the kernel's filters.
+/// Which tasks to look at, in the syntax of the kernel's filters.
 fn limits(context: &Context<'_>) -> Result<Vec<String>, String> {
     let filter = context.filter;
     if filter.cgroup.is_some() {
-        return Err("control groups cannot be told apart".into());
+        return Err("control groups cannot be distinguished".into());
     }
     let mut limits = Vec::new();
     if let Some(comm) = &filter.comm {

@@ -19,7 +19,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               part is cut at 63 bytes. A path that the kernel begins anew because something changed meanwhile is counted again. Names that are to be \
               made, removed or renamed, and on some kernels those opened with O_CREAT, count only when the cache does not have them. Listing a \
               directory of /proc or NFS asks for its names too. A file system on another one (overlay) asks that one; both are told. tmpfs \
-              keeps no knowledge of files that do not exist. Files that are gone from the cache for want of memory are looked up again.",
+              keeps no knowledge of files that do not exist. Entries that memory reclaim dropped from the cache are looked up again.",
     overhead: "One program run for each part of each path that is looked up, on the whole host, even where the cache has it; for a name that it \
                does not have three or four, and the path is read. Measured on emulated \
                CPUs, half of what a one-liner of bpftrace takes for the same.",
@@ -49,7 +49,7 @@ const RING: u32 = 4 << 20;
 /// Where the path begins in a record.
 const PATH_AT: usize = 64;
 
-/// Moments of a lookup: functions by all names that they have, each with the programs for it by the arguments that it may have, most
+/// Moments of a lookup: functions by all names that they have, each with the programs for it by its possible arguments, most
 /// arguments first. Ends come before what they end.
 const MOMENTS: [&[(&str, &[&str])]; 6] = [
     &[("__d_lookup_unhash_wake", &["__d_lookup_unhash_wake"]), ("__d_lookup_done", &["__d_lookup_done"])],
@@ -167,7 +167,7 @@ fn by_process(mut processes: Vec<(u32, Sums)>, top: usize) -> ProbeTable {
             Column::number("lookups", "lookups", Unit::Count),
             Column::number("known", "known to be absent", Unit::Count),
             Column::number("found", "found by asking", Unit::Count),
-            Column::number("absent", "asked for in vain", Unit::Count),
+            Column::number("absent", "not found by asking", Unit::Count),
             Column::number("took", "time of asking", Unit::Seconds),
         ],
         ..ProbeTable::default()

@@ -23,7 +23,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              protocol; datagrams that found no room in a UDP socket, by its address and the process that holds it.",
     caveats: "A device that has no room drops before the kernel gets a packet: its own counters tell. Not every packet here is a \
               loss: what was answered with a refusal (NO_SOCKET), or was for another host (OTHERHOST), ends here too, and before \
-              Linux 5.17 nothing but the function tells them apart. Frames without a protocol are those of local sockets \
+              Linux 5.17 only the function distinguishes them. Frames without a protocol are those of local sockets \
               (unix, netlink). Packets of all network namespaces are counted. Before Linux 6.8 only sockets of IPv4 are told \
               of. Who holds a socket is looked up in /proc afterwards. For whole stacks: \
               rdiag probe count --param tracepoint=skb:kfree_skb --param key=stack.",

@@ -17,7 +17,7 @@ pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>, T
     let list = params.text("event").unwrap_or_default();
     let chosen = select::select(&select::available(host)?, list).map_err(wrong)?;
     instance.set_clock(host, params.text("clock").unwrap_or(MONOTONIC))?;
-    // Before anything is chosen, since it is nobody's but this call's.
+    // Before anything is chosen, since it belongs to this call alone.
     let toll = Toll::of_events(&instance, host)?;
     instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
     if let Some(list) = params.text("cpus") {

@@ -38,7 +38,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             name: "top",
             kind: ParamKind::Count { min: 1, max: 1000 },
             default: "20",
-            help: "how many kinds of short-lived processes are told apart",
+            help: "how many kinds of short-lived processes are listed",
         },
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
@@ -198,7 +198,7 @@ fn arguments(record: &[u8], whole: u64) -> Cell {
     if whole > ARGS { format!("{text}…").into() } else { text.into() }
 }
 
-/// What wait() tells of the end of a process.
+/// The exit status of a process as wait() returns it.
 fn status(status: u64) -> String {
     match status & 0x7f {
         0 => format!("exit {}", (status >> 8) & 0xff),

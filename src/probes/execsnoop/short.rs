@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use rdiag_model::Unit;
 use rdiag_model::probe::{Column, ProbeTable, Row};
 
-/// Ended processes whose CPU time is not known yet, and kinds that are told apart.
+/// Ended processes whose CPU time is not known yet, and distinct kinds.
 const MOST: usize = 10_000;
 
 /// A process and when it started.

@@ -22,7 +22,7 @@ const NO_STORAGE: [&str; 12] = [
     "devpts",
 ];
 
-/// Processes, and files of all of them, that are told apart; the rest is summed up.
+/// Distinct processes, and files of all of them; the rest is summed up.
 const MOST_PROCESSES: usize = 1024;
 const MOST_FILES: usize = 4096;
 
@@ -107,7 +107,7 @@ impl Processes {
             });
         }
         if rest > 0.0 {
-            // At least one more where processes were not told apart any longer.
+            // At least one more where the table of processes was full.
             table.others = table.others.max(1);
             table.others_sum = [("time".to_owned(), rest), ("share".to_owned(), rest / seconds)].into();
         }

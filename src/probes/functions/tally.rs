@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use rdiag_model::Unit;
 use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
-/// Pairs of functions and callers that are told apart.
+/// Distinct pairs of functions and callers.
 const PAIRS: usize = 100_000;
 
 /// A call of a function. They are ordered by time.

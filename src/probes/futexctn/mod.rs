@@ -1,5 +1,5 @@
-//! `futexctn`: waits in futex(2), by process, address and stack, and who ended them: whoever wakes an address leaves its name for the one
-//! that is woken.
+//! `futexctn`: waits in futex(2), by process, address and stack, and who ended them: the task that wakes an address leaves its name for
+//! the woken one.
 
 mod tables;
 

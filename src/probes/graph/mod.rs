@@ -27,7 +27,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              in the kernel's global buffer, where it does not run in an instance.",
     output: "The calls as a tree, in the order in which they happened, each with the time until it returned.",
     caveats: "Needs a kernel on which the tracer runs in an instance (Linux 6.12 and later do), or global=true: then the global tracing is \
-              taken if nobody uses it, and given back as it was; if rdiag is killed, the next start of any of its probes that trace gives \
+              taken if it is unused, and given back as it was; if rdiag is killed, the next start of any of its probes that trace gives \
               it back. Functions that the compiler \
               inlined and those that may not be traced are part of their callers. Being traced takes time itself, many times that of a \
               small function, and counts as its callers'. Interrupts that happen meanwhile are part of the call that they \
@@ -59,7 +59,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             name: "global",
             kind: ParamKind::Flag,
             default: "false",
-            help: "where the tracer does not run in an instance, take the kernel's global tracing for it, if nobody uses that",
+            help: "where the tracer does not run in an instance, take the kernel's global tracing for it, if that is unused",
         },
         ParamDef {
             name: "buffer_kb",
@@ -101,8 +101,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let (host, params) = (context.host, context.params);
     let (instance, toll) = tracing(context)?;
     if context.filter.pids.is_empty() {
-        let why =
-            "the tracer is there, and must be told whom to follow: all tasks would be slowed down and drown each other";
+        let why = "the tracer is there, and needs a task to follow: tracing all tasks would slow them down and overflow the buffer";
         return Err(Unavailable::new(Reason::NotApplicable, why)
             .with_remedy("name a process (--pid) or a command (-- COMMAND)"));
     }

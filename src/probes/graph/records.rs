@@ -18,7 +18,7 @@ pub(super) struct Shape {
     returned: Field,
 }
 
-/// A record that tells of a call.
+/// The record of a call.
 #[derive(Debug)]
 struct Call {
     id: u64,

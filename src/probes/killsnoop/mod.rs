@@ -1,4 +1,4 @@
-//! Signals: who sent which one to whom, and what became of it.
+//! Signals: sender, receiver, number and result.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "killsnoop",
-    question: "Who sends which signals to whom, and what becomes of them?",
+    question: "Which task sends which signal to which process, and what is the result?",
     attach: "signal_generate.",
-    output: "A line for each signal: seconds since the start, who sent it, to whom, which one, whether to the process or to one \
+    output: "A line for each signal: seconds since the start, sender, receiver, which one, whether to the process or to one \
              thread, and whether it was delivered, ignored, or merged with one that was pending.",
     caveats: "A process is limited to as sender or as receiver. A signal that the kernel sends for its own reasons (a fault, a \
               timer, the OOM killer) has no sender; of SIGCHLD it is the child. Delivered means queued, not yet handled.",

@@ -22,7 +22,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              semaphore for readers and writers.",
     output: "Waits by kind and lock, with the function that asked for it, and by task: how many, their time, the longest; time \
              waited by stack. `mutex`, `rwsem` and `percpu-rwsem` mostly sleep; `spinlock` and `rwlock` keep a CPU busy.",
-    caveats: "Only locks that somebody had to wait for are here, and who waits, not who holds. Times are those of the wait, not \
+    caveats: "Only locks that a task had to wait for are here, with the waiter, not the holder. Times are those of the wait, not \
               of holding. While the holder of a semaphore for readers and writers runs, others spin for it first, of which the \
               kernel does not tell. A wait counts when it ends. A spinlock taken in an interrupt is put down to the task that was \
               interrupted. A lock has a name only if it is a variable of the kernel; others are told by their address. Before \

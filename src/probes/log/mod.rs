@@ -1,4 +1,4 @@
-//! Each event at any point, with values and text: what somebody would have printed there.
+//! Each event at any point, with values and text, like a printf there.
 
 mod stacks;
 
@@ -19,7 +19,7 @@ use stacks::LineStacks;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "log",
-    question: "When was a tracepoint passed or a function called, by whom, and with what?",
+    question: "When was a tracepoint passed or a function called, by which task, and with what?",
     attach: ATTACH,
     output: "One line for each event: time, task, CPU, and the values that are asked for; text up to 255 bytes. Below it the stack, \
              if that is asked for, innermost function first.",
@@ -78,7 +78,7 @@ struct Plan {
     values: Vec<(String, Read)>,
     kernel_stack: bool,
     user_stack: bool,
-    /// Whether there are other points, from which this one is told apart by name.
+    /// Whether there are other points, so that this one's name is shown.
     shows_point: bool,
 }
 

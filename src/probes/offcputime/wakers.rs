@@ -1,4 +1,4 @@
-//! Who ended a wait: the stack of whoever woke the task.
+//! Who ended a wait: the stack of the waker.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Files that are opened: by whom, how, and with what result.
+//! Files that are opened: by which task, how, and with what result.
 
 use super::stream::{Events, Lines};
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, calls};

@@ -12,7 +12,7 @@ const LINES: usize = 4;
 /// What stands where the place could not be taken.
 const NO_STACK: &str = "[no stack]";
 
-/// What was executed at a place, and by whom.
+/// What was executed at a place, and by which task.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Executed {
     pub(super) process: Process,
@@ -126,7 +126,7 @@ impl Hottest {
     }
 
     /// The share of what was executed in code without names: all of it, and by file, largest first. Code that was compiled
-    /// at run time is told apart.
+    /// at run time is a group of its own.
     pub(super) fn nameless(&self) -> (Vec<(String, f64)>, f64) {
         let all = self.nameless.sorted().into_iter().map(|(object, value)| (object.clone(), self.share(value)));
         let (compiled, in_files): (Vec<_>, Vec<_>) = all.partition(|(object, _)| object == COMPILED);

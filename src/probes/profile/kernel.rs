@@ -54,7 +54,7 @@ impl InKernel {
         }
     }
 
-    /// What the kernel could not keep, and the samples that are nobody's.
+    /// What the kernel could not keep, and the samples without a task.
     fn count(&mut self, tally: &mut Tally) -> Result<(), Unavailable> {
         let now: [u64; 4] = self.object.counts("profile_totals")?.try_into().unwrap_or_default();
         let before = std::mem::replace(&mut self.totals, now);

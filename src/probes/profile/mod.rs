@@ -2,8 +2,8 @@
 //!
 //! Samples are summed up by a program in the kernel, so what is read grows with the number of distinct stacks, not with time. Where no
 //! program can be there, they come through the rings of perf_event_open(2), which an ordinary user may have for processes of their own.
-//! Both feed one tally. Functions are told apart from what was inlined into them, and what a profile cannot see is told with its share
-//! (`limits.rs`).
+//! Both feed one tally. Inlined functions are separate from those that hold them, and what a profile cannot see is reported with its
+//! share (`limits.rs`).
 
 mod cpus;
 mod functions;
@@ -87,7 +87,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("function"),
             help: "Share of the sampled CPU time that was spent in a function's own code.",
             sources: &[Formula::probe(Pick::Column("functions", "share"))],
-            caveat: "Of the time in which CPUs worked, not of their capacity. Functions that were inlined count as part of the one \
+            caveat: "Of busy CPU time, not of the capacity of the CPUs. Functions that were inlined count as part of the one \
                      that holds them.",
             manual: "perf record -a -F 99 -- sleep 10; perf report --no-children",
         },

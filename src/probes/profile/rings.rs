@@ -133,7 +133,7 @@ impl InRings {
     }
 }
 
-/// Whom the filter names, as far as the kernel itself can tell them apart.
+/// The tasks that the filter selects, as far as the kernel itself can.
 fn target(host: &Host, filter: &Filter) -> Result<Target, Unavailable> {
     if let Some(path) = &filter.cgroup {
         let path = path.trim_start_matches("/sys/fs/cgroup").trim_matches('/');

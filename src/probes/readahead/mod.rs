@@ -1,4 +1,4 @@
-//! Pages that are read ahead: who used them, how soon, and how many were read in vain.
+//! Pages that are read ahead: who used them, how soon, and how many were wasted.
 
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
@@ -8,16 +8,16 @@ use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "readahead",
-    question: "How much of what the kernel reads ahead does anybody use, how soon, and whose reading ahead is in vain?",
+    question: "How much of the kernel's readahead is used, how soon, and for which processes is it wasted?",
     attach: "page_cache_ra_unbounded and page_cache_ra_order, as events (Linux 6.18) or functions; mm_filemap_add_to_page_cache and \
              mm_filemap_delete_from_page_cache; mm_filemap_get_pages, mm_filemap_map_pages and mm_filemap_fault (Linux 6.12), before \
              folio_mark_accessed or mark_page_accessed.",
     output: "For each process for which pages were read ahead: how many, how many of them were used, how many left the page cache unused, \
-             how many are in it unused at the end, and the share that was in vain of those whose end is known; how long after they \
+             how many are in it unused at the end, and the share wasted of those whose end is known; how long after they \
              were read ahead pages were used.",
     caveats: "Pages that a read itself asks for are read ahead too where the kernel reads them together with the next ones; they are used at once. \
               Pages that were in the cache before the probe began are not known to it. Used is what read() or a page fault gets, by whatever process; \
-              a fault maps the pages around it too. Before Linux 6.12 it is told by folio: one page that is used stands for all that \
+              a fault maps the pages around it too. Before Linux 6.12 use is known by folio: one page that is used stands for all that \
               are kept together, and memory maps count when they are taken away. The time is told from the latest reading ahead within \
               the same 64 pages. What is unused at the end may be used later: look long enough.",
     overhead: "One program run for each call that reads ahead, for each page (or folio) that enters or leaves the page cache, and for each \
@@ -116,7 +116,7 @@ impl Probe for ReadAhead {
     }
 }
 
-/// Most pages in vain, or likely to be, first; the rest summed up. Whoever read ahead before the last reading is told by its id alone.
+/// Most wasted pages, or likely to be, first; the rest summed up. A process that read ahead before the last reading has its PID alone.
 fn by_process(mut processes: Vec<(u32, Sums)>, blocks: &[(Block, Ahead)], top: usize) -> ProbeTable {
     for tgid in blocks.iter().map(|(_, [.., tgid])| u32::try_from(*tgid).unwrap_or(0)) {
         if processes.iter().all(|(known, _)| *known != tgid) {
@@ -140,7 +140,7 @@ fn by_process(mut processes: Vec<(u32, Sums)>, blocks: &[(Block, Ahead)], top: u
             Column::number("used", "used", Unit::Count),
             Column::number("dropped", "dropped unused", Unit::Count),
             Column::number("unused", "unused yet", Unit::Count),
-            Column::number("vain", "in vain", Unit::Ratio),
+            Column::number("vain", "wasted", Unit::Ratio),
         ],
         ..ProbeTable::default()
     };

@@ -13,9 +13,9 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     question: "How many tasks wait for each CPU, and for what share of the time does any?",
     attach: "A clock on each CPU.",
     output: "The distribution of the number of waiting tasks over all samples, and for each CPU the mean, the longest queue \
-             and the share of the samples at which somebody waited.",
+             and the share of the samples at which a task waited.",
     caveats: "Samples, not events: a queue that builds up and drains between two of them is not seen. The clock wakes idle \
-              CPUs. Tasks of all scheduling classes count, those that a CPU quota holds back do not.",
+              CPUs. Tasks of all scheduling classes count, those that a CPU quota throttles do not.",
     overhead: "About 1 µs per sample and CPU: 0.01 % of a CPU at 99 Hz.",
     params: &[
         ParamDef {

@@ -1,4 +1,4 @@
-//! Long waits for a CPU, one by one, and behind whom.
+//! Long waits for a CPU, one by one, and which task ran meanwhile.
 
 use super::runqlat::wait;
 use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};

@@ -151,7 +151,7 @@ pub(super) struct Figure {
     pub(super) per: &'static str,
 }
 
-/// All figures, why others could not be had, and what speaks against them.
+/// All figures, why others are not available, and what limits their accuracy.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     pub(super) all: Vec<Figure>,

@@ -20,7 +20,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "stat",
     question: "How many events of the CPUs, the kernel and the devices did it take, and how well were the CPUs used?",
     attach: "Performance counters (perf_event_open): on each CPU, or on the threads of processes and their children.",
-    output: "For each event the count, the rate, the share of the time in which it was counted, and what follows from it: \
+    output: "For each event the count, the rate, the share of the time that it was counted, and what follows from it: \
              CPUs used, clock, instructions per cycle, shares of misses, memory bandwidth.",
     caveats: "A CPU counts few events at a time. If more are asked for they take turns, and the counts are scaled up: the \
               share that was counted tells how far to trust them. What the general names mean differs from CPU to CPU, \

@@ -127,7 +127,7 @@ impl Counters {
     pub(super) fn notes(&self, latency: bool) -> Vec<String> {
         let mut notes = Vec::new();
         if self.rest.count > 0 {
-            notes.push(format!("{} calls were made by processes beyond the 8191 that are told apart", self.rest.count));
+            notes.push(format!("{} calls were made by processes beyond the 8191 counted separately", self.rest.count));
         }
         if latency && self.untimed > 0 {
             notes.push(format!("{} calls have no time: when they began is not known", self.untimed));

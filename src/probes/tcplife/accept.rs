@@ -7,7 +7,7 @@ use rdiag_model::probe::{Cell, Column};
 
 pub(crate) static TCPACCEPT: ProbeDef = ProbeDef {
     id: "tcpaccept",
-    question: "Which TCP connections are accepted, by whom, and how long did they wait in the listener's queue?",
+    question: "Which TCP connections are accepted, by which task, and how long did they wait in the listener's queue?",
     attach: "inet_sock_set_state, and sys_exit for accept() and accept4().",
     output: "A line for each connection that accept() gives to a task: seconds since the start, task, both ends, and the time \
              since the connection was established.",

@@ -7,12 +7,12 @@ use rdiag_model::probe::{Cell, Column};
 
 pub(crate) static TCPCONNECT: ProbeDef = ProbeDef {
     id: "tcpconnect",
-    question: "Who connects to whom by TCP, how long does it take until the connection is established, and which attempts fail?",
+    question: "Which task connects to which TCP peer, how long until the connection is established, and which attempts fail?",
     attach: "inet_sock_set_state.",
     output: "A line for each attempt when it is decided: seconds since the start, task, both ends, the time from connect() \
              until then, and the result: established, or the error.",
     caveats: "Without an error of the socket the attempt was given up by its task (close, exit), or failed on this host; with \
-              no local port it could not leave at all. What fails earlier still, for want of a route, has no line. Attempts \
+              no local port it could not leave at all. What fails earlier still, for lack of a route, has no line. Attempts \
               that were under way at the start or at the end have none either. The time is that of the kernels and of the \
               network: how long the peer leaves the connection in its queue is not in it.",
     overhead: "Measured at 0.3 µs per change of a connection's state (some five for each side); nothing per system call.",

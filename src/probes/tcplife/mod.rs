@@ -14,12 +14,12 @@ use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "tcplife",
-    question: "Which TCP connections ended: whose, between whom, how long did they last, and how much did they carry?",
+    question: "Which TCP connections ended: of which task, between which ends, how long did they last, and how much did they carry?",
     attach: "inet_sock_set_state, and sys_exit for accept() and accept4().",
     output: "A line for each connection when it ends on this host: seconds since the start, task, by what call the task is \
              known, both ends, bytes sent and received, duration since it was established, and how it ended.",
     caveats: "The task is the one that called connect() or accept(); of a connection from before the start, the one that \
-              closed it. One that nobody accepted or closed, or that io_uring or a 32-bit program accepted, has no known \
+              closed it. One that no task accepted or closed, or that io_uring or a 32-bit program accepted, has no known \
               task, and a filter by task leaves it out. Bytes are those of the socket's whole life, payload only, repeated \
               segments counted once; sent does not mean that they arrived. Duration is unknown where the beginning was \
               before the start. The closing handshake's last wait (TIME_WAIT) is not in it. Attempts that failed are in \
@@ -36,7 +36,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     },
 };
 
-/// What the program tells of; the numbers are its own.
+/// What the program reports; the numbers are its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tells {
     Life = 0,

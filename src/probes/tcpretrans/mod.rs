@@ -1,4 +1,4 @@
-//! `tcpretrans`: segments of TCP that are sent again.
+//! `tcpretrans`: retransmitted TCP segments.
 
 mod peers;
 
@@ -16,15 +16,15 @@ const MANUAL: &str = "ss -tinp (retrans); tcpretrans-bpfcc";
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "tcpretrans",
-    question: "On which TCP connections are segments sent again: whose are they, to which peer, in which state?",
+    question: "Which TCP connections retransmit: of which task, to which peer, in which state?",
     attach: "tcp_retransmit_skb and tcp_retransmit_synack.",
     output: "A line for each transmission that repeats: seconds since the start, who holds the socket, both ends, the state of \
              the connection and of its congestion control, segments, bytes; and sums by task and peer.",
     caveats: "In the state loss a timer has expired, which costs 200 ms and more; in recovery the peer's acknowledgements told of \
               the loss; in open or disorder it is mostly a probe of whether the last segment has arrived. Who holds a socket \
               is looked up in /proc afterwards, so a process that has ended by then is not known; a socket that is closed, or that \
-              nobody has accepted yet, has no process, and the answer to a connection request (SYN-ACK) belongs to the \
-              listener. What was sent again was not lost for certain: its acknowledgement may have been, or be late.",
+              is not accepted yet, has no process, and the answer to a connection request (SYN-ACK) belongs to the \
+              listener. What was retransmitted was not lost for certain: its acknowledgement may have been, or be late.",
     overhead: "Measured at 1.2 µs per transmission that repeats; nothing for others. The search for who holds a socket may take \
                2 % of one CPU, and half a second at once.",
     params: &[
@@ -33,7 +33,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             name: "top",
             kind: ParamKind::Count { min: 1, max: 1000 },
             default: "20",
-            help: "how many pairs of task and peer are told apart in the sums",
+            help: "how many pairs of task and peer are listed in the sums",
         },
     ],
     filters: &[],
@@ -44,7 +44,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             id: "tcpretrans.segments.count",
             unit: Unit::Count,
             dimension: None,
-            help: "Segments of TCP that were sent again, SYN and SYN-ACK included.",
+            help: "Retransmitted TCP segments, SYN and SYN-ACK included.",
             sources: &[Formula::probe(Pick::ColumnSum("peers", "segments"))],
             caveat: "Those of all network namespaces; the counters in /proc/net/snmp are of one.",
             manual: MANUAL,
@@ -53,7 +53,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             id: "tcpretrans.segments_by_peer.count",
             unit: Unit::Count,
             dimension: Some("task and peer"),
-            help: "Segments that were sent again, by who holds the socket and to which address.",
+            help: "Retransmitted segments, by who holds the socket and to which address.",
             sources: &[Formula::probe(Pick::Column("peers", "segments"))],
             caveat: "Who holds a socket is looked up afterwards.",
             manual: MANUAL,
@@ -109,7 +109,7 @@ impl Probe for TcpRetrans {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let table = self.events.table("retransmissions", "TCP segments sent again", &columns());
+        let table = self.events.table("retransmissions", "retransmitted TCP segments", &columns());
         let lost = stream::lost(&mut self.object, &table)?;
         let peers = self.peers.take(self.top);
         Ok(Taken { outputs: vec![Output::Events(table), Output::Table(peers)], lost, ..Taken::default() })

@@ -1,4 +1,4 @@
-//! What was sent again, summed up by who holds the socket and by the peer's address.
+//! What was retransmitted, summed up by who holds the socket and by the peer's address.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use super::Resent;
 use rdiag_model::Unit;
 use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
-/// Pairs that are told apart.
+/// Distinct pairs.
 const MOST: usize = 10_000;
 
 /// Process id, name, and the peer's address without its port.
@@ -74,7 +74,7 @@ impl Peers {
         let others_sum = if others > 0 { names.zip(rest.figures()).collect() } else { BTreeMap::new() };
         ProbeTable {
             id: "peers".into(),
-            title: "TCP segments sent again by task and peer".into(),
+            title: "retransmitted TCP segments by task and peer".into(),
             dimension: Some("task and peer".into()),
             columns,
             rows: pairs.into_iter().map(row).collect(),

@@ -16,8 +16,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "sock_send_length and sock_recv_length (Linux 6.3); before, the functions tcp_sendmsg, tcp_sendpage and \
              tcp_recvmsg.",
     output: "Bytes sent and received, and the rate of both, by task and connection, and by task.",
-    caveats: "Bytes that a program handed to the kernel or took from it, not what is on the wire: no headers, and what is sent again \
-              counts once. What the kernel sends or receives by itself (NFS, io_uring workers) stands under its own threads' names, \
+    caveats: "Bytes that a program handed to the kernel or took from it, not what is on the wire: no headers, and retransmissions \
+              count once. What the kernel sends or receives by itself (NFS, io_uring workers) stands under its own threads' names, \
               or not at all. Data that are moved from a socket into a pipe (splice) are not seen.",
     overhead: "One program run for each call that sends or receives on a socket.",
     params: &[
@@ -39,7 +39,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: None,
             help: "Bytes that all processes handed to TCP and took from it, per second.",
             sources: &[Formula::probe(Pick::ColumnSum("tasks", "rate"))],
-            caveat: "Without headers; what is sent again counts once, what stays on this host twice.",
+            caveat: "Without headers; retransmissions count once, what stays on this host twice.",
             manual: MANUAL,
         },
         MetricDef {
@@ -48,7 +48,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("task"),
             help: "Bytes that a process handed to TCP and took from it, per second.",
             sources: &[Formula::probe(Pick::Column("tasks", "rate"))],
-            caveat: "Without headers; what is sent again counts once.",
+            caveat: "Without headers; retransmissions count once.",
             manual: MANUAL,
         },
     ],

@@ -22,7 +22,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "Each CPU has a fixed number of places for stays (`slices`). Those that come when they are full are counted as lost, and the \
               time until the next reading is not known (`?`) on that CPU: take a shorter time, filters or more places. Waits are the growth of \
               the kernel's own account (run_delay) since the task ran last; of the first stay in a reading, since it was put on that \
-              CPU's queue. Time in interrupts counts as that of the task which they interrupt. rdiag itself is shown, like everybody.",
+              CPU's queue. Time in interrupts counts as that of the task which they interrupt. rdiag itself is shown, like any task.",
     overhead: "Measured at 0.7 µs per context switch (6,200 of them a second on two busy CPUs: 0.4 % of one CPU), twenty short looks per second and CPU; \
                64 bytes for each place.",
     params: &[

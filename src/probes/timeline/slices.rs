@@ -147,7 +147,7 @@ pub(super) fn unseen(cpus: &[Cpu]) -> usize {
     cpus.iter().flat_map(|cpu| &cpu.slices).filter(|[_, _, _, left, ..]| left & UNSEEN != 0).count()
 }
 
-/// The times of which nothing is known: before anybody has looked, where a switch was not seen, and where stays found no place.
+/// The times of which nothing is known: before the first look, where a switch was not seen, and where stays found no place.
 fn gaps_of(cpu: &Cpu, (from, until): (f64, f64), clip: &impl Fn(u64) -> f64) -> Vec<RunSlice> {
     let [since, ..] = cpu.running;
     let gap = |from: f64, until: f64| RunSlice { from, until, ..RunSlice::default() };
