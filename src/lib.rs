@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Each arrow is a function and each word a type. Rules never see the machine; collectors never judge;
-//! renderers never compute. `ARCHITECTURE.md` says who may import whom.
+//! renderers never compute. `ARCHITECTURE.md` says which module may import which.
 
 pub mod cli;
 pub mod history;

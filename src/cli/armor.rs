@@ -10,7 +10,7 @@ const MARK: &str = "RDIAG1";
 const LINE: usize = 57;
 const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// `RDIAG1 LENGTH SHA256`, the bytes as base64, and `RDIAG1 END`: whoever reads it knows whether all of it came through.
+/// `RDIAG1 LENGTH SHA256`, the bytes as base64, and `RDIAG1 END`: the reader can tell whether all of it arrived.
 pub(super) fn write(bytes: &[u8], to: &mut dyn Write) -> io::Result<()> {
     let sum: String = sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     writeln!(to, "{MARK} {} {sum}", bytes.len())?;

@@ -109,7 +109,7 @@ impl Command {
                 }
             }
             None if self.times > 1 => {
-                // Nobody would measure the runs to come.
+                // The runs to come would not be measured.
                 self.launched.stop_repeating();
                 ui.note(shown!("{} is not over; the run that is under way goes on", what));
             }
@@ -119,7 +119,7 @@ impl Command {
     }
 }
 
-/// As whom a command is to run, if not as who rdiag is: as who is asked for; else, where sudo made rdiag root, as who started sudo.
+/// The user to run a command as, if not rdiag's own: the one asked for; else, where sudo made rdiag root, the user who ran sudo.
 fn user_for(asked: Option<&str>, ui: &Ui) -> Result<Option<User>, Failure> {
     const STAYS: &str = "--user root runs it as root";
     let own = rustix::process::geteuid().as_raw();

@@ -112,6 +112,6 @@ fn with(command: Command, argument: &'static str, known: &Known) -> Command {
         PossibleValue::new(&*name.clone().leak()).help(&*help.leak())
     });
     let parser = PossibleValuesParser::new(values.collect::<Vec<_>>());
-    // In place, since the order of positional arguments is what they are told apart by.
+    // In place, since positional arguments are identified by their order.
     command.mut_args(|known| if known.get_id() == argument { known.value_parser(parser.clone()) } else { known })
 }

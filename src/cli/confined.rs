@@ -1,10 +1,10 @@
-//! Commands that only read what somebody sent: a copy of this process without rights does the reading and all that follows from it, and this
-//! one, which keeps its rights, does for it what takes some.
+//! Commands that only read files from others: an unprivileged copy of this process reads them and does all that follows, and this
+//! one, which keeps its rights, does for it what needs privileges.
 //!
 //! Files are opened before the copy is made. What the copy wants written it hands back, and this process puts it into the folder that was
-//! asked for, so that a file belongs to the user who started rdiag, whoever the copy is. Functions of a profile are looked up here as well:
-//! that takes files and addresses that nobody else may see, and yields names alone. The copy can open nothing, start nothing and send
-//! nothing; what it asks for is bounded in number and size.
+//! asked for, so that a file belongs to the user who started rdiag, whatever user the copy runs as. Functions of a profile are looked up
+//! here as well: that takes files and addresses that only this user may see, and yields names alone. The copy can open nothing, start nothing
+//! and send nothing; what it asks for is bounded in number and size.
 
 use std::cell::OnceCell;
 use std::io::{self, Write as _};
@@ -102,7 +102,7 @@ fn killed(signal: i32) -> Failure {
     let seconds = CONFINEMENT.cpu_seconds;
     match signal {
         libc::SIGABRT => ended(
-            &format!("for want of memory: it may take {gib} GiB"),
+            &format!("because it ran out of memory: its limit is {gib} GiB"),
             Some("no file of rdiag's own takes as much; record for a shorter time, or ask for less of it"),
         ),
         libc::SIGXCPU => ended(
@@ -217,7 +217,7 @@ impl Desk {
     fn functions(&self, question: &Question) -> Functions {
         match self.ask(question, None) {
             Ok(Answer::Names(names)) => names,
-            _ => Err("nobody answers who could look them up".to_owned()),
+            _ => Err("no process that could look them up answers".to_owned()),
         }
     }
 }

@@ -130,7 +130,7 @@ fn compare(
         Source::Time(asked) => of_time(asked, playbook.unwrap_or(at::PLAYBOOK), sources),
     };
     let (mut before, mut after) = (load(&both[0])?, load(&both[1])?);
-    // Both are RFC 3339 in UTC; of a profile nobody knows when it was made.
+    // Both are RFC 3339 in UTC; when a profile was made is not known.
     if matches!(both, [Source::File(_), Source::Time(_)]) && after.0.side.started < before.0.side.started {
         std::mem::swap(&mut before, &mut after);
     }

@@ -199,7 +199,7 @@ impl Failure {
         }
     }
 
-    /// Whoever read the output has had enough.
+    /// The reader of the output has closed it.
     #[must_use]
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)

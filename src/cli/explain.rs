@@ -286,7 +286,7 @@ fn explain_component(component: Component) -> String {
     let mut out = format!("{} — {}, a component of response time (Method R)\n\n", def.id, def.title);
     let _ = writeln!(out, "What counts\n  {}\n", def.help);
     let _ = writeln!(out, "State:      {}", def.state.word());
-    let idle = if def.idle { "often: then it is no part of anybody's response time" } else { "no" };
+    let idle = if def.idle { "often: then it is no part of a response time" } else { "no" };
     let _ = writeln!(out, "Idle:       {idle}");
     let _ = writeln!(out, "Saving:     {saving}");
     if !def.rules.is_empty() {

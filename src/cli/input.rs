@@ -1,4 +1,4 @@
-//! A file that somebody may have sent, opened by the process that may, and read by its confined copy.
+//! A file of unknown origin, opened by the process that may open it, and read by its confined copy.
 
 use std::fs::File;
 use std::path::Path;

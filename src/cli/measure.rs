@@ -83,7 +83,7 @@ pub(super) struct MeasureArgs {
     /// How long one execution takes now; measured where a COMMAND is started.
     #[arg(long, value_name = "TIME")]
     pub(super) now: Option<String>,
-    /// Run the COMMAND as this user. By default it runs as whoever started sudo, or else as who runs rdiag.
+    /// Run the COMMAND as this user. By default it runs as the user who ran sudo, or else as the user who runs rdiag.
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
     /// Start this command, look at it from its first instruction to its end, and at nothing else.

@@ -81,7 +81,7 @@ pub(super) struct Args {
     format: Format,
     #[command(flatten)]
     talk: TalkArgs,
-    /// Run the COMMAND as this user. By default it runs as whoever started sudo, or else as who runs rdiag.
+    /// Run the COMMAND as this user. By default it runs as the user who ran sudo, or else as the user who runs rdiag.
     #[arg(long, value_name = "NAME", requires = "command")]
     user: Option<String>,
     /// Start this command and measure it, with all that it starts, from its first instruction to its end, and nothing else.
@@ -186,7 +186,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     if let Some(comm) = request.comm.as_deref()
         && let Some(names) = session::names_unless_there(&host, comm)
     {
-        // A probe may well be there before those whom it waits for. What cannot ever be a name, or is nearly that of a task, is a mistake.
+        // A probe may well start before the tasks that it waits for. What can never be a name, or nearly matches that of a task, is a mistake.
         super::task::mistyped(comm, &names)?;
         ui.warn(shown!("no task is named {} now; those that start later are seen", Text::seen(comm)));
     }
@@ -353,7 +353,7 @@ fn wrong_names(error: EventError, otherwise: &str) -> Failure {
     Failure::Usage { message: error.message, hint: meant.or_else(|| Some(otherwise.to_owned())) }
 }
 
-/// What somebody has mistyped is told with what was meant; what stands in the way of looking, when the probe starts.
+/// A typing error is reported here with what was meant; what prevents looking is reported when the probe starts.
 pub(super) fn wrong_point(error: PointError) -> Result<(), Failure> {
     if !matches!(error.reason, Reason::Absent | Reason::Malformed) {
         return Ok(());

@@ -77,7 +77,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     Ok(if exit == Exit::Done && is_partial { Exit::OverBudget } else { exit })
 }
 
-/// One window without drill-down that writes nothing, for somebody who typed `rdiag` alone; says what to type next.
+/// One window without drill-down that writes nothing, for a user who typed `rdiag` alone; says what to type next.
 pub(super) fn look(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let mut prepared = prepare(&args.measure, false, ui)?;
     prepared.plan.windows.truncate(1);

@@ -103,7 +103,7 @@ pub(super) fn write(named: &[Named], target: &Target, ui: &Ui) -> Result<Vec<Str
     }
 }
 
-/// A file name that is not taken. The probe's name comes from a file that may be anybody's.
+/// A file name that is not taken. The probe's name comes from a file that is not trusted.
 fn free_name(probe: &str, ending: &str, taken: &[String]) -> String {
     let known = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let stem: String = probe.chars().filter(|c| known(*c)).take(60).collect();

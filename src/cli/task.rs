@@ -1,4 +1,4 @@
-//! Whom to observe, and what is known about it: from options, or asked of the person at the terminal.
+//! Which tasks to observe, and what is known about them: from options, or asked at the terminal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -180,7 +180,7 @@ pub(super) fn converse(
         which(host, ui, target);
     }
     let mut questions =
-        vec![("task", "What hurts, in your words? (Enter: skip) "), ("for", "Whom does it hurt? (Enter: skip) ")];
+        vec![("task", "What hurts, in your words? (Enter: skip) "), ("for", "Who is affected? (Enter: skip) ")];
     if !has_command && !target.each {
         questions.push(("now", "How long does it take now? (1.2s; Enter: not known) "));
     }

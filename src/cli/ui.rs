@@ -99,7 +99,7 @@ impl Ui {
         io::stdout().is_terminal()
     }
 
-    /// Tells something about the run, beside its result. That nobody reads it any more (`2>&1 | head`) is no reason to stop.
+    /// Says something about the run, beside its result. A closed stderr (`2>&1 | head`) is no reason to stop.
     pub(super) fn note<'p>(self, text: impl Into<Piece<'p, Terminal>>) {
         if !self.is_hushed {
             self.tell("", &Text::of(text));
@@ -124,7 +124,7 @@ impl Ui {
         }
     }
 
-    /// Prints the help to stderr, for somebody who gave no command.
+    /// Prints the help to stderr, for a user who gave no command.
     pub(super) fn help(command: &mut clap::Command) {
         let _ = write!(io::stderr(), "{}", for_terminal(&Text::lines(command.render_help().to_string()), false));
     }
@@ -138,7 +138,7 @@ impl Ui {
         for (kind, seen) in error.context().filter_map(typed).collect::<Vec<_>>() {
             error.insert(kind, ContextValue::String(seen));
         }
-        // A closed pipe behind --help is nobody's problem.
+        // A closed pipe behind --help is not an error.
         let _ = if error.use_stderr() {
             write!(io::stderr(), "{}", for_terminal(&Text::lines(error.render().to_string()), false))
         } else {

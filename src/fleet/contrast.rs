@@ -30,7 +30,7 @@ impl Tally {
 }
 
 /// What is the same on all of these hosts, shared by fewer than a tenth of the others, and something else on at least half of them. What is
-/// shared least and what somebody chose come first.
+/// shared least and what was configured come first.
 pub(crate) fn contrast(all: &Gathering, tally: &Tally, group: usize, hosts: &BTreeSet<usize>) -> Vec<Contrast> {
     let members: Vec<&Row> = hosts.iter().filter_map(|at| all.hosts.get(*at)).collect();
     let mut own: Option<BTreeSet<(u32, u32)>> = None;

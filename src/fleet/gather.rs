@@ -223,7 +223,7 @@ impl Gathering {
         fleet
     }
 
-    /// Hosts of the same name are told apart by their files; that there are some is worth knowing.
+    /// Hosts of the same name are distinguished by their files; that there are some is worth knowing.
     fn tell_names_apart(&mut self) {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for host in &self.hosts {
@@ -260,7 +260,9 @@ impl Gathering {
             ));
         }
         for (name, count) in self.repeated.iter().take(5) {
-            notes.push(format!("{count} recordings are of a host called {name}: each counts, told apart by its file."));
+            notes.push(format!(
+                "{count} recordings are of a host called {name}: each counts, distinguished by its file."
+            ));
         }
         if self.playbooks.len() > 1 {
             let each = self.playbooks.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Longest name that is kept, in bytes: whoever sent a recording chose it.
+/// Longest name that is kept, in bytes: the sender of a recording chose it.
 const LONGEST: usize = 400;
 
 /// Names by number.

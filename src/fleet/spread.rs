@@ -20,7 +20,7 @@ pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
     Some(f64::midpoint(*values.get(half.checked_sub(1)?)?, upper))
 }
 
-/// What a unit can tell apart, and from which difference on anybody cares.
+/// The resolution of a unit, and the smallest difference that matters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     /// A smaller deviation is the noise of the measurement.

@@ -205,7 +205,7 @@ fn errors_are_odd_where_nearly_all_others_have_none() {
 fn facts_that_set_a_host_apart_are_told_the_least_shared_first() {
     let mut hosts = quiet(20);
     for (n, host) in hosts.iter_mut().enumerate() {
-        // What is different on each host sets nobody apart.
+        // What is different on each host distinguishes no group.
         host.facts.insert("serial".to_owned(), n.to_string());
         host.facts.insert("governor".to_owned(), if n == 4 { "powersave" } else { "performance" }.to_owned());
         host.facts.insert("kernel".to_owned(), if [4, 5].contains(&n) { "51" } else { "49" }.to_owned());

@@ -214,11 +214,11 @@ mod tests {
     #[test]
     fn parameters_of_the_playbook_stand_in_for_their_names_in_what_is_collected() {
         let measure: crate::playbook::Measure =
-            serde_json::from_str(r#"{"syscount": {"for": "$short", "top": 5, "call": "$nobody"}}"#).unwrap();
+            serde_json::from_str(r#"{"syscount": {"for": "$short", "top": 5, "call": "$absent"}}"#).unwrap();
         let params = BTreeMap::from([("short".to_owned(), "1s".to_owned())]);
         let given = measure.resolve(&params).params();
         let of = |name: &str| given.get(name).map(String::as_str);
-        assert_eq!((of("for"), of("top"), of("call")), (Some("1s"), Some("5"), Some("$nobody")));
+        assert_eq!((of("for"), of("top"), of("call")), (Some("1s"), Some("5"), Some("$absent")));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Stacks as a tree of calls that is never built as a whole: the stacks are sorted, so whatever lies below one call is a range
-//! of them, and only the ranges that somebody looks at are divided further.
+//! of them, and only the ranges that are looked at are divided further.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};

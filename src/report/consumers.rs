@@ -1,4 +1,4 @@
-//! Who used the CPUs, the memory and the disks: processes by name, what is charged to nobody, and what was left, so that the rows are the
+//! Who used the CPUs, the memory and the disks: processes by name, what is charged to no process, and what was left, so that the rows are the
 //! whole.
 
 use std::collections::BTreeMap;

@@ -21,8 +21,8 @@ fn is_hidden(c: char) -> bool {
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffc}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// One line of text in which every character is seen: hidden ones are written as `\n`, `\x1b` or `\u{202e}`. Longer
-/// text than anybody reads is cut, and says so.
+/// One line of text in which every character is seen: hidden ones are written as `\n`, `\x1b` or `\u{202e}`. Text too
+/// long to be read is cut, and says so.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     visible_within(text, MAX_SHOWN)

@@ -241,7 +241,7 @@ fn frame(svg: &mut Svg, class: Svg, name: &str, title: &str, sign: &str, (x, wid
     svg.push("</g>");
 }
 
-/// A name in which nothing acts on its surroundings, or cannot stand in XML; the kernel is told by more than a colour.
+/// A name in which nothing acts on its surroundings, or cannot stand in XML; the kernel is marked by more than a colour.
 fn name(function: &Function) -> String {
     let mark = if function.family == Family::Kernel { " [kernel]" } else { "" };
     let name = visible_within(&function.name, MAX_NAME).replace(['\u{fffe}', '\u{ffff}'], "?");

@@ -6,7 +6,7 @@ use super::{causes, words};
 use rdiag_model::headline::{Headline, Link};
 use rdiag_model::{Confidence, Finding, Kind, Resource, Status};
 
-/// Without a look at the queues of these four, nobody may say that there is no bottleneck.
+/// Without a look at the queues of these four, no report may say that there is no bottleneck.
 pub(super) const CORE: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::Disk, Resource::Network];
 /// Length of the finding's own sentence within the headline.
 const MAX_SENTENCE: usize = 180;

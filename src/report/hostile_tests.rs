@@ -37,7 +37,7 @@ pub(super) const HOSTILE: &[&str] = &[
     "[^1]: note",
 ];
 
-/// A report in which every text that anybody else chose is `name`.
+/// A report in which every text that is not rdiag's own is `name`.
 fn named(name: &str) -> Report {
     let mut fired = finding("cpu.saturation", Status::Critical);
     fired.instance = Some(name.into());

@@ -53,7 +53,7 @@ pub fn markdown(report: &Report) -> Result<Text, ReportError> {
         }
         page.section("the forecast", profile::forecast(task));
         page.section("the calls", profile::calls(task));
-        page.section("who waited for whom", profile::chains(task));
+        page.section("the waker chains", profile::chains(task));
         let notes: Text = task.notes.iter().take(MAX_ROWS).map(|note| shown!("- **Note:** {}\n", text(note))).collect();
         page.section("the notes", if notes.is_empty() { notes } else { shown!("{}\n", notes) });
     }

@@ -39,7 +39,7 @@ fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
     let importance = match finding.status {
         Status::Critical => 6,
         Status::Warning => 5,
-        // What is over is told last, for whoever looks for it.
+        // What is over comes last.
         Status::Info if finding.is_past() => 3,
         Status::Info => 4,
         Status::Unknown => 2,

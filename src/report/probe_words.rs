@@ -36,7 +36,7 @@ pub(super) fn cell(column: &Column, cell: &Cell) -> String {
     }
 }
 
-/// Whom a row is about and what was measured: (`stress-ng (pid 4711)`, `waited 1.20 s, times 345, longest 24.0 ms`).
+/// The subject of a row and what was measured: (`stress-ng (pid 4711)`, `waited 1.20 s, times 345, longest 24.0 ms`).
 pub(super) fn row(table: &ProbeTable, row: &Row) -> (String, String) {
     let cells = || table.columns.iter().zip(&row.cells);
     let text_of = |wanted: &str| cells().find(|(column, _)| column.id == wanted).and_then(|(_, cell)| cell.text());

@@ -22,7 +22,7 @@ pub(super) fn how_to_read(profile: &Profile) -> String {
 }
 
 /// What the waits below the line are.
-pub(super) const IDLE: &str = "often waiting for work, so no part of anybody's response time";
+pub(super) const IDLE: &str = "often waiting for work, so no part of a response time";
 
 /// A line of the table that sums up to 100 %.
 pub(super) struct Line {
@@ -270,7 +270,7 @@ pub(super) fn dominant(slice: &Slice) -> Option<Component> {
     slice.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|part| part.0)
 }
 
-/// What the timeline tells apart: a letter and a class for each kind of state.
+/// What the timeline distinguishes: a letter and a class for each kind of state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shade {
     Cpu,

@@ -83,10 +83,10 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn where_runs_could_not_be_told_apart_the_terminal_says_why() {
     let mut profile = of(napping("clock_nanosleep"), "report --month");
-    let limits = vec!["Single runs are told apart inside the kernel only.".to_owned()];
+    let limits = vec!["Single runs are separated inside the kernel only.".to_owned()];
     profile.runs = Some(rdiag_model::runs::Runs { limits, ..Default::default() });
     let text = terminal(&report(profile), None, &WIDE);
-    assert!(text.contains("  ! Single runs are told apart inside the kernel only.\n"), "{text}");
+    assert!(text.contains("  ! Single runs are separated inside the kernel only.\n"), "{text}");
     assert!(!text.contains("slow runs"), "{text}");
 }
 

@@ -75,7 +75,7 @@ fn shown(of: &Spread) -> Vec<Figure> {
     all.into_iter().filter(|(_, value)| value(of).is_some()).collect()
 }
 
-/// Who is compared with whom.
+/// Which runs are compared with which.
 pub(super) fn against(difference: &Difference) -> String {
     format!(
         "The slowest {} took {} on average, the fastest {} {}: {} more.",

@@ -157,7 +157,7 @@ pub(super) fn metrics() -> Metrics {
 pub(super) fn saturated() -> Vec<Finding> {
     let mut cpu = finding("cpu.saturation", Status::Critical);
     cpu.title = "Run-queue waiting".into();
-    cpu.summary = "Threads waited 70.0% of the time they wanted to run. Both CPUs were busy.".into();
+    cpu.summary = "Threads waited 70.0% of the time they were runnable. Both CPUs were busy.".into();
     cpu.value = Some(0.7);
     cpu.held_intervals = Some((10, 10));
     cpu.threshold.conditions.insert("critical".into(), "value > 0.5".into());
@@ -201,7 +201,7 @@ pub(super) fn report(findings: Vec<Finding>) -> Report {
         when: None,
         rules: vec!["cpu.saturation".into(), "cpu.utilization".into()],
         probes: Vec::new(),
-        answer: "Threads waited 70.0% of the time they wanted to run.".into(),
+        answer: "Threads waited 70.0% of the time they were runnable.".into(),
     };
     super::build(super::Parts {
         recording: &recording(),

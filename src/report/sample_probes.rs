@@ -149,7 +149,7 @@ pub(super) fn calls(name: &str) -> CallTrace {
     }
 }
 
-/// Two CPUs over two seconds: a task that waits and then runs, one that moves, and a time that nobody knows.
+/// Two CPUs over two seconds: a task that waits and then runs, one that migrates, and a time that is unknown.
 pub(super) fn schedule(name: &str) -> Schedule {
     let slice = |from, until, task, waited| RunSlice { from, until, task, waited, left: None };
     let task = |name: &str, tid| ScheduledTask { name: name.into(), pid: 4711, tid };
@@ -178,7 +178,7 @@ pub(super) fn result(probe: &str, outputs: Vec<Output>) -> ProbeResult {
     }
 }
 
-/// A recording whose second window ran probes; every text that somebody else chose is `name`.
+/// A recording whose second window ran probes; every text that is not rdiag's own is `name`.
 pub(super) fn probed(name: &str) -> Recording {
     let mut recording = recording();
     let mut window = recording.windows[0].clone();

@@ -6,7 +6,7 @@ use super::escape::visible_within;
 use rdiag_model::quantity::{number, seconds};
 use rdiag_model::schedule::{CpuSchedule, CpuStrip, Layer, RunSlice, Runner, Schedule, Strips, TaskStrip};
 
-/// Tasks that are told apart: as many as letters and colours.
+/// Tasks that are shown separately: as many as letters and colours.
 pub(super) const TASKS: usize = 8;
 /// CPUs that are drawn.
 const CPUS: usize = 64;
@@ -86,7 +86,7 @@ impl Grid {
                 *sum += (until.min(at as f64 + 1.0) - from.max(at as f64)).max(0.0);
             }
         }
-        // A thousandth is less than anybody sees.
+        // A thousandth is too small to be seen.
         sums.iter().map(|sum: &f64| (sum.min(1.0) * 1000.0).round() / 1000.0).collect()
     }
 }
@@ -115,7 +115,7 @@ fn drawn(at: u32, share: f64) -> char {
     if share >= 0.5 { letter(at) } else { letter(at).to_ascii_lowercase() }
 }
 
-/// A CPU: the letter of whoever ran longest in each piece.
+/// A CPU: the letter of the task that ran longest in each piece.
 fn cpu_line(strip: &CpuStrip, width: usize) -> String {
     let layers: Vec<(Runner, Vec<f64>)> =
         strip.layers.iter().map(|layer| (layer.of, columns(&layer.shares, width))).collect();

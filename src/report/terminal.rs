@@ -1,4 +1,4 @@
-//! The report as terminal text: the answer first, for somebody who has thirty seconds.
+//! The report as terminal text: the answer first, for a reader with thirty seconds.
 
 mod answer;
 mod brief;
@@ -359,7 +359,7 @@ impl Page {
     }
 }
 
-/// Text that anybody may have chosen; a terminal has no room for the longest.
+/// Text that is not trusted; a terminal has no room for the longest.
 fn seen(text: impl AsRef<str>) -> Text {
     Text::seen_within(text, MAX_TEXT)
 }

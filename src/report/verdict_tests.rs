@@ -13,7 +13,7 @@ fn the_headline_names_the_bottleneck_the_culprit_and_its_share() {
     assert_eq!(status, Status::Critical);
     assert_eq!(
         headline,
-        "Bottleneck: CPU saturation — threads waited 70.0% of the time they wanted to run; \
+        "Bottleneck: CPU saturation — threads waited 70.0% of the time they were runnable; \
          stress-ng (8 processes) used 98.0% of the busy CPU time"
     );
 }

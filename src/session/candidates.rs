@@ -1,4 +1,4 @@
-//! Who could be meant: the processes that use the CPUs or wait for them, for somebody who knows no process id.
+//! Candidates: the processes that use the CPUs or wait for them, for a user who knows no PID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;

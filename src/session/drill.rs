@@ -190,7 +190,7 @@ struct Begun<'s, 'r> {
     inner: Inner<'s>,
 }
 
-/// Nobody follows a look.
+/// A look has no follower.
 struct Nobody;
 
 impl Follow for Nobody {

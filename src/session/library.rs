@@ -39,7 +39,7 @@ pub fn default_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Files of playbooks and rules, read and not understood yet: whoever understands them needs no right to read them.
+/// Files of playbooks and rules, read and not parsed yet: parsing them needs no right to read them.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     files: Vec<SourceFile>,

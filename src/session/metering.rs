@@ -114,7 +114,7 @@ impl Meter {
         &self.all
     }
 
-    /// The share of all CPUs' time that it took lately; none while nobody has looked.
+    /// The share of all CPUs' time that it took lately; none before the first look.
     pub(super) fn share(&self, cpus: u32) -> Option<f64> {
         let seconds = self.latest.sampled_seconds;
         (seconds > 0.0).then(|| self.latest.cpu_seconds / (seconds * f64::from(cpus.max(1))).max(1e-9))

@@ -1,4 +1,4 @@
-//! One probe as a tool: live, until its time is over or somebody has seen enough.
+//! One probe as a tool: live, until its time is over or the user ends it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -48,7 +48,7 @@ pub(super) struct Running {
     order: Order,
     probe: Box<dyn Probe>,
     started: f64,
-    /// When what the next reading tells of began.
+    /// When the period of the next reading began.
     began: f64,
     attach_seconds: f64,
     meter: Meter,

@@ -159,7 +159,7 @@ pub(super) fn window(
         probes,
         ledgers,
     };
-    // What probes saw is given names when they are read, out of files that anybody made. What is known without that is kept before.
+    // What probes saw is given names when they are read, out of files that are not trusted. What is known without that is kept before.
     follow.measured(&|| window((recorder.read_so_far(|_| true), unread_probes(spec), BTreeMap::new())));
     recorder.ask(Task::Finish, |_| true)?;
     let mut costs = BTreeMap::new();
@@ -220,7 +220,7 @@ pub(super) struct Recorder<'h> {
 }
 
 impl<'h> Recorder<'h> {
-    /// For whoever samples by a plan of his own: these collectors, set up, with their time 0 now.
+    /// For a caller that samples by its own plan: these collectors, set up, with their time 0 now.
     pub(super) fn of(
         host: &'h SharedHost,
         collectors: &[&'static CollectorDef],
@@ -271,7 +271,7 @@ impl<'h> Recorder<'h> {
             let probing = Probing::new(order.clone(), ledger);
             self.add(order.def.id, Cadence::Gauge, &[], Box::new(probing), true);
         }
-        // Whoever needs the kernel's types finds them here; afterwards they would only take memory.
+        // What needs the kernel's types finds them here; afterwards they would only take memory.
         let held = (!orders.is_empty()).then(|| Kernel::shared(self.host));
         // A collector may leave to a probe what that does better.
         self.ask_some(Task::Prepare, |slot| slot.is_probe)?;

@@ -25,7 +25,7 @@ pub struct Run {
     pub analysis: Analysis,
 }
 
-/// Whoever wants to know how far a run is.
+/// Follows the progress of a run.
 pub trait Observer {
     /// A window begins: which steps it serves, how long it takes, and whether it is a drill-down. A drill-down may begin while another window
     /// runs, and ends with it.
@@ -50,7 +50,7 @@ pub trait Observer {
     fn gives_up_rights(&self) -> bool {
         false
     }
-    /// All that is known so far, before it is named, judged or shown: whoever writes it down now has it whatever happens to rdiag there.
+    /// All that is known so far, before it is named, judged or shown: what is saved now survives whatever happens to rdiag there.
     /// Called for each window, once more for one with probes before they are read; the last call is given what the run returns.
     fn keep(&mut self, _recording: &Recording) {}
 }

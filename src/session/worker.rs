@@ -53,7 +53,7 @@ pub(super) struct Worker {
     running: Arc<Running>,
 }
 
-/// Jobs that are done. Whoever waits is woken when there is nothing more to do, not for each of forty quick jobs, which
+/// Jobs that are done. The waiter is woken when there is nothing more to do, not for each of forty quick jobs, which
 /// would cost more than some of them do.
 #[derive(Default)]
 struct Outbox {
@@ -111,7 +111,7 @@ impl Worker {
             if left.is_zero() {
                 return None;
             }
-            // When a job hangs, nobody tells that those before it are done.
+            // When a job hangs, nothing reports that those before it are done.
             let pause = left.min(UNASKED);
             let waited = self.outbox.ready.wait_timeout(done, pause).unwrap_or_else(PoisonError::into_inner);
             if waited.1.timed_out() {

@@ -283,7 +283,7 @@ fn vm_the_global_tracing_is_taken_where_it_must_be_while_it_is_free_and_is_given
     fs::write(&enable, "1").unwrap();
     let used = fs::read_to_string(format!("{TRACING}/set_event")).unwrap();
     let (code, _, told) = graph(&args("0.1"));
-    assert!(code == 3 && told.contains("somebody uses the kernel's global tracing: set_event holds"), "{told}");
+    assert!(code == 3 && told.contains("the kernel's global tracing is in use: set_event holds"), "{told}");
     assert_eq!(fs::read_to_string(format!("{TRACING}/set_event")).unwrap(), used);
     fs::write(&enable, "0").unwrap();
     fs::write(format!("{TRACING}/trace"), "").unwrap();

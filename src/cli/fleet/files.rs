@@ -17,7 +17,7 @@ const ENDINGS: [&str; 3] = [".json.gz", ".json", ".gz"];
 /// What `rdiag run` calls a recording, and what a host's folder has instead of a file with the host's name.
 const RECORDING: &str = "recording.json.gz";
 
-/// A recording that somebody sent.
+/// A recording from another host.
 #[derive(Debug)]
 pub(super) struct Sent {
     /// Where it is.
@@ -98,7 +98,7 @@ fn link(recording: &Path, page: &Path) -> Option<String> {
 /// Hosts that should be there.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// Each with why there is no recording of it, if whoever asked it knows.
+    /// Each with why there is no recording of it, if the tool that asked it knows.
     pub(super) hosts: Vec<(String, Option<String>)>,
 }
 

@@ -1,6 +1,6 @@
 //! One recording after the other, judged by processes without rights.
 //!
-//! Whoever sent a recording may have made it so that its reader runs out of memory or time. So a reader takes a few dozen files, which were
+//! A recording may be crafted to exhaust the memory or time of its reader. So a reader takes a few dozen files, which were
 //! opened for it, says a line of each, and after each line moves a mark. If it ends before its last file, the file at the mark is to blame: it
 //! is named, and another reader goes on behind it.
 
@@ -81,7 +81,7 @@ pub(super) fn all(mut sent: impl Iterator<Item = Opened>, by: By<'_>, out: &Pipe
     loop {
         let opened: Vec<Opened> = sent.by_ref().take(AT_ONCE).collect();
         if opened.is_empty() {
-            // If nobody listens any more, nobody misses it.
+            // If the reader is gone, it is not missed.
             let _ = say(out, &Line::End(count));
             return;
         }
@@ -154,7 +154,7 @@ fn read(files: &[Opened], mut judge: Judge<'_>, out: &PipeWriter, mark: &PipeWri
             }
             Err(gap) => Line::Absent(gap),
         };
-        // If nobody listens any more, there is no use in going on.
+        // If the reader is gone, there is no use in going on.
         if say(out, &line).is_err() || (&mut &*mark).write_all(b".").is_err() {
             return;
         }

@@ -105,7 +105,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         Side::Parent(child) => child,
     };
     drop(writer);
-    // Whoever splits stdin must notice when nobody reads on.
+    // The process that splits stdin must notice when the reader is gone.
     drop(sent);
     let mut is_copy = false;
     let outcome = confined(target.as_ref(), |desk| {
@@ -160,7 +160,7 @@ fn gathered(expected: Option<Expected>, reader: PipeReader, rows: Option<&Ui>) -
         if read.map_err(Failure::io("reading what was judged"))? == 0 {
             break;
         }
-        // What a process had written of a host when it ended is no line; that it ended is told by the next.
+        // What a process had written of a host when it ended is not a complete line; the next one says that it ended.
         match serde_json::from_slice(&line) {
             Ok(Line::Host(host)) => {
                 seen.extend([host.name.clone(), files::stem(&host.file)]);

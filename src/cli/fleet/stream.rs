@@ -1,6 +1,6 @@
 //! Recordings on stdin, one after the other: `cat runs/*.json.gz | rdiag fleet -`.
 //!
-//! Where one ends is only known to whoever unpacks it, and whoever sent it may have made it so that this takes all memory or time. So a process
+//! Where one ends is only known by unpacking it, and a crafted one may exhaust memory or time there. So a process
 //! without rights finds the ends and hands each piece over with its length. What is damaged costs itself: behind it, the next packed recording
 //! is looked for by the bytes that each begins with.
 
@@ -44,7 +44,7 @@ pub(super) fn split() -> io::Result<Option<(Pieces, Child)>> {
             drop(from);
             // What is missing of it here, `rdiag doctor` says.
             let _ = confine(CONFINEMENT);
-            // If nobody listens any more, there is no use in going on.
+            // If the reader is gone, there is no use in going on.
             let _ = pieces(&mut Tape::new(io::stdin().lock()), &mut to);
             Ok(None)
         }

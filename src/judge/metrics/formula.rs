@@ -314,7 +314,7 @@ fn levels(
     if values.is_empty() {
         return Err(Unavailable::new(Reason::ShortWindow, "no sample was taken"));
     }
-    // A level read only at the ends of the window holds between them as far as anybody knows.
+    // A level read only at the ends of the window is taken to hold between them.
     let mut known = None;
     let mut spread: Vec<Option<f64>> = Vec::with_capacity(count);
     for (sum, n) in sums {

@@ -81,7 +81,7 @@ fn levels(table: &Table<'_>, record: &CollectorRecord, field: ProcessField) -> (
     for process in &record.processes {
         let last = process.points.iter().rev().find_map(|point| value(field, point, table.facts));
         readable |= last.is_some();
-        // What a process held that is gone by now, nobody holds.
+        // A process that is gone by now holds nothing.
         if let Some(level) = last.filter(|level| *level > 0.0 && process.last == end) {
             all.push((level, process));
         }
@@ -274,7 +274,7 @@ pub(super) fn wait_of_tasks(table: &Table<'_>) -> Outcome {
     for process in &record.processes {
         readable |= process.points.iter().any(|point| point.run_ns.is_some());
         let born_within = process.first > begin;
-        // Whom a quota holds back does not wait for a CPU, although the kernel counts it as such.
+        // A throttled task does not wait for a CPU, although the kernel counts it as runnable.
         if throttled::is_in(process, &stopped) {
             continue;
         }
@@ -342,7 +342,7 @@ pub(super) fn kernel_threads(table: &Table<'_>, prefix: &str, field: ProcessFiel
         instances.insert(rest.to_owned(), stats);
     }
     if instances.is_empty() {
-        let why = format!("no kernel thread named {prefix}… is in sight: a PID namespace hides them");
+        let why = format!("no kernel thread named {prefix}… is visible: a PID namespace hides them");
         return Err(Unavailable::new(Reason::NotVisible, why).with_remedy("run rdiag in the host's PID namespace"));
     }
     Ok((instances, format!("{}, of the kernel threads {prefix}…", source(field))))

@@ -35,7 +35,7 @@ fn uncharged(table: &Table<'_>, charged: f64) -> Option<Uncharged> {
     let rest = used - charged;
     let least = (used * LEAST_PART).max(LEAST_TICKS * tick * f64::from(table.facts.cpus.max(1)));
     let rest = if rest < least { 0.0 } else { rest };
-    // Where interrupts are not told apart by the scheduler, some of their time is that of the process they came upon.
+    // Where the scheduler does not account for interrupts separately, some of their time is that of the interrupted process.
     let interrupts = (grew(&["irq", "softirq"])? * tick).min(rest);
     let forks = grew(&["forks"]).unwrap_or(0.0);
     let forks_per_second = if last > first { forks / (last - first) } else { 0.0 };
@@ -95,7 +95,7 @@ pub(super) fn add_labels(window: &Window, table: &Table<'_>, metrics: &mut Metri
     let charged = sum(&others.map(|(name, stats)| (name.clone(), stats.clone())).collect());
     let forks = uncharged(table, charged).map_or(0.0, |rest| rest.forks_per_second);
     let mut rows = BTreeMap::from([(INTERRUPTS, BTreeMap::from([("name", "interrupts".to_owned())]))]);
-    // Whoever used more than a quarter of an interval lived so long that a sample would mostly have seen it.
+    // A process that used more than a quarter of an interval lived so long that a sample would mostly have seen it.
     let born = forks * window.seconds;
     let hidden = window.collectors.get(process::COLLECTOR).is_some_and(|record| record.gaps.contains_key("stat"));
     let name = if born <= 0.0 || unseen / born > window.interval_seconds.max(0.1) / 4.0 {

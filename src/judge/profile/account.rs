@@ -38,9 +38,9 @@ pub(super) struct Account<'l> {
     pub(super) over_accounted: f64,
     /// Figures that no duration can have.
     pub(super) absurd: u64,
-    /// Threads stand for requests: nobody is idle within one.
+    /// Threads stand for requests: no time within one is idle.
     pub(super) requests: bool,
-    /// Who ended whose waits.
+    /// The wakers of each thread's waits.
     pub(super) links: &'l [Link],
 }
 
@@ -83,7 +83,7 @@ impl<'l> Account<'l> {
         }
     }
 
-    /// Whether time in it is often no part of anybody's response time.
+    /// Whether time in it is often no part of a response time.
     pub(super) fn is_idle(&self, component: Component) -> bool {
         !self.requests && component.def().idle
     }

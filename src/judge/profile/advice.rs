@@ -178,7 +178,7 @@ pub(super) fn is_slow_wake_up(row: &ComponentRow, pre_empted: f64, cpus: Cpus) -
     row.id == Component::RunqWakeup
         && cpus.busy < IDLE.busy
         && cpus.busiest < IDLE.busiest
-        // Whoever loses its CPU to others has competition, and a few long waits are no idle states.
+        // A preempted task competes for its CPU, and a few long waits are no idle states.
         && pre_empted < 0.25 * row.seconds
         && row.skew != Skew::FewSlow
         && row.mean.is_some_and(|mean| mean < LONGEST_WAKE_UP)
@@ -187,7 +187,7 @@ pub(super) fn is_slow_wake_up(row: &ComponentRow, pre_empted: f64, cpus: Cpus) -
 /// What is to be said and done about slow wake-ups of idle CPUs.
 pub(super) fn on_slow_wake_ups(cpus: Cpus, whom: &Whom) -> (String, Vec<NextStep>) {
     let words = format!(
-        "The CPUs were only {} busy, so hardly anybody else was in the way: what takes long is to wake up an idle CPU, \
+        "The CPUs were only {} busy, so there was little competition: what takes long is to wake up an idle CPU, \
          which must leave its idle state, and in a virtual machine be reached through the hypervisor. Fewer wake-ups, or \
          tasks that wake each other on one CPU, shorten it.",
         percent(cpus.busy)

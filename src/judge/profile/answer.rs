@@ -1,4 +1,4 @@
-//! The profile in words: whom it is about, where the time is, what limits the conclusion. An account whose budget ended it early is that of
+//! The profile in words: the observed task, where the time is, what limits the conclusion. An account whose budget ended it early is that of
 //! the beginning (`Partial`): the headline begins with that, and the time observed is taken for no execution.
 
 use rdiag_model::ledger::{Level, Target};
@@ -219,7 +219,7 @@ fn limits(profile: &Profile) -> Vec<String> {
     let is_window = profile.target.command.is_none() && !profile.target.each && profile.partial.is_none();
     if idle > MOSTLY_IDLE && is_window {
         limits.push(
-            "Waiting for work may or may not be part of somebody's response time; this window cannot tell. One execution \
+            "Waiting for work may or may not be part of a response time; this window cannot tell. One execution \
              observed from beginning to end can (`-- COMMAND`)."
                 .to_owned(),
         );

@@ -1,4 +1,4 @@
-//! Waker chains: who waited for whom, as far as sums over the window can tell.
+//! Waker chains: which thread waited for which, as far as sums over the window can tell.
 //!
 //! A link says that waits of one thread were ended by another; what that one waited for meanwhile is the next link. Only
 //! sums are recorded, so how long two waits went on side by side is given as bounds: at most the shorter of the two, and
@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 5;
 const LEAST: f64 = 0.02;
 /// A link is followed if it may explain at least this share of the one before.
 const FOLLOWED: f64 = 0.1;
-/// Threads of one name that are told apart; more of them are one, and so are those that lived for less than [`LEAST`].
+/// Threads of one name that are kept separate; more of them are merged, and so are those that lived for less than [`LEAST`].
 const APART: usize = 8;
 
 /// Who waits or wakes.
@@ -74,7 +74,7 @@ pub(super) fn chains(ledger: &Ledger, account: &Account<'_>, target: &Target) ->
 impl Web {
     fn new(ledger: &Ledger, account: &Account<'_>) -> Self {
         let links = ledger.links.get(..ledger.links.len().min(MAX_LINKS)).unwrap_or_default();
-        // A thread may have had another name when it woke somebody; the observed one counts. Many short requests may be one thread's.
+        // A thread may have had another name when it woke another; the observed one counts. Many short requests may be one thread's.
         let lasts = |seconds: f64| account.requests || seconds >= account.elapsed * LEAST;
         let known: BTreeMap<u32, (&str, bool)> = account
             .threads
@@ -150,8 +150,8 @@ impl Web {
         }
     }
 
-    /// Goes from waker to waker, by the longest of its waits. Those that somebody of the chain ended are none of them: whoever
-    /// ends a wait runs, so these two did not wait at the same time.
+    /// Goes from waker to waker, by the longest of its waits. Those that a member of the chain ended are left out: a waker
+    /// runs, so these two did not wait at the same time.
     fn follow(&self, begin: &(Party, Component, Party)) -> Chain {
         let whole = self.waits.get(begin).map_or(0.0, |wait| wait.0);
         let mut together = [self.least(&begin.0, whole, self.elapsed), whole];

@@ -1,7 +1,7 @@
 //! Repeated runs of one program (`--each`): how their response times and components are spread, and what differs between the slowest
 //! quarter (of many runs: tenth) and the faster half.
 //!
-//! Runs are told apart by process and parent, at level L3 only: samples miss short ones. With a command, the process that stands still
+//! Runs are identified by process and parent, at level L3 only: samples miss short ones. With a command, the process that stands still
 //! stays rdiag, starts it again and again, and is left out of the account.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use super::serial::{Family, Key, Parts, leaders, own_parts};
 const LEAST: usize = 8;
 /// From this many runs on the slowest tenth is compared, before the slowest quarter.
 const MANY: usize = 50;
-/// Slow runs that take longer than the fast ones by less than this share are no slow runs: somebody is always last.
+/// Slow runs that take longer than the fast ones by less than this share are no slow runs: some run is always the last.
 const ALIKE: f64 = 0.1;
 /// Growth below this share of the difference has no row.
 const LEAST_GROWTH: f64 = 0.01;
@@ -83,7 +83,7 @@ pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, goal
     runs
 }
 
-/// The first threads of the runs, in the order in which they began: what the starter started; by name, whoever was not
+/// The first threads of the runs, in the order in which they began: what the starter started; by name, all that were not
 /// started within another run. A server that is always there may well start what counts as a run of its own. Between marks each
 /// record is one.
 fn firsts<'l, 'a>(account: &'a Account<'l>, target: &Target) -> Vec<&'a ThreadAccount<'l>> {
@@ -291,7 +291,7 @@ fn limits(all: &[One<'_, '_>], account: &Account<'_>, target: &Target, beside: u
         ));
     } else if summed > 0 {
         limits.push(format!(
-            "{summed} threads are summed up and not told apart, the shortest before all, so the fastest runs are missing \
+            "{summed} threads are summed up instead of listed, mostly the shortest, so the fastest runs are missing \
              here: repeat it fewer times."
         ));
     }

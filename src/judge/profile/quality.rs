@@ -14,7 +14,7 @@ const CPU: f64 = 0.02;
 const RUN_QUEUE: f64 = 0.02;
 const BLOCK_IO: f64 = 0.05;
 const LIFETIMES: f64 = 0.005;
-/// Differences below this (seconds) are nobody's concern.
+/// Differences below this (seconds) do not matter.
 const NEGLIGIBLE: f64 = 0.001;
 
 /// The grade, with the checks behind it.

@@ -20,7 +20,7 @@ const MOMENT: f64 = 1e-3;
 /// may have been about something else, or without a CPU, when they began. They then count in proportion.
 const LONGER: f64 = 0.25;
 
-/// What a part of a run is told apart by.
+/// The key of a part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key<'l> {
     pub(super) component: Component,
@@ -83,7 +83,7 @@ impl<'l, 'a> Family<'l, 'a> {
     /// Threads that this one joined, and how long it waited for each.
     fn joined(&self, of: &ThreadAccount<'l>) -> Vec<(&'a ThreadAccount<'l>, Component, f64)> {
         let ids = (of.thread.pid, of.thread.tid);
-        // Of several threads that had the same number nobody knows whose wait it was.
+        // Of several threads that had the same TID, it is not known which one waited.
         let [_] = self.by_id.get(&ids).map(Vec::as_slice).unwrap_or_default() else { return Vec::new() };
         let life = of.thread.began..=of.thread.ended + MOMENT;
         let links = self.links.get(&ids).map(Vec::as_slice).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! How the next commands name the observed task, in words that a shell takes as they are. What has ended is started again, not named by a
-//! process id that is nobody's.
+//! PID that no longer exists.
 
 use rdiag_model::ledger::{Target, Thread};
 
@@ -18,9 +18,9 @@ pub(super) struct Whom {
 }
 
 impl Whom {
-    /// Of the observed task. What has ended is not named by its process id: that is nobody's, or somebody else's.
+    /// Of the observed task. What has ended is not named by its PID, which is free or reused.
     pub(super) fn of(account: &Account<'_>, target: &Target, partial: bool) -> Self {
-        // A row for threads that were not seen tells of nobody's end.
+        // A row for threads that were not seen says nothing about an end.
         let seen = || account.threads.iter().map(|own| own.thread).filter(|thread| thread.tid != 0);
         let has_ended = |pid: &u32| {
             let mut own = seen().filter(|thread| thread.pid == *pid).peekable();
@@ -39,7 +39,7 @@ impl Whom {
             _ if !alive.is_empty() => format!("--pid {}", alive.join(",")),
             (Some(comm), ..) => format!("--comm {}", quoted(comm)),
             (None, Some(cgroup), _) => format!("--cgroup {}", quoted(cgroup)),
-            // Whoever does the same next has the same name.
+            // The next process that does the same has the same name.
             (None, None, Some(comm)) => format!("--comm {}", quoted(comm)),
             (None, None, None) => String::new(),
         };

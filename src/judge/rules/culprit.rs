@@ -60,7 +60,7 @@ pub(super) fn top(
     members.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let first = members.first().map_or("", |(instance, _)| instance);
     let mut names = labels.and_then(|all| all.get(first)).cloned().unwrap_or_default();
-    // One of a family is told by its own name, as its number may be that of a CPU.
+    // A single member of a family has its own name, as its number may be that of a CPU.
     let name = names.remove("name").filter(|_| members.len() == 1).unwrap_or(name);
     names.remove("pid");
     names.remove(OTHER_GROUPS);
@@ -104,14 +104,14 @@ pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String
             _ => own.and_then(|own| own.get(key)) == Some(value),
         })
     };
-    // What a table sums up of its small rows is nobody, and may be more than its largest row.
+    // What a table sums up of its small rows is no culprit, and may be more than its largest row.
     let named = instances.iter().filter(|(instance, _)| *instance != OTHERS && fits(instance));
     let measured = named.filter_map(|(_, stats)| stats.as_ref().ok());
     measured.map(|stats| stats.mean).max_by(f64::total_cmp)
 }
 
-/// Whom the kernel log names most often in a class of lines, if that is at least every second time: one of six victims is behind
-/// nothing. Processes of one name are one.
+/// The subject that the kernel log names most often in a class of lines, if that is at least every second time: one of six victims is
+/// no culprit. Processes of one name are one.
 pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
     let mut counts: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for subject in subjects {

@@ -104,7 +104,7 @@ impl Next {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleTest {
-    /// Values by reference (`cpu.busy.ratio.mean`, `host.cpus`, `label.fstype`, `log.oom` for whom the kernel log names);
+    /// Values by reference (`cpu.busy.ratio.mean`, `host.cpus`, `label.fstype`, `log.oom` for the subject that the kernel log names);
     /// `null` is a metric that is not available. The judged instance is called `test`.
     pub given: BTreeMap<String, Option<Given>>,
     /// The status that must come out.

@@ -43,7 +43,7 @@ fn reading(dimension: Option<&str>, instances: &[(&str, Stats)]) -> Reading {
 }
 
 fn missing() -> Reading {
-    Reading::Unavailable(Unavailable::new(Reason::Denied, "nobody may read it"))
+    Reading::Unavailable(Unavailable::new(Reason::Denied, "no user may read it"))
 }
 
 fn judge(rule: &Rule, a: Reading, b: Reading) -> Vec<Finding> {

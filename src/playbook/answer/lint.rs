@@ -36,7 +36,7 @@ pub(in super::super) fn problems(loaded: &LoadedPlaybook, catalogue: &Catalogue)
             problems.push(place.problem(&cause.id, format!("the cause {:?} stands twice", cause.id)));
         }
         if cause.rules.is_empty() && (cause.when.is_none() || cause.says.is_none()) {
-            let message = format!("the cause {} needs a rule that tells of it, or `when` and `says`", cause.id);
+            let message = format!("the cause {} needs a rule that detects it, or `when` and `says`", cause.id);
             problems.push(place.problem(&cause.id, message));
         }
         for id in cause.rules.iter().filter(|id| !evaluated.contains(id.as_str())) {

@@ -13,7 +13,7 @@ use rdiag_model::{Component, Profile};
 
 /// Calls that are listed.
 const MAX_CALLS: usize = 20;
-/// A change below this share of the larger whole is nobody's concern.
+/// A change below this share of the larger whole does not matter.
 const LEAST: f64 = 0.01;
 /// A whole that changed by less than this share is as long as before: two executions of the same differ as much.
 const SAME: f64 = 0.02;
@@ -56,7 +56,7 @@ fn basis(both: [&Profile; 2]) -> TaskBasis {
     if both.into_iter().all(is_serial) { TaskBasis::Response } else { TaskBasis::Threads }
 }
 
-/// Runs that were told apart, and how long they took on average.
+/// Runs that were measured separately, and how long they took on average.
 fn runs(profile: &Profile) -> Option<(&Runs, f64)> {
     let runs = profile.runs.as_ref()?;
     Some((runs, clean(runs.response?.mean)))
@@ -229,7 +229,7 @@ fn notes(both: [&Profile; 2], basis: TaskBasis) -> Vec<String> {
     let [before, after] = both;
     if before.level != after.level {
         notes.push(format!(
-            "Measured in different ways ({:?} and {:?}): what one tells apart the other may hold in one component.",
+            "Measured in different ways ({:?} and {:?}): what one separates the other may hold in one component.",
             before.level, after.level
         ));
     }

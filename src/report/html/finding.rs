@@ -18,7 +18,7 @@ use rdiag_model::{Finding, Report};
 
 #[derive(Serialize)]
 pub(super) struct FindingView {
-    /// Closed until somebody asks.
+    /// Folded until clicked.
     is_compact: bool,
     /// The same problem from other sides.
     also: Vec<FindingView>,

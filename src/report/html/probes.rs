@@ -54,7 +54,7 @@ struct OutputView {
     flame: Shown<Html>,
     charts: Vec<Chart>,
     table: Option<TableView>,
-    /// Single events: closed until somebody asks.
+    /// Single events: folded until clicked.
     folded: bool,
     stacks: Vec<StackView>,
     hot: Option<HotView>,
@@ -281,7 +281,7 @@ fn stacks(sums: &StackSums, limits: &Limits) -> OutputView {
     view
 }
 
-/// The probes behind the readings that a finding cites, each with the table that names somebody.
+/// The probes behind the readings that a finding cites, each with the table that names a task.
 pub(super) fn cited(report: &Report, finding: &Finding, limits: &Limits) -> Vec<Cited> {
     let mut all = Vec::new();
     for (at, probed) in report.probes.iter().enumerate() {

@@ -116,7 +116,7 @@ impl ProfileView {
         shades.dedup();
         let (threads, threads_hidden) = threads(profile);
         let word = |shade: Shade| match shade {
-            // Whoever waits for the request waits for these too.
+            // These are part of the request's response time too.
             Shade::Idle if profile.is_of_requests() => "pauses and polls",
             other => other.word(),
         };

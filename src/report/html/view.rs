@@ -32,7 +32,7 @@ pub(super) struct Limits {
     pub(super) steps: usize,
     /// Longest lesson, in bytes.
     pub(super) lesson: usize,
-    /// Longest text that anybody else chose.
+    /// Longest text that is not rdiag's own.
     pub(super) characters: usize,
 }
 

@@ -50,7 +50,7 @@ impl Spreads {
     }
 }
 
-/// Who waited for whom.
+/// Waker chains.
 #[derive(Serialize)]
 pub(super) struct Chains {
     lead: &'static str,

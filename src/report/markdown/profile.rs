@@ -87,12 +87,12 @@ fn component(profile: &Profile, row: &ComponentRow) -> Text {
     out
 }
 
-/// Who waited for whom.
+/// Waker chains.
 pub(super) fn chains(profile: &Profile) -> Text {
     if profile.chains.is_empty() {
         return Text::new();
     }
-    let mut out: Text = shown!("## Who waited for whom\n\n{}\n\n", wait_words::CHAINS);
+    let mut out: Text = shown!("## Waker chains\n\n{}\n\n", wait_words::CHAINS);
     for chain in profile.chains.iter().take(MAX_CHAINS) {
         for (at, line) in wait_words::chain(chain).iter().enumerate() {
             out.push(shown!("{}- {}\n", Text::repeated("  ", at), text(line)));

@@ -2,7 +2,7 @@
 //!
 //! What a stranger chose is a `String`, and stays one until it is [`Shown`] in a medium: the terminal, Markdown, HTML or JSON. Only
 //! this module makes a `Shown`, from rdiag's own words or by escaping, and everything that writes takes a [`Piece`] of the
-//! same medium. So a field that somebody forgot to escape is an error of the compiler:
+//! same medium. So a field that is not escaped is a compile error:
 //!
 //! ```
 //! use rdiag::report::shown::{Markdown, Shown, Terminal};

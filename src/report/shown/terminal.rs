@@ -19,7 +19,7 @@ impl Shown<Terminal> {
         Self::made(visible_within(text.as_ref(), most).into_owned())
     }
 
-    /// A text of several lines that rdiag laid out. In each every character but tabs is seen; whoever puts a name in between makes it
+    /// A text of several lines that rdiag laid out. In each every character but tabs is seen; the caller who inserts a name makes it
     /// one line before, by `{:?}` or [`Self::seen`].
     #[must_use]
     pub fn lines(text: impl AsRef<str>) -> Self {

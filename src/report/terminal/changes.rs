@@ -7,7 +7,7 @@ use crate::shown;
 use rdiag_model::report::Report;
 
 impl Page {
-    /// The largest changes, at most so many; nothing if nobody looked.
+    /// The largest changes, at most so many; nothing if none were looked for.
     pub(super) fn changes(&mut self, report: &Report, most: usize) {
         let Some(changes) = &report.changes else { return };
         self.line(seen(heading(changes)), 0, if changes.changes.is_empty() { Paint::Dim } else { Paint::Bold });

@@ -179,7 +179,7 @@ impl Page {
         if profile.chains.is_empty() {
             return;
         }
-        self.push("Who waited for whom", Paint::Bold);
+        self.push("Waker chains", Paint::Bold);
         self.line(wait_words::CHAINS, 2, Paint::Dim);
         for chain in profile.chains.iter().take(MAX_CHAINS) {
             for (at, line) in wait_words::chain(chain).iter().enumerate() {

@@ -77,7 +77,7 @@ pub fn pieces(files: &[HistoryFile]) -> (Vec<Piece>, Vec<String>) {
     (read, notes)
 }
 
-/// The recording of a time, by a plan; `zone` is that of whoever reads the notes.
+/// The recording of a time, by a plan; `zone` is that of the reader of the notes.
 ///
 /// # Errors
 /// When nothing of it was recorded, in words.
@@ -163,7 +163,7 @@ fn overhead(picked: &pick::Picked<'_>) -> Overhead {
     overhead
 }
 
-/// Adds steps that would have looked closer, with gaps in the place of what nobody looked at.
+/// Adds steps that would have looked closer, with gaps in the place of what was not looked at.
 fn look_closer(steps: &[&PlannedStep], window: &mut Window) {
     let gap = |what: &str| {
         let why = format!("not recorded then: {what} looks closer only while `rdiag run` measures");

@@ -1,5 +1,5 @@
-//! Which blocks tell of a time. A block knows its boot, and the wall clock as it was when it began: those of one boot, between which nobody set
-//! the clock, belong together.
+//! Which blocks cover a time. A block knows its boot, and the wall clock as it was when it began: those of one boot, between which the clock
+//! was not set, belong together.
 
 use super::{Piece, Span};
 use crate::history::Block;
@@ -11,7 +11,7 @@ const SAME_CLOCK: f64 = 1.0;
 /// Times are kept to a microsecond, so the last sample may seem to come after the end of its block.
 const ROUNDING: f64 = 1e-6;
 
-/// A block, and the part of the time that it tells of: seconds of its own.
+/// A block, and the part of the time that it covers: seconds of its own.
 #[derive(Debug)]
 pub(super) struct Part<'p> {
     pub(super) piece: &'p Piece,

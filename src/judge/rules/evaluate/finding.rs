@@ -65,7 +65,7 @@ impl Judge<'_> {
         dimension: Option<&str>,
     ) -> Option<Culprit> {
         let value = work.culprit.as_ref()?.eval(context).ok()?;
-        // `instance`, or `top(…) or instance` where nobody could be named.
+        // `instance`, or `top(…) or instance` where no culprit is known.
         if dimension.is_some() && value.as_str() == Some(name) {
             let kind = dimension.unwrap_or("instance").to_owned();
             let mut labels =

@@ -66,7 +66,7 @@ pub fn changes<'f>(
             seen.extend(host::booted(&now));
         }
         kills.add(&block, &mut seen);
-        // A damaged table would seem as if everybody had ended.
+        // A damaged table would look as if all processes had ended.
         tasks.add(&block, before.as_ref().map(|before| before.part.to), !damage.is_empty());
         seen.truncate(MOST_KNOWN);
         let so_far = known.get_or_insert(part);
@@ -76,7 +76,7 @@ pub fn changes<'f>(
     let known = known?;
     let looked = Span { from: known.from.max(span.from), to: known.to.min(span.to) };
     seen.extend(tasks.seen(looked, zone));
-    // A boot is known by the block after it, even if nobody looked before.
+    // A boot is known by the block after it, even if nothing was recorded before.
     seen.retain(|change| (span.from..=looked.to).contains(&change.at));
     Some(told(seen, looked, window, zone))
 }

@@ -42,7 +42,7 @@ struct Life {
     seen: i64,
     /// The first sample that did not, if it ended.
     ended: Option<i64>,
-    /// Whether nobody looked for a while before that.
+    /// Whether nothing was recorded for a while before that.
     is_unwatched: bool,
     is_of_boot: bool,
     cpu_seconds: f64,
@@ -76,7 +76,7 @@ impl Tasks {
     /// Enters a block; `last` is when the block before ended.
     pub(super) fn add(&mut self, block: &Block, last: Option<i64>, is_damaged: bool) {
         if self.boot != block.header.boot {
-            // Nobody ended by himself.
+            // No process ended by itself.
             self.alive.clear();
             self.done.clear();
             self.boot.clone_from(&block.header.boot);

@@ -89,7 +89,7 @@ fn a_reboot_and_a_new_kernel_are_told_once_with_when_the_host_was_seen_last() {
     });
     let wanted = ["09:04:20 Reboot; the last sample before it is of 09:03:15", "09:05:00 Kernel 6.1.0 → 6.1.9"];
     assert_eq!(lines(&[block(0.0, |_| {}), rebooted.clone(), later.clone()]), wanted);
-    // Nobody looked before it.
+    // Nothing was recorded before it.
     assert_eq!(lines(&[rebooted, later]), ["09:04:20 Reboot"]);
 }
 
@@ -154,7 +154,7 @@ fn who_is_in_no_later_block_has_ended_unless_that_one_is_damaged() {
     let other = with(vec![process(20, "other", -90_000.0, (0, 119), &[(0, 100, 10)])]);
     let next = block(600.0, other);
     assert_eq!(lines(&[first.clone(), next.clone()]), ["09:03:20 api ended after 25.2 h (pid 10: 19.5 MiB)"]);
-    // Nobody looked for ten minutes.
+    // Nothing was recorded for ten minutes.
     let late = block(1200.0, |block| block.collectors.clone_from(&next.collectors));
     let wanted = ["09:13:20 api ended between 09:03:15 and 09:13:20, after 25.2 h (pid 10: 19.5 MiB)"];
     assert_eq!(lines(&[first.clone(), late]), wanted);
