@@ -324,8 +324,8 @@ mod tests {
             ("truth: own_cpu", "truth: own_cpu\n      of: nobody", "no program with the role nobody"),
             ("answers: {cause: crowd}", "answers: {cause: crowds}", "does not say which choice of cause is right"),
             (
-                "{answer} % is too much. Percent",
-                "{answers} % is too much. Percent",
+                "{answer} % is too high. Give",
+                "{answers} % is too high. Give",
                 "{answers} is neither a reading nor a program",
             ),
             ("busy_ms: [70, 95]", "busy_ms: [70, 950]", "at most 35 % of the time"),
