@@ -12,56 +12,56 @@ use rdiag_model::quantity::with_unit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// How much later than asked a sleeping thread ran again, in the median, over all CPUs. Seconds.
+    /// How much later than requested a sleeping thread ran again: median over all CPUs. Seconds.
     WakeupDelayMedian,
-    /// The same, the longest. Seconds.
+    /// The same, maximum. Seconds.
     WakeupDelayLongest,
     /// Processes and threads created (`processes` in /proc/stat). Per second.
     TasksStarted,
-    /// Tasks in uninterruptible sleep, mean of the looks (state D in /proc/PID/task/TID/stat). Count.
+    /// Tasks in uninterruptible sleep, mean of the samples (state D in /proc/PID/task/TID/stat). Count.
     BlockedTasks,
-    /// Part of all CPUs' time that was not idle (/proc/stat; waiting for I/O is idle). Ratio.
+    /// Share of all CPUs' time that was not idle (/proc/stat; iowait counts as idle). Ratio.
     CpuBusy,
-    /// Part of all CPUs' time that was idle while a task waited for I/O (`iowait` in /proc/stat). Ratio.
+    /// Share of all CPUs' time that was idle while a task waited for I/O (`iowait` in /proc/stat). Ratio.
     IoWait,
-    /// Part of the time of the CPU with most of it that went to soft interrupts (`softirq` of each CPU in /proc/stat). Ratio.
+    /// Softirq time of the CPU with most of it, as a share of its time (`softirq` of each CPU in /proc/stat). Ratio.
     SoftInterrupts,
-    /// Part of the time in which a task waited for a CPU (`some` in /proc/pressure/cpu). Ratio.
+    /// Share of the time that some task waited for a CPU (`some` in /proc/pressure/cpu). Ratio.
     CpuPressure,
-    /// Part of the time in which a task waited for I/O (`some` in /proc/pressure/io). Ratio.
+    /// Share of the time that some task was stalled on I/O (`some` in /proc/pressure/io). Ratio.
     IoPressure,
-    /// Part of the time in which the disk below rdiag's state folder, or the one made for the exercise, had requests (field 10 of its `stat`). Ratio.
+    /// Share of the time that the disk of rdiag's state folder, or the one made for the exercise, had requests (field 10 of its `stat`). Ratio.
     DiskBusy,
-    /// Requests that the same disk completed (fields 1 and 5 of its `stat`). Per second.
+    /// IOPS of the same disk (fields 1 and 5 of its `stat`). Per second.
     DiskRequests,
-    /// How long a request took there, in the queue and in the device, on average (fields 4 and 8 by fields 1 and 5). Seconds.
+    /// Mean latency of a request there, queue and device (fields 4 and 8 divided by fields 1 and 5). Seconds.
     DiskWait,
-    /// Requests under way there, on average (field 11 by the time). Count.
+    /// Mean number of requests in flight there (field 11 divided by the time). Count.
     DiskInFlight,
-    /// Faults that got a transparent huge page (`thp_fault_alloc` in /proc/vmstat). Per second.
+    /// Page faults served by a transparent huge page (`thp_fault_alloc` in /proc/vmstat). Per second.
     HugePages,
-    /// Datagrams lost at full sockets of this network namespace (`RcvbufErrors` of Udp in /proc/net/snmp). Per second.
+    /// Datagrams dropped at full sockets of this network namespace (`RcvbufErrors` of Udp in /proc/net/snmp). Per second.
     LostDatagrams,
-    /// Part of the space of the file system of the exercise that is used (statvfs(3)). Ratio.
+    /// Used space of the file system of the exercise (statvfs(3)). Ratio.
     SpaceUsed,
-    /// TCP segments sent again in this network namespace (`RetransSegs` of Tcp in /proc/net/snmp). Per second.
+    /// TCP segments retransmitted in this network namespace (`RetransSegs` of Tcp in /proc/net/snmp). Per second.
     SegmentsAgain,
-    /// The load average of one minute. Count.
+    /// The 1-minute load average. Count.
     LoadAverage,
     /// CPU time of the load, children that have ended included, in CPUs (`utime`, `stime`, `cutime`, `cstime`). Ratio of one CPU.
     OwnCpu,
     /// Tasks of the load in uninterruptible sleep. Count.
     OwnBlocked,
-    /// Tasks of the load that run or could run (state R), mean of the looks. Count.
+    /// Tasks of the load that are running or runnable (state R), mean of the samples. Count.
     OwnRunnable,
-    /// Tasks of the load that sleep until something wakes them up (state S), mean of the looks. Count.
+    /// Tasks of the load in interruptible sleep (state S), mean of the samples. Count.
     OwnAsleep,
     /// CPU time of everything else, rdiag not counted, in CPUs (/proc/stat less the load and rdiag; time that the host of a virtual
     /// machine took away is of others too). Ratio of one CPU.
     OthersCpu,
-    /// Bytes that the load had sent to a disk (`write_bytes` in /proc/PID/io of its programs). Bytes per second.
+    /// Bytes that the load wrote to a disk (`write_bytes` in /proc/PID/io of its programs). Bytes per second.
     OwnWritten,
-    /// Bytes that the load had fetched from a disk (`read_bytes` in /proc/PID/io of its programs). Bytes per second.
+    /// Bytes that the load read from a disk (`read_bytes` in /proc/PID/io of its programs). Bytes per second.
     OwnRead,
     /// Minor page faults of the load, children that were waited for included (`minflt` and `cminflt` in /proc/PID/stat). Per second.
     OwnFaults,
@@ -81,22 +81,22 @@ pub enum Reading {
     OwnCalls,
     /// The same for each second of CPU time that it used, so that it makes no difference who else wants the CPU. Per second.
     OwnCallsPerCpu,
-    /// Part of the periods of its CPU quota in which the load was stopped (`nr_throttled` per `nr_periods` in cpu.stat of its group).
+    /// Share of its CPU quota periods in which the load was throttled (`nr_throttled` per `nr_periods` in cpu.stat of its group).
     /// Ratio.
     OwnStopped,
-    /// Files that the load has open (/proc/PID/fd of its programs). Count.
+    /// Open files of the load (/proc/PID/fd of its programs). Count.
     OwnFiles,
-    /// Processes of the load that have ended and were not collected. Count.
+    /// Zombie processes of the load. Count.
     OwnZombies,
-    /// How many times fewer pieces of work it did while each of its calls of malloc was watched from outside (uprobe). Count.
+    /// How many times fewer units of work it did while each of its malloc calls was counted from outside (uprobe). Count.
     WatchedCost,
-    /// How many times less CPU time a piece of work took it while all its threads were kept to one CPU (sched_setaffinity(2)). Count.
+    /// How many times less CPU time a unit of work took while all its threads were restricted to one CPU (sched_setaffinity(2)). Count.
     OneCpuGain,
-    /// Connections refused at a full accept queue (`ListenOverflows` in /proc/net/netstat). Per second.
+    /// Connection attempts dropped at a full accept queue (`ListenOverflows` in /proc/net/netstat). Per second.
     RefusedConnections,
-    /// Entry of a program's table of segments that the kernel will not take, counted from 0, read from the file. Count.
+    /// Program header that the kernel rejects, counted from 0, read from the file. Count.
     OddEntry,
-    /// CPU time of copying one MiB from a file to another by read(2) and write(2), with the block that costs least. Seconds.
+    /// CPU time to copy one MiB from a file to another by read(2) and write(2), with the cheapest block size. Seconds.
     CopyByCalls,
     /// The same in mapped memory, with the same block. Seconds.
     CopyInMemory,
@@ -202,47 +202,47 @@ impl Reading {
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
-            Self::WakeupDelayMedian => "delay until a woken thread runs, median",
-            Self::WakeupDelayLongest => "delay until a woken thread runs, longest",
+            Self::WakeupDelayMedian => "wakeup delay, median",
+            Self::WakeupDelayLongest => "wakeup delay, maximum",
             Self::TasksStarted => "processes and threads created",
             Self::BlockedTasks => "tasks in uninterruptible sleep",
             Self::CpuBusy => "CPUs busy",
-            Self::IoWait => "CPUs idle with I/O under way",
-            Self::SoftInterrupts => "time of one CPU that went to soft interrupts",
-            Self::CpuPressure => "time in which a task waited for a CPU",
-            Self::IoPressure => "time in which a task waited for I/O",
+            Self::IoWait => "iowait: CPUs idle with I/O in flight",
+            Self::SoftInterrupts => "softirq time of the CPU with most of it",
+            Self::CpuPressure => "time some task waited for a CPU (PSI cpu some)",
+            Self::IoPressure => "time some task was stalled on I/O (PSI io some)",
             Self::DiskBusy => "disk busy",
-            Self::DiskRequests => "requests that the disk completed",
-            Self::DiskWait => "time that a request took at the disk",
-            Self::DiskInFlight => "requests under way at the disk",
-            Self::HugePages => "faults that got a huge page",
-            Self::LostDatagrams => "datagrams lost at full sockets",
-            Self::SpaceUsed => "space of the file system that is used",
-            Self::SegmentsAgain => "TCP segments sent again",
-            Self::LoadAverage => "load average of one minute",
+            Self::DiskRequests => "disk requests completed (IOPS)",
+            Self::DiskWait => "disk latency per request",
+            Self::DiskInFlight => "disk requests in flight",
+            Self::HugePages => "page faults served by a huge page",
+            Self::LostDatagrams => "datagrams dropped at full sockets",
+            Self::SpaceUsed => "used space of the file system",
+            Self::SegmentsAgain => "TCP retransmits",
+            Self::LoadAverage => "1-minute load average",
             Self::OwnCpu => "CPU time of the load",
             Self::OwnBlocked => "tasks of the load in uninterruptible sleep",
-            Self::OwnRunnable => "tasks of the load that run or could run",
-            Self::OwnAsleep => "tasks of the load that sleep until something wakes them up",
+            Self::OwnRunnable => "tasks of the load running or runnable",
+            Self::OwnAsleep => "tasks of the load in interruptible sleep",
             Self::OthersCpu => "CPU time of everything else",
-            Self::OwnWritten => "what the load writes to a disk",
-            Self::OwnRead => "what the load reads from a disk",
+            Self::OwnWritten => "bytes the load writes to a disk",
+            Self::OwnRead => "bytes the load reads from a disk",
             Self::OwnMajorFaults => "major page faults of the load",
             Self::OwnFaults => "minor page faults of the load",
-            Self::OwnFigure => "number that the load was given",
-            Self::OwnUnits => "times that the load did its work",
-            Self::OwnFaultsPerUnit => "minor page faults for each piece of work",
-            Self::OwnCallsPerUnit => "calls that read or write, for each piece of work",
-            Self::OwnCalls => "calls of the load that read or write",
-            Self::OwnCallsPerCpu => "calls of the load that read or write, for each second of its CPU time",
-            Self::OwnStopped => "periods in which the load was stopped",
-            Self::OwnFiles => "files that the load has open",
-            Self::OwnZombies => "children of the load that nobody collected",
-            Self::OneCpuGain => "gain of CPU time when it is kept to one CPU",
-            Self::WatchedCost => "how many times slower it is while its calls of malloc are watched",
-            Self::RefusedConnections => "connections refused at a full queue",
-            Self::OddEntry => "entry that the kernel will not take",
-            Self::CopyByCalls => "CPU time to copy one MiB by system calls, with the best block",
+            Self::OwnFigure => "number assigned to the load",
+            Self::OwnUnits => "units of work completed by the load",
+            Self::OwnFaultsPerUnit => "minor page faults per unit of work",
+            Self::OwnCallsPerUnit => "read and write calls per unit of work",
+            Self::OwnCalls => "read and write calls of the load",
+            Self::OwnCallsPerCpu => "read and write calls of the load per second of its CPU time",
+            Self::OwnStopped => "throttled periods of the load",
+            Self::OwnFiles => "open files of the load",
+            Self::OwnZombies => "exited children of the load that were not reaped",
+            Self::OneCpuGain => "CPU time saved when restricted to one CPU, as a factor",
+            Self::WatchedCost => "slowdown while its malloc calls are counted, as a factor",
+            Self::RefusedConnections => "connection attempts dropped at a full queue",
+            Self::OddEntry => "program header that the kernel rejects",
+            Self::CopyByCalls => "CPU time to copy one MiB by system calls with the best block size",
             Self::CopyInMemory => "CPU time to copy one MiB in mapped memory",
         }
     }

@@ -31,7 +31,7 @@ pub struct Scenario {
     pub topics: Vec<String>,
     /// What can be done afterwards that could not be done before.
     pub teaches: Vec<String>,
-    /// What somebody complains of: Markdown, without the cause.
+    /// What users complain of: Markdown, without the cause.
     pub symptom: String,
     /// Words that would give the cause away; they may stand neither in the title nor in the symptom.
     pub spoilers: Vec<String>,
@@ -79,7 +79,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Whether the symptom is told by what was there before the load began, too.
+    /// Whether the symptom is judged relative to the baseline before the load began.
     #[must_use]
     pub fn is_compared(&self) -> bool {
         self.times_baseline > 1.0
@@ -139,7 +139,7 @@ pub enum Need {
     Uprobes,
     /// A virtual machine that was set aside for kernel modules, with what it takes to build and load one.
     KernelModule,
-    /// The kernel's own disk in memory (null_blk), which nobody uses yet.
+    /// The kernel's in-memory disk (null_blk), not in use yet.
     SlowDisk,
 }
 
@@ -153,7 +153,7 @@ pub struct Job {
     pub names: Vec<String>,
     /// What it does.
     pub work: Work,
-    /// What it may have at most, in a control group of its own.
+    /// Its limit, in a control group of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }

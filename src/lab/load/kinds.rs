@@ -15,7 +15,7 @@ pub enum MemoryFrom {
     HugePages,
 }
 
-/// What a program looks for in vain.
+/// What a program looks for without finding it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sought {
@@ -81,7 +81,7 @@ pub enum TableOf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Whoever limits its memory.
+    /// The memory limit of its control group.
     Limit,
     /// It ends itself, with a signal.
     Abort,
