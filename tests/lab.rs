@@ -86,7 +86,7 @@ fn a_run_from_before_a_reboot_is_no_run() {
     std::fs::write(folder.join("run.json"), run.to_string()).unwrap();
     let (code, _, error) = lab(state.path(), &["check"]);
     assert_eq!(code, Some(3));
-    assert!(error.contains("does not run any more") && error.contains("rdiag lab start 01-stutter"), "{error}");
+    assert!(error.contains("is no longer running") && error.contains("rdiag lab start 01-stutter"), "{error}");
     // Answers are kept nevertheless, and what cannot be one is refused.
     assert_eq!(lab(state.path(), &["answer", "cause=crowd"]).0, Some(0));
     for (answer, says) in [

@@ -36,7 +36,7 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
     let ended = processes.iter().filter(|process| process.is_alive()).count();
     // The keeper was noted before what it started: it must be gone before it sees a program end.
     for process in processes.iter().filter(|process| process.is_alive()) {
-        process.kill().map_err(LabError::failed(format!("ending process {}", process.pid)))?;
+        process.kill().map_err(LabError::failed(format!("killing process {}", process.pid)))?;
     }
     let groups: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     let begun = host.now();
@@ -49,7 +49,7 @@ pub fn clean(host: &Host, place: &Place) -> Result<Cleaned, LabError> {
         if host.now() - begun > PATIENCE_SECONDS {
             return Err(LabError {
                 trouble: super::error::Trouble::Failed,
-                message: format!("{left} processes of the exercise have not ended yet; they wait inside the kernel"),
+                message: format!("{left} processes of the exercise have not exited yet; they wait inside the kernel"),
                 hint: Some("wait a little, and try `rdiag lab stop` again".into()),
             });
         }
@@ -92,7 +92,7 @@ pub fn remove_folders(place: &Place) -> Result<usize, LabError> {
             && space.parent().is_some_and(|folder| place.is_scratch(folder))
             && space.symlink_metadata().is_ok()
         {
-            own::remove_swap(space).map_err(LabError::failed(format!("ending the swapping to {}", space.display())))?;
+            own::remove_swap(space).map_err(LabError::failed(format!("disabling swap on {}", space.display())))?;
         }
         if let Undo::Folder(folder) = undo
             && place.is_scratch(folder)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_from_before_a_reboot_is_nobody_and_a_line_that_was_cut_off_is_left_out() {
+    fn a_number_from_before_a_reboot_is_no_process_and_a_line_that_was_cut_off_is_left_out() {
         let temporary = tempfile::tempdir().unwrap();
         let place = Place::existing(temporary.path().to_owned());
         let own = Identity::own().unwrap();

@@ -1,5 +1,5 @@
 //! Whether an answer is right, and what is said to one that is not. What is true is measured at the check, twice: where the two differ by
-//! more than the tolerance, nobody is called wrong. Whether the symptom is there at all, the command asks before.
+//! more than the tolerance, no answer is called wrong. Whether the symptom is there at all, the command checks before.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const MAX_ANSWER: usize = 64;
 /// What is true on this host at this moment.
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
-    /// Two measurements, one after the other: where they differ too much, nobody is called wrong.
+    /// Two measurements, one after the other: where they differ too much, no answer is called wrong.
     pub readings: [Readings; 2],
     /// Names of the programs of the load, by role.
     pub names: BTreeMap<String, String>,
@@ -145,20 +145,20 @@ pub fn judge(question: &Question, given: Option<&str>, truth: &Truth) -> Verdict
                 _ if costs.is_empty() => Verdict::Undecided("copying could not be tried out".into()),
                 0 => Verdict::Wrong(fill(text, &words)),
                 all if all == costs.len() => Verdict::Right,
-                _ => Verdict::Undecided("two trials of it, one after the other, do not agree".into()),
+                _ => Verdict::Undecided("two consecutive trials do not agree".into()),
             }
         }
         Answer::Number { unit, truth: reading, of, tolerance, too_low, too_high, .. } => {
             let [first, second] = &truth.readings;
             let one = |readings: &Readings| readings.get(*reading, of.as_deref()).map(|value| value * unit.per_base());
             let (Some(first), Some(second)) = (one(first), one(second)) else {
-                return Verdict::Undecided(format!("this host does not tell the {}", reading.title()));
+                return Verdict::Undecided(format!("this host does not report it: {}", reading.title()));
             };
             let (mean, Ok(given)) = ((first + second) / 2.0, given.parse::<f64>()) else { return Verdict::Unanswered };
             let allowed = allowed(*tolerance, mean);
             if (first - second).abs() > allowed {
                 return Verdict::Undecided(format!(
-                    "two measurements of it, one after the other, gave {first:.1} and {second:.1}{}: too far apart to judge",
+                    "two consecutive measurements gave {first:.1} and {second:.1}{}: too far apart to judge",
                     unit.word()
                 ));
             }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_wrong_where_the_truth_moves_or_is_unknown() {
+    fn no_answer_is_called_wrong_where_the_truth_moves_or_is_unknown() {
         assert!(matches!(judge(&number(), Some("5"), &truth(0.3, 0.6)), Verdict::Undecided(_)));
         assert!(matches!(judge(&number(), Some("5"), &Truth::default()), Verdict::Undecided(_)));
         assert_eq!(judge(&number(), None, &truth(0.5, 0.5)), Verdict::Unanswered);

@@ -147,7 +147,7 @@ pub(super) fn leaves_most_of_a_cpu(limit: Option<Limit>) -> bool {
     matches!(limit, Some(Limit::CpuPercent(percent)) if percent <= 25)
 }
 
-/// Removes a group of the lab, if it is one and there. Nobody else's group can have its name, and one that holds tasks stays.
+/// Removes a group of the lab, if it is one and there. No other group can have its name, and one that holds tasks stays.
 pub fn remove(host: &Host, directory: &str) -> io::Result<bool> {
     let name = directory.rsplit('/').next().unwrap_or_default();
     if !name.starts_with(PREFIX) || directory.contains("..") || !host.exists(directory) {
@@ -195,24 +195,24 @@ fn whole_disk(host: &Host, disk: Option<(u32, u32)>) -> Option<String> {
 }
 
 fn absent() -> Unavailable {
-    Unavailable::new(Reason::Absent, "it needs a control group, and this host has none of the kind")
+    Unavailable::new(Reason::Absent, "it needs a control group, and this host has none of that kind")
 }
 
 fn refused(error: &io::Error, file: &str) -> Unavailable {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            Unavailable::new(Reason::Denied, "it needs a control group of its own, which this user may not make")
+            Unavailable::new(Reason::Denied, "it needs a control group of its own, which this user may not create")
                 .with_remedy("start it as root")
         }
         io::ErrorKind::ReadOnlyFilesystem => {
-            Unavailable::new(Reason::Denied, "it needs a control group of its own, and they cannot be written here")
+            Unavailable::new(Reason::Denied, "it needs a control group of its own, and cgroupfs is read-only here")
                 .with_remedy("start it outside of the container")
         }
         io::ErrorKind::NotFound => Unavailable::new(
             Reason::Disabled,
-            format!("it needs a control group with {file}, and its parent does not hand that on"),
+            format!("it needs a control group with {file}, and the parent group does not delegate it"),
         )
-        .with_remedy("as root, write +NAME of the controller to cgroup.subtree_control of the topmost group"),
+        .with_remedy("as root, write +NAME of the controller to cgroup.subtree_control of the root group"),
         _ => Unavailable::new(Reason::Absent, format!("it needs a control group of its own: {file}: {error}")),
     }
 }

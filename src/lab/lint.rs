@@ -131,7 +131,7 @@ impl Lint<'_> {
                 );
             }
             if matches!(job.work, Work::LeaveChildren { .. }) && !matches!(job.limit, Some(Limit::Tasks(_))) {
-                self.say(&job.role, format!("{}: children that nobody collects need a limit of tasks", job.role));
+                self.say(&job.role, format!("{}: children that are never reaped need a limit of tasks", job.role));
             }
             if let Some(wrong) = job.limit.and_then(Limit::wrong) {
                 self.say(&job.role, format!("{}: {wrong}", job.role));
@@ -321,7 +321,7 @@ mod tests {
     fn what_gives_the_cause_away_or_does_not_exist_is_found() {
         for (from, to, message) in [
             ("the terminal stutters", "the terminal stutters in bursts", "gives the cause away"),
-            ("truth: own_cpu", "truth: own_cpu\n      of: nobody", "no program with the role nobody"),
+            ("truth: own_cpu", "truth: own_cpu\n      of: nowhere", "no program with the role nowhere"),
             ("answers: {cause: crowd}", "answers: {cause: crowds}", "does not say which choice of cause is right"),
             (
                 "{answer} % is too high. Give",

@@ -18,7 +18,7 @@ const FETCHER: &str = include_str!("../../lab-scenarios/modules/fetcher.c");
 /// A module of this size would hold more than it should.
 const MAX_MODULE_BYTES: u64 = 4 << 20;
 
-/// On the kernel's command line it says that this virtual machine may be given kernel modules: that nobody else needs it.
+/// On the kernel's command line it says that this virtual machine is reserved for loading kernel modules.
 const PERMISSION: &str = "rdiag.lab=modules";
 
 /// Whether modules can be built and loaded here, and why not. A fault in one takes the whole machine down.
@@ -28,8 +28,8 @@ pub(super) fn allowed(host: &Host) -> Result<(), Unavailable> {
     if !is_virtual || !words.split_whitespace().any(|word| word == PERMISSION) {
         let why = "it loads a kernel module, which is done only in a virtual machine that was set aside for it";
         return Err(Unavailable::new(Reason::Disabled, why).with_remedy(format!(
-            "in a virtual machine that nobody else needs, add {PERMISSION} to the kernel's command line (GRUB_CMDLINE_LINUX in \
-             /etc/default/grub, then update-grub) and boot it anew"
+            "in a virtual machine that you can afford to crash, add {PERMISSION} to the kernel command line (GRUB_CMDLINE_LINUX in \
+             /etc/default/grub, then update-grub) and reboot it"
         )));
     }
     if host.facts().uid != 0 {
@@ -39,7 +39,7 @@ pub(super) fn allowed(host: &Host) -> Result<(), Unavailable> {
     let lockdown = host.read("sys/kernel/security/lockdown").unwrap_or_default();
     let signed = host.read("sys/module/module/parameters/sig_enforce").unwrap_or_default();
     if signed.trim() == "Y" || (!lockdown.is_empty() && !lockdown.contains("[none]")) {
-        let why = "it loads a kernel module, and this kernel takes none but signed ones";
+        let why = "it loads a kernel module, and this kernel accepts only signed ones";
         return Err(
             Unavailable::new(Reason::Disabled, why).with_remedy("switch Secure Boot off in the virtual machine")
         );
@@ -88,7 +88,7 @@ fn kept(host: &Host, place: &Place, name: &str, source: &str) -> PathBuf {
     place.folder().join(format!("{name}-{}-{:016x}.ko", host.facts().kernel, hasher.finish()))
 }
 
-/// Unloads what a run has loaded; a module of the same name that is not of this run stays. Whoever reads the disk goes before it.
+/// Unloads what a run has loaded; a module of the same name that is not of this run stays. The module that reads the disk goes before the disk.
 pub(super) fn remove(place: &Place) -> Result<(), LabError> {
     let journal = place.journal()?;
     for undo in &journal {
@@ -102,7 +102,7 @@ pub(super) fn remove(place: &Place) -> Result<(), LabError> {
         if let Undo::SlowDisk { wait_ns } = undo
             && kernel_module::slow_disk_wait() == Some(*wait_ns)
         {
-            kernel_module::remove_slow_disk().map_err(LabError::failed("taking away the disk in memory".to_owned()))?;
+            kernel_module::remove_slow_disk().map_err(LabError::failed("removing the in-memory disk".to_owned()))?;
         }
     }
     Ok(())
@@ -111,21 +111,23 @@ pub(super) fn remove(place: &Place) -> Result<(), LabError> {
 /// Whether a disk in memory can be made here, and why not.
 pub(super) fn slow_disk_can_be_made(host: &Host) -> Result<(), Unavailable> {
     if slow_disk(host).is_some() {
-        let why = "it needs a disk in memory of its own (null_blk), and somebody else has one";
-        return Err(Unavailable::new(Reason::Disabled, why).with_remedy("if nobody needs it: modprobe -r null_blk"));
+        let why = "it needs its own in-memory disk (null_blk), and one is already in use";
+        return Err(
+            Unavailable::new(Reason::Disabled, why).with_remedy("if it is no longer needed: modprobe -r null_blk")
+        );
     }
     kernel_module::has_slow_disk().map_err(|error| {
         Unavailable::new(
             Reason::Absent,
-            format!("it needs a disk in memory (null_blk), which this kernel has not: {error}"),
+            format!("it needs an in-memory disk (null_blk), which this kernel does not have: {error}"),
         )
-        .with_remedy("boot the distribution's ordinary kernel, not one for clouds")
+        .with_remedy("boot the distribution's default kernel, not its cloud kernel")
     })
 }
 
 /// Makes the disk in memory of a run, and puts down before how it goes.
 pub(super) fn make_slow_disk(place: &Place, scratch: &Path, wait: f64, at_once: u32) -> std::io::Result<()> {
-    // What it is known by: nobody else would ask for just so many nanoseconds.
+    // What it is recognized by: no other user would ask for exactly this number of nanoseconds.
     let wait_ns = (wait * 1e9) as u64 + mark(scratch) % 100_000;
     place.note(&Undo::SlowDisk { wait_ns }).map_err(std::io::Error::other)?;
     kernel_module::make_slow_disk(wait_ns, at_once)

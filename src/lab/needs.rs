@@ -1,5 +1,5 @@
-//! What a host can express: found by trying what nobody else sees, or by asking the kernel; never concluded from a version. Nothing of the
-//! host is changed, so whoever only looks at the list of exercises, or is killed meanwhile, leaves nothing behind.
+//! What a host can express: found by trials that no other process sees, or by asking the kernel; never concluded from a version. Nothing of the
+//! host is changed, so a command that only lists exercises, or is killed meanwhile, leaves nothing behind.
 
 use super::limit;
 use super::load;
@@ -32,10 +32,10 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
                 return Ok(());
             }
             let why = format!(
-                "it needs two CPUs that get in each other's way at one cache line; here two threads took {cost:.1} times as long there as at two"
+                "it needs two CPUs that get in each other's way at one cache line; here one shared line cost {cost:.1} times as much as two lines"
             );
             Err(Unavailable::new(Reason::Absent, why)
-                .with_remedy("let it use two CPUs that are not one core, on a quieter host"))
+                .with_remedy("let it use two CPUs on different cores, on a quieter host"))
         }
         Need::RealTime => {
             // A thread of its own: this one keeps its priority.
@@ -52,20 +52,20 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
                 return Ok(());
             }
             let reason = if chosen.is_empty() { Reason::Absent } else { Reason::Disabled };
-            let why = "it needs transparent huge pages, and this kernel gives none";
+            let why = "it needs transparent huge pages, and this kernel provides none";
             Err(Unavailable::new(reason, why).with_remedy(
                 "as root, write madvise to /sys/kernel/mm/transparent_hugepage/enabled, if the file is there",
             ))
         }
         Need::SmallFileSystem => {
             own::may_mount(place.folder()).map_err(|error| {
-                Unavailable::new(Reason::Denied, format!("it needs to mount a small file system, and may not: {error}"))
+                Unavailable::new(Reason::Denied, format!("it needs to mount a small file system, but has no permission: {error}"))
                     .with_remedy("start it as root, outside of a container")
             })
         }
         Need::SwapSpace => {
             own::may_swap(place.folder()).map_err(|error| {
-                Unavailable::new(Reason::Denied, format!("it needs to add swap space in a file, and may not: {error}"))
+                Unavailable::new(Reason::Denied, format!("it needs to add swap space in a file, but has no permission: {error}"))
                     .with_remedy("start it as root, outside of a container, with XDG_STATE_HOME on a local disk that can hold swap files")
             })
         }
@@ -78,7 +78,7 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
                 Err(_) => "the trial ended".into(),
             };
             let why =
-                format!("it needs a network of its own, with packets steered to one CPU (RPS), and may not: {error}");
+                format!("it needs a network namespace with packets steered to one CPU (RPS), but has no permission: {error}");
             Err(Unavailable::new(Reason::Denied, why).with_remedy("start it as root, outside of a container"))
         }
         Need::KernelModule => module::allowed(host),

@@ -75,7 +75,7 @@ pub struct RunJob {
 }
 
 impl RunJob {
-    /// By what name its process runs. A kernel module is nobody's process: the one that loads it goes by the name of the keeper.
+    /// By what name its process runs. A kernel module has no process: the one that loads it goes by the name of the keeper.
     #[must_use]
     pub fn process_name(&self) -> &str {
         if self.task.module().is_some() { "rdiag:lab" } else { &self.name }
@@ -150,7 +150,7 @@ impl Place {
             .map_err(LabError::failed(format!("preparing the state folder {}", folder.display())))?;
         // What lies there is done: processes are ended, folders removed.
         if let Some(why) = files::distrust(&folder) {
-            let message = format!("{} is not used to keep the state of an exercise: {why}", folder.display());
+            let message = format!("{} cannot hold the state of an exercise: {why}", folder.display());
             return Err(LabError::usage(message, "set HOME to your own folder (as root: HOME=/root, or `sudo -H`)"));
         }
         Ok(Self(folder))
@@ -190,7 +190,7 @@ impl Place {
     pub fn lock(&self) -> Result<File, LabError> {
         let locked = files::try_lock(&self.0.join("lock")).map_err(LabError::failed("locking the state folder"))?;
         locked.ok_or_else(|| {
-            LabError::usage("another command of the lab is at work", "wait until it is done, or end it with Ctrl-C")
+            LabError::usage("another lab command is running", "wait until it is done, or stop it with Ctrl-C")
         })
     }
 

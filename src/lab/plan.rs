@@ -130,7 +130,7 @@ fn refuse_harm(host: &Host, place: &Place, scenario: &Scenario, force: bool) -> 
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok());
     if available.is_some_and(|kib| kib * 1024 < needed) {
-        let message = format!("{} needs {} MiB of available memory to be safe", scenario.id, needed >> 20);
+        let message = format!("{} needs {} MiB of available memory to run safely", scenario.id, needed >> 20);
         return Err(LabError::not_here(message, "free some memory; MemAvailable in /proc/meminfo is what counts"));
     }
     let needed = 4 * mib(scenario.limits.disk_mib) + (1 << 30);
@@ -149,9 +149,9 @@ impl Plan<'_> {
     /// What would be changed, each with how it is undone.
     #[must_use]
     pub fn changes(&self) -> Vec<String> {
-        let until = "ended by `rdiag lab stop`, or when the time is over";
+        let until = "ended by `rdiag lab stop`, or when the time is up";
         let mut changes = vec![
-            format!("the folder {} with mode 0700; removed in the end", self.scratch.display()),
+            format!("the folder {} with mode 0700; removed at the end", self.scratch.display()),
             format!("a process rdiag:lab that watches over the load; {until}"),
         ];
         for job in &self.jobs {
@@ -161,21 +161,20 @@ impl Plan<'_> {
                 format!("a program named {} and what it starts; {until}", job.name)
             });
             if job.task.slow_disk().is_some() {
-                changes
-                    .push("a disk in memory (the kernel's module null_blk), which holds nothing; unloaded then".into());
+                changes.push("an in-memory disk (the kernel module null_blk) without data; unloaded then".into());
             }
             if let Some(limit) = job.limit {
                 changes.push(format!("a control group for it with at most {}; removed with it", limit.words()));
             }
             if let Some((mib, files)) = job.task.file_system() {
                 changes.push(format!(
-                    "a file system in memory for it, {mib} MiB and {files} files, mounted on {}; unmounted with it",
+                    "an in-memory file system for it, {mib} MiB and {files} files, mounted on {}; unmounted with it",
                     room(&self.scratch).display()
                 ));
             }
             if let Some(mib) = job.task.swap_mib() {
                 changes.push(format!(
-                    "swap space of {mib} MiB in {}, after all other swap space; taken away with it",
+                    "swap space of {mib} MiB in {}, with the lowest priority; removed with it",
                     swap_file(&self.scratch).display()
                 ));
             }
@@ -185,7 +184,7 @@ impl Plan<'_> {
         }
         let limits = self.scenario.limits;
         changes.push(format!(
-            "at most {} s, {} processes and threads, {} MiB of memory for each program, {} MiB of disk; no setting of the host",
+            "at most {} s, {} processes and threads, {} MiB of memory for each program, {} MiB of disk; no host setting",
             self.seconds, limits.tasks, limits.memory_mib, limits.disk_mib
         ));
         changes

@@ -33,9 +33,9 @@ const KEPT_SECONDS: f64 = 1.5;
 
 /// Starts an exercise, and returns when the symptom is there. If it does not come, everything is undone.
 pub fn start(host: &Host, place: &Place, plan: &Plan<'_>, say: &mut dyn FnMut(&str)) -> Result<Run, LabError> {
-    say("looking at the host as it is …");
+    say("measuring the baseline of this host …");
     let baseline = measure(host, &Subject::default(), plan.baseline_seconds);
-    say("waiting until the symptom is there …");
+    say("waiting for the symptom …");
     let started =
         launch(host, place, plan, baseline).and_then(|run| await_symptom(host, place, plan, &run).map(|()| run));
     if started.is_err() {
@@ -99,7 +99,7 @@ fn await_symptom(host: &Host, place: &Place, plan: &Plan<'_>, run: &Run) -> Resu
     let meter = plan.scenario.meter.reading;
     let seen = last.map_or("nothing".into(), |value| rdiag_model::quantity::with_unit(value, meter.unit()));
     Err(LabError::not_here(
-        format!("the symptom did not appear on this host ({}: {seen}); everything is undone", meter.title()),
+        format!("the symptom did not appear on this host ({}: {seen}); everything was undone", meter.title()),
         "try once more, another variant, or a host that is less busy",
     ))
 }
@@ -125,13 +125,13 @@ pub fn running(host: &Host, place: &Place, asked: Option<&str>) -> Result<Run, L
         return Ok(run);
     }
     let message = if run.boot == boot_id() && host.now() >= run.until {
-        format!("the time of {} is over, so nothing can be measured any more", run.scenario)
+        format!("the time of {} is up, so nothing can be measured any more", run.scenario)
     } else {
-        format!("{} does not run any more: what watched over it was ended", run.scenario)
+        format!("{} is no longer running: its watcher process was killed", run.scenario)
     };
     Err(LabError::not_here(
         message,
-        format!("`rdiag lab start {}` begins anew; --for gives it another time (as in --for 15m)", run.scenario),
+        format!("`rdiag lab start {}` starts it again; --for sets the duration (as in --for 15m)", run.scenario),
     ))
 }
 
@@ -145,7 +145,7 @@ pub fn started(place: &Place, asked: Option<&str>) -> Result<Run, LabError> {
     };
     match asked {
         Some(asked) if asked != run.scenario => Err(LabError::usage(
-            format!("{asked} was not started; what was started is {}", run.scenario),
+            format!("{asked} was not started; {} was", run.scenario),
             format!("`rdiag lab stop` ends {}", run.scenario),
         )),
         _ => Ok(run),
@@ -230,7 +230,7 @@ fn measured_twice(
     };
     if scenario.questions.iter().any(|question| matches!(question.answer, Answer::Block { .. })) {
         for readings in &mut truth.readings {
-            let curve = Curve::measure(&run.scratch).map_err(LabError::failed("trying out sizes of blocks"))?;
+            let curve = Curve::measure(&run.scratch).map_err(LabError::failed("trying block sizes"))?;
             readings.put(Reading::CopyByCalls, None, curve.best().map_or(f64::NAN, |(_, cost)| cost));
             readings.put(Reading::CopyInMemory, None, curve.mapped);
             truth.curves.push(curve);
@@ -241,7 +241,7 @@ fn measured_twice(
         for readings in &mut truth.readings {
             let then = while_watched(*pid, || measure(host, &subject, WATCHED_SECONDS)).map_err(|gap| {
                 LabError::not_here(
-                    format!("watching the program failed: {}", gap.why),
+                    format!("tracing the program failed: {}", gap.why),
                     "rdiag doctor says what it needs",
                 )
             })?;
@@ -255,7 +255,7 @@ fn measured_twice(
     if let Some(pid) = scenario.questions.iter().find(kept).and_then(|_| subject.groups.values().next()) {
         for readings in &mut truth.readings {
             let then = while_kept_to_one_cpu(host, *pid, || measure(host, &subject, KEPT_SECONDS))
-                .map_err(LabError::failed("keeping the program to one CPU"))?;
+                .map_err(LabError::failed("restricting the program to one CPU"))?;
             let cost = |readings: &Readings| {
                 let units = readings.get(Reading::OwnUnits, None).filter(|units| *units > 0.0)?;
                 Some(readings.get(Reading::OwnCpu, None)? / units)

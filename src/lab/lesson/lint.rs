@@ -59,7 +59,7 @@ fn wrong_quiz(quiz: &Quiz) -> Option<&'static str> {
     if !quiz.options.contains_key(&quiz.right) {
         return Some("what is right cannot be answered");
     }
-    quiz.because.trim().is_empty().then_some("nobody is told why")
+    quiz.because.trim().is_empty().then_some("because is empty")
 }
 
 #[cfg(test)]
