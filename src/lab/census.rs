@@ -143,7 +143,7 @@ mod tests {
         let found = look(&host, &[group], false);
         assert_eq!(found.others_blocked, None, "other threads were not looked at");
         let found = found.groups[&group];
-        // Whoever looks runs meanwhile.
+        // The thread that reads this is running.
         assert!(found.processes >= 1 && found.faults > 0 && found.runnable >= 1, "{found:?}");
         assert!(look(&host, &[], true).others_blocked.is_some());
     }

@@ -28,7 +28,7 @@ pub struct Overview {
     pub format_version: u32,
     /// By name.
     pub students: Vec<Row>,
-    /// Exercises and lessons that anybody tried, in order.
+    /// Exercises and lessons that any student tried, in order.
     pub exercises: Vec<Column>,
 }
 

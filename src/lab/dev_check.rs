@@ -297,7 +297,7 @@ fn wrong_answers(question: &Question, truth: &Truth) -> Vec<(String, &'static st
             let right = truth.choices.get(&question.key);
             options.keys().filter(|option| right != Some(*option)).map(|option| (option.clone(), "another")).collect()
         }
-        Answer::Name { .. } => vec![("nobody".into(), "another")],
+        Answer::Name { .. } => vec![("noname".into(), "another")],
         Answer::Block { .. } => vec![("0.0625".into(), "a block of 64 bytes")],
         Answer::Number { tolerance, .. } => {
             let Some(value) = truth.right_answer(question).and_then(|answer| answer.parse::<f64>().ok()) else {
@@ -357,7 +357,7 @@ mod tests {
             .map(|batch| batch.iter().map(|(s, v)| format!("{} {}", s.id, v.name)).collect::<Vec<_>>().join(", "))
             .collect();
         assert_eq!(batches.concat().len(), all.iter().map(|scenario| scenario.variants.len()).sum::<usize>());
-        assert!(told.contains(&"04-load disk".to_owned()), "its disk is everybody's: {told:?}");
+        assert!(told.contains(&"04-load disk".to_owned()), "all exercises share its disk: {told:?}");
         let quota = told.iter().find(|text| text.contains("11-slow quota")).unwrap();
         assert!(quota.contains(", ") && !quota.contains("10-more") && !quota.contains("04-load disk"), "{quota}");
         assert!(told.contains(&"10-more many".to_owned()), "it takes all CPUs: {told:?}");
@@ -384,7 +384,7 @@ mod tests {
         let unproven = about_all_tasks(&scenario.variants[0]);
         assert_eq!(unproven, ["others may be why rdiag finds cpu.utilization.system"], "the other rule names the load");
         let limited = library::find("16-vanish").unwrap();
-        assert!(about_all_tasks(&limited.variants[0]).is_empty(), "CPU time of others kills nobody at a limit");
+        assert!(about_all_tasks(&limited.variants[0]).is_empty(), "CPU time of others kills no process at a limit");
         let judged = |others| {
             let disturbance = Disturbance::of_test(others);
             (Seen { unproven: unproven.clone(), disturbance, ..Seen::default() }.judged(), disturbance)

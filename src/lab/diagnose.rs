@@ -107,7 +107,7 @@ fn run(host: &SharedHost, playbook: &str, asked: &Asked<'_>, target: &Target) ->
 }
 
 fn told(finding: &Finding) -> String {
-    let culprit = finding.culprit.as_ref().map_or("nobody", |who| &who.name);
+    let culprit = finding.culprit.as_ref().map_or("no culprit", |who| &who.name);
     format!("{} ({culprit}): {}", finding.status.word(), finding.summary)
 }
 

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_all_right_passes_and_noise_fails_nobody() {
+    fn only_all_right_passes_and_noise_fails_no_student() {
         let marks = |verdicts: &[Verdict]| verdicts.iter().map(|v| ("k".to_owned(), v.clone())).collect::<Marks>();
         let (wrong, noisy) = (Verdict::Wrong("no".into()), Verdict::Undecided("noise".into()));
         assert_eq!(outcome(&marks(&[Verdict::Right, Verdict::Right])), Outcome::Passed);

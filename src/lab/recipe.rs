@@ -9,7 +9,7 @@ use super::{library, runner};
 use rdiag_kernel::host::{Host, files};
 use rdiag_model::{Exercise, Facts};
 
-/// How anybody has the same again.
+/// How to start the same exercise again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
     /// Id of the scenario.
@@ -50,8 +50,8 @@ impl Recipe {
     }
 }
 
-/// The exercise that runs on this host at this moment, as a report may tell of it: that of this user, or with sudo that of whoever
-/// called it.
+/// The exercise that runs on this host at this moment, as a report may mention it: that of this user, or with sudo that of the user
+/// who called it.
 #[must_use]
 pub fn under_way(host: &Host) -> Option<Exercise> {
     let here = Place::if_there().and_then(|place| kept_in(host, &place));
@@ -66,7 +66,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// sudo may keep HOME, so that the folder of this user is somebody else's.
+/// sudo may keep HOME, so that the folder of this user is another user's.
 fn kept_in(host: &Host, place: &Place) -> Option<Exercise> {
     match files::owner_of(place.folder()).ok()? {
         user if user == rustix::process::geteuid().as_raw() => told(host, &place.run().ok()??),
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(told.command, "rdiag lab start 33-missing --variant 1 --seed 7");
         assert_eq!(of_user(&host, &place, own + 1), None, "the file is not that user's");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert_eq!(of_user(&host, &place, own), None, "anybody may have written it");
+        assert_eq!(of_user(&host, &place, own), None, "any user may have written it");
         for (scenario, variant) in [("../../etc/passwd", "licence"), ("33-missing", "\u{1b}[2J"), ("", "")] {
             assert_eq!(tell(run(scenario, variant).to_string().as_bytes()), None, "{scenario:?}");
         }

@@ -105,7 +105,7 @@ fn vm_a_module_holds_the_cpus_only_while_the_exercise_runs() {
         let rate = rate.to_string();
         lab.answer(&[("context", variant.into()), ("who", name.into()), ("turn", busy.to_string()), ("rate", rate)], 0);
         if variant == "timer" {
-            // Whoever watches over it cannot unload it any more.
+            // The watcher process cannot unload it any more.
             let pid = run["keeper"]["pid"].as_u64().unwrap().to_string();
             assert!(std::process::Command::new("kill").args(["-9", &pid]).status().unwrap().success());
         }
@@ -133,7 +133,7 @@ fn vm_threads_of_a_module_that_wait_are_found_with_what_they_wait_for() {
         );
         let report = live_report(5);
         let found = findings(&report, rule);
-        // Of a lock the threads that wait are named, and nobody is blamed.
+        // Of a lock the threads that wait are named, and no process is blamed.
         let names = |finding: &&Value| match variant {
             "disk" => finding["culprit"]["name"].as_str().is_some_and(|who| who.starts_with(name)),
             _ => finding["summary"].as_str().is_some_and(|said| said.contains(&format!(" {name}"))),

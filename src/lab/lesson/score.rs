@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_judged_counts_neither_for_nor_against_anybody() {
+    fn what_could_not_be_judged_counts_neither_for_nor_against_a_student() {
         let mut score = Score::default();
         assert_eq!(score.predicted(true, Status::Unknown), None);
         assert_eq!(score.predicted(true, Status::Critical), Some(true));

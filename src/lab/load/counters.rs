@@ -16,7 +16,7 @@ const STREWN: usize = 3 << 20;
 const APART: usize = 64;
 /// Additions of a trial.
 const TRIED: u64 = 300_000;
-/// A host is tried so often: a thread that others kept from its CPU meets nobody there.
+/// A host is tried so often: a thread that did not get its CPU meets no other thread there.
 const TRIALS: usize = 6;
 
 /// Adds so many times in each of two threads, again and again, and counts the rounds.

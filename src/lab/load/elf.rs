@@ -143,7 +143,7 @@ mod tests {
     fn without_a_flaw_it_runs_and_with_one_the_kernel_refuses_it() {
         for segments in 2..=5 {
             assert_eq!(outcome(&program(segments, None)), Ok((Some(42), None)), "{segments}");
-            // The old program is gone when the segments are mapped, so the error has nobody to go to.
+            // The old program is gone when the segments are mapped, so no caller is left to get the error.
             assert_eq!(outcome(&program(segments, Some(Flaw::Misaligned))), Ok((None, Some(libc::SIGSEGV))));
             assert_eq!(outcome(&program(segments, Some(Flaw::Interpreter))), Err(Some(libc::ENOENT)));
         }

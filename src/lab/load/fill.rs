@@ -30,7 +30,7 @@ pub(super) fn write_until_full(order: &Order, what: Room, every: f64) -> io::Res
         let place = room.join(format!("report-{number}"));
         if write_report(&place, content).is_err() {
             tally.add(1)?;
-            // Whoever could make the file and not write to it takes it away.
+            // A file that was created but could not be written is removed.
             let _ = rdiag_kernel::host::files::remove_file(&place);
             sleep(every, order.until);
         }

@@ -16,7 +16,7 @@ const EVERY: f64 = 0.01;
 /// So many calls are made between two looks at the clock.
 const BURST: u64 = 5;
 
-/// Sends for so much of the time (0 to 1), and counts. Nobody reads: what fills the buffer of the other socket is thrown away there, after
+/// Sends for so much of the time (0 to 1), and counts. No process reads: what fills the buffer of the other socket is dropped there, after
 /// the CPU that the packets are steered to has done nearly all of its work.
 pub(super) fn send_in_own_network(order: &Order, duty: f64) -> io::Result<()> {
     let cpus = own::usable_cpus();

@@ -28,7 +28,7 @@ pub(super) fn fetch(order: &Order, name: &str, from: FetchFrom, threads: u32, wa
 
 fn work(order: &Order, name: &str, numbers: &str) -> io::Result<()> {
     let run = module::mark(&order.scratch);
-    // If nobody unloads it, it stops by itself.
+    // If it is not unloaded, it stops by itself.
     let seconds = (order.until - now()).clamp(1.0, 3600.0);
     let mut tally = Tally::named(order, name)?;
     kernel_module::load(&module::file(&order.scratch, name), &format!("run={run} seconds={seconds:.0} {numbers}"))?;

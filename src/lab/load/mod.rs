@@ -1,6 +1,6 @@
 //! The loads: what a scenario may have done to the host, and the process that does it. Such a process is rdiag itself, started through a
 //! link with a neutral name, which profiles show, with one hidden argument and its order on standard input. It ends by itself at its time,
-//! when whoever started it ends (parent-death signal), or at a limit of the kernel's, whichever is first. A small file system and swap
+//! when its parent ends (parent-death signal), or at a limit of the kernel's, whichever is first. A small file system and swap
 //! space lie in the run's folder and are noted in the journal; a network of a load's own ends with its process.
 
 mod bounds;
@@ -64,7 +64,7 @@ const STACK_BYTES: usize = 64 * 1024;
 /// What a process of a load is handed when it starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Whoever starts it; it dies with it.
+    /// The process that starts it; it dies with it.
     pub parent: u32,
     /// When it ends, in monotonic seconds.
     pub until: f64,
@@ -74,7 +74,7 @@ pub struct Order {
     pub scratch: PathBuf,
     /// The largest file that it may write.
     pub file_bytes: u64,
-    /// The most writable memory that it may have.
+    /// Its limit of writable memory.
     pub memory_bytes: u64,
     /// What it does.
     pub task: Task,

@@ -198,7 +198,7 @@ impl Task {
         }
     }
 
-    /// A number that the seed gave it, and that it tells nobody: bytes of its usual message, pieces of memory for a request,
+    /// A number that the seed gave it, and that it keeps secret: bytes of its usual message, pieces of memory for a request,
     /// milliseconds of rest, or of a turn on a CPU, requests that are served at a time.
     #[must_use]
     pub fn figure(&self) -> Option<f64> {
