@@ -119,7 +119,7 @@ fn a_lesson_is_played_through_on_its_recording_and_its_progress_is_kept() {
     let (code, told, error) = lesson(state.path(), &["disk"], "trouble\nfine\nfine\nmaybe\nf\nfifty\nwait\n");
     assert_eq!(code, Some(0), "{error}");
     for said in [
-        "The first number is made for disks with one arm",
+        "Utilization was designed for disks with one arm",
         "You said trouble: it was not so.",
         "You said fine: as it was.",
         "By hand: iostat -dx 1 10",

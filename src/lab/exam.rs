@@ -75,12 +75,12 @@ mod tests {
             let answers = [("direction", "load"), ("who", "snapkeep"), ("rate", rate)];
             let answers = answers.map(|(key, given)| (key.to_owned(), given.to_owned())).into();
             mark(&scenario, &answers, &truth).into_iter().find_map(|(_, verdict)| match verdict {
-                Verdict::Wrong(text) if text.starts_with("It fetched") => Some(text),
+                Verdict::Wrong(text) if text.starts_with("It read") => Some(text),
                 _ => None,
             })
         };
-        assert!(said("20").unwrap().contains("sent 20.0 MiB/s to it"), "{:?}", said("20"));
-        assert!(said("3").unwrap().contains("sent … to it"), "{:?}", said("3"));
+        assert!(said("20").unwrap().contains("wrote 20.0 MiB/s to it"), "{:?}", said("20"));
+        assert!(said("3").unwrap().contains("wrote … to it"), "{:?}", said("3"));
     }
 
     #[test]

@@ -264,7 +264,7 @@ fn an_exercise_is_started_once_checked_and_outlived_by_nothing() {
     let (code, _, error) = lab(&["solution"]);
     assert!(code == Some(2) && error.contains("--give-up"), "{error}");
     let (code, told, _) = lab(&["status"]);
-    assert!(code == Some(0) && told.contains("longest: ") && told.contains("sleep: you are asked for it"), "{told}");
+    assert!(code == Some(0) && told.contains("maximum: ") && told.contains("sleep: you are asked for it"), "{told}");
     let (code, _, error) = lab(&["answer"]);
     assert!(code == Some(2) && error.contains("cause=…"), "{error}");
     // The seed's program, by its process id, as a student would find it.
