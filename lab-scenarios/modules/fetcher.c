@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
 /*
- * Threads of the kernel that wait, each for one thing after the other: for a block of a disk, which is only read, or for a lock that
+ * Kernel threads that wait, each for one thing after the other: for a block of a disk, which is only read, or for a lock that
  * one of them holds and sleeps with.
  *
- * They end by themselves: after `seconds` they fetch no more, whether somebody unloads the module or not. `rounds` counts.
+ * They end by themselves: after `seconds` they fetch no more, whether the module is unloaded or not. `rounds` counts.
  * FETCH is the name of the function that they wait in; the module is named alike.
  */
 #include <linux/bio.h>
@@ -80,7 +80,7 @@ static noinline int FETCH(struct page *page, unsigned long block)
 		error = read_block(page, block);
 	} else {
 		mutex_lock(&counter);
-		/* Whoever waited for the others' turns need not wait for its own when all is over. */
+		/* A thread that waited for the turns of others need not wait for its own when all is over. */
 		if (!is_over())
 			msleep(hold_ms);
 		mutex_unlock(&counter);

@@ -3,7 +3,7 @@
  * A driver that polls its device on every CPU, again and again, and lets nothing ordinary run meanwhile: from a timer (soft interrupt),
  * or from a kernel thread that may not be interrupted by the scheduler. There is no device; it only looks at the clock.
  *
- * It ends by itself: after `seconds` it polls no more, whether somebody unloads it or not. `rounds` counts.
+ * It ends by itself: after `seconds` it polls no more, whether it is unloaded or not. `rounds` counts.
  * POLL is the name of the function that takes the time; the module is named alike.
  */
 #include <linux/cpu.h>
@@ -107,7 +107,7 @@ static int __init begin(void)
 {
 	int cpu;
 
-	/* A CPU belongs to others for two thirds of the time, and nobody waits for more than a tenth of a second. */
+	/* A CPU belongs to others for two thirds of the time, and no task waits for more than a tenth of a second. */
 	if (busy_ms < 1 || busy_ms > 100 || every_ms > 10000 || every_ms < 100 || busy_ms * 100 > every_ms * 35)
 		return -EINVAL;
 	if (seconds < 1 || seconds > 3600)
