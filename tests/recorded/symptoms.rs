@@ -142,7 +142,7 @@ const CAPTURES: &[(&str, &str, &str, &str)] = &[
         "high-load",
         "filesystem.writers_of_a_frozen_file_system_are_blocked_tasks_named_with_their_place_in_the_kernel.1",
         "blocked",
-        "mostly in percpu_rwsem_wait",
+        "touch waited the most, in percpu_rwsem_wait",
     ),
     ("high-load", "cpu.a_queue_of_niced_loops_is_only_worth_knowing.1", "niced", "mostly niced work"),
     (
