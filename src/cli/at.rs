@@ -58,7 +58,7 @@ struct Earlier {
 /// Which days those are, and how many microseconds they are back.
 const EARLIER: [(&str, i64); 2] = [("the day before", 86_400_000_000), ("a week before", 7 * 86_400_000_000)];
 
-/// The time that is meant, and what may tell of it.
+/// The time that is meant, and what may cover it.
 pub(super) struct Asked {
     pub(super) span: Span,
     pub(super) zone: Zone,

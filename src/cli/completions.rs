@@ -101,7 +101,7 @@ fn is_name(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
 }
 
-/// A command whose argument has these values. The words of what they mean come from playbooks of strangers, too: scripts hold none of theirs that
+/// A command whose argument has these values. Their descriptions come from untrusted playbooks, too: scripts hold none of theirs that
 /// a shell could take for its own.
 fn with(command: Command, argument: &'static str, known: &Known) -> Command {
     let is_plain = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '.' | ',' | '-' | '_' | '/' | '?');

@@ -74,7 +74,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// From `--format` and `--out`; a folder that is not there is told before anything is compared.
+    /// From `--format` and `--out`; a missing folder is reported before anything is compared.
     fn of(args: &Args) -> Result<Self, Failure> {
         let Some(out) = args.out.as_deref().filter(|path| *path != Path::new("-")) else {
             return Ok(Self { format: args.format, file: None });

@@ -43,7 +43,7 @@ pub(super) fn open(path: &Path) -> Result<Folder, Failure> {
     })
 }
 
-/// The files that may tell of a time, in order, the tail last; and those that may tell of a longer one around it.
+/// The files that may cover a time, in order, the tail last; and those that may cover a longer one around it.
 pub(super) fn files(
     folder: &Folder,
     span: Span,

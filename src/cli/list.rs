@@ -183,7 +183,7 @@ fn probe_entries() -> Vec<Entry> {
     probes::ALL.iter().map(entry).collect()
 }
 
-/// Who looks for a tool of bcc under its own name is told where it is.
+/// Says where the tools of bcc are that have another name here.
 fn note_other_names(ui: &Ui) {
     let map = tools::map();
     let of_bcc = || map.all().filter(|(group, _)| *group == BCC).map(|(_, tool)| tool);

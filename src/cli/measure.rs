@@ -25,7 +25,7 @@ use rdiag_kernel::mechanism::tracefs;
 use rdiag_model::setup::{Begin, WallClock};
 use rdiag_model::{Exercise, Finding, Recording, Status, Target};
 
-/// From so many seconds on, a late beginning is told.
+/// From so many seconds on, a late beginning is reported.
 const LATE: f64 = 0.5;
 /// Samples of a window that ends when a command does, at most.
 const LONGEST_COMMAND: f64 = 20_000.0;
@@ -61,12 +61,12 @@ pub(super) struct MeasureArgs {
     /// Only tasks in this control group or below.
     #[arg(long, value_name = "PATH")]
     pub(super) cgroup: Option<String>,
-    /// Tell single runs apart (Method R): with a COMMAND, run it N times, one after the other; without, every run of
+    /// Measure each run separately (Method R): with a COMMAND, run it N times, one after the other; without, every run of
     /// programs named NAME that begins and ends meanwhile. Shows how response times and their parts are spread, and what
     /// the slow runs have more of than the fast ones.
     #[arg(long, value_name = "N|NAME", conflicts_with_all = ["pid", "comm"])]
     pub(super) each: Option<String>,
-    /// Tell single requests apart (Method R): each is the time of one thread from this mark to the one of --each-to.
+    /// Measure each request separately (Method R): each is the time of one thread from this mark to the one of --each-to.
     /// FILE:FUNCTION of a program or library; or function=, return=, usdt=FILE:PROVIDER:NAME, tracepoint=GROUP:EVENT,
     /// or marker=TEXT for what the program writes to ftrace's trace_marker.
     #[arg(long, value_name = "MARK", conflicts_with_all = ["each", "command", "children"])]
@@ -129,7 +129,7 @@ pub(super) struct Prepared {
     /// Whether the host is this machine, on which an exercise can run.
     is_live: bool,
     begin_at: Option<BeginAt>,
-    /// Whether findings are told while the first window runs.
+    /// Whether findings are printed while the first window runs.
     pub(super) streams: bool,
     /// How the command failed, once that is known.
     pub(super) failed: Option<Exit>,
@@ -143,7 +143,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     }
     let playbook = &named.loaded.playbook;
     let mut given = given_params(args)?;
-    // What is wrong with them is told before anything is asked.
+    // What is wrong with them is reported before anything is asked.
     let tried = Plan::new(&named.loaded, &named.library, &given)?;
     let interval = args.interval.as_deref().map(|text| playbook::duration("interval", text)).transpose()?;
     let until_it_ends = !args.command.is_empty() && args.duration.is_none();
@@ -252,7 +252,7 @@ pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Resul
     if let Some(begin) = &run.recording.setup.begin {
         tell_of_beginning(begin, run.recording.setup.clock, ui);
     }
-    // What stood in the way of writing it down before is told now.
+    // Why it could not be saved before is reported now.
     if !is_kept || run.recording.exercise.is_some() || run.recording.interrupted != interrupted {
         keep(&run.recording)?;
     }
@@ -285,7 +285,7 @@ struct Progress<'u> {
     /// Whether what was handed over last could be written down.
     is_kept: bool,
     begin_at: Option<BeginAt>,
-    /// Whether findings are told while the first window runs.
+    /// Whether findings are printed while the first window runs.
     streams: bool,
     /// What has been told in lines: rule and instance, and how bad.
     told: BTreeMap<(String, Option<String>), Status>,

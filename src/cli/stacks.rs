@@ -51,7 +51,7 @@ pub(super) fn render(stacks: &Stacks, format: Format) -> Result<Shown<Whole>, Fa
         Format::Speedscope => speedscope::speedscope(stacks)?.whole(),
         _ => {
             let scale = if stacks.unit == Unit::Seconds { FOLDED_PER_SECOND } else { 1.0 };
-            // The file may be looked at on a terminal, and names were chosen by strangers.
+            // The file may be looked at on a terminal, and names are not trusted.
             let text = stacks.folded(scale);
             text.lines().map(|line| shown!("{}\n", Text::seen_within(line, usize::MAX))).collect::<Text>().whole()
         }

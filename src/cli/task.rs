@@ -41,7 +41,7 @@ pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure>
     let marks = marks(args)?;
     if let Some(marks) = &marks {
         probes::check_marks(host, marks, &args.pid).or_else(super::probe::wrong_point)?;
-        // Another level could not tell requests apart, so there is nothing to fall back to.
+        // Another level cannot measure single requests, so there is nothing to fall back to.
         for function in [&marks.from, &marks.to].into_iter().filter_map(|mark| mark.strip_prefix("return=")) {
             let process = if let [pid] = args.pid[..] { Some(pid) } else { None };
             let told = |gap| Failure::Unavailable { what: format!("return={function}"), gap };

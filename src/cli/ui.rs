@@ -13,7 +13,7 @@ use crate::report::escape::for_terminal;
 use crate::report::shown::{Piece, Shown, Terminal};
 use crate::shown;
 
-/// What a terminal is told.
+/// Text for a terminal.
 pub(super) type Text = Shown<Terminal>;
 
 /// When to use colours.
@@ -129,7 +129,7 @@ impl Ui {
         let _ = write!(io::stderr(), "{}", for_terminal(&Text::lines(command.render_help().to_string()), false));
     }
 
-    /// Prints what clap says of a command line. What was typed may be the name of a stranger's file.
+    /// Prints what clap says of a command line. What was typed may be the name of an untrusted file.
     pub(super) fn usage(error: &mut clap::Error) {
         let typed = |(kind, value): (ContextKind, &ContextValue)| match value {
             ContextValue::String(text) => Some((kind, Text::seen(text).to_string())),

@@ -132,7 +132,7 @@ impl Collect for Psi {
 }
 
 /// Why a file gives nothing. With the accounting switched off at boot, kernels either leave the files out or refuse
-/// to read them; neither can be told from a kernel without it, so the remedy names both.
+/// to read them; neither can be distinguished from a kernel without it, so the remedy names both.
 fn explain(file: &str, error: &SourceError) -> Unavailable {
     let gap = error.gap();
     match (error.reason, file) {

@@ -96,7 +96,7 @@ impl Sink {
         *self.shared.sizes.lock().unwrap_or_else(PoisonError::into_inner) = sizes;
     }
 
-    /// The sizes of all processes, if another collector of the window told them; they are told once.
+    /// The sizes of all processes, if another collector of the window gave them; they are given once.
     #[must_use]
     pub fn take_sizes(&self) -> Option<Vec<Size>> {
         let told = std::mem::take(&mut *self.shared.sizes.lock().unwrap_or_else(PoisonError::into_inner));

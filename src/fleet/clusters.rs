@@ -13,7 +13,7 @@ use super::gather::Gathering;
 const ALIKE: f64 = 0.7;
 /// Sets that others may join: comparing all with all would take too long where each host is unlike each other.
 const MOST: usize = 500;
-/// Clusters that are told.
+/// Clusters that are reported.
 const TOLD: usize = 12;
 /// Hosts of a cluster that are named.
 const NAMED: usize = 20;

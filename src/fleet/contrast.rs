@@ -1,13 +1,13 @@
-//! Facts that set hosts apart from the others of their group.
+//! Facts that distinguish hosts from the others of their group.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::document::Contrast;
 use super::gather::{Gathering, Row};
 
-/// Facts that are told.
+/// Facts that are reported.
 const MOST: usize = 6;
-/// A fact sets hosts apart if fewer than one in so many of the others share it.
+/// A fact distinguishes hosts if fewer than one in so many of the others share it.
 const SHARED_BY: usize = 10;
 /// What is chosen says more than what follows from the hardware, and comes first; what is not listed comes last.
 const FIRST: [&str; 12] =

@@ -8,7 +8,7 @@ use super::gather::Gathering;
 
 /// On so many hosts it is no coincidence.
 const HOSTS: usize = 3;
-/// Names that are told.
+/// Names that are reported.
 const TOLD: usize = 10;
 
 /// The most frequent first.

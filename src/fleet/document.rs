@@ -16,7 +16,7 @@ pub struct Fleet {
     pub format_version: u32,
     /// One sentence: the common fault, the odd host, what was not judged.
     pub headline: String,
-    /// The worst status of a fault that is told; `unknown` if no host was judged.
+    /// The worst status of a reported fault; `unknown` if no host was judged.
     pub status: Status,
     /// Hosts that were judged.
     pub judged: usize,
@@ -205,7 +205,7 @@ pub struct Outlier {
     pub also: usize,
 }
 
-/// A fact that sets hosts apart.
+/// A fact that distinguishes hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Contrast {
     /// What: `kernel`.

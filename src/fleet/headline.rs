@@ -44,7 +44,7 @@ fn common(first: &Fault, all: &[Fault], has_groups: bool) -> String {
             format!(" (also: {what} on {hosts}, and {} more)", rest.len())
         }
     };
-    // The instance is told if it is the same on all of them.
+    // The instance is named if it is the same on all of them.
     let role = first.roles.first().filter(|(_, hosts)| *hosts == first.reach.hosts && first.roles.len() == 1);
     let role = role.map_or("", |(role, _)| role.as_str());
     let likely = if first.is_likely { "likely " } else { "" };
@@ -82,7 +82,7 @@ fn odd(odd: &[OddHost]) -> Option<String> {
         }
         (None, None, None) => return None,
     };
-    // Those that share its finding are told already.
+    // Those that share its finding are named already.
     let told = first.findings.first().map_or(1, |finding| finding.reach.hosts);
     Some(match rest.len().saturating_sub(told.saturating_sub(1)) {
         0 => what,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Host {
     /// What it calls itself. Two hosts may have the same name.
     pub name: String,
-    /// The file that its recording came in, which tells hosts of one name apart.
+    /// The file that its recording came in, which distinguishes hosts of one name.
     pub file: String,
     /// Its own report, if one stands beside: a path relative to the page.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,9 +15,9 @@ use super::spread::wilson;
 const COMMON_HOSTS: usize = 3;
 /// Hosts of a fault that are named.
 const NAMED: usize = 20;
-/// Readings of an odd host that are told.
+/// Readings of an outlier that are reported.
 const READINGS: usize = 8;
-/// Instances of a fault that are told.
+/// Instances of a fault that are reported.
 const ROLES: usize = 5;
 
 /// What a group's hosts say of a rule.

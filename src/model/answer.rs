@@ -33,7 +33,7 @@ pub struct Cause {
     pub status: Status,
     /// What was seen: of a cause that was found, the sentence of the verdict; of one that was ruled out, why.
     pub sentence: String,
-    /// The rules that tell of it, the most telling first.
+    /// The rules that detect it, the most specific first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
 }

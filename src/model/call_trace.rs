@@ -34,7 +34,7 @@ pub struct Call {
     pub at: f64,
     /// The CPU on which it began.
     pub cpu: u32,
-    /// Whose call it is; told of the outermost only.
+    /// Whose call it is; of the outermost only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
 }

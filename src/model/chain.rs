@@ -20,7 +20,7 @@ pub struct Chain {
 /// One step of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChainLink {
-    /// Who waited: a thread, or threads of one name. Chosen by strangers in part.
+    /// Who waited: a thread, or threads of one name. Not trusted.
     pub waiter: String,
     /// For what.
     pub component: Component,

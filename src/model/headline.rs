@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The headline of a verdict. In documents it is one sentence, which is joined and taken apart here and nowhere else.
+/// The headline of a verdict. In documents it is one sentence, which is joined and split here and nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Headline {

@@ -107,7 +107,7 @@ pub struct Growth {
     /// Its name in a few words.
     pub title: String,
     /// The call, the object and the child process that grew most within it, `fsync [vda] in tar`; "" if none is known.
-    /// Chosen by strangers in part.
+    /// Not trusted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mostly: String,
     /// Its mean in the slow runs.

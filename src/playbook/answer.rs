@@ -1,7 +1,7 @@
 //! Playbooks that start from a symptom: what they say of it, and which of its causes is there.
 //!
-//! A cause is judged by rules, each of which can tell of it alone: with one of them judged, the cause is. What several rules together
-//! must tell is a condition (`when`) in the language of rules.
+//! A cause is judged by rules, each of which can detect it alone: with one of them judged, the cause is. What takes several rules together
+//! is a condition (`when`) in the language of rules.
 
 mod judge;
 mod lint;
@@ -45,7 +45,7 @@ pub struct PossibleCause {
     pub id: String,
     /// What it is, in a few words, as it stands behind "ruled out:".
     pub title: String,
-    /// Rules of the playbook that tell of it, the most telling first. None where `when` and `says` are enough.
+    /// Rules of the playbook that detect it, the most specific first. None where `when` and `says` are enough.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
     /// When the symptom comes from it; without it, when one of its rules gives warning or worse.

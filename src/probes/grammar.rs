@@ -1,4 +1,4 @@
-//! What the probes of any point are told: what to read, by what to sum up, what to leave out. Checked here as far as it can be without
+//! The parameters of probes of any point: what to read, by what to sum up, what to leave out. Checked here as far as it can be without
 //! the point: names are compared with what it has when the probe starts.
 
 use std::collections::BTreeSet;
@@ -216,7 +216,7 @@ fn number(text: &str) -> Option<i128> {
 
 /// The members of structures that any of the parameters of a probe of any point name: `sk.sk_family`.
 pub(super) fn members(values: &str, keys: &str, filter: &str) -> BTreeSet<String> {
-    // What cannot be understood is told when it is used.
+    // What cannot be parsed is reported when it is used.
     let tests = self::filter(filter).unwrap_or_default().into_iter().map(|test| test.operand);
     let others = values.split(',').chain(keys.split(',')).filter_map(|text| operand(text).ok());
     tests.chain(others).map(|operand| operand.name).filter(|name| name.contains('.')).collect()
@@ -251,7 +251,7 @@ pub(super) fn function(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Functions of the kernel as its tracers are told them: `vfs_read,*balance*,:mod:ext4`.
+/// Functions of the kernel in the syntax of its tracers: `vfs_read,*balance*,:mod:ext4`.
 pub fn kernel_functions(text: &str) -> Result<(), String> {
     let plain = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || "_.*?".contains(c));
     for pattern in text.split(',').map(str::trim) {

@@ -7,7 +7,7 @@ use rdiag_kernel::mechanism::perf::dynamic::{self, Spot};
 use rdiag_kernel::mechanism::points::{self, Field, Point, PointError, Shape, Target, When, is_pattern};
 use rdiag_model::{Reason, Unavailable};
 
-/// More are told by their names alone: trying one changes code of the kernel for a moment.
+/// More are listed by their names alone: trying one changes code of the kernel for a moment.
 const FEW: usize = 8;
 /// Names that are given at most.
 const MOST: usize = 2000;
@@ -124,7 +124,7 @@ fn of_kind(kind: Kind, names: Vec<String>) -> Vec<(Kind, String)> {
     names.into_iter().map(|name| (kind, name)).collect()
 }
 
-/// Functions and tracepoints of the kernel. A name that is neither is told as a function, unless tracepoints may not be looked at.
+/// Functions and tracepoints of the kernel. A name that is neither is reported as a function, unless tracepoints may not be looked at.
 fn of_kernel(host: &Host, text: &str) -> Result<Vec<(Kind, String)>, PointError> {
     let events = points::tracepoint_names(host, &format!("*:{text}"));
     match (functions(host, text), events) {

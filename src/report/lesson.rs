@@ -4,7 +4,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::shown::{Html, Shown};
 
-/// Markdown as HTML. Playbooks come from strangers: raw HTML is shown as text, links and images lose their targets.
+/// Markdown as HTML. Playbooks are not trusted: raw HTML is shown as text, links and images lose their targets.
 ///
 /// What is longer than `most` bytes is cut.
 pub(super) fn html(markdown: &str, most: usize) -> Shown<Html> {

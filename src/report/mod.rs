@@ -1,7 +1,7 @@
 //! Findings and recording → Report → HTML, Markdown, JSON or terminal text.
 //!
 //! [`build()`] decides everything that needs deciding: the verdict, the order, what was ruled out, which curves to draw.
-//! The renderers only lay it out. Names in a report were chosen by strangers; [`escape`] makes them harmless.
+//! The renderers only lay it out. Names in a report are not trusted; [`escape`] makes them harmless.
 
 mod answer;
 #[cfg(test)]

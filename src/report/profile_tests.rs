@@ -1,4 +1,4 @@
-//! A profile in every format: first a program that syncs too often, then names and figures of strangers.
+//! A profile in every format: first a program that syncs too often, then hostile names and figures.
 
 use super::{Style, html, json, markdown, terminal};
 use crate::accounts::{durations, ledger, part, thread, waits};

@@ -51,7 +51,7 @@ pub(super) struct Stretch {
     pub(super) until: f64,
     /// Class in the style sheet, one of ours.
     pub(super) class: &'static str,
-    /// What a pointer is told; words of ours only.
+    /// The tooltip; rdiag's own words only.
     pub(super) title: String,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn stretches(parts: &[Stretch], height: u32) -> Shown<Html> {
 pub(super) struct Area {
     /// Class in the style sheet, one of ours.
     pub(super) class: &'static str,
-    /// What a pointer is told.
+    /// The tooltip.
     pub(super) title: &'static str,
     pub(super) boxes: Vec<[f64; 4]>,
 }

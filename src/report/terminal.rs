@@ -19,7 +19,7 @@ use crate::shown;
 use rdiag_model::report::{Cell, MatrixRow};
 use rdiag_model::{Finding, Kind, Report, Resource, Status};
 
-/// Findings that are told in full; the rest is named.
+/// Findings that are shown in full; the rest is named.
 const MAX_FINDINGS: usize = 12;
 /// Causes of gaps that are listed.
 const MAX_GAPS: usize = 8;

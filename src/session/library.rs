@@ -140,7 +140,7 @@ fn unreadable(path: &Path, source: std::io::Error) -> PlaybookError {
     PlaybookError::Read { path: path.display().to_string(), source }
 }
 
-/// The playbook that a recording was made with, by its name. A recording comes from strangers: it names no file.
+/// The playbook that a recording was made with, by its name. A recording is not trusted: it names no file.
 pub fn resolve_recorded(name: &str, sources: &Sources) -> Result<NamedPlaybook, PlaybookError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || !name.chars().all(is_plain) {

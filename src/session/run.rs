@@ -34,7 +34,7 @@ pub trait Observer {
     fn begun(&mut self);
     /// This share of the window has passed.
     fn progress(&mut self, share: f64);
-    /// Whether it wants to know what would follow if the first window ended now. That costs something, so it is told seldom.
+    /// Whether it wants to know what would follow if the first window ended now. That costs something, so it is rarely called.
     fn wants_findings(&self) -> bool {
         false
     }

@@ -5,7 +5,7 @@ use sha2::Digest as _;
 use rdiag_kernel::host::{self, SharedHost};
 use rdiag_model::Setup;
 
-/// Hexadecimal digits of a hash: enough to tell a million hosts apart.
+/// Hexadecimal digits of a hash: enough to distinguish a million hosts.
 const DIGITS: usize = 16;
 
 /// What is recorded of a host beside its facts.

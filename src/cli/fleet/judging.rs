@@ -36,7 +36,7 @@ pub(super) enum Line {
     Host(Box<Host>),
     /// It was not.
     Absent(NotJudged),
-    /// What was measured on the host that is told next.
+    /// What was measured on the host that comes next.
     Row(Row),
     /// There are no more, and there were so many.
     End(usize),

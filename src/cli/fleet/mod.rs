@@ -58,7 +58,7 @@ pub(super) struct Args {
     /// Folder for the files; or one file, by its ending (fleet.html, .md, .json); or `-` for stdout.
     #[arg(long, short, value_name = "DIR|FILE")]
     out: Option<PathBuf>,
-    /// Exit with code 1 when a fault that is told is at least this bad.
+    /// Exit with code 1 when a reported fault is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]
     fail_on: Option<FailOn>,
     /// Print the verdict only, in one line.

@@ -182,7 +182,7 @@ impl Device {
         }
     }
 
-    /// Why the share of the link that is used cannot be told.
+    /// Why the utilisation of the link is not known.
     fn no_speed(&self, name: &str, virtual_machine: bool) -> Unavailable {
         if ["down", "lowerlayerdown", "notpresent"].contains(&self.state.as_str()) {
             return Unavailable::new(Reason::NotApplicable, format!("the link of {name} is down"));

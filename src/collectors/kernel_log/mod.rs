@@ -1,9 +1,9 @@
 //! /dev/kmsg: lines of the kernel log that report something gone wrong, counted by class, and quoted.
 //!
-//! What is in the buffer at the first sample happened before the window; what comes after belongs to the window. Telling them apart by
+//! What is in the buffer at the first sample happened before the window; what comes after belongs to the window. Distinguishing them by
 //! their order needs no clock: the log's time drifts from the monotonic clock by seconds over months.
 //!
-//! A line that a program writes to /dev/kmsg without a newline stays invisible until the next record. Lines of programs are told from the
+//! A line that a program writes to /dev/kmsg without a newline stays invisible until the next record. Lines of programs are distinguished from the
 //! kernel's own by their facility.
 
 mod classes;

@@ -56,7 +56,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What changes when a process comes or goes; none where that cannot be told. Asking costs as much as five entries of
+    /// What changes when a process comes or goes; none where that is not known. Asking costs as much as five entries of
     /// the list.
     fn generation(&mut self) -> Option<Generation> {
         if !self.dir.loadavg_is_its_own() {

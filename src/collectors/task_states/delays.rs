@@ -1,7 +1,7 @@
 //! Waits for disks as the kernel counts them, where it does, and what it counts of its work for memory: level L2.
 //!
 //! What taskstats counts around the kernel's own work (reclaim, compaction, refaults, swap-in) holds CPU time and other waits, so it is
-//! told beside the sum (`Thread::delays`), never in it. Only before Linux 5.17 is swapping in counted apart from other waits for disks;
+//! reported beside the sum (`Thread::delays`), never in it. Only before Linux 5.17 is swapping in counted separately from other waits for disks;
 //! there it is a part of its own.
 
 use super::estimate::is_disk;
@@ -83,7 +83,7 @@ fn connect(host: &Host) -> Result<Taskstats, Unavailable> {
 pub(super) struct Disk {
     /// All of them.
     pub(super) seconds: f64,
-    /// Of these: swapping in, where the kernel counts it apart (before Linux 5.17).
+    /// Of these: swapping in, where the kernel counts it separately (before Linux 5.17).
     pub(super) swap_in: Option<f64>,
 }
 

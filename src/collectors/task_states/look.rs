@@ -62,7 +62,7 @@ pub(super) struct Counters {
 pub(super) enum Doing {
     /// It runs, or could.
     Runnable,
-    /// It sleeps, ran while it was looked at, and what it waited for cannot be told.
+    /// It sleeps, ran while it was looked at, and what it waited for is not known.
     Torn,
     /// It waits for this.
     Waits(Class, What),

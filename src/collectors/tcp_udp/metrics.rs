@@ -3,8 +3,8 @@
 use rdiag_model::Unit;
 use rdiag_model::metric::{Formula, MetricDef, Term, minus, optional, term};
 
-/// Retransmissions of data: those of connection requests are subtracted, as they tell of a peer that does not answer
-/// or accept, and not of a path that loses packets.
+/// Retransmissions of data: those of connection requests are subtracted, as they mean a peer that does not answer
+/// or accept, and not a path that loses packets.
 const DATA_RETRANSMITS: &[Term] =
     &[term("tcp_udp.retransmits"), Term { series: "tcp_udp.syn_retransmits", weight: -1.0, optional: true }];
 
@@ -286,7 +286,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         "Datagrams that could not be sent because the send buffer was full.",
         &[Formula::change(&[term("tcp_udp.udp_send_buffer"), optional("tcp_udp.udp6_send_buffer")])],
     )
-    .caveat("The application is told and may try again.")
+    .caveat("The application gets an error and may try again.")
     .manual("nstat -az UdpSndbufErrors Udp6SndbufErrors"),
     MetricDef::new(
         "network.udp.checksum_errors.count",

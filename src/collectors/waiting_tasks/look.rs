@@ -97,7 +97,7 @@ impl Look {
     }
 }
 
-/// What stat and status tell of a thread.
+/// What stat and status say about a thread.
 fn describe((pid, tid): Id, ran: u64, waited: u64, dir: &ProcessDir, buffer: &mut Vec<u8>) -> Option<Task> {
     let mut task = Task { pid, ran, waited, ..Task::default() };
     let stat = dir.read(&format!("{pid}/task/{tid}/stat"), buffer).ok()?;

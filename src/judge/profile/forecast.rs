@@ -16,7 +16,7 @@ use super::{advice, goal};
 
 /// Components with a row.
 const MAX_ROWS: usize = 12;
-/// Names of children that are told.
+/// Names of children that are listed.
 const MAX_CHILDREN: usize = 5;
 /// A component below this share of R is not worth a row.
 const LEAST: f64 = 0.005;

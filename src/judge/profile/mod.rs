@@ -3,7 +3,7 @@
 //! The best account of the window is added up, and nothing is guessed: what is left over and what is counted twice are both shown
 //! (`account.rs`); a grade follows from them and from other accounts of the same time (`quality.rs`).
 //!
-//! Nothing here reads the machine. Ledgers may come from files of strangers, so every figure is taken for what it may be: absurd ones count
+//! Nothing here reads the machine. Ledgers may come from untrusted files, so no figure is taken to be plausible: absurd ones count
 //! as nothing and are said to be there, none makes a sum infinite.
 
 mod account;

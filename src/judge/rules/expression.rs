@@ -9,7 +9,7 @@ use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBe
 use super::{bounds, culprit, filters};
 use rdiag_model::{Facts, Metrics, Stats, Status};
 
-/// Steps that evaluating one expression may take; strangers write rules.
+/// Steps that evaluating one expression may take; rules are not trusted.
 const FUEL: u64 = 50_000;
 
 /// Names that expressions may use besides metrics.

@@ -21,7 +21,7 @@ pub(super) struct Token<'t> {
     pub(super) at: Range<usize>,
 }
 
-/// Takes an expression apart, without its white space.
+/// Splits an expression into tokens, without its white space.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut found = Vec::new();
     let mut start = 0;

@@ -272,7 +272,7 @@ impl Host {
         Some((meta.uid(), meta.ino()))
     }
 
-    /// What is told of a file that is not opened; of a link itself with `NOFOLLOW`.
+    /// The stat(2) result of a file that is not opened; of a link itself with `NOFOLLOW`.
     fn found(&self, path: &str, how: OFlags) -> std::io::Result<std::fs::Metadata> {
         if self.is_tree() {
             return std::fs::File::from(self.in_tree(path, OFlags::PATH | how)?).metadata();

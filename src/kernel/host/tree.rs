@@ -1,5 +1,5 @@
 //! Files of a tree that stands in for the machine (`--root DIR`). The tree and its links are not trusted: a link is
-//! followed as if the tree were all there is, so that `/etc/shadow` means that of the tree.
+//! resolved within the tree, so that `/etc/shadow` means that of the tree.
 
 use std::ffi::OsString;
 use std::io;

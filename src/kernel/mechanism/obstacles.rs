@@ -1,4 +1,4 @@
-//! What stands in the way of several mechanisms, known before anything is tried.
+//! What prevents several mechanisms, known before anything is tried.
 
 use crate::host::Host;
 use rdiag_model::{Reason, Unavailable};

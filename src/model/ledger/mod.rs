@@ -117,7 +117,7 @@ pub struct Ledger {
     /// Why it ends before the window does, if it does: what it says then holds for its own time, not for the whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Threads that ended without having been seen, so that their waits are unknown; none if that cannot be told. Their CPU
+    /// Threads that ended without having been seen, so that their waits are unknown; none if that is not known. Their CPU
     /// time (process total less the threads seen) is a row of its own, with tid 0, T = that CPU time, and parts `cpu.*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen_threads: Option<u64>,
@@ -223,7 +223,7 @@ pub struct Part {
     /// The system call it was in, or `page fault`; "" where that is not known or does not apply.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub call: String,
-    /// What it was about: device, file, peer, lock; "" where that is not known. Chosen by strangers in part.
+    /// What it was about: device, file, peer, lock; "" where that is not known. Not trusted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
     /// All of its seconds within the window, those of waits under way at an edge included.

@@ -87,6 +87,6 @@ pub enum Reach {
     Several,
     /// Not by savings here: what remains is the work itself, another task's time, or not accounted for.
     No,
-    /// It cannot be told.
+    /// Not known.
     Unknown,
 }

@@ -140,7 +140,7 @@ pub struct Conversation {
     /// Who is affected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_whom: Option<String>,
-    /// How long one execution takes now: told by the user, or measured when rdiag started the command itself; of repeated
+    /// How long one execution takes now: given by the user, or measured when rdiag started the command itself; of repeated
     /// runs, their mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now_seconds: Option<f64>,
@@ -182,7 +182,7 @@ pub struct Population {
     pub end: u64,
     /// Ever seen.
     pub seen: u64,
-    /// Ended without having been seen; none if that cannot be told.
+    /// Ended without having been seen; none if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<u64>,
     /// On average: T / E.

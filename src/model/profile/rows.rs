@@ -84,7 +84,7 @@ pub struct ComponentRow {
 /// A part of a component, by some key.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Piece {
-    /// The key, made by strangers in part; the last piece may sum up others.
+    /// The key, which is not trusted; the last piece may sum up others.
     pub name: String,
     /// Its seconds.
     pub seconds: f64,

@@ -80,7 +80,7 @@ const ON_DEVICE: u64 = 1 << 32;
 struct BioTop {
     object: Object,
     top: usize,
-    /// Why the files cannot be told here.
+    /// Why the files are not known here.
     without_files: Option<String>,
 }
 
@@ -95,7 +95,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         // What is known before anything is loaded has nothing to do with files.
         Err(gap) if context.kernel().is_err() => return Err(gap),
         Err(gap) => match load(0) {
-            Ok(object) => (object, Some(format!("of which files the I/O is cannot be told: {}", gap.why))),
+            Ok(object) => (object, Some(format!("the files of the I/O are not known: {}", gap.why))),
             Err(_) => return Err(gap),
         },
     };

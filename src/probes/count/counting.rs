@@ -25,7 +25,7 @@ const SHORT: usize = 5;
 const HISTS_BYTES: u32 = 16 << 20;
 /// Distinct stacks that the kernel's tables hold.
 const STACKS: u32 = 16_384;
-/// Attachments that are told one by one.
+/// Attachments that are listed one by one.
 const FEW: usize = 8;
 
 /// A point that is counted at.
@@ -197,7 +197,7 @@ impl Probe for Counting {
         self.points.iter().map(|point| &point.object).collect()
     }
 
-    /// Many points are told together.
+    /// Many points are listed together.
     fn attachments(&self) -> Vec<Attachment> {
         let mut all: Vec<Attachment> =
             self.points.iter().flat_map(|point| point.object.attachments()).cloned().collect();

@@ -1,4 +1,4 @@
-//! From a plan to what the kernel's own tables are told, or why they cannot follow it.
+//! From a plan to the configuration of the kernel's own tables, or why they cannot follow it.
 
 use super::Kind;
 use super::plan::Plan;
@@ -17,7 +17,7 @@ pub(super) struct Function {
     pub(super) fields: Vec<String>,
 }
 
-/// What the kernel is told.
+/// The configuration for the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     /// Of a function, the event is not known yet.

@@ -66,7 +66,7 @@ impl Tabled {
         Self { plan, wanted: order.wanted, before: HashMap::new(), dropped: 0 }
     }
 
-    /// Whether threads are to be put down to their processes.
+    /// Whether threads count for their processes.
     pub(super) fn has_processes(&self) -> bool {
         self.plan.keys.iter().any(|(_, read)| read.source == Source::Tgid)
     }

@@ -184,7 +184,7 @@ fn limits(context: &Context<'_>) -> Result<Vec<String>, String> {
         0 if filter.pids.is_empty() => {}
         0 => return Err("the process has ended".into()),
         1..=MOST_THREADS => limits.push(format!("({})", threads.join(" || "))),
-        many => return Err(format!("{many} threads cannot be told from others")),
+        many => return Err(format!("{many} threads cannot be distinguished from others")),
     }
     Ok(limits)
 }

@@ -18,7 +18,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "One lookup is one part of a path: /usr/bin/ls has three. Paths begin at the root of their file system, not of its mount, and a \
               part is cut at 63 bytes. A path that the kernel begins anew because something changed meanwhile is counted again. Names that are to be \
               made, removed or renamed, and on some kernels those opened with O_CREAT, count only when the cache does not have them. Listing a \
-              directory of /proc or NFS asks for its names too. A file system on another one (overlay) asks that one; both are told. tmpfs \
+              directory of /proc or NFS asks for its names too. A file system on another one (overlay) asks that one; both are listed. tmpfs \
               keeps no knowledge of files that do not exist. Entries that memory reclaim dropped from the cache are looked up again.",
     overhead: "One program run for each part of each path that is looked up, on the whole host, even where the cache has it; for a name that it \
                does not have three or four, and the path is read. Measured on emulated \

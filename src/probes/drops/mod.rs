@@ -24,8 +24,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "A device that has no room drops before the kernel gets a packet: its own counters tell. Not every packet here is a \
               loss: what was answered with a refusal (NO_SOCKET), or was for another host (OTHERHOST), ends here too, and before \
               Linux 5.17 only the function distinguishes them. Frames without a protocol are those of local sockets \
-              (unix, netlink). Packets of all network namespaces are counted. Before Linux 6.8 only sockets of IPv4 are told \
-              of. Who holds a socket is looked up in /proc afterwards. For whole stacks: \
+              (unix, netlink). Packets of all network namespaces are counted. Before Linux 6.8 only sockets of IPv4 are \
+              known. Who holds a socket is looked up in /proc afterwards. For whole stacks: \
               rdiag probe count --param tracepoint=skb:kfree_skb --param key=stack.",
     overhead: "Measured at 0.09 µs per packet that is dropped; nothing for others. The search for who holds a socket may take 2 % of \
                one CPU, and half a second at once.",

@@ -49,7 +49,7 @@ pub(super) struct Limits {
     pub(super) calls: usize,
 }
 
-/// Calls in the order in which they are told: those of one outermost call together.
+/// Calls in the order of the output: those of one outermost call together.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,

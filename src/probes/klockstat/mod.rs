@@ -24,8 +24,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              waited by stack. `mutex`, `rwsem` and `percpu-rwsem` mostly sleep; `spinlock` and `rwlock` keep a CPU busy.",
     caveats: "Only locks that a task had to wait for are here, with the waiter, not the holder. Times are those of the wait, not \
               of holding. While the holder of a semaphore for readers and writers runs, others spin for it first, of which the \
-              kernel does not tell. A wait counts when it ends. A spinlock taken in an interrupt is put down to the task that was \
-              interrupted. A lock has a name only if it is a variable of the kernel; others are told by their address. Before \
+              kernel does not tell. A wait counts when it ends. A spinlock taken in an interrupt counts for the task that was \
+              interrupted. A lock has a name only if it is a variable of the kernel; others are shown by their address. Before \
               Linux 5.19 spinlocks are not seen. Virtual machines with paravirtual spinlocks wait by giving up their CPU.",
     overhead: "Two program runs and a kernel stack for each wait, measured at 22 µs, nearly all of it the stack (bpftrace: 18 to 37 µs); \
                nothing for locks that are free.",

@@ -27,7 +27,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              in the last quarter of the time or more.",
     caveats: "Not freed yet is no leak: look at what keeps growing. Blocks from before the start are not seen, nor is their release; \
               memory that a program takes by mmap(2), by brk(2) or with an allocator of its own is not either. What a process \
-              had when it ended is told once, in the reading in which it ended. Stacks need frame pointers: without them \
+              had when it ended is listed once, in the reading in which it ended. Stacks need frame pointers: without them \
               they end early or miss callers. With `one_in` blocks are drawn by chance and the figures are estimates. \
               Of the kernel: by the process for which it was allocated, which need not be what it is kept for; an interrupt counts for the process that \
               it interrupts. What is allocated or freed in bulk, by pages or by vmalloc is not seen: caches of packets and what is freed after a grace period may \

@@ -122,7 +122,7 @@ struct OffCpu {
     object: Object,
     kind: Kind,
     threshold: u64,
-    /// Tasks in state D that have not come back are told too.
+    /// Tasks in D state that have not woken are listed too.
     stuck: Option<Filter>,
     top: usize,
     symbols: Symbols,

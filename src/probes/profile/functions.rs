@@ -6,7 +6,7 @@ use rdiag_kernel::mechanism::symbols::{COMPILED, Process};
 use rdiag_model::Unit;
 use rdiag_model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
 
-/// Functions whose lines are told, and lines of each.
+/// Functions whose lines are listed, and lines of each.
 const WITH_LINES: usize = 8;
 const LINES: usize = 4;
 /// What stands where the place could not be taken.

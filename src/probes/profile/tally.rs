@@ -11,7 +11,7 @@ pub(super) const DEPTH: usize = 127;
 pub(super) const MISSING: u64 = 1;
 /// Distinct sums of one reading; more are summed without their stacks.
 const MAX_SUMS: usize = 50_000;
-/// Lines are told of functions that were hit so often, and by one sample of so many.
+/// Lines are listed of functions that were hit so often, and by one sample of so many.
 const HOT_SAMPLES: u64 = 10;
 const HOT_SHARE: u64 = 25;
 /// Stacks that are remembered from one reading to the next.

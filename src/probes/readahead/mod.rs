@@ -18,7 +18,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "Pages that a read itself asks for are read ahead too where the kernel reads them together with the next ones; they are used at once. \
               Pages that were in the cache before the probe began are not known to it. Used is what read() or a page fault gets, by whatever process; \
               a fault maps the pages around it too. Before Linux 6.12 use is known by folio: one page that is used stands for all that \
-              are kept together, and memory maps count when they are taken away. The time is told from the latest reading ahead within \
+              are kept together, and memory maps count when they are taken away. The time counts from the latest readahead within \
               the same 64 pages. What is unused at the end may be used later: look long enough.",
     overhead: "One program run for each call that reads ahead, for each page (or folio) that enters or leaves the page cache, and for each \
                reading of pages on the whole host; measured at 0.5 µs each.",
@@ -35,7 +35,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     start,
 };
 
-/// Of kernels that have them as events, and whose event of the use of pages is told page by page.
+/// Of kernels that have them as events, and whose event of the use of pages comes page by page.
 const BEGINNINGS: [&str; 2] = ["page_cache_ra_unbounded", "page_cache_ra_order"];
 const USES: [&str; 3] = ["mm_filemap_get_pages", "mm_filemap_map_pages", "mm_filemap_fault"];
 /// What notes that a page is in use, by both names.
@@ -74,7 +74,7 @@ fn uses(object: &mut Object, kernel: &Kernel) -> Result<Option<String>, Unavaila
     }
     let name = MARKS.into_iter().find(|name| kernel.has_function(name)).unwrap_or("folio_mark_accessed");
     object.attach(kernel, Hook::Function(name))?;
-    Ok(Some("this kernel tells by folio what is used (by page since Linux 6.12)".to_owned()))
+    Ok(Some("this kernel reports use by folio (by page since Linux 6.12)".to_owned()))
 }
 
 /// Where reading ahead begins: the events, or else the functions. The second one came with folios of many pages.

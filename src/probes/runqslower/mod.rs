@@ -14,15 +14,15 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "sched_switch; sched_wakeup and sched_wakeup_new too where the kernel keeps no account of waits.",
     output: "Each wait of at least the threshold: when it ended, who waited, how long, on which CPU, and the task that gave \
              the CPU up to it.",
-    caveats: "A wait is told when it ends. The task named last is the one that ran just before; others may have run there in \
-              the time. Waits of tasks that a CPU quota holds back count too. rdiag's own waits are left out.",
+    caveats: "A wait is printed when it ends. The task named last is the one that ran just before; others may have run there in \
+              the time. Waits of tasks that a CPU quota throttles count too. rdiag's own waits are left out.",
     overhead: "About 0.05 µs per context switch while no wait is long, and nothing per wake-up.",
     params: &[
         ParamDef {
             name: "threshold",
             kind: ParamKind::Duration,
             default: "10ms",
-            help: "tell waits of at least this length",
+            help: "print waits of at least this length",
         },
         wait::STAMPED,
     ],

@@ -20,7 +20,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "tcp_retransmit_skb and tcp_retransmit_synack.",
     output: "A line for each transmission that repeats: seconds since the start, who holds the socket, both ends, the state of \
              the connection and of its congestion control, segments, bytes; and sums by task and peer.",
-    caveats: "In the state loss a timer has expired, which costs 200 ms and more; in recovery the peer's acknowledgements told of \
+    caveats: "In the state loss a timer has expired, which costs 200 ms and more; in recovery the peer's acknowledgements showed \
               the loss; in open or disorder it is mostly a probe of whether the last segment has arrived. Who holds a socket \
               is looked up in /proc afterwards, so a process that has ended by then is not known; a socket that is closed, or that \
               is not accepted yet, has no process, and the answer to a connection request (SYN-ACK) belongs to the \

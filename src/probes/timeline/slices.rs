@@ -1,4 +1,4 @@
-//! From what the program put down to stays of tasks in order of time.
+//! From the program's records to the stays of tasks in order of time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -77,7 +77,7 @@ fn whole(profile: &Profile, basis: TaskBasis) -> f64 {
     )
 }
 
-/// Reports may come from strangers: no figure of theirs makes a sum infinite.
+/// Reports are not trusted: no figure of theirs makes a sum infinite.
 fn clean(seconds: f64) -> f64 {
     if seconds.is_finite() { seconds.clamp(0.0, 1e9) } else { 0.0 }
 }

@@ -11,7 +11,7 @@ use rdiag_model::Status;
 /// What a terminal is written.
 type Text = Shown<Terminal>;
 
-/// Faults and hosts of each list that are told.
+/// Faults and hosts of each list that are shown.
 const ROWS: usize = 12;
 /// Hosts of a fault that are named.
 const NAMED: usize = 4;

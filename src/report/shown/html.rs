@@ -1,4 +1,4 @@
-//! Text for pages and pictures: what a stranger chose is no element and no attribute.
+//! Text for pages and pictures: what is not trusted is no element and no attribute.
 
 use minijinja::Value;
 use serde::{Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! Text for Markdown: what a stranger chose is no markup.
+//! Text for Markdown: what is not trusted is no markup.
 
 use super::{Markdown, Shown};
 use crate::report::escape::{markdown, markdown_code, visible, visible_within};

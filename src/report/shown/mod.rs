@@ -1,6 +1,6 @@
 //! Text that is harmless where it goes, as a type.
 //!
-//! What a stranger chose is a `String`, and stays one until it is [`Shown`] in a medium: the terminal, Markdown, HTML or JSON. Only
+//! Text that is not trusted is a `String`, and stays one until it is [`Shown`] in a medium: the terminal, Markdown, HTML or JSON. Only
 //! this module makes a `Shown`, from rdiag's own words or by escaping, and everything that writes takes a [`Piece`] of the
 //! same medium. So a field that is not escaped is a compile error:
 //!

@@ -8,7 +8,7 @@ use crate::shown;
 use rdiag_model::Report;
 use rdiag_model::probed::{Probed, ProbedOutput};
 
-/// Probes that are told about; the files have all of them.
+/// Probes that are shown; the files have all of them.
 const MAX_PROBES: usize = 12;
 /// Outputs of one probe.
 const MAX_OUTPUTS: usize = 3;

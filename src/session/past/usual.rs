@@ -37,7 +37,7 @@ const OF_NORMAL: f64 = 1.4826;
 const SHARE: f64 = 0.1;
 /// So many spreads are no chance.
 const SPREADS: f64 = 4.0;
-/// Figures that are told, and instances that are compared of one metric.
+/// Figures that are reported, and instances that are compared of one metric.
 const MOST: usize = 6;
 const INSTANCES: usize = 200;
 

@@ -1,4 +1,4 @@
-//! A window while it is recorded: what has been read so far, and the observer that is told of it.
+//! A window while it is recorded: what has been read so far, and the observer that gets it.
 
 use std::collections::BTreeMap;
 use std::io;

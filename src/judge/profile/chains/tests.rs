@@ -54,7 +54,7 @@ fn what_the_waker_waited_for_is_the_next_link_with_what_must_and_can_have_been_a
     assert_eq!(names(first), [pipe, ("task2 (thread 2)", "interrupt disk")]);
     assert_eq!(first.links[1].together, [5.0, 7.0], "8 s and 7 s fit into 10 s with 5 s in common at least");
     assert_eq!((first.links[1].share, first.end.as_str()), (0.7, ""));
-    // The disk is told already; that the second waited for the first is a chain of its own.
+    // The disk has its chain already; that the second waited for the first is a chain of its own.
     assert_eq!(names(&chains[1]), [(pipe.1, pipe.0)]);
     assert_eq!(chains.len(), 2);
 }

@@ -60,7 +60,7 @@ impl User {
         [("HOME", self.home.clone()), ("USER", self.name.clone()), ("LOGNAME", self.name.clone())]
     }
 
-    /// What the process is told that is to become this user.
+    /// The arguments for the process that is to become this user.
     pub(super) fn identity(&self) -> Identity {
         let mut groups = vec![self.group];
         for group in self.groups() {

@@ -13,7 +13,7 @@ use crate::host::{Clock, files};
 
 /// Building takes seconds; on an emulated CPU a minute.
 const BUILD_SECONDS: f64 = 240.0;
-/// How much of what the compiler said is told.
+/// How much of the compiler's output is shown.
 const SAID_BYTES: usize = 2000;
 const MAX_LOG_BYTES: u64 = 4 << 20;
 

@@ -35,7 +35,7 @@ pub use swap::{add_swap, may_swap, remove_swap};
 /// No order to a process of rdiag's own is longer.
 const MAX_ORDER_BYTES: u64 = 64 * 1024;
 
-/// A process, told from a later one with the same number, and from one of another boot.
+/// A process, distinguished from a later one with the same PID, and from one of another boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Process id.

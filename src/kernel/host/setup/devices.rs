@@ -4,7 +4,7 @@ use rdiag_model::Setup;
 
 use super::{Host, chosen, link_name, note, note_file};
 
-/// Disks and interfaces that are told.
+/// Disks and interfaces that are listed.
 const MOST: usize = 16;
 /// Block devices that are no hardware.
 const NO_DISKS: [&str; 7] = ["loop", "ram", "zram", "dm-", "md", "sr", "fd"];

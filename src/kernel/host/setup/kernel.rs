@@ -73,7 +73,7 @@ const SYSCTLS: [&str; 66] = [
     "vm.watermark_scale_factor",
     "vm.zone_reclaim_mode",
 ];
-/// Parameters of the kernel's command line that are told; any other may be a secret, or differs on every host.
+/// Parameters of the kernel's command line that are listed; any other may be a secret, or differs on every host.
 const PARAMETERS: [&str; 52] = [
     "amd_iommu",
     "amd_pstate",

@@ -5,7 +5,7 @@ use rdiag_model::Setup;
 use super::{Host, note};
 use crate::host::unescape_octal;
 
-/// Mounts that are told.
+/// Mounts that are listed.
 const MOST: usize = 32;
 /// Kinds of file systems that hold data without a block device of their own.
 const WITHOUT_DEVICE: [&str; 12] =

@@ -134,7 +134,7 @@ impl Kernel {
         self.tracepoint(name).exists()
     }
 
-    /// Whether the kernel's types tell of a function, so that it can be attached to.
+    /// Whether the kernel's types describe a function, so that it can be attached to.
     #[must_use]
     pub fn has_function(&self, name: &str) -> bool {
         self.function(name).exists()

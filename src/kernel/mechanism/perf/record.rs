@@ -1,4 +1,4 @@
-//! The records of a sampling ring, from bytes. Total: what cannot be understood ends the reading and is told.
+//! The records of a sampling ring, from bytes. Total: what cannot be parsed ends the reading and is reported.
 
 use perf_event_open_sys::bindings as sys;
 

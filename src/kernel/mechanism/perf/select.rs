@@ -9,7 +9,7 @@ use crate::host::Host;
 /// More events than this are not counted at once.
 const MAX_EVENTS: usize = 100;
 
-/// What perf_event_open(2) is told about an event.
+/// The description of an event for perf_event_open(2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Encoding {
     /// `perf_event_attr.type`.

@@ -198,7 +198,7 @@ pub(super) fn notes(bytes: &[u8], path: &str) -> Result<Vec<Note>, PointError> {
     let elf = object::File::parse(bytes).map_err(|error| wrong(path, &error.to_string()))?;
     let Some(section) = elf.section_by_name(".note.stapsdt") else { return Ok(Vec::new()) };
     let data = section.data().map_err(|error| wrong(path, &error.to_string()))?;
-    // Tools that move a program afterwards (prelink) leave the notes as they were; this section tells by how much.
+    // Tools that move a program afterwards (prelink) leave the notes as they were; this section says by how much.
     let base = elf.section_by_name(".stapsdt.base").map(|section| section.address());
     let mut notes = Vec::new();
     let mut rest = data;

@@ -118,7 +118,7 @@ pub fn obstacle(host: &Host, path: &str, shown: &str) -> Result<(), Unavailable>
     }
 }
 
-/// The same of all functions that a text means (`libc:malloc`, `FILE:PATTERN`); what is wrong with the text is told elsewhere.
+/// The same of all functions that a text means (`libc:malloc`, `FILE:PATTERN`); what is wrong with the text is reported elsewhere.
 pub fn obstacle_of(host: &Host, text: &str, process: Option<u32>) -> Result<(), Unavailable> {
     let found = super::functions(host, text, process).unwrap_or_default();
     found.iter().try_for_each(|point| match &point.target {

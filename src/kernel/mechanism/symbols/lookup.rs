@@ -29,7 +29,7 @@ pub(super) struct Lookup {
     noted: BTreeSet<String>,
 }
 
-/// The functions at each of some addresses, outermost first, and what stood in the way of names.
+/// The functions at each of some addresses, outermost first, and why names are missing.
 pub(super) type Names = (Vec<Vec<Named>>, Vec<String>);
 
 impl Lookup {

@@ -231,7 +231,7 @@ impl Symbols {
         }
     }
 
-    /// What a process has mapped; none if it has ended, or if no more files can be opened, which is told.
+    /// What a process has mapped; none if it has ended, or if no more files can be opened, which is reported.
     fn mapped_of(&mut self, host: &Host, process: Process, addresses: &[u64]) -> Option<Mapped> {
         self.mapped.of(host, process, addresses).or_else(|| {
             if !descriptors::are_exhausted() {
@@ -315,7 +315,7 @@ impl Symbols {
         index
     }
 
-    /// What stood in the way of names.
+    /// Why names are missing.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.notes.iter().map(String::as_str)
     }

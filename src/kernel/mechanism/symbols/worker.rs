@@ -59,7 +59,7 @@ pub(super) struct Answer {
     pub(super) addresses: Vec<u64>,
     pub(super) names: Vec<Vec<Named>>,
     pub(super) maps: Arc<Maps>,
-    /// What stood in the way of names.
+    /// Why names are missing.
     pub(super) notes: Vec<String>,
 }
 

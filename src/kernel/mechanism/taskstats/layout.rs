@@ -35,7 +35,7 @@ pub struct Delay {
 const OLDEST: u16 = 4;
 /// The version with the longest and shortest delay beside each sum.
 const INTERLEAVED: u16 = 15;
-/// Up to this version, waits for a disk while swapping in are counted apart from other waits for disks.
+/// Up to this version, waits for a disk while swapping in are counted separately from other waits for disks.
 const SWAP_APART: u16 = 10;
 
 /// Offsets of the pairs of count and sum, in bytes.

@@ -78,7 +78,7 @@ impl Taskstats {
         }
     }
 
-    /// Makes this connection one that is told of every thread that ends on these CPUs (`0-3`). It asks nothing any more.
+    /// Registers this connection for every exit of a thread on these CPUs (`0-3`). It asks nothing any more.
     pub fn listen(mut self, cpus: &str) -> Result<Listener, Unavailable> {
         let _ = sockopt::set_socket_recv_buffer_size_force(&self.socket, LISTENER_BYTES);
         let mask = format!("{cpus}\0").into_bytes();

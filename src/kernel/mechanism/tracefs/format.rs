@@ -3,7 +3,7 @@
 /// A described record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Format {
-    /// The number by which records of this kind are told from others; none for pages.
+    /// The id that distinguishes records of this kind from others; none for pages.
     pub id: Option<u16>,
     /// How the kernel would print a record: a format and its arguments in C; "" for pages.
     pub print: String,

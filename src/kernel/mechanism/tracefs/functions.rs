@@ -99,7 +99,7 @@ fn refused(what: &str, error: &std::io::Error) -> Unavailable {
 }
 
 fn told(reason: Reason, why: &str) -> Unavailable {
-    let gap = Unavailable::new(reason, format!("the kernel's tracer of functions cannot be told which ones: {why}"));
+    let gap = Unavailable::new(reason, format!("the functions for the kernel's tracer cannot be set: {why}"));
     match reason {
         Reason::Denied => gap.with_remedy(
             "run rdiag as root; where root is refused too, this kernel has tracing of functions locked: boot one that permits it",

@@ -1,4 +1,4 @@
-//! Where tracefs is, and what stands in the way.
+//! Where tracefs is, and what prevents its use.
 
 use crate::host::Host;
 use crate::mechanism::obstacles;

@@ -44,7 +44,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Takes it apart; the error is a sentence.
+    /// Parses it; the error is a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (point, filter) = match text.trim().split_once(" if ") {
             Some((point, filter)) => (point.trim(), Some(filter.trim().to_owned())),

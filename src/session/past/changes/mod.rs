@@ -19,7 +19,7 @@ use rdiag_model::report::{Change, ChangeKind, Changes};
 /// Seconds around the window that are looked at, on either side.
 pub const AROUND: f64 = 1800.0;
 
-/// Changes that are told.
+/// Changes that are reported.
 const MOST: usize = 20;
 /// Changes that are kept until the largest are known: files may come from anywhere.
 const MOST_KNOWN: usize = 5000;
@@ -126,7 +126,7 @@ fn ends(block: &Block) -> Option<f64> {
     last.reduce(f64::max)
 }
 
-/// A name of which a stranger chose the length.
+/// A name whose length is not trusted.
 fn short(text: &str) -> String {
     const LONGEST: usize = 80;
     if text.chars().count() <= LONGEST {

@@ -25,12 +25,12 @@ const LIMITS: [(&str, &str, &str); 9] = [
 /// Weights among changes: a mount is more than a setting.
 const OF_MOUNT: f64 = 1e6;
 const OF_SETTING: f64 = 1e5;
-/// Changes of one kind at one time that are told one by one.
+/// Changes of one kind at one time that are listed one by one.
 const ONE_BY_ONE: usize = 4;
 
-/// Settings that are told one by one.
+/// Settings that are listed one by one.
 const SETTINGS: usize = 8;
-/// What is told as a change of the host or of a mount, or changes by itself.
+/// What is reported as a change of the host or of a mount, or changes by itself.
 const NOT_TOLD: [&str; 3] = ["kernel build", "kernel tainted", "swap"];
 
 /// How a host was set up during a block. What could not be read is not there.
@@ -98,7 +98,7 @@ fn swaps(record: &CollectorRecord) -> Option<BTreeSet<String>> {
         None => {}
     }
     let sizes = record.series.iter().filter(|series| series.name == "swaps.size");
-    // What was enabled later in the block is told of the next one.
+    // What was enabled later in the block is reported for the next one.
     let first = sizes.filter(|series| series.values.first().is_some_and(Option::is_some));
     Some(first.filter_map(|series| series.instance.clone()).collect())
 }
@@ -139,7 +139,7 @@ fn of_settings(a: &Settings, b: &Settings) -> Vec<(String, String)> {
     let is_type = |name: &str| name.starts_with("mount ") && name.ends_with(" type");
     let is_told = |name: &str| !NOT_TOLD.contains(&name) && !is_type(name);
     let is_same = |name: &str, from: &str, to: &str| {
-        // That a mount became read-only is told as such.
+        // That a mount became read-only is reported as such.
         let options =
             |text: &str| text.split(',').filter(|one| !["ro", "rw"].contains(one)).map(str::to_owned).collect();
         let [from, to]: [Vec<String>; 2] = [options(from), options(to)];

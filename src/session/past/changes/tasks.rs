@@ -13,7 +13,7 @@ use rdiag_model::report::ChangeKind;
 
 /// Processes that are remembered. Real hosts have a tenth of that; files may come from anywhere.
 const MOST: usize = 200_000;
-/// Who uses less of one CPU, and less of the memory, is not told of.
+/// A process with less of one CPU, and less of the memory, is not reported.
 const CPU_SHARE: f64 = 0.02;
 const MEMORY_SHARE: f64 = 0.01;
 /// What ran for a while must have used so many times as much to be told, and what stays, or went for good, comes first.

@@ -3,7 +3,7 @@
 //!
 //! For each object a description is made of what its relocations can be about: the types that have the name of one of its own, and what
 //! these consist of. A test (`tests/relocation.rs`) relocates every object against this and against the whole file, and compares the
-//! instructions. What is attached to is told to the kernel by a type's number: for that, a description is made in which all before it is
+//! instructions. A program names the function that it attaches to by the id of a type: for that, a description is made in which all before it is
 //! filler.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -65,7 +65,7 @@ impl KernelTypes {
     }
 }
 
-/// What is attached to is told to the kernel as the number of a type.
+/// The function that a program attaches to, which the kernel wants as the id of a type.
 #[derive(Debug)]
 pub(super) struct AttachPoint {
     kind: u32,
@@ -96,7 +96,7 @@ fn own_types(object: &[u8]) -> Option<Types> {
     Types::parse(elf.section_by_name(".BTF")?.data().ok()?.to_vec())
 }
 
-/// The name without what tells several shapes of one type apart: `task_struct` of `task_struct___before_5_14`.
+/// The name without the suffix that distinguishes several shapes of one type: `task_struct` of `task_struct___before_5_14`.
 fn flavourless(name: &[u8]) -> &[u8] {
     let end = name.windows(3).position(|three| three == b"___").unwrap_or(name.len());
     name.get(..end).unwrap_or(name)

@@ -43,7 +43,7 @@ const WIDEST: usize = 256;
 /// Where functions of the kernel get their names.
 pub type Functions<'f> = &'f dyn Fn(u64) -> Option<String>;
 
-/// Takes a format apart; none if a place has no argument or is not understood, or an argument is left.
+/// Parses a format; none if a place has no argument or is not understood, or an argument is left.
 pub(super) fn pieces(format: &str, arguments: Vec<Expression>) -> Option<Vec<Piece>> {
     let mut arguments = arguments.into_iter();
     let (mut pieces, mut text) = (Vec::new(), String::new());

@@ -1,4 +1,4 @@
-//! What would stay when rdiag is killed, since no descriptor holds it, is told to a small process before it is made: that process waits until
+//! What would stay when rdiag is killed, since no descriptor holds it, is registered with a small process before it is made, which waits until
 //! rdiag is gone, and undoes it. It is started with the first such thing and ends with the last one.
 //!
 //! It knows of rdiag's end by a pipe that the kernel closes with rdiag, so no process id is looked at that could be another's by then; and what it
@@ -33,7 +33,7 @@ pub(super) enum Owed {
     Events { place: String, group: String },
 }
 
-/// What the process is told, a line each.
+/// What is registered with the process, a line each.
 #[derive(Debug, Serialize, Deserialize)]
 enum Told {
     Made(Owed),
