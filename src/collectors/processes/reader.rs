@@ -204,7 +204,7 @@ impl Reader {
             point.voluntary_switches = status.voluntary;
             point.involuntary_switches = status.involuntary;
         }
-        // Who is denied once is denied again: asking every second would only cost.
+        // A read that is denied once is denied again: retrying every second would only cost.
         if entry.io_denied {
             return;
         }

@@ -28,7 +28,7 @@ impl Whom {
         };
         let alive: Vec<String> = target.pids.iter().filter(|pid| !has_ended(pid)).map(u32::to_string).collect();
         // An account that ended early says nothing of what became of the command.
-        // Who starts runs one after the other is none of them.
+        // The process that starts the runs is not one of them.
         if target.command.is_some() && (alive.is_empty() || partial || target.starter().is_some()) {
             let again = format!("-- {}", written(&target.words));
             return Self { again: format!(" {again}"), target: again };

@@ -62,7 +62,7 @@ impl Phase {
             }
             Self::Naming => READING.union(CapabilitySet::KILL).union(CapabilitySet::SETPCAP),
             Self::Writing => WRITING,
-            // With hidepid only who may look into a process sees it.
+            // With hidepid, only a process that may ptrace another one sees it.
             Self::Waiting => CapabilitySet::SYS_PTRACE,
             // Root owns tracefs, unless it was mounted for another user.
             Self::Undoing => CapabilitySet::DAC_OVERRIDE,

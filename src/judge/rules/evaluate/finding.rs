@@ -11,7 +11,7 @@ use rdiag_model::{
     Confidence, Culprit, Evidence, Finding, Kind, LogLine, Reading, Reason, Resource, Status, Unavailable,
 };
 
-/// Who has a smaller share of the whole is not named as the one behind a finding.
+/// A task with a smaller share of the whole is not named as the culprit of a finding.
 const LEAST_SHARE: f64 = 0.1;
 /// What the least share is asked of; of functions or devices a twentieth may be worth knowing.
 const TASKS: [&str; 3] = ["process", "task", "thread"];

@@ -19,7 +19,7 @@ pub(super) fn ask_all(helper: &dyn Fn() -> Command, paths: &[PathBuf], patience:
     let mut asker = Asker { helper, paths, patience, deadline: now() + BUDGET_SECONDS, answers, abandoned: Vec::new() };
     let all: Vec<usize> = (0..paths.len()).collect();
     asker.ask(&all);
-    // A host that swaps can be slow for a second; only who is silent twice is hung.
+    // A host that swaps can be slow for a second; only a mount without an answer to two requests is hung.
     let silent: Vec<usize> = {
         let found = lock(answers);
         all.into_iter().filter(|at| found.get(*at) == Some(&Answer::Hung)).collect()

@@ -134,7 +134,7 @@ impl Wanted {
     }
 
     fn parse(&self, text: &str) -> Sums {
-        // Any user chooses names, with line breaks if he likes.
+        // Any user chooses names, even with line breaks.
         let end = match (self.by_name, self.by_stack) {
             (true, true) => "]} hitcount:",
             (true, false) => "] } hitcount:",
