@@ -274,7 +274,7 @@ pub(super) fn wait_of_tasks(table: &Table<'_>) -> Outcome {
     for process in &record.processes {
         readable |= process.points.iter().any(|point| point.run_ns.is_some());
         let born_within = process.first > begin;
-        // A throttled task does not wait for a CPU, although the kernel counts it as runnable.
+        // A throttled task does not wait for a CPU, although the kernel counts it as waiting.
         if throttled::is_in(process, &stopped) {
             continue;
         }

@@ -109,7 +109,7 @@ impl Probe for TcpRetrans {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let table = self.events.table("retransmissions", "retransmitted TCP segments", &columns());
+        let table = self.events.table("retransmissions", "Retransmitted TCP segments", &columns());
         let lost = stream::lost(&mut self.object, &table)?;
         let peers = self.peers.take(self.top);
         Ok(Taken { outputs: vec![Output::Events(table), Output::Table(peers)], lost, ..Taken::default() })

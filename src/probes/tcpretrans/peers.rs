@@ -74,7 +74,7 @@ impl Peers {
         let others_sum = if others > 0 { names.zip(rest.figures()).collect() } else { BTreeMap::new() };
         ProbeTable {
             id: "peers".into(),
-            title: "retransmitted TCP segments by task and peer".into(),
+            title: "Retransmitted TCP segments by task and peer".into(),
             dimension: Some("task and peer".into()),
             columns,
             rows: pairs.into_iter().map(row).collect(),
