@@ -114,3 +114,62 @@ fn a_thread_of_python_that_wants_the_interpreter_waits_for_a_lock_and_one_withou
     let (_, key) = largest(&result, "lock.user");
     assert_eq!(key, "futex _PyRuntime", "{:#?}", rows(&result, "waits"));
 }
+
+/// Four threads that want a monitor of which one has it and sleeps, one that waits to be notified, and one that is parked.
+const MONITOR: &str = r#"
+public class Main {
+    static final Object lock = new Object(), idle = new Object();
+    static volatile boolean over;
+    public static void main(String[] words) throws Exception {
+        long ends = System.nanoTime() + 3_000_000_000L;
+        double[] waited = new double[4];
+        Thread[] all = new Thread[4];
+        for (int i = 0; i < 4; i++) {
+            final int me = i;
+            all[i] = new Thread(() -> {
+                while (System.nanoTime() < ends) {
+                    long at = System.nanoTime();
+                    synchronized (lock) {
+                        waited[me] += (System.nanoTime() - at) * 1e-9;
+                        try { Thread.sleep(20); } catch (InterruptedException e) { }
+                    }
+                }
+            });
+            all[i].start();
+        }
+        Thread notified = new Thread(() -> {
+            synchronized (idle) {
+                try { while (!over) idle.wait(30); } catch (InterruptedException e) { }
+            }
+        });
+        Thread parked = new Thread(() -> { while (!over) java.util.concurrent.locks.LockSupport.parkNanos(30_000_000L); });
+        notified.start();
+        parked.start();
+        double sum = 0;
+        for (int i = 0; i < 4; i++) { all[i].join(); sum += waited[i]; }
+        over = true;
+        System.out.println("\nTRUTH {\"seconds\": 12, \"lock.user\": " + sum + "}");
+    }
+}
+"#;
+
+#[test]
+#[ignore = "needs: root, eBPF, java"]
+fn a_thread_of_java_that_wants_a_monitor_waits_for_a_lock_and_one_that_is_parked_does_not() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("java"), Need::Tool("nm")]) {
+        return;
+    }
+    let names = "nm $(dirname $(readlink -f $(command -v java)))/../lib/server/libjvm.so | grep -q ObjectMonitor.*nter";
+    if !Command::new("sh").args(["-c", names]).status().unwrap().success() {
+        return skip("this Java machine has no table of symbols");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("Main.java");
+    fs::write(&source, MONITOR).unwrap();
+    let (result, truth) = observed(Command::new("java").arg(&source), "java");
+    let (is, should) = (told(&result, "lock.user"), truth["lock.user"]);
+    // Its compilers and collectors, which are idle most of the time, and the two without work may not be in it.
+    assert!((is - should).abs() < 0.05 * truth["seconds"], "{is} s of {should} s: {:#?}", rows(&result, "waits"));
+    assert!(told(&result, "wait.futex") > 6.0, "those without work: {:#?}", shares(&result));
+}

@@ -14,6 +14,7 @@ use super::on_cpu::on_cpu;
 use super::stacks::StackNames;
 use super::syscalls::all_calls;
 use super::timelines::timelines;
+use super::tops::Tops;
 use super::waits::{self, Classes};
 use super::watching::Watched;
 use crate::block::Devices;
@@ -36,6 +37,7 @@ pub(super) struct Source<'s> {
     pub(super) settings: &'s Settings,
     pub(super) records: Vec<Record>,
     pub(super) stacks: &'s StackNames,
+    pub(super) tops: &'s Tops,
     pub(super) looks: &'s Looks,
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
@@ -50,12 +52,12 @@ pub(super) struct Source<'s> {
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source { host, settings, records, stacks, looks, began, ended, watched, stolen } = source;
+    let Source { host, settings, records, stacks, tops, looks, began, ended, watched, stolen } = source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
     let mut ledger = Ledger { level: Level::L3, began: seconds(began), ended: seconds(ended), ..Ledger::default() };
-    let mut classes = Classes::new(symbols, stacks, without_swap, &records);
+    let mut classes = Classes::new(symbols, stacks, tops, without_swap, &records);
     let (mut kinds, mut seen): (Vec<Kinds>, Vec<bool>) = (Vec::new(), Vec::new());
     for record in &records {
         let on_cpu = on_cpu(record, watched.all_until(record.ended), settings.tick, stolen);

@@ -335,15 +335,19 @@ pub(super) fn passed_by(object: &mut Object, stop: u64) -> Result<(u64, u64), Un
 pub(super) struct Met {
     /// Names of user stacks.
     pub(super) stacks: Vec<u64>,
-    /// Addresses of futexes.
+    /// Addresses of futexes, and names of the tops of stacks that waited for them.
     pub(super) futexes: Vec<u64>,
+    pub(super) tops: Vec<u64>,
 }
 
 impl Met {
-    pub(super) fn add(&mut self, kind: Kind, object: u64) {
+    pub(super) fn add(&mut self, kind: Kind, object: u64, top: u64) {
         match kind.of() {
             Type::Stack => self.stacks.push(object),
-            Type::Wait if kind.unknown_futex() => self.futexes.push(object),
+            Type::Wait if kind.unknown_futex() => {
+                self.futexes.push(object);
+                self.tops.extend((top != 0).then_some(top));
+            }
             _ => {}
         }
     }
@@ -359,8 +363,8 @@ pub(super) fn met(object: &Object, slot: u32) -> Result<Option<(Process, Met)>, 
     let (mut at, mut met, mut seen) = (record.first as u32, Met::default(), 0);
     while at != 0 && seen < MAX_CELLS {
         let cell: CellWords = object.element("cells", at)?;
-        let [_, _, kind, _, of, .., next, _, _, _, _] = cell;
-        met.add(Kind(kind), of);
+        let [_, _, kind, _, of, top, .., next, _, _, _, _] = cell;
+        met.add(Kind(kind), of, top);
         at = next as u32;
         seen += 1;
     }

@@ -24,6 +24,7 @@ mod start;
 mod syscalls;
 mod tables;
 mod timelines;
+mod tops;
 mod traits;
 mod waits;
 mod watching;
@@ -38,6 +39,7 @@ use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls as call_sites};
 use rdiag_model::ledger::{Level, MAX_THREADS};
 use rdiag_model::{Ledger, Reason, Unavailable};
 use stacks::StackNames;
+use tops::Tops;
 use watching::{Plan, Watching};
 
 pub use start::check_marks;
@@ -58,6 +60,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               of one in 256 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
               call was long. Before Linux 5.19 a wait for a lock of the kernel is known by its stack, if at all. A wait in io_uring_enter or \
               io_getevents is one for a disk if the process sent a request to one within the second before. Throttled time holds the wait for a CPU after the quota was renewed. \
+              A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable (CPython's interpreter \
+              lock) or the stack (monitors of Java) says so; semaphores are not told from queues. \
               Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread last \
               went to sleep. Who ended a short wait is the task that ran there, even if an interrupt did.",
     overhead: "Of the CPU time of perf bench sched pipe, on one of two busy CPUs: 1.24 times when it is observed and calls are not \
@@ -149,6 +153,7 @@ struct Response {
     settings: Settings,
     symbols: Symbols,
     stacks: StackNames,
+    tops: Tops,
     /// Threads that have ended, and those beyond what is kept in one.
     ended: Vec<Record>,
     /// Requests so far.
@@ -206,7 +211,7 @@ impl Response {
         if record.given_up {
             return Ok(());
         }
-        self.learn(host, &record);
+        self.learn(host, &record)?;
         if self.settings.marks {
             // Every request has the same chance to be kept, however long it took.
             self.requests += 1;
@@ -228,24 +233,29 @@ impl Response {
     }
 
     /// Reads the stacks of a thread and asks for their names.
-    fn learn(&mut self, host: &Host, record: &Record) {
+    fn learn(&mut self, host: &Host, record: &Record) -> Result<(), Unavailable> {
         let (mut ours, mut met) = (Vec::new(), Met::default());
         for cell in &record.cells {
-            let [of, ..] = cell.object;
+            let [of, top, _] = cell.object;
             ours.extend(self.stacks.learn(&self.object, cell.stack).map(<[u64]>::to_vec));
-            met.add(cell.kind, of);
+            met.add(cell.kind, of, top);
         }
         self.symbols.learn(host, None, ours.iter().flat_map(|stack| call_sites(None, stack)));
-        self.learn_met(host, record.process(), met);
+        self.learn_met(host, record.process(), met)
     }
 
     /// Asks for the names of user stacks and of variables: a process may be gone when the window ends.
-    fn learn_met(&mut self, host: &Host, process: Process, met: Met) {
+    fn learn_met(&mut self, host: &Host, process: Process, met: Met) -> Result<(), Unavailable> {
         for name in met.stacks {
             let stack = self.stacks.learn(&self.object, name).map(<[u64]>::to_vec).unwrap_or_default();
             self.symbols.learn(host, Some(process), call_sites(Some(process), &stack));
         }
-        self.symbols.learn_variables(host, process, met.futexes);
+        if !met.futexes.is_empty() {
+            self.tops.ask(&mut self.object, host, &mut self.symbols, process)?;
+            self.tops.learn(&self.object, host, &mut self.symbols, process, met.tops);
+            self.symbols.learn_variables(host, process, met.futexes);
+        }
+        Ok(())
     }
 
     /// The same for what live threads have met so far.
@@ -253,7 +263,7 @@ impl Response {
         for slot in 0..self.room.threads {
             if let Some((process, mut met)) = kernel::met(&self.object, slot)? {
                 met.stacks.retain(|name| self.stacks.get(*name).is_none());
-                self.learn_met(host, process, met);
+                self.learn_met(host, process, met)?;
             }
         }
         Ok(())
@@ -274,7 +284,7 @@ impl Response {
         records.extend(self.others.take());
         let notes = self.notes(&records, stop);
         let mut symbols = std::mem::take(&mut self.symbols);
-        let (settings, stacks, looks) = (&self.settings, &self.stacks, &self.looks);
+        let (settings, stacks, tops, looks) = (&self.settings, &self.stacks, &self.tops, &self.looks);
         let stolen = self.ticks.map(|before| before.stolen_since(host)).unwrap_or_default();
         let stolen = on_cpu::by_evidence(stolen, &records);
         let source = Source {
@@ -282,6 +292,7 @@ impl Response {
             settings,
             records,
             stacks,
+            tops,
             looks,
             began: self.began,
             ended: stop,

@@ -6,6 +6,7 @@ use super::kernel;
 use super::looks::Looks;
 use super::marks::Pair;
 use super::stacks::StackNames;
+use super::tops::Tops;
 use super::watching::{self, Plan, Watching};
 use super::{COMMAND, REQUESTS, RUNS, Response, Settings};
 use crate::{Context, Params, Probe, offcputime};
@@ -75,6 +76,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         settings,
         symbols: Symbols::new(host, Some(kernel)),
         stacks: StackNames::default(),
+        tops: Tops::default(),
         ended: Vec::new(),
         requests: 0,
         others: None,

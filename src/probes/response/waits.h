@@ -3,6 +3,7 @@
 #pragma once
 #include "calls.h"
 #include "futex.h"
+#include "top.h"
 
 /* Whether the stack of a wait is taken. */
 static __always_inline bool pays(struct thread *thread, u64 ns)
@@ -140,6 +141,8 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 		if (lock) {
 			flags |= RWLOCK;
 			thread->object[0] = lock;
+		} else if (own && (operation & FUTEX_OPERATION) == FUTEX_WAIT_BITSET && wants_top(thread)) {
+			thread->object[1] = top_of_stack(saved);
 		}
 	} else if (call == COMPAT && !IS_ARM64) {
 		struct pt_regs___x86 *saved = registers(task);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::kernel::{Cell, Record};
 use super::kind::{Kind, Type};
 use super::stacks::StackNames;
+use super::tops::Tops;
 use rdiag_kernel::classify::{self, Abi, Call, FileClass, Wait, Within};
 use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls};
 use rdiag_model::Component;
@@ -123,17 +124,35 @@ pub(super) struct Classes<'c> {
     /// Of waits below the threshold: the sampled stacks and the time behind them, by process and kind.
     samples: HashMap<(u32, Kind), Vec<(u64, u64)>>,
     known: HashMap<(Kind, u64, u64, bool), Component>,
+    tops: &'c Tops,
+    /// By process and futex: whether all tops of stacks that waited for it say that they want a monitor.
+    monitors: HashMap<(u32, u64), bool>,
 }
 
 impl<'c> Classes<'c> {
-    pub(super) fn new(symbols: &'c Symbols, stacks: &'c StackNames, without_swap: bool, records: &[Record]) -> Self {
+    pub(super) fn new(
+        symbols: &'c Symbols,
+        stacks: &'c StackNames,
+        tops: &'c Tops,
+        without_swap: bool,
+        records: &[Record],
+    ) -> Self {
+        let mut monitors = HashMap::new();
+        for record in records {
+            for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Wait && cell.kind.unknown_futex()) {
+                let [futex, top, _] = cell.object;
+                if let Some(wants) = tops.wants_monitor(symbols, top) {
+                    *monitors.entry((record.pid, futex)).or_insert(true) &= wants;
+                }
+            }
+        }
         let mut samples: HashMap<(u32, Kind), Vec<(u64, u64)>> = HashMap::new();
         for record in records {
             for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Stack && cell.kind.short()) {
                 samples.entry((record.pid, cell.kind.wait())).or_default().push((cell.stack, cell.ns));
             }
         }
-        Self { symbols, stacks, without_swap, samples, known: HashMap::new() }
+        Self { symbols, stacks, without_swap, samples, known: HashMap::new(), tops, monitors }
     }
 
     /// The variable that the futex of a wait is part of, if that has a name.
@@ -142,10 +161,21 @@ impl<'c> Classes<'c> {
         cell.kind.unknown_futex().then(|| self.symbols.variable(process, address)).flatten()
     }
 
+    /// Whether a wait was one for a monitor: by the top of its own stack, or by those of all others for the same futex.
+    fn wants_monitor(&self, process: Process, cell: &Cell) -> bool {
+        let [futex, top, _] = cell.object;
+        cell.kind.unknown_futex()
+            && self
+                .tops
+                .wants_monitor(self.symbols, top)
+                .unwrap_or_else(|| top == 0 && self.monitors.get(&(process.pid, futex)).copied().unwrap_or(false))
+    }
+
     /// The component of a wait with this stack; and whether all that is known agrees.
     pub(super) fn of(&mut self, process: Process, cell: &Cell) -> (Component, bool) {
         let kind = cell.kind.wait();
-        let lock = self.variable(process, cell).is_some_and(classify::user::is_lock);
+        let lock =
+            self.variable(process, cell).is_some_and(classify::user::is_lock) || self.wants_monitor(process, cell);
         let samples = if cell.stack == 0 { self.samples.get(&(process.pid, kind)).cloned() } else { None };
         let Some(samples) = samples else { return (self.with_stack(kind, cell, cell.stack, lock), true) };
         let mut seen: BTreeMap<Component, u64> = BTreeMap::new();

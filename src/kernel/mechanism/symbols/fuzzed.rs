@@ -24,6 +24,7 @@ pub fn maps(text: &str, addresses: &[u64]) {
     let maps = Maps::parse(text);
     for address in addresses.iter().copied().chain(maps.edges()) {
         let _ = (maps.settles(address), maps.kind(address), maps.is_deleted(address), maps.object(address));
+        let _ = maps.has_variables(address);
         let _ = (maps.place(address), maps.in_file(address, 1));
     }
 }

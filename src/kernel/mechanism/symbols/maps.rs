@@ -119,6 +119,11 @@ impl Maps {
         Some((file, (address - mapping.start).wrapping_add(mapping.offset)))
     }
 
+    /// Whether there is code of a file of this name.
+    pub(super) fn has_object(&self, object: &str) -> bool {
+        self.0.iter().any(|mapping| mapping.kind == Kind::File && mapping.object == object)
+    }
+
     /// Name of the file that holds the code at an address; "" for memory without a file.
     pub(super) fn object(&self, address: u64) -> Option<&str> {
         self.find(address).map(|mapping| mapping.object.as_str())
@@ -240,6 +245,7 @@ ffffffffffffffffff-0 r-xp";
         assert_eq!(of(0x7f13_8000_0000), (Some(Kind::File), Some("x\\057etc\\057shadow")), "as it is called");
         assert!(maps.is_deleted(0x7f13_0000_0000) && !maps.is_deleted(0x55d0_c0a0_2010));
         assert_eq!(of(0x7f13_9000_0010), (None, None), "no code");
+        assert!(maps.has_object("app") && !maps.has_object("lib.so") && !maps.has_object(""));
         assert!(maps.has_variables(0x7f13_9000_0010) && !maps.has_variables(0x7f13_0000_0001));
         let library = file(Some("7f1390000000-7f1390010000"), Some("/opt/lib.so"), "lib.so", (0xfe, 0));
         assert_eq!(maps.in_file(0x7f13_9000_0010, 7), Some((library, 0x3010)));
@@ -256,9 +262,15 @@ ffffffffffffffffff-0 r-xp";
             assert!(maps.settles(settled), "{settled:#x}");
         }
         // Compiled at run time, made ready for that, not mapped by any process yet.
-        for open in
-            [0x55d0_c0a0_0010, 0x7f12_0000_0000, 0x7f13_9000_0010, 0x7f14_0000_0000, 0x7f11_0000_0000, 0x7f20_0000_0000, 0x40_0000]
-        {
+        for open in [
+            0x55d0_c0a0_0010,
+            0x7f12_0000_0000,
+            0x7f13_9000_0010,
+            0x7f14_0000_0000,
+            0x7f11_0000_0000,
+            0x7f20_0000_0000,
+            0x40_0000,
+        ] {
             assert!(!maps.settles(open), "{open:#x}");
         }
     }

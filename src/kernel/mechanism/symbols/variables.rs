@@ -1,6 +1,8 @@
-//! Names of variables: what the lock or the condition variable of a program is part of.
+//! Names of what is no stack: of variables, which the locks and condition variables of programs are part of, and of words of which some may
+//! be addresses of code.
 
 use super::mapped::Mapped;
+use super::maps::Kind;
 use super::worker::{Detail, Of};
 use super::{Process, Symbols, sees_map_files};
 use crate::host::Host;
@@ -36,5 +38,16 @@ impl Symbols {
     #[must_use]
     pub fn variable(&self, process: Process, address: u64) -> Option<&str> {
         self.variables.contains(&(process, address)).then(|| self.name(Some(process), address)).flatten()
+    }
+    /// Whether a process has code of a file of this name.
+    pub fn has_mapped(&mut self, host: &Host, process: Process, object: &str) -> bool {
+        self.mapped_of(host, process, &[]).is_some_and(|mapped| mapped.maps.has_object(object))
+    }
+
+    /// Looks up the functions at those words that are addresses of code in files; the others may be anything.
+    pub fn learn_code(&mut self, host: &Host, process: Process, words: impl IntoIterator<Item = u64>) {
+        let Some(Mapped { maps, .. }) = self.mapped_of(host, process, &[]) else { return };
+        let code: Vec<u64> = words.into_iter().filter(|word| maps.kind(*word) == Some(Kind::File)).collect();
+        self.learn_functions(host, Some(process), code);
     }
 }
