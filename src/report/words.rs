@@ -15,7 +15,7 @@ use rdiag_model::{Confidence, Evidence, Finding, Kind, Resource, Status, Unit};
 /// Longest name within a sentence, in characters.
 const MAX_NAME: usize = 160;
 
-/// A name that anybody may have chosen, with every character visible.
+/// A name that any user may have chosen, with every character visible.
 fn visible(name: &str) -> Cow<'_, str> {
     visible_within(name, MAX_NAME)
 }
@@ -255,7 +255,7 @@ pub(super) fn unattributed(metric: &str) -> String {
     format!("Unattributed ({what})")
 }
 
-/// What nobody used.
+/// What no process used.
 pub(super) fn unused(metric: &str) -> String {
     let what = if metric == "process.cpu.seconds" { "Not used (idle, iowait, steal)" } else { "Available" };
     what.to_owned()

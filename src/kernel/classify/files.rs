@@ -22,7 +22,7 @@ pub enum FileClass {
     Netlink,
     /// A pipe or FIFO.
     Pipe,
-    /// eventfd, signalfd, inotify, fanotify, userfaultfd, pidfd: something that tells of events.
+    /// eventfd, signalfd, inotify, fanotify, userfaultfd, pidfd: a source of events.
     Event,
     /// A timerfd.
     Timer,

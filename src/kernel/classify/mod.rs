@@ -1,4 +1,4 @@
-//! What a thread off the CPU waits for: from what the kernel tells of it to one [`Component`]. Pure, so that the probe
+//! What a thread off the CPU waits for: from what the kernel reports about it to one [`Component`]. Pure, so that the probe
 //! inside the kernel, the sampler of /proc and a recording are judged by the same tables.
 //!
 //! The tables are data: [`calls`] by name of the system call, [`frames`] by functions of the kernel, which are renamed
@@ -39,7 +39,7 @@ pub struct Wait<'w> {
     pub frames: &'w [&'w str],
     /// The kernel counts this wait as one for a disk (`task_struct.in_iowait`); `false` where that cannot be seen.
     pub in_iowait: bool,
-    /// The kernel itself said that it waits for one of its locks (`lock:contention_begin`); `false` where nobody listened.
+    /// The kernel itself said that it waits for one of its locks (`lock:contention_begin`); `false` where no program listened.
     pub kernel_lock: bool,
     /// The futex is known to be part of a lock that another thread has, by the program's memory or its stack.
     pub user_lock: bool,
@@ -220,7 +220,7 @@ fn by_call(call: Call<'_>, wait: &Wait<'_>) -> Option<Class> {
         Kind::Close if wait.state == 'D' => class(Component::IoBlockMeta, "call.close"),
         Kind::Close => return None,
         Kind::Child => class(Component::WaitChild, "call.child"),
-        // clone waits for nobody, unless the child borrows its memory: then in uninterruptible sleep.
+        // clone waits for no task, unless the child borrows its memory: then in uninterruptible sleep.
         Kind::Clone if wait.state == 'D' => class(Component::WaitChild, "call.vfork"),
         Kind::Clone | Kind::Memory | Kind::Restart => return None,
         Kind::FileLock => class(Component::LockFile, "call.file_lock"),

@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn where_interrupts_are_known_to_end_such_waits_the_others_are_not_put_down_to_threads() {
         let of = || kinds(false, &[(Component::NetRecv, 1000)]);
-        // Nobody ran on that CPU: an interrupt.
+        // No task ran on that CPU: an interrupt.
         let idle = ended(0, 0, "", 9, false);
         assert!(edges(vec![idle.clone(), ended(0, BY, "cc1", 3, false)], of()).iter().all(|edge| edge.waker.tid == 0));
         let others = edges(vec![idle, ended(0, BY, "server", 12, false)], of());

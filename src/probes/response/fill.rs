@@ -48,7 +48,7 @@ pub(super) struct Source<'s> {
     pub(super) stolen: Stolen,
 }
 
-/// What a part is told apart by within a thread.
+/// What distinguishes a part within a thread.
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {

@@ -286,7 +286,7 @@ pub(super) fn is_any_observed(object: &Object) -> Result<bool, Unavailable> {
     Ok(first.first() != Some(&0))
 }
 
-/// Takes the record at a slot with all its cells, and gives their places free; none if nobody is there.
+/// Takes the record at a slot with all its cells, and gives their places free; none if no thread is there.
 pub(super) fn take(object: &mut Object, slot: u32, stop: u64) -> Result<Option<Record>, Unavailable> {
     let thread: ThreadWords = object.element("threads", slot)?;
     if thread.first() == Some(&0) {

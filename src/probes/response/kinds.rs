@@ -1,4 +1,4 @@
-//! What the waits of a thread were, told apart as cells of wakers and stacks tell them: by all but the stack they ended with.
+//! The kinds of a thread's waits, distinguished as cells of wakers and stacks do: by all but the stack they ended with.
 
 use std::collections::{BTreeMap, HashMap};
 

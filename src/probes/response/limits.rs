@@ -31,7 +31,7 @@ pub(super) fn limit_keys(threads: &mut [Thread]) {
     }
 }
 
-/// Sums up parts that are told apart by nothing any more.
+/// Sums up parts that nothing distinguishes any more.
 fn merge_parts(parts: &mut Vec<Part>) {
     let mut merged: BTreeMap<PartKey, Part> = BTreeMap::new();
     for own in parts.drain(..) {

@@ -9,7 +9,7 @@ use rdiag_kernel::mechanism::ebpf::Object;
 use rdiag_model::Unavailable;
 use rdiag_model::ledger::MAX_TIMELINES;
 
-/// Threads that are looked at: more than are shown, since nobody knows yet which these are.
+/// Threads that are looked at: more than are shown, since it is not known yet which these are.
 const MAX_WATCHED: usize = MAX_TIMELINES;
 /// Looks that are kept of a thread; with more, every second one is forgotten.
 const MAX_LOOKS: u64 = 200;
@@ -189,7 +189,7 @@ struct Live {
 }
 
 impl Live {
-    /// None if nobody is there, or it has ended: then its record tells.
+    /// None if no thread is there, or it has ended: then its record says it.
     fn of(thread: &ThreadWords) -> Option<Self> {
         let [mode, since, _, _, _, _, _, user, kernel, _, _, switches, rest @ ..] = thread;
         let [_, _, _, _, _, _, _, _, _, _, _, _, ids, process_born, _, flags, _, _, first, _, _, rest @ ..] = rest;

@@ -44,7 +44,7 @@ impl Pair {
             && (self.from.moment, self.to.moment) == (Moments::Entry, Moments::Return)
     }
 
-    /// The end comes first, so that no beginning waits for one that nobody saw.
+    /// The end comes first, so that no beginning waits for one that was not seen.
     pub(super) fn attach(&self, object: &mut Object, host: &Host, pids: &[u32]) -> Result<(), Unavailable> {
         let program = |mark: &Mark, point, text| if mark.text.is_some() { text } else { point };
         let (to, from) = (program(&self.to, "to_point", "to_text"), program(&self.from, "from_point", "from_text"));
@@ -97,7 +97,7 @@ fn find(host: &Host, text: &str, process: Option<u32>) -> Result<Mark, PointErro
 }
 
 /// The point, if it is one. A place that developers have marked may have been compiled into several, which differ in how they keep
-/// their arguments: nobody asks for these here.
+/// their arguments: no caller asks for these here.
 fn one(points: Vec<Point>) -> Option<Point> {
     let mut points = points.into_iter();
     let mut first = points.next()?;

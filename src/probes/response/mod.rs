@@ -53,7 +53,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
              wait; what the waits were for, who ended them; system calls with their errors and their time on and off the CPU.",
     caveats: "Time in user mode holds page faults, and interrupts that hit it, and time in calls the interrupts, unless the kernel \
-              accounts for them; what a hypervisor took is told apart where the kernel measures it, and each task's share of all \
+              accounts for them; what a hypervisor took is a line of its own where the kernel measures it, and each task's share of all \
               elsewhere. Where there were \
               many faults, the kernel's own account, which is sampled, divides the two. Waits that last through a window are in \
               it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
@@ -112,7 +112,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 const MAX_RECORDS: usize = 4000;
 /// Threads for which there is room where runs come and go, a quarter of it.
 const RUNS: u32 = 1000;
-/// The same for a command, of which nobody knows how many it will start.
+/// The same for a command, of which it is not known how many it will start.
 const COMMAND: u32 = 512;
 /// The same where requests do, which may be many more than can be taken over: what finds no room is counted.
 const REQUESTS: u32 = 250;
@@ -137,7 +137,7 @@ struct Settings {
     starter: Option<u32>,
     /// A record is the time of a thread from one mark to another.
     marks: bool,
-    /// The kernel tells of waits for its locks.
+    /// The kernel reports waits for its locks.
     locks: bool,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct OnCpu {
     pub(super) seen: bool,
 }
 
-/// Time on a CPU: in user and kernel mode, and what of it others had. Calls are told apart exactly; page faults, of which only
+/// Time on a CPU: in user and kernel mode, and what of it others had. Calls are distinguished exactly; page faults, of which only
 /// the number is known, and everything when calls were not watched all the time, by the kernel's own account, which is sampled
 /// by ticks on most kernels. What others had is measured, but not in which mode it hit the thread: each gives its share.
 pub(super) fn on_cpu(record: &Record, watched: bool, tick: f64, stolen: Stolen) -> OnCpu {

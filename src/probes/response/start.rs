@@ -17,7 +17,7 @@ use rdiag_kernel::mechanism::symbols::Symbols;
 use rdiag_model::ledger::Marks;
 use rdiag_model::{Reason, Unavailable};
 
-/// What the kernel tells of waits for its locks. Ends first: a begin whose end is not seen would stay noted.
+/// What the kernel reports about waits for its locks. Ends first: a begin whose end is not seen would stay noted.
 const LOCKS: [&str; 2] = ["contention_end", "contention_begin"];
 
 /// What is wrong with marks on this machine.
@@ -41,7 +41,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         marks: filter.marks.is_some(),
         locks: LOCKS.iter().all(|event| kernel.has_tracepoint(event)),
     };
-    // Who belongs to a command is told by its own account of births.
+    // Which tasks belong to a command follows from its own account of births.
     let mut globals = Filter { command: None, ..filter.clone() }.globals(host)?;
     globals.extend([
         Global::u64("threshold_ns", settings.threshold),

@@ -69,7 +69,7 @@ fn slice(grown: &Grown, kinds: &Kinds, on_cpu: &OnCpu, window: u64) -> Slice {
             Doing::Throttled => Component::Throttled,
             Doing::Waiting(kind) => match kinds.get(kind).and_then(Split::mostly) {
                 Some(component) => component,
-                // Its sum found no room: nobody knows.
+                // Its sum found no room: not known.
                 None => continue,
             },
         };

@@ -16,7 +16,7 @@ use rdiag_model::Unavailable;
 pub(super) const EVENTS: [&str; 2] = ["sys_exit", "sys_enter"];
 /// Element of `control`: the number of the latest watch.
 const NUMBER: u32 = 2;
-/// A part of each such time is watched, at a moment of it that nobody can guess. In ns.
+/// A part of each such time is watched, at a moment of it that no program can guess. In ns.
 pub(super) const PERIOD: u64 = 1_000_000_000;
 /// A command that makes fewer calls per second is slowed down by less than a percent.
 const FEW_CALLS: f64 = 20_000.0;
@@ -174,7 +174,7 @@ impl Watching {
         Ok(())
     }
 
-    /// A moment of the next period. Periods that nobody came to look at are left out.
+    /// A moment of the next period. Periods in which there was no look are left out.
     fn plan_next(&mut self, now: u64) {
         let from = self.watched.parts_from.unwrap_or(now);
         let periods = now.saturating_sub(from) / PERIOD + 1;

@@ -65,7 +65,7 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         "profile.function.ratio" => ("took", "the sampled CPU time"),
         "profile.process_cpu.seconds" => ("used", "the sampled CPU time"),
         "tcptop.task.bytes_per_second" => ("carried", "the traffic of TCP"),
-        "tcpretrans.segments_by_peer.count" => ("had", "the segments that were sent again"),
+        "tcpretrans.segments_by_peer.count" => ("had", "the retransmitted segments"),
         "biotop.io_time.seconds" => ("had", "the time of requests in the device"),
         "execsnoop.short_lived_by_parent.per_second" => ("started", "the short-lived processes"),
         "syscount.process.per_second" => ("made", "the system calls"),

@@ -52,7 +52,7 @@ pub const CLEAR: &[Rule] = &[
         Component::LockUser,
         &[("futex_lock_pi", ""), ("futex_wait_requeue_pi", ""), ("__futex_lock_pi", "")],
     ),
-    // Before the locks, some of which wait so that nobody holds them any more.
+    // Before the locks, some of which wait until no task holds them any more.
     rule(
         "frames.rcu",
         Component::KernelSync,

@@ -41,7 +41,7 @@ const LOCK_CALLERS: &[Name] = &[
     ("lookup_slow", ""),
     ("iterate_dir", ""),
     ("lock_rename", ""),
-    // Others that everybody meets.
+    // Others that any task meets.
     ("rtnl_lock", ""),
     ("rtnl_lock_killable", ""),
     ("cgroup_kn_lock_live", ""),
