@@ -1,6 +1,8 @@
 //! The one door to the machine. Everything that is read, timed or written goes through here, so that a recorded
 //! tree (`--root DIR`) can stand in for the machine in the shipped binary.
 
+pub mod again;
+mod alarm;
 mod begin;
 pub mod cgroups;
 mod clock;
@@ -31,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+pub use alarm::Alarm;
 pub use begin::{BeginAt, NoInstant};
 pub use clock::{Clock, own_usage, thread_usage};
 pub use control::Control;
