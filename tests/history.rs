@@ -26,6 +26,8 @@ impl Recorder {
             .args(["watch", "--budget", "100%", "--history"])
             .arg(history)
             .args(if more.contains(&"--block") { &[][..] } else { &["--interval", "200ms", "--block", "2s"] })
+            // This machine may well be short of something.
+            .args(if more.contains(&"--trigger") { &[][..] } else { &["--trigger", "off"] })
             .args(more)
             .env("XDG_CONFIG_HOME", "/nonexistent")
             .stdin(Stdio::null())
@@ -40,6 +42,11 @@ impl Recorder {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         self.child.wait().unwrap().code()
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap()
     }
 
     /// Ends it as systemd does: its exit code, and what it said.
@@ -191,7 +198,7 @@ fn run_report_and_diff_judge_a_time_alike() {
 }
 
 /// Blocks of the recorder, in order.
-fn pieces_of(history: &Path) -> Vec<(String, Block)> {
+pub fn pieces_of(history: &Path) -> Vec<(String, Block)> {
     let names = files(history).into_iter().filter(|name| name.ends_with(".rdh"));
     let read = |name: String| HistoryFile { bytes: std::fs::read(history.join(&name)).unwrap(), name };
     let (pieces, notes) = rdiag::session::pieces(&names.map(read).collect::<Vec<_>>());
@@ -414,6 +421,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (&["diff", "--at", "now", "--at", "tomorrow"], "is no time; write one of: 03:12"),
         (&["watch", "--keep", "much"], "is no size; write 256MB"),
         (&["watch", "--interval", "1ms"], "--interval takes 100ms to 10m"),
+        (&["watch", "--trigger", "sometimes"], "run, pin, off"),
         (&["watch", "--history", "/proc/1/x"], "recording into /proc/1/x"),
     ];
     for (args, wanted) in cases {

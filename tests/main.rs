@@ -26,6 +26,7 @@ mod fleet;
 mod fuzzed;
 mod history;
 mod hostile;
+mod incidents;
 mod lab;
 mod layering;
 mod method_r;

@@ -6,6 +6,7 @@ use clap::Subcommand;
 
 use super::at::{Asked, PLAYBOOK, plan_of};
 use super::confined::confined;
+use super::incidents::Found;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure, kept};
 use crate::history::{Header, header_of};
@@ -14,7 +15,7 @@ use crate::shown;
 use rdiag_kernel::host::Zone;
 use rdiag_model::{Metrics, Reading, quantity};
 
-/// Show what `rdiag watch` recorded: which times, the course of one, or all of it as a recording.
+/// Show what `rdiag watch` recorded: which times and incidents, the course of a time, or all of it as a recording.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -23,7 +24,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The times that were recorded, and what recording cost.
+    /// The times that were recorded, what recording cost, and the incidents: when, what was seen, and the recording of the drill-down.
     List {
         /// Folder of what was recorded [default: that of `rdiag watch`].
         #[arg(long, value_name = "DIR")]
@@ -75,6 +76,7 @@ fn list(history: Option<&PathBuf>, ui: &Ui) -> Result<Exit, Failure> {
     let folder = kept::open(&kept::place(history)?)?;
     let listing = || format!("listing the history in {}", folder.path().display());
     let all = folder.list().map_err(Failure::io(listing()))?;
+    let incidents = Found::read(&folder, &all);
     let mut starts = Vec::new();
     for file in all.into_iter().filter(|file| file.name == TAIL || begins(&file.name).is_some()) {
         let start = folder.read_start(&file.name, HEADER).unwrap_or_default();
@@ -98,6 +100,7 @@ fn list(history: Option<&PathBuf>, ui: &Ui) -> Result<Exit, Failure> {
         for stretch in &stretches {
             text.push(line(stretch, &zone));
         }
+        text.push(incidents.lines(folder.path(), &zone));
         ui.print(&text)?;
         Ok(if stretches.is_empty() { Exit::Nothing } else { Exit::Done })
     })

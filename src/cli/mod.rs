@@ -15,6 +15,7 @@ mod fail_on;
 mod fleet;
 mod guided;
 mod history;
+mod incidents;
 mod input;
 mod kept;
 mod lab;
@@ -46,7 +47,7 @@ use clap::{Parser, Subcommand};
 pub use exit::{Exit, Failure};
 
 use crate::lab::{keeper, load};
-use rdiag_kernel::host::{launch, rights, statvfs};
+use rdiag_kernel::host::{again, launch, rights, statvfs};
 use rdiag_kernel::mechanism::symbols::reader;
 use rdiag_kernel::mechanism::tracefs::undo;
 
@@ -91,6 +92,9 @@ pub fn main() -> ExitCode {
     }
     if std::env::args_os().nth(1).is_some_and(|first| first == launch::HELPER_ARGUMENT) {
         return launch::helper_main(std::env::args_os().skip(2));
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == again::HELPER_ARGUMENT) {
+        return again::helper_main(std::env::args_os().skip(2));
     }
     if std::env::args_os().nth(1).is_some_and(|first| first == reader::HELPER_ARGUMENT) {
         return reader::main();

@@ -1,7 +1,10 @@
 //! `rdiag watch`: the recorder.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use clap::ValueEnum;
 
 use super::at::PLAYBOOK;
 use super::kept::{Size, place, size};
@@ -10,7 +13,7 @@ use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure};
 use crate::playbook::{self, Plan};
-use crate::session::{self, Watch, WatchError};
+use crate::session::{self, Trigger, Watch, WatchError};
 use crate::shown;
 use rdiag_collectors as collectors;
 use rdiag_model::quantity;
@@ -19,13 +22,17 @@ use rdiag_model::quantity;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "It runs in the foreground until SIGTERM or Ctrl-C; packages have a unit for systemd, rdiag-watch.service, that is \
-off until it is enabled. Nothing is synced to the disk: a crash of the kernel costs the last half minute, a kill nothing."
+off until it is enabled. Nothing is synced to the disk: a crash of the kernel costs the last half minute, a kill nothing.
+
+Incidents: PSI cpu some above 60 % of 10 s, memory full above 10 % of 4 s, io full above 40 % of 4 s, where the last minute was below that share. \
+At most one in 30 minutes for each resource, and ten drill-downs a day. Pinned blocks take at most half of --keep; then the oldest incident is \
+pinned no longer. `rdiag history list` shows them."
 )]
 pub(super) struct Args {
     /// Folder for what is recorded [default: /var/lib/rdiag/history; without root ~/.local/state/rdiag/history].
     #[arg(long, value_name = "DIR")]
     history: Option<PathBuf>,
-    /// Space that it may take; never more than 1 % of the free space there. The oldest blocks go first.
+    /// Space that it may take; never more than 1 % of the free space there. The oldest blocks go first, those of incidents last.
     #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = size)]
     keep: Size,
     /// Distance of two samples.
@@ -34,12 +41,50 @@ pub(super) struct Args {
     /// Share of one CPU that recording may use. Beyond it, the most expensive collector is read less often.
     #[arg(long, value_name = "PERCENT", default_value = "0.5%")]
     budget: String,
+    /// What is done about an incident (see below).
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = OnIncident::Run)]
+    trigger: OnIncident,
     /// End after this time [default: when it is stopped].
     #[arg(long, short, value_name = "TIME")]
     duration: Option<String>,
     /// Length of a block.
     #[arg(long, value_name = "TIME", default_value = "10m", hide = true)]
     block: String,
+    /// Length of a drill-down.
+    #[arg(long, value_name = "TIME", default_value = "10s", hide = true)]
+    drill_down: String,
+    /// Look at this tree instead of the machine.
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+/// What is done about an incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnIncident {
+    /// Keep the ten minutes before and the five after, and run use-method once, for 10 s with its drill-downs.
+    Run,
+    /// Keep the ten minutes before and the five after.
+    Pin,
+    /// Look for none.
+    Off,
+}
+
+impl Args {
+    fn trigger(&self) -> Trigger {
+        match self.trigger {
+            OnIncident::Off => Trigger::Off,
+            OnIncident::Pin => Trigger::Pin,
+            OnIncident::Run => {
+                let mut words: Vec<OsString> =
+                    ["record", PLAYBOOK, "--quiet", "--out", "-", "--duration"].map(OsString::from).into();
+                words.push(OsString::from(&self.drill_down));
+                if self.root != Path::new("/") {
+                    words.extend([OsString::from("--root"), OsString::from(&self.root)]);
+                }
+                Trigger::Run(words)
+            }
+        }
+    }
 }
 
 /// Shortest distance of samples, and longest and shortest block, in seconds.
@@ -50,6 +95,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let interval = playbook::duration("interval", &args.interval)?;
     let block = playbook::duration("block", &args.block)?;
     let budget = playbook::budget(&args.budget)?;
+    // What is wrong with it would be noticed at an incident.
+    playbook::duration("drill-down", &args.drill_down)?;
     let duration = args.duration.as_deref().map(|text| playbook::duration("duration", text)).transpose()?;
     if interval < SHORTEST_INTERVAL || !BLOCK.contains(&block) || block / interval > 3600.0 {
         let message = format!("samples every {} in blocks of {} are not recorded", args.interval, args.block);
@@ -60,7 +107,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     let folder = place(args.history.as_ref())?;
     let stop = stop_on_signal()?;
-    let host = Arc::new(open_host(Path::new("/"))?);
+    let host = Arc::new(open_host(&args.root)?);
     let named = session::resolve(PLAYBOOK)?;
     let plan = Plan::new(&named.loaded, &named.library, &std::collections::BTreeMap::new())?;
     let first = || plan.windows.iter().take(1).flatten().flat_map(|planned| &planned.step.collect);
@@ -69,7 +116,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let path = Text::seen(folder.display().to_string());
     let [every, most] = [session::interval(interval), quantity::bytes(args.keep.0 as f64)].map(Text::seen);
     ui.note(shown!("recording into {}, a sample every {}, at most {}", &path, every, most));
-    let order = Watch { collectors, folder, keep: args.keep.0, interval, block, budget, duration };
+    let order =
+        Watch { collectors, folder, keep: args.keep.0, interval, block, budget, duration, trigger: args.trigger() };
     session::watch(&host, &order, &stop, &mut |told| ui.warn(Text::seen(told))).map_err(failure)?;
     Ok(Exit::Done)
 }

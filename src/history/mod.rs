@@ -1,5 +1,5 @@
 //! What the recorder keeps on disk: blocks of the recording model, column by column, and the tail of the block in the making. Pure: bytes in,
-//! bytes out; `src/session/` reads and writes the files.
+//! bytes out; `src/session/` reads and writes the files. Beside them stands the list of incidents (`incidents.rs`).
 //!
 //! A block holds some minutes. Each collector is a column of its own (`column.rs`) with a checksum of its own (`frame.rs`): names once,
 //! then differences as short integers, deflated. A damaged column costs itself, and is named; the header stands at both ends. The tail
@@ -14,6 +14,7 @@ mod block;
 mod bytes;
 mod column;
 mod frame;
+mod incidents;
 mod numbers;
 mod table;
 mod tail;
@@ -23,6 +24,9 @@ mod text;
 
 pub use block::{Block, Cost, FORMAT_VERSION, Header, Readable, framed, header_of, read_block, write_block};
 pub use frame::MAX_FILE;
+pub use incidents::{
+    INCIDENTS, Incident, MAX_INCIDENTS, MOST_INCIDENTS, Resource, incident_second, read_incidents, write_incidents,
+};
 pub use tail::{Sample, Tail, read_tail};
 
 /// What a file lacks, in words: a column that does not fit its checksum, an end that is torn off.

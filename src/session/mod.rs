@@ -39,7 +39,7 @@ pub use rows::{errors, facts, figure, is_compared, is_error, row_without_run, ro
 pub use run::{Observer, Run, run, work_of};
 pub use store::{StoreError, read_recording, read_report, write_recording};
 pub use survey::{Surveyed, survey, survey_probes};
-pub use watch::{TAIL, Watch, WatchError, begins, watch};
+pub use watch::{TAIL, Trigger, Watch, WatchError, begins, in_words as incident_in_words, watch};
 
 use std::collections::BTreeMap;
 

@@ -104,3 +104,41 @@ fn a_full_disk_costs_history_and_not_the_recorder() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("writing a"), "{said}");
 }
+
+#[test]
+#[ignore = "needs: root, a quiet machine"]
+fn pressure_pins_the_time_before_it_and_the_drill_down_names_who_made_it() {
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let _alone = alone();
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let recorder = Recorder::start(&history, &["--interval", "1s", "--block", "8s", "--trigger", "run"]);
+    wait_until("a block before the fault", || blocks(&history) >= 1);
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let load = Load::start(4 * cpus, "sh", &["-c", LOOP]);
+    let drill_down = || files(&history).into_iter().find(|name| name.starts_with("incident-"));
+    // Ten seconds of pressure, and ten of the drill-down.
+    wait_until("a drill-down", || drill_down().is_some());
+    drop(load);
+    let (code, said) = recorder.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("incident: PSI cpu some "), "{said}");
+    let mut command = rdiag();
+    command.args(["analyze", "--format", "json", "--out", "-"]);
+    let output = command.arg(history.join(drill_down().unwrap())).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        verdict(&report, "cpu.saturation"),
+        ["\"critical\"", "\"sh\""],
+        "{:#}",
+        finding(&report, "cpu.saturation", None)
+    );
+    // The recorder has few rights by then: what takes more was done by the process that was made before.
+    let latency = finding(&report, "cpu.saturation.run_queue_latency", None);
+    assert_ne!(latency["status"], "unknown", "{latency:#}");
+    let listed = rdiag().args(["history", "list", "--history"]).arg(&history).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("incident: PSI cpu some ") && listed.contains("  pinned  "), "{listed}");
+}

@@ -1,24 +1,32 @@
 //! The recorder: everything that the USE method collects, every few seconds, into a folder of bounded size. Blocks and tail are
-//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs`; which processes stay in a block, `thin.rs`; how the host is set up, `settings.rs`.
+//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs` and `files.rs`; which processes stay in a block, `thin.rs`; how the host is set up,
+//! `settings.rs`; what is an incident, `pressure.rs`, and what is done about it, `incidents.rs` and `pins.rs`.
 //!
 //! Collectors are begun anew with each block, so none of them grows without bounds, and a block stands for itself. Nothing waits for the disk
 //! that the folder lies on: what is written goes through a thread of its own.
 
+mod files;
 mod governor;
+mod incidents;
 mod keeper;
+mod pins;
+mod pressure;
 mod settings;
 mod thin;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
+pub use self::files::{TAIL, begins};
 use self::governor::Governor;
+use self::incidents::Incidents;
+pub use self::incidents::in_words;
 use self::keeper::Keeper;
-pub use self::keeper::{TAIL, begins};
 use self::settings::Settings;
 use super::record::Recorder;
 use crate::history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_block};
@@ -31,6 +39,8 @@ use rdiag_model::recording::Tool;
 
 /// A clock that was set by more than so many seconds begins a new block, in which it is right again.
 const CLOCK_STEP: f64 = 1.0;
+/// Seconds after which it is asked again between samples whether there is an incident.
+const LOOK: f64 = 1.0;
 
 /// What to record, and where.
 #[derive(Debug, Clone)]
@@ -49,6 +59,19 @@ pub struct Watch {
     pub budget: f64,
     /// Seconds after which it ends by itself; none: when it is stopped.
     pub duration: Option<f64>,
+    /// What is done about an incident.
+    pub trigger: Trigger,
+}
+
+/// What is done about an incident.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trigger {
+    /// Nothing: none is looked for.
+    Off,
+    /// The blocks around it are kept before others.
+    Pin,
+    /// That, and rdiag is run once with this command line, which writes a recording to stdout.
+    Run(Vec<OsString>),
 }
 
 /// Why nothing is recorded.
@@ -87,8 +110,16 @@ pub fn watch(
     let wrong = |source| WatchError::Folder { folder: named(), source };
     let folder = Folder::keeping(&order.folder).map_err(wrong)?;
     let lock = folder.lock("lock").map_err(wrong)?.ok_or_else(|| WatchError::InUse { folder: named() })?;
+    let (known, damage) = incidents::known(&folder);
+    damage.into_iter().for_each(&mut *say);
+    let mut incidents = match &order.trigger {
+        Trigger::Off => None,
+        Trigger::Pin => Some(Incidents::watch(host, &known, None)),
+        Trigger::Run(words) => Some(Incidents::watch(host, &known, Some(words))),
+    };
     rights::narrow(Phase::Measuring(Work::default()));
-    let mut keeper = Keeper::start(folder, order.keep)?;
+    incidents.iter().filter_map(|incidents| incidents.missing(host)).for_each(&mut *say);
+    let mut keeper = Keeper::start(folder, order.keep, known)?;
     let mut governor = Governor::new(order.budget, order.interval);
     let mut settings = Settings::default();
     // A source that hangs keeps its thread; begun anew with each block it would take another one each time.
@@ -106,9 +137,16 @@ pub fn watch(
             }
         }
         settings.read(host);
-        let kept = (&mut keeper, &mut governor, &mut hung, &mut settings);
+        let kept = Kept {
+            keeper: &mut keeper,
+            governor: &mut governor,
+            hung: &mut hung,
+            settings: &mut settings,
+            incidents: &mut incidents,
+        };
         goes_on = block(host, order, &collectors, kept, (stop, end), say)?;
     }
+    drop(incidents);
     keeper.end().into_iter().for_each(say);
     drop(lock);
     Ok(())
@@ -137,12 +175,42 @@ impl Clocks {
     }
 }
 
+/// What goes on from block to block.
+struct Kept<'k> {
+    keeper: &'k mut Keeper,
+    governor: &'k mut Governor,
+    hung: &'k mut BTreeMap<&'static str, u32>,
+    settings: &'k mut Settings,
+    incidents: &'k mut Option<Incidents>,
+}
+
+/// Waits until a monotonic time, and looks about for incidents meanwhile; `false` when `stop` was set before.
+fn wait(
+    host: &SharedHost,
+    order: &Watch,
+    kept: &mut Kept<'_>,
+    (until, stop): (f64, &AtomicBool),
+    say: &mut dyn FnMut(String),
+) -> bool {
+    loop {
+        let next = until.min(host.now() + LOOK);
+        if !host.wait(next, 0, stop) {
+            return false;
+        }
+        if next >= until {
+            return true;
+        }
+        let Some(incidents) = kept.incidents.as_mut() else { continue };
+        incidents.look(host, kept.keeper, &order.folder).into_iter().for_each(&mut *say);
+    }
+}
+
 /// Records one block; whether another one follows before the end.
 fn block(
     host: &SharedHost,
     order: &Watch,
     collectors: &[&'static CollectorDef],
-    (keeper, governor, hung, settings): (&mut Keeper, &mut Governor, &mut BTreeMap<&'static str, u32>, &mut Settings),
+    mut kept: Kept<'_>,
     (stop, end): (&AtomicBool, Option<f64>),
     say: &mut dyn FnMut(String),
 ) -> Result<bool, WatchError> {
@@ -151,15 +219,15 @@ fn block(
     let began = recorder.began();
     let clocks = Clocks::now(host);
     let mut header = header(host, order, &clocks, began);
-    header.settings = settings.known();
+    header.settings = kept.settings.known();
     let (mut tail, bytes) = Tail::begin(&header);
-    keeper.begin(bytes);
+    kept.keeper.begin(bytes);
     let samples = (order.block / order.interval).round().max(1.0) as usize;
     let mut number = 0;
     let mut goes_on;
     let mut lengths: BTreeMap<&'static str, usize> = BTreeMap::new();
     loop {
-        recorder.sample_some(|slot| governor.is_due(slot.id, slot.cadence, number))?;
+        recorder.sample_some(|slot| kept.governor.is_due(slot.id, slot.cadence, number))?;
         for slot in &recorder.slots {
             slot.sink.with_record(|record| {
                 let length = lengths.entry(slot.id).or_default();
@@ -170,31 +238,34 @@ fn block(
                 }
             });
         }
-        keeper.append(tail.end(number));
-        keeper.problems().into_iter().for_each(&mut *say);
-        governor.settle(&recorder.slots, host.now(), own_usage().0).into_iter().for_each(&mut *say);
+        kept.keeper.append(tail.end(number));
+        if let Some(incidents) = kept.incidents.as_mut() {
+            incidents.sample(host, kept.keeper, &order.folder).into_iter().for_each(&mut *say);
+        }
+        kept.keeper.problems().into_iter().for_each(&mut *say);
+        kept.governor.settle(&recorder.slots, host.now(), own_usage().0).into_iter().for_each(&mut *say);
         // What is overdue on a host too slow to keep up is left out.
         number = (number + 1).max(((host.now() - began) / order.interval).floor() as usize);
         let next = began + number as f64 * order.interval;
         goes_on = end.is_none_or(|end| next <= end);
         let is_last = !goes_on || number >= samples || Clocks::now(host).stepped_since(&clocks);
-        if is_last || !host.wait(next, 0, stop) {
+        if is_last || !wait(host, order, &mut kept, (next, stop), say) {
             break;
         }
     }
-    hung.extend(recorder.slots.iter().filter(|slot| slot.late).map(|slot| (slot.id, LEFT_ALONE)));
+    kept.hung.extend(recorder.slots.iter().filter(|slot| slot.late).map(|slot| (slot.id, LEFT_ALONE)));
     let (collectors, costs) = recorder.end()?;
     let last = collectors.values().filter_map(|record| record.times.last().copied()).fold(0.0, f64::max);
     header.seconds = last;
-    header.stretched = governor.stretched();
-    header.settings = settings.known();
+    header.stretched = kept.governor.stretched();
+    header.settings = kept.settings.known();
     let (cpu_after, resident_bytes) = own_usage();
     header.cost = Cost { cpu_seconds: cpu_after - cpu_before, resident_bytes, collectors: costs };
     let mut block = Block { header, collectors, idle: Vec::new() };
     thin::thin(&mut block);
-    keeper.block(block.header.wall_micros, write_block(&block));
+    kept.keeper.block(block.header.wall_micros, write_block(&block));
     if goes_on && !stop.load(Ordering::Relaxed) {
-        host.wait(began + number as f64 * order.interval, 0, stop);
+        wait(host, order, &mut kept, (began + number as f64 * order.interval, stop), say);
     }
     Ok(goes_on)
 }
