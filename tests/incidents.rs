@@ -228,3 +228,35 @@ fn a_list_of_incidents_that_somebody_made_is_named_and_nothing_is_read_or_writte
     }
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), "{\"format_version\":1}\nsecret\n");
 }
+
+#[test]
+fn wait_runs_rdiag_when_a_condition_held_and_ends_with_its_exit_code() {
+    let place = tempfile::tempdir().unwrap();
+    let host = Stalling::begin(place.path().join("root"));
+    let root = host.root.to_str().unwrap();
+    let out = place.path().join("made.json.gz");
+    let wait = |when: &str, more: &[&str], command: &[&str]| {
+        let output =
+            rdiag().args(["wait", "--root", root, "--when", when]).args(more).arg("--").args(command).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let record =
+        ["record", "use-method", "--quiet", "--root", root, "--duration", "1s", "--out", out.to_str().unwrap()];
+    let (code, said) = wait("psi.io.full.ratio > 0.5", &["--timeout", "3s"], &record);
+    assert!(code == Some(6) && said.contains("it did not hold in time") && !out.exists(), "{said}");
+    host.stalls.store(true, Ordering::Relaxed);
+    let (code, said) = wait("psi.io.full.ratio > 0.5 and host.cpus > 0", &["--for", "2s", "--timeout", "60s"], &record);
+    assert!(code == Some(0) && out.exists(), "{said}");
+    let (code, said) = wait("psi.io.full.ratio > 0.5", &["--for", "1s"], &["run", "no-such-playbook"]);
+    assert!(code == Some(2) && said.contains("no-such-playbook"), "{said}");
+    for (when, command, why) in [
+        ("psi.io.ful.ratio > 0.5", "doctor", "did you mean `psi.io.full.ratio`?"),
+        ("psi.io.full.ratio > 0.5", "reboot", "the command behind --: unrecognized subcommand 'reboot'"),
+        ("1 > 0", "doctor", "it names no metric"),
+    ] {
+        let (code, said) = wait(when, &[], &[command]);
+        assert!(code == Some(2) && said.contains(why), "{when}: {said}");
+    }
+    let (code, said) = wait("psi.irq.full.ratio > 0.5", &[], &["doctor"]);
+    assert!(code == Some(3) && said.contains("/proc/pressure/irq"), "{said}");
+}

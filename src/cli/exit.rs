@@ -15,7 +15,7 @@ use rdiag_model::Unavailable;
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage or an invalid \
 playbook; 3 nothing could be measured; 4 a failure while running; 5 a probe, or the account of a task's time, was stopped by its budget; \
-130 interrupted, after writing what there was. `run` and `record` with a COMMAND that fails exit as it does: with its code, or with 128 + N \
+6 the condition of `wait` did not hold in time; 130 interrupted, after writing what there was. `run` and `record` with a COMMAND that fails exit as it does: with its code, or with 128 + N \
 if signal N ended it.";
 
 /// Longest error that is shown, in characters: two paths and what is wrong with them.
@@ -36,6 +36,8 @@ pub enum Exit {
     Failed,
     /// 5: a probe, or the account of a task's time, was stopped by its budget before its time was over.
     OverBudget,
+    /// 6: the condition of `wait` did not hold within its `--timeout`.
+    TimedOut,
     /// The code with which the measured command failed, or 128 + N if signal N ended it, as `time` and `perf stat` do.
     Command(u8),
     /// 130: interrupted, after writing what there was.
@@ -49,8 +51,16 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    const ALL: [Self; 7] =
-        [Self::Done, Self::Findings, Self::Usage, Self::Nothing, Self::Failed, Self::OverBudget, Self::Interrupted];
+    const ALL: [Self; 8] = [
+        Self::Done,
+        Self::Findings,
+        Self::Usage,
+        Self::Nothing,
+        Self::Failed,
+        Self::OverBudget,
+        Self::TimedOut,
+        Self::Interrupted,
+    ];
 
     fn code(self) -> u8 {
         match self {
@@ -60,6 +70,7 @@ impl Exit {
             Self::Nothing => 3,
             Self::Failed => 4,
             Self::OverBudget => 5,
+            Self::TimedOut => 6,
             Self::Command(code) => code,
             Self::Interrupted => 130,
         }

@@ -38,6 +38,7 @@ mod task;
 mod tools;
 mod typed;
 mod ui;
+mod wait;
 mod watch;
 
 use std::process::ExitCode;
@@ -72,6 +73,7 @@ enum Command {
     Diff(diff::Args),
     Fleet(fleet::Args),
     Watch(watch::Args),
+    Wait(wait::Args),
     History(history::Args),
     Lab(lab::Args),
     List(list::Args),
@@ -131,6 +133,7 @@ pub fn main() -> ExitCode {
         Command::Diff(args) => diff::main(args, &ui),
         Command::Fleet(args) => fleet::main(args, &ui),
         Command::Watch(args) => watch::main(args, &ui),
+        Command::Wait(args) => wait::main(args, &ui),
         Command::History(args) => history::main(args, &ui),
         Command::Lab(args) => lab::main(args, &ui),
         Command::List(args) => list::main(args, &ui),

@@ -4,6 +4,7 @@
 mod account;
 mod analyze;
 mod candidates;
+mod condition;
 mod containers;
 mod document;
 mod drill;
@@ -27,6 +28,7 @@ mod worker;
 pub use account::conversation;
 pub use analyze::{Analysis, analyze};
 pub use candidates::{Candidate, candidates, names_unless_there};
+pub use condition::{Condition, ConditionError, Waited};
 pub use document::document;
 pub use import::{ImportError, import};
 pub use library::{

@@ -81,28 +81,30 @@ pub(super) fn all(facts: &Facts, plan: &Plan, so_far: &SoFar<'_, '_>) -> Vec<Fin
     rules.filter(|(rule, _)| judged.insert(&rule.id)).flat_map(|(rule, origin)| judge.judge(rule, origin)).collect()
 }
 
+/// The metric at the start of a dotted path.
+pub(super) fn metric_of_path(path: &str) -> Option<String> {
+    let mut end = path.len();
+    loop {
+        let candidate = path.get(..end)?;
+        if super::metric(candidate).is_some() {
+            return Some(candidate.to_owned());
+        }
+        end = candidate.rfind('.')?;
+    }
+}
+
 /// The metrics that rules and conditions cite.
 fn cited(rules: &[&(Rule, String)], conditions: &[&str]) -> BTreeSet<String> {
-    let resolve = |path: &str| {
-        let mut end = path.len();
-        loop {
-            let candidate = path.get(..end)?;
-            if super::metric(candidate).is_some() {
-                return Some(candidate.to_owned());
-            }
-            end = candidate.rfind('.')?;
-        }
-    };
     // A condition that cannot be read does not hold; the rule says so when it is judged.
     let mut found: BTreeSet<Reference> = BTreeSet::new();
     for text in
         rules.iter().flat_map(|(rule, _)| rule.expressions()).map(|(_, text)| text).chain(conditions.iter().copied())
     {
-        found.extend(references(text, &resolve).unwrap_or_default());
+        found.extend(references(text, &metric_of_path).unwrap_or_default());
     }
     for (rule, _) in rules {
         for text in [&rule.says, &rule.quiet] {
-            found.extend(template_references(text, &resolve).unwrap_or_default());
+            found.extend(template_references(text, &metric_of_path).unwrap_or_default());
         }
     }
     let metric = |reference| match reference {

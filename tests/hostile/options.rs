@@ -19,6 +19,7 @@ fn beside(command: &str) -> Vec<OsString> {
         "record" => &["use-method", "--out", "made", "--duration", "100ms", "--interval", "50ms"],
         "probe" => &["runqlat", "--duration", "1ms"],
         "watch" => &["--duration", "1ms"],
+        "wait" => &["--when", "psi.io.full.ratio > 2", "--timeout", "1ms"],
         "lab start" => &["no-such-exercise"],
         "lab class" => &["no-such-file"],
         "lab dev-check" => &["no-such-exercise"],

@@ -124,6 +124,14 @@ impl Drop for Again {
     }
 }
 
+/// Becomes this program with another command line. Returns only if that fails.
+#[must_use]
+pub fn become_another(words: &[OsString]) -> io::Error {
+    #[expect(clippy::disallowed_methods, reason = "itself")]
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("rdiag").args(words).exec()
+}
+
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the process that starts it has ended")
 }
