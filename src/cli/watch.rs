@@ -32,7 +32,7 @@ pub(super) struct Args {
     /// Folder for what is recorded [default: /var/lib/rdiag/history; without root ~/.local/state/rdiag/history].
     #[arg(long, value_name = "DIR")]
     history: Option<PathBuf>,
-    /// Space that it may take; never more than 1 % of the free space there. The oldest blocks go first, those of incidents last.
+    /// Limit of the folder's size; never more than 1 % of the free space there. The oldest blocks go first, those of incidents last.
     #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = size)]
     keep: Size,
     /// Distance of two samples.

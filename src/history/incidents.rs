@@ -1,6 +1,6 @@
 //! The list of incidents: times that the recorder found worth keeping, a line of JSON each, after a line with the version.
 //!
-//! It may have been written by anybody, like all of the folder: what is no incident is named and left out, and names of files are made from times, never read.
+//! Any user may have written it, like all of the folder: what is no incident is named and left out, and names of files are made from times, never read.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ impl Resource {
         }
     }
 
-    /// The line of that file that tells of an incident: `full` of the CPUs is always 0 for the whole host.
+    /// The line of that file that an incident is about: `full` of the CPUs is always 0 for the whole host.
     #[must_use]
     pub fn line(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ pub struct Incident {
     pub wall_micros: i64,
     /// What tasks stalled for.
     pub resource: Resource,
-    /// Share of the time in which they stalled, 0 to 1.
+    /// Share of the time they stalled, 0 to 1.
     pub share: f64,
     /// Whether the share may have been larger: the kernel said that it exceeds the threshold, and no more.
     #[serde(default)]

@@ -40,7 +40,7 @@ pub enum Waited {
     Held,
     /// The time was over before.
     TimedOut,
-    /// Somebody ended it.
+    /// A signal ended it.
     Stopped,
 }
 

@@ -73,6 +73,7 @@ mod response_running;
 mod response_truths;
 mod returns;
 mod rights;
+mod slow_request;
 mod survival;
 mod symptoms;
 mod task_states;

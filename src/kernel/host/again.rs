@@ -1,8 +1,8 @@
-//! This program, started again and again with one command line, by a process that was made before rights were given up: whoever measures
+//! This program, started again and again with one command line, by a process that was made before rights were given up: what measures
 //! for years keeps few of them, and can still have one measurement made that takes more.
 //!
 //! The helper ([`helper_main`]) waits for a message, starts what its own command line says, and nothing else, and sends back what that printed. What is
-//! printed goes into memory: nobody waits for a disk. The helper ends when the other side is gone, and so does what it has started.
+//! printed goes into memory: no thread waits for a disk. The helper ends when the other side is gone, and so does what it has started.
 
 use std::ffi::OsString;
 use std::io;
@@ -164,7 +164,7 @@ fn read_back(file: &std::fs::File, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The helper: what its stdin asks for, until nobody asks any more.
+/// The helper: what its stdin asks for, until the other side closes it.
 #[must_use]
 pub fn helper_main(words: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.collect();
@@ -173,7 +173,7 @@ pub fn helper_main(words: impl Iterator<Item = OsString>) -> ExitCode {
     while receive::<Begin>(socket, None).is_ok() {
         let (end, file) = match run(&words, socket) {
             Ok(Some(ended)) => ended,
-            // Nobody listens any more.
+            // The other side is gone.
             Ok(None) => break,
             Err(error) => {
                 let failure = Some(format!("rdiag cannot be started: {error}"));
@@ -210,7 +210,7 @@ fn last_line(errors: &std::fs::File) -> String {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
 }
 
-/// Waits for the end of what was started; ends it if nobody waits for it any more (none), or if it takes too long.
+/// Waits for the end of what was started; ends it if the caller is gone (none), or if it takes too long.
 fn wait_for(mut child: Child, socket: BorrowedFd<'_>) -> io::Result<Option<ExitStatus>> {
     let pid = Pid::from_raw(child.id().cast_signed());
     // Kernels before 5.3 have no descriptors of processes: then it is waited for, however long that takes.

@@ -1,8 +1,8 @@
 //! The kernel's own watch over pressure: a trigger that is written to a file of /proc/pressure counts stalls over a sliding window, and poll(2)
 //! tells that they exceeded a threshold.
 //!
-//! Until Linux 6.5 this took CAP_SYS_RESOURCE when the file was opened; since then anybody may, if the window is a multiple of two
-//! seconds. A trigger may also tell of stalls from before it was set: whoever asks looks at the totals, too.
+//! Until Linux 6.5 this took CAP_SYS_RESOURCE when the file was opened; since then any user may, if the window is a multiple of two
+//! seconds. A trigger may also report stalls from before it was set: its caller looks at the totals, too.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_trigger_that_cannot_be_reached_does_not_ring() {
         let host = Host::live(Path::new("/"));
-        // All of the time in which every task stalled for memory: a host that runs this test is not in that state. It may be refused.
+        // Every task stalled for memory all the time: a host that runs this test is not in that state. It may be refused.
         if let Ok(alarm) = host.pressure_alarm("memory", "full", 1.0, 10.0) {
             assert!(!alarm.rang().unwrap());
         }

@@ -57,7 +57,7 @@ impl Files {
         Self { folder, keep, incidents, tail: None, room: 0, said, last: String::new() }
     }
 
-    /// What is to be done, until nobody has anything more.
+    /// What is to be done, until there are no more jobs.
     pub(super) fn work(&mut self, jobs: &Receiver<Job>) {
         let recovered = self.recover();
         self.tell("keeping what an earlier recorder left", recovered);

@@ -49,7 +49,7 @@ pub struct Watch {
     pub collectors: Vec<&'static CollectorDef>,
     /// Folder of the files.
     pub folder: PathBuf,
-    /// Bytes that it may take.
+    /// Limit of its size, in bytes.
     pub keep: u64,
     /// Seconds from sample to sample.
     pub interval: f64,

@@ -1,4 +1,4 @@
-//! What goes when the folder is full: recordings of drill-downs that nobody asked to keep, then the oldest blocks, and those of an incident last.
+//! What goes when the folder is full: recordings of drill-downs that are not pinned, then the oldest blocks, and those of an incident last.
 
 use crate::history::{Incident, incident_second};
 use rdiag_kernel::host::Kept;

@@ -1,4 +1,4 @@
-//! When pressure stall information tells of an incident: tasks stalled for a resource longer than the critical threshold of its rule says.
+//! When pressure stall information shows an incident: tasks stalled for a resource longer than the critical threshold of its rule says.
 //!
 //! A resource is looked at when its stalls were below the threshold over the last minute, so that a host that is always loaded is not in
 //! alarm all the time: after an incident, and at the beginning, they must fall below it first. Totals are read with each sample; where the kernel
@@ -30,7 +30,7 @@ const EARLY: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Seen {
     pub(super) resource: Resource,
-    /// Share of the time in which tasks stalled, 0 to 1.
+    /// Share of the time tasks stalled, 0 to 1.
     pub(super) share: f64,
     /// Whether it may have been larger.
     pub(super) at_least: bool,

@@ -26,7 +26,7 @@ impl Settings {
         let (sender, receiver) = channel();
         let host = Arc::clone(host);
         let reading = std::thread::Builder::new().name("settings".into()).spawn(move || {
-            // Nobody listens any more when the recorder has ended.
+            // The receiver is gone when the recorder has ended.
             let _ = sender.send(bounded(setup::read_all(&host).facts));
         });
         self.reading = reading.is_ok().then_some(receiver);

@@ -24,7 +24,7 @@ fn ticks(point: &ProcessPoint) -> u64 {
     point.utime.saturating_add(point.stime)
 }
 
-/// Leaves out of a block what nobody will ask for.
+/// Leaves out of a block what no report will ask for.
 pub(super) fn thin(block: &mut Block) {
     let facts = &block.header.host;
     let least_ticks = CPU_SHARE * block.header.seconds * facts.ticks_per_second as f64;
