@@ -47,6 +47,7 @@ mod streaming;
 mod support;
 mod tools;
 mod typed;
+mod words;
 
 #[path = "privileged/mod.rs"]
 mod privileged;

@@ -43,7 +43,7 @@ fn rule(loaded: &LoadedRule, library: &Library, catalogue: &Catalogue) -> Vec<Pr
         && longest.chars().count() > SAYS
     {
         let what = format!("has {} characters: {longest}", longest.chars().count());
-        say("says", what, "say what, of whom and how much in at most 160 characters; reasons belong in `why`");
+        say("says", what, "say what, of which object and how much in at most 160 characters; reasons belong in `why`");
     }
     if !is_state(rule)
         && let Some(without) = said.iter().find(|says| !has_unit(says))
@@ -133,7 +133,7 @@ fn bare_share(text: &str) -> Option<&str> {
 }
 
 /// The banned phrases in a text, and what to write instead of each. What templates put in is not looked at.
-fn banned(text: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn banned(text: &str) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
     let words = format!(" {} ", plain(text));
     BANNED.iter().filter(move |(phrase, _)| words.contains(&format!(" {phrase} "))).copied()
 }
