@@ -102,7 +102,7 @@ fn without_because(text: &str) -> String {
 /// A line without names: what stands in backticks. A name with underscores stays one word.
 fn without_names(line: &str) -> String {
     let parts: Vec<&str> = line.split('`').collect();
-    let is_open = parts.len() % 2 == 0;
+    let is_open = parts.len().is_multiple_of(2);
     let outside = parts.iter().enumerate().filter(|(at, _)| at % 2 == 0 || (is_open && at + 1 == parts.len()));
     let text = outside.map(|(_, part)| *part).collect::<Vec<_>>().join(" ");
     let text = text.replace('_', "-").replace("\\n", " ");

@@ -45,7 +45,9 @@ impl Found {
 
     fn line(&self, incident: &Incident, folder: &Path, zone: &Zone) -> Text {
         let [at, seen] = [zone.shown(incident.wall_micros), session::incident_in_words(incident)].map(Text::seen);
-        let drill = if self.recorded.contains(&incident.second()) {
+        // Of two incidents in one second the other one's recording has that name.
+        let has_own = incident.drilled && incident.note.is_none();
+        let drill = if has_own && self.recorded.contains(&incident.second()) {
             Text::seen(folder.join(incident.file()).display().to_string())
         } else {
             let why = incident.note.as_deref().unwrap_or(if incident.drilled {

@@ -105,7 +105,7 @@ impl Condition {
         stop: &AtomicBool,
     ) -> Result<Waited, ConditionError> {
         let end = timeout.map(|timeout| host.now() + timeout);
-        let (mut since, mut was_read) = (None, false);
+        let (mut since, mut was_read, mut late) = (None, false, 0);
         while !stop.load(Ordering::Relaxed) {
             let began = host.now();
             if end.is_some_and(|end| began >= end) {
@@ -117,9 +117,19 @@ impl Condition {
                     holds
                 }
                 None => break,
-                // A device may come and go; what was never there is a mistake.
-                Some(Err(_)) if was_read => false,
-                Some(Err(why)) => return Err(ConditionError::Unavailable("what the condition names".into(), why)),
+                // A host in trouble may be slow to answer, but each time leaves a thread behind.
+                Some(Err(Unknown::Late(who))) if late == MOST_LATE => {
+                    return Err(ConditionError::Unavailable(who, "it does not answer".to_owned()));
+                }
+                Some(Err(Unknown::Late(_))) => {
+                    late += 1;
+                    false
+                }
+                // A device may come and go, or have had nothing to do; what was never there is a mistake.
+                Some(Err(Unknown::Why(_))) if was_read => false,
+                Some(Err(Unknown::Why(why))) => {
+                    return Err(ConditionError::Unavailable("what the condition names".into(), why));
+                }
             };
             since = holds.then(|| since.unwrap_or(began));
             if since.is_some_and(|since| host.now() - since >= seconds) {
@@ -130,7 +140,7 @@ impl Condition {
     }
 
     /// Whether it holds in the next second, or why that cannot be said; none if `stop` was set.
-    fn holds(&self, host: &SharedHost, stop: &AtomicBool) -> Result<Option<Result<bool, String>>, ConditionError> {
+    fn holds(&self, host: &SharedHost, stop: &AtomicBool) -> Result<Option<Result<bool, Unknown>>, ConditionError> {
         let mut recorder = Recorder::of(host, &self.collectors, INTERVAL)?;
         recorder.sample_some(|_| true)?;
         let began = recorder.began();
@@ -141,8 +151,7 @@ impl Condition {
         let seconds = host.now() - began;
         let late: Vec<&str> = recorder.slots.iter().filter(|slot| slot.late).map(|slot| slot.id).collect();
         if !late.is_empty() {
-            // Each second would leave one more thread on it.
-            return Err(ConditionError::Unavailable(late.join(", "), "it does not answer".to_owned()));
+            return Ok(Some(Err(Unknown::Late(late.join(", ")))));
         }
         let (collectors, _) = recorder.end()?;
         let window = Window {
@@ -161,15 +170,35 @@ impl Condition {
         for (_, metric) in &self.catalogue {
             let stats = metrics.stats(metric.id, "");
             context.set_metric(metric.id, stats.as_ref().ok().copied());
-            if let Some(rdiag_model::Reading::Unavailable(gap)) = metrics.readings.get(metric.id) {
-                gaps.push(gap.to_string());
+            match (metrics.readings.get(metric.id), metric.dimension) {
+                (Some(rdiag_model::Reading::Unavailable(gap)), _) => gaps.push(gap.to_string()),
+                (Some(_), Some(of)) if stats.is_err() && self.text.contains(&format!("{}.", metric.id)) => {
+                    gaps.push(format!("{0} has a figure for each {of}: write highest({0})", metric.id));
+                }
+                _ => {}
             }
         }
         let expressions = Expressions::new(host.facts(), metrics, Arc::default(), BTreeMap::new());
         let holds = expressions.compile(&self.text).and_then(|condition| condition.holds(&context.value()));
-        Ok(Some(holds.map_err(|error| gaps.into_iter().next().unwrap_or_else(|| error.to_string()))))
+        // Nothing happened that it could be about: the latency of a disk without requests.
+        let undefined = || gaps.into_iter().next().map_or(Ok(false), |gap| Err(Unknown::Why(gap)));
+        Ok(Some(holds.or_else(|error| match error.kind() {
+            minijinja::ErrorKind::UndefinedError => undefined(),
+            _ => Err(Unknown::Why(error.to_string())),
+        })))
     }
 }
+
+/// Why it is not known whether a condition holds.
+enum Unknown {
+    /// These did not answer in time.
+    Late(String),
+    /// What it names cannot be read.
+    Why(String),
+}
+
+/// How often a source may be late before it is given up: each time one more thread waits for it.
+const MOST_LATE: usize = 5;
 
 /// The expression with `.mean` behind a metric that has no statistic, but where a function takes the metric itself.
 fn with_mean(text: &str, id: &str) -> String {

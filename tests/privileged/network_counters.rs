@@ -67,7 +67,7 @@ time.sleep(60)
 /// What rdiag says within that namespace.
 fn report(kind: &str) -> Value {
     let load = Load::start(1, "unshare", &["--net", "python3", "-c", TRAFFIC, kind]);
-    let pid = load.pids()[0];
+    let pid = load.pids().into_iter().next().unwrap();
     let is_ready = || std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "traffic\n");
     assert!(wait_until(20, is_ready), "the traffic has begun");
     let output = Command::new("nsenter")

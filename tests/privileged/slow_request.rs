@@ -26,7 +26,8 @@ fn requests(port: &str, how: &[&str]) -> Value {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice::<Value>(&output.stdout).unwrap()["profile"].clone()
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report.get("profile").cloned().expect("a profile")
 }
 
 #[test]

@@ -15,7 +15,6 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use super::message::{receive, send};
@@ -25,6 +24,11 @@ pub const HELPER_ARGUMENT: &str = "again-helper";
 
 /// Nothing that is started runs longer, in seconds.
 const LONGEST: i64 = 180;
+/// How often it is looked whether a run has ended.
+const LOOKS_PER_SECOND: i64 = 5;
+/// How often, and with what pauses, it is looked whether the helper has ended.
+const LAST_LOOKS: usize = 20;
+const LAST_LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Bytes that are taken of what it prints, and of its errors.
 const MAX_OUTPUT: u64 = 16 << 20;
 const MAX_SAID: u64 = 4 << 10;
@@ -118,9 +122,16 @@ impl Again {
 
 impl Drop for Again {
     fn drop(&mut self) {
-        // It ends what it has started, and then itself.
+        // It ends what it has started, and then itself: unless a sick disk holds either, which is no reason to wait.
         drop(self.socket.take());
-        let _ = self.child.wait();
+        for _ in 0..LAST_LOOKS {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            let _ = poll(&mut [], Some(&LAST_LOOK));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.try_wait();
     }
 }
 
@@ -212,24 +223,21 @@ fn last_line(errors: &std::fs::File) -> String {
 
 /// Waits for the end of what was started; ends it if the caller is gone (none), or if it takes too long.
 fn wait_for(mut child: Child, socket: BorrowedFd<'_>) -> io::Result<Option<ExitStatus>> {
-    let pid = Pid::from_raw(child.id().cast_signed());
-    // Kernels before 5.3 have no descriptors of processes: then it is waited for, however long that takes.
-    let Some(Ok(handle)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return child.wait().map(Some) };
-    let patience = Timespec { tv_sec: LONGEST, tv_nsec: 0 };
-    let mut asked = [PollFd::new(&handle, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::IN)];
-    let ready = loop {
-        match poll(&mut asked, Some(&patience)) {
-            Err(rustix::io::Errno::INTR) => {}
-            ready => break ready?,
+    for _ in 0..LONGEST * LOOKS_PER_SECOND {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
         }
-    };
-    let has_ended = asked.first().is_some_and(|handle| !handle.revents().is_empty());
-    if has_ended {
-        return child.wait().map(Some);
+        let mut asked = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 0, tv_nsec: 1_000_000_000 / LOOKS_PER_SECOND };
+        if poll(&mut asked, Some(&patience)).is_ok_and(|ready| ready > 0) {
+            let _ = child.kill();
+            let _ = child.try_wait();
+            return Ok(None);
+        }
     }
     child.kill()?;
-    let status = child.wait()?;
-    Ok((ready == 0).then_some(status))
+    let _ = child.try_wait();
+    Err(io::Error::other(format!("it took longer than {LONGEST} s and was ended")))
 }
 
 #[cfg(test)]

@@ -154,8 +154,9 @@ impl Files {
             let Some(incident) = self.incidents.get_mut(*at) else { continue };
             incident.pinned = false;
             let told = format!(
-                "the incident of {} is pinned no longer: incidents take at most half of the space",
-                Zone::utc().instant(incident.wall_micros)
+                "the incident of {} is pinned no longer: the folder may take {} now, and incidents half of it",
+                Zone::utc().instant(incident.wall_micros),
+                quantity::bytes(limit as f64)
             );
             self.said.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         }
@@ -177,7 +178,12 @@ impl Files {
         let Some(at) = self.incidents.iter().position(|one| one.wall_micros == wall_micros) else { return Ok(()) };
         let Some(incident) = self.incidents.get(at).cloned() else { return Ok(()) };
         let kept = outcome.and_then(|bytes| self.keep_drill(&incident, &bytes).map_err(|error| error.to_string()));
-        let Err(why) = kept else { return Ok(()) };
+        let Err(why) = kept else {
+            let place = self.folder.path().join(incident.file());
+            let told = format!("the drill-down has ended: rdiag analyze {}", place.display());
+            self.said.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+            return Ok(());
+        };
         if let Some(entry) = self.incidents.get_mut(at) {
             *entry = incident.noted(&why);
         }

@@ -4,7 +4,6 @@
 //! up its rights.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use super::super::past::interval;
 use super::Keeper;
@@ -65,27 +64,26 @@ impl Incidents {
     }
 
     /// To be called with each sample; what a person should know.
-    pub(super) fn sample(&mut self, host: &SharedHost, keeper: &mut Keeper, folder: &Path) -> Vec<String> {
+    pub(super) fn sample(&mut self, host: &SharedHost, keeper: &mut Keeper) -> Vec<String> {
         let seen = self.pressure.sample(host);
-        self.take(host, keeper, folder, seen)
+        self.take(host, keeper, seen)
     }
 
     /// To be called about once a second in between.
-    pub(super) fn look(&mut self, host: &SharedHost, keeper: &mut Keeper, folder: &Path) -> Vec<String> {
+    pub(super) fn look(&mut self, host: &SharedHost, keeper: &mut Keeper) -> Vec<String> {
         let seen = self.pressure.look(host);
-        self.take(host, keeper, folder, seen)
+        self.take(host, keeper, seen)
     }
 
-    fn take(&mut self, host: &SharedHost, keeper: &mut Keeper, folder: &Path, seen: Vec<Seen>) -> Vec<String> {
-        let mut said: Vec<String> = self.ended(keeper, folder).into_iter().collect();
-        for seen in seen {
-            said.extend(self.enter(host.wall_micros(), seen, keeper));
-        }
-        said
+    fn take(&mut self, host: &SharedHost, keeper: &mut Keeper, seen: Vec<Seen>) -> Vec<String> {
+        self.ended(keeper);
+        seen.into_iter().filter_map(|seen| self.enter(host.wall_micros(), seen, keeper)).collect()
     }
 
     fn enter(&mut self, now: i64, seen: Seen, keeper: &mut Keeper) -> Option<String> {
         if self.recent.is_cooling(now, seen.resource) {
+            // A new one that outlasts the half hour since the last is an incident then.
+            self.pressure.rearm(seen.resource);
             return None;
         }
         let Seen { resource, share, at_least, seconds } = seen;
@@ -121,24 +119,17 @@ impl Incidents {
     }
 
     /// Takes what a drill-down recorded.
-    fn ended(&mut self, keeper: &mut Keeper, folder: &Path) -> Option<String> {
-        let ended = self.again.as_mut()?.ended()?;
-        let incident = self.running.take()?;
+    fn ended(&mut self, keeper: &mut Keeper) {
+        let Some(ended) = self.again.as_mut().and_then(Again::ended) else { return };
+        let Some(incident) = self.running.take() else { return };
         let outcome = match ended {
             Ok(Printed { code: Some(code), bytes, .. }) if WHOLE.contains(&code) && !bytes.is_empty() => Ok(bytes),
             Ok(Printed { code: Some(code), said, .. }) => Err(format!("it ended with code {code}: {said}")),
             Ok(Printed { code: None, said, .. }) => Err(said),
             Err(error) => Err(error.to_string()),
         };
-        let told = match &outcome {
-            Ok(_) => {
-                Some(format!("the drill-down has ended: rdiag analyze {}", folder.join(incident.file()).display()))
-            }
-            // The thread that writes says why.
-            Err(_) => None,
-        };
+        // The thread that writes says where it is, or why it is not.
         keeper.drilled(incident.wall_micros, outcome);
-        told
     }
 }
 

@@ -187,7 +187,6 @@ struct Kept<'k> {
 /// Waits until a monotonic time, and looks about for incidents meanwhile; `false` when `stop` was set before.
 fn wait(
     host: &SharedHost,
-    order: &Watch,
     kept: &mut Kept<'_>,
     (until, stop): (f64, &AtomicBool),
     say: &mut dyn FnMut(String),
@@ -201,7 +200,7 @@ fn wait(
             return true;
         }
         let Some(incidents) = kept.incidents.as_mut() else { continue };
-        incidents.look(host, kept.keeper, &order.folder).into_iter().for_each(&mut *say);
+        incidents.look(host, kept.keeper).into_iter().for_each(&mut *say);
     }
 }
 
@@ -240,7 +239,7 @@ fn block(
         }
         kept.keeper.append(tail.end(number));
         if let Some(incidents) = kept.incidents.as_mut() {
-            incidents.sample(host, kept.keeper, &order.folder).into_iter().for_each(&mut *say);
+            incidents.sample(host, kept.keeper).into_iter().for_each(&mut *say);
         }
         kept.keeper.problems().into_iter().for_each(&mut *say);
         kept.governor.settle(&recorder.slots, host.now(), own_usage().0).into_iter().for_each(&mut *say);
@@ -249,7 +248,7 @@ fn block(
         let next = began + number as f64 * order.interval;
         goes_on = end.is_none_or(|end| next <= end);
         let is_last = !goes_on || number >= samples || Clocks::now(host).stepped_since(&clocks);
-        if is_last || !wait(host, order, &mut kept, (next, stop), say) {
+        if is_last || !wait(host, &mut kept, (next, stop), say) {
             break;
         }
     }
@@ -265,7 +264,7 @@ fn block(
     thin::thin(&mut block);
     kept.keeper.block(block.header.wall_micros, write_block(&block));
     if goes_on && !stop.load(Ordering::Relaxed) {
-        wait(host, order, &mut kept, (began + number as f64 * order.interval, stop), say);
+        wait(host, &mut kept, (began + number as f64 * order.interval, stop), say);
     }
     Ok(goes_on)
 }

@@ -100,6 +100,14 @@ impl Pressure {
         }
         seen
     }
+
+    /// What was seen of a resource was no incident: if it lasts, it will be.
+    pub(super) fn rearm(&mut self, resource: Resource) {
+        self.watched
+            .iter_mut()
+            .filter(|(watched, _)| watched.limit.resource == resource)
+            .for_each(|(watched, _)| watched.armed = true);
+    }
 }
 
 /// A line of a file of /proc/pressure.
@@ -169,8 +177,11 @@ impl Watched {
         if grown < limit.share * limit.seconds {
             return None;
         }
-        let share = (grown / (now - since.0)).clamp(limit.share, 1.0);
-        let seen = Seen { resource: limit.resource, share, at_least: share <= limit.share, seconds: limit.seconds };
+        // Where the mean since then is below it, some part of that time as long as the limit's had at least its share.
+        let span = now - since.0;
+        let at_least = grown / span <= limit.share;
+        let (share, seconds) = if at_least { (limit.share, limit.seconds) } else { ((grown / span).min(1.0), span) };
+        let seen = Seen { resource: limit.resource, share, at_least, seconds };
         std::mem::take(&mut self.armed).then_some(seen)
     }
 }

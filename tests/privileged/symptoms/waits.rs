@@ -27,7 +27,7 @@ fn writers_of_a_frozen_file_system_are_what_load_and_stall_come_from() {
     drop(writers);
     let said = found(&load, "blocked");
     assert!(said.starts_with("Tasks in D state (uninterruptible sleep): 60") && said.contains("; CPUs "), "{said}");
-    assert_verdict(&load, "blocked", "mostly in percpu_rwsem_wait");
+    assert_verdict(&load, "blocked", "(touch waited the most, in percpu_rwsem_wait)");
     let said = found(&stall, "blocked");
     assert!(said.contains("tasks were in D state (uninterruptible sleep), 60 of them never ran"), "{said}");
     assert_eq!(outcome(&stall, "stuck"), "ruled_out", "{:#}", stall["answer"]);
