@@ -182,9 +182,9 @@ impl Condition {
         let holds = expressions.compile(&self.text).and_then(|condition| condition.holds(&context.value()));
         // Nothing happened that it could be about: the latency of a disk without requests.
         let undefined = || gaps.into_iter().next().map_or(Ok(false), |gap| Err(Unknown::Why(gap)));
-        Ok(Some(holds.or_else(|error| match error.kind() {
-            minijinja::ErrorKind::UndefinedError => undefined(),
-            _ => Err(Unknown::Why(error.to_string())),
+        Ok(Some(holds.or_else(|error| match error.to_string() {
+            why if why.starts_with("undefined") => undefined(),
+            why => Err(Unknown::Why(why)),
         })))
     }
 }
