@@ -243,7 +243,7 @@ fn wait_runs_rdiag_when_a_condition_held_and_ends_with_its_exit_code() {
     let record =
         ["record", "use-method", "--quiet", "--root", root, "--duration", "1s", "--out", out.to_str().unwrap()];
     let (code, said) = wait("psi.io.full.ratio > 0.5", &["--timeout", "3s"], &record);
-    assert!(code == Some(6) && said.contains("it did not hold in time") && !out.exists(), "{said}");
+    assert!(code == Some(6) && said.contains("within 3s it did not hold for 3s") && !out.exists(), "{said}");
     host.stalls.store(true, Ordering::Relaxed);
     let (code, said) = wait("psi.io.full.ratio > 0.5 and host.cpus > 0", &["--for", "2s", "--timeout", "60s"], &record);
     assert!(code == Some(0) && out.exists(), "{said}");

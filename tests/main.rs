@@ -31,6 +31,7 @@ mod lab;
 mod layering;
 mod method_r;
 mod mutants;
+mod one_group;
 mod perf_data;
 mod probe;
 mod readers;

@@ -58,9 +58,13 @@ pub(super) struct MeasureArgs {
     /// Only tasks with exactly this name.
     #[arg(long, value_name = "NAME")]
     pub(super) comm: Option<String>,
-    /// Only tasks in this control group or below.
+    /// Only this control group: of the groups, it, those below and those above it (whose limits hold for it) are judged, and what can be limited to
+    /// some tasks looks at its tasks. All else is shared with the host, and judged as without this.
     #[arg(long, value_name = "PATH")]
     pub(super) cgroup: Option<String>,
+    /// The control group of this pod of Kubernetes, or of one container of it: POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER.
+    #[arg(long, value_name = "POD", conflicts_with_all = ["cgroup", "command"])]
+    pub(super) pod: Option<String>,
     /// Measure each run separately (Method R): with a COMMAND, run it N times, one after the other; without, every run of
     /// programs named NAME that begins and ends meanwhile. Shows how response times and their parts are spread, and what
     /// the slow runs have more of than the fast ones.
@@ -104,6 +108,7 @@ impl MeasureArgs {
             ("--pid", !self.pid.is_empty()),
             ("--comm", self.comm.is_some()),
             ("--cgroup", self.cgroup.is_some()),
+            ("--pod", self.pod.is_some()),
             ("--each", self.each.is_some()),
             ("--each-from", self.each_from.is_some()),
             ("a COMMAND", !self.command.is_empty()),

@@ -30,7 +30,7 @@ const LONGEST_COMM: usize = 15;
 const SHOWN: usize = 60;
 
 /// The target of the options; what is not there is an error before time is spent.
-pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure> {
+pub(super) fn target(args: &MeasureArgs, host: &SharedHost) -> Result<Target, Failure> {
     lives(host, &args.pid)?;
     if args.pid.len() > MAX_PIDS {
         return Err(Failure::usage(
@@ -48,16 +48,33 @@ pub(super) fn target(args: &MeasureArgs, host: &Host) -> Result<Target, Failure>
             returns::obstacle_of(host, function, process).map_err(told)?;
         }
     }
+    let cgroup = group(args, host)?;
     Ok(Target {
         pids: args.pid.clone(),
         comm: args.each.clone().filter(|_| args.command.is_empty()).or_else(|| args.comm.clone()),
-        cgroup: args.cgroup.clone(),
+        cgroup,
         command: None,
         words: Vec::new(),
         children: args.children,
         each: args.each.is_some() || marks.is_some(),
         marks,
     })
+}
+
+/// The control group that is asked about, which must be there.
+fn group(args: &MeasureArgs, host: &SharedHost) -> Result<Option<String>, Failure> {
+    if let Some(pod) = &args.pod {
+        let hint = "pods of this host: crictl pods, or kubectl get pods -A --field-selector spec.nodeName=NODE";
+        let wrong = |why| Failure::usage(format!("--pod {pod}: {why}"), Some(hint));
+        return session::group_of_pod(host, pod).map(Some).map_err(wrong);
+    }
+    if let Some(path) = &args.cgroup
+        && !session::is_group(host, path)
+    {
+        let hint = "give its path as /proc/PID/cgroup shows it; `systemd-cgls` lists them";
+        return Err(Failure::usage(format!("there is no control group {path:?}"), Some(hint)));
+    }
+    Ok(args.cgroup.clone())
 }
 
 /// The marks between which requests are looked at. What a function does lies between its entry and its return.

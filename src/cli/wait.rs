@@ -59,7 +59,11 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     match condition.wait(&host, held, timeout, &stop).map_err(failure)? {
         Waited::Stopped => Ok(Exit::Interrupted),
         Waited::TimedOut => {
-            ui.note("it did not hold in time");
+            ui.note(shown!(
+                "within {} it did not hold for {}",
+                Text::seen(args.timeout.as_deref().unwrap_or("the time")),
+                Text::seen(&args.held)
+            ));
             Ok(Exit::TimedOut)
         }
         Waited::Held => {

@@ -105,6 +105,9 @@ pub struct WindowInfo {
     pub interval_seconds: f64,
     /// Ended early by a signal.
     pub interrupted: bool,
+    /// The control group that was asked about: of control groups, only this one, those above and those below it were judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
 }
 
 /// The conclusion of the whole run.

@@ -72,5 +72,6 @@ fn window(recording: &Recording) -> WindowInfo {
         spans: timeline::spans(recording),
         interval_seconds: recording.windows.first().map_or(0.0, |window| window.interval_seconds),
         interrupted: recording.interrupted,
+        cgroup: recording.target.cgroup.clone(),
     }
 }

@@ -64,10 +64,10 @@ fn bottleneck(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headl
 
 /// Where it is: the resource and what is the matter with it; after "Errors:", the resource is enough.
 fn place_in_title(finding: &Finding) -> String {
-    match (finding.kind, &finding.instance) {
+    match (finding.kind, words::instance_of(finding)) {
         (Kind::Errors, None) => words::resource_inline(finding.resource),
         (Kind::Errors, Some(instance)) => {
-            format!("{} ({})", words::resource_inline(finding.resource), words::instance(instance))
+            format!("{} ({instance})", words::resource_inline(finding.resource))
         }
         _ => place(finding),
     }
@@ -94,8 +94,8 @@ fn hottest_code(resource: Resource, findings: &[Finding]) -> String {
 
 fn place(finding: &Finding) -> String {
     let cell = words::cell(finding.resource, finding.kind);
-    match &finding.instance {
-        Some(instance) => format!("{cell} ({})", words::instance(instance)),
+    match words::instance_of(finding) {
+        Some(instance) => format!("{cell} ({instance})"),
         None => cell,
     }
 }

@@ -3,6 +3,7 @@
 use super::{Style, html, json, markdown, terminal};
 use crate::accounts::{durations, ledger, part, thread, waits};
 use rdiag_judge::profile::{Input, profile};
+use rdiag_model::chain::{Chain, ChainLink};
 use rdiag_model::ledger::{Call, ComponentStacks, Ledger, Link, Slice, SlowCall, Thread, Timeline};
 use rdiag_model::ledger::{Waker, WakerEdge, WakerKind};
 use rdiag_model::probe::{Frame, Stack, Stacks};
@@ -278,4 +279,37 @@ fn the_page_shows_who_waited_for_whom_how_long_waits_were_and_in_which_code() {
     ] {
         assert!(page.contains(part), "{part} is not in the page");
     }
+}
+
+#[test]
+fn a_shell_that_waits_for_a_pipeline_is_looked_through_to_what_holds_the_pipeline_up() {
+    let link = |waiter: &str, component, waker: &str, share| ChainLink {
+        waiter: waiter.into(),
+        component,
+        waker: waker.into(),
+        seconds: 1.5,
+        share,
+        count: 1,
+        together: [1.5, 1.5],
+    };
+    let told = |second: f64, end: &str| {
+        let mut shell = sample();
+        shell.forecast.response_seconds = 1.5;
+        shell.forecast.thread = Some(11);
+        let row = shell.forecast.rows.first_mut().unwrap();
+        (row.id, row.seconds) = (C::WaitChild, 1.49);
+        let links = vec![
+            link("sh (thread 11)", C::WaitChild, "dd (thread 12)", 0.99),
+            link("dd (thread 12)", C::IpcPipe, "gzip (thread 13)", second),
+        ];
+        shell.chains = vec![Chain { links, end: end.into() }];
+        report(Ok(shell)).verdict.headline.to_string()
+    };
+    let end = "gzip (thread 13) itself: user CPU 93.1%.";
+    let behind = ". Behind it: dd (thread 12), which waited 82.0% of its time for gzip (thread 13); \
+                  gzip (thread 13) itself: user CPU 93.1%";
+    assert!(told(0.82, end).ends_with(behind), "{}", told(0.82, end));
+    // What the last one did explains only what was mostly spent waiting for it.
+    assert!(told(0.3, end).ends_with(". Behind it: dd (thread 12)"), "{}", told(0.3, end));
+    assert!(!told(0.82, "gzip (thread 13) was not observed.").contains("dd (thread 12)"));
 }

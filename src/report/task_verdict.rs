@@ -1,12 +1,16 @@
 //! The conclusion of Method R: the answer to what was asked about the task, not the state of the host.
 
 use super::words;
+use rdiag_model::chain::ChainLink;
 use rdiag_model::profile::{ComponentRow, Grade, Reach};
+use rdiag_model::quantity::percent;
 use rdiag_model::report::Verdict;
 use rdiag_model::{Finding, Profile, Recording, Status, Unavailable};
 
 /// Components below this share are not looked into for the headline.
 const WORTH: f64 = 0.2;
+/// From this share on, a wait is what the time went into.
+const MOSTLY: f64 = 0.5;
 
 /// The verdict on a task: whether it is fast enough, as far as that was asked, and where its time is.
 pub(super) fn of_task(profile: &Profile, findings: &[Finding], recording: &Recording) -> Verdict {
@@ -20,7 +24,9 @@ pub(super) fn of_task(profile: &Profile, findings: &[Finding], recording: &Recor
         (_, Some(Reach::Unknown) | None) => Status::Info,
     };
     let mut headline = profile.answer.headline.trim_end_matches('.').to_owned();
-    if let Some(behind) = behind(profile, findings) {
+    if let Some(who) = waited_for(profile) {
+        headline.push_str(&format!(". Behind it: {who}"));
+    } else if let Some(behind) = behind(profile, findings) {
         headline.push_str(&format!(". Behind it: {behind}"));
     }
     let mut limits = Vec::new();
@@ -29,6 +35,27 @@ pub(super) fn of_task(profile: &Profile, findings: &[Finding], recording: &Recor
     }
     limits.extend(profile.answer.limits.iter().cloned());
     Verdict { status, headline: headline.into(), limits }
+}
+
+/// Whose work the time is, where nearly all of it is waiting for others: a shell waits for a child, which may wait for its neighbour in a pipeline.
+fn waited_for(profile: &Profile) -> Option<String> {
+    let forecast = &profile.forecast;
+    let (row, waiter) = (forecast.rows.first()?, format!("(thread {})", forecast.thread?));
+    let chain = profile.chains.iter().find(|chain| {
+        let is_it = |link: &ChainLink| link.component == row.id && link.waiter.ends_with(&waiter);
+        chain.links.first().is_some_and(is_it)
+    })?;
+    let (first, later) = chain.links.split_first()?;
+    // A wait for a few moments among others explains nothing.
+    if first.share < MOSTLY || row.seconds < MOSTLY * forecast.response_seconds || !chain.end.contains(" itself: ") {
+        return None;
+    }
+    let mut who = first.waker.clone();
+    for link in later.iter().take_while(|link| link.share >= MOSTLY) {
+        who.push_str(&format!(", which waited {} of its time for {}", percent(link.share), link.waker));
+    }
+    let is_whole = later.iter().all(|link| link.share >= MOSTLY);
+    Some(if is_whole { format!("{who}; {}", chain.end.trim_end_matches('.')) } else { who })
 }
 
 /// Single runs that took longer than the goal.
@@ -41,7 +68,7 @@ fn behind(profile: &Profile, findings: &[Finding]) -> Option<String> {
     let large = |row: &&ComponentRow| row.share >= WORTH || row.busy_share.is_some_and(|share| share >= WORTH);
     let rules: Vec<&String> = profile.components.iter().filter(large).flat_map(|row| &row.rules).collect();
     let finding = findings.iter().find(|finding| finding.status >= Status::Warning && rules.contains(&&finding.id))?;
-    let instance = finding.instance.as_ref().map(|instance| format!(" ({})", words::instance(instance)));
+    let instance = words::instance_of(finding).map(|instance| format!(" ({instance})"));
     let culprit = finding.culprit.as_ref().map(|culprit| format!("; {}", words::culprit(culprit)));
     Some(format!(
         "{} is {}{}{}",

@@ -380,8 +380,7 @@ fn mark(status: Status) -> &'static str {
 }
 
 fn instance_and_value(finding: &Finding) -> Text {
-    let instance =
-        finding.instance.as_deref().map_or_else(|| Text::of("this host"), |name| Text::seen(words::instance(name)));
+    let instance = words::instance_of(finding).map_or_else(|| Text::of("this host"), Text::seen);
     let text: Text = shown!("{} {}", instance, Text::seen(words::value(finding)));
     text.trimmed_end()
 }

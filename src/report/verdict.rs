@@ -125,7 +125,7 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
 pub(super) fn sentence(finding: &Finding, same: usize) -> String {
     let text = finding.summary.trim().trim_end_matches('.');
     let worst = if same > 1 { format!(" (the worst of {same})") } else { String::new() };
-    match finding.instance.as_deref().map(words::instance) {
+    match words::instance_of(finding) {
         Some(name) if !names(text, &name) => format!("{name}: {text}{worst}."),
         _ => format!("{text}{worst}."),
     }

@@ -187,3 +187,15 @@ fn the_general_rule_leads_its_cell_unless_it_cannot_be_trusted() {
     assert_eq!(first(Confidence::Medium), "cpu.saturation");
     assert_eq!(first(Confidence::Low), "cpu.saturation.pressure");
 }
+
+#[test]
+fn a_cpu_is_named_as_one_and_nothing_else_with_a_number_is() {
+    let of = |id: &str, instance: &str| {
+        let mut own = finding(id, Status::Warning);
+        own.instance = Some(instance.into());
+        super::words::full_title(&own).rsplit_once('(').unwrap().1.to_owned()
+    };
+    assert_eq!(of("cpu.utilization.core", "3"), "CPU 3)");
+    assert_eq!(of("cpu.utilization.process", "4711:816"), "pid 4711)");
+    assert_eq!(of("tasks.utilization.users", "1000"), "1000)");
+}

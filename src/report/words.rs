@@ -138,25 +138,38 @@ pub(super) fn value(finding: &Finding) -> String {
 
 /// An instance as people call it: `sda`; of a process (`4711:23816`, with its start) the pid.
 pub(super) fn instance(instance: &str) -> String {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match instance.split_once(':') {
-        Some((pid, start)) if digits(pid) && digits(start) => format!("pid {pid}"),
+        Some((pid, start)) if is_number(pid) && is_number(start) => format!("pid {pid}"),
         _ => visible(instance).into_owned(),
     }
 }
 
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Rules whose instances are CPUs, by how their ids begin.
+const OF_CPUS: [&str; 3] = ["cpu.", "interrupts.", "network.saturation.softnet"];
+
+/// What a finding is about, as people call it: also a CPU, which the kernel gives a mere number.
+pub(super) fn instance_of(finding: &Finding) -> Option<String> {
+    let name = finding.instance.as_deref()?;
+    let is_of_cpus = OF_CPUS.iter().any(|start| finding.id.starts_with(start));
+    Some(if is_of_cpus && is_number(name) { format!("CPU {name}") } else { instance(name) })
+}
+
 /// `disk.saturation (sda)`.
 pub(super) fn full_id(finding: &Finding) -> String {
-    match &finding.instance {
-        Some(name) => format!("{} ({})", finding.id, instance(name)),
+    match instance_of(finding) {
+        Some(name) => format!("{} ({name})", finding.id),
         None => finding.id.clone(),
     }
 }
 
 /// `Busiest disk (sda)`: what a finding is about, where ids would be in the way.
 pub(super) fn full_title(finding: &Finding) -> String {
-    match &finding.instance {
-        Some(name) => format!("{} ({})", finding.title, instance(name)),
+    match instance_of(finding) {
+        Some(name) => format!("{} ({name})", finding.title),
         None => finding.title.clone(),
     }
 }
@@ -209,7 +222,7 @@ pub(super) fn occasion(report: &Report) -> String {
     )
 }
 
-/// How long was measured: `10.0 s, drill-down 3.1–10.0 s, interrupted`.
+/// How long was measured, and what alone: `10.0 s, drill-down 3.1–10.0 s, interrupted, control group /web on its host`.
 pub(super) fn measured(report: &Report) -> String {
     let window = &report.window;
     // On a recorded tree all windows see the same instants.
@@ -227,7 +240,10 @@ pub(super) fn measured(report: &Report) -> String {
         _ => format!(", drill-downs {}", listed(&drills, 3)),
     };
     let ended = if window.interrupted { ", interrupted" } else { "" };
-    format!("{}{windows}{ended}", rdiag_model::quantity::seconds(window.seconds))
+    // Of Method R the account says whose time it is.
+    let group = window.cgroup.as_ref().filter(|_| report.profile.is_none());
+    let group = group.map_or_else(String::new, |group| format!(", control group {group} on its host"));
+    format!("{}{windows}{ended}{group}", rdiag_model::quantity::seconds(window.seconds))
 }
 
 /// The windows on the axis of a timeline.

@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{account, containers};
+use super::{account, containers, group};
 use crate::playbook::{Measure, Plan, PlannedStep, Seen, conclude, statuses_cited};
-use rdiag_judge::metrics;
 use rdiag_judge::rules::expression::{Context, Expressions};
 use rdiag_judge::rules::{Judge, Scope};
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{
-    Answer, Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Unavailable, Window, quantity,
+    Answer, Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Target, Unavailable, Window,
+    quantity,
 };
 use rdiag_probes as probes;
 
@@ -35,7 +35,7 @@ pub struct Analysis {
 /// Judges a recording by a plan. Nothing but the recording is looked at: the same file gives the same findings anywhere.
 #[must_use]
 pub fn analyze(recording: &Recording, plan: &Plan) -> Analysis {
-    let mut analyst = Analyst::new(&recording.host, plan);
+    let mut analyst = Analyst::new(&recording.host, plan, &recording.target);
     for window in &recording.windows {
         analyst.add(window);
     }
@@ -46,6 +46,7 @@ pub fn analyze(recording: &Recording, plan: &Plan) -> Analysis {
 pub(super) struct Analyst<'a> {
     facts: &'a Facts,
     plan: &'a Plan,
+    target: &'a Target,
     metrics: Vec<Arc<Metrics>>,
     findings: Vec<Finding>,
     /// By step.
@@ -53,14 +54,14 @@ pub(super) struct Analyst<'a> {
 }
 
 impl<'a> Analyst<'a> {
-    pub(super) fn new(facts: &'a Facts, plan: &'a Plan) -> Self {
-        Self { facts, plan, metrics: Vec::new(), findings: Vec::new(), outcomes: BTreeMap::new() }
+    pub(super) fn new(facts: &'a Facts, plan: &'a Plan, target: &'a Target) -> Self {
+        Self { facts, plan, target, metrics: Vec::new(), findings: Vec::new(), outcomes: BTreeMap::new() }
     }
 
     /// Judges the next window by the rules of its steps.
     pub(super) fn add(&mut self, window: &Window) {
         let index = self.metrics.len();
-        let metrics = Arc::new(metrics::evaluate(window, self.facts, &catalogue_of(window)));
+        let metrics = Arc::new(group::evaluate(window, self.facts, &catalogue_of(window), self.target));
         let log = log_of(window);
         let judge = Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: index, log: &log });
         let mut judged: BTreeSet<&str> = BTreeSet::new();

@@ -102,7 +102,7 @@ pub(super) fn windows(
         let looks = drills.map(|drills| Looks {
             run,
             scope,
-            provisional: Provisional::new(run.host.facts(), run.plan, drills),
+            provisional: Provisional::new(run.host.facts(), run.plan, run.target, drills),
             ledger: Arc::clone(&spec.ledger),
             then: observer.gives_up_rights().then(|| Phase::Measuring(work_of(run.plan))),
             begun: 0,
@@ -249,7 +249,7 @@ impl First<'_, '_, '_, '_> {
             return;
         }
         let before = host.thread_usage();
-        let findings = provisional::all(host.facts(), self.run.plan, so_far);
+        let findings = provisional::all(host.facts(), self.run.plan, self.run.target, so_far);
         self.next_show = now + ((host.thread_usage() - before) / SHOWING).max(SHOWN_EVERY * 0.99);
         self.observer.findings(seconds, findings);
     }

@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::analyze::{catalogue_of, decided, log_of, statuses_of};
+use super::group;
 use super::record::SoFar;
 use crate::playbook::{Measure, Plan, PlannedStep, statuses_cited};
 use rdiag_collectors::{self as collectors, CollectorDef};
-use rdiag_judge::metrics;
 use rdiag_judge::rules::expression::{Reference, references, template_references};
 use rdiag_judge::rules::{Judge, Rule, Scope};
-use rdiag_model::{Facts, Finding, MetricDef, Window};
+use rdiag_model::{Facts, Finding, MetricDef, Target, Window};
 
 /// Judges the first window for the conditions of some steps.
 pub(super) struct Provisional<'a> {
     facts: &'a Facts,
+    target: &'a Target,
     /// Not wanted so far.
     pending: Vec<&'a PlannedStep>,
     rules: Vec<&'a (Rule, String)>,
@@ -26,7 +27,7 @@ pub(super) struct Provisional<'a> {
 
 impl<'a> Provisional<'a> {
     /// For the conditions of `steps`, on what the steps of the first window judge.
-    pub(super) fn new(facts: &'a Facts, plan: &'a Plan, steps: &'a [PlannedStep]) -> Self {
+    pub(super) fn new(facts: &'a Facts, plan: &'a Plan, target: &'a Target, steps: &'a [PlannedStep]) -> Self {
         let conditions: Vec<&str> = steps.iter().filter_map(|planned| planned.step.when.as_deref()).collect();
         let asked: BTreeSet<String> = conditions.iter().flat_map(|when| statuses_cited(when)).collect();
         let mut rules: Vec<&(Rule, String)> = Vec::new();
@@ -43,7 +44,7 @@ impl<'a> Provisional<'a> {
         let cited = cited(&rules, &conditions);
         let catalogue: Vec<_> = super::all_metrics().filter(|(_, metric)| cited.contains(metric.id)).collect();
         collectors.extend(catalogue.iter().map(|(collector, _)| *collector));
-        Self { facts, pending: steps.iter().collect(), rules, catalogue, collectors }
+        Self { facts, target, pending: steps.iter().collect(), rules, catalogue, collectors }
     }
 
     /// Whether no step is left that could be wanted.
@@ -58,7 +59,7 @@ impl<'a> Provisional<'a> {
 
     /// Takes the steps whose conditions hold in a short window.
     pub(super) fn wanted(&mut self, window: &Window) -> Vec<&'a PlannedStep> {
-        let metrics = Arc::new(metrics::evaluate(window, self.facts, &self.catalogue));
+        let metrics = Arc::new(group::evaluate(window, self.facts, &self.catalogue, self.target));
         let log = log_of(window);
         let judge = Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: 0, log: &log });
         let findings: Vec<Finding> = self.rules.iter().flat_map(|(rule, origin)| judge.judge(rule, origin)).collect();
@@ -71,9 +72,9 @@ impl<'a> Provisional<'a> {
 }
 
 /// What all rules of the first window say of what has been read until now.
-pub(super) fn all(facts: &Facts, plan: &Plan, so_far: &SoFar<'_, '_>) -> Vec<Finding> {
+pub(super) fn all(facts: &Facts, plan: &Plan, target: &Target, so_far: &SoFar<'_, '_>) -> Vec<Finding> {
     let window = so_far.window(|_| true);
-    let metrics = Arc::new(metrics::evaluate(&window, facts, &catalogue_of(&window)));
+    let metrics = Arc::new(group::evaluate(&window, facts, &catalogue_of(&window), target));
     let log = log_of(&window);
     let judge = Judge::new(Scope { facts, metrics, window: 0, log: &log });
     let mut judged: BTreeSet<&str> = BTreeSet::new();

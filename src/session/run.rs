@@ -79,7 +79,7 @@ pub fn run(
         interrupted: false,
         overhead: Overhead::default(),
     };
-    let mut analyst = Analyst::new(host.facts(), plan);
+    let mut analyst = Analyst::new(host.facts(), plan, target);
     let mut costs: BTreeMap<String, f64> = BTreeMap::new();
     // On a recorded tree all windows see the same instants, one after the other.
     let within = !host.is_recorded() && plan.windows.len() > 1;

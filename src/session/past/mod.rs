@@ -107,7 +107,7 @@ pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Resu
     };
     let mut window = joined.window;
     for steps in plan.windows.iter().skip(1) {
-        let mut analyst = Analyst::new(&recording.host, plan);
+        let mut analyst = Analyst::new(&recording.host, plan, &recording.target);
         analyst.add(&window);
         look_closer(&analyst.wanted(steps), &mut window);
     }
