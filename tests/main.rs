@@ -32,6 +32,7 @@ mod layering;
 mod method_r;
 mod mutants;
 mod one_group;
+mod page;
 mod perf_data;
 mod probe;
 mod readers;

@@ -145,6 +145,9 @@ pub enum Failure {
     /// An exercise could not be started, checked or ended.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// The person at the terminal quit before there was anything to write.
+    #[error("quit; nothing was measured")]
+    Quit,
     /// The process that read what was sent has ended before it was done.
     #[error("{message}")]
     Ended {
@@ -201,6 +204,7 @@ impl Failure {
             Self::Usage { .. } | Self::Missing { .. } | Self::Playbook(_) => Exit::Usage,
             Self::Launch(LaunchError::NotFound(_) | LaunchError::NotExecutable(..)) => Exit::Usage,
             Self::Unavailable { .. } => Exit::Nothing,
+            Self::Quit => Exit::Interrupted,
             Self::Lab(error) => match error.trouble {
                 Trouble::Usage => Exit::Usage,
                 Trouble::NotHere => Exit::Nothing,

@@ -1,6 +1,7 @@
 //! Guided mode: the verdict first, then the steps one by one: the question, why it is asked, what was read, what follows.
 
 use super::Failure;
+use super::signals::leave_on_interrupt;
 use super::ui::{Text, Ui};
 use crate::report;
 use crate::report::shown::Terminal;
@@ -14,21 +15,78 @@ pub(super) fn walk(report: &Report, ui: &Ui) -> Result<(), Failure> {
     let style = ui.style();
     let headline = Text::seen(report.verdict.headline.to_string());
     ui.print::<Terminal>(&shown!("\n{}\n\n", wrapped(&headline, "", style.width)))?;
-    let total = report.steps.len();
     let mut pauses = ui.is_interactive();
-    for (index, step) in report.steps.iter().enumerate() {
-        if pauses {
-            let id = Text::seen(&step.id);
-            let prompt = shown!("[Enter] step {} of {}: {}   [a] all   [q] to the report ", index + 1, total, id);
-            match ui.ask(&prompt) {
-                None | Some('q' | 'Q') => break,
-                Some('a' | 'A') => pauses = false,
-                Some(_) => {}
-            }
+    if pauses {
+        leave_on_interrupt()?;
+    }
+    let mut index = 0;
+    while let Some(step) = report.steps.get(index) {
+        match if pauses { asked(report, step, index, ui)? } else { Key::Next } {
+            Key::Quit => break,
+            Key::All => pauses = false,
+            Key::Next => {}
+            Key::Back => index = index.saturating_sub(2),
         }
+        let Some(step) = report.steps.get(index) else { break };
         ui.print(&describe(report, step, index, style.width))?;
+        index += 1;
     }
     ui.print(&Text::of("\n"))
+}
+
+/// What a person wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Next,
+    Back,
+    All,
+    Quit,
+}
+
+impl Key {
+    /// The key of a line that was typed; none where it is no key, or asks for the keys.
+    fn of(line: &str) -> Option<Self> {
+        match line.to_ascii_lowercase().as_str() {
+            "" | "n" | "next" => Some(Self::Next),
+            "b" | "back" => Some(Self::Back),
+            "a" | "all" => Some(Self::All),
+            "q" | "quit" | "exit" => Some(Self::Quit),
+            _ => None,
+        }
+    }
+}
+
+/// The keys, as `?` lists them.
+const KEYS: [(&str, &str); 5] = [
+    ("Enter", "the next step"),
+    ("b", "back to the step before the one on the screen"),
+    ("a", "all steps that are left, without asking"),
+    ("q", "quit: on to the verdict; what was measured is written already"),
+    ("Ctrl-C", "leave at once; what was measured is written already"),
+];
+/// Longest line that is repeated when it is no key.
+const LONGEST: usize = 40;
+
+/// Asks until the answer is a key. Every line that was typed ahead is one answer, and the end of the input quits.
+fn asked(report: &Report, step: &StepOutcome, index: usize, ui: &Ui) -> Result<Key, Failure> {
+    let (total, id) = (report.steps.len(), Text::seen(&step.id));
+    let prompt = shown!("[Enter] step {} of {}: {}   [b] back   [a] all   [q] quit   [?] keys ", index + 1, total, id);
+    loop {
+        let Some(line) = ui.ask(&prompt) else { return Ok(Key::Quit) };
+        if let Some(key) = Key::of(&line) {
+            if key != Key::Back || index > 0 {
+                return Ok(key);
+            }
+            ui.print::<Terminal>(&shown!("  This is the first step.\n"))?;
+            continue;
+        }
+        if !["?", "h", "help"].contains(&line.as_str()) {
+            ui.print::<Terminal>(&shown!("  No key: {}\n", Text::seen_within(&line, LONGEST)))?;
+        }
+        for (key, does) in KEYS {
+            ui.print::<Terminal>(&shown!("  {:<7} {}\n", key, does))?;
+        }
+    }
 }
 
 fn describe(report: &Report, step: &StepOutcome, index: usize, width: usize) -> Text {

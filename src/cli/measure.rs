@@ -12,7 +12,7 @@ use super::command::Command;
 use super::root::open_host;
 use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, params, task};
+use super::{Exit, Failure, conversation, params, task};
 use crate::lab::recipe::under_way;
 use crate::playbook::{self, Method, Plan, PlannedStep};
 use crate::report;
@@ -155,7 +155,6 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     params::interval_fits(interval, (!until_it_ends).then_some(tried.duration))?;
     let budget = playbook::budget(&args.budget)?;
     let begin_at = args.begin_at.as_deref().map(begin_at).transpose()?;
-    let stop = stop_on_signal()?;
     let host = Arc::new(open_host(&args.root)?);
     let mut target = task::target(args, &host)?;
     let has_command = !args.command.is_empty();
@@ -165,8 +164,10 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     let times = task::times(args, playbook)?;
     session::conversation(&given)?;
     if asks && playbook.method == Method::MethodR {
-        task::converse(&host, ui, &mut target, &mut given, has_command);
+        conversation::converse(&host, ui, &mut target, &mut given, has_command)?;
     }
+    // Until here nothing was measured, so Ctrl-C just ends rdiag, also while it waits for an answer.
+    let stop = stop_on_signal()?;
     task::named(&host, args.comm.as_deref())?;
     task::needed(playbook, &target, has_command)?;
     let mut plan = Plan { budget, ..Plan::new(&named.loaded, &named.library, &given)? };

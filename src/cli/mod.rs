@@ -7,6 +7,7 @@ mod check;
 mod command;
 mod completions;
 mod confined;
+mod conversation;
 mod diff;
 mod doctor;
 mod exit;
@@ -151,6 +152,11 @@ fn ended(outcome: Result<Exit, Failure>, ui: &ui::Ui) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) if failure.is_closed_pipe() => Exit::Done.into(),
+        // What a person chose is no error.
+        Err(failure @ Failure::Quit) => {
+            ui.note(failure.shown());
+            failure.exit().into()
+        }
         Err(failure) => {
             ui.error(&failure);
             failure.exit().into()

@@ -20,3 +20,10 @@ pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
         .map_err(Failure::io("installing the signal handler"))?;
     Ok(stop)
 }
+
+/// From here on the first Ctrl-C ends the program: all is written, and what waits for an answer would wait on.
+pub(super) fn leave_on_interrupt() -> Result<(), Failure> {
+    signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, Arc::new(AtomicBool::new(true)))
+        .map(drop)
+        .map_err(Failure::io("installing the signal handler"))
+}

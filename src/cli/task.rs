@@ -1,33 +1,24 @@
-//! Which tasks to observe, and what is known about them: from options, or asked at the terminal.
+//! Which tasks to observe, from options; `conversation.rs` asks for what they leave open.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::Failure;
 use super::measure::MeasureArgs;
-use super::ui::{Text, Ui};
 use crate::playbook::suggest::did_you_mean;
-use crate::playbook::{Method, Playbook, duration};
+use crate::playbook::{Method, Playbook};
 use crate::session;
-use crate::shown;
 use rdiag_kernel::host::{Host, SharedHost};
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_kernel::mechanism::points::returns;
 use rdiag_model::Target;
 use rdiag_model::ledger::Marks;
-use rdiag_model::quantity::percent;
 use rdiag_probes as probes;
 
-/// How long candidates are looked at, in seconds.
-const LOOK_SECONDS: f64 = 1.0;
-/// Wrong answers to one question before rdiag goes on without.
-const TRIES: usize = 3;
 /// Runs of a command: what is kept of each thread ends somewhere.
 const MOST_RUNS: u32 = 1000;
 /// Longest name of a task.
 const LONGEST_COMM: usize = 15;
-/// Longest name or answer that is shown.
-const SHOWN: usize = 60;
 
 /// The target of the options; what is not there is an error before time is spent.
 pub(super) fn target(args: &MeasureArgs, host: &SharedHost) -> Result<Target, Failure> {
@@ -183,68 +174,6 @@ pub(super) fn needed(playbook: &Playbook, target: &Target, has_command: bool) ->
         format!("{} accounts for the time of one task, and none is named", playbook.name),
         Some("name one: --pid 4711, --comm postgres, --cgroup system.slice/nginx.service, or -- COMMAND to start it"),
     ))
-}
-
-/// Asks the person at the terminal for what the options leave open. No answer leaves it open.
-pub(super) fn converse(
-    host: &SharedHost,
-    ui: &Ui,
-    target: &mut Target,
-    params: &mut BTreeMap<String, String>,
-    has_command: bool,
-) {
-    if !has_command && target.is_everything() {
-        which(host, ui, target);
-    }
-    let mut questions =
-        vec![("task", "What hurts, in your words? (Enter: skip) "), ("for", "Who is affected? (Enter: skip) ")];
-    if !has_command && !target.each {
-        questions.push(("now", "How long does it take now? (1.2s; Enter: not known) "));
-    }
-    questions.push(("goal", "How long may it take? (200ms; Enter: not known) "));
-    for (name, question) in questions {
-        if params.get(name).is_some_and(|known| !known.is_empty()) {
-            continue;
-        }
-        for _ in 0..TRIES {
-            let Some(answer) = ui.line(question) else { return };
-            let is_time = ["now", "goal"].contains(&name);
-            match duration(name, &answer) {
-                Err(_) if is_time && !answer.is_empty() => ui.note("  a time, please: 200ms, 1.2s, 2m"),
-                _ => {
-                    params.insert(name.to_owned(), answer);
-                    break;
-                }
-            }
-        }
-    }
-}
-
-/// Shows who uses the CPUs or waits for them, and asks who is meant.
-fn which(host: &SharedHost, ui: &Ui, target: &mut Target) {
-    ui.note("Which task is slow? The busiest processes of the last second:");
-    let candidates = session::candidates(host, LOOK_SECONDS);
-    for candidate in &candidates {
-        let name = Text::seen_within(&candidate.comm, SHOWN);
-        let [cpu, waiting] = [candidate.cpu, candidate.waiting].map(|share| Text::seen(percent(share)));
-        ui.note(shown!("  {:>8}  {:<16}  {:>6} of a CPU, {:>6} waiting for one", candidate.pid, name, cpu, waiting));
-    }
-    for _ in 0..TRIES {
-        let Some(answer) = ui.line("Its process id, or its name: ").filter(|answer| !answer.is_empty()) else { return };
-        match answer.parse::<u32>() {
-            Ok(pid) => match lives(host, &[pid]) {
-                Ok(()) => {
-                    target.pids = vec![pid];
-                    return;
-                }
-                Err(problem) => ui.note(shown!("  {}", problem.shown())),
-            },
-            Err(_) => {
-                target.comm = Some(answer);
-                return;
-            }
-        }
-    }
 }
 
 /// Whether a tree is the machine itself: only there a command can be started.

@@ -172,12 +172,12 @@ impl Ui {
         bar.set_message(for_terminal(message, false).into_owned());
     }
 
-    /// Waits for the user's key; the first letter of what was typed, none at the end of input.
-    pub(super) fn ask(self, prompt: &Text) -> Option<char> {
+    /// Asks for a line on stdout, amid a result; none at the end of input.
+    pub(super) fn ask(self, prompt: &Text) -> Option<String> {
         self.print(prompt).ok()?;
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line).ok()?;
-        (read > 0).then(|| line.trim().chars().next().unwrap_or('\n'))
+        (read > 0).then(|| line.trim().to_owned())
     }
 
     /// Asks for a line on stderr, so that stdout stays the result's; none at the end of input.

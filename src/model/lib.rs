@@ -9,6 +9,7 @@ pub mod exercise;
 pub mod facts;
 pub mod finding;
 pub mod headline;
+pub mod heat;
 pub mod hot;
 pub mod ledger;
 pub mod metric;

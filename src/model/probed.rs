@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Unit;
 use super::call_trace::CallTrace;
+use super::heat::HeatMap;
 use super::hot::Hot;
 use super::probe::{Attachment, ProbeCost, ProbeTable, Stacks};
 use super::schedule::Strips;
@@ -60,6 +61,8 @@ pub enum ProbedOutput {
     Table(ProbeTable),
     /// The first of single events in order of time.
     Events(ProbeTable),
+    /// All single events that took a known time, by when they happened and by how long they took.
+    Heat(HeatMap),
     /// Sums by stack.
     Stacks(StackSums),
     /// The first of calls as they happened.

@@ -22,6 +22,7 @@ mod gist;
 mod golden_tests;
 mod groups;
 mod headline;
+mod heat;
 #[cfg(test)]
 mod hostile_tests;
 pub mod hot;

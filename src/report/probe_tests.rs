@@ -98,7 +98,11 @@ fn huge_results_are_bounded_and_say_what_is_missing() {
     assert_eq!((rows.rows.len(), rows.others), (50, 500 - 50 + 12));
     let cut: f64 = (50..500).map(|at| 4.72 / f64::from(at + 1)).sum();
     assert!((rows.others_sum["wait"] - 1.5 - cut).abs() < 1e-6, "{:?}", rows.others_sum);
-    let ProbedOutput::Stacks(sums) = &probe.outputs[2] else { panic!() };
+    assert!(
+        matches!(&probe.outputs[1], ProbedOutput::Heat(map) if map.counts().sum::<u64>() == 500),
+        "all of the events"
+    );
+    let ProbedOutput::Stacks(sums) = &probe.outputs[3] else { panic!() };
     assert_eq!((sums.stacks.stacks.len(), sums.stacks.others, sums.whole), (1_000, 1_000.4, 2_000.4));
     let page = html(&report).unwrap();
     let flames =

@@ -2,6 +2,7 @@
 
 use rdiag_model::Unit;
 use rdiag_model::call_trace::{Call, CallTrace};
+use rdiag_model::heat::HeatMap;
 use rdiag_model::probe::{Cell, Column, CostOf, ProbeTable, Row};
 use rdiag_model::probed::{Distribution, Probed, ProbedOutput, StackSums};
 use rdiag_model::quantity::{number, percent, seconds, with_unit};
@@ -18,6 +19,31 @@ pub(super) fn key_figures(row: &Distribution, unit: Unit) -> String {
         parts.extend(value.map(|value| format!("{name} {}", with_unit(value, unit))));
     }
     parts.join(", ")
+}
+
+/// `1955 events in 10.0 s; a field is 167 ms wide, and the fullest holds 40. Only events of at least 20ms are measured.`
+pub(super) fn heat(map: &HeatMap, threshold: Option<&str>) -> String {
+    let columns = map.bands.iter().map(|band| band.counts.len()).max().unwrap_or(0).max(1);
+    let events = map.counts().fold(0_u64, u64::saturating_add);
+    let mut said = format!(
+        "{} in {}; a field is {} wide, and the fullest holds {}.",
+        plural_of(events, "event", "events"),
+        seconds(map.seconds),
+        seconds(map.seconds / columns as f64),
+        number(map.counts().max().unwrap_or(0) as f64),
+    );
+    if let Some(threshold) = threshold {
+        said.push_str(&format!(" Only events of at least {threshold} are measured."));
+    }
+    if map.others > 0 {
+        said.push_str(&format!(" {} more were counted, without their time.", number(map.others as f64)));
+    }
+    said
+}
+
+/// A number and what it counts.
+fn plural_of(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", number(count as f64), if count == 1 { one } else { many })
 }
 
 /// The largest of times is the longest.
@@ -194,6 +220,8 @@ pub(super) fn is_empty(probed: &Probed) -> bool {
     probed.outputs.iter().all(|output| match output {
         ProbedOutput::Histogram(all) => all.rows.iter().all(|row| row.count == 0),
         ProbedOutput::Table(table) | ProbedOutput::Events(table) => table.rows.is_empty() && table.others == 0,
+        // The events that it is made of stand beside it.
+        ProbedOutput::Heat(_) => true,
         ProbedOutput::Stacks(sums) => sums.stacks.stacks.is_empty(),
         ProbedOutput::Calls(trace) => trace.calls.is_empty() && trace.others == 0,
         ProbedOutput::Schedule(strips) => strips.cpus.iter().all(|cpu| cpu.layers.is_empty()),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::ProbeTexts;
 use super::bars::bars;
+use super::heat::heat;
 use super::hot::hot;
 use super::probe_words::is_empty;
 use super::schedule::strips;
@@ -83,7 +84,7 @@ fn one(
         steps,
         params: result.params.clone(),
         seconds: result.seconds,
-        outputs: result.outputs.iter().take(MAX_ITEMS).map(output).collect(),
+        outputs: result.outputs.iter().take(MAX_ITEMS).flat_map(|from| outputs(from, result.seconds)).collect(),
         attached: result.attached.iter().take(MAX_ITEMS).cloned().collect(),
         lost: result.lost.iter().take(MAX_ITEMS).map(|(reason, count)| (reason.clone(), *count)).collect(),
         notes: result.notes.iter().take(MAX_ITEMS).cloned().collect(),
@@ -123,7 +124,16 @@ fn output_of(pick: Pick) -> &'static str {
     }
 }
 
-fn output(output: &Output) -> ProbedOutput {
+/// What stands for an output; events have a picture of all of them beside the first few.
+fn outputs(output: &Output, seconds: f64) -> Vec<ProbedOutput> {
+    let picture = match output {
+        Output::Events(table) => heat(table, seconds).map(ProbedOutput::Heat),
+        _ => None,
+    };
+    picture.into_iter().chain([first_of(output)]).collect()
+}
+
+fn first_of(output: &Output) -> ProbedOutput {
     match output {
         Output::Histogram(histogram) => ProbedOutput::Histogram(distributions(histogram)),
         Output::Table(table) => ProbedOutput::Table(first_rows(table, MAX_ROWS)),

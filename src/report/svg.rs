@@ -4,10 +4,12 @@
 //! pixels. No text from outside gets into a picture: the caption around it names what it shows.
 
 mod curve;
+mod heat;
 mod lanes;
 mod scale;
 
 pub(super) use curve::{bars, curve};
+pub(super) use heat::heat;
 pub(super) use lanes::{axis, band, class, lane, spark};
 
 use super::shown::{Html, Shown};

@@ -34,7 +34,17 @@
     });
     return said.slice(0, 5);
   },
-  // In tables and in what is bold or a heading no word is broken; a path, an id or a command may be.
+  // What hides its overflow hides nothing but the end of a name, which its dots say.
+  cut: function () {
+    var said = [];
+    document.querySelectorAll("body *").forEach(function (one) {
+      var style = getComputedStyle(one);
+      if (style.overflowX !== "hidden" || style.textOverflow === "ellipsis" || one.closest("svg, .unseen") || !one.checkVisibility()) { return; }
+      if (one.scrollWidth > one.clientWidth + 1) { said.push("<" + one.tagName.toLowerCase() + " class=" + one.className + "> cuts off " + (one.scrollWidth - one.clientWidth) + " px"); }
+    });
+    return said.slice(0, 5);
+  },
+  // In tables and in what is bold or a heading no word is broken; a path, an id, a command or a very long name may be.
   words: function () {
     var said = [], range = document.createRange();
     document.querySelectorAll("th, td, h1, h2, h3, .chip, b").forEach(function (cell) {
@@ -42,8 +52,11 @@
       var walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), node;
       while ((node = walker.nextNode())) {
         if (node.parentElement.closest("code, pre, i, .mono, .calls, svg")) { continue; }
+        var names = node.data.match(/\S{31,}/g) || [];
         var word = /[A-Za-z]{2,24}/g, found;
         while ((found = word.exec(node.data))) {
+          // A name that is longer than a narrow line must be broken somewhere.
+          if (names.some(function (name) { return name.indexOf(found[0]) >= 0; })) { continue; }
           range.setStart(node, found.index);
           range.setEnd(node, found.index + found[0].length);
           var tops = Array.prototype.map.call(range.getClientRects(), function (box) { return Math.round(box.top); });

@@ -3,6 +3,7 @@
 import gzip
 import json
 import pathlib
+import shutil
 import subprocess
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
@@ -49,4 +50,15 @@ def write(rdiag, folder):
         recording["host"]["hostname"] = f"web-{number:02}"
         (hosts / f"web-{number:02}.json.gz").write_bytes(gzip.compress(json.dumps(recording).encode()))
     run("fleet", hosts, "--out", pages["fleet"])
+    # Another is as long as names of hosts in a cloud are; all of it is one word.
+    long = folder / "long"
+    long.mkdir()
+    for number, capture in enumerate(sorted((CAPTURES / "host").glob("*.gz"))[:6]):
+        recording = json.loads(gzip.decompress(capture.read_bytes()))
+        recording["host"]["hostname"] = f"ip-10-0-12-{number}.internal.checkout.production.eu-central-1.compute.example"
+        (long / f"{number}.json.gz").write_bytes(gzip.compress(json.dumps(recording).encode()))
+    pages["fleet, long names"] = folder / "fleet-long.html"
+    run("fleet", long, "--out", pages["fleet, long names"])
+    pages["fleet of 200"] = folder / "fleet-of-200.html"
+    shutil.copy(TREE / "reports/examples/fleet-of-200/fleet.html", pages["fleet of 200"])
     return pages

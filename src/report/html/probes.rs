@@ -177,6 +177,15 @@ fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> ProbeVi
                 folded: true,
                 ..OutputView::default()
             },
+            ProbedOutput::Heat(map) => OutputView {
+                title: format!("{}: heat map of time and latency", map.title),
+                charts: vec![Chart {
+                    caption: String::new(),
+                    figures: words::heat(map, probed.params.get("threshold").map(String::as_str)),
+                    svg: svg::heat(map),
+                }],
+                ..OutputView::default()
+            },
             ProbedOutput::Calls(trace) => {
                 let calls = (!trace.calls.is_empty()).then(|| TreeView::calls(trace, limits.rows * CALLS));
                 OutputView { title: trace.title.clone(), calls, ..OutputView::default() }

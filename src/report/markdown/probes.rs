@@ -55,6 +55,7 @@ pub(super) fn probe(probed: &Probed) -> Text {
             out.push(match output {
                 ProbedOutput::Histogram(all) => distributions(all),
                 ProbedOutput::Table(rows) | ProbedOutput::Events(rows) => rows_of(rows),
+                ProbedOutput::Heat(_) => Text::new(),
                 ProbedOutput::Stacks(sums) => stacks(sums),
                 ProbedOutput::Calls(trace) => calls(trace),
                 ProbedOutput::Schedule(strips) => schedule(strips),

@@ -82,6 +82,8 @@ impl Page {
                     self.item("    -", text, Paint::None, Paint::None);
                 }
             }
+            // A picture for pages; what it counts is said by the table of events.
+            ProbedOutput::Heat(_) => {}
             ProbedOutput::Calls(trace) => {
                 self.line(shown!("{}:", seen(&trace.title)), 4, Paint::None);
                 for (call, depth) in trace.calls.iter().zip(trace.depths()).take(MAX_CALLS) {
