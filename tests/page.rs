@@ -1,5 +1,4 @@
 //! Limits of the page that need no browser: its size, and what it draws of single events. `tests/browser/run` has the others.
-#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use serde_json::Value;
 
