@@ -47,6 +47,7 @@ mod streaming;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]
 #[allow(dead_code, reason = "the same")]
 mod support;
+mod tiers;
 mod tools;
 mod typed;
 mod words;

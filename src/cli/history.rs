@@ -110,7 +110,8 @@ fn add(stretches: &mut Vec<Stretch>, header: Header, bytes: u64) {
     let (from, to) = (header.wall_micros, header.wall_micros.saturating_add((header.seconds * 1e6) as i64));
     let gap = |last: &Stretch| from.saturating_sub(last.to) as f64 * 1e-6;
     let goes_on = |last: &&mut Stretch| {
-        last.last.boot == header.boot && (0.0..2.5 * header.interval_seconds).contains(&gap(last))
+        let is_alike = (last.last.boot.as_str(), last.last.interval_seconds) == (&header.boot, header.interval_seconds);
+        is_alike && (0.0..2.5 * header.recorded_interval()).contains(&gap(last))
     };
     match stretches.last_mut().filter(goes_on) {
         Some(last) => {
@@ -134,10 +135,14 @@ fn add(stretches: &mut Vec<Stretch>, header: Header, bytes: u64) {
 fn line(stretch: &Stretch, zone: &Zone) -> Text {
     let header = &stretch.last;
     let share = if stretch.seconds > 0.0 { stretch.cpu_seconds / stretch.seconds } else { 0.0 };
+    let mut interval = session::interval(header.interval_seconds);
+    if let Some(recorded) = header.recorded_every {
+        interval.push_str(&format!(", thinned from {}", session::interval(recorded)));
+    }
     let texts = [
         zone.shown(stretch.from),
         zone.shown(stretch.to),
-        session::interval(header.interval_seconds),
+        interval,
         quantity::bytes(stretch.bytes as f64),
         quantity::percent(share),
         quantity::bytes(header.cost.resident_bytes as f64),

@@ -24,6 +24,9 @@ use rdiag_model::quantity;
     after_help = "It runs in the foreground until SIGTERM or Ctrl-C; packages have a unit for systemd, rdiag-watch.service, that is \
 off until it is enabled. Nothing is synced to the disk: a crash of the kernel costs the last half minute, a kill nothing.
 
+Space: when the folder has reached its limit, blocks as they were recorded may take half of what incidents leave. The oldest beyond that are written \
+again with a sample a minute: counters stay true, levels become means of a minute, shorter peaks are lost. Then the oldest go, those of incidents last.
+
 Incidents: PSI cpu some above 60 % of 10 s, memory full above 10 % of 4 s, io full above 40 % of 4 s, where the last minute was below that share. \
 At most one in 30 minutes for each resource, and ten drill-downs a day. Pinned blocks take at most half of --keep; then the oldest incident is \
 pinned no longer. `rdiag history list` shows them."
@@ -32,7 +35,8 @@ pub(super) struct Args {
     /// Folder for what is recorded [default: /var/lib/rdiag/history; without root ~/.local/state/rdiag/history].
     #[arg(long, value_name = "DIR")]
     history: Option<PathBuf>,
-    /// Limit of the folder's size; never more than 1 % of the free space there. The oldest blocks go first, those of incidents last.
+    /// Limit of the folder's size; never more than 1 % of the free space there. Where it is short, old blocks are thinned to a sample a minute, then
+    /// the oldest go (see below).
     #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = size)]
     keep: Size,
     /// Distance of two samples.
@@ -50,6 +54,9 @@ pub(super) struct Args {
     /// Length of a block.
     #[arg(long, value_name = "TIME", default_value = "10m", hide = true)]
     block: String,
+    /// Distance of two samples in old blocks, where space is short.
+    #[arg(long, value_name = "TIME", default_value = "1m", hide = true)]
+    tier: String,
     /// Length of a drill-down.
     #[arg(long, value_name = "TIME", default_value = "10s", hide = true)]
     drill_down: String,
@@ -94,6 +101,7 @@ const BLOCK: std::ops::RangeInclusive<f64> = 0.5..=3600.0;
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let interval = playbook::duration("interval", &args.interval)?;
     let block = playbook::duration("block", &args.block)?;
+    let tier = playbook::duration("tier", &args.tier)?;
     let budget = playbook::budget(&args.budget)?;
     // What is wrong with it would be noticed at an incident.
     playbook::duration("drill-down", &args.drill_down)?;
@@ -116,8 +124,17 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let path = Text::seen(folder.display().to_string());
     let [every, most] = [session::interval(interval), quantity::bytes(args.keep.0 as f64)].map(Text::seen);
     ui.note(shown!("recording into {}, a sample every {}, at most {}", &path, every, most));
-    let order =
-        Watch { collectors, folder, keep: args.keep.0, interval, block, budget, duration, trigger: args.trigger() };
+    let order = Watch {
+        collectors,
+        folder,
+        keep: args.keep.0,
+        interval,
+        block,
+        tier,
+        budget,
+        duration,
+        trigger: args.trigger(),
+    };
     session::watch(&host, &order, &stop, &mut |told| ui.warn(Text::seen(told))).map_err(failure)?;
     Ok(Exit::Done)
 }

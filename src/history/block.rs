@@ -36,6 +36,9 @@ pub struct Header {
     pub seconds: f64,
     /// Nominal distance of two samples in seconds.
     pub interval_seconds: f64,
+    /// The distance when it was recorded, if samples were left out since (`tier.rs`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded_every: Option<f64>,
     /// Collectors that are asked less often than others to keep within the budget: every so many samples.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stretched: BTreeMap<String, u32>,
@@ -111,6 +114,7 @@ pub fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
         boottime: 0.0,
         seconds: 0.0,
         interval_seconds: 5.0,
+        recorded_every: None,
         stretched: BTreeMap::new(),
         settings: BTreeMap::new(),
         cost: Cost::default(),
@@ -176,9 +180,10 @@ pub(super) fn header(content: &[u8]) -> Result<Header, Damage> {
         return Err(format!("it has format version {found}, and this rdiag reads {FORMAT_VERSION}; use a newer rdiag"));
     }
     let header: Header = serde_json::from_slice(content).map_err(wrong)?;
-    let is_sane = [header.monotonic, header.boottime, header.seconds, header.interval_seconds]
-        .iter()
-        .all(|number| number.is_finite() && (0.0..1e10).contains(number))
-        && header.wall_micros.unsigned_abs() < 1 << 58;
+    let is_sane =
+        [header.monotonic, header.boottime, header.seconds, header.interval_seconds, header.recorded_interval()]
+            .iter()
+            .all(|number| number.is_finite() && (0.0..1e10).contains(number))
+            && header.wall_micros.unsigned_abs() < 1 << 58;
     if is_sane { Ok(header) } else { Err("its header has times that no clock shows".to_owned()) }
 }

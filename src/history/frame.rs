@@ -134,6 +134,31 @@ pub(super) fn first(bytes: &[u8]) -> Option<Frame> {
     Some(Frame { kind: head.kind, name: head.name.to_owned(), content })
 }
 
+/// A piece of a file as it goes by.
+pub(super) enum Piece<'b> {
+    /// It is whole.
+    Whole(Frame),
+    /// It is not: its bytes.
+    Damaged(&'b [u8]),
+}
+
+/// Shows all pieces of a file, one at a time; all bytes of it are in one of them.
+pub(super) fn walk<'b>(mut bytes: &'b [u8], mut visit: impl FnMut(Piece<'b>)) {
+    let (mut room, mut pieces) = (MAX_UNPACKED, 0);
+    while !bytes.is_empty() {
+        let head = head(bytes).filter(|_| pieces < MAX_PIECES);
+        pieces += usize::from(head.is_some());
+        // What no piece begins with goes by byte by byte.
+        let length = head.as_ref().map_or(1, |head| head.length.min(bytes.len()));
+        let (raw, rest) = bytes.split_at_checked(length).unwrap_or((bytes, &[]));
+        visit(match head.and_then(|head| Some((head.kind, head.name.to_owned(), unpack(&head, &mut room).ok()?))) {
+            Some((kind, name, content)) => Piece::Whole(Frame { kind, name, content }),
+            None => Piece::Damaged(raw),
+        });
+        bytes = rest;
+    }
+}
+
 /// All pieces of a file that are whole, in order; what is wrong with the others goes to `damage`.
 pub(super) fn read(mut bytes: &[u8], damage: &mut Vec<Damage>) -> Vec<Frame> {
     let mut frames = Vec::new();

@@ -5,6 +5,8 @@
 //! then differences as short integers, deflated. A damaged column costs itself, and is named; the header stands at both ends. The tail
 //! (`tail.rs`) gets a frame for each sample, which can be read without those before it but for the names that these brought.
 //!
+//! Where space is short, a block is written again with a sample a minute (`tier.rs`).
+//!
 //! Time in a block is rounded to a microsecond. All else comes back as it went in, bit by bit.
 //!
 //! Blocks may come from anywhere, so decoding is total and bounded: by 96 MiB for each file, and by the number of values
@@ -21,6 +23,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tier;
 
 pub use block::{Block, Cost, FORMAT_VERSION, Header, Readable, framed, header_of, read_block, write_block};
 pub use frame::MAX_FILE;
@@ -28,6 +31,7 @@ pub use incidents::{
     INCIDENTS, Incident, MAX_INCIDENTS, MOST_INCIDENTS, Resource, incident_second, read_incidents, write_incidents,
 };
 pub use tail::{Sample, Tail, read_tail};
+pub use tier::thin_block;
 
 /// What a file lacks, in words: a column that does not fit its checksum, an end that is torn off.
 pub type Damage = String;

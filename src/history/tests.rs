@@ -20,6 +20,7 @@ fn header() -> Header {
         boottime: 2234.5,
         seconds: 595.0,
         interval_seconds: 5.0,
+        recorded_every: None,
         stretched: BTreeMap::from([("processes".into(), 2)]),
         settings: BTreeMap::new(),
         cost: Cost::default(),

@@ -15,6 +15,9 @@ pub fn column(data: &[u8]) -> bool {
         lost.is_empty() && format!("{again:?}") == format!("{block:?}"),
         "a block that is written and read is another one"
     );
+    let thin = history::thin_block(&file, 60.0).expect("its header is right").expect("it has a sample every 5 s");
+    let (_, of_thin) = history::read_block(&thin).expect("its header is right");
+    assert_eq!(of_thin, damage, "with fewer samples it is damaged in another way");
     // What changed from one block to the next is told of such files, too.
     let named = |number: u64| HistoryFile { name: format!("{number:010}-0.rdh"), bytes: file.clone() };
     let ever = Span { from: i64::MIN, to: i64::MAX };

@@ -82,13 +82,29 @@ pub fn pieces(files: &[HistoryFile]) -> (Vec<Piece>, Vec<String>) {
 /// # Errors
 /// When nothing of it was recorded, in words.
 pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
-    let (pieces, mut notes) = pieces(files);
+    let (mut pieces, mut notes) = pieces(files);
+    let is_mixed = even(&mut pieces, span, zone);
     let picked = pick::pick(&pieces, span, zone).ok_or_else(|| {
+        let is_within = |piece: &Piece| {
+            let header = &piece.block.header;
+            let ends = header.wall_micros.saturating_add((header.seconds * 1e6) as i64);
+            header.recorded_every.is_some() && header.wall_micros <= span.to && ends >= span.from
+        };
+        if let Some(piece) = pieces.iter().find(|piece| is_within(piece)) {
+            let every = interval(piece.block.header.interval_seconds);
+            notes.push(format!("this time was thinned to a sample every {every}: ask for a longer one with --last"));
+        }
         let so_far = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
         format!("nothing was recorded between {} and {}{so_far}", zone.shown(span.from), zone.shown(span.to))
     })?;
     let joined = join::join(&picked, plan);
     notes.insert(0, source(&picked, &joined.window));
+    if is_mixed {
+        let every = interval(joined.window.interval_seconds);
+        notes.push(format!(
+            "Part of this time has a sample every {every} only, so all of it is judged at that distance"
+        ));
+    }
     notes.extend(picked.notes.iter().cloned());
     let mut recording = Recording {
         format_version: FORMAT_VERSION,
@@ -115,6 +131,18 @@ pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Resu
     Ok(Past { recording, began: joined.started, notes })
 }
 
+/// Where a part of the time was thinned, thins the rest as well: all intervals of a window have one length, and a mean of a minute in twelve
+/// of 5 s would be taken for "three in a row".
+fn even(pieces: &mut [Piece], span: Span, zone: &Zone) -> bool {
+    let Some(picked) = pick::pick(pieces, span, zone) else { return false };
+    let headers = || picked.parts.iter().map(|part| &part.piece.block.header);
+    let thinned = headers().filter(|header| header.recorded_every.is_some()).map(|header| header.interval_seconds);
+    let Some(seconds) = thinned.reduce(f64::max) else { return false };
+    let is_mixed = headers().any(|header| header.is_finer(seconds));
+    pieces.iter_mut().for_each(|piece| piece.block.thin(seconds));
+    is_mixed
+}
+
 /// The playbook's parameters, as they were when it was recorded.
 fn params(plan: &Plan, window: &Window) -> BTreeMap<String, String> {
     let mut params = plan.params.clone();
@@ -132,7 +160,11 @@ fn source(picked: &pick::Picked<'_>, window: &Window) -> String {
         |(id, times): (&String, &u32)| format!("{id} every {}", interval(f64::from(*times) * window.interval_seconds));
     let stretched: Vec<String> = picked.newest.header.stretched.iter().map(stretched).collect();
     let but = if stretched.is_empty() { String::new() } else { format!("; {}", stretched.join(", ")) };
-    format!("Source: the recorder, a sample every {every}{but}")
+    let thinned = picked.parts.iter().find_map(|part| part.piece.block.header.recorded_every).map_or(String::new(), |from| {
+        let from = interval(from);
+        format!(" (thinned from {from}): counters are exact, levels are means, and a burst that is shorter may hide in them")
+    });
+    format!("Source: the recorder, a sample every {every}{thinned}{but}")
 }
 
 /// A distance in time as one would say it: 5 s, 10 min, 200 ms.

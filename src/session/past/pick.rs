@@ -108,7 +108,7 @@ fn gaps(parts: &[Part<'_>], span: Span, zone: &Zone) -> Vec<String> {
     };
     let mut interval = 5.0;
     for part in parts {
-        interval = part.piece.block.header.interval_seconds;
+        interval = part.piece.block.header.recorded_interval();
         gap(known_to, wall(&part.piece.block, part.from), interval);
         known_to = wall(&part.piece.block, part.to);
     }

@@ -36,6 +36,7 @@ fn header(recording: &Recording, from: f64, seconds: f64) -> Header {
         boottime: recording.host.uptime_seconds.max(1.0) + from,
         seconds,
         interval_seconds: window.interval_seconds,
+        recorded_every: None,
         stretched: BTreeMap::new(),
         settings: BTreeMap::new(),
         cost: Cost::default(),
@@ -131,6 +132,37 @@ fn a_recording_through_blocks_gives_the_same_findings() {
             assert_eq!(essence(&findings), wanted, "{name} in blocks of {length} s: {:?}", past.notes);
         }
     }
+}
+
+#[test]
+fn a_time_of_which_a_part_was_thinned_is_judged_at_the_distance_of_that_part_and_says_so() {
+    let mut all = captured().into_iter().map(|(_, recording)| recording);
+    let recording = all.find(|one| one.playbook == "use-method" && one.windows[0].seconds >= 6.0).unwrap();
+    let plan = plan(&recording);
+    let whole = files(&recording, 4.0);
+    let mut mixed = files(&recording, 4.0);
+    mixed[0].bytes = crate::history::thin_block(&mixed[0].bytes, 2.0).unwrap().unwrap();
+    let of = |files: &[HistoryFile]| past(files, span(-1.0, 1000.0), &plan, &Zone::utc()).unwrap();
+    let (fine, coarse) = (of(&whole), of(&mixed));
+    let busy = |past: &Past| {
+        let analysis = analyze(&past.recording, &plan);
+        let finding = analysis.findings.into_iter().find(|finding| finding.id == "cpu.utilization").unwrap();
+        format!("{:?}", finding.value)
+    };
+    assert_eq!(busy(&coarse), busy(&fine), "the mean of a counter loses nothing");
+    assert_eq!((fine.recording.windows[0].interval_seconds, coarse.recording.windows[0].interval_seconds), (1.0, 2.0));
+    let samples = |past: &Past| past.recording.windows[0].collectors["cpu_stat"].times.len();
+    assert!(samples(&coarse) < samples(&fine) && samples(&coarse) > 4, "{} of {}", samples(&coarse), samples(&fine));
+    assert!(
+        coarse.notes[0].starts_with("Source: the recorder, a sample every 2 s (thinned from 1 s)"),
+        "{:?}",
+        coarse.notes
+    );
+    assert!(coarse.notes[1].starts_with("Part of this time has a sample every 2 s only"), "{:?}", coarse.notes);
+    assert!(!fine.notes.iter().any(|note| note.contains("thinned")), "{:?}", fine.notes);
+    // Between two samples that stayed.
+    let why = past(&mixed, span(1.4, 1.5), &plan, &Zone::utc()).unwrap_err();
+    assert!(why.contains("thinned to a sample every 2 s: ask for a longer one with --last"), "{why}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::keeper::Job;
 use super::pins;
 use super::thin::thin;
+use super::tiers::Tiers;
 use crate::history::{
     INCIDENTS, Incident, MAX_FILE, MOST_INCIDENTS, header_of, read_tail, write_block, write_incidents,
 };
@@ -20,8 +21,10 @@ use rdiag_model::quantity;
 /// Name of the tail.
 pub const TAIL: &str = "tail";
 const ENDING: &str = ".rdh";
+/// What [`Folder::write`] calls a file that is to replace one.
+const UNNAMED: &str = ".rdiag-";
 /// A header is shorter packed.
-const HEADER: u64 = 64 << 10;
+pub(super) const HEADER: u64 = 64 << 10;
 /// Part of the free space that the folder may take.
 const FREE_SHARE: u64 = 100;
 /// Part of the folder that one recording of a drill-down may take.
@@ -34,7 +37,7 @@ pub fn begins(name: &str) -> Option<i64> {
 }
 
 /// The number of a block, by its name.
-fn number(name: &str) -> Option<u64> {
+pub(super) fn number(name: &str) -> Option<u64> {
     begins(name)?;
     name.split_once('-')?.0.parse().ok()
 }
@@ -44,6 +47,7 @@ pub(super) struct Files {
     folder: Folder,
     keep: u64,
     incidents: Vec<Incident>,
+    tiers: Tiers,
     tail: Option<File>,
     /// Bytes that the tail may still take.
     room: u64,
@@ -53,8 +57,15 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn new(folder: Folder, keep: u64, incidents: Vec<Incident>, said: Arc<Mutex<Vec<String>>>) -> Self {
-        Self { folder, keep, incidents, tail: None, room: 0, said, last: String::new() }
+    /// With the most bytes, and the seconds from sample to sample of old blocks.
+    pub(super) fn new(
+        folder: Folder,
+        (keep, tier): (u64, f64),
+        incidents: Vec<Incident>,
+        said: Arc<Mutex<Vec<String>>>,
+    ) -> Self {
+        let tiers = Tiers::new(tier);
+        Self { folder, keep, incidents, tiers, tail: None, room: 0, said, last: String::new() }
     }
 
     /// What is to be done, until there are no more jobs.
@@ -146,8 +157,9 @@ impl Files {
         Ok(())
     }
 
-    /// Removes what must go so that so many more bytes fit.
+    /// Thins and removes what must be so that so many more bytes fit.
     fn make_room(&mut self, taken: u64, size: u64, limit: u64) -> io::Result<()> {
+        let taken = taken.saturating_sub(self.thin(taken, size, limit));
         let plan = pins::make_room(&self.folder.list()?, &self.incidents, taken, size, limit);
         plan.remove.iter().try_for_each(|name| self.folder.remove(name))?;
         for at in &plan.unpinned {
@@ -160,7 +172,25 @@ impl Files {
             );
             self.said.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         }
-        if plan.unpinned.is_empty() { Ok(()) } else { self.save() }
+        if plan.unpinned.is_empty() {
+            return Ok(());
+        }
+        self.tiers.again();
+        self.save()
+    }
+
+    /// The bytes that thinning gave: what cannot be thinned goes as it is.
+    fn thin(&mut self, taken: u64, size: u64, limit: u64) -> u64 {
+        match self.tiers.thin(&self.folder, &self.incidents, (taken, size, limit)) {
+            Ok((saved, wrong)) => {
+                wrong.into_iter().for_each(|why| self.tell("thinning an old block", Err(io::Error::other(why))));
+                saved
+            }
+            Err(error) => {
+                self.tell("thinning old blocks", Err(error));
+                0
+            }
+        }
     }
 
     fn enter(&mut self, incident: Incident) -> io::Result<()> {
@@ -205,6 +235,9 @@ impl Files {
     /// Makes a block of the tail of a recorder that was killed.
     fn recover(&mut self) -> io::Result<()> {
         let files = self.folder.list()?;
+        // A kill between the two steps of replacing a file leaves the new one under a name of its own.
+        let unnamed = files.iter().filter(|file| file.name.starts_with(UNNAMED));
+        unnamed.into_iter().try_for_each(|file| self.folder.remove(&file.name))?;
         if files.iter().all(|file| file.name != TAIL) {
             return Ok(());
         }
@@ -233,134 +266,4 @@ impl Files {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
-mod tests {
-    use super::*;
-    use crate::history::{Resource, read_incidents};
-
-    fn files(place: &Path, keep: u64) -> Files {
-        let folder = Folder::keeping(place).unwrap();
-        Files::new(folder, keep, Vec::new(), Arc::default())
-    }
-
-    fn names(place: &Path) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn the_oldest_blocks_go_before_a_new_one_is_written() {
-        let place = tempfile::tempdir().unwrap();
-        let mut files = files(place.path(), 1000);
-        for second in 0..7 {
-            files.begin(b"head").unwrap();
-            files.append(b"sample").unwrap();
-            files.block(1000 + second, &[7; 300]).unwrap();
-            let total: u64 = files.folder.list().unwrap().iter().map(|file| file.bytes).sum();
-            assert!(total <= 1000, "{total}");
-        }
-        assert_eq!(names(place.path()), ["0000000005-1004.rdh", "0000000006-1005.rdh", "0000000007-1006.rdh"]);
-        let refused = files.block(2000, &[0; 1001]).unwrap_err().to_string();
-        assert!(refused.contains("the folder may take 1000 B"), "{refused}");
-        assert_eq!(names(place.path()).len(), 3, "nothing is removed for what does not fit");
-    }
-
-    fn incident(second: i64) -> Incident {
-        Incident {
-            wall_micros: second * 1_000_000,
-            resource: Resource::Memory,
-            share: 0.2,
-            at_least: false,
-            seconds: 5.0,
-            pinned: true,
-            drilled: true,
-            note: None,
-        }
-    }
-
-    #[test]
-    fn an_incident_keeps_its_blocks_and_its_drill_down_within_the_limit_and_its_end_is_said() {
-        let place = tempfile::tempdir().unwrap();
-        let mut files = files(place.path(), 4000);
-        let block = |at: i64, files: &mut Files| files.block(at * 600, &[7; 300]).unwrap();
-        (0..3).for_each(|at| block(at, &mut files));
-        files.enter(incident(1700)).unwrap();
-        files.drilled(1_700_000_000, Ok(vec![1; 200])).unwrap();
-        files.drilled(5, Ok(vec![1; 200])).unwrap();
-        (3..30).for_each(|at| block(at, &mut files));
-        let kept = names(place.path());
-        for name in ["0000000002-600.rdh", "0000000003-1200.rdh", "0000000004-1800.rdh", "incident-1700.json.gz"] {
-            assert!(kept.contains(&name.to_owned()), "{name}: {kept:?}");
-        }
-        assert!(!kept.contains(&"0000000001-0.rdh".to_owned()) && !kept.contains(&"incident-0.json.gz".to_owned()));
-        let total: u64 = files.folder.list().unwrap().iter().map(|file| file.bytes).sum();
-        assert!(total <= 4000 + 300, "{total}");
-        // Another one is more than half: the older one loses its pin.
-        files.enter(incident(29 * 600)).unwrap();
-        files.drilled(17_400_000_000, Ok(vec![1; 200])).unwrap();
-        (30..45).for_each(|at| block(at, &mut files));
-        let kept = names(place.path());
-        assert!(
-            !kept.contains(&"0000000003-1200.rdh".to_owned()) && !kept.contains(&"incident-1700.json.gz".to_owned())
-        );
-        assert!(kept.contains(&"0000000030-17400.rdh".to_owned()), "{kept:?}");
-        let said = std::mem::take(&mut *files.said.lock().unwrap());
-        let begin = |start: &str| said.iter().filter(|text| text.starts_with(start)).count();
-        assert_eq!(
-            begin("the incident of 1970-01-01T00:28:20Z is pinned no longer: the folder may take "),
-            1,
-            "{said:?}"
-        );
-        assert_eq!((begin("the drill-down has ended: rdiag analyze /"), said.len()), (2, 3), "{said:?}");
-        let (list, damage) = read_incidents(&files.folder.read(INCIDENTS, 10_000).unwrap()).unwrap();
-        assert!(damage.is_empty());
-        assert_eq!(
-            list.iter().map(|one| (one.second(), one.pinned)).collect::<Vec<_>>(),
-            [(1700, false), (17_400, true)]
-        );
-    }
-
-    #[test]
-    fn a_drill_down_that_failed_or_is_too_large_is_entered_with_the_reason() {
-        let place = tempfile::tempdir().unwrap();
-        let mut files = files(place.path(), 1000);
-        files.enter(incident(100)).unwrap();
-        files.enter(incident(200)).unwrap();
-        assert_eq!(files.drilled(100_000_000, Err("exit code 3".into())).unwrap_err().to_string(), "exit code 3");
-        assert!(files.drilled(200_000_000, Ok(vec![1; 251])).is_err());
-        let (list, _) = read_incidents(&files.folder.read(INCIDENTS, 10_000).unwrap()).unwrap();
-        assert_eq!(list[0].note.as_deref(), Some("exit code 3"));
-        assert_eq!(list[1].note.as_deref(), Some("it has 251 B, and one may take 250 B"));
-        assert_eq!(names(place.path()), [INCIDENTS]);
-    }
-
-    #[test]
-    fn names_tell_when_a_block_begins() {
-        assert_eq!(begins("0000000005-1004.rdh"), Some(1004));
-        assert_eq!(begins("0000000005--7.rdh"), Some(-7));
-        for other in ["tail", "lock", "x.rdh", "5-x.rdh", "5-7", ""] {
-            assert_eq!(begins(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn a_tail_that_takes_more_than_its_room_ends_and_says_so_once() {
-        let place = tempfile::tempdir().unwrap();
-        let mut files = files(place.path(), 100);
-        files.begin(&[1; 60]).unwrap();
-        assert!(files.append(&[1; 60]).unwrap_err().to_string().contains("1 % of the free space"));
-        assert!(files.append(&[1; 60]).is_ok(), "it is said once");
-        assert_eq!(files.folder.read(TAIL, 1000).unwrap().len(), 60);
-    }
-
-    #[test]
-    fn what_an_earlier_recorder_left_becomes_a_block_or_is_named() {
-        let place = tempfile::tempdir().unwrap();
-        let mut files = files(place.path(), 1 << 20);
-        std::fs::write(place.path().join(TAIL), "no tail").unwrap();
-        assert!(files.recover().unwrap_err().to_string().contains("the tail is lost: it has no header"));
-        assert!(names(place.path()).is_empty());
-        assert!(files.recover().is_ok(), "there is nothing");
-    }
-}
+mod tests;

@@ -34,10 +34,11 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn start(folder: Folder, keep: u64, incidents: Vec<Incident>) -> io::Result<Self> {
+    /// With the most bytes, and the seconds from sample to sample of old blocks.
+    pub(super) fn start(folder: Folder, limits: (u64, f64), incidents: Vec<Incident>) -> io::Result<Self> {
         let (jobs, to_do) = sync_channel(WAITING);
         let said = Arc::new(Mutex::new(Vec::new()));
-        let mut files = Files::new(folder, keep, incidents, Arc::clone(&said));
+        let mut files = Files::new(folder, limits, incidents, Arc::clone(&said));
         let thread = std::thread::Builder::new().name("rdiag-keep".into()).spawn(move || files.work(&to_do))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread), said, left_out: 0, owed: VecDeque::new() })
     }

@@ -1,6 +1,6 @@
 //! The recorder: everything that the USE method collects, every few seconds, into a folder of bounded size. Blocks and tail are
-//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs` and `files.rs`; which processes stay in a block, `thin.rs`; how the host is set up,
-//! `settings.rs`; what is an incident, `pressure.rs`, and what is done about it, `incidents.rs` and `pins.rs`.
+//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs` and `files.rs`; which processes stay in a block, `thin.rs`; old blocks with fewer samples,
+//! `tiers.rs`; how the host is set up, `settings.rs`; what is an incident, `pressure.rs`, and what is done about it, `incidents.rs` and `pins.rs`.
 //!
 //! Collectors are begun anew with each block, so none of them grows without bounds, and a block stands for itself. Nothing waits for the disk
 //! that the folder lies on: what is written goes through a thread of its own.
@@ -13,6 +13,7 @@ mod pins;
 mod pressure;
 mod settings;
 mod thin;
+mod tiers;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -55,6 +56,8 @@ pub struct Watch {
     pub interval: f64,
     /// Seconds of a block.
     pub block: f64,
+    /// Seconds from sample to sample in old blocks, where space is short.
+    pub tier: f64,
     /// Share of one CPU that the recorder may use.
     pub budget: f64,
     /// Seconds after which it ends by itself; none: when it is stopped.
@@ -119,7 +122,7 @@ pub fn watch(
     };
     rights::narrow(Phase::Measuring(Work::default()));
     incidents.iter().filter_map(|incidents| incidents.missing(host)).for_each(&mut *say);
-    let mut keeper = Keeper::start(folder, order.keep, known)?;
+    let mut keeper = Keeper::start(folder, (order.keep, order.tier), known)?;
     let mut governor = Governor::new(order.budget, order.interval);
     let mut settings = Settings::default();
     // A source that hangs keeps its thread; begun anew with each block it would take another one each time.
@@ -281,6 +284,7 @@ fn header(host: &SharedHost, order: &Watch, clocks: &Clocks, began: f64) -> Head
         boottime: began + clocks.suspended.max(0.0),
         seconds: 0.0,
         interval_seconds: order.interval,
+        recorded_every: None,
         stretched: BTreeMap::new(),
         settings: BTreeMap::new(),
         cost: Cost::default(),

@@ -49,6 +49,14 @@ fn places(files: &[Kept]) -> Vec<Place<'_>> {
     drills.into_iter().chain(blocks).collect()
 }
 
+/// The blocks of no pinned incident, oldest first, and the bytes of all that is pinned.
+pub(super) fn loose<'f>(files: &'f [Kept], incidents: &[Incident]) -> (Vec<&'f Kept>, u64) {
+    let is_pinned = |place: &Place<'_>| incidents.iter().any(|incident| incident.pinned && place.is_of(incident));
+    let (pinned, loose): (Vec<Place<'f>>, Vec<Place<'f>>) = places(files).into_iter().partition(is_pinned);
+    let of_pinned = pinned.iter().map(|place| place.file.bytes).sum();
+    (loose.iter().filter(|place| matches!(place.what, What::Block(..))).map(|place| place.file).collect(), of_pinned)
+}
+
 /// What is to be done so that so many more bytes fit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {

@@ -113,6 +113,7 @@ mod tests {
             boottime: 0.0,
             seconds: 600.0,
             interval_seconds: 5.0,
+            recorded_every: None,
             stretched: BTreeMap::new(),
             settings: BTreeMap::new(),
             cost: Cost::default(),

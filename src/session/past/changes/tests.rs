@@ -23,6 +23,7 @@ fn block(at: f64, change: impl FnOnce(&mut Block)) -> Block {
         boottime: UP + at,
         seconds: 595.0,
         interval_seconds: 5.0,
+        recorded_every: None,
         stretched: BTreeMap::new(),
         settings: BTreeMap::new(),
         cost: Cost::default(),
