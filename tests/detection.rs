@@ -9,6 +9,9 @@ use crate::support::path;
 /// Calls whose arguments are rules that may fire as well, which proves nothing.
 const ALLOWING: [&str; 2] = ["assert_nothing_else_fired(", "report_fired("];
 
+/// Calls that judge a whole host.
+const JUDGING: [&str; 4] = ["recorded_report(", "report_of_tree(", "live_report(", "live_report_every("];
+
 /// Ids of all rules, by the file that holds them.
 fn rules() -> Vec<String> {
     let mut ids = Vec::new();
@@ -133,6 +136,24 @@ fn naming(folder: &str, rules: &[String]) -> BTreeMap<String, BTreeSet<String>> 
     tests
 }
 
+/// How many tests of a folder judge a host by all rules, how many of them fail if any other rule fires, and how many look who is blamed.
+fn strictness(folder: &str) -> [usize; 3] {
+    let mut counted = [0; 3];
+    for file in sorted(folder, "rs") {
+        let all = functions(&std::fs::read_to_string(&file).unwrap());
+        for test in all.iter().filter(|function| function.is_test) {
+            let helpers = all.iter().filter(|helper| !helper.is_test && uses(&test.body, &helper.name));
+            let whole = helpers.fold(test.body.clone(), |whole, helper| whole + &helper.body);
+            let judges = JUDGING.iter().any(|call| whole.contains(call));
+            let says = |words: &[&str]| judges && words.iter().any(|word| whole.contains(word));
+            for (count, holds) in counted.iter_mut().zip([judges, says(&ALLOWING), says(&["culprit"])]) {
+                *count += usize::from(holds);
+            }
+        }
+    }
+    counted
+}
+
 fn cell(tests: Option<&BTreeSet<String>>) -> String {
     let quoted = |test: &String| format!("`{test}`");
     tests.map_or("none yet".to_owned(), |tests| tests.iter().map(quoted).collect::<Vec<_>>().join(", "))
@@ -158,6 +179,16 @@ fn document() -> String {
     writeln!(text, "| with a recorded host | {} |", recorded.len()).unwrap();
     let neither = count(&|rule| !induced.contains_key(rule) && !recorded.contains_key(rule));
     writeln!(text, "| with neither | {neither} |\n").unwrap();
+    text.push_str("| tests that judge a whole host | all | fail if any other rule fires | look who is blamed |\n");
+    text.push_str("|---|---:|---:|---:|\n");
+    for (what, folder) in [("live hosts", "tests/privileged"), ("recorded hosts", "tests/recorded")] {
+        let [all, strict, blaming] = strictness(folder);
+        writeln!(text, "| {what} | {all} | {strict} | {blaming} |").unwrap();
+    }
+    text.push_str(
+        "\nA test may judge several hosts. These are counts of tests and no rates: how often a fault is found, or a quiet host\n\
+         accused, no test here says.\n\n",
+    );
     text.push_str("| rule | induced fault | recorded host |\n|---|---|---|\n");
     for rule in &rules {
         writeln!(text, "| `{rule}` | {} | {} |", cell(induced.get(rule)), cell(recorded.get(rule))).unwrap();
@@ -175,6 +206,15 @@ fn the_table_of_what_proves_each_rule_is_that_of_these_tests() {
     }
     let committed = std::fs::read_to_string(&place).unwrap_or_default();
     assert!(committed == fresh, "docs/detection.md is stale; run RDIAG_BLESS=1 cargo test detection");
+}
+
+#[test]
+fn every_rule_has_an_induced_fault_or_a_recorded_host() {
+    let rules = rules();
+    let (induced, recorded, lab) = (naming("tests/privileged", &rules), naming("tests/recorded", &rules), exercises());
+    let is_proved = |rule: &str| [&induced, &recorded, &lab].iter().any(|tests| tests.contains_key(rule));
+    let unproved: Vec<_> = rules.iter().filter(|rule| !is_proved(rule)).collect();
+    assert!(unproved.is_empty(), "no test shows that these find anything; record a host for each: {unproved:?}");
 }
 
 #[test]

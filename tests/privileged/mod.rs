@@ -28,6 +28,7 @@ mod memory;
 mod memory_growth;
 mod network;
 mod network_counters;
+mod network_veth;
 mod object_limits;
 mod odd_targets;
 mod picture;

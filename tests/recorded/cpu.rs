@@ -94,3 +94,25 @@ fn a_storm_of_packets_on_one_cpu_names_that_cpu() {
     assert_eq!(finding(&report, "interrupts.errors", None)["status"], "warning");
     assert_nothing_else_fired(&report, &["interrupts.", "cpu.utilization.core"]);
 }
+
+#[test]
+fn cpu_time_of_processes_that_no_sample_saw_is_charged_to_them_and_to_no_visible_process() {
+    let report = recorded_report("cpu-short-lived-processes");
+    assert_nothing_else_fired(&report, &["cpu.utilization", "cpu.utilization.unseen"]);
+    // make and sh used 56 of 320 ticks each second.
+    let unseen = finding(&report, "cpu.utilization.unseen", None);
+    assert_eq!(unseen["status"], "warning", "{unseen:#}");
+    assert!((unseen["value"].as_f64().unwrap() - 264.0 / 320.0).abs() < 1e-6, "{unseen:#}");
+    assert_eq!(unseen["culprit"]["name"], "short-lived processes");
+    assert!(unseen["summary"].as_str().unwrap().contains("fork rate 400/s"), "{unseen:#}");
+}
+
+#[test]
+fn the_same_load_of_processes_that_live_is_charged_to_them() {
+    let report = recorded_report("cpu-visible-processes");
+    assert_nothing_else_fired(&report, &["cpu.utilization"]);
+    // Four compilers used 1148 ticks, make and sh 280, of 1600.
+    let unseen = finding(&report, "cpu.utilization.unseen", None);
+    assert_eq!(unseen["status"], "ok", "{unseen:#}");
+    assert!((unseen["value"].as_f64().unwrap() - 172.0 / 1600.0).abs() < 1e-6, "{unseen:#}");
+}

@@ -3,13 +3,17 @@
 
 mod cgroup;
 mod confidence;
+mod counters;
 mod cpu;
 mod diff;
 mod disk;
 mod figures;
 mod filesystem;
+mod kernel_log;
 mod memory;
+mod memory_nodes;
 mod network;
+mod network_devices;
 mod probes;
 mod stacks;
 mod symptoms;
