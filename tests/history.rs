@@ -419,6 +419,11 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (&["diff", "--at", "now", "--at", "-5m", "--history", &empty], "the two times overlap: "),
         (&["diff", "--at", "now", "--at", "-1h", "--history", &empty], "there is no history in"),
         (&["diff", "--at", "now", "--at", "tomorrow"], "is no time; write one of: 03:12"),
+        (&["diff", "--at", "now", "--at", "-1h", "--sysstat", "-"], "--sysstat - can be read once"),
+        (
+            &["diff", "a.json", "--at", "now", "--sysstat", "a", "--sysstat", "b"],
+            "--sysstat was given 2 times, --at 1 times",
+        ),
         (&["watch", "--keep", "much"], "is no size; write 256MB"),
         (&["watch", "--interval", "1ms"], "--interval takes 100ms to 10m"),
         (&["watch", "--trigger", "sometimes"], "run, pin, off"),
@@ -507,4 +512,45 @@ fn what_is_no_output_of_sadf_says_what_to_type() {
     }
     let (code, _, said) = of_sysstat(sadf(&[("03:00:01", 5.0, 1.0)]).as_bytes(), "2026-03-11T03:09:00Z");
     assert!(code == Some(2) && said.contains("sysstat has nothing between"), "{said}");
+}
+
+#[test]
+fn two_times_of_sysstat_are_compared_from_one_file_or_from_one_of_each_day() {
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: String| {
+        let path = place.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (quiet, busy) = (("03:00:01", 5.0, 1.0), ("03:10:01", 99.0, 85.0));
+    let compared = |files: &[&String]| {
+        let mut command = rdiag();
+        command.args(["diff", "--at", "2026-03-10T03:09:00Z", "--at", "2026-03-10T02:59:00Z", "--last", "9m"]);
+        files.iter().for_each(|file| drop(command.args(["--sysstat", file])));
+        let output = command.args(["--format", "json"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let both = compared(&[&file("both.json", sadf(&[quiet, busy]))]);
+    let worse = both["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "cpu.utilization");
+    let worse = worse.unwrap_or_else(|| panic!("{both:#}"));
+    assert_eq!(worse["after"], "warning", "{worse:#}");
+    let name = both["before"]["file"].as_str().unwrap();
+    assert!(name.starts_with("sysstat, "), "{name}");
+    let notes = both["notes"].to_string();
+    assert!(notes.contains("before: Source: sysstat, means over 10 min") && notes.contains("after: Source"), "{notes}");
+    let (early, late) = (file("early.json", sadf(&[quiet])), file("late.json", sadf(&[busy])));
+    assert_eq!(compared(&[&early, &late])["findings"], both["findings"], "the first file is that of the earlier time");
+}
+
+/// Three seconds of `sadc -S XALL 1`, as sadf 12 prints them with `-A`.
+#[test]
+fn what_sadf_prints_of_a_real_host_is_judged() {
+    let text = std::fs::read(crate::support::path("tests/fixtures/sysstat/sadf.json")).unwrap();
+    let (code, report, said) = of_sysstat(&text, "2026-11-25T16:45:19Z");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!((&report["host"]["cpus"], &report["host"]["hostname"]), (&2.into(), &"host".into()));
+    let of = |rule: &str| crate::support::finding(&report, rule, None)["status"].as_str().unwrap().to_owned();
+    assert_eq!(of("cpu.utilization"), "warning", "both CPUs were busy");
+    assert_eq!(of("memory.saturation"), "ok");
 }

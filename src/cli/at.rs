@@ -96,14 +96,18 @@ impl Asked {
     /// The same from what sysstat has.
     fn of_sysstat(at: &str, last: Option<&str>, file: &Path) -> Result<Self, Failure> {
         let (zone, span) = Self::time(at, last)?;
-        Ok(Self {
-            span,
-            zone,
-            files: Vec::new(),
-            beside: Vec::new(),
-            earlier: Vec::new(),
-            sysstat: Some(Input::open(file, &[])?),
-        })
+        Self::of_span_of_sysstat(span, zone, file)
+    }
+
+    /// The same of a time whose span is known.
+    pub(super) fn of_span_of_sysstat(span: Span, zone: Zone, file: &Path) -> Result<Self, Failure> {
+        let sysstat = Some(Input::open(file, &[])?);
+        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), sysstat })
+    }
+
+    /// Whether sysstat tells of it, in means over minutes.
+    pub(super) fn is_of_sysstat(&self) -> bool {
+        self.sysstat.is_some()
     }
 
     /// Reads the files of a time whose span is known.
@@ -208,7 +212,7 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
         let Past { recording, began, notes } = asked.past(&plan)?;
         let plan = session::resolve_among(order.playbook, &sources)?.plan_of(&recording)?;
         let mut analysis = session::analyze(&recording, &plan);
-        if asked.sysstat.is_some() {
+        if asked.is_of_sysstat() {
             session::temper(&mut analysis);
         }
         let mut report = session::document(&recording, &analysis, &plan, &reproducing());

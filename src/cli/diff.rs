@@ -195,23 +195,33 @@ fn load(input: &sent::Input, playbook: Option<&str>, sources: &Sources, desk: &D
     }
     let recording =
         session::read_recording(&bytes).map_err(|source| Failure::Recording { path: file.clone(), source })?;
-    judged(file, &recording, playbook, sources)
+    judged(file, &recording, playbook, sources, false)
 }
 
-/// A time of the recorder, and what is missing of it.
+/// A time that the recorder or sysstat tells of, and what is missing of it.
 fn of_time(asked: &Asked, playbook: &str, sources: &Sources) -> Result<(Input, Vec<String>), Failure> {
     let past = asked.past(&at::plan_of(&session::resolve_among(playbook, sources)?)?)?;
-    let name = format!("recorder, {}", at::judged(&past.recording, past.began, &asked.zone));
-    Ok((judged(name, &past.recording, Some(playbook), sources)?, past.notes))
+    let source = if asked.is_of_sysstat() { "sysstat" } else { "recorder" };
+    let name = format!("{source}, {}", at::judged(&past.recording, past.began, &asked.zone));
+    Ok((judged(name, &past.recording, Some(playbook), sources, asked.is_of_sysstat())?, past.notes))
 }
 
-fn judged(file: String, recording: &Recording, playbook: Option<&str>, sources: &Sources) -> Result<Input, Failure> {
+fn judged(
+    file: String,
+    recording: &Recording,
+    playbook: Option<&str>,
+    sources: &Sources,
+    is_of_sysstat: bool,
+) -> Result<Input, Failure> {
     let named = match playbook {
         Some(playbook) => session::resolve_among(playbook, sources)?,
         None => session::resolve_recorded(&recording.playbook, sources)?,
     };
     let plan = named.plan_of(recording)?;
-    let analysis = session::analyze(recording, &plan);
+    let mut analysis = session::analyze(recording, &plan);
+    if is_of_sysstat {
+        session::temper(&mut analysis);
+    }
     let report = session::document(recording, &analysis, &plan, &reproducing());
     Ok(Input {
         side: side(file, &report),

@@ -1,7 +1,7 @@
 //! What `rdiag diff` compares: two files, two times that are over, or a file and a time. Of files the first is BEFORE; where a time is among
 //! them, whichever is earlier.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::at::{self, Asked};
 use super::input::Input;
@@ -34,6 +34,10 @@ pub(super) struct SidesArgs {
     /// Folder of what was recorded [default: that of `rdiag watch`].
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
+    /// Compare what sysstat recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` prints it. Given twice, the first has the earlier --at and
+    /// the second the later one.
+    #[arg(long, value_name = "FILE", requires = "at", conflicts_with = "history")]
+    sysstat: Vec<PathBuf>,
 }
 
 /// What to type for two times.
@@ -47,17 +51,32 @@ impl SidesArgs {
         let files: Vec<&PathBuf> = self.before.iter().chain(&self.after).collect();
         let zone = Zone::local();
         let now = Clock::live().wall_micros();
-        let time = |span| Asked::of_span(span, zone.clone(), self.history.as_ref(), ui).map(Source::Time);
+        if self.sysstat.len() > self.at.len() {
+            let message = format!("--sysstat was given {} times, --at {} times", self.sysstat.len(), self.at.len());
+            return Err(Failure::usage(message, Some("one FILE for each --at, or one for both")));
+        }
+        if self.at.len() > 1 && self.sysstat.iter().any(|file| file == Path::new("-")) {
+            let message = "--sysstat - can be read once, and two times are compared".to_owned();
+            return Err(Failure::usage(message, Some("sadf -j FILE -- -A > FILE.json, then --sysstat FILE.json")));
+        }
+        let time = |span, file: Option<&PathBuf>| {
+            let asked = match file {
+                Some(file) => Asked::of_span_of_sysstat(span, zone.clone(), file)?,
+                None => Asked::of_span(span, zone.clone(), self.history.as_ref(), ui)?,
+            };
+            Ok::<_, Failure>(Source::Time(asked))
+        };
+        let (early, late) = (self.sysstat.first(), self.sysstat.last());
         match (files.as_slice(), self.at.as_slice()) {
             ([before, after], []) => Ok([file(before)?, file(after)?]),
             ([one], [at]) => {
                 let to = zone.end_of(at, now).map_err(|why| Failure::usage(why, None))?;
-                Ok([file(one)?, time(at::span(to, self.last.as_deref())?)?])
+                Ok([file(one)?, time(at::span(to, self.last.as_deref())?, early)?])
             }
             ([], [one, other]) => {
                 let ends = ends([one, other], &zone, now).map_err(|why| Failure::usage(why, None))?;
                 let [before, after] = apart(ends, self.last.as_deref(), &zone)?;
-                Ok([time(before)?, time(after)?])
+                Ok([time(before, early)?, time(after, late)?])
             }
             (files, times) => {
                 let (files, times) = (files.len(), times.len());
