@@ -526,7 +526,9 @@ fn two_times_of_sysstat_are_compared_from_one_file_or_from_one_of_each_day() {
     let compared = |files: &[&String]| {
         let mut command = rdiag();
         command.args(["diff", "--at", "2026-03-10T03:09:00Z", "--at", "2026-03-10T02:59:00Z", "--last", "9m"]);
-        files.iter().for_each(|file| drop(command.args(["--sysstat", file])));
+        for file in files {
+            command.args(["--sysstat", file]);
+        }
         let output = command.args(["--format", "json"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()

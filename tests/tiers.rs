@@ -15,7 +15,7 @@ use rdiag_model::recording::Number;
 const SHORT: [&str; 6] = ["--interval", "100ms", "--block", "4s", "--tier", "2s"];
 
 /// The blocks that are whole there, by name.
-fn read(history: &Path) -> BTreeMap<String, Block> {
+fn read_blocks(history: &Path) -> BTreeMap<String, Block> {
     let blocks = files(history).into_iter().filter(|name| name.ends_with(".rdh"));
     // One may go between listing and reading.
     let read = blocks.filter_map(|name| Some((std::fs::read(history.join(&name)).ok()?, name)));
@@ -67,11 +67,11 @@ fn thinned(history: &Path) -> BTreeMap<String, Block> {
     let recorder = Recorder::start(history, &SHORT);
     wait_until("two blocks", || blocks(history) >= 2);
     recorder.end();
-    let mut as_recorded = read(history);
+    let mut as_recorded = read_blocks(history);
     let keep = (size(history) * 2).to_string();
     let recorder = Recorder::start(history, &[&SHORT[..], &["--keep", &keep]].concat());
     wait_until("that some are thin", || {
-        let now = read(history);
+        let now = read_blocks(history);
         let thin = now.values().filter(|block| is_thin(block)).count();
         as_recorded.extend(now.into_iter().filter(|(_, block)| !is_thin(block)));
         thin >= 2
@@ -79,11 +79,11 @@ fn thinned(history: &Path) -> BTreeMap<String, Block> {
     let (code, said) = recorder.end();
     // The tail may not fit into a folder as small as this; the block does.
     assert!(code == Some(0) && !said.contains("thinning"), "{said}");
-    as_recorded.extend(read(history).into_iter().filter(|(_, block)| !is_thin(block)));
+    as_recorded.extend(read_blocks(history).into_iter().filter(|(_, block)| !is_thin(block)));
     as_recorded
 }
 
-fn run(history: &Path, args: &[&str]) -> (Value, String) {
+fn judged_then(history: &Path, args: &[&str]) -> (Value, String) {
     let output =
         rdiag().args(args).args(["--format", "json", "--out", "-", "--history"]).arg(history).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -95,7 +95,7 @@ fn an_old_time_is_thinned_for_space_keeps_its_sums_and_is_judged_with_its_distan
     let place = tempfile::tempdir().unwrap();
     let history = place.path().join("history");
     let as_recorded = thinned(&history);
-    let now = read(&history);
+    let now = read_blocks(&history);
     let both: Vec<_> =
         now.iter().filter(|(_, block)| is_thin(block)).map(|(name, thin)| (&as_recorded[name], thin)).collect();
     assert!(both.len() >= 2);
@@ -129,14 +129,14 @@ fn an_old_time_is_thinned_for_space_keeps_its_sums_and_is_judged_with_its_distan
     let oldest = both[0].1;
     let end = oldest.header.wall_micros + (oldest.header.seconds * 1e6) as i64;
     let at = rdiag_kernel::host::Zone::utc().instant(end);
-    let (report, said) = run(&history, &["run", "use-method", "--at", &at, "--last", "4s"]);
+    let (report, said) = judged_then(&history, &["run", "use-method", "--at", &at, "--last", "4s"]);
     let limits = report["verdict"]["limits"].to_string();
     let source = "Source: the recorder, a sample every 2 s (thinned from 100 ms): counters are exact, levels are means";
     assert!(limits.contains(source) && !limits.contains("Part of this time"), "{limits} {said}");
     let finding = crate::support::finding(&report, "cpu.utilization", None);
     assert_ne!(finding["status"], "unknown", "{finding:#}");
     // All of it: old and new together.
-    let (report, said) = run(&history, &["run", "use-method", "--at", "now", "--last", "1h"]);
+    let (report, said) = judged_then(&history, &["run", "use-method", "--at", "now", "--last", "1h"]);
     let limits = report["verdict"]["limits"].to_string();
     assert!(limits.contains("Part of this time has a sample every 2 s only"), "{limits} {said}");
     assert_eq!(report["window"]["interval_seconds"], 2.0);
@@ -160,7 +160,7 @@ fn a_kill_while_old_blocks_are_thinned_leaves_each_as_it_was_or_thin() {
         // Dropping it is a kill.
         drop(recorder);
         // Whole, each of them: reading asserts it.
-        thin += read(&history).values().filter(|block| is_thin(block)).count();
+        thin += read_blocks(&history).values().filter(|block| is_thin(block)).count();
     }
     assert!(thin > 0);
     let recorder = Recorder::start(&history, &more);

@@ -105,7 +105,7 @@ impl Asked {
         Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), sysstat })
     }
 
-    /// Whether sysstat tells of it, in means over minutes.
+    /// Whether its figures are means over minutes, of sysstat.
     pub(super) fn is_of_sysstat(&self) -> bool {
         self.sysstat.is_some()
     }

@@ -198,7 +198,7 @@ fn load(input: &sent::Input, playbook: Option<&str>, sources: &Sources, desk: &D
     judged(file, &recording, playbook, sources, false)
 }
 
-/// A time that the recorder or sysstat tells of, and what is missing of it.
+/// A time of the recorder or of sysstat, and what is missing of it.
 fn of_time(asked: &Asked, playbook: &str, sources: &Sources) -> Result<(Input, Vec<String>), Failure> {
     let past = asked.past(&at::plan_of(&session::resolve_among(playbook, sources)?)?)?;
     let source = if asked.is_of_sysstat() { "sysstat" } else { "recorder" };

@@ -12,7 +12,7 @@ const NEEDS: &[Need] =
 
 /// Four times a second: 25 datagrams through a pair of interfaces whose ends disagree about the largest packet, and ten packets whose
 /// header claims to be too short. With `orderly` the ends agree, and the headers are right.
-const TRAFFIC: &str = "
+const VETH_TRAFFIC: &str = "
 import ctypes, socket, struct, subprocess, sys, time
 orderly = sys.argv[1] == 'orderly'
 def ip(*words): subprocess.run(['ip', *words], check=True)
@@ -43,8 +43,8 @@ while True:
 ";
 
 /// What rdiag says within that namespace.
-fn report(kind: &str) -> Value {
-    let load = Load::start(1, "unshare", &["--net", "python3", "-c", TRAFFIC, kind]);
+fn report_beside(kind: &str) -> Value {
+    let load = Load::start(1, "unshare", &["--net", "python3", "-c", VETH_TRAFFIC, kind]);
     let pid = load.pids().into_iter().next().unwrap();
     let is_ready = || std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "traffic\n");
     assert!(wait_until(20, is_ready), "the traffic has begun");
@@ -65,7 +65,7 @@ fn ends_that_disagree_about_the_largest_packet_and_broken_headers_are_counted() 
     if !has(NEEDS) {
         return;
     }
-    let report = report("faulty");
+    let report = report_beside("faulty");
     let dropped = finding(&report, "network.saturation.virtual_drops", None);
     assert_eq!((&dropped["status"], &dropped["culprit"]["name"]), (&"info".into(), &"outside".into()), "{dropped:#}");
     // 100 each second, however late they are.
@@ -74,7 +74,7 @@ fn ends_that_disagree_about_the_largest_packet_and_broken_headers_are_counted() 
     assert_eq!(discarded["status"], "info", "{discarded:#}");
     // Ten headers four times a second. What the interface dropped IP may count as discarded, too: newer kernels do.
     let says = discarded["summary"].as_str().unwrap();
-    let headers = says.split_once(" valid packets and ").unwrap().1.split_once(" with a bad header").unwrap().0;
+    let headers = says.split_once(" discarded packets and ").unwrap().1.split_once(" with a bad header").unwrap().0;
     assert!((100.0..=300.0).contains(&headers.parse::<f64>().unwrap()), "{discarded:#}");
     assert_nothing_else_fired(&report, &["cpu."]);
 }
@@ -86,7 +86,7 @@ fn ends_that_agree_and_right_headers_are_no_finding() {
     if !has(NEEDS) {
         return;
     }
-    let report = report("orderly");
+    let report = report_beside("orderly");
     for rule in ["network.saturation.virtual_drops", "network.errors.discards"] {
         assert_eq!(finding(&report, rule, None)["status"], "ok", "{rule}");
     }

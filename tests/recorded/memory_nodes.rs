@@ -26,7 +26,10 @@ fn a_full_and_fragmented_node_is_told_from_the_one_beside_it() {
         ],
     );
     check(&report, "memory.saturation.compaction", None, "warning", 80.0);
-    assert_eq!(finding(&report, "memory.saturation.compaction", None)["culprit"]["name"], "qemu", "it faults the most");
+    assert!(
+        finding(&report, "memory.saturation.compaction", None)["culprit"].is_null(),
+        "who faults the most may fault single pages"
+    );
     // 300 of 400 faults each second.
     check(&report, "memory.saturation.huge_page_fallback", None, "info", 0.75);
     // 9900 free pages, the min mark at 11,000 and the low one at 14,000.
@@ -65,7 +68,10 @@ fn memory_that_the_kernel_holds_is_named_by_what_holds_it() {
     // KiB of 16 GiB.
     check(&report, "memory.utilization.slab", None, "warning", 4_529_848.0 / 16_777_216.0);
     check(&report, "memory.utilization.page_tables", None, "warning", 2_013_266.0 / 16_777_216.0);
-    assert_eq!(finding(&report, "memory.utilization.page_tables", None)["culprit"]["name"], "postgres");
+    assert!(
+        finding(&report, "memory.utilization.page_tables", None)["culprit"].is_null(),
+        "resident memory does not tell"
+    );
     check(&report, "memory.utilization.unaccounted", None, "info", 3_691_000.0 / 16_777_216.0);
     check(&report, "memory.utilization", None, "ok", 1.0 - 4_591_102.0 / 16_777_216.0);
 }
