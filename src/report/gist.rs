@@ -27,6 +27,8 @@ pub(super) struct Problem<'r> {
     pub(super) sentence: Option<String>,
     /// Who is behind it, unless that is who is behind the problem before it.
     pub(super) who: Option<String>,
+    /// The label of that: `who`, or `where`.
+    pub(super) label: &'static str,
 }
 
 impl<'r> Gist<'r> {
@@ -50,6 +52,7 @@ impl<'r> Gist<'r> {
                     others: group.others.clone(),
                     sentence: is_news.then(|| headline::first_sentence(&finding.summary, false)),
                     who: culprit.clone().filter(|_| culprit != named),
+                    label: finding.culprit.as_ref().map_or("who", words::who_or_where),
                 });
                 named = culprit;
             }

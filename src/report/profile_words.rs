@@ -12,6 +12,15 @@ use super::words::plural;
 /// What stands where a level cannot know.
 pub(super) const NOT_KNOWN: &str = "–";
 
+/// What was asked. A time that was merely measured is no question.
+pub(super) fn asked(profile: &Profile) -> Option<String> {
+    let (told, asked) = (&profile.conversation, profile.answer.asked.as_ref()?);
+    if told.task.is_some() || told.for_whom.is_some() {
+        return Some(asked.clone());
+    }
+    (told.goal_seconds.is_some() || !told.measured).then(|| format!("it {asked}"))
+}
+
 /// What is to be understood before the table is read.
 pub(super) fn how_to_read(profile: &Profile) -> String {
     let what = if profile.is_of_requests() { "of these runs" } else { "that a thread lived" };
@@ -116,8 +125,10 @@ pub(super) fn sum(profile: &Profile) -> String {
     let population = &profile.population;
     let (one, many) = if profile.is_of_requests() { ("run", "runs") } else { ("thread", "threads") };
     let threads = plural(usize::try_from(population.seen).unwrap_or(usize::MAX), one, many);
-    let mean =
-        if population.seen > 1 { format!(", {} at once on average", number(population.mean)) } else { String::new() };
+    let mean = match population.seen {
+        0 | 1 => String::new(),
+        _ => format!(", their times added up; {} at once on average", number(population.mean)),
+    };
     let of = profile.partial.as_ref();
     let of = of.map(|partial| format!(", the first {} of {}", percent(partial.share), seconds(partial.window_seconds)));
     format!("{threads} over {}{}{mean}", seconds(profile.elapsed_seconds), of.unwrap_or_default())

@@ -205,7 +205,7 @@ impl Page {
         {
             let pids = Text::joined(culprit.pids.iter().map(|pid| Text::of(*pid)), ", ");
             let pids = if culprit.pids.len() > 1 { shown!(" (pids {})", pids) } else { Text::new() };
-            self.field("who", shown!("{}{}", Text::seen(words::culprit(culprit)), pids));
+            self.field(words::who_or_where(culprit), shown!("{}{}", Text::seen(words::culprit(culprit)), pids));
         }
         let detailed = finding.status >= Status::Warning && lead.is_none();
         if detailed {

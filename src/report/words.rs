@@ -4,7 +4,7 @@ mod culprits;
 
 use std::borrow::Cow;
 
-pub(super) use self::culprits::{culprit, deed, who};
+pub(super) use self::culprits::{culprit, deed, who, who_or_where};
 
 use super::escape::visible_within;
 use super::headline::listed;

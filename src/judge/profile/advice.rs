@@ -28,7 +28,8 @@ const DISKS: &str =
 const USE_MEMORY: &str = "See whether memory is short (rules memory.*): rdiag run use-method{again}";
 const USE_NET: &str = "See losses, retransmissions and full buffers (rules network.*): rdiag run use-method{again}";
 const OFF: &str = "See in which code it waits: rdiag probe offcputime {target}";
-const PEER: &str = "Profile the task that ends the waits (see the wakers): rdiag run method-r --pid ITS_PID";
+const PEER: &str =
+    "Profile the task that ends the waits, if it still runs (-v lists the wakers): rdiag run method-r --pid ITS_PID";
 
 /// The advice on a component.
 pub(super) fn of(component: Component) -> Advice {
@@ -111,14 +112,16 @@ pub(super) fn of(component: Component) -> Advice {
             "Fewer changes of this kind (moves between control groups, namespaces, mounts) or several at once shorten it.",
             &[OFF],
         ),
-        C::LockFile => {
-            (Elsewhere, "Another process holds the lock: look at that.", &["See who holds it: lslocks", PEER])
-        }
+        C::LockFile => (
+            Elsewhere,
+            "Another process holds the lock: look at that.",
+            &["See who holds it while somebody waits: lslocks", PEER],
+        ),
         C::NetRecv => (
             Elsewhere,
             "Time of the peer and the network: look there. Fewer round trips shorten it.",
             &[
-                "See the time that packets take and how many are lost (rules network.*): rdiag run use-method{again}",
+                "See who answers at the other end (ss -tnp), and profile that if it runs here; else how many packets are lost: rdiag run use-method{again}",
                 OFF,
             ],
         ),

@@ -58,7 +58,7 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
             let is_woken = woken(*component, basis) > 0.01 * basis.response;
             let after = if is_woken { " (with the wakeups after them)" } else { "" };
             if *part >= 0.999 {
-                format!("no {title}{after}")
+                format!("no {title} at all{after}")
             } else {
                 format!("{} less time in {title}{after}", percent(*part))
             }
@@ -78,7 +78,7 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     // Other threads ran beside those that were joined.
     let is_bound = reductions.iter().any(|(component, _)| basis.joined.contains_key(component));
     let at_best = if is_bound { " at best: threads beside the joined ones may hold it up as long" } else { "" };
-    let words = format!("{head} That takes: {}{at_best}.", list());
+    let words = format!("{head} It would take: {}{at_best}.", list());
     told(reach, to_save, reductions, words)
 }
 

@@ -125,7 +125,7 @@ impl ProfileView {
         let runs = profile.runs.as_ref().filter(|runs| runs.count > 0);
         Self {
             subject: profile.subject.clone(),
-            asked: said(&profile.answer.asked),
+            asked: said(&words::asked(profile)),
             goal: said(&profile.answer.goal),
             runs: runs.map(|runs| RunsView::of(runs, limits)),
             how_to_read: words::how_to_read(profile),

@@ -48,7 +48,8 @@ fn account(profile: &Profile) -> Text {
     let mut out: Text = shown!("## Where the time of {} went\n\n", text(&profile.subject));
     // That an account ended early comes before anything that it says.
     let early = profile.partial.as_ref().and(profile.answer.limits.first());
-    let said = [("Early end", early), ("Asked", profile.answer.asked.as_ref()), ("Goal", profile.answer.goal.as_ref())];
+    let asked = profile_words::asked(profile);
+    let said = [("Early end", early), ("Asked", asked.as_ref()), ("Goal", profile.answer.goal.as_ref())];
     for (name, said) in said {
         if let Some(said) = said {
             out.push(shown!("**{}:** {}\n\n", name, text(said)));
@@ -117,7 +118,8 @@ fn one(report: &Report, number: usize, problem: &Problem<'_>) -> Text {
     }
     out.push("\n");
     if let Some(who) = &problem.who {
-        out.push(shown!("   - Who: {}\n", text(who)));
+        let label = if problem.label == "where" { "Where" } else { "Who" };
+        out.push(shown!("   - {}: {}\n", label, text(who)));
     }
     if !problem.others.is_empty() {
         out.push(shown!("   - Also: {}\n", named(&problem.others)));

@@ -20,7 +20,7 @@ const WORTH: f64 = 0.05;
 /// The table that sums up to 100 %, with what was asked and answered.
 pub(super) fn head(profile: &Profile) -> Text {
     let mut out: Text = shown!("## Where the time of {} went\n\n", text(&profile.subject));
-    for (name, said) in [("Asked", &profile.answer.asked), ("Goal", &profile.answer.goal)] {
+    for (name, said) in [("Asked", &words::asked(profile)), ("Goal", &profile.answer.goal)] {
         if let Some(said) = said {
             out.push(shown!("**{}:** {}\n\n", name, text(said)));
         }

@@ -83,7 +83,7 @@ impl Page {
                 self.field("also", shown!("{}{}", some, more));
             }
             if let Some(who) = &problem.who {
-                self.field("who", Text::seen(who));
+                self.field(problem.label, Text::seen(who));
             }
         }
         self.named("More", &gist.more);

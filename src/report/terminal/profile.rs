@@ -37,14 +37,14 @@ impl Page {
         if let (Some(_), Some(limit)) = (&profile.partial, profile.answer.limits.first()) {
             self.item("Early end:", seen(limit), Paint::Bold, Paint::None);
         }
-        if let Some(asked) = &profile.answer.asked {
+        if let Some(asked) = &words::asked(profile) {
             self.item("Asked:", seen(asked), Paint::Bold, Paint::None);
         }
         if let Some(goal) = &profile.answer.goal {
             self.item("Goal:", seen(goal), Paint::Bold, Paint::None);
         }
         if let Some(runs) = &profile.runs {
-            if profile.answer.asked.is_some() {
+            if words::asked(profile).is_some() {
                 self.blank();
             }
             self.runs(runs);
@@ -126,6 +126,9 @@ impl Page {
         let whole = seconds(profile.task_seconds);
         let all = shown!("{:>7} {:6}{}  ", "100%", "", Text::seen(format!("{whole:>first$}")));
         self.item_at(all, Text::seen(words::sum(profile)), Paint::Dim);
+        if lines.iter().any(|line| line.idle) {
+            self.line("* waiting for others or for work", 2, Paint::Dim);
+        }
         self.blank();
     }
 

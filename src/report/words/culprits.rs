@@ -4,6 +4,15 @@ use super::visible;
 use rdiag_model::Culprit;
 use rdiag_model::quantity::{percent, with_unit};
 
+/// Kinds of culprits that are places: nobody is behind a finding there.
+const PLACES: [&str; 11] =
+    ["mount", "filesystem", "device", "array", "interface", "qdisc", "zone", "cpu", "softirq", "interrupt", "clock"];
+
+/// The label of a culprit in a list.
+pub(in crate::report) fn who_or_where(culprit: &Culprit) -> &'static str {
+    if PLACES.contains(&culprit.kind.as_str()) { "where" } else { "who" }
+}
+
 /// `stress-ng (8 processes)`, `sda`, `mysqld (pid 4711)`.
 pub(in crate::report) fn who(culprit: &Culprit) -> String {
     let name = visible(&culprit.name);
