@@ -39,14 +39,16 @@ fn what_a_person_answers_stands_in_the_report_and_the_verdict_answers_it() {
     assert_eq!((&told["goal_seconds"], &told["measured"]), (&0.2.into(), &true.into()), "{screen}");
     let asked = report["profile"]["answer"]["asked"].as_str().unwrap();
     assert!(
-        asked.starts_with("the nightly import for the warehouse took ") && asked.ends_with("may take 200 ms"),
+        asked.starts_with("the nightly import for the warehouse took ") && asked.ends_with("; the goal is 200 ms"),
         "{asked}"
     );
     assert_eq!(report["verdict"]["status"], "warning", "the goal is missed");
     let goal = report["profile"]["answer"]["goal"].as_str().unwrap();
     assert!(goal.contains("to 200 ms") && goal.contains("must be saved"), "{goal}");
     // It says how to write a time, walks through the steps, and shows the answer at last.
-    for shown in ["a time, please: 200ms", "How long may it take?", "Step 1 of 2", "Asked:", "the nightly import"] {
+    for shown in
+        ["not a duration; examples: 200ms", "How long may it take?", "Step 1 of 2", "Asked:", "the nightly import"]
+    {
         assert!(screen.contains(shown), "{shown} is not on the screen: {screen}");
     }
     assert!(!screen.contains("How long does it take now"), "rdiag measures that itself: {screen}");
@@ -73,7 +75,7 @@ fn a_person_who_named_no_task_is_shown_the_busiest_and_asked() {
     let told = &report["profile"]["conversation"];
     assert_eq!((&told["now_seconds"], &told["goal_seconds"]), (&2.0.into(), &1.0.into()), "{screen}");
     assert_eq!((&told["task"], &told["measured"]), (&Value::Null, &false.into()));
-    assert_eq!(report["profile"]["answer"]["asked"], "takes 2.00 s and may take 1.00 s");
+    assert_eq!(report["profile"]["answer"]["asked"], "takes 2.00 s; the goal is 1.00 s");
 }
 
 #[test]
@@ -124,7 +126,7 @@ fn every_line_that_was_typed_ahead_is_a_key_of_the_walk() {
     let of = shown.first().and_then(|first| first.rsplit(' ').next()).unwrap_or_default();
     let expected = [1, 2, 1].map(|step| format!("Step {step} of {of}"));
     assert_eq!(shown, expected, "two steps, and back to the first: {screen}");
-    for said in ["This is the first step.", "back to the step before", "No key: xyzzy", "leave at once"] {
+    for said in ["This is the first step.", "back to the step before", "Unknown key: xyzzy", "leave at once"] {
         assert!(screen.contains(said), "{said} is not on the screen: {screen}");
     }
     assert!(screen.contains("No bottleneck found"), "quit leads to the verdict: {screen}");

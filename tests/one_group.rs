@@ -24,7 +24,7 @@ fn a_group_is_judged_by_its_own_limits_and_neighbours_are_not() {
     for typed in ["/system.slice/api.service", "system.slice/api.service", "/sys/fs/cgroup/system.slice/api.service"] {
         let report = judged(&root, "--cgroup", typed);
         assert_eq!(finding(&report, THROTTLING, Some("/system.slice/api.service"))["status"], "critical");
-        assert_eq!(report["window"]["cgroup"], typed);
+        assert_eq!(report["window"]["cgroup"], typed.trim_start_matches("/sys/fs/cgroup"));
         assert_eq!(finding(&report, "cpu.saturation", None)["status"], "ok", "the host around it is judged as ever");
     }
     // The one that is throttled is a neighbour of this one, and says nothing about it.
@@ -35,6 +35,15 @@ fn a_group_is_judged_by_its_own_limits_and_neighbours_are_not() {
     // Of the slice above, its use counts.
     let report = judged(&root, "--cgroup", "/system.slice");
     assert_eq!(finding(&report, THROTTLING, Some("/system.slice/api.service"))["status"], "critical");
+}
+
+#[test]
+fn a_kill_in_a_neighbour_is_neither_its_own_nor_one_that_nobody_sees() {
+    let root = path("tests/fixtures/hosts/cgroup-hybrid");
+    let critical = |report: &Value, id: &str| findings(report, id).iter().any(|own| own["status"] == "critical");
+    assert!(critical(&judged(&root, "--cgroup", "/system.slice/search.service"), "cgroup.errors.oom"));
+    let report = judged(&root, "--cgroup", "/user.slice");
+    assert!(!critical(&report, "cgroup.errors.oom") && !critical(&report, "cgroup.errors.oom_unseen"));
 }
 
 #[test]
@@ -102,7 +111,7 @@ fn a_pod_is_found_by_its_name_and_judged_by_its_limits() {
     }
     for (asked, said) in [
         ("web-2", "no pod web-2 runs here; there are shop/db-0, shop/web-1"),
-        ("shop/db-0", "no control group is its"),
+        ("shop/db-0", "none on this host belongs to the pod, which may have ended"),
         ("shop/web-1/nosuch", "no pod shop/web-1/nosuch runs here"),
         ("../../etc", "no pod ../../etc runs here"),
     ] {
@@ -116,7 +125,15 @@ fn a_pod_is_found_by_its_name_and_judged_by_its_limits() {
 #[test]
 fn a_group_that_is_not_there_is_refused_before_time_is_spent() {
     let root = path("tests/fixtures/hosts/cgroup-v2-throttled");
-    let refused = rdiag().args(["run", "use-method", "--cgroup", "/no/such", "--root"]).arg(root).output().unwrap();
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no control group \"/no/such\""));
+    for typed in ["/no/such", "/system.slice/../system.slice", "system.slice//api.service", "system.slice/cgroup.procs"]
+    {
+        let mut run = rdiag();
+        run.args(["run", "use-method", "--cgroup", typed, "--root"]).arg(&root);
+        let refused = run.output().unwrap();
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            refused.status.code() == Some(2) && stderr.contains(&format!("there is no control group {typed:?}")),
+            "{stderr}"
+        );
+    }
 }

@@ -91,15 +91,21 @@ pub(super) fn converse(
         match answer(ui, question)? {
             Line::End => return Ok(()),
             Line::Answer(answer) => {
-                params.insert(question.name.to_owned(), answer);
+                // A question that is skipped on the way back keeps its answer.
+                if !answer.is_empty() {
+                    params.insert(question.name.to_owned(), answer);
+                }
                 at += 1;
             }
             Line::Back if at > 0 => at -= 1,
             Line::Back if names_task => ui.note("  This is the first question."),
             Line::Back => {
-                (target.pids, target.comm) = (Vec::new(), None);
+                let before = (std::mem::take(&mut target.pids), target.comm.take());
                 if !which(host, ui, target)? {
                     return Ok(());
+                }
+                if target.is_everything() {
+                    (target.pids, target.comm) = before;
                 }
             }
         }
@@ -113,7 +119,7 @@ fn answer(ui: &Ui, question: &Question) -> Result<Line, Failure> {
         let line = ask(ui, question.asks, question.help)?;
         match &line {
             Line::Answer(text) if question.is_time && !text.is_empty() && duration(question.name, text).is_err() => {
-                ui.note("  a time, please: 200ms, 1.2s, 2m");
+                ui.note("  not a duration; examples: 200ms, 1.2s, 2m");
             }
             _ => return Ok(line),
         }

@@ -81,7 +81,7 @@ fn asked(report: &Report, step: &StepOutcome, index: usize, ui: &Ui) -> Result<K
             continue;
         }
         if !["?", "h", "help"].contains(&line.as_str()) {
-            ui.print::<Terminal>(&shown!("  No key: {}\n", Text::seen_within(&line, LONGEST)))?;
+            ui.print::<Terminal>(&shown!("  Unknown key: {}\n", Text::seen_within(&line, LONGEST)))?;
         }
         for (key, does) in KEYS {
             ui.print::<Terminal>(&shown!("  {:<7} {}\n", key, does))?;

@@ -58,8 +58,8 @@ pub(super) struct MeasureArgs {
     /// Only tasks with exactly this name.
     #[arg(long, value_name = "NAME")]
     pub(super) comm: Option<String>,
-    /// Only this control group: of the groups, it, those below and those above it (whose limits hold for it) are judged, and what can be limited to
-    /// some tasks looks at its tasks. All else is shared with the host, and judged as without this.
+    /// Only this control group: of the groups, it, those below and those above it (whose limits hold for it) are judged, and all else as without
+    /// this. Playbooks that judge no groups look at its tasks only, where a probe can; so does Method R.
     #[arg(long, value_name = "PATH")]
     pub(super) cgroup: Option<String>,
     /// The control group of this pod of Kubernetes, or of one container of it: POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER.

@@ -59,13 +59,10 @@ fn group(args: &MeasureArgs, host: &SharedHost) -> Result<Option<String>, Failur
         let wrong = |why| Failure::usage(format!("--pod {pod}: {why}"), Some(hint));
         return session::group_of_pod(host, pod).map(Some).map_err(wrong);
     }
-    if let Some(path) = &args.cgroup
-        && !session::is_group(host, path)
-    {
-        let hint = "give its path as /proc/PID/cgroup shows it; `systemd-cgls` lists them";
-        return Err(Failure::usage(format!("there is no control group {path:?}"), Some(hint)));
-    }
-    Ok(args.cgroup.clone())
+    let Some(path) = &args.cgroup else { return Ok(None) };
+    let hint = "give its path as /proc/PID/cgroup shows it; `systemd-cgls` lists them";
+    let none = || Failure::usage(format!("there is no control group {path:?}"), Some(hint));
+    session::named_group(host, path).map(Some).ok_or_else(none)
 }
 
 /// The marks between which requests are looked at. What a function does lies between its entry and its return.

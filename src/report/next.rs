@@ -118,7 +118,7 @@ impl Known<'_> {
         if let Some(device) = device.filter_map(|lead| lead.instance.as_deref()).next() {
             filled = word_by_word(&filled, "DEVICE", &words::instance(device));
         }
-        // Whoever may mount something chooses its name, and the command is pasted into a shell.
+        // A user who may mount chooses the name, and the command is pasted into a shell.
         let is_plain = |path: &&str| path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
         let mounts = self.problem.leads().filter(|lead| lead.resource == rdiag_model::Resource::Filesystem);
         if let Some(mount) = mounts.filter_map(|lead| lead.instance.as_deref()).find(is_plain) {

@@ -21,22 +21,22 @@ pub(super) fn key_figures(row: &Distribution, unit: Unit) -> String {
     parts.join(", ")
 }
 
-/// `1955 events in 10.0 s; a field is 167 ms wide, and the fullest holds 40. Only events of at least 20ms are measured.`
+/// `1955 events in 10.0 s; each cell is 167 ms wide; the fullest holds 40 events. Only events of at least 20ms are measured.`
 pub(super) fn heat(map: &HeatMap, threshold: Option<&str>) -> String {
     let columns = map.bands.iter().map(|band| band.counts.len()).max().unwrap_or(0).max(1);
     let events = map.counts().fold(0_u64, u64::saturating_add);
     let mut said = format!(
-        "{} in {}; a field is {} wide, and the fullest holds {}.",
+        "{} in {}; each cell is {} wide; the fullest holds {}.",
         plural_of(events, "event", "events"),
         seconds(map.seconds),
         seconds(map.seconds / columns as f64),
-        number(map.counts().max().unwrap_or(0) as f64),
+        plural_of(map.counts().max().unwrap_or(0), "event", "events"),
     );
     if let Some(threshold) = threshold {
         said.push_str(&format!(" Only events of at least {threshold} are measured."));
     }
     if map.others > 0 {
-        said.push_str(&format!(" {} more were counted, without their time.", number(map.others as f64)));
+        said.push_str(&format!(" {} more were only counted, later ones among them.", number(map.others as f64)));
     }
     said
 }

@@ -127,7 +127,7 @@ pub(super) fn sum(profile: &Profile) -> String {
     let threads = plural(usize::try_from(population.seen).unwrap_or(usize::MAX), one, many);
     let mean = match population.seen {
         0 | 1 => String::new(),
-        _ => format!(", their times added up; {} at once on average", number(population.mean)),
+        _ => format!(", added up ({} at once)", number(population.mean)),
     };
     let of = profile.partial.as_ref();
     let of = of.map(|partial| format!(", the first {} of {}", percent(partial.share), seconds(partial.window_seconds)));

@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{account, containers, group};
+use super::group::Judges;
+use super::{account, containers};
 use crate::playbook::{Measure, Plan, PlannedStep, Seen, conclude, statuses_cited};
+use rdiag_judge::metrics;
 use rdiag_judge::rules::expression::{Context, Expressions};
-use rdiag_judge::rules::{Judge, Scope};
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{
     Answer, Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Target, Unavailable, Window,
@@ -61,14 +62,14 @@ impl<'a> Analyst<'a> {
     /// Judges the next window by the rules of its steps.
     pub(super) fn add(&mut self, window: &Window) {
         let index = self.metrics.len();
-        let metrics = Arc::new(group::evaluate(window, self.facts, &catalogue_of(window), self.target));
+        let metrics = Arc::new(metrics::evaluate(window, self.facts, &catalogue_of(window)));
         let log = log_of(window);
-        let judge = Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: index, log: &log });
+        let judges = Judges::new(self.facts, &metrics, index, &log, self.target);
         let mut judged: BTreeSet<&str> = BTreeSet::new();
         for planned in self.plan.windows.iter().flatten().filter(|planned| window.steps.contains(&planned.step.id)) {
             for (rule, origin) in &planned.rules {
                 if judged.insert(&rule.id) {
-                    self.findings.extend(judge.judge(rule, origin));
+                    self.findings.extend(judges.judge(rule, origin));
                 }
             }
             self.outcomes.insert(&planned.step.id, outcome(planned, Some(index), &self.findings));

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use super::group::judges_groups;
 use super::probing::Ledger;
 use super::provisional::{self, Provisional};
 use super::record::{self, Costs, Follow, Recorded, SoFar, WindowSpec};
@@ -59,7 +60,7 @@ impl Run<'_> {
         WindowSpec {
             steps: steps.iter().map(|planned| planned.step.id.clone()).collect(),
             collectors: collectors_for(steps),
-            probes: probes_for(steps, self.target, self.plan.budget, window),
+            probes: probes_for(steps, &self.probed(), self.plan.budget, window),
             target: self.target.clone(),
             duration: self.plan.duration,
             until: None,
@@ -68,6 +69,13 @@ impl Run<'_> {
             then: None,
             ledger: Arc::new(Ledger::default()),
         }
+    }
+
+    /// What probes look at. Where one control group is judged on its host, rules about the host ask them who is behind it, and that may be a
+    /// neighbour.
+    fn probed(&self) -> Target {
+        let cgroup = self.target.cgroup.clone().filter(|_| !judges_groups(self.plan));
+        Target { cgroup, ..self.target.clone() }
     }
 
     /// How long a drill-down takes at least.

@@ -1,14 +1,16 @@
 //! One control group judged for itself: by its own limits, by those of the groups above it, which hold for it as well, and with those below it,
 //! whose use counts for it. Its neighbours are no question then. All else is shared with the host and judged as ever.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use super::containers;
-use rdiag_judge::metrics;
+use crate::playbook::{Method, Plan};
+use rdiag_judge::rules::{Judge, Rule, Scope};
 use rdiag_kernel::host::cgroups::Hierarchy;
 use rdiag_kernel::host::{Host, SharedHost, setup};
 use rdiag_model::setup::Container;
-use rdiag_model::{Facts, MetricDef, Metrics, Reading, Reason, Setup, Target, Unavailable, Window};
+use rdiag_model::{Facts, Finding, LogLine, Metrics, Reading, Reason, Setup, Target, Unavailable};
 
 /// Controllers whose hierarchy is asked for groups, in this order.
 const CONTROLLERS: [&str; 4] = ["memory", "cpu", "pids", "io"];
@@ -16,31 +18,60 @@ const CONTROLLERS: [&str; 4] = ["memory", "cpu", "pids", "io"];
 const MOST_GROUPS: usize = 5000;
 /// Pods that are named where another one was asked for.
 const MOST_NAMED: usize = 5;
+/// From so many on, collectors leave out those that are furthest from their limit.
+const RECORDED: usize = 30;
 
-/// Folders below the mount point that are a hierarchy of version 1, or the unified one beside them.
+/// The mount point of control groups, as people type it.
+const MOUNTED: &str = "/sys/fs/cgroup";
+/// Folders below it that are a hierarchy of version 1, or the unified one beside them.
 const TREES: [&str; 8] = ["memory", "cpu,cpuacct", "cpu", "cpuacct", "pids", "blkio", "systemd", "unified"];
 
 /// The path of a control group as /proc/PID/cgroup shows it, of what people type: with or without the mount point or a slash before it.
 fn path_of(typed: &str) -> String {
-    let below = match typed.strip_prefix("/sys/fs/cgroup/") {
-        None => typed,
-        Some(below) => match below.split_once('/') {
-            Some((tree, rest)) if TREES.contains(&tree) => rest,
-            _ => below,
-        },
+    let below = match typed.strip_prefix(MOUNTED) {
+        Some(below) if below.is_empty() || below.starts_with('/') => {
+            let below = below.trim_start_matches('/');
+            let (tree, rest) = below.split_once('/').unwrap_or((below, ""));
+            if TREES.contains(&tree) { rest } else { below }
+        }
+        _ => typed,
     };
     format!("/{}", below.trim_matches('/'))
 }
 
-fn hierarchies(host: &Host) -> impl Iterator<Item = Hierarchy> {
-    CONTROLLERS.iter().filter_map(|controller| Hierarchy::find(host, controller).ok()).chain(Hierarchy::unified(host))
+/// Each mounted hierarchy once.
+fn hierarchies(host: &Host) -> Vec<Hierarchy> {
+    let mut all: Vec<Hierarchy> = Vec::new();
+    let found = CONTROLLERS.iter().filter_map(|controller| Hierarchy::find(host, controller).ok());
+    for hierarchy in found.chain(Hierarchy::unified(host)) {
+        if all.iter().all(|known| known.mount != hierarchy.mount) {
+            all.push(hierarchy);
+        }
+    }
+    all
 }
 
-/// Whether there is such a control group.
+/// The control group that was typed, if there is one; where the mount point was typed too, its path without it.
+///
+/// Other hierarchies than those of [`CONTROLLERS`] are known by the processes in them.
 #[must_use]
-pub fn is_group(host: &Host, typed: &str) -> bool {
+pub fn named_group(host: &Host, typed: &str) -> Option<String> {
     let path = path_of(typed);
-    hierarchies(host).any(|hierarchy| host.exists(&hierarchy.directory(&path)))
+    let is_plain = path == "/" || path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."));
+    let is_there =
+        || hierarchies(host).iter().any(|hierarchy| host.subdirectories(&hierarchy.directory(&path)).is_ok());
+    (is_plain && (is_there() || has_a_process(host, &path)))
+        .then(|| if typed.starts_with(MOUNTED) { path } else { typed.to_owned() })
+}
+
+/// Whether a process is in this group, or below it, of any hierarchy.
+fn has_a_process(host: &Host, path: &str) -> bool {
+    let is_pid = |name: &&String| name.bytes().all(|byte| byte.is_ascii_digit());
+    let is_in = |pid: &String| {
+        let text = host.read(&format!("proc/{pid}/cgroup")).unwrap_or_default();
+        text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|own| is_below(own, path))
+    };
+    host.list("proc").unwrap_or_default().iter().filter(is_pid).any(is_in)
 }
 
 /// The control group of a pod of Kubernetes (`POD` or `NAMESPACE/POD`), or of one of its containers (`NAMESPACE/POD/CONTAINER`).
@@ -50,7 +81,7 @@ pub fn is_group(host: &Host, typed: &str) -> bool {
 pub fn group_of_pod(host: &SharedHost, asked: &str) -> Result<String, String> {
     let setup = setup::read(host);
     if setup.containers.is_empty() {
-        return Err("the pods of this host are not known: there is nothing of the kubelet in /var/log/pods and /var/log/containers".into());
+        return Err("the pods of this host are not known: /var/log/pods and /var/log/containers, which the kubelet keeps, show none".into());
     }
     let parts: Vec<&str> = asked.split('/').collect();
     let is_asked = |own: &Container| match parts.as_slice() {
@@ -64,9 +95,7 @@ pub fn group_of_pod(host: &SharedHost, asked: &str) -> Result<String, String> {
     known.dedup_by_key(|own| (&own.namespace, &own.pod));
     match known.as_slice() {
         [] => Err(format!("no pod {asked} runs here; {}", others(&setup))),
-        [_] => topmost(host, &setup, &is_asked).ok_or_else(|| {
-            format!("the kubelet knows the pod {asked}, and no control group is its: it may have ended")
-        }),
+        [_] => topmost(host, &setup, &is_asked).map_err(|why| format!("its control group was not found: {why}")),
         several => {
             let named: Vec<String> = several.iter().map(|own| format!("{}/{}", own.namespace, own.pod)).collect();
             Err(format!("several pods are named {asked}: {}", named.join(", ")))
@@ -85,61 +114,106 @@ fn others(setup: &Setup) -> String {
 }
 
 /// The group nearest to the root that belongs to what was asked for: a pod's own stands above those of its containers.
-fn topmost(host: &Host, setup: &Setup, is_asked: &dyn Fn(&Container) -> bool) -> Option<String> {
-    hierarchies(host).find_map(|hierarchy| {
+fn topmost(host: &Host, setup: &Setup, is_asked: &dyn Fn(&Container) -> bool) -> Result<String, String> {
+    let (mut is_cut, mut is_hidden) = (false, false);
+    for hierarchy in hierarchies(host) {
+        is_hidden |= !hierarchy.whole;
         let mut queue = VecDeque::from([hierarchy.first_group().to_owned()]);
         let mut seen = 0;
         while let Some(group) = queue.pop_front() {
             if containers::container(setup, &group).is_some_and(is_asked) {
-                return Some(group);
+                return Ok(group);
             }
             seen += 1;
-            if seen >= MOST_GROUPS {
-                break;
-            }
             for name in host.subdirectories(&hierarchy.directory(&group)).unwrap_or_default() {
+                if seen + queue.len() >= MOST_GROUPS {
+                    is_cut = true;
+                    break;
+                }
                 queue.push_back(format!("{}/{name}", group.trim_end_matches('/')));
             }
         }
-        None
+    }
+    Err(match (is_hidden, is_cut) {
+        (true, _) => "a namespace hides the groups of other pods here; run rdiag on the node itself".into(),
+        (_, true) => format!("this host has more than {MOST_GROUPS} control groups; give its path by --cgroup"),
+        _ => "none on this host belongs to the pod, which may have ended".into(),
     })
 }
 
-/// The metrics of a window: all of them, or of control groups those that concern the one that was asked for.
-pub(super) fn evaluate(
-    window: &Window,
-    facts: &Facts,
-    catalogue: &[(&'static str, &'static MetricDef)],
-    target: &Target,
-) -> Metrics {
-    let mut metrics = metrics::evaluate(window, facts, catalogue);
-    if let Some(typed) = &target.cgroup {
-        keep(&mut metrics, &path_of(typed));
-    }
-    metrics
+/// Whether a plan judges control groups beside the host that they are on.
+pub(super) fn judges_groups(plan: &Plan) -> bool {
+    let mut rules = plan.windows.iter().flatten().flat_map(|planned| &planned.rules);
+    plan.playbook.method != Method::MethodR && rules.any(|(rule, _)| is_of_groups(rule))
 }
 
-/// Leaves the groups that concern `group`.
-fn keep(metrics: &mut Metrics, group: &str) {
-    for reading in metrics.readings.values_mut() {
+/// A kill at a limit that nobody sees is told from those of all groups that are seen.
+fn is_of_groups(rule: &Rule) -> bool {
+    rule.id.starts_with("cgroup.") && rule.id != "cgroup.errors.oom_unseen"
+}
+
+/// Judges rules by the metrics of a window; those about single control groups by what concerns the one that was asked for.
+pub(super) struct Judges<'s> {
+    host: Judge<'s>,
+    group: Option<Judge<'s>>,
+}
+
+impl<'s> Judges<'s> {
+    pub(super) fn new(
+        facts: &'s Facts,
+        metrics: &Arc<Metrics>,
+        window: usize,
+        log: &'s [LogLine],
+        target: &Target,
+    ) -> Self {
+        let judge = |metrics| Judge::new(Scope { facts, metrics, window, log });
+        let own = target.cgroup.as_ref().map(|typed| Arc::new(narrowed(metrics, &path_of(typed))));
+        Self { host: judge(Arc::clone(metrics)), group: own.map(judge) }
+    }
+
+    pub(super) fn judge(&self, rule: &Rule, origin: &str) -> Vec<Finding> {
+        self.group.as_ref().filter(|_| is_of_groups(rule)).unwrap_or(&self.host).judge(rule, origin)
+    }
+}
+
+/// The metrics with those control groups alone that concern `group`.
+fn narrowed(metrics: &Metrics, group: &str) -> Metrics {
+    let mut own = metrics.clone();
+    let labels: BTreeMap<String, BTreeMap<String, String>> = own.labels.get("cgroup_io").cloned().unwrap_or_default();
+    for reading in own.readings.values_mut() {
         let Reading::Measured { dimension: Some(dimension), instances, .. } = reading else { continue };
-        if dimension != "cgroup" || instances.is_empty() {
-            continue;
+        let of_limit = |instance: &str| {
+            labels.get(instance).and_then(|own| own.get("group")).map_or_else(|| instance.to_owned(), Clone::clone)
+        };
+        let before = instances.len();
+        match dimension.as_str() {
+            "cgroup" => instances.retain(|instance, _| concerns(instance, group)),
+            "cgroup_io" => instances.retain(|instance, _| concerns(&of_limit(instance), group)),
+            _ => continue,
         }
-        instances.retain(|instance, _| concerns(instance, group));
-        if instances.is_empty() {
-            let why = format!("neither the control group {group} nor one above or below it has this");
-            *reading = Reading::Unavailable(Unavailable::new(Reason::NotApplicable, why));
+        if instances.is_empty() && before > 0 {
+            *reading = Reading::Unavailable(if before >= RECORDED {
+                let why = format!(
+                    "of many control groups those nearest to their limit are recorded, and {group} is none of them"
+                );
+                Unavailable::new(Reason::NotVisible, why)
+            } else {
+                let why = format!("neither the control group {group} nor one above or below it has this");
+                Unavailable::new(Reason::NotApplicable, why)
+            });
         }
     }
+    own
 }
 
 /// Whether a group is this one, lies below it, or above it; what stands for groups that were not looked at (`(groups left out)`) may be any.
 fn concerns(instance: &str, group: &str) -> bool {
-    let is_below = |path: &str, top: &str| {
-        path.strip_prefix(top.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
     instance.starts_with('(') || is_below(instance, group) || is_below(group, instance)
+}
+
+/// Whether a path is that of a group, or of one below it.
+fn is_below(path: &str, top: &str) -> bool {
+    path.strip_prefix(top.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -158,7 +232,10 @@ mod tests {
         ] {
             assert_eq!(path_of(typed), "/a/b.service", "{typed}");
         }
-        assert_eq!(path_of("/"), "/");
+        for typed in ["/", "/sys/fs/cgroup", "/sys/fs/cgroup/", "/sys/fs/cgroup/memory"] {
+            assert_eq!(path_of(typed), "/", "{typed}");
+        }
+        assert_eq!(path_of("/sys/fs/cgroups/a"), "/sys/fs/cgroups/a");
     }
 
     #[test]
@@ -180,20 +257,47 @@ mod tests {
 
     #[test]
     fn what_no_group_of_them_has_does_not_apply_and_other_dimensions_stay() {
-        let reading = |dimension: &str, instance: &str| Reading::Measured {
+        let reading = |dimension: &str, instances: &[&str]| Reading::Measured {
             unit: Unit::Ratio,
             dimension: Some(dimension.into()),
             source: "x".into(),
             rank: 0,
-            instances: [(instance.to_owned(), Ok(Stats::constant(0.5)))].into(),
+            instances: instances.iter().map(|name| ((*name).to_owned(), Ok(Stats::constant(0.5)))).collect(),
         };
         let mut metrics = Metrics::default();
-        metrics.readings.insert("cgroup.a".into(), reading("cgroup", "/shop/db"));
-        metrics.readings.insert("cgroup.b".into(), reading("cgroup", "/shop/web"));
-        metrics.readings.insert("disk.a".into(), reading("device", "vda"));
-        keep(&mut metrics, "/shop/web");
-        let Some(Reading::Unavailable(gap)) = metrics.readings.get("cgroup.a") else { panic!("it stayed") };
-        assert_eq!(gap.reason, Reason::NotApplicable);
-        assert!(metrics.measured("cgroup.b", "/shop/web").is_some() && metrics.measured("disk.a", "vda").is_some());
+        metrics.readings.insert("cgroup.a".into(), reading("cgroup", &["/shop/db"]));
+        metrics.readings.insert("cgroup.b".into(), reading("cgroup", &["/shop/web", "/shop/db"]));
+        metrics.readings.insert("disk.a".into(), reading("device", &["vda"]));
+        let limits = ["/shop/web 8:0 riops", "/shop/db 8:0 riops"];
+        metrics.readings.insert("cgroup.io".into(), reading("cgroup_io", &limits));
+        let labels = metrics.labels.entry("cgroup_io".into()).or_default();
+        for limit in limits {
+            let group = limit.split(' ').next().unwrap().to_owned();
+            labels.insert(limit.into(), [("group".to_owned(), group)].into());
+        }
+        let many: Vec<String> = (0..RECORDED).map(|number| format!("/other/{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        metrics.readings.insert("cgroup.many".into(), reading("cgroup", &many));
+        let own = narrowed(&metrics, "/shop/web");
+        let gap = |id: &str| match own.readings.get(id) {
+            Some(Reading::Unavailable(gap)) => gap.reason,
+            other => panic!("{id} stayed: {other:?}"),
+        };
+        assert_eq!(gap("cgroup.a"), Reason::NotApplicable);
+        assert_eq!(gap("cgroup.many"), Reason::NotVisible, "a limit that is not recorded is not denied");
+        assert!(own.measured("cgroup.b", "/shop/web").is_some() && own.measured("cgroup.b", "/shop/db").is_none());
+        assert!(own.measured("cgroup.io", limits[0]).is_some() && own.measured("cgroup.io", limits[1]).is_none());
+        assert!(own.measured("disk.a", "vda").is_some());
+        assert!(metrics.measured("cgroup.b", "/shop/db").is_some(), "rules about the host see all");
+    }
+
+    #[test]
+    fn where_groups_are_judged_probes_look_at_the_whole_host() {
+        let of = |name: &str| {
+            let named = crate::session::resolve(name).unwrap();
+            judges_groups(&Plan::new(&named.loaded, &named.library, &BTreeMap::new()).unwrap())
+        };
+        assert!(of("use-method") && of("slow-container"));
+        assert!(!of("method-r") && !of("cpu-hot"));
     }
 }

@@ -31,7 +31,7 @@ pub use analyze::{Analysis, analyze};
 pub use candidates::{Candidate, candidates, names_unless_there};
 pub use condition::{Condition, ConditionError, Waited};
 pub use document::document;
-pub use group::{group_of_pod, is_group};
+pub use group::{group_of_pod, named_group};
 pub use import::{ImportError, import};
 pub use library::{
     NamedPlaybook, Sources, default_folders, library, resolve, resolve_among, resolve_recorded, sources, sources_for,

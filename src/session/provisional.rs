@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::analyze::{catalogue_of, decided, log_of, statuses_of};
-use super::group;
+use super::group::Judges;
 use super::record::SoFar;
 use crate::playbook::{Measure, Plan, PlannedStep, statuses_cited};
 use rdiag_collectors::{self as collectors, CollectorDef};
+use rdiag_judge::metrics;
+use rdiag_judge::rules::Rule;
 use rdiag_judge::rules::expression::{Reference, references, template_references};
-use rdiag_judge::rules::{Judge, Rule, Scope};
 use rdiag_model::{Facts, Finding, MetricDef, Target, Window};
 
 /// Judges the first window for the conditions of some steps.
@@ -59,10 +60,10 @@ impl<'a> Provisional<'a> {
 
     /// Takes the steps whose conditions hold in a short window.
     pub(super) fn wanted(&mut self, window: &Window) -> Vec<&'a PlannedStep> {
-        let metrics = Arc::new(group::evaluate(window, self.facts, &self.catalogue, self.target));
+        let metrics = Arc::new(metrics::evaluate(window, self.facts, &self.catalogue));
         let log = log_of(window);
-        let judge = Judge::new(Scope { facts: self.facts, metrics: Arc::clone(&metrics), window: 0, log: &log });
-        let findings: Vec<Finding> = self.rules.iter().flat_map(|(rule, origin)| judge.judge(rule, origin)).collect();
+        let judges = Judges::new(self.facts, &metrics, 0, &log, self.target);
+        let findings: Vec<Finding> = self.rules.iter().flat_map(|(rule, origin)| judges.judge(rule, origin)).collect();
         let decided = decided(self.pending.iter().copied(), self.facts, &metrics, statuses_of(&findings));
         let wanted: Vec<_> =
             decided.into_iter().filter_map(|(step, holds)| (holds == Some(true)).then_some(step)).collect();
@@ -74,12 +75,12 @@ impl<'a> Provisional<'a> {
 /// What all rules of the first window say of what has been read until now.
 pub(super) fn all(facts: &Facts, plan: &Plan, target: &Target, so_far: &SoFar<'_, '_>) -> Vec<Finding> {
     let window = so_far.window(|_| true);
-    let metrics = Arc::new(group::evaluate(&window, facts, &catalogue_of(&window), target));
+    let metrics = Arc::new(metrics::evaluate(&window, facts, &catalogue_of(&window)));
     let log = log_of(&window);
-    let judge = Judge::new(Scope { facts, metrics, window: 0, log: &log });
+    let judges = Judges::new(facts, &metrics, 0, &log, target);
     let mut judged: BTreeSet<&str> = BTreeSet::new();
     let rules = plan.windows.first().into_iter().flatten().flat_map(|planned| &planned.rules);
-    rules.filter(|(rule, _)| judged.insert(&rule.id)).flat_map(|(rule, origin)| judge.judge(rule, origin)).collect()
+    rules.filter(|(rule, _)| judged.insert(&rule.id)).flat_map(|(rule, origin)| judges.judge(rule, origin)).collect()
 }
 
 /// The metric at the start of a dotted path.

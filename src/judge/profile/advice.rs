@@ -115,7 +115,7 @@ pub(super) fn of(component: Component) -> Advice {
         C::LockFile => (
             Elsewhere,
             "Another process holds the lock: look at that.",
-            &["See who holds it while somebody waits: lslocks", PEER],
+            &["See who holds it while others wait: lslocks", PEER],
         ),
         C::NetRecv => (
             Elsewhere,

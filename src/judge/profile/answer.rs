@@ -238,11 +238,9 @@ fn asked(conversation: &Conversation) -> Option<String> {
     }
     let told = if conversation.measured { "took" } else { "takes" };
     match (conversation.now_seconds, conversation.goal_seconds) {
-        (Some(now), Some(goal)) => {
-            text.push_str(&format!(" {told} {}; the goal is {} at most", seconds(now), seconds(goal)))
-        }
+        (Some(now), Some(goal)) => text.push_str(&format!(" {told} {}; the goal is {}", seconds(now), seconds(goal))),
         (Some(now), None) => text.push_str(&format!(" {told} {}", seconds(now))),
-        (None, Some(goal)) => text.push_str(&format!(" is to take {} at most", seconds(goal))),
+        (None, Some(goal)) => text.push_str(&format!(" is to take {}", seconds(goal))),
         (None, None) => {}
     }
     let text = text.trim();

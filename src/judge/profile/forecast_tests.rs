@@ -92,7 +92,7 @@ fn the_way_to_the_goal_is_told() {
     let words = command(&syncing(), Some(7.0)).answer.goal.unwrap();
     assert_eq!(
         words,
-        "From 10.0 s to 7.00 s: 3.00 s must be saved. That takes: 50.0% less time in disk syncs (fsync)."
+        "From 10.0 s to 7.00 s: 3.00 s must be saved. It would take: 50.0% less time in disk syncs (fsync)."
     );
 }
 

@@ -4,7 +4,7 @@ use super::visible;
 use rdiag_model::Culprit;
 use rdiag_model::quantity::{percent, with_unit};
 
-/// Kinds of culprits that are places: nobody is behind a finding there.
+/// Kinds of culprits that are places, and no process, user or group.
 const PLACES: [&str; 11] =
     ["mount", "filesystem", "device", "array", "interface", "qdisc", "zone", "cpu", "softirq", "interrupt", "clock"];
 
