@@ -22,7 +22,8 @@ use rdiag_model::quantity;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "It runs in the foreground until SIGTERM or Ctrl-C; packages have a unit for systemd, rdiag-watch.service, that is \
-off until it is enabled. Nothing is synced to the disk: a crash of the kernel costs the last half minute, a kill nothing.
+off until it is enabled. What is recorded is not synced to the disk: a crash of the kernel costs the last half minute, a kill nothing. \
+Old blocks that are written again are synced before the former ones go.
 
 Space: when the folder has reached its limit, blocks as they were recorded may take half of what incidents leave. The oldest beyond that are written \
 again with a sample a minute: counters stay true, levels become means of a minute, shorter peaks are lost. Then the oldest go, those of incidents last.

@@ -73,6 +73,24 @@ impl Folder {
     /// # Errors
     /// When the name is that of no file in this folder, or writing fails; then nothing is left of it.
     pub fn write(&self, name: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        self.put(name, fill, |_| Ok(()))
+    }
+
+    /// The same for a file that takes the place of one whose content must not be lost: it gets the name when it is on the disk. Some file
+    /// systems write a name before the data, so after a power loss there would be neither. It waits for the disk.
+    ///
+    /// # Errors
+    /// As [`Folder::write`], and when the data cannot be synced; then the old file is there as it was.
+    pub fn replace(&self, name: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        self.put(name, fill, std::fs::File::sync_data)
+    }
+
+    fn put(
+        &self,
+        name: &Path,
+        fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+        settle: impl FnOnce(&std::fs::File) -> io::Result<()>,
+    ) -> io::Result<()> {
         if name.file_name() != Some(name.as_os_str()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no name of a file"));
         }
@@ -80,7 +98,7 @@ impl Folder {
         let mut buffered = io::BufWriter::new(&mut file);
         let written = fill(&mut buffered).and_then(|()| buffered.flush());
         drop(buffered);
-        let named = written.and_then(|()| {
+        let named = written.and_then(|()| settle(&file)).and_then(|()| {
             if temporary.is_none() {
                 match self.link(&file, name) {
                     // link(2) replaces no file; rename(2) does.
@@ -171,6 +189,30 @@ mod tests {
         std::os::unix::fs::symlink(&target, place.path().join("link")).unwrap();
         folder.write(Path::new("link"), |file| file.write_all(b"three")).unwrap();
         assert!(!target.exists() && names() == 2, "through a link nothing is written");
+    }
+
+    #[test]
+    fn a_file_that_must_not_be_lost_is_replaced_when_the_new_one_is_on_the_disk() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::prepare(place.path()).unwrap();
+        let (name, path) = (Path::new("file"), place.path().join("file"));
+        let text = || std::fs::read_to_string(&path).unwrap();
+        folder.write(name, |file| file.write_all(b"old")).unwrap();
+        let settled = folder.put(
+            name,
+            |file| file.write_all(b"new"),
+            |file| {
+                assert_eq!((text().as_str(), file.metadata()?.len()), ("old", 3), "all of it, before it has the name");
+                file.sync_data()
+            },
+        );
+        settled.unwrap();
+        assert_eq!(text(), "new");
+        let failed = folder.put(name, |file| file.write_all(b"newer"), |_| Err(Errno::IO.into()));
+        assert_eq!(Errno::from_io_error(&failed.unwrap_err()), Some(Errno::IO));
+        assert_eq!((text().as_str(), std::fs::read_dir(place.path()).unwrap().count()), ("new", 1));
+        folder.replace(name, |file| file.write_all(b"newest")).unwrap();
+        assert_eq!(text(), "newest");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::keeper::Job;
 use super::pins;
 use super::thin::thin;
-use super::tiers::Tiers;
+use super::tiers::{ThinningCost, Tiers};
 use crate::history::{
     INCIDENTS, Incident, MAX_FILE, MOST_INCIDENTS, header_of, read_tail, write_block, write_incidents,
 };
@@ -57,14 +57,14 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// With the most bytes, and the seconds from sample to sample of old blocks.
+    /// With the most bytes, the seconds from sample to sample of old blocks, and where the cost of thinning these is told.
     pub(super) fn new(
         folder: Folder,
-        (keep, tier): (u64, f64),
+        (keep, tier, cost): (u64, f64, ThinningCost),
         incidents: Vec<Incident>,
         said: Arc<Mutex<Vec<String>>>,
     ) -> Self {
-        let tiers = Tiers::new(tier);
+        let tiers = Tiers::new(tier, cost);
         Self { folder, keep, incidents, tiers, tail: None, room: 0, said, last: String::new() }
     }
 

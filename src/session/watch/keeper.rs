@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::files::Files;
+use super::tiers::ThinningCost;
 use crate::history::Incident;
 use rdiag_kernel::host::files::Folder;
 
@@ -31,16 +32,23 @@ pub(super) struct Keeper {
     said: Arc<Mutex<Vec<String>>>,
     left_out: u64,
     owed: VecDeque<Job>,
+    thinning: ThinningCost,
 }
 
 impl Keeper {
     /// With the most bytes, and the seconds from sample to sample of old blocks.
-    pub(super) fn start(folder: Folder, limits: (u64, f64), incidents: Vec<Incident>) -> io::Result<Self> {
+    pub(super) fn start(folder: Folder, (keep, tier): (u64, f64), incidents: Vec<Incident>) -> io::Result<Self> {
         let (jobs, to_do) = sync_channel(WAITING);
         let said = Arc::new(Mutex::new(Vec::new()));
-        let mut files = Files::new(folder, limits, incidents, Arc::clone(&said));
+        let thinning = ThinningCost::default();
+        let mut files = Files::new(folder, (keep, tier, thinning.clone()), incidents, Arc::clone(&said));
         let thread = std::thread::Builder::new().name("rdiag-keep".into()).spawn(move || files.work(&to_do))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread), said, left_out: 0, owed: VecDeque::new() })
+        Ok(Self { jobs: Some(jobs), thread: Some(thread), said, left_out: 0, owed: VecDeque::new(), thinning })
+    }
+
+    /// CPU seconds that thinning old blocks took so far.
+    pub(super) fn thinning_cpu_seconds(&self) -> f64 {
+        self.thinning.cpu_seconds()
     }
 
     /// Begins a new tail.

@@ -245,7 +245,9 @@ fn block(
             incidents.sample(host, kept.keeper).into_iter().for_each(&mut *say);
         }
         kept.keeper.problems().into_iter().for_each(&mut *say);
-        kept.governor.settle(&recorder.slots, host.now(), own_usage().0).into_iter().for_each(&mut *say);
+        // Old blocks that are thinned must not cost samples of the present, which are no cheaper for it.
+        let cpu = own_usage().0 - kept.keeper.thinning_cpu_seconds();
+        kept.governor.settle(&recorder.slots, host.now(), cpu).into_iter().for_each(&mut *say);
         // What is overdue on a host too slow to keep up is left out.
         number = (number + 1).max(((host.now() - began) / order.interval).floor() as usize);
         let next = began + number as f64 * order.interval;

@@ -3,12 +3,14 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::files::{HEADER, number};
 use super::pins;
 use crate::history::{Incident, MAX_FILE, header_of, thin_block};
-use rdiag_kernel::host::Kept;
 use rdiag_kernel::host::files::Folder;
+use rdiag_kernel::host::{Kept, thread_usage};
 
 /// Part of the space that blocks as they were recorded may take before they are thinned.
 const FINE_SHARE: u64 = 2;
@@ -22,11 +24,30 @@ pub(super) struct Tiers {
     seconds: f64,
     /// The block up to whose number all are thinned that may be. Begun with 0, it goes past what an earlier recorder thinned.
     thinned_to: u64,
+    cost: ThinningCost,
+}
+
+/// CPU time of thinning so far, for whoever asks on another thread: it is no part of recording the present.
+#[derive(Debug, Default, Clone)]
+pub(super) struct ThinningCost(Arc<AtomicU64>);
+
+impl ThinningCost {
+    pub(super) fn cpu_seconds(&self) -> f64 {
+        self.0.load(Ordering::Relaxed) as f64 * 1e-9
+    }
+
+    /// What is done, and the CPU time of this thread for it.
+    fn of<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = thread_usage();
+        let done = work();
+        self.0.fetch_add(((thread_usage() - before) * 1e9) as u64, Ordering::Relaxed);
+        done
+    }
 }
 
 impl Tiers {
-    pub(super) fn new(seconds: f64) -> Self {
-        Self { seconds, thinned_to: 0 }
+    pub(super) fn new(seconds: f64, cost: ThinningCost) -> Self {
+        Self { seconds, thinned_to: 0, cost }
     }
 
     /// Begins anew, when an incident is pinned no longer: its blocks are older than those that are thinned.
@@ -53,7 +74,7 @@ impl Tiers {
             if fits || of_fine.saturating_add(size) <= may_stay || rewritten >= AT_ONCE {
                 break;
             }
-            match self.rewrite(folder, block) {
+            match self.cost.of(|| self.rewrite(folder, block)) {
                 Ok(Some(bytes)) => {
                     saved += bytes;
                     rewritten += 1;
@@ -79,8 +100,8 @@ impl Tiers {
         let bytes = folder.read(&block.name, MAX_FILE)?;
         let thin = thin_block(&bytes, self.seconds).map_err(io::Error::other)?;
         let Some(thin) = thin.filter(|thin| thin.len() < bytes.len()) else { return Ok(None) };
-        // Under the same name: a reader finds the old one or the new one.
-        folder.write(Path::new(&block.name), |out| out.write_all(&thin))?;
+        // Under the same name: a reader finds the old one or the new one, and so does who comes after a power loss.
+        folder.replace(Path::new(&block.name), |out| out.write_all(&thin))?;
         Ok(Some(block.bytes.saturating_sub(thin.len() as u64)))
     }
 }

@@ -4,8 +4,12 @@ use super::*;
 use crate::history::{Resource, read_incidents};
 
 fn files(place: &Path, keep: u64) -> Files {
+    files_that_tell(place, keep, &ThinningCost::default())
+}
+
+fn files_that_tell(place: &Path, keep: u64, cost: &ThinningCost) -> Files {
     let folder = Folder::keeping(place).unwrap();
-    Files::new(folder, (keep, 60.0), Vec::new(), Arc::default())
+    Files::new(folder, (keep, 60.0, cost.clone()), Vec::new(), Arc::default())
 }
 
 fn names(place: &Path) -> Vec<String> {
@@ -174,6 +178,20 @@ fn old_blocks_are_thinned_before_any_is_removed_and_those_of_an_incident_are_not
     let fine: u64 = kept.iter().filter(|(_, every)| *every < 60.0).count() as u64;
     assert!((3..=6).contains(&fine), "half of the space: {kept:?}");
     assert!(files.said.lock().unwrap().is_empty());
+}
+
+#[test]
+fn the_cpu_time_of_thinning_is_told_and_that_of_writing_is_not() {
+    let place = tempfile::tempdir().unwrap();
+    let size = real(0).len() as u64;
+    let cost = ThinningCost::default();
+    let mut files = files_that_tell(place.path(), size * 10, &cost);
+    (0..4).for_each(|at| files.block(at * 600, &real(at * 600)).unwrap());
+    assert_eq!(cost.cpu_seconds(), 0.0);
+    let before = rdiag_kernel::host::thread_usage();
+    (4..14).for_each(|at| files.block(at * 600, &real(at * 600)).unwrap());
+    let all = rdiag_kernel::host::thread_usage() - before;
+    assert!(tiers(&files)[0].1 == 60.0 && cost.cpu_seconds() > 0.0 && cost.cpu_seconds() < all, "{cost:?} of {all}");
 }
 
 #[test]
