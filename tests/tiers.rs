@@ -135,6 +135,15 @@ fn an_old_time_is_thinned_for_space_keeps_its_sums_and_is_judged_with_its_distan
     assert!(limits.contains(source) && !limits.contains("Part of this time"), "{limits} {said}");
     let finding = crate::support::finding(&report, "cpu.utilization", None);
     assert_ne!(finding["status"], "unknown", "{finding:#}");
+    // With one that is as it was recorded: both at the distance of the old one.
+    let fine = now.values().rfind(|block| !is_thin(block) && block.header.seconds > 3.0).unwrap();
+    let later = fine.header.wall_micros + (fine.header.seconds * 1e6) as i64;
+    let later = rdiag_kernel::host::Zone::utc().instant(later);
+    let (diff, said) = judged_then(&history, &["diff", "--at", &at, "--at", &later, "--last", "4s"]);
+    let notes = diff["notes"].to_string();
+    let told =
+        "after: The time it is compared with has a sample every 2 s only, so this one is judged at that distance too";
+    assert!(notes.contains(told) && !notes.contains("compare means"), "{notes} {said}");
     // All of it: old and new together.
     let (report, said) = judged_then(&history, &["run", "use-method", "--at", "now", "--last", "1h"]);
     let limits = report["verdict"]["limits"].to_string();

@@ -147,12 +147,17 @@ impl Asked {
 
     /// The recording of it, by a playbook.
     pub(super) fn past(&self, plan: &Plan) -> Result<Past, Failure> {
+        self.past_every(plan, 0.0)
+    }
+
+    /// The same with at least so many seconds from sample to sample; those of sysstat are as they are.
+    pub(super) fn past_every(&self, plan: &Plan, at_least: f64) -> Result<Past, Failure> {
         if let Some(input) = &self.sysstat {
             let bytes = input.bytes(MAX_SADF)?;
             return session::sysstat(&bytes, self.span, plan, &self.zone)
                 .map_err(|why| Failure::usage(format!("reading {}: {why}", input.name), None));
         }
-        session::past(&self.files, self.span, plan, &self.zone).map_err(|why| {
+        session::past_every(&self.files, self.span, plan, &self.zone, at_least).map_err(|why| {
             Failure::usage(why, Some("`rdiag history list` shows what was recorded; `rdiag watch` records from now on"))
         })
     }

@@ -13,6 +13,7 @@ use super::screen::TalkArgs;
 use super::sides::{SidesArgs, Source};
 use super::stacks::{Named, of_recording, of_report, of_result};
 use super::{Exit, Failure, ui::Ui};
+use crate::history::is_finer;
 use crate::lab::library::reproducing;
 use crate::report::diff::{self, Input};
 use crate::report::{self};
@@ -127,19 +128,40 @@ fn compare(
     let playbook = args.playbook.as_deref();
     let load = |source: &Source| match source {
         Source::File(input) => Ok((load(input, playbook, sources, &desk)?, Vec::new())),
-        Source::Time(asked) => of_time(asked, playbook.unwrap_or(at::PLAYBOOK), sources),
+        Source::Time(asked) => of_time(asked, playbook.unwrap_or(at::PLAYBOOK), sources, 0.0),
     };
     let (mut before, mut after) = (load(&both[0])?, load(&both[1])?);
+    if let [Source::Time(first), Source::Time(second)] = both {
+        // A maximum over minutes is no maximum over 5 s: both get the distance of the one that has fewer samples.
+        let again = |asked: &Asked, every| of_time(asked, playbook.unwrap_or(at::PLAYBOOK), sources, every);
+        // A time too short for that stays as it is, which is told below.
+        if let Some(evened) = finer(&before, &after).and_then(|every| again(first, every).ok()) {
+            before = evened;
+        }
+        if let Some(evened) = finer(&after, &before).and_then(|every| again(second, every).ok()) {
+            after = evened;
+        }
+    }
     // Both are RFC 3339 in UTC; when a profile was made is not known.
     if matches!(both, [Source::File(_), Source::Time(_)]) && after.0.side.started < before.0.side.started {
         std::mem::swap(&mut before, &mut after);
     }
+    let is_uneven = finer(&before, &after).is_some() || finer(&after, &before).is_some();
+    let is_recorded = both.iter().any(|source| matches!(source, Source::Time(asked) if !asked.is_of_sysstat()));
     let ((before, of_before), (after, of_after)) = (before, after);
     if before.report.is_some() != after.report.is_some() && diff::pairs(&before, &after).next().is_none() {
         let message = "they have nothing in common: one is a profile, and the other has no stacks".to_owned();
         return Err(Failure::Usage { message, hint: None });
     }
     let mut comparison = diff::compare(&before, &after);
+    if let (true, Some(before), Some(after)) = (is_uneven && is_recorded, interval(&before), interval(&after)) {
+        comparison.notes.push(format!(
+            "before has a sample every {}, after every {}: maxima, percentiles and \"intervals in a row\" are of different \
+             times; compare means",
+            session::interval(before),
+            session::interval(after)
+        ));
+    }
     let notes = |name: &'static str, notes: Vec<String>| notes.into_iter().map(move |note| format!("{name}: {note}"));
     comparison.notes.extend(notes("before", of_before).chain(notes("after", of_after)));
     let text = match wanted.format {
@@ -176,6 +198,17 @@ fn compare(
     Ok(if args.fail_on.is_some_and(fails) { Exit::Findings } else { Exit::Done })
 }
 
+/// Seconds from sample to sample.
+fn interval(one: &Input) -> Option<f64> {
+    one.report.as_ref().map(|report| report.window.interval_seconds)
+}
+
+/// The distance of the other's samples, if one has more of them.
+fn finer((one, _): &(Input, Vec<String>), (other, _): &(Input, Vec<String>)) -> Option<f64> {
+    let (own, other) = (interval(one)?, interval(other)?);
+    is_finer(own, other).then_some(other)
+}
+
 /// What a file is, and as much as it has.
 fn load(input: &sent::Input, playbook: Option<&str>, sources: &Sources, desk: &Desk) -> Result<Input, Failure> {
     let file = input.name.clone();
@@ -198,9 +231,9 @@ fn load(input: &sent::Input, playbook: Option<&str>, sources: &Sources, desk: &D
     judged(file, &recording, playbook, sources, false)
 }
 
-/// A time of the recorder or of sysstat, and what is missing of it.
-fn of_time(asked: &Asked, playbook: &str, sources: &Sources) -> Result<(Input, Vec<String>), Failure> {
-    let past = asked.past(&at::plan_of(&session::resolve_among(playbook, sources)?)?)?;
+/// A time of the recorder or of sysstat, with at least so many seconds from sample to sample, and what is missing of it.
+fn of_time(asked: &Asked, playbook: &str, sources: &Sources, at_least: f64) -> Result<(Input, Vec<String>), Failure> {
+    let past = asked.past_every(&at::plan_of(&session::resolve_among(playbook, sources)?)?, at_least)?;
     let source = if asked.is_of_sysstat() { "sysstat" } else { "recorder" };
     let name = format!("{source}, {}", at::judged(&past.recording, past.began, &asked.zone));
     Ok((judged(name, &past.recording, Some(playbook), sources, asked.is_of_sysstat())?, past.notes))

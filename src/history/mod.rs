@@ -31,7 +31,7 @@ pub use incidents::{
     INCIDENTS, Incident, MAX_INCIDENTS, MOST_INCIDENTS, Resource, incident_second, read_incidents, write_incidents,
 };
 pub use tail::{Sample, Tail, read_tail};
-pub use tier::thin_block;
+pub use tier::{is_finer, is_mean, of_samples, thin_block};
 
 /// What a file lacks, in words: a column that does not fit its checksum, an end that is torn off.
 pub type Damage = String;

@@ -12,7 +12,7 @@ use rdiag_model::recording::{CollectorRecord, LogLine};
 #[serde(default)]
 pub(super) struct Words {
     #[serde(skip_serializing_if = "is_zero")]
-    jittered: u32,
+    pub(super) jittered: u32,
     #[serde(skip_serializing_if = "is_zero")]
     missed: u32,
     #[serde(skip_serializing_if = "Option::is_none")]

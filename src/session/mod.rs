@@ -36,7 +36,9 @@ pub use import::{ImportError, import};
 pub use library::{
     NamedPlaybook, Sources, default_folders, library, resolve, resolve_among, resolve_recorded, sources, sources_for,
 };
-pub use past::{AROUND, HistoryFile, Past, Piece, Side, Span, changes, interval, past, pieces, sysstat, temper, usual};
+pub use past::{
+    AROUND, HistoryFile, Past, Piece, Side, Span, changes, interval, past, past_every, pieces, sysstat, temper, usual,
+};
 pub use probe::{PROBING, ProbeEnd, ProbeRequest, probe};
 pub use roles::{dimension_of, is_fleeting, role};
 pub use rows::{errors, facts, figure, is_compared, is_error, row_without_run, rows};

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pick::{Part, Picked};
-use crate::history::Block;
+use crate::history::{Block, is_mean, of_samples};
 use crate::playbook::Plan;
-use rdiag_model::recording::{CollectorRecord, LogLine, Process, ProcessPoint, Series};
+use rdiag_collectors::{self as collectors, Cadence};
+use rdiag_model::recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Series};
 use rdiag_model::{Facts, Window};
 
 /// The kernel log has a clock of its own, which runs like the monotonic one and may be off by less.
 const LOG_CLOCK: f64 = 1.0;
+/// The recorder reads capacities so many seconds apart.
+const CAPACITIES: f64 = 60.0;
 
 /// The window, and what is known of its beginning.
 pub(super) struct Joined {
@@ -28,7 +31,7 @@ pub(super) fn join(picked: &Picked<'_>, plan: &Plan) -> Joined {
     for part in &picked.parts {
         for (id, record) in &part.piece.block.collectors {
             let joining = collectors.entry(id.clone()).or_default();
-            joining.add(part, record, begin, if id == Block::PROCESSES { &part.piece.block.idle } else { &[] });
+            joining.add(id, (part, record, begin), if id == Block::PROCESSES { &part.piece.block.idle } else { &[] });
         }
     }
     let end = picked.parts.last().map_or(0.0, |part| part.piece.block.header.monotonic + part.to);
@@ -62,18 +65,22 @@ struct Joining {
 }
 
 impl Joining {
-    fn add(&mut self, part: &Part<'_>, record: &CollectorRecord, begin: f64, idle: &[(u32, u64)]) {
+    fn add(&mut self, id: &str, (part, record, begin): (&Part<'_>, &CollectorRecord, f64), idle: &[(u32, u64)]) {
         let before = self.record.times.len();
         let is_within = |time: &f64| part.holds(*time);
         let Some(low) = record.times.iter().position(is_within) else {
-            self.words(record, false);
+            self.words(record, 0, false);
             return;
         };
         let high = record.times.iter().rposition(is_within).map_or(low, |at| at + 1);
         let shift = part.piece.block.header.monotonic - begin;
         self.record.times.extend(record.times.get(low..high).unwrap_or_default().iter().map(|time| time + shift));
+        let goes_beyond = high < record.times.len() && is_of_means(id, part);
         for series in &record.series {
-            let values = series.values.get(low..high).unwrap_or_default();
+            let mut values = series.values.get(low..high).unwrap_or_default().to_vec();
+            if goes_beyond && is_mean(series) {
+                leave_out_last(&mut values);
+            }
             if values.iter().all(Option::is_none) {
                 continue;
             }
@@ -82,9 +89,9 @@ impl Joining {
                 .entry((series.name.clone(), series.instance.clone()))
                 .or_insert_with(|| Series { values: Vec::new(), ..head(series) });
             joined.values.resize(before, None);
-            joined.values.extend_from_slice(values);
+            joined.values.extend(values);
         }
-        self.words(record, part.from == 0.0);
+        self.words(record, high.saturating_sub(low), part.from == 0.0);
         let cut = Cut { low, high, before, started_before: started_before(part, begin) };
         for process in &record.processes {
             self.process(process, &cut);
@@ -97,11 +104,11 @@ impl Joining {
         }
     }
 
-    /// Labels, gaps and log lines; what the later block says holds. Of a block that is within from its beginning, lines that came while it was
-    /// recorded are within, whatever their clock says.
-    fn words(&mut self, record: &CollectorRecord, is_whole: bool) {
+    /// Labels, gaps and log lines, and how many of the samples that are within were slow; what the later block says holds. Of a block
+    /// that is within from its beginning, lines that came while it was recorded are within, whatever their clock says.
+    fn words(&mut self, record: &CollectorRecord, samples: usize, is_whole: bool) {
         let own = &mut self.record;
-        own.jittered = own.jittered.saturating_add(record.jittered);
+        own.jittered = own.jittered.saturating_add(of_samples(record.jittered, samples, record.times.len()));
         own.missed = own.missed.saturating_add(record.missed);
         own.unavailable.clone_from(&record.unavailable);
         own.gaps.extend(record.gaps.iter().map(|(key, gap)| (key.clone(), gap.clone())));
@@ -176,6 +183,25 @@ impl Joining {
         self.record.series = self.series.into_values().map(resized).collect();
         self.record.processes = self.processes.into_values().collect();
         self.record
+    }
+}
+
+/// Whether levels of a collector are means of the time after their sample: in a thinned block, but for what was read once in that time.
+fn is_of_means(id: &str, part: &Part<'_>) -> bool {
+    let header = &part.piece.block.header;
+    let is_read_once = header.stretched.contains_key(id)
+        || collectors::find(id).is_some_and(|def| def.cadence == Cadence::Ends)
+            && header.interval_seconds <= CAPACITIES;
+    header.recorded_every.is_some() && !is_read_once
+}
+
+/// The last level holds what came after the time that was asked for. One that stood still, such as a limit, says nothing new there, and the
+/// growth of counters is measured by it.
+fn leave_out_last(values: &mut [Option<Number>]) {
+    if let Some((last, before)) = values.split_last_mut()
+        && before.last() != Some(&*last)
+    {
+        *last = None;
     }
 }
 

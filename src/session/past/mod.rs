@@ -82,8 +82,16 @@ pub fn pieces(files: &[HistoryFile]) -> (Vec<Piece>, Vec<String>) {
 /// # Errors
 /// When nothing of it was recorded, in words.
 pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
+    past_every(files, span, plan, zone, 0.0)
+}
+
+/// The same with at least so many seconds from sample to sample, to be compared with a time that has no more.
+///
+/// # Errors
+/// As [`past`].
+pub fn past_every(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone, at_least: f64) -> Result<Past, String> {
     let (mut pieces, mut notes) = pieces(files);
-    let is_mixed = even(&mut pieces, span, zone);
+    let evened = even(&mut pieces, span, zone, at_least);
     let picked = pick::pick(&pieces, span, zone).ok_or_else(|| {
         let is_within = |piece: &Piece| {
             let header = &piece.block.header;
@@ -99,11 +107,15 @@ pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Resu
     })?;
     let joined = join::join(&picked, plan);
     notes.insert(0, source(&picked, &joined.window));
-    if is_mixed {
-        let every = interval(joined.window.interval_seconds);
-        notes.push(format!(
+    let every = interval(joined.window.interval_seconds);
+    match evened {
+        Evened::Not => {}
+        Evened::WithPart => notes.push(format!(
             "Part of this time has a sample every {every} only, so all of it is judged at that distance"
-        ));
+        )),
+        Evened::WithOther => notes.push(format!(
+            "The time it is compared with has a sample every {every} only, so this one is judged at that distance too"
+        )),
     }
     notes.extend(picked.notes.iter().cloned());
     let mut recording = Recording {
@@ -131,16 +143,31 @@ pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Resu
     Ok(Past { recording, began: joined.started, notes })
 }
 
-/// Where a part of the time was thinned, thins the rest as well: all intervals of a window have one length, and a mean of a minute in twelve
-/// of 5 s would be taken for "three in a row".
-fn even(pieces: &mut [Piece], span: Span, zone: &Zone) -> bool {
-    let Some(picked) = pick::pick(pieces, span, zone) else { return false };
+/// Whether samples were left out that were recorded and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Evened {
+    Not,
+    /// As in the rest of the time.
+    WithPart,
+    /// As in another time.
+    WithOther,
+}
+
+/// Where a part of the time was thinned, or more is asked for, thins the rest as well: all intervals of a window have one length, and a mean
+/// of a minute in twelve of 5 s would be taken for "three in a row".
+fn even(pieces: &mut [Piece], span: Span, zone: &Zone, at_least: f64) -> Evened {
+    let Some(picked) = pick::pick(pieces, span, zone) else { return Evened::Not };
     let headers = || picked.parts.iter().map(|part| &part.piece.block.header);
     let thinned = headers().filter(|header| header.recorded_every.is_some()).map(|header| header.interval_seconds);
-    let Some(seconds) = thinned.reduce(f64::max) else { return false };
-    let is_mixed = headers().any(|header| header.is_finer(seconds));
+    let of_part = thinned.fold(0.0, f64::max);
+    let seconds = of_part.max(at_least);
+    let evened = match headers().any(|header| header.is_finer(seconds)) {
+        false => Evened::Not,
+        true if at_least > of_part => Evened::WithOther,
+        true => Evened::WithPart,
+    };
     pieces.iter_mut().for_each(|piece| piece.block.thin(seconds));
-    is_mixed
+    evened
 }
 
 /// The playbook's parameters, as they were when it was recorded.

@@ -166,6 +166,62 @@ fn a_time_of_which_a_part_was_thinned_is_judged_at_the_distance_of_that_part_and
 }
 
 #[test]
+fn a_time_that_is_compared_with_a_thinned_one_gets_its_distance_and_says_so() {
+    let mut all = captured().into_iter().map(|(_, recording)| recording);
+    let recording = all.find(|one| one.playbook == "use-method" && one.windows[0].seconds >= 6.0).unwrap();
+    let plan = plan(&recording);
+    let files = files(&recording, 4.0);
+    let of = |at_least| past_every(&files, span(-1.0, 1000.0), &plan, &Zone::utc(), at_least).unwrap();
+    for (at_least, every) in [(0.0, 1.0), (1.0, 1.0), (1.4, 1.0), (2.0, 2.0)] {
+        let past = of(at_least);
+        assert_eq!(past.recording.windows[0].interval_seconds, every, "{at_least}");
+        let said = past.notes.iter().filter(|note| {
+            *note == "The time it is compared with has a sample every 2 s only, so this one is judged at that distance too"
+        });
+        assert_eq!(said.count(), usize::from(every > 1.0), "{:?}", past.notes);
+    }
+}
+
+#[test]
+fn a_level_of_a_thinned_time_tells_nothing_of_what_came_after_it() {
+    use rdiag_model::{Number, RawUnit, SeriesKind};
+    // Idle until 300 s, and then a queue of 12.
+    let level = |name: &str, of: fn(usize) -> f64| Series {
+        name: name.into(),
+        instance: None,
+        kind: SeriesKind::Gauge,
+        unit: RawUnit::Count,
+        values: (0..120).map(|at| Some(Number::Real(of(at)))).collect(),
+    };
+    let mut block = one_block(0.0, 595.0, |_| {});
+    let times: Vec<f64> = (0..120).map(|at| f64::from(at) * 5.0).collect();
+    let series = vec![
+        level("loadavg.runnable", |at| if at > 60 { 12.0 } else { 0.0 }),
+        level("a.limit", |_| 4.0),
+        level("a.oom_kill_so_far", |at| if at > 60 { 12.0 } else { 0.0 }),
+        level("a.identity", |at| if at > 80 { 7.0 } else { 5.0 }),
+    ];
+    let record = CollectorRecord { times, series, jittered: 40, ..CollectorRecord::default() };
+    block.collectors = ["loadavg", "filesystems"].map(|id| (id.to_owned(), record.clone())).into();
+    let thin = crate::history::thin_block(&write_block(&block), 60.0).unwrap().unwrap();
+    let files = [HistoryFile { name: "0000000000-1.rdh".into(), bytes: thin }];
+    let (_, recording) = captured().swap_remove(0);
+    let of = |to: f64| past(&files, span(0.0, to), &plan(&recording), &Zone::utc()).unwrap().recording;
+    let last = |recording: &Recording, id: &str| {
+        let record = &recording.windows[0].collectors[id];
+        let of = |series: &Series| (series.name.clone(), series.values.last().copied().flatten().map(Number::as_f64));
+        (record.times.len(), record.series.iter().map(of).collect::<BTreeMap<_, _>>())
+    };
+    let (samples, cut) = last(&of(301.0), "loadavg");
+    assert_eq!((samples, cut["loadavg.runnable"], cut["a.limit"]), (6, None, Some(4.0)), "of the minute up to 360 s");
+    assert_eq!((cut["a.oom_kill_so_far"], cut["a.identity"]), (Some(0.0), Some(5.0)));
+    assert_eq!(last(&of(301.0), "filesystems").1["loadavg.runnable"], Some(11.0), "read once a minute, it is no mean");
+    assert_eq!(last(&of(600.0), "loadavg").1["loadavg.runnable"], Some(12.0));
+    assert_eq!(of(600.0).windows[0].collectors["loadavg"].jittered, 4);
+    assert_eq!(of(301.0).windows[0].collectors["loadavg"].jittered, 2, "of 6 samples");
+}
+
+#[test]
 fn what_nobody_looked_at_is_unknown_with_the_remedy() {
     let fired = |recording: &Recording| {
         let plan = resolve("use-method").unwrap().plan_of(recording).unwrap();
