@@ -117,7 +117,7 @@ fn record(record: &mut CollectorRecord, seconds: f64) {
     record.processes.iter_mut().for_each(|one| process(one, &stay));
 }
 
-/// How many of some samples were slow, if so many of all were, rounded: "40 of 11" would mean nothing, and which ones nobody knows.
+/// How many of some samples were slow, if so many of all were, rounded: which ones is not kept, and "40 of 11" would mean nothing.
 #[must_use]
 pub fn of_samples(slow: u32, some: usize, all: usize) -> u32 {
     let (some, all) = (some as u64, all.max(1) as u64);

@@ -27,7 +27,7 @@ pub(super) struct Tiers {
     cost: ThinningCost,
 }
 
-/// CPU time of thinning so far, for whoever asks on another thread: it is no part of recording the present.
+/// CPU time of thinning so far, for the thread that records: it is no part of recording the present.
 #[derive(Debug, Default, Clone)]
 pub(super) struct ThinningCost(Arc<AtomicU64>);
 
@@ -100,7 +100,7 @@ impl Tiers {
         let bytes = folder.read(&block.name, MAX_FILE)?;
         let thin = thin_block(&bytes, self.seconds).map_err(io::Error::other)?;
         let Some(thin) = thin.filter(|thin| thin.len() < bytes.len()) else { return Ok(None) };
-        // Under the same name: a reader finds the old one or the new one, and so does who comes after a power loss.
+        // Under the same name: a reader finds the old one or the new one, after a power loss too.
         folder.replace(Path::new(&block.name), |out| out.write_all(&thin))?;
         Ok(Some(block.bytes.saturating_sub(thin.len() as u64)))
     }
