@@ -147,7 +147,7 @@ pub(super) fn judges_groups(plan: &Plan) -> bool {
     plan.playbook.method != Method::MethodR && rules.any(|(rule, _)| is_of_groups(rule))
 }
 
-/// A kill at a limit that nobody sees is told from those of all groups that are seen.
+/// Kills at a limit that rdiag cannot see are told from those of all groups that it sees.
 fn is_of_groups(rule: &Rule) -> bool {
     rule.id.starts_with("cgroup.") && rule.id != "cgroup.errors.oom_unseen"
 }
