@@ -53,7 +53,7 @@ fn hierarchies(host: &Host) -> Vec<Hierarchy> {
 
 /// The control group that was typed, if there is one; where the mount point was typed too, its path without it.
 ///
-/// Other hierarchies than those of [`CONTROLLERS`] are known by the processes in them.
+/// Of hierarchies of other controllers, a group is known by the processes in it.
 #[must_use]
 pub fn named_group(host: &Host, typed: &str) -> Option<String> {
     let path = path_of(typed);
