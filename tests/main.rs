@@ -12,6 +12,7 @@
     reason = "tests start programs and read files as a user would, and fail by panicking"
 )]
 
+mod baseline;
 mod begin;
 mod captures;
 mod cli;

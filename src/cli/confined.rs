@@ -199,8 +199,13 @@ impl Written {
 impl Desk {
     /// Has a file written into the folder.
     pub(super) fn write<M>(&self, name: &str, text: &Shown<M>) -> io::Result<()> {
+        self.put(name, text.as_bytes())
+    }
+
+    /// The same, of what was read and is kept as it is: a recording.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut file = std::fs::File::from(memfd_create("output", MemfdFlags::CLOEXEC)?);
-        file.write_all(text.as_bytes())?;
+        file.write_all(bytes)?;
         match self.ask(&Question::Write { name: name.to_owned() }, Some(&file))? {
             Answer::Written(Ok(())) => Ok(()),
             Answer::Written(Err((Some(number), _))) => Err(io::Error::from_raw_os_error(number)),

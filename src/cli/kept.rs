@@ -8,8 +8,8 @@ use crate::session::{HistoryFile, Span, TAIL, begins};
 use crate::shown;
 use rdiag_kernel::host::files::Folder;
 
-/// Where root's recorder keeps it.
-const OF_ROOT: &str = "/var/lib/rdiag/history";
+/// Where root keeps it.
+const OF_ROOT: &str = "/var/lib/rdiag";
 /// A block is no longer, in seconds.
 const LONGEST_BLOCK: i64 = 3700;
 /// A file is never larger, nor are all of one time together.
@@ -20,16 +20,22 @@ const MAX_BESIDE: u64 = 16 << 20;
 
 /// The folder that is meant: what was asked for, or the one of this user's recorder.
 pub(super) fn place(asked: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+    of_user(asked, "history")
+}
+
+/// A folder of what this user keeps; `--WHAT` names another one.
+pub(super) fn of_user(asked: Option<&PathBuf>, what: &str) -> Result<PathBuf, Failure> {
     if let Some(asked) = asked {
         return Ok(asked.clone());
     }
     if rustix::process::geteuid().is_root() {
-        return Ok(PathBuf::from(OF_ROOT));
+        return Ok(Path::new(OF_ROOT).join(what));
     }
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    let unknown = || Failure::usage("there is no home to keep history in".into(), Some("name a folder with --history"));
-    Ok(state.ok_or_else(unknown)?.join("rdiag/history"))
+    let hint = format!("name a folder with --{what}");
+    let unknown = || Failure::usage(format!("there is no home to keep {what} in"), Some(&hint));
+    Ok(state.ok_or_else(unknown)?.join("rdiag").join(what))
 }
 
 /// Opens it for reading.

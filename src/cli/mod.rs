@@ -3,6 +3,7 @@
 mod analyze;
 mod armor;
 mod at;
+mod baseline;
 mod check;
 mod command;
 mod completions;
@@ -76,6 +77,7 @@ enum Command {
     Watch(watch::Args),
     Wait(wait::Args),
     History(history::Args),
+    Baseline(baseline::Args),
     Lab(lab::Args),
     List(list::Args),
     Explain(explain::Args),
@@ -136,6 +138,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::main(args, &ui),
         Command::Wait(args) => wait::main(args, &ui),
         Command::History(args) => history::main(args, &ui),
+        Command::Baseline(args) => baseline::main(args, &ui),
         Command::Lab(args) => lab::main(args, &ui),
         Command::List(args) => list::main(args, &ui),
         Command::Explain(args) => explain::main(args, &ui),

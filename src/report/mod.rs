@@ -81,7 +81,7 @@ pub use build::build;
 pub use html::{comparison as comparison_html, html, profile as profile_html};
 pub use markdown::{brief as markdown_brief, markdown, profile as profile_markdown};
 pub use plain::plain;
-pub use terminal::{Style, brief, so_far, so_far_line, summary, terminal, verdict_alone};
+pub use terminal::{Style, brief, compared, so_far, so_far_line, summary, terminal, verdict_alone};
 
 /// What a report is built from.
 pub struct Parts<'p> {

@@ -11,6 +11,7 @@ mod so_far;
 use unicode_width::UnicodeWidthStr as _;
 
 pub use brief::{brief, summary, verdict_alone};
+pub use changes::compared;
 pub use so_far::{so_far, so_far_line};
 
 use super::shown::{Piece, Shown, Terminal};

@@ -2,11 +2,28 @@
 
 use super::super::changes::{heading, largest, more, when};
 use super::super::usual;
-use super::{Page, Paint, Text, seen};
+use super::{Page, Paint, Style, Text, seen};
 use crate::shown;
-use rdiag_model::report::Report;
+use rdiag_model::report::{Report, Usual};
+
+/// A comparison with normal times by itself.
+#[must_use]
+pub fn compared(usual: &Usual, style: &Style) -> Text {
+    let mut page = Page::new(style);
+    page.compared(usual);
+    page.done()
+}
 
 impl Page {
+    fn compared(&mut self, one: &Usual) {
+        let paint = if one.unlike.is_empty() { Paint::Dim } else { Paint::Bold };
+        self.line(seen(usual::heading(one)), 0, paint);
+        for unlike in &one.unlike {
+            let label = shown!("  {}:", seen(usual::what(unlike)));
+            self.item(label, Text::seen(usual::figures(unlike)), Paint::Dim, Paint::None);
+        }
+    }
+
     /// The largest changes, at most so many; nothing if none were looked for.
     pub(super) fn changes(&mut self, report: &Report, most: usize) {
         let Some(changes) = &report.changes else { return };
@@ -26,14 +43,7 @@ impl Page {
 
     /// The same time of earlier days; nothing where they were not recorded.
     pub(super) fn usual(&mut self, report: &Report) {
-        for one in &report.usual {
-            let paint = if one.unlike.is_empty() { Paint::Dim } else { Paint::Bold };
-            self.line(seen(usual::heading(one)), 0, paint);
-            for unlike in &one.unlike {
-                let label = shown!("  {}:", seen(usual::what(unlike)));
-                self.item(label, Text::seen(usual::figures(unlike)), Paint::Dim, Paint::None);
-            }
-        }
+        report.usual.iter().for_each(|one| self.compared(one));
         if !report.usual.is_empty() {
             self.blank();
         }

@@ -10,7 +10,7 @@ mod usual;
 
 pub use self::changes::{AROUND, changes};
 pub use self::sysstat::{sysstat, temper};
-pub use self::usual::{Side, usual};
+pub use self::usual::{SAMPLES, Side, unlike, usual};
 
 use std::collections::BTreeMap;
 

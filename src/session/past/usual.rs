@@ -28,8 +28,9 @@ const COMPARED: [(&str, &str); 21] = [
     ("network.tcp.retransmitted.ratio", "TCP retransmits"),
 ];
 
-/// Intervals from which the spread can be told, and the part of the time that must have been recorded.
-const SAMPLES: usize = 24;
+/// Intervals from which the spread can be told.
+pub const SAMPLES: usize = 24;
+/// The part of the time that must have been recorded.
 const COVERED: f64 = 0.8;
 /// Turns the median of absolute differences into a standard deviation, where figures scatter normally.
 const OF_NORMAL: f64 = 1.4826;
@@ -61,12 +62,22 @@ pub fn usual(name: &str, span: String, now: Side<'_>, then: Side<'_>) -> Option<
     if !is_host || !is_interval || then.window.seconds < COVERED * now.window.seconds {
         return None;
     }
+    let (compared, unlike) = unlike(now.metrics, &[then.metrics], SAMPLES, MOST);
+    (compared > 0).then(|| Usual { name: name.to_owned(), span, compared, unlike })
+}
+
+/// How many figures of a window were compared with those of earlier ones, taken together, and at most `most` that differ by more than they varied
+/// then, the furthest first. Fewer than `least` intervals now, or [`SAMPLES`] then, are not compared.
+#[must_use]
+pub fn unlike(now: &Metrics, then: &[&Metrics], least: usize, most: usize) -> (usize, Vec<Unlike>) {
     let (mut compared, mut unlike) = (0, Vec::new());
     for (metric, title) in COMPARED {
-        let Some(Reading::Measured { unit, instances, .. }) = now.metrics.readings.get(metric) else { continue };
+        let Some(Reading::Measured { unit, instances, .. }) = now.readings.get(metric) else { continue };
         for (instance, stats) in instances.iter().take(INSTANCES) {
-            let (Ok(stats), Some(before)) = (stats, then.metrics.measured(metric, instance)) else { continue };
-            let Some((spread, medians)) = spread(&stats.intervals, &before.intervals, *unit) else { continue };
+            let Ok(stats) = stats else { continue };
+            let before = then.iter().filter_map(|metrics| metrics.measured(metric, instance));
+            let before: Vec<Option<f64>> = before.flat_map(|stats| stats.intervals.iter().copied()).collect();
+            let Some((spread, medians)) = spread(&stats.intervals, least, &before, *unit) else { continue };
             compared += 1;
             let [then, now] = medians;
             let spreads = (now - then) / spread;
@@ -77,15 +88,15 @@ pub fn usual(name: &str, span: String, now: Side<'_>, then: Side<'_>) -> Option<
         }
     }
     unlike.sort_by(|a, b| b.spreads.abs().total_cmp(&a.spreads.abs()));
-    unlike.truncate(MOST);
-    (compared > 0).then(|| Usual { name: name.to_owned(), span, compared, unlike })
+    unlike.truncate(most);
+    (compared, unlike)
 }
 
 /// The spread of the intervals then, and the medians then and now; none where there are too few.
-fn spread(now: &[Option<f64>], then: &[Option<f64>], unit: Unit) -> Option<(f64, [f64; 2])> {
+fn spread(now: &[Option<f64>], least: usize, then: &[Option<f64>], unit: Unit) -> Option<(f64, [f64; 2])> {
     let [now, then] =
         [now, then].map(|all| all.iter().flatten().copied().filter(|x| x.is_finite()).collect::<Vec<_>>());
-    if now.len() < SAMPLES || then.len() < SAMPLES {
+    if now.len() < least || then.len() < SAMPLES {
         return None;
     }
     let before = median(then.clone())?;

@@ -1,0 +1,82 @@
+//! `rdiag baseline`: recordings of normal times under a name.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::{path, rdiag};
+
+/// What a command says, its exit code, and what it prints.
+fn told(baselines: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = rdiag().arg("baseline").arg("--baselines").arg(baselines).args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stderr), text(&output.stdout))
+}
+
+/// A recording of a recorded host.
+fn recorded(place: &Path, story: &str) -> PathBuf {
+    let file = place.join(format!("{story}.json.gz"));
+    let mut record = rdiag();
+    record.args(["record", "use-method", "--quiet", "--root"]).arg(path("tests/fixtures/hosts").join(story));
+    record.arg("-o").arg(&file).assert().success();
+    file
+}
+
+#[test]
+fn a_sick_time_is_unlike_the_normal_ones_and_a_normal_one_is_not() {
+    let place = tempfile::tempdir().unwrap();
+    let kept = place.path().join("kept");
+    let quiet = recorded(place.path(), "whole-host-quiet");
+    let sick = recorded(place.path(), "whole-host-short-of-cpu");
+    let (quiet, sick) = (quiet.to_str().unwrap(), sick.to_str().unwrap());
+    let (code, said, _) = told(&kept, &["save", "normal", quiet]);
+    assert!(code == Some(2) && said.contains("intervals say little about what varies; 24 are needed"), "{said}");
+    let five = [quiet; 5];
+    let (code, said, _) = told(&kept, &[&["save", "normal"], &five[..]].concat());
+    assert!(code == Some(0) && said.contains("normal: 5 recordings with 25 intervals"), "{said}");
+    let (code, said, _) = told(&kept, &[&["save", "normal"], &five[..]].concat());
+    assert!(code == Some(2) && said.contains("there is a baseline normal already"), "{said}");
+    assert_eq!(told(&kept, &["list"]).2.lines().count(), 1);
+    assert!(told(&kept, &["list"]).2.starts_with("normal  5 recordings, "));
+    let (code, said, shown) = told(&kept, &["compare", "normal", quiet]);
+    assert!(code == Some(0) && shown.starts_with("Like baseline normal: none of "), "{said}{shown}");
+    let (code, said, shown) = told(&kept, &["compare", "normal", sick]);
+    let head = "Unlike baseline normal (5 recordings, 25 intervals)";
+    assert!(code == Some(0) && shown.starts_with(head) && shown.contains("CPU busy:"), "{said}{shown}");
+    // Another host is no news of this one.
+    let other = recorded(place.path(), "memory-thrashing-5.4");
+    let (code, said, _) = told(&kept, &["compare", "normal", other.to_str().unwrap()]);
+    assert!(code == Some(2) && said.contains("is of other conditions: host db1, in the baseline web-03"), "{said}");
+    assert!(said.contains("--anyway"), "{said}");
+    let (code, said, _) = told(&kept, &[&["save", "mixed"], &five[..], &[other.to_str().unwrap()]].concat());
+    assert!(code == Some(2) && said.contains("the recordings are of different conditions"), "{said}");
+    let (_, _, shown) = told(&kept, &["compare", "normal", sick, "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let unlike = shown["unlike"].as_array().unwrap();
+    assert!(
+        unlike.iter().any(|one| one["metric"] == "cpu.busy.ratio" && one["now"].as_f64().unwrap() > 0.9),
+        "{shown:#}"
+    );
+    assert_eq!(told(&kept, &["remove", "normal"]).0, Some(0));
+    assert_eq!(told(&kept, &["list"]).0, Some(3), "there is none");
+    assert_eq!(told(&kept, &["compare", "normal", quiet]).0, Some(2));
+}
+
+#[test]
+fn names_files_and_folders_that_cannot_be_trusted_are_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = tempfile::tempdir().unwrap();
+    let kept = place.path().join("kept");
+    let quiet = recorded(place.path(), "whole-host-quiet");
+    let quiet = quiet.to_str().unwrap();
+    for name in ["../x", "", ".hidden", "a/b", "a b", "\u{1b}[31mx"] {
+        let (code, said, _) = told(&kept, &["save", name, quiet]);
+        assert!(code == Some(2) && said.contains("is no name of a baseline") && !said.contains('\u{1b}'), "{said}");
+    }
+    let cut = place.path().join("cut");
+    std::fs::write(&cut, &std::fs::read(quiet).unwrap()[..500]).unwrap();
+    let (code, said, _) = told(&kept, &["save", "cut", cut.to_str().unwrap()]);
+    assert!(code == Some(4) && said.contains("cut off"), "{said}");
+    assert_eq!(told(&kept, &["list"]).0, Some(3), "nothing was kept");
+    std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (code, said, _) = told(&kept, &["save", "open", quiet]);
+    assert!(code == Some(4) && said.contains("may write"), "{said}");
+}
