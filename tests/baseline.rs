@@ -20,6 +20,15 @@ fn recorded(place: &Path, story: &str) -> PathBuf {
     file
 }
 
+/// The same figures of another day.
+fn at_another_day(place: &Path, recording: &str, day: u32) -> String {
+    let mut own = rdiag::session::read_recording(&std::fs::read(recording).unwrap()).unwrap();
+    own.started = format!("2026-02-0{}T03:12:45Z", day + 1);
+    let file = place.join(format!("day-{day}.json"));
+    std::fs::write(&file, serde_json::to_vec(&own).unwrap()).unwrap();
+    file.display().to_string()
+}
+
 #[test]
 fn a_sick_time_is_unlike_the_normal_ones_and_a_normal_one_is_not() {
     let place = tempfile::tempdir().unwrap();
@@ -29,7 +38,10 @@ fn a_sick_time_is_unlike_the_normal_ones_and_a_normal_one_is_not() {
     let (quiet, sick) = (quiet.to_str().unwrap(), sick.to_str().unwrap());
     let (code, said, _) = told(&kept, &["save", "normal", quiet]);
     assert!(code == Some(2) && said.contains("intervals say little about what varies; 24 are needed"), "{said}");
-    let five = [quiet; 5];
+    let (code, said, _) = told(&kept, &["save", "normal", quiet, quiet]);
+    assert!(code == Some(2) && said.contains("is the same recording as one before it"), "{said}");
+    let five: Vec<String> = (0..5).map(|day| at_another_day(place.path(), quiet, day)).collect();
+    let five: Vec<&str> = five.iter().map(String::as_str).collect();
     let (code, said, _) = told(&kept, &[&["save", "normal"], &five[..]].concat());
     assert!(code == Some(0) && said.contains("normal: 5 recordings with 25 intervals"), "{said}");
     let (code, said, _) = told(&kept, &[&["save", "normal"], &five[..]].concat());
@@ -56,7 +68,8 @@ fn a_sick_time_is_unlike_the_normal_ones_and_a_normal_one_is_not() {
         "{shown:#}"
     );
     assert_eq!(told(&kept, &["remove", "normal"]).0, Some(0));
-    assert_eq!(told(&kept, &["list"]).0, Some(3), "there is none");
+    let (code, said, _) = told(&kept, &["list"]);
+    assert!(code == Some(3) && said.contains("There is none in "), "{said}");
     assert_eq!(told(&kept, &["compare", "normal", quiet]).0, Some(2));
 }
 

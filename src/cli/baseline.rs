@@ -140,6 +140,12 @@ fn save(place: &Path, name: &str, recordings: &[PathBuf], ui: &Ui) -> Result<Exi
         })
     };
     let inputs = recordings.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    // The same twice would make its figures look steadier than they are.
+    if let Some((_, (twin, _))) =
+        inputs.iter().enumerate().find(|(at, (_, own))| inputs.iter().take(*at).any(|(_, before)| before == own))
+    {
+        return Err(Failure::usage(format!("{} is the same recording as one before it", twin.name), None));
+    }
     let folder = Folder::keeping(place).map_err(Failure::io(format!("preparing {}", place.display())))?;
     if files(&folder, None)?.iter().any(|(file, _)| baseline_of(file) == Some(name)) {
         let hint = format!("`rdiag baseline remove {name}` deletes it");
@@ -190,6 +196,12 @@ fn list(place: &Path, ui: &Ui) -> Result<Exit, Failure> {
     for (name, (count, sum)) in &sums {
         let count = recordings_of(*count);
         text.push(shown!("{}  {}, {}\n", Text::seen(*name), Text::seen(count), Text::seen(bytes(*sum as f64))));
+    }
+    if sums.is_empty() {
+        ui.note(shown!(
+            "There is none in {}: `rdiag baseline save NAME RECORDING` keeps one.",
+            Text::seen(place.display().to_string())
+        ));
     }
     ui.print(&text)?;
     Ok(if sums.is_empty() { Exit::Nothing } else { Exit::Done })
