@@ -54,12 +54,13 @@ fn the_examples_are_what_this_build_writes() {
 fn a_comment_about_any_recorded_host_has_at_most_60_lines_and_begins_with_the_verdict() {
     for host in std::fs::read_dir(path("tests/fixtures/hosts")).unwrap() {
         let host = host.unwrap().path();
-        let run = |format: &str| {
-            let output = rdiag().args(["run", "use-method", "--format", format, "--root"]).arg(&host).output().unwrap();
-            String::from_utf8(output.stdout).unwrap()
-        };
-        let comment = run("md");
-        let report: serde_json::Value = serde_json::from_str(&run("json")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = rdiag();
+        run.args(["run", "use-method", "--format", "md,json", "--root"]).arg(&host).arg("--out").arg(folder.path());
+        run.output().unwrap();
+        let read = |file: &str| std::fs::read_to_string(folder.path().join(file)).unwrap();
+        let comment = read("report.md");
+        let report: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
         let status = report["verdict"]["status"].as_str().unwrap().to_uppercase();
         assert!(comment.starts_with(&format!("# {status}: ")), "{}: {comment}", host.display());
         let lines = comment.lines().count();

@@ -335,3 +335,26 @@ fn playbook(playbook: &crate::playbook::Playbook) -> String {
     }
     out.trim_end().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_listed_is_explained() {
+        let (library, map) = (session::library(&[], &[]).unwrap(), tools::map());
+        let metrics = session::all_metrics().map(|(_, metric)| metric.id);
+        let collectors = collectors::ALL.iter().map(|def| def.id);
+        let probes = probes::ALL.iter().map(|def| def.id);
+        let all = metrics.chain(collectors).chain(probes);
+        let all =
+            all.chain(library.rules.keys().map(String::as_str)).chain(library.playbooks.keys().map(String::as_str));
+        for id in all {
+            let text = own(id, &library, &map);
+            assert!(
+                text.as_ref().is_some_and(|text| text.starts_with(id) && text.lines().count() > 1),
+                "{id}: {text:?}"
+            );
+        }
+    }
+}
