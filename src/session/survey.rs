@@ -42,32 +42,41 @@ pub fn survey(host: &SharedHost) -> io::Result<Vec<Surveyed>> {
 /// Probes that are tried at the same time: most of the time goes into waiting for the kernel to let go of a program.
 const SIDE_BY_SIDE: usize = 4;
 
+/// Probes of the C library's functions. Of all processes, each on the host would be stopped at each `malloc` for that moment; so they are tried
+/// on rdiag alone, when it does nothing else.
+const OF_THE_C_LIBRARY: [&str; 2] = ["deadlock", "memleak"];
+
 /// Attaches every probe for a moment. Each comes with the reason why it cannot run here, if it cannot; one that has to be
 /// told what to look at comes with [`Reason::NotApplicable`].
 pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavailable>)> {
     // Kept for all of them, so that the kernel's types are read once.
     let _kernel = Kernel::shared(host);
-    let waiting = Mutex::new(probes::ALL.iter());
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
+    let (last, first): (Vec<&ProbeDef>, Vec<&ProbeDef>) =
+        probes::ALL.iter().copied().partition(|def| OF_THE_C_LIBRARY.contains(&def.id));
+    let waiting = Mutex::new(first.into_iter());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
     let tried = Mutex::new(Vec::new());
+    let all = Filter::default();
     std::thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 while let Some(def) = next() {
-                    let outcome = attach(host, def);
+                    let outcome = attach(host, def, &all);
                     tried.lock().unwrap_or_else(PoisonError::into_inner).push((def, outcome.err()));
                 }
             });
         }
     });
     let mut tried = tried.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let itself = Filter { pids: vec![host.facts().pid], ..Filter::default() };
+    tried.extend(last.into_iter().map(|def| (def, attach(host, def, &itself).err())));
     tried.sort_by_key(|(def, _)| def.id);
     tried
 }
 
 /// Attaches a probe as it is without parameters, and detaches it at once.
-fn attach(host: &SharedHost, def: &'static ProbeDef) -> Result<(), Unavailable> {
+fn attach(host: &SharedHost, def: &'static ProbeDef, of: &Filter) -> Result<(), Unavailable> {
     let params = Params::new(def.id, def.params, &BTreeMap::new())
         .map_err(|what| Unavailable::new(Reason::NotApplicable, what.to_string()))?;
-    (def.start)(&Context::new(host, &params, &Filter::default())).map(drop)
+    (def.start)(&Context::new(host, &params, of)).map(drop)
 }
