@@ -8,7 +8,7 @@ use super::super::{
 use super::{Text, code, plural, table, text, titles};
 use crate::shown;
 use rdiag_model::call_trace::CallTrace;
-use rdiag_model::probe::ProbeTable;
+use rdiag_model::probe::{Column, ProbeTable};
 use rdiag_model::probed::{Distributions, Probed, ProbedOutput, StackSums};
 use rdiag_model::quantity::with_unit;
 use rdiag_model::schedule::Strips;
@@ -18,6 +18,8 @@ use rdiag_model::{Report, quantity};
 const MAX_ROWS: usize = 5;
 /// Columns of a table; what a ticket cannot show side by side is in the other formats.
 const MAX_COLUMNS: usize = 8;
+/// Columns that go first where a table has more of them.
+const LEAST: [&str; 2] = ["tid", "sector"];
 /// Outputs of one probe.
 const MAX_OUTPUTS: usize = 4;
 /// Frames of a stack.
@@ -100,13 +102,16 @@ fn distributions(all: &Distributions) -> Text {
 }
 
 fn rows_of(rows: &ProbeTable) -> Text {
-    let head: Vec<Text> = rows.columns.iter().take(MAX_COLUMNS).map(|column| text(&column.title)).collect();
+    let is_wide = rows.columns.len() > MAX_COLUMNS;
+    let is_shown = |column: &Column| !is_wide || !LEAST.contains(&column.id.as_str());
+    let columns = || rows.columns.iter().filter(|column| is_shown(column)).take(MAX_COLUMNS);
+    let head: Vec<Text> = columns().map(|column| text(&column.title)).collect();
     let lines: Vec<Vec<Text>> = rows
         .rows
         .iter()
         .take(MAX_ROWS)
         .map(|row| {
-            let cells = rows.columns.iter().zip(&row.cells).take(MAX_COLUMNS);
+            let cells = rows.columns.iter().zip(&row.cells).filter(|(column, _)| is_shown(column)).take(MAX_COLUMNS);
             cells.map(|(column, cell)| short(words::cell(column, cell))).collect()
         })
         .collect();
