@@ -76,6 +76,8 @@ pub fn number(value: f64) -> String {
         v if v >= 1e15 => format!("{value:.2e}"),
         v if v >= 1e6 => format!("{:.2} M", value / 1e6),
         v if v >= 1e4 => format!("{:.1} k", value / 1e3),
+        // What is less than nothing by rounding is nothing, and has no sign.
+        0.0 => "0".into(),
         v if v.fract() == 0.0 => format!("{value:.0}"),
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 1.0 => format!("{value:.1}"),
@@ -93,6 +95,7 @@ mod tests {
         assert_eq!(percent(0.0), "0%");
         assert_eq!(percent(0.000_001), "<0.01%");
         assert_eq!(number(0.001), "<0.01");
+        assert_eq!((number(0.0), number(-0.0)), ("0".to_owned(), "0".to_owned()));
     }
 
     #[test]

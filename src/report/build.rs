@@ -1,11 +1,11 @@
 //! The one place that decides what a report says.
 
 use super::{
-    Parts, answer as answers, causes, consumers, coverage, matrix, order, plots, probed, task_verdict, timeline, top,
-    verdict,
+    Parts, answer as answers, causes, consumers, coverage, matrix, order, past, plots, probed, task_verdict, timeline,
+    top, verdict, words,
 };
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
-use rdiag_model::{Recording, Report};
+use rdiag_model::{Culprit, Finding, Recording, Report};
 
 /// Builds the document of a run from what was recorded and what the rules concluded.
 #[must_use]
@@ -19,8 +19,9 @@ pub fn build(parts: Parts<'_>) -> Report {
     for finding in &mut findings {
         order::judged_first(finding);
         if finding.is_past() {
-            finding.title = format!("Before the window: {}", finding.title);
+            finding.title = past::title(finding, &recording.host);
         }
+        of_all_cpus(finding);
     }
     let matrix = matrix::rows(&findings);
     let coverage = coverage::coverage(recording, metrics, &findings);
@@ -61,6 +62,16 @@ pub fn build(parts: Parts<'_>) -> Report {
         metrics: coverage::notes(metrics, titles),
         overhead: recording.overhead.clone(),
         findings,
+    }
+}
+
+/// Shares of CPU time are of all CPUs: beside the load of a single one, that has to be said.
+fn of_all_cpus(finding: &mut Finding) {
+    if words::is_of_one_cpu(finding)
+        && let Some(culprit) = &mut finding.culprit
+        && culprit.metric.as_deref() == Some("process.cpu.seconds")
+    {
+        culprit.labels.entry(Culprit::SHARE_OF.to_owned()).or_insert_with(|| "all CPUs".to_owned());
     }
 }
 

@@ -36,6 +36,7 @@ mod markdown;
 mod matrix;
 mod next;
 mod order;
+mod past;
 mod plain;
 mod plots;
 pub mod probe;

@@ -11,6 +11,8 @@ const MAX_NEXT: usize = 3;
 const LEAST_COMPONENT: f64 = 0.05;
 /// What begins a step that only asks who it is.
 const ASKS_WHO: [&str; 3] = ["Find the process", "Find the largest consumer", "Find their parents"];
+/// What begins a step for one thread; several processes are more than one.
+const FOR_ONE_THREAD: &str = "For a single thread,";
 /// Phrases of the rules that stand for the culprit.
 const STANDS_FOR: [&str; 4] =
     ["the process that uses the most CPU time", "the largest consumer", "the culprit", "The culprit"];
@@ -84,7 +86,8 @@ impl Known<'_> {
         let asks_file = ["filetop", "biotop", "fileslower"].iter().any(|tool| action.contains(tool));
         let compares = ["Check the ", "Compare with the "].iter().any(|asks| action.starts_with(asks))
             && self.problem.leads().any(|lead| action.contains(&format!("({})", lead.id)));
-        asks_who && self.task().is_some() || asks_file && has_file || compares || self.has_run(action)
+        let is_for_another = action.starts_with(FOR_ONE_THREAD) && self.task().is_some_and(|culprit| culprit.count > 1);
+        is_for_another || asks_who && self.task().is_some() || asks_file && has_file || compares || self.has_run(action)
     }
 
     /// Whether a step is to run a probe that has run, without asking it for more.
@@ -226,6 +229,16 @@ mod tests {
         );
         busy.culprit = None;
         assert!(chosen(vec![busy])[0].starts_with("Check whether the culprit"));
+    }
+
+    #[test]
+    fn several_processes_are_given_no_step_for_one_thread() {
+        let mut full = finding("cpu.utilization.core", Status::Warning);
+        full.next = vec![read("Check its affinity."), read("For a single thread, profile it.")];
+        full.culprit = Some(stress());
+        assert_eq!(chosen(vec![full.clone()]), ["Check its affinity."]);
+        full.culprit = Some(Culprit { count: 1, ..stress() });
+        assert_eq!(chosen(vec![full]), ["Check its affinity.", "For a single thread, profile it."]);
     }
 
     #[test]

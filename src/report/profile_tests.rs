@@ -282,6 +282,24 @@ fn the_page_shows_who_waited_for_whom_how_long_waits_were_and_in_which_code() {
 }
 
 #[test]
+fn where_the_table_and_the_verdict_have_two_bases_both_are_told() {
+    let mut shell = sample();
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "the time of 2 threads added up; those in the verdict are of the 1.50 s of the first one (orders).";
+    shell.forecast.thread = None;
+    let side_by_side = terminal(&report(Ok(shell.clone())), None, &WIDE);
+    assert!(!side_by_side.contains("added up; those in"), "{side_by_side}");
+    (shell.forecast.response_seconds, shell.forecast.thread) = (1.5, Some(11));
+    let report = report(Ok(shell));
+    let screens = [terminal(&report, None, &WIDE), super::brief(&report, None, &WIDE)].map(|text| plain(&text));
+    let tickets = [markdown(&report), super::markdown_brief(&report)].map(|text| plain(&text.unwrap()));
+    for text in screens.iter().chain(&tickets).chain([&plain(&html(&report).unwrap())]) {
+        // A ticket escapes what could be its own marks.
+        assert!(text.replace('\\', "").contains(told), "{text}");
+    }
+}
+
+#[test]
 fn a_shell_that_waits_for_a_pipeline_is_looked_through_to_what_holds_the_pipeline_up() {
     let link = |waiter: &str, component, waker: &str, share| ChainLink {
         waiter: waiter.into(),

@@ -134,6 +134,20 @@ pub(super) fn sum(profile: &Profile) -> String {
     format!("{threads} over {}{}{mean}", seconds(profile.elapsed_seconds), of.unwrap_or_default())
 }
 
+/// That the verdict is about one thread and the table about all of them, where that is so: two shares of one wait are of two wholes.
+pub(super) fn bases(profile: &Profile) -> Option<String> {
+    let of_command = profile.target.command.is_some() && profile.partial.is_none() && profile.population.seen > 1;
+    let has_runs = profile.runs.as_ref().is_some_and(|runs| !runs.headline.is_empty());
+    let forecast = &profile.forecast;
+    let tid = forecast.thread.filter(|_| of_command && !has_runs && !forecast.rows.is_empty())?;
+    let thread = profile.threads.iter().find(|thread| thread.tid == tid)?;
+    let (all, one) = (seconds(profile.task_seconds), seconds(forecast.response_seconds));
+    Some(format!(
+        "Shares in the table are of {all}, the time of {} threads added up; those in the verdict are of the {one} of the first one ({}).",
+        profile.population.seen, thread.comm
+    ))
+}
+
 /// What remains without waiting for work; none if there is no such waiting.
 pub(super) fn busy(profile: &Profile) -> Option<String> {
     (profile.busy.idle_seconds > 0.0).then(|| {

@@ -97,8 +97,12 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
         let mut left = 0;
         let mut quiet: Vec<&Finding> =
             of().filter(|f| f.status == Status::Ok && !fired.contains(f.id.as_str())).collect();
-        // What is asked about a bottleneck first: does work wait? General rules say more than special ones.
-        quiet.sort_by_key(|f| (f.kind == Kind::Errors, f.kind != Kind::Saturation, f.id.matches('.').count()));
+        // What is asked about a bottleneck first: does work wait? General rules say more than special ones, and a rule that can be critical
+        // says more than one that cannot: a CPU quota more than cgroups that are gone.
+        quiet.sort_by_key(|f| {
+            let is_grave = f.threshold.conditions.contains_key(Status::Critical.word());
+            (f.kind == Kind::Errors, f.kind != Kind::Saturation, f.id.matches('.').count(), !is_grave)
+        });
         for finding in quiet {
             if !seen.insert(finding.id.as_str()) {
                 continue;

@@ -154,8 +154,12 @@ const OF_CPUS: [&str; 3] = ["cpu.", "interrupts.", "network.saturation.softnet"]
 /// What a finding is about, as people call it: also a CPU, which the kernel gives a mere number.
 pub(super) fn instance_of(finding: &Finding) -> Option<String> {
     let name = finding.instance.as_deref()?;
-    let is_of_cpus = OF_CPUS.iter().any(|start| finding.id.starts_with(start));
-    Some(if is_of_cpus && is_number(name) { format!("CPU {name}") } else { instance(name) })
+    Some(if is_of_one_cpu(finding) { format!("CPU {name}") } else { instance(name) })
+}
+
+/// Whether a finding is about a single CPU.
+pub(super) fn is_of_one_cpu(finding: &Finding) -> bool {
+    finding.instance.as_deref().is_some_and(is_number) && OF_CPUS.iter().any(|start| finding.id.starts_with(start))
 }
 
 /// `disk.saturation (sda)`.

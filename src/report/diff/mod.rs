@@ -18,7 +18,7 @@ use super::words;
 
 use rdiag_model::comparison::{Change, Comparison, FORMAT_VERSION, FindingChange, MetricChange, Side};
 use rdiag_model::probe::Stacks;
-use rdiag_model::{Evidence, Finding, Metrics, Reading, Report, Stats, Status, Unit};
+use rdiag_model::{Evidence, Finding, Kind, Metrics, Reading, Report, Stats, Status, Unit};
 
 /// Metrics that are listed.
 const MAX_METRICS: usize = 40;
@@ -157,8 +157,11 @@ fn findings(comparison: &mut Comparison, before: &[Finding], after: &[Finding], 
 }
 
 /// Whether the figure that a finding was judged by moved by no more than it varies from one interval to the next: then it only happened
-/// to fall on the other side of its threshold. What is not known is no noise.
+/// to fall on the other side of its threshold. What is not known is no noise, and neither is an event: a process was killed, or it was not.
 fn is_in_noise(before: &Finding, after: &Finding, figures: &[Figures; 2]) -> bool {
+    if after.kind == Kind::Errors && after.unit == Unit::Count {
+        return false;
+    }
     let figure = |finding: &Finding, figures: &Figures| {
         let evidence = finding.evidence.iter().find(|evidence| judged_by(finding, evidence))?;
         let key = (evidence.window, evidence.metric.clone(), evidence.instance.clone().unwrap_or_default());

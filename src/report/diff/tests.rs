@@ -69,11 +69,16 @@ fn a_metric_moved_when_the_change_exceeds_what_its_intervals_vary_by() {
 
 /// What changed, and what may have changed by chance, of a finding by the CPUs' busy time before and after.
 fn judged(before: &[f64], after: &[f64]) -> (usize, Vec<String>) {
+    judged_as("cpu.utilization", Unit::Ratio, [before, after])
+}
+
+/// The same of another rule, as if it judged by that figure.
+fn judged_as(rule: &str, unit: Unit, [before, after]: [&[f64]; 2]) -> (usize, Vec<String>) {
     let with = |intervals: &[f64], status| {
         let metrics = measured(intervals);
         let mean = metrics.measured("cpu.busy.ratio", "").unwrap().mean;
-        let mut finding = finding("cpu.utilization", status);
-        finding.value = Some(mean);
+        let mut finding = finding(rule, status);
+        (finding.value, finding.unit) = (Some(mean), unit);
         finding.evidence = vec![Evidence {
             metric: "cpu.busy.ratio".into(),
             instance: None,
@@ -81,7 +86,7 @@ fn judged(before: &[f64], after: &[f64]) -> (usize, Vec<String>) {
             mean: Some(mean),
             max: None,
             total: None,
-            unit: Unit::Ratio,
+            unit,
             source: String::new(),
         }];
         Input { metrics: vec![metrics], ..input(vec![finding]) }
@@ -97,6 +102,14 @@ fn a_finding_that_crossed_its_threshold_by_noise_is_told_from_one_that_appeared(
     assert_eq!(noise, (0, vec!["cpu.utilization".to_owned()]));
     // Two intervals say nothing about noise.
     assert_eq!(judged(&[0.5, 0.6], &[0.6, 0.7]), (1, Vec::new()));
+}
+
+#[test]
+fn one_kill_more_is_no_noise_however_rare_it_is() {
+    let figures: [&[f64]; 2] = [&[0.0, 0.0, 0.0, 0.0], &[0.0, 0.0, 1.0, 0.0]];
+    assert_eq!(judged_as("memory.errors.oom", Unit::Count, figures), (1, Vec::new()));
+    assert_eq!(judged_as("tasks.saturation.blocked", Unit::Count, figures).0, 0, "a number of tasks varies");
+    assert_eq!(judged_as("network.errors.retransmits", Unit::Ratio, figures).0, 0, "and so does a share");
 }
 
 #[test]

@@ -128,7 +128,11 @@ impl ProfileView {
             asked: said(&words::asked(profile)),
             goal: said(&profile.answer.goal),
             runs: runs.map(|runs| RunsView::of(runs, limits)),
-            how_to_read: words::how_to_read(profile),
+            how_to_read: [Some(words::how_to_read(profile)), words::bases(profile)]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" "),
             strip: strip(profile),
             legend: shades.iter().map(|shade| Legend { class: shade.class(), word: word(*shade) }).collect(),
             counts: words::has_counts(profile),

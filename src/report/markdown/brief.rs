@@ -72,6 +72,9 @@ fn account(profile: &Profile) -> Text {
     rows.extend(residuals.iter().map(line));
     rows.push(row("100%", &seconds(profile.task_seconds), &profile_words::sum(profile)));
     out.push(table(&["Share", "Time", "What"].map(Text::of), &rows));
+    if let Some(bases) = profile_words::bases(profile) {
+        out.push(shown!("{}\n\n", text(&bases)));
+    }
     out
 }
 

@@ -49,7 +49,8 @@ pub(super) fn head(profile: &Profile) -> Text {
     sum.extend([words::sum(profile), String::new()]);
     rows.push(sum.iter().map(text).collect());
     out.push(table(&heads.into_iter().map(Text::of).collect::<Vec<_>>(), &rows));
-    for said in words::busy(profile).into_iter().chain([words::quality(profile)]).chain(words::delays(profile)) {
+    let bases = words::bases(profile).into_iter();
+    for said in bases.chain(words::busy(profile)).chain([words::quality(profile)]).chain(words::delays(profile)) {
         out.push(shown!("{}\n\n", text(&said)));
     }
     out.push(shown!("States: {}\n\n", text(words::states(profile))));

@@ -129,6 +129,9 @@ impl Page {
         if lines.iter().any(|line| line.idle) {
             self.line("* waiting for others or for work", 2, Paint::Dim);
         }
+        if let Some(bases) = words::bases(profile) {
+            self.line(Text::seen_within(&bases, SENTENCES), 2, Paint::Dim);
+        }
         self.blank();
     }
 

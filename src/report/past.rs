@@ -1,0 +1,71 @@
+//! What happened before the window, and how long before: history without an age reads like news.
+
+use rdiag_model::quantity::seconds;
+use rdiag_model::{Facts, Finding, Status};
+
+/// How metrics are called that count since the kernel started.
+const SINCE_BOOT: &str = "since_boot";
+
+/// The title of a finding whose events were all before the window.
+pub(super) fn title(finding: &Finding, host: &Facts) -> String {
+    format!("Before the window: {}{}", finding.title, age(finding, host))
+}
+
+/// How long before the run the newest line of the kernel log was written, where a finding has such lines. The log's clock stands still
+/// while a machine is suspended and `uptime` does not, so the age of a laptop may be too large, as it is with `dmesg -T`.
+fn age(finding: &Finding, host: &Facts) -> String {
+    let newest = finding
+        .log
+        .iter()
+        .filter_map(|line| stamp(line))
+        .fold(None, |newest: Option<f64>, at| Some(newest.map_or(at, |newest| newest.max(at))));
+    let since = newest.map(|newest| host.uptime_seconds - newest).filter(|age| *age > 0.0 && age.is_finite());
+    if let Some(since) = since {
+        return format!(" (last seen {} earlier)", seconds(since));
+    }
+    // Others count since a group was made, or since a file system was.
+    let info = finding.threshold.conditions.get(Status::Info.word());
+    if info.is_some_and(|condition| condition.contains(SINCE_BOOT)) { " (since boot)".into() } else { String::new() }
+}
+
+/// When a line was written, in seconds since boot: `[72.640] Out of memory: …`.
+fn stamp(line: &str) -> Option<f64> {
+    let (stamp, _) = line.strip_prefix('[')?.split_once(']')?;
+    stamp.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::finding;
+
+    fn titled(log: &[&str], uptime_seconds: f64, condition: &str) -> String {
+        let mut past = finding("memory.errors.oom", Status::Info);
+        past.title = "OOM kills".into();
+        past.log = log.iter().map(|line| (*line).to_owned()).collect();
+        past.threshold.conditions.insert("info".into(), condition.into());
+        title(&past, &Facts { uptime_seconds, ..Facts::default() })
+    }
+
+    #[test]
+    fn the_newest_line_of_the_log_gives_the_age() {
+        let log = [
+            "[72.640] Killed process 296 (dd)",
+            "[3600.500] Killed process 298 (dd)",
+            "[100.000] Killed process 1 (a)",
+        ];
+        let condition = "memory.oom_kills_since_boot.count.last > 0";
+        assert_eq!(titled(&log, 7200.5, condition), "Before the window: OOM kills (last seen 60.0 min earlier)");
+    }
+
+    #[test]
+    fn without_a_time_it_is_since_boot_and_what_counts_from_elsewhere_has_no_age() {
+        let condition = "memory.oom_kills_since_boot.count.last > 0";
+        let since_boot = "Before the window: OOM kills (since boot)";
+        assert_eq!(titled(&[], 7200.0, condition), since_boot);
+        // No uptime, a clock that is ahead of it, and lines that no kernel wrote.
+        assert_eq!(titled(&["[72.640] Killed"], 0.0, condition), since_boot);
+        assert_eq!(titled(&["[inf] Killed", "[] Killed", "Killed", "[x] Killed"], 7200.0, condition), since_boot);
+        assert_eq!(titled(&[], 7200.0, "filesystem.recorded_errors.count.last > 0"), "Before the window: OOM kills");
+    }
+}
