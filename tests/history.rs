@@ -419,11 +419,8 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (&["diff", "--at", "now", "--at", "-5m", "--history", &empty], "the two times overlap: "),
         (&["diff", "--at", "now", "--at", "-1h", "--history", &empty], "there is no history in"),
         (&["diff", "--at", "now", "--at", "tomorrow"], "is no time; write one of: 03:12"),
-        (&["diff", "--at", "now", "--at", "-1h", "--sysstat", "-"], "--sysstat - can be read once"),
-        (
-            &["diff", "a.json", "--at", "now", "--sysstat", "a", "--sysstat", "b"],
-            "--sysstat was given 2 times, --at 1 times",
-        ),
+        (&["diff", "--at", "now", "--at", "-1h", "--from", "-"], "--from - can be read once"),
+        (&["diff", "a.json", "--at", "now", "--from", "a", "--sysstat", "b"], "--from was given 2 times, --at 1 times"),
         (&["watch", "--keep", "much"], "is no size; write 256MB"),
         (&["watch", "--interval", "1ms"], "--interval takes 100ms to 10m"),
         (&["watch", "--trigger", "sometimes"], "run, pin, off"),
@@ -434,125 +431,4 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains(wanted), "{args:?}: {said}");
     }
-}
-
-/// What sadf prints of some intervals of ten minutes: how busy both CPUs were, and the pressure.
-fn sadf(intervals: &[(&str, f64, f64)]) -> String {
-    let statistics: Vec<Value> = intervals
-        .iter()
-        .map(|(time, busy, pressure)| {
-            let cpu = |name: &str| serde_json::json!({"cpu": name, "usr": busy, "sys": 0.0, "iowait": 0.0, "idle": 100.0 - busy});
-            serde_json::json!({
-                "timestamp": {"date": "2026-03-10", "time": time, "utc": 1, "interval": 600},
-                "cpu-load": [cpu("all"), cpu("0"), cpu("1")],
-                "queue": {"runq-sz": 9, "plist-sz": 200, "ldavg-1": 9.1, "ldavg-5": 8.0, "ldavg-15": 7.0},
-                "memory": {"memfree": 1_000_000, "avail": 3_000_000, "memused": 1_000_000, "memused-percent": 25.0,
-                    "buffers": 0, "cached": 2_000_000, "slab": 0, "swpfree": 0, "swpused": 0},
-                "psi": {"psi-cpu": {"some_avg": pressure}},
-            })
-        })
-        .collect();
-    let host = serde_json::json!({"nodename": "db-1", "release": "6.1.0", "machine": "x86_64", "number-of-cpus": 2, "statistics": statistics});
-    serde_json::json!({"sysstat": {"hosts": [host]}}).to_string()
-}
-
-fn of_sysstat(text: &[u8], at: &str) -> (Option<i32>, Value, String) {
-    let mut command = rdiag();
-    command.args([
-        "run",
-        "use-method",
-        "--at",
-        at,
-        "--last",
-        "10m",
-        "--sysstat",
-        "-",
-        "--format",
-        "json",
-        "--out",
-        "-",
-    ]);
-    let output = command.write_stdin(text).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
-}
-
-#[test]
-fn sysstat_alone_gives_a_verdict_on_its_means_with_low_confidence_and_no_culprit() {
-    let text = sadf(&[("03:00:01", 5.0, 1.0), ("03:10:01", 99.0, 85.0), ("03:20:01", 5.0, 1.0)]);
-    let (code, report, said) = of_sysstat(text.as_bytes(), "2026-03-10T03:09:00Z");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("Source: sysstat, means over 10 min: a burst of a minute may hide in them"), "{said}");
-    assert_eq!(report["host"]["hostname"], "db-1");
-    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
-    let queue = of("cpu.saturation.runnable");
-    assert!(["warning", "critical"].contains(&queue["status"].as_str().unwrap()), "{queue:#}");
-    assert_eq!((&queue["confidence"], &queue["culprit"]), (&"low".into(), &Value::Null), "{queue:#}");
-    assert_eq!(report["window"]["seconds"], 600.0);
-    assert_eq!(of("cpu.utilization")["status"], "warning", "{:#}", of("cpu.utilization"));
-    assert_eq!(of("kernel.errors.bug")["status"], "unknown");
-    // Ten minutes later it was quiet.
-    let (_, report, _) = of_sysstat(text.as_bytes(), "2026-03-10T03:19:00Z");
-    let of = |rule: &str| crate::support::finding(&report, rule, None)["status"].as_str().unwrap().to_owned();
-    assert_eq!(of("cpu.utilization"), "ok");
-}
-
-#[test]
-fn what_is_no_output_of_sadf_says_what_to_type() {
-    let file_of_sysstat = [0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0, 0, 0];
-    let cases: [(&[u8], &str); 4] = [
-        (&file_of_sysstat, "it is a file of sysstat 12.6.1, which sysstat's own sadf reads: sadf -j FILE"),
-        (b"{\"sysstat\": {\"hosts\": [{\"nodename\": \"a\", ", "nothing that `sadf -j FILE -- -A` prints"),
-        (b"hello", "nothing that `sadf -j FILE -- -A` prints"),
-        (b"{\"sysstat\": {\"hosts\": []}}", "it names no host"),
-    ];
-    for (text, wanted) in cases {
-        let (code, _, said) = of_sysstat(text, "2026-03-10T03:09:00Z");
-        assert!(code == Some(2) && said.contains(wanted), "{said}");
-    }
-    let (code, _, said) = of_sysstat(sadf(&[("03:00:01", 5.0, 1.0)]).as_bytes(), "2026-03-11T03:09:00Z");
-    assert!(code == Some(2) && said.contains("sysstat has nothing between"), "{said}");
-}
-
-#[test]
-fn two_times_of_sysstat_are_compared_from_one_file_or_from_one_of_each_day() {
-    let place = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: String| {
-        let path = place.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path.display().to_string()
-    };
-    let (quiet, busy) = (("03:00:01", 5.0, 1.0), ("03:10:01", 99.0, 85.0));
-    let compared = |files: &[&String]| {
-        let mut command = rdiag();
-        command.args(["diff", "--at", "2026-03-10T03:09:00Z", "--at", "2026-03-10T02:59:00Z", "--last", "9m"]);
-        for file in files {
-            command.args(["--sysstat", file]);
-        }
-        let output = command.args(["--format", "json"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice::<Value>(&output.stdout).unwrap()
-    };
-    let both = compared(&[&file("both.json", sadf(&[quiet, busy]))]);
-    let worse = both["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "cpu.utilization");
-    let worse = worse.unwrap_or_else(|| panic!("{both:#}"));
-    assert_eq!(worse["after"], "warning", "{worse:#}");
-    let name = both["before"]["file"].as_str().unwrap();
-    assert!(name.starts_with("sysstat, "), "{name}");
-    let notes = both["notes"].to_string();
-    assert!(notes.contains("before: Source: sysstat, means over 10 min") && notes.contains("after: Source"), "{notes}");
-    let (early, late) = (file("early.json", sadf(&[quiet])), file("late.json", sadf(&[busy])));
-    assert_eq!(compared(&[&early, &late])["findings"], both["findings"], "the first file is that of the earlier time");
-}
-
-/// Three seconds of `sadc -S XALL 1`, as sadf 12 prints them with `-A`.
-#[test]
-fn what_sadf_prints_of_a_real_host_is_judged() {
-    let text = std::fs::read(crate::support::path("tests/fixtures/sysstat/sadf.json")).unwrap();
-    let (code, report, said) = of_sysstat(&text, "2026-11-25T16:45:19Z");
-    assert_eq!(code, Some(0), "{said}");
-    assert_eq!((&report["host"]["cpus"], &report["host"]["hostname"]), (&2.into(), &"host".into()));
-    let of = |rule: &str| crate::support::finding(&report, rule, None)["status"].as_str().unwrap().to_owned();
-    assert_eq!(of("cpu.utilization"), "warning", "both CPUs were busy");
-    assert_eq!(of("memory.saturation"), "ok");
 }

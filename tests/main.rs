@@ -22,6 +22,7 @@ mod conversation;
 mod detection;
 mod documents;
 mod drill_down;
+mod elsewhere;
 mod examples;
 mod fleet;
 mod fuzzed;

@@ -40,13 +40,14 @@ pub(super) struct AtArgs {
     /// Folder of what was recorded [default: that of `rdiag watch`].
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
-    /// Judge what sysstat recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` prints it; `-` for stdin.
-    #[arg(long, value_name = "FILE", requires = "at", conflicts_with = "history")]
-    sysstat: Option<PathBuf>,
+    /// Judge what sysstat or atop recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` or `atop -r FILE -J ALL` prints it; `-` for
+    /// stdin.
+    #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
+    from: Option<PathBuf>,
 }
 
-/// Output of sadf is no larger: a day a second apart, of a host with some disks.
-const MAX_SADF: u64 = 256 << 20;
+/// What others print is no larger: of sadf a day a second apart, of a host with some disks; of atop a day of a thousand processes.
+const MAX_ELSEWHERE: u64 = 256 << 20;
 
 /// The same time of an earlier day.
 struct Earlier {
@@ -67,7 +68,8 @@ pub(super) struct Asked {
     beside: Vec<HistoryFile>,
     /// The same time of earlier days.
     earlier: Vec<Earlier>,
-    sysstat: Option<Input>,
+    /// What another program printed.
+    elsewhere: Option<Input>,
 }
 
 impl Asked {
@@ -90,31 +92,31 @@ impl Asked {
                 earlier.push(Earlier { name, span, files });
             }
         }
-        Ok(Self { span, zone, files, beside, earlier, sysstat: None })
+        Ok(Self { span, zone, files, beside, earlier, elsewhere: None })
     }
 
-    /// The same from what sysstat has.
-    fn of_sysstat(at: &str, last: Option<&str>, file: &Path) -> Result<Self, Failure> {
+    /// The same from what another program printed.
+    fn from_elsewhere(at: &str, last: Option<&str>, file: &Path) -> Result<Self, Failure> {
         let (zone, span) = Self::time(at, last)?;
-        Self::of_span_of_sysstat(span, zone, file)
+        Self::of_span_from_elsewhere(span, zone, file)
     }
 
     /// The same of a time whose span is known.
-    pub(super) fn of_span_of_sysstat(span: Span, zone: Zone, file: &Path) -> Result<Self, Failure> {
-        let sysstat = Some(Input::open(file, &[])?);
-        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), sysstat })
+    pub(super) fn of_span_from_elsewhere(span: Span, zone: Zone, file: &Path) -> Result<Self, Failure> {
+        let elsewhere = Some(Input::open(file, &[])?);
+        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), elsewhere })
     }
 
-    /// Whether its figures are means over minutes, of sysstat.
-    pub(super) fn is_of_sysstat(&self) -> bool {
-        self.sysstat.is_some()
+    /// Whether it comes from another program than the recorder.
+    pub(super) fn is_from_elsewhere(&self) -> bool {
+        self.elsewhere.is_some()
     }
 
     /// Reads the files of a time whose span is known.
     pub(super) fn of_span(span: Span, zone: Zone, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
         let folder = kept::open(&kept::place(history)?)?;
         let (files, _) = kept::files(&folder, span, None, ui)?;
-        Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), sysstat: None })
+        Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), elsewhere: None })
     }
 
     fn time(at: &str, last: Option<&str>) -> Result<(Zone, Span), Failure> {
@@ -150,11 +152,11 @@ impl Asked {
         self.past_every(plan, 0.0)
     }
 
-    /// The same with at least so many seconds from sample to sample; those of sysstat are as they are.
+    /// The same with at least so many seconds from sample to sample; those of other programs are as they are.
     pub(super) fn past_every(&self, plan: &Plan, at_least: f64) -> Result<Past, Failure> {
-        if let Some(input) = &self.sysstat {
-            let bytes = input.bytes(MAX_SADF)?;
-            return session::sysstat(&bytes, self.span, plan, &self.zone)
+        if let Some(input) = &self.elsewhere {
+            let bytes = input.bytes(MAX_ELSEWHERE)?;
+            return session::elsewhere(&bytes, self.span, plan, &self.zone)
                 .map_err(|why| Failure::usage(format!("reading {}: {why}", input.name), None));
         }
         session::past_every(&self.files, self.span, plan, &self.zone, at_least).map_err(|why| {
@@ -204,8 +206,8 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
     let plan = plan_of(&named)?;
     let at = order.at.at.as_deref().unwrap_or("now");
     let last = order.at.last.as_deref();
-    let asked = match &order.at.sysstat {
-        Some(file) => Asked::of_sysstat(at, last, file)?,
+    let asked = match &order.at.from {
+        Some(file) => Asked::from_elsewhere(at, last, file)?,
         None => Asked::with_around(at, last, order.at.history.as_ref(), ui)?,
     };
     let stamp: String = asked.zone.instant(asked.span.to).chars().filter(char::is_ascii_alphanumeric).collect();
@@ -214,12 +216,10 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
     let sources = session::sources_for(Some(order.playbook))?;
     confined(target.folder().as_deref(), |desk| {
         let target = target.through(&desk);
-        let Past { recording, began, notes } = asked.past(&plan)?;
+        let Past { recording, began, notes, origin } = asked.past(&plan)?;
         let plan = session::resolve_among(order.playbook, &sources)?.plan_of(&recording)?;
         let mut analysis = session::analyze(&recording, &plan);
-        if asked.is_of_sysstat() {
-            session::temper(&mut analysis);
-        }
+        session::temper(&mut analysis, &origin);
         let mut report = session::document(&recording, &analysis, &plan, &reproducing());
         ui.note(shown!("Judged: {}", Text::seen(judged(&recording, began, &asked.zone))));
         notes.iter().for_each(|note| ui.note(Text::seen(note)));

@@ -17,7 +17,7 @@ use crate::history::is_finer;
 use crate::lab::library::reproducing;
 use crate::report::diff::{self, Input};
 use crate::report::{self};
-use crate::session::{self, Sources, StoreError};
+use crate::session::{self, Origin, Sources, StoreError};
 use rdiag_kernel::host::files::Folder;
 use rdiag_model::comparison::{Change, Side};
 use rdiag_model::{Recording, Report};
@@ -147,7 +147,7 @@ fn compare(
         std::mem::swap(&mut before, &mut after);
     }
     let is_uneven = finer(&before, &after).is_some() || finer(&after, &before).is_some();
-    let is_recorded = both.iter().any(|source| matches!(source, Source::Time(asked) if !asked.is_of_sysstat()));
+    let is_recorded = both.iter().any(|source| matches!(source, Source::Time(asked) if !asked.is_from_elsewhere()));
     let ((before, of_before), (after, of_after)) = (before, after);
     if before.report.is_some() != after.report.is_some() && diff::pairs(&before, &after).next().is_none() {
         let message = "they have nothing in common: one is a profile, and the other has no stacks".to_owned();
@@ -228,15 +228,14 @@ fn load(input: &sent::Input, playbook: Option<&str>, sources: &Sources, desk: &D
     }
     let recording =
         session::read_recording(&bytes).map_err(|source| Failure::Recording { path: file.clone(), source })?;
-    judged(file, &recording, playbook, sources, false)
+    judged(file, &recording, playbook, sources, None)
 }
 
-/// A time of the recorder or of sysstat, with at least so many seconds from sample to sample, and what is missing of it.
+/// A time of the recorder or of another program, with at least so many seconds from sample to sample, and what is missing of it.
 fn of_time(asked: &Asked, playbook: &str, sources: &Sources, at_least: f64) -> Result<(Input, Vec<String>), Failure> {
     let past = asked.past_every(&at::plan_of(&session::resolve_among(playbook, sources)?)?, at_least)?;
-    let source = if asked.is_of_sysstat() { "sysstat" } else { "recorder" };
-    let name = format!("{source}, {}", at::judged(&past.recording, past.began, &asked.zone));
-    Ok((judged(name, &past.recording, Some(playbook), sources, asked.is_of_sysstat())?, past.notes))
+    let name = format!("{}, {}", past.origin.name, at::judged(&past.recording, past.began, &asked.zone));
+    Ok((judged(name, &past.recording, Some(playbook), sources, Some(&past.origin))?, past.notes))
 }
 
 fn judged(
@@ -244,7 +243,7 @@ fn judged(
     recording: &Recording,
     playbook: Option<&str>,
     sources: &Sources,
-    is_of_sysstat: bool,
+    origin: Option<&Origin>,
 ) -> Result<Input, Failure> {
     let named = match playbook {
         Some(playbook) => session::resolve_among(playbook, sources)?,
@@ -252,8 +251,8 @@ fn judged(
     };
     let plan = named.plan_of(recording)?;
     let mut analysis = session::analyze(recording, &plan);
-    if is_of_sysstat {
-        session::temper(&mut analysis);
+    if let Some(origin) = origin {
+        session::temper(&mut analysis, origin);
     }
     let report = session::document(recording, &analysis, &plan, &reproducing());
     Ok(Input {

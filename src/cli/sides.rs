@@ -34,10 +34,10 @@ pub(super) struct SidesArgs {
     /// Folder of what was recorded [default: that of `rdiag watch`].
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
-    /// Compare what sysstat recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` prints it. Given twice, the first has the earlier --at and
-    /// the second the later one.
-    #[arg(long, value_name = "FILE", requires = "at", conflicts_with = "history")]
-    sysstat: Vec<PathBuf>,
+    /// Compare what sysstat or atop recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` or `atop -r FILE -J ALL` prints it. Given twice,
+    /// the first has the earlier --at and the second the later one.
+    #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
+    from: Vec<PathBuf>,
 }
 
 /// What to type for two times.
@@ -51,22 +51,22 @@ impl SidesArgs {
         let files: Vec<&PathBuf> = self.before.iter().chain(&self.after).collect();
         let zone = Zone::local();
         let now = Clock::live().wall_micros();
-        if self.sysstat.len() > self.at.len() {
-            let message = format!("--sysstat was given {} times, --at {} times", self.sysstat.len(), self.at.len());
+        if self.from.len() > self.at.len() {
+            let message = format!("--from was given {} times, --at {} times", self.from.len(), self.at.len());
             return Err(Failure::usage(message, Some("one FILE for each --at, or one for both")));
         }
-        if self.at.len() > 1 && self.sysstat.iter().any(|file| file == Path::new("-")) {
-            let message = "--sysstat - can be read once, and two times are compared".to_owned();
-            return Err(Failure::usage(message, Some("sadf -j FILE -- -A > FILE.json, then --sysstat FILE.json")));
+        if self.at.len() > 1 && self.from.iter().any(|file| file == Path::new("-")) {
+            let message = "--from - can be read once, and two times are compared".to_owned();
+            return Err(Failure::usage(message, Some("sadf -j FILE -- -A > FILE.json, then --from FILE.json")));
         }
         let time = |span, file: Option<&PathBuf>| {
             let asked = match file {
-                Some(file) => Asked::of_span_of_sysstat(span, zone.clone(), file)?,
+                Some(file) => Asked::of_span_from_elsewhere(span, zone.clone(), file)?,
                 None => Asked::of_span(span, zone.clone(), self.history.as_ref(), ui)?,
             };
             Ok::<_, Failure>(Source::Time(asked))
         };
-        let (early, late) = (self.sysstat.first(), self.sysstat.last());
+        let (early, late) = (self.from.first(), self.from.last());
         match (files.as_slice(), self.at.as_slice()) {
             ([before, after], []) => Ok([file(before)?, file(after)?]),
             ([one], [at]) => {

@@ -5,6 +5,7 @@
 //! around it, by the limits in [`ALL`].
 
 pub mod elf;
+pub mod elsewhere;
 pub mod expression;
 pub mod history;
 pub mod host;
@@ -45,6 +46,7 @@ pub const ALL: &[Target] = &[
     Target { name: "elf", check: elf::symbols, mebibytes: 768, seconds: 60 },
     Target { name: "binaries", check: elf::points, mebibytes: 256, seconds: 10 },
     Target { name: "history", check: history::column, mebibytes: 512, seconds: 20 },
+    Target { name: "elsewhere", check: elsewhere::printed, mebibytes: 512, seconds: 20 },
     Target { name: "process_maps", check: elf::maps, mebibytes: 64, seconds: 5 },
 ];
 

@@ -43,7 +43,7 @@ pub fn recording(data: &[u8]) -> bool {
     true
 }
 
-fn judged(recording: &Recording) -> Report {
+pub(super) fn judged(recording: &Recording) -> Report {
     let named = NAMED.get(&recording.playbook).or_else(|| NAMED.get("use-method")).expect("a playbook of rdiag's own");
     // Parameters may be wrong; then those of the playbook are taken.
     let plan = named.plan_of(recording).or_else(|_| {

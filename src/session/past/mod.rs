@@ -1,15 +1,15 @@
 //! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a gap.
 
 mod changes;
+mod elsewhere;
 mod join;
 mod pick;
-mod sysstat;
 #[cfg(test)]
 mod tests;
 mod usual;
 
 pub use self::changes::{AROUND, changes};
-pub use self::sysstat::{sysstat, temper};
+pub use self::elsewhere::{Origin, elsewhere, temper};
 pub use self::usual::{SAMPLES, Side, unlike, usual};
 
 use std::collections::BTreeMap;
@@ -50,6 +50,8 @@ pub struct Past {
     pub began: i64,
     /// Where it comes from, a line each, and what is missing.
     pub notes: Vec<String>,
+    /// Who recorded it.
+    pub origin: Origin,
 }
 
 /// A file as it was read.
@@ -140,7 +142,7 @@ pub fn past_every(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone, a
         look_closer(&analyst.wanted(steps), &mut window);
     }
     recording.windows = vec![window];
-    Ok(Past { recording, began: joined.started, notes })
+    Ok(Past { recording, began: joined.started, notes, origin: Origin::RECORDER })
 }
 
 /// Whether samples were left out that were recorded and kept.

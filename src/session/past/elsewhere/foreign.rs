@@ -1,0 +1,47 @@
+//! What a file is that is not read here, and what to do with it.
+
+/// Magic numbers, where they stand, what the file is, and what to do.
+const KNOWN: [(usize, &[u8], &str); 8] = [
+    (0, &[0xef, 0xbe, 0xed, 0xfe], "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL > FILE.json"),
+    (0, &[0xfe, 0xed, 0xbe, 0xef], "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL > FILE.json"),
+    (4, &[0x50, 0x05, 0x26], "it is a part of an archive of PCP, which rdiag does not read"),
+    (
+        0,
+        &[0xfd, b'7', b'z', b'X', b'Z'],
+        "it is packed with xz: unpack it (an archive with `tar xf FILE`, a single file with `xz -dk FILE`)",
+    ),
+    (0, &[0x1f, 0x8b], "it is packed with gzip: unpack it with `gzip -dk FILE`"),
+    (0, &[0x28, 0xb5, 0x2f, 0xfd], "it is packed with zstd: unpack it with `zstd -dk FILE`"),
+    (0, b"<?xml", "it is XML: of sysstat, `sadf -j FILE -- -A` prints what is read here, in the place of `sadf -x`"),
+    (0, b"RESET\n", "it is what `atop -P` prints: `atop -r FILE -J ALL` prints what is read here"),
+];
+
+/// What is read here, for one who gave something else.
+const READ: &str = "it is nothing that `sadf -j FILE -- -A` or `atop -r FILE -J ALL` prints";
+
+/// The first key of the JSON object that a file begins with.
+pub(super) fn first_key(bytes: &[u8]) -> Option<String> {
+    let object = bytes.trim_ascii_start().strip_prefix(b"{")?.trim_ascii_start().strip_prefix(b"\"")?;
+    let end = object.iter().take(64).position(|byte| *byte == b'"')?;
+    Some(String::from_utf8_lossy(object.get(..end)?).into_owned())
+}
+
+/// What it is instead, and what to do.
+pub(super) fn what(bytes: &[u8]) -> String {
+    // The magic number of sysstat's own files, in either order of bytes.
+    if bytes.starts_with(&[0x96, 0xd5]) || bytes.starts_with(&[0xd5, 0x96]) {
+        let version: Vec<String> = bytes.get(4..8).unwrap_or_default().iter().map(u8::to_string).collect();
+        return format!(
+            "it is a file of sysstat {}, which sysstat's own sadf reads: sadf -j FILE -- -A > FILE.json",
+            version.join(".").trim_end_matches(".0")
+        );
+    }
+    let stands_at = |at: usize, magic: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
+    if let Some((_, _, what)) = KNOWN.iter().find(|(at, magic, _)| stands_at(*at, magic)) {
+        return (*what).to_owned();
+    }
+    match bytes.trim_ascii().is_empty() {
+        true => "it is empty: did the command before the pipe fail?".to_owned(),
+        false => READ.to_owned(),
+    }
+}

@@ -1,0 +1,229 @@
+//! Times that other programs recorded (sysstat, atop), judged by the shipped binary.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
+
+use serde_json::Value;
+
+use crate::support::rdiag;
+
+/// What sadf prints of some intervals of ten minutes: how busy both CPUs were, and the pressure.
+fn sadf(intervals: &[(&str, f64, f64)]) -> String {
+    let statistics: Vec<Value> = intervals
+        .iter()
+        .map(|(time, busy, pressure)| {
+            let cpu = |name: &str| serde_json::json!({"cpu": name, "usr": busy, "sys": 0.0, "iowait": 0.0, "idle": 100.0 - busy});
+            serde_json::json!({
+                "timestamp": {"date": "2026-03-10", "time": time, "utc": 1, "interval": 600},
+                "cpu-load": [cpu("all"), cpu("0"), cpu("1")],
+                "queue": {"runq-sz": 9, "plist-sz": 200, "ldavg-1": 9.1, "ldavg-5": 8.0, "ldavg-15": 7.0},
+                "memory": {"memfree": 1_000_000, "avail": 3_000_000, "memused": 1_000_000, "memused-percent": 25.0,
+                    "buffers": 0, "cached": 2_000_000, "slab": 0, "swpfree": 0, "swpused": 0},
+                "psi": {"psi-cpu": {"some_avg": pressure}},
+            })
+        })
+        .collect();
+    let host = serde_json::json!({"nodename": "db-1", "release": "6.1.0", "machine": "x86_64", "number-of-cpus": 2, "statistics": statistics});
+    serde_json::json!({"sysstat": {"hosts": [host]}}).to_string()
+}
+
+fn of_sysstat(text: &[u8], at: &str) -> (Option<i32>, Value, String) {
+    told_elsewhere("--sysstat", "10m", text, at)
+}
+
+/// What use-method says of a time that another program recorded.
+fn told_elsewhere(option: &str, last: &str, text: &[u8], at: &str) -> (Option<i32>, Value, String) {
+    let mut command = rdiag();
+    command.args(["run", "use-method", "--at", at, "--last", last, option, "-", "--format", "json", "--out", "-"]);
+    let output = command.write_stdin(text).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+}
+
+#[test]
+fn sysstat_alone_gives_a_verdict_on_its_means_with_low_confidence_and_no_culprit() {
+    let text = sadf(&[("03:00:01", 5.0, 1.0), ("03:10:01", 99.0, 85.0), ("03:20:01", 5.0, 1.0)]);
+    let (code, report, said) = of_sysstat(text.as_bytes(), "2026-03-10T03:09:00Z");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("Source: sysstat, means over 10 min: a burst of a minute may hide in them"), "{said}");
+    assert_eq!(report["host"]["hostname"], "db-1");
+    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
+    let queue = of("cpu.saturation.runnable");
+    assert!(["warning", "critical"].contains(&queue["status"].as_str().unwrap()), "{queue:#}");
+    assert_eq!((&queue["confidence"], &queue["culprit"]), (&"low".into(), &Value::Null), "{queue:#}");
+    assert_eq!(report["window"]["seconds"], 600.0);
+    assert_eq!(of("cpu.utilization")["status"], "warning", "{:#}", of("cpu.utilization"));
+    assert_eq!(of("kernel.errors.bug")["status"], "unknown");
+    // Ten minutes later it was quiet.
+    let (_, report, _) = of_sysstat(text.as_bytes(), "2026-03-10T03:19:00Z");
+    let of = |rule: &str| crate::support::finding(&report, rule, None)["status"].as_str().unwrap().to_owned();
+    assert_eq!(of("cpu.utilization"), "ok");
+}
+
+#[test]
+fn what_is_no_output_of_sadf_says_what_to_type() {
+    let file_of_sysstat = [0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0, 0, 0];
+    let cases: [(&[u8], &str); 10] = [
+        (&file_of_sysstat, "it is a file of sysstat 12.6.1, which sysstat's own sadf reads: sadf -j FILE"),
+        (b"{\"sysstat\": {\"hosts\": [{\"nodename\": \"a\", ", "nothing that `sadf -j FILE -- -A` prints"),
+        (b"hello", "nothing that `sadf -j FILE -- -A` or `atop -r FILE -J ALL` prints"),
+        (b"{\"sysstat\": {\"hosts\": []}}", "it names no host"),
+        (b"", "it is empty"),
+        (b"\xef\xbe\xed\xfe\x08\x82", "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL"),
+        (b"\0\0\0\x84\x50\x05\x26\x02", "an archive of PCP, which rdiag does not read"),
+        (b"\xfd7zXZ\0", "it is packed with xz: unpack it"),
+        (b"<?xml version=\"1.0\"?>", "in the place of `sadf -x`"),
+        (b"{\"host\": \"web-03\", \"timestamp\": 17", "nothing that `atop -r FILE -J ALL` prints: line 1"),
+    ];
+    for (text, wanted) in cases {
+        let (code, _, said) = of_sysstat(text, "2026-03-10T03:09:00Z");
+        assert!(code == Some(2) && said.contains(wanted), "{said}");
+    }
+    let (code, _, said) = of_sysstat(sadf(&[("03:00:01", 5.0, 1.0)]).as_bytes(), "2026-03-11T03:09:00Z");
+    assert!(code == Some(2) && said.contains("sysstat has nothing between"), "{said}");
+}
+
+#[test]
+fn two_times_of_sysstat_are_compared_from_one_file_or_from_one_of_each_day() {
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: String| {
+        let path = place.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (quiet, busy) = (("03:00:01", 5.0, 1.0), ("03:10:01", 99.0, 85.0));
+    let compared = |files: &[&String]| {
+        let mut command = rdiag();
+        command.args(["diff", "--at", "2026-03-10T03:09:00Z", "--at", "2026-03-10T02:59:00Z", "--last", "9m"]);
+        for file in files {
+            command.args(["--from", file]);
+        }
+        let output = command.args(["--format", "json"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let both = compared(&[&file("both.json", sadf(&[quiet, busy]))]);
+    let worse = both["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == "cpu.utilization");
+    let worse = worse.unwrap_or_else(|| panic!("{both:#}"));
+    assert_eq!(worse["after"], "warning", "{worse:#}");
+    let name = both["before"]["file"].as_str().unwrap();
+    assert!(name.starts_with("sysstat, "), "{name}");
+    let notes = both["notes"].to_string();
+    assert!(notes.contains("before: Source: sysstat, means over 10 min") && notes.contains("after: Source"), "{notes}");
+    let (early, late) = (file("early.json", sadf(&[quiet])), file("late.json", sadf(&[busy])));
+    assert_eq!(compared(&[&early, &late])["findings"], both["findings"], "the first file is that of the earlier time");
+}
+
+/// Three seconds of `sadc -S XALL 1`, as sadf 12 prints them with `-A`.
+#[test]
+fn what_sadf_prints_of_a_real_host_is_judged() {
+    let text = std::fs::read(crate::support::path("tests/fixtures/sysstat/sadf.json")).unwrap();
+    let (code, report, said) = of_sysstat(&text, "2026-11-25T16:45:19Z");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!((&report["host"]["cpus"], &report["host"]["hostname"]), (&2.into(), &"host".into()));
+    let of = |rule: &str| crate::support::finding(&report, rule, None)["status"].as_str().unwrap().to_owned();
+    assert_eq!(of("cpu.utilization"), "warning", "both CPUs were busy");
+    assert_eq!(of("memory.saturation"), "ok");
+}
+
+/// Eleven seconds of atop 2.8 on a host with 2 CPUs, on which four processes compute; of its processes, those that matter.
+fn log_of_atop() -> String {
+    std::fs::read_to_string(crate::support::path("tests/fixtures/atop/atop-2.8.jsonl")).unwrap()
+}
+
+/// The end of its last interval.
+const ATOP_ENDS: &str = "2026-11-25T21:11:43Z";
+
+#[test]
+fn atop_alone_gives_a_verdict_with_the_culprit_and_no_lower_confidence_where_its_samples_are_short() {
+    let (code, report, said) = told_elsewhere("--from", "11s", log_of_atop().as_bytes(), ATOP_ENDS);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("Source: atop, a sample every 2 s"), "{said}");
+    assert!(said.contains("atop records no latencies of disks"), "{said}");
+    assert_eq!((&report["host"]["hostname"], &report["host"]["cpus"]), (&"web-03".into(), &2.into()));
+    // The time since boot, with which the file begins, is no part of it.
+    assert_eq!((&report["window"]["seconds"], &report["window"]["interval_seconds"]), (&11.0.into(), &2.0.into()));
+    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
+    for rule in ["cpu.utilization", "cpu.saturation"] {
+        let finding = of(rule);
+        assert!(["warning", "critical"].contains(&finding["status"].as_str().unwrap()), "{finding:#}");
+        assert_eq!(
+            (&finding["culprit"]["name"], &finding["culprit"]["count"]),
+            (&"report-job".into(), &4.into()),
+            "{finding:#}"
+        );
+        assert!(!finding.to_string().contains("a burst may hide"), "{finding:#}");
+    }
+    assert_eq!(of("kernel.errors.bug")["status"], "unknown");
+    let kills = of("memory.errors.oom");
+    assert_eq!(kills["status"], "info", "14 since boot, none since then: {kills:#}");
+    assert!(kills.to_string().contains("since boot, none within the window"), "{kills:#}");
+}
+
+/// The same lines at another distance, and with other figures.
+fn stretched_log(every: i64, change: impl Fn(&mut Value)) -> String {
+    let log = log_of_atop();
+    let lines = log.lines().enumerate().map(|(at, line)| {
+        let mut sample: Value = serde_json::from_str(line).unwrap();
+        // A day before, so that none of it is still to come. The first line is that of the time since boot.
+        sample["timestamp"] = (1_795_641_092 - 86_400 + every * i64::try_from(at).unwrap()).into();
+        if at > 0 {
+            sample["elapsed"] = every.into();
+        }
+        change(&mut sample);
+        sample.to_string() + "\n"
+    });
+    lines.collect()
+}
+
+#[test]
+fn means_of_atop_over_minutes_are_of_low_confidence_and_name_the_culprit() {
+    let text = stretched_log(600, |sample| {
+        for (label, keys) in
+            [("CPU", &["utime", "stime", "ntime"][..]), ("PRC", &["utime", "stime"]), ("PSI", &["cstot"])]
+        {
+            let rows = match &mut sample[label] {
+                Value::Array(rows) => rows.iter_mut().collect(),
+                row => vec![row],
+            };
+            for row in rows {
+                keys.iter().for_each(|key| row[*key] = (row[*key].as_u64().unwrap() * 300).into());
+            }
+        }
+    });
+    let (code, report, said) = told_elsewhere("--from", "10m", text.as_bytes(), "2026-11-24T21:41:32Z");
+    assert!(
+        code == Some(0) && said.contains("Source: atop, means over 10 min: a burst of a minute may hide"),
+        "{said}"
+    );
+    let finding = crate::support::finding(&report, "cpu.utilization", None);
+    assert_eq!((&finding["status"], &finding["confidence"]), (&"warning".into(), &"low".into()), "{finding:#}");
+    assert_eq!(finding["culprit"]["name"], "report-job", "{finding:#}");
+    assert!(finding.to_string().contains("means of atop over 10 min"), "{finding:#}");
+    assert_eq!((&report["window"]["seconds"], &report["window"]["interval_seconds"]), (&600.0.into(), &150.0.into()));
+}
+
+#[test]
+fn a_quiet_log_of_atop_is_quiet_and_one_that_is_cut_off_says_so() {
+    let quiet = stretched_log(2, |sample| {
+        sample["CPU"]["itime"] = 380.into();
+        sample["PSI"]["cstot"] = 0.into();
+        for label in ["CPU", "PRC"] {
+            let rows = match &mut sample[label] {
+                Value::Array(rows) => rows.iter_mut().collect(),
+                row => vec![row],
+            };
+            for row in rows {
+                ["utime", "stime", "ntime", "rundelay"].iter().for_each(|key| row[*key] = 1.into());
+            }
+        }
+        sample["PRG"].as_array_mut().unwrap().iter_mut().for_each(|row| row["nthrrun"] = 0.into());
+    });
+    let cut = &quiet[..quiet.trim_end().rfind('\n').unwrap() + 500];
+    let (code, report, said) = told_elsewhere("--from", "8s", cut.as_bytes(), "2026-11-24T21:11:40Z");
+    assert!(code == Some(0) && said.contains("1 of its lines cannot be read and are left out (line 6: "), "{said}");
+    for rule in ["cpu.utilization", "cpu.saturation.pressure", "cpu.saturation.runnable"] {
+        let finding = crate::support::finding(&report, rule, None);
+        assert_eq!(finding["status"], "ok", "{finding:#}");
+    }
+    let (code, _, said) = told_elsewhere("--from", "8s", cut.as_bytes(), "2026-11-23T21:11:40Z");
+    assert!(code == Some(2) && said.contains("atop has nothing between"), "{said}");
+}
