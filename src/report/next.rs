@@ -11,8 +11,9 @@ const MAX_NEXT: usize = 3;
 const LEAST_COMPONENT: f64 = 0.05;
 /// What begins a step that only asks who it is.
 const ASKS_WHO: [&str; 3] = ["Find the process", "Find the largest consumer", "Find their parents"];
-/// What begins a step for one thread; several processes are more than one.
+/// What begins a step for one thread, and a reason that one thread would be: several processes are more than one.
 const FOR_ONE_THREAD: &str = "For a single thread,";
+const IS_ONE_THREAD: &str = "one thread that does all the work (pidstat -t), ";
 /// Phrases of the rules that stand for the culprit.
 const STANDS_FOR: [&str; 4] =
     ["the process that uses the most CPU time", "the largest consumer", "the culprit", "The culprit"];
@@ -64,6 +65,11 @@ struct Known<'r> {
 }
 
 impl Known<'_> {
+    /// Whether several processes are behind it.
+    fn is_of_several(&self) -> bool {
+        self.task().is_some_and(|culprit| culprit.count > 1)
+    }
+
     fn task(&self) -> Option<&Culprit> {
         self.culprit.filter(|culprit| ["process", "task"].contains(&culprit.kind.as_str()))
     }
@@ -86,13 +92,14 @@ impl Known<'_> {
         let asks_file = ["filetop", "biotop", "fileslower"].iter().any(|tool| action.contains(tool));
         let compares = ["Check the ", "Compare with the "].iter().any(|asks| action.starts_with(asks))
             && self.problem.leads().any(|lead| action.contains(&format!("({})", lead.id)));
-        let is_for_another = action.starts_with(FOR_ONE_THREAD) && self.task().is_some_and(|culprit| culprit.count > 1);
+        let is_for_another = action.starts_with(FOR_ONE_THREAD) && self.is_of_several();
         is_for_another || asks_who && self.task().is_some() || asks_file && has_file || compares || self.has_run(action)
     }
 
-    /// Whether a step is to run a probe that has run, without asking it for more.
+    /// Whether a step is to run a probe that has run, or the tool that it is named after, without asking it for more.
     fn has_run(&self, action: &str) -> bool {
-        let Some((_, rest)) = action.split_once("rdiag probe ") else { return false };
+        let command = action.split_once("rdiag probe ").or_else(|| action.rsplit_once(": "));
+        let Some((_, rest)) = command else { return false };
         let (id, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let asks_more = ["--pid", "--param", "--threshold"].iter().any(|option| rest.contains(option));
         let gave = |output: &ProbedOutput| match output {
@@ -108,6 +115,9 @@ impl Known<'_> {
     /// A step with names in the place of what stands for them.
     fn fill(&self, action: &str) -> String {
         let mut filled = action.to_owned();
+        if self.is_of_several() {
+            filled = filled.replacen(IS_ONE_THREAD, "", 1);
+        }
         if let Some(culprit) = self.task() {
             for phrase in STANDS_FOR {
                 // Once is enough: "it" is understood.
@@ -162,8 +172,11 @@ fn remedies(report: &Report) -> Vec<NextStep> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::probed;
     use crate::report::sample::{finding, report, stress};
+    use crate::report::sample_probes::{histogram, result};
     use rdiag_model::Finding;
+    use rdiag_model::probe::Output;
 
     fn read(action: &str) -> NextStep {
         NextStep { action: action.into(), changes_host: false }
@@ -233,12 +246,39 @@ mod tests {
 
     #[test]
     fn several_processes_are_given_no_step_for_one_thread() {
+        let rules = include_str!("../../playbooks/rules/cpu.yaml");
+        assert!(rules.contains(FOR_ONE_THREAD) && rules.contains(IS_ONE_THREAD), "the rule has other words");
+        let why =
+            "Find the reason: one thread that does all the work (pidstat -t), tasks pinned to this CPU, or interrupts.";
         let mut full = finding("cpu.utilization.core", Status::Warning);
-        full.next = vec![read("Check its affinity."), read("For a single thread, profile it.")];
+        full.next = vec![read(why), read("For a single thread, profile it.")];
         full.culprit = Some(stress());
-        assert_eq!(chosen(vec![full.clone()]), ["Check its affinity."]);
+        assert_eq!(chosen(vec![full.clone()]), ["Find the reason: tasks pinned to this CPU, or interrupts."]);
         full.culprit = Some(Culprit { count: 1, ..stress() });
-        assert_eq!(chosen(vec![full]), ["Check its affinity.", "For a single thread, profile it."]);
+        assert_eq!(chosen(vec![full]), [why, "For a single thread, profile it."]);
+    }
+
+    #[test]
+    fn what_a_probe_has_shown_is_no_step_by_whatever_name() {
+        let mut slow = finding("disk.saturation.read_latency", Status::Warning);
+        slow.next = vec![
+            read("Show the distribution: biolatency -D 10 1"),
+            read("Find the files: rdiag probe biolatency"),
+            read("Separate reads from writes: rdiag probe biolatency --param flags=true"),
+            read("Find the processes that read: pidstat -d 1 10"),
+        ];
+        let mut report = report(vec![slow]);
+        let steps = |report: &Report| actions(report).into_iter().map(|step| step.action).collect::<Vec<_>>();
+        assert_eq!(steps(&report).len(), MAX_NEXT);
+        let taken = result("biolatency", vec![Output::Histogram(histogram(&["vda"]))]);
+        report.probes = vec![probed::alone(&taken, "What is the latency of block requests?")];
+        assert_eq!(
+            steps(&report),
+            [
+                "Separate reads from writes: rdiag probe biolatency --param flags=true",
+                "Find the processes that read: pidstat -d 1 10"
+            ]
+        );
     }
 
     #[test]
