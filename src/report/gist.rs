@@ -2,7 +2,7 @@
 
 use super::{groups, headline, words};
 use rdiag_model::report::MatrixRow;
-use rdiag_model::{Finding, Report, Status};
+use rdiag_model::{Confidence, Finding, Report, Status};
 
 /// Findings with a line of their own.
 const MAX_PROBLEMS: usize = 4;
@@ -59,6 +59,20 @@ impl<'r> Gist<'r> {
         }
         gist
     }
+
+    /// How sure the first problem is, what makes it less so, and which of the others is less sure still; none where nothing fired.
+    pub(super) fn confidence(&self) -> Option<String> {
+        let said = |finding: &Finding| {
+            let word = words::confidence(finding.confidence);
+            let reason = finding.confidence_reasons.first().filter(|_| finding.confidence < Confidence::High);
+            reason.map_or_else(|| word.to_owned(), |reason| format!("{word} ({reason})"))
+        };
+        let mut leads = self.problems.iter().map(|problem| problem.lead);
+        let first = leads.next()?;
+        let least = leads.filter(|other| other.confidence < first.confidence).min_by_key(|other| other.confidence);
+        let least = least.map(|other| format!("; of {}: {}", words::full_title(other), said(other)));
+        Some(format!("{}{}", said(first), least.unwrap_or_default()))
+    }
 }
 
 /// The rows of the matrix, by whether they have something to tell.
@@ -79,4 +93,31 @@ pub(super) fn rows(report: &Report) -> Rows<'_> {
     let (quiet, telling): (Vec<&MatrixRow>, Vec<&MatrixRow>) = report.matrix.iter().partition(is_quiet);
     let (quiet, unchecked) = quiet.into_iter().partition(is_judged);
     Rows { telling, quiet, unchecked }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::finding;
+
+    fn problem(lead: &Finding) -> Problem<'_> {
+        Problem { lead, others: Vec::new(), sentence: None, who: None, label: "who" }
+    }
+
+    #[test]
+    fn the_confidence_is_that_of_the_first_problem_and_of_one_that_is_less_sure() {
+        let sure = finding("cpu.saturation", Status::Critical);
+        let mut short = finding("memory.saturation", Status::Warning);
+        short.confidence = Confidence::Low;
+        short.confidence_reasons = vec!["the window was only 2 s".into(), "another".into()];
+        let said = |problems: Vec<Problem<'_>>| Gist { problems, more: Vec::new(), notes: Vec::new() }.confidence();
+        assert_eq!(said(Vec::new()), None);
+        assert_eq!(said(vec![problem(&sure), problem(&sure)]).unwrap(), "high");
+        let title = words::full_title(&short);
+        assert_eq!(
+            said(vec![problem(&sure), problem(&short)]).unwrap(),
+            format!("high; of {title}: low (the window was only 2 s)")
+        );
+        assert_eq!(said(vec![problem(&short), problem(&sure)]).unwrap(), "low (the window was only 2 s)");
+    }
 }

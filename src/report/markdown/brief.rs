@@ -98,6 +98,9 @@ fn problems(report: &Report) -> Text {
     for (at, problem) in gist.problems.iter().enumerate() {
         out.push(one(report, at + 1, problem));
     }
+    if let Some(confidence) = gist.confidence() {
+        out.push(shown!("\nConfidence: {}\n", text(&confidence)));
+    }
     for (label, findings) in [("More", &gist.more), ("Worth knowing", &gist.notes)] {
         if !findings.is_empty() {
             out.push(shown!("\n{}: {}\n", label, named(findings)));

@@ -86,6 +86,9 @@ impl Page {
                 self.field(problem.label, Text::seen(who));
             }
         }
+        if let Some(confidence) = gist.confidence() {
+            self.line(shown!("Confidence: {}", Text::seen(confidence)), 0, Paint::None);
+        }
         self.named("More", &gist.more);
         self.named("Worth knowing", &gist.notes);
         if !gist.problems.is_empty() || !gist.notes.is_empty() {
