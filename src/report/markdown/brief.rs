@@ -98,7 +98,8 @@ fn problems(report: &Report) -> Text {
     for (at, problem) in gist.problems.iter().enumerate() {
         out.push(one(report, at + 1, problem));
     }
-    if let Some(confidence) = gist.confidence() {
+    // Beside an account of a task it would seem to be about that, which has a grade of its own.
+    if let Some(confidence) = gist.confidence().filter(|_| report.profile.is_none()) {
         out.push(shown!("\nConfidence: {}\n", text(&confidence)));
     }
     for (label, findings) in [("More", &gist.more), ("Worth knowing", &gist.notes)] {

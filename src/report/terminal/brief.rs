@@ -86,7 +86,8 @@ impl Page {
                 self.field(problem.label, Text::seen(who));
             }
         }
-        if let Some(confidence) = gist.confidence() {
+        // Beside an account of a task it would seem to be about that, which has a grade of its own.
+        if let Some(confidence) = gist.confidence().filter(|_| report.profile.is_none()) {
             self.line(shown!("Confidence: {}", Text::seen(confidence)), 0, Paint::None);
         }
         self.named("More", &gist.more);
