@@ -38,6 +38,7 @@ mod page;
 mod perf_data;
 mod probe;
 mod readers;
+mod readme;
 mod recorded;
 mod relocation;
 mod replay;

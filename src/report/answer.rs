@@ -1,7 +1,7 @@
 //! The answer to a symptom: the sentences of its causes, and the headline that begins with the symptom.
 
 use super::headline::{behind, first_sentence, listed};
-use super::{verdict, words};
+use super::{quiet, words};
 use rdiag_model::answer::{Answer, Cause, Outcome};
 use rdiag_model::headline::{Headline, Link};
 use rdiag_model::{Confidence, Finding, Status};
@@ -43,16 +43,35 @@ fn sentence(cause: &Cause, findings: &[Finding]) -> String {
         Outcome::Found | Outcome::Beside => lead(cause, findings).map(|finding| finding.summary.trim().to_owned()),
         Outcome::Unknown => of(Status::Unknown).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone())),
         Outcome::RuledOut => {
-            let rule = |status| cause.rules.iter().find(|rule| of(status).any(|finding| finding.id == **rule));
-            let ok = rule(Status::Ok).and_then(|rule| {
-                let mut same = of(Status::Ok).filter(|finding| finding.id == *rule);
-                let first = same.next()?;
-                Some(verdict::sentence(first, 1 + same.count()))
-            });
-            ok.or_else(|| of(Status::Skipped).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone())))
+            let calm = calm(cause, findings);
+            let said = |same: &Vec<&Finding>| Some(quiet::sentence(same.first()?, same.len()));
+            let alone = || {
+                let said = calm.first().and_then(said)?;
+                Some(format!("{}, without the other signs of it.", said.trim_end_matches('.')))
+            };
+            let skipped = || of(Status::Skipped).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()));
+            let below = calm.iter().find(|same| is_below(same)).and_then(said);
+            below
+                .or_else(alone)
+                .or_else(skipped)
+                .or_else(|| Some("nothing pointed to it, so it was not looked for".into()))
         }
     }
     .unwrap_or_default()
+}
+
+/// What the rules of a cause say that did not fire, by rule in the order in which the cause names them.
+fn calm<'f>(cause: &Cause, findings: &'f [Finding]) -> Vec<Vec<&'f Finding>> {
+    let of_rule = |rule: &String| {
+        let is_calm = |finding: &&Finding| finding.id == *rule && finding.status == Status::Ok;
+        findings.iter().filter(is_calm).collect::<Vec<_>>()
+    };
+    cause.rules.iter().map(of_rule).filter(|same| !same.is_empty()).collect()
+}
+
+/// Whether the figures of a rule speak against it, and not only what else it asks for.
+fn is_below(same: &[&Finding]) -> bool {
+    !same.iter().any(|finding| quiet::is_beyond(finding))
 }
 
 /// The status and the headline: the symptom, what it comes from and who is behind it; or what was ruled out.
@@ -80,7 +99,13 @@ pub(super) fn of(answer: &Answer, findings: &[Finding]) -> (Status, Headline) {
     let Some(cause) = first else {
         let mut clauses = vec!["no cause found".to_owned()];
         let unmeasured = ("not measured", unknown.clone());
-        for (label, causes) in [("also", also), unmeasured, ("ruled out", titles(Outcome::RuledOut))] {
+        // What is as large as the cause would make it is no news that calms.
+        let is_clear = |cause: &&Cause| {
+            let calm = calm(cause, findings);
+            calm.is_empty() || calm.iter().any(|same| is_below(same))
+        };
+        let clear = answer.with(Outcome::RuledOut).filter(is_clear).map(|cause| cause.title.clone()).collect();
+        for (label, causes) in [("also", also), unmeasured, ("ruled out", clear)] {
             if !causes.is_empty() {
                 clauses.push(format!("{label}: {}", listed(&causes, MAX_RULED_OUT)));
             }

@@ -99,3 +99,34 @@ fn each_cause_says_what_was_seen_and_the_findings_of_the_found_one_come_first() 
     assert_eq!(said, ["The summary of disk.saturation.", "The summary of cpu.saturation.", "PSI is switched off"]);
     assert_eq!(findings[0].id, "disk.saturation");
 }
+
+#[test]
+fn a_figure_as_large_as_the_cause_would_make_it_does_not_calm() {
+    let rules = ["cpu.saturation", "cpu.saturation.pressure"].map(str::to_owned).to_vec();
+    let cpu = Cause { rules, ..cause("cpu", Outcome::RuledOut, "") };
+    let said = |second: f64| {
+        let mut waits = finding("cpu.saturation", Status::Ok);
+        waits.value = Some(0.75);
+        let mut pressure = finding("cpu.saturation.pressure", Status::Ok);
+        pressure.value = Some(second);
+        let mut findings = vec![waits, pressure];
+        let mut answer =
+            Answer { symptom: "Load 38".into(), present: None, causes: vec![cpu.clone()], unseen: Vec::new() };
+        complete(&mut answer, &mut findings);
+        (answer.causes[0].sentence.clone(), of(&answer, &findings).1.to_string())
+    };
+    let (sentence, headline) = said(0.9);
+    assert_eq!(sentence, "The summary of cpu.saturation, without the other signs of it.");
+    assert_eq!(headline, "Load 38; no cause found");
+    let (sentence, headline) = said(0.1);
+    assert_eq!(sentence, "The summary of cpu.saturation.pressure.", "the rule that speaks against it");
+    assert_eq!(headline, "Load 38; no cause found; ruled out: title of cpu");
+}
+
+#[test]
+fn what_was_not_looked_for_says_so() {
+    let causes = vec![cause("deleted", Outcome::RuledOut, "filesystem.utilization.deleted")];
+    let mut answer = Answer { symptom: String::new(), present: None, causes, unseen: Vec::new() };
+    complete(&mut answer, &mut []);
+    assert_eq!(answer.causes[0].sentence, "nothing pointed to it, so it was not looked for");
+}

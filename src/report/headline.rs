@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{causes, words};
 use rdiag_model::headline::{Headline, Link};
-use rdiag_model::{Confidence, Finding, Kind, Resource, Status};
+use rdiag_model::{Confidence, Culprit, Finding, Kind, Resource, Status};
 
 /// Without a look at the queues of these four, no report may say that there is no bottleneck.
 pub(super) const CORE: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::Disk, Resource::Network];
@@ -83,10 +83,23 @@ pub(super) fn behind(finding: &Finding, said: &[&str]) -> String {
     }
 }
 
+/// Where a stretch without interrupts ends: the clock that samples puts the time of the whole stretch down to it, as the profile's note says.
+const ENDS_OF_STRETCHES: [&str; 6] = [
+    "_raw_spin_unlock_irq",
+    "_raw_read_unlock_irq",
+    "_raw_write_unlock_irq",
+    "finish_task_switch",
+    "handle_softirqs",
+    "__do_softirq",
+];
+
 /// The function that a finding about the same resource names, whatever its status: code is no fault, and yet where to look.
 fn hottest_code(resource: Resource, findings: &[Finding]) -> String {
     let of = |finding: &Finding| {
-        let culprit = finding.culprit.as_ref().filter(|culprit| culprit.kind == "function")?;
+        // Such a function's name hides whose work it is.
+        let hides = |name: &str| ENDS_OF_STRETCHES.iter().any(|end| name.starts_with(end));
+        let is_told = |culprit: &&Culprit| culprit.kind == "function" && !hides(&culprit.name);
+        let culprit = finding.culprit.as_ref().filter(is_told)?;
         (finding.resource == resource && finding.status.fired()).then(|| culprit.clone())
     };
     findings.iter().find_map(of).map(|culprit| format!("; {}", words::culprit(&culprit))).unwrap_or_default()

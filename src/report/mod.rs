@@ -47,6 +47,8 @@ mod probed;
 #[cfg(test)]
 mod profile_tests;
 mod profile_words;
+mod quality;
+mod quiet;
 #[cfg(test)]
 mod run_tests;
 mod run_words;

@@ -1,11 +1,10 @@
 //! A profile in figures and words that all formats share.
 
-use rdiag_model::Component;
-use rdiag_model::Profile;
 use rdiag_model::component::ThreadState;
-use rdiag_model::ledger::{Level, Slice, SlowCall};
-use rdiag_model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, Grade, Piece, ThreadRow};
+use rdiag_model::ledger::{Slice, SlowCall};
+use rdiag_model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, Piece, ThreadRow};
 use rdiag_model::quantity::{number, percent, seconds};
+use rdiag_model::{Component, Profile};
 
 use super::words::plural;
 
@@ -142,7 +141,8 @@ pub(super) fn bases(profile: &Profile) -> Option<String> {
     let tid = forecast.thread.filter(|_| of_command && !has_runs && !forecast.rows.is_empty())?;
     let thread = profile.threads.iter().find(|thread| thread.tid == tid)?;
     let (all, one) = (seconds(profile.task_seconds), seconds(forecast.response_seconds));
-    Some(format!(
+    // Where the others did nothing that is to be seen, both shares are of one time.
+    (all != one).then(|| format!(
         "Shares in the table are of {all}, the time of {} threads added up; those in the verdict are of the {one} of the first one ({}).",
         profile.population.seen, thread.comm
     ))
@@ -165,16 +165,6 @@ pub(super) fn states(profile: &Profile) -> String {
     shown.collect::<Vec<_>>().join(" · ")
 }
 
-/// How far to trust it, in a sentence.
-pub(super) fn quality(profile: &Profile) -> String {
-    let how = match profile.level {
-        Level::L1 => "by samples of /proc (level L1)",
-        Level::L2 => "by /proc and taskstats (level L2)",
-        Level::L3 => "by watching every change of state inside the kernel (level L3)",
-    };
-    format!("Quality {}, measured {how}: {}.", grade(profile.quality.grade), profile.quality.words)
-}
-
 /// What the kernel counted of its own work, a sentence each.
 pub(super) fn delays(profile: &Profile) -> Vec<String> {
     let sentence = |row: &DelayRow| {
@@ -190,16 +180,6 @@ pub(super) fn delays(profile: &Profile) -> Vec<String> {
         )
     };
     profile.delays.iter().map(sentence).collect()
-}
-
-/// The grade's letter.
-pub(super) fn grade(grade: Grade) -> &'static str {
-    match grade {
-        Grade::A => "A",
-        Grade::B => "B",
-        Grade::C => "C",
-        Grade::D => "D",
-    }
 }
 
 /// Components that are worth a closer look: the largest, idle ones only if nothing else is there; where one thread spans

@@ -20,7 +20,7 @@ pub(super) fn finding(id: &str, status: Status) -> Finding {
         confidence: Confidence::High,
         confidence_reasons: Vec::new(),
         summary: format!("The summary of {id}."),
-        value: Some(0.5),
+        value: Some(if status == Status::Ok { 0.1 } else { 0.5 }),
         unit: Unit::Ratio,
         threshold: Threshold {
             conditions: BTreeMap::from([("warning".into(), "value > 0.2".into())]),
@@ -182,6 +182,7 @@ pub(super) fn saturated() -> Vec<Finding> {
     let mut memory = finding("memory.utilization", Status::Ok);
     memory.summary = "Programs could still have 61.0% of memory.".into();
     memory.value = Some(0.39);
+    memory.threshold.conditions = [("warning".to_owned(), "value > 0.9".to_owned())].into();
     let mut skipped = finding("disk.errors", Status::Skipped);
     skipped.unavailable = Some(Unavailable::new(Reason::NotApplicable, "this host shows no device"));
     skipped.summary = "this host shows no device".into();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::answer as answers;
 use super::headline::{self, CORE, listed};
-use super::words;
+use super::{quiet, words};
 use rdiag_model::report::{Coverage, RuledOut, Verdict};
 use rdiag_model::{Answer, Finding, Kind, Recording, Resource, Status};
 
@@ -86,7 +86,8 @@ fn doubts(findings: &[Finding], short: bool) -> Vec<String> {
     reasons.into_iter().take(3).map(text).collect()
 }
 
-/// By resource, what the checks that did not fire saw. A rule that fired for one instance rules nothing out.
+/// By resource, what the checks that did not fire saw. A rule that fired for one instance rules nothing out, nor does one whose figure is
+/// beyond its threshold.
 pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
     let mut all = Vec::new();
     for resource in Resource::ALL {
@@ -95,15 +96,18 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
         let mut seen = BTreeSet::new();
         let mut sentences = Vec::new();
         let mut left = 0;
-        let mut quiet: Vec<&Finding> =
+        let mut calm: Vec<&Finding> =
             of().filter(|f| f.status == Status::Ok && !fired.contains(f.id.as_str())).collect();
+        // An instance that is beyond the threshold leaves nothing to be said of the others.
+        let beyond: BTreeSet<&str> = calm.iter().filter(|f| quiet::is_beyond(f)).map(|f| f.id.as_str()).collect();
+        calm.retain(|f| !beyond.contains(f.id.as_str()));
         // What is asked about a bottleneck first: does work wait? General rules say more than special ones, and a rule that can be critical
         // says more than one that cannot: a CPU quota more than cgroups that are gone.
-        quiet.sort_by_key(|f| {
+        calm.sort_by_key(|f| {
             let is_grave = f.threshold.conditions.contains_key(Status::Critical.word());
             (f.kind == Kind::Errors, f.kind != Kind::Saturation, f.id.matches('.').count(), !is_grave)
         });
-        for finding in quiet {
+        for finding in calm {
             if !seen.insert(finding.id.as_str()) {
                 continue;
             }
@@ -112,30 +116,16 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
                 continue;
             }
             let same = of().filter(|f| f.id == finding.id && f.status == Status::Ok).count();
-            sentences.push(sentence(finding, same));
+            sentences.push(quiet::sentence(finding, same));
         }
         if left > 0 {
             sentences.push(format!("{} more found nothing.", words::plural(left, "check", "checks")));
         }
         if !sentences.is_empty() {
-            let complete = of().all(|f| matches!(f.status, Status::Ok | Status::Skipped | Status::Info));
+            let complete =
+                beyond.is_empty() && of().all(|f| matches!(f.status, Status::Ok | Status::Skipped | Status::Info));
             all.push(RuledOut { resource, complete, sentences });
         }
     }
     all
-}
-
-/// The sentence of the instance that comes closest to firing stands for all of them.
-pub(super) fn sentence(finding: &Finding, same: usize) -> String {
-    let text = finding.summary.trim().trim_end_matches('.');
-    let worst = if same > 1 { format!(" (the worst of {same})") } else { String::new() };
-    match words::instance_of(finding) {
-        Some(name) if !names(text, &name) => format!("{name}: {text}{worst}."),
-        _ => format!("{text}{worst}."),
-    }
-}
-
-/// Whether a sentence says which instance it is about; of a process, its pid is enough.
-fn names(text: &str, instance: &str) -> bool {
-    text.contains(instance) || instance.strip_prefix("pid ").is_some_and(|pid| text.contains(pid))
 }

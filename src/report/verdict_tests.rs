@@ -158,6 +158,37 @@ fn what_fired_for_one_instance_is_not_ruled_out_by_another() {
 }
 
 #[test]
+fn a_figure_beyond_its_threshold_rules_nothing_out_though_another_condition_kept_the_rule_quiet() {
+    let mut waits = finding("cpu.saturation", Status::Ok);
+    waits.value = Some(0.75);
+    let report = report(vec![waits, finding("cpu.saturation.pressure", Status::Ok)]);
+    let cpu = report.ruled_out.iter().find(|out| out.resource == Resource::Cpu).unwrap();
+    assert_eq!(cpu.sentences, ["The summary of cpu.saturation.pressure."]);
+    assert!(!cpu.complete);
+}
+
+#[test]
+fn the_headline_names_no_function_that_only_ends_a_stretch_without_interrupts() {
+    let code = |name: &str| {
+        let mut code = finding("cpu.utilization.kernel_code", Status::Info);
+        code.culprit = Some(rdiag_model::Culprit {
+            kind: "function".into(),
+            name: name.into(),
+            pids: Vec::new(),
+            count: 1,
+            share: Some(0.27),
+            value: None,
+            unit: None,
+            metric: None,
+            labels: [].into(),
+        });
+        headline(vec![finding("cpu.saturation", Status::Critical), code]).1
+    };
+    assert!(code("copy_page").contains("copy_page"), "{}", code("copy_page"));
+    assert!(!code("_raw_spin_unlock_irqrestore").contains("unlock"));
+}
+
+#[test]
 fn gaps_with_one_cause_are_told_once_with_the_checks_they_cost() {
     let report = report(saturated());
     let [group] = report.coverage.groups.as_slice() else { panic!("{:?}", report.coverage.groups) };

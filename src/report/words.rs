@@ -247,7 +247,9 @@ pub(super) fn measured(report: &Report) -> String {
     // Of Method R the account says whose time it is.
     let group = window.cgroup.as_ref().filter(|_| report.profile.is_none());
     let group = group.map_or_else(String::new, |group| format!(", control group {group} on its host"));
-    format!("{}{windows}{ended}{group}", rdiag_model::quantity::seconds(window.seconds))
+    // A drill-down after the first window is no part of it: both added up would end before the drill-down does.
+    let first = window.spans.first().filter(|_| !drills.is_empty()).map(|span| span.until - span.from);
+    format!("{}{windows}{ended}{group}", rdiag_model::quantity::seconds(first.unwrap_or(window.seconds)))
 }
 
 /// The windows on the axis of a timeline.

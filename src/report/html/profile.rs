@@ -9,7 +9,7 @@ use super::view::Limits;
 use super::waits::{Chains, Code, Spreads};
 use crate::report::profile_words::{self as words, Shade};
 use crate::report::shown::{Html, Shown};
-use crate::report::svg;
+use crate::report::{quality, svg};
 use rdiag_model::Profile;
 use rdiag_model::profile::{CallProfile, ComponentRow, Range};
 use rdiag_model::quantity::{number, percent, seconds};
@@ -35,6 +35,8 @@ pub(super) struct ProfileView {
     sum: String,
     busy: String,
     quality: String,
+    /// The same in short.
+    confidence: String,
     checks: Vec<String>,
     states: Vec<StateView>,
     delays: Vec<String>,
@@ -141,7 +143,8 @@ impl ProfileView {
             total: seconds(profile.task_seconds),
             sum: words::sum(profile),
             busy: words::busy(profile).unwrap_or_default(),
-            quality: words::quality(profile),
+            quality: quality::quality(profile),
+            confidence: quality::confidence(&profile.quality, profile.level),
             checks: profile.quality.checks.iter().map(check).collect(),
             states: profile
                 .states

@@ -2,7 +2,7 @@
 
 use super::super::gist::{Gist, Problem, Rows, rows};
 use super::super::profile_words::{self, Line};
-use super::super::{ReportError, next as next_steps, run_words, words};
+use super::super::{ReportError, next as next_steps, quality, run_words, words};
 use super::{Text, answer, changes, code, earlier, head, matrix_of, table, text};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
@@ -75,6 +75,7 @@ fn account(profile: &Profile) -> Text {
     if let Some(bases) = profile_words::bases(profile) {
         out.push(shown!("{}\n\n", text(&bases)));
     }
+    out.push(shown!("Confidence: {}\n\n", text(quality::confidence(&profile.quality, profile.level))));
     out
 }
 
@@ -98,7 +99,7 @@ fn problems(report: &Report) -> Text {
     for (at, problem) in gist.problems.iter().enumerate() {
         out.push(one(report, at + 1, problem));
     }
-    // Beside an account of a task it would seem to be about that, which has a grade of its own.
+    // Beside an account of a task it would seem to be about that, whose own stands below its table.
     if let Some(confidence) = gist.confidence().filter(|_| report.profile.is_none()) {
         out.push(shown!("\nConfidence: {}\n", text(&confidence)));
     }

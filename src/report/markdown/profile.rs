@@ -1,6 +1,7 @@
 //! The profile of a task's time, as Markdown.
 
 use super::super::profile_words as words;
+use super::super::quality;
 use super::super::wait_words;
 use super::{Text, table, text, titles};
 use crate::shown;
@@ -50,7 +51,7 @@ pub(super) fn head(profile: &Profile) -> Text {
     rows.push(sum.iter().map(text).collect());
     out.push(table(&heads.into_iter().map(Text::of).collect::<Vec<_>>(), &rows));
     let bases = words::bases(profile).into_iter();
-    for said in bases.chain(words::busy(profile)).chain([words::quality(profile)]).chain(words::delays(profile)) {
+    for said in bases.chain(words::busy(profile)).chain([quality::quality(profile)]).chain(words::delays(profile)) {
         out.push(shown!("{}\n\n", text(&said)));
     }
     out.push(shown!("States: {}\n\n", text(words::states(profile))));

@@ -86,7 +86,7 @@ impl Page {
                 self.field(problem.label, Text::seen(who));
             }
         }
-        // Beside an account of a task it would seem to be about that, which has a grade of its own.
+        // Beside an account of a task it would seem to be about that, whose own stands below its table.
         if let Some(confidence) = gist.confidence().filter(|_| report.profile.is_none()) {
             self.line(shown!("Confidence: {}", Text::seen(confidence)), 0, Paint::None);
         }

@@ -1,6 +1,7 @@
 //! The profile of a task's time: the table whose sum is 100 %, then what it is made of.
 
 use super::super::profile_words::{self as words, Line, Shade};
+use super::super::quality;
 use super::super::wait_words;
 use super::{Page, Paint, Text, blanks, pad, seen};
 use crate::report::shown::{Piece, Terminal};
@@ -29,6 +30,12 @@ impl Page {
         self.profile_head(profile);
         self.blank();
         self.table(profile);
+        self.line(
+            shown!("Confidence: {}", Text::seen(quality::confidence(&profile.quality, profile.level))),
+            0,
+            Paint::None,
+        );
+        self.blank();
     }
 
     /// What was asked, and what the table is about.
@@ -57,7 +64,7 @@ impl Page {
         self.line(Text::seen(words::how_to_read(profile)), 0, Paint::Dim);
         self.blank();
         self.table(profile);
-        for text in words::busy(profile).into_iter().chain([words::quality(profile)]).chain(words::delays(profile)) {
+        for text in words::busy(profile).into_iter().chain([quality::quality(profile)]).chain(words::delays(profile)) {
             self.line(Text::seen_within(&text, SENTENCES), 2, Paint::None);
         }
         self.item("  States:", Text::seen(words::states(profile)), Paint::None, Paint::None);

@@ -1,0 +1,111 @@
+//! How far to trust the account of a task's time.
+
+use super::words;
+use rdiag_model::ledger::Level;
+use rdiag_model::profile::{Grade, Quality};
+use rdiag_model::quantity::percent;
+use rdiag_model::{Confidence, Profile};
+
+/// How far to trust it, in a sentence.
+pub(super) fn quality(profile: &Profile) -> String {
+    let how = match profile.level {
+        Level::L1 => "by samples of /proc (level L1)",
+        Level::L2 => "by /proc and taskstats (level L2)",
+        Level::L3 => "by watching every change of state inside the kernel (level L3)",
+    };
+    format!("Quality {}, measured {how}: {}.", grade(profile.quality.grade), profile.quality.words)
+}
+
+/// How sure the account is, for a reader with ten seconds: whether it adds up, and whether other counts of the same time agree.
+pub(super) fn confidence(quality: &Quality, level: Level) -> String {
+    let against: Vec<&str> =
+        quality.checks.iter().filter(|check| check.agrees == Some(false)).map(|check| compared(&check.id)).collect();
+    let (word, how) = match (quality.grade, level) {
+        (Grade::D, _) => (Confidence::Low, ""),
+        // Samples miss what is shorter than the time between them, however well they add up.
+        (_, Level::L1) => (Confidence::Medium, ", sampled from /proc"),
+        (Grade::A | Grade::B, _) if against.is_empty() => (Confidence::High, ""),
+        _ => (Confidence::Medium, ""),
+    };
+    let made = quality.checks.iter().filter(|check| check.agrees.is_some()).count();
+    let checks = match (made, against.len()) {
+        (0, _) => "nothing to check it against".to_owned(),
+        (1, 0) => "the one check that could be made agrees".to_owned(),
+        (_, 0) => format!("all {made} checks agree"),
+        (_, 1) => format!("1 of {made} checks disagrees ({})", against.join(", ")),
+        (_, some) => format!("{some} of {made} checks disagree ({})", against.join(", ")),
+    };
+    format!(
+        "{} (grade {}{how}): {} of the time unaccounted or counted twice, {checks}",
+        words::confidence(word),
+        grade(quality.grade),
+        percent(quality.residual_share),
+    )
+}
+
+/// What a check compares.
+fn compared(id: &str) -> &str {
+    match id {
+        "cpu" => "CPU time",
+        "run_queue" => "run-queue wait",
+        "lifetimes" => "lives of threads",
+        "block_io" => "waits for disks",
+        "signs" => "no negative times",
+        other => other,
+    }
+}
+
+/// The grade's letter.
+fn grade(grade: Grade) -> &'static str {
+    match grade {
+        Grade::A => "A",
+        Grade::B => "B",
+        Grade::C => "C",
+        Grade::D => "D",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdiag_model::profile::Check;
+
+    fn account(grade: Grade, level: Level, checks: &[Option<bool>]) -> String {
+        let ids = ["cpu", "run_queue", "lifetimes"];
+        let check =
+            |(id, agrees): (&&str, &Option<bool>)| Check { id: (*id).into(), agrees: *agrees, words: String::new() };
+        let checks = ids.iter().zip(checks).map(check).collect();
+        confidence(&Quality { grade, residual_share: 0.004, checks, words: String::new() }, level)
+    }
+
+    #[test]
+    fn an_account_that_adds_up_and_that_others_confirm_is_sure() {
+        let said = account(Grade::A, Level::L3, &[Some(true), None, Some(true)]);
+        assert_eq!(said, "high (grade A): 0.4% of the time unaccounted or counted twice, all 2 checks agree");
+        assert!(account(Grade::B, Level::L2, &[Some(true)]).starts_with("high (grade B)"));
+    }
+
+    #[test]
+    fn samples_are_never_more_than_half_sure() {
+        let said = account(Grade::A, Level::L1, &[Some(true)]);
+        assert_eq!(
+            said,
+            "medium (grade A, sampled from /proc): 0.4% of the time unaccounted or counted twice, the one check that could be made agrees"
+        );
+        assert!(account(Grade::D, Level::L1, &[]).starts_with("low (grade D)"));
+    }
+
+    #[test]
+    fn what_disagrees_is_named() {
+        let said = account(Grade::C, Level::L3, &[Some(true), Some(false), None]);
+        assert_eq!(
+            said,
+            "medium (grade C): 0.4% of the time unaccounted or counted twice, 1 of 2 checks disagrees (run-queue wait)"
+        );
+        assert!(
+            account(Grade::B, Level::L3, &[Some(false)]).starts_with("medium"),
+            "it adds up, and another count says otherwise"
+        );
+        assert!(account(Grade::D, Level::L3, &[]).ends_with("nothing to check it against"));
+    }
+}
