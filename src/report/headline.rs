@@ -14,25 +14,48 @@ const MAX_SENTENCE: usize = 180;
 const LONG_SENTENCE: usize = 150;
 /// What stands before the semicolon is the news if it is this long.
 const ENOUGH: usize = 80;
+/// Resources whose utilization is that of a server, for which work queues. Of the others it is space, or a number of things that has a limit.
+const SERVERS: [Resource; 3] = [Resource::Cpu, Resource::Disk, Resource::Interrupts];
+/// Rules about the utilization of servers among those of other resources.
+const OF_SERVERS: &[&str] = &[
+    "cgroup.utilization.cpu",
+    "cgroup.utilization.io",
+    "kernel.utilization.clocksource",
+    "memory.utilization.bandwidth",
+    "network.utilization",
+    "network.utilization.traffic",
+];
+/// Queues that a program does not empty, here or at the other end, and those of the dead: nothing on this host is too slow.
+const NOT_EMPTIED: &[&str] = &[
+    "cgroup.saturation.dying",
+    "kernel.saturation.log",
+    "network.saturation.listen_overflow",
+    "network.saturation.receive_buffer",
+    "network.saturation.slow_peer",
+    "network.saturation.slow_reader",
+    "network.saturation.syn_queue",
+    "network.saturation.udp_receive_buffer",
+];
 
 /// The status and the headline from findings that are in order.
 pub(super) fn of(findings: &[Finding]) -> (Status, Headline) {
     let fired: Vec<&Finding> = findings.iter().filter(|finding| finding.status >= Status::Warning).collect();
     match fired.first() {
-        Some(lead) => (lead.status, bottleneck(lead, &fired, findings)),
+        Some(lead) => (lead.status, of_fired(lead, &fired, findings)),
         None => quiet(findings),
     }
 }
 
 /// Names the first finding, who is behind it, in which code, and what else fired.
-fn bottleneck(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headline {
+fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headline {
     let mut named = BTreeSet::from([(lead.resource, lead.kind)]);
     let at = place_in_title(lead);
     let title = match (lead.kind, lead.confidence) {
         (Kind::Errors, Confidence::Low) => format!("Likely errors: {at}"),
         (Kind::Errors, _) => format!("Errors: {at}"),
-        (_, Confidence::Low) => format!("Likely bottleneck: {at}"),
-        _ => format!("Bottleneck: {at}"),
+        (_, Confidence::Low) if is_bottleneck(lead) => format!("Likely bottleneck: {at}"),
+        (_, Confidence::Low) => format!("Likely: {at}"),
+        _ => named_place(lead),
     };
     let sentence = first_sentence(&lead.summary, true);
     let mut rest = behind(lead, &[&at, &sentence]);
@@ -40,7 +63,7 @@ fn bottleneck(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headl
     let queue = fired.iter().find(|finding| finding.kind != Kind::Errors);
     if let (Kind::Errors, Some(queue)) = (lead.kind, queue) {
         named.insert((queue.resource, queue.kind));
-        rest.push_str(&format!(". Bottleneck: {}", place(queue)));
+        rest.push_str(&format!(". {}", named_place(queue)));
         rest.push_str(&behind(queue, &[&place(queue)]));
     }
     rest.push_str(&hottest_code(lead.resource, findings));
@@ -70,6 +93,27 @@ fn place_in_title(finding: &Finding) -> String {
             format!("{} ({instance})", words::resource_inline(finding.resource))
         }
         _ => place(finding),
+    }
+}
+
+/// `Bottleneck: CPU saturation`, and where nothing queues for a server `File system utilization (/srv)`.
+fn named_place(finding: &Finding) -> String {
+    let place = place(finding);
+    if is_bottleneck(finding) {
+        return format!("Bottleneck: {place}");
+    }
+    let mut chars = place.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Whether a finding is about a server that work waits for. A full disk is none, and a queue that grows because a program does not read is
+/// no lack of the host.
+fn is_bottleneck(finding: &Finding) -> bool {
+    let id = finding.id.as_str();
+    match finding.kind {
+        Kind::Errors => false,
+        Kind::Saturation => !NOT_EMPTIED.contains(&id),
+        Kind::Utilization => SERVERS.contains(&finding.resource) || OF_SERVERS.contains(&id),
     }
 }
 
@@ -210,4 +254,54 @@ fn unseen_saturation(findings: &[Finding], resource: Resource) -> bool {
     let of = || findings.iter().filter(|f| f.resource == resource && f.kind == Kind::Saturation);
     let judged = of().any(|f| f.status == Status::Ok || f.status.fired());
     !judged && of().any(|f| f.status == Status::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::finding;
+
+    fn headline(findings: &[Finding]) -> String {
+        of(findings).1.to_string()
+    }
+
+    #[test]
+    fn only_what_work_waits_for_is_called_a_bottleneck() {
+        let title = |id: &str, instance: Option<&str>, confidence: Confidence| {
+            let mut fired = finding(id, Status::Warning);
+            fired.instance = instance.map(str::to_owned);
+            fired.confidence = confidence;
+            of(&[fired]).1.title
+        };
+        let sure = |id: &str| title(id, None, Confidence::High);
+        for id in ["disk.utilization", "cpu.utilization", "cgroup.utilization.cpu", "network.utilization"] {
+            assert!(sure(id).starts_with("Bottleneck: "), "{id}");
+        }
+        assert_eq!(sure("network.saturation.ring"), "Bottleneck: network saturation");
+        assert_eq!(sure("network.saturation.udp_receive_buffer"), "Network saturation");
+        assert_eq!(title("filesystem.utilization", Some("/srv"), Confidence::Medium), "File system utilization (/srv)");
+        assert_eq!(title("fd.utilization", None, Confidence::Low), "Likely: file descriptors utilization");
+        assert_eq!(title("cpu.saturation", None, Confidence::Low), "Likely bottleneck: CPU saturation");
+    }
+
+    #[test]
+    fn beside_errors_a_full_table_is_named_without_calling_it_a_bottleneck() {
+        let mut full = finding("cgroup.utilization.pids", Status::Critical);
+        full.instance = Some("/web".into());
+        let told = headline(&[finding("cgroup.errors.pids", Status::Critical), full]);
+        assert!(told.ends_with("the summary of cgroup.errors.pids. Control group utilization (/web)"), "{told}");
+    }
+
+    #[test]
+    fn every_rule_that_is_named_is_shipped() {
+        let rules = concat!(
+            include_str!("../../playbooks/rules/cgroup.yaml"),
+            include_str!("../../playbooks/rules/kernel.yaml"),
+            include_str!("../../playbooks/rules/memory.yaml"),
+            include_str!("../../playbooks/rules/network.yaml"),
+        );
+        for id in [OF_SERVERS, NOT_EMPTIED].concat() {
+            assert!(rules.contains(&format!("- id: {id}\n")), "{id} is no rule");
+        }
+    }
 }
