@@ -14,6 +14,8 @@ const MAX_SENTENCE: usize = 180;
 const LONG_SENTENCE: usize = 150;
 /// What stands before the semicolon is the news if it is this long.
 const ENOUGH: usize = 80;
+/// Errors that stop a CPU: what waits meanwhile waits for that, and no queue that was seen beside them proves a bottleneck of its own.
+const STOPS_A_CPU: &[&str] = &["cpu.errors.lockup"];
 /// Resources whose utilization is that of a server, for which work queues. Of the others it is space, or a number of things that has a limit.
 const SERVERS: [Resource; 3] = [Resource::Cpu, Resource::Disk, Resource::Interrupts];
 /// Rules about the utilization of servers among those of other resources.
@@ -61,6 +63,7 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
     let mut rest = behind(lead, &[&at, &sentence]);
     // Errors come first because they are quickly understood; what is slow is said all the same.
     let queue = fired.iter().find(|finding| finding.kind != Kind::Errors);
+    let queue = queue.filter(|_| !STOPS_A_CPU.contains(&lead.id.as_str()));
     if let (Kind::Errors, Some(queue)) = (lead.kind, queue) {
         named.insert((queue.resource, queue.kind));
         rest.push_str(&format!(". {}", named_place(queue)));
@@ -293,14 +296,25 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_while_a_cpu_stands_still_is_no_second_cause() {
+        let pressure = finding("interrupts.saturation.pressure", Status::Warning);
+        let told = headline(&[finding("cpu.errors.lockup", Status::Critical), pressure.clone()]);
+        assert!(told.ends_with("the summary of cpu.errors.lockup (also: interrupts saturation)"), "{told}");
+        // Errors that stop nothing leave the queue what it is.
+        let told = headline(&[finding("cpu.errors.real_time", Status::Critical), pressure]);
+        assert!(told.ends_with(". Bottleneck: interrupts saturation"), "{told}");
+    }
+
+    #[test]
     fn every_rule_that_is_named_is_shipped() {
         let rules = concat!(
             include_str!("../../playbooks/rules/cgroup.yaml"),
+            include_str!("../../playbooks/rules/cpu.yaml"),
             include_str!("../../playbooks/rules/kernel.yaml"),
             include_str!("../../playbooks/rules/memory.yaml"),
             include_str!("../../playbooks/rules/network.yaml"),
         );
-        for id in [OF_SERVERS, NOT_EMPTIED].concat() {
+        for id in [STOPS_A_CPU, OF_SERVERS, NOT_EMPTIED].concat() {
             assert!(rules.contains(&format!("- id: {id}\n")), "{id} is no rule");
         }
     }

@@ -29,6 +29,8 @@ fn an_interrupt_that_nobody_handles_locks_up_a_cpu_and_floods_the_log() {
     // A soft lockup and an RCU stall, which names nobody.
     let lockup = check(&report, "cpu.errors.lockup", None, "critical", 2.0);
     assert_eq!(lockup["culprit"]["name"], "kworker/2:1 (pid 345)");
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert!(headline.starts_with("Errors: CPU — ") && !headline.contains("Bottleneck"), "{headline}");
     let throttled = check(&report, "cpu.errors.real_time", None, "warning", 1.0);
     assert!(throttled["culprit"].is_null(), "the kernel does not say which task: {throttled:#}");
     let interrupt = check(&report, "interrupts.errors.log", None, "warning", 1.0);
