@@ -9,7 +9,8 @@ use rdiag_model::{Confidence, Evidence, Finding, Kind, Resource, Status};
 /// Sorts findings: the worst status first; then errors before saturation before utilization, because errors are the
 /// cheapest to interpret and utilization alone is no problem; what is over comes after all that fired in the window; then what can be trusted more. Among equals, memory comes
 /// first: a lack of memory keeps disks and CPUs busy, and seldom the other way round. Findings of one cell stay
-/// together, the general rule (`cpu.saturation`) before the special ones, unless it cannot be trusted.
+/// together, the general rule (`cpu.saturation`) before the special ones, unless it cannot be trusted. What is left equal goes by id, but
+/// shares of one whole by their size.
 pub(super) fn sort(findings: &mut [Finding], levels: &BTreeMap<String, Levels>) {
     let mut trust: BTreeMap<Cell, Confidence> = BTreeMap::new();
     for finding in findings.iter() {
@@ -20,7 +21,13 @@ pub(super) fn sort(findings: &mut [Finding], levels: &BTreeMap<String, Levels>) 
         let confidence = trust.get(&cell(finding)).copied().unwrap_or(finding.confidence);
         let low_is_bad = levels.get(&finding.id).is_some_and(|levels| levels.low_is_bad);
         let badness = Badness::of(finding.value, low_is_bad);
-        Key(rank(finding, confidence), finding.id.clone(), badness, finding.instance.clone())
+        Key(
+            rank(finding, confidence),
+            whole(&finding.id).to_owned(),
+            badness,
+            finding.id.clone(),
+            finding.instance.clone(),
+        )
     });
 }
 
@@ -31,7 +38,20 @@ fn cell(finding: &Finding) -> Cell {
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Key(Rank, String, Badness, Option<String>);
+struct Key(Rank, String, Badness, String, Option<String>);
+
+/// Rules whose values are shares of the host's memory.
+const OF_MEMORY: [&str; 3] =
+    ["memory.utilization.page_tables", "memory.utilization.slab", "memory.utilization.unaccounted"];
+
+/// What a rule's value is a share of, by the rule that comes first by its id: values of one whole can be compared, those of other rules with
+/// their own only.
+fn whole(id: &str) -> &str {
+    match OF_MEMORY {
+        [first, ..] if OF_MEMORY.contains(&id) => first,
+        _ => id,
+    }
+}
 
 type Rank = (Reverse<u8>, u8, Reverse<Confidence>, u8, bool, Reverse<Confidence>);
 
@@ -61,7 +81,7 @@ fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
     }
 }
 
-/// Among the instances of one rule: the value that is further on the bad side comes first.
+/// Among the instances of one rule, and shares of one whole: the value that is further on the bad side comes first.
 struct Badness(f64);
 
 impl Badness {

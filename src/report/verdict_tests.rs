@@ -146,6 +146,23 @@ fn of_many_instances_the_worst_value_stands_first_also_where_low_is_bad() {
 }
 
 #[test]
+fn of_shares_of_one_whole_the_larger_leads_and_what_cannot_be_compared_goes_by_name() {
+    let share = |id: &str, value: f64| rdiag_model::Finding { value: Some(value), ..finding(id, Status::Warning) };
+    let order = |slab: f64, tables: f64| {
+        let mut findings = [
+            share("memory.utilization.swap", 0.99),
+            share("memory.utilization.slab", slab),
+            share("memory.utilization.maps", 0.5),
+            share("memory.utilization.page_tables", tables),
+        ];
+        super::order::sort(&mut findings, &std::collections::BTreeMap::new());
+        findings.map(|finding| finding.id.rsplit('.').next().unwrap_or_default().to_owned())
+    };
+    assert_eq!(order(0.27, 0.12), ["maps", "slab", "page_tables", "swap"]);
+    assert_eq!(order(0.26, 0.31), ["maps", "page_tables", "slab", "swap"]);
+}
+
+#[test]
 fn what_fired_for_one_instance_is_not_ruled_out_by_another() {
     let mut vda = finding("disk.saturation", Status::Critical);
     vda.instance = Some("vda".into());

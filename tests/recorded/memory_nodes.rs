@@ -74,6 +74,8 @@ fn memory_that_the_kernel_holds_is_named_by_what_holds_it() {
     );
     check(&report, "memory.utilization.unaccounted", None, "info", 3_691_000.0 / 16_777_216.0);
     check(&report, "memory.utilization", None, "ok", 1.0 - 4_591_102.0 / 16_777_216.0);
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert_eq!(headline, "Memory utilization — unreclaimable slab is 27.0% of memory", "the larger share leads");
 }
 
 #[test]
