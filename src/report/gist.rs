@@ -1,6 +1,6 @@
 //! What one screen, and a short comment in a ticket, hold of a report: the problems.
 
-use super::{groups, headline, words};
+use super::{groups, headline, past, words};
 use rdiag_model::report::MatrixRow;
 use rdiag_model::{Confidence, Finding, Report, Status};
 
@@ -8,6 +8,7 @@ use rdiag_model::{Confidence, Finding, Report, Status};
 const MAX_PROBLEMS: usize = 4;
 
 /// What fired, shortened.
+#[derive(Default)]
 pub(super) struct Gist<'r> {
     /// The first problems, in order.
     pub(super) problems: Vec<Problem<'r>>,
@@ -15,6 +16,8 @@ pub(super) struct Gist<'r> {
     pub(super) more: Vec<&'r Finding>,
     /// What is only worth knowing.
     pub(super) notes: Vec<&'r Finding>,
+    /// What happened before the window, which is no news of now.
+    pub(super) history: Vec<&'r Finding>,
 }
 
 /// A problem with a line of its own.
@@ -34,11 +37,13 @@ pub(super) struct Problem<'r> {
 impl<'r> Gist<'r> {
     pub(super) fn of(report: &'r Report) -> Self {
         let groups = groups::fired(report);
-        let mut gist = Self { problems: Vec::new(), more: Vec::new(), notes: Vec::new() };
+        let mut gist = Self::default();
         let mut named = None;
         for (at, group) in groups.iter().enumerate() {
             let finding = group.lead;
-            if finding.status < Status::Warning {
+            if finding.is_past() {
+                gist.history.push(finding);
+            } else if finding.status < Status::Warning {
                 gist.notes.push(finding);
             } else if gist.problems.len() == MAX_PROBLEMS {
                 gist.more.push(finding);
@@ -60,6 +65,13 @@ impl<'r> Gist<'r> {
         gist
     }
 
+    /// What has no line of its own, by headings.
+    pub(super) fn lists(&self) -> [(&'static str, Vec<Named>); 3] {
+        let history = named(&self.history).into_iter();
+        let history = history.map(|(title, value)| (past::below_heading(&title).to_owned(), value)).collect();
+        [("More", named(&self.more)), ("Worth knowing", named(&self.notes)), (past::BEFORE, history)]
+    }
+
     /// How sure the first problem is, what makes it less so, and which of the others is less sure still; none where nothing fired.
     pub(super) fn confidence(&self) -> Option<String> {
         let said = |finding: &Finding| {
@@ -73,6 +85,15 @@ impl<'r> Gist<'r> {
         let least = least.map(|other| format!("; of {}: {}", words::full_title(other), said(other)));
         Some(format!("{}{}", said(first), least.unwrap_or_default()))
     }
+}
+
+/// A title, with the value where it is not 0.
+pub(super) type Named = (String, String);
+
+/// Findings that share a line.
+pub(super) fn named(all: &[&Finding]) -> Vec<Named> {
+    let value = |finding: &Finding| if finding.value == Some(0.0) { String::new() } else { words::value(finding) };
+    all.iter().map(|one| (words::full_title(one), value(one))).collect()
 }
 
 /// The rows of the matrix, by whether they have something to tell.
@@ -105,12 +126,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_over_has_a_heading_of_its_own_that_no_title_repeats() {
+        let (now, mut over) =
+            (finding("tasks.errors.zombies", Status::Info), finding("memory.errors.oom", Status::Info));
+        over.value = Some(0.0);
+        over.title = "OOM kills".into();
+        over.threshold.conditions.insert("info".into(), "memory.oom_kills_since_boot.count.last > 0".into());
+        let report = crate::report::sample::report(vec![now, over]);
+        let [_, (_, notes), history] = Gist::of(&report).lists();
+        assert_eq!(notes.len(), 1);
+        assert_eq!(history, ("Before the window", vec![("OOM kills (since boot)".to_owned(), String::new())]));
+    }
+
+    #[test]
     fn the_confidence_is_that_of_the_first_problem_and_of_one_that_is_less_sure() {
         let sure = finding("cpu.saturation", Status::Critical);
         let mut short = finding("memory.saturation", Status::Warning);
         short.confidence = Confidence::Low;
         short.confidence_reasons = vec!["the window was only 2 s".into(), "another".into()];
-        let said = |problems: Vec<Problem<'_>>| Gist { problems, more: Vec::new(), notes: Vec::new() }.confidence();
+        let said = |problems: Vec<Problem<'_>>| Gist { problems, ..Gist::default() }.confidence();
         assert_eq!(said(Vec::new()), None);
         assert_eq!(said(vec![problem(&sure), problem(&sure)]).unwrap(), "high");
         let title = words::full_title(&short);

@@ -6,9 +6,17 @@ use rdiag_model::{Facts, Finding, Status};
 /// How metrics are called that count since the kernel started.
 const SINCE_BOOT: &str = "since_boot";
 
+/// The heading of what happened before the window, which a title begins with that stands alone.
+pub(super) const BEFORE: &str = "Before the window";
+
 /// The title of a finding whose events were all before the window.
 pub(super) fn title(finding: &Finding, host: &Facts) -> String {
-    format!("Before the window: {}{}", finding.title, age(finding, host))
+    format!("{BEFORE}: {}{}", finding.title, age(finding, host))
+}
+
+/// The same below that heading.
+pub(super) fn below_heading(title: &str) -> &str {
+    title.strip_prefix(BEFORE).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(title)
 }
 
 /// How long before the run the newest line of the kernel log was written, where a finding has such lines. The log's clock stands still
@@ -44,7 +52,9 @@ mod tests {
         past.title = "OOM kills".into();
         past.log = log.iter().map(|line| (*line).to_owned()).collect();
         past.threshold.conditions.insert("info".into(), condition.into());
-        title(&past, &Facts { uptime_seconds, ..Facts::default() })
+        let title = title(&past, &Facts { uptime_seconds, ..Facts::default() });
+        assert_eq!(format!("Before the window: {}", below_heading(&title)), title);
+        title
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The comment that a colleague reads: at most 60 lines, the verdict first. Everything else is in the other reports.
 
-use super::super::gist::{Gist, Problem, Rows, rows};
+use super::super::gist::{Gist, Named, Problem, Rows, named, rows};
 use super::super::profile_words::{self, Line};
 use super::super::{ReportError, next as next_steps, quality, run_words, words};
 use super::{Text, answer, changes, code, earlier, head, matrix_of, table, text};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::Runs;
-use rdiag_model::{Finding, Profile, Report};
+use rdiag_model::{Profile, Report};
 
 /// Names in a list.
 const MAX_NAMES: usize = 4;
@@ -103,9 +103,9 @@ fn problems(report: &Report) -> Text {
     if let Some(confidence) = gist.confidence().filter(|_| report.profile.is_none()) {
         out.push(shown!("\nConfidence: {}\n", text(&confidence)));
     }
-    for (label, findings) in [("More", &gist.more), ("Worth knowing", &gist.notes)] {
+    for (label, findings) in gist.lists() {
         if !findings.is_empty() {
-            out.push(shown!("\n{}: {}\n", label, named(findings)));
+            out.push(shown!("\n{}: {}\n", label, list(&findings)));
         }
     }
     if out.is_empty() { out } else { shown!("## Findings\n\n{}\n", out) }
@@ -130,7 +130,7 @@ fn one(report: &Report, number: usize, problem: &Problem<'_>) -> Text {
         out.push(shown!("   - {}: {}\n", label, text(who)));
     }
     if !problem.others.is_empty() {
-        out.push(shown!("   - Also: {}\n", named(&problem.others)));
+        out.push(shown!("   - Also: {}\n", list(&named(&problem.others))));
     }
     if number == 1 {
         let figures = finding.evidence.iter().take(3);
@@ -146,14 +146,11 @@ fn spaced(text: Text) -> Text {
     if text.is_empty() { text } else { shown!(" {}", text) }
 }
 
-fn named(findings: &[&Finding]) -> Text {
-    let one = |finding: &&Finding| {
-        let value = if finding.value == Some(0.0) { String::new() } else { words::value(finding) };
-        shown!("{}{}", text(words::full_title(finding)), spaced(text(value)))
-    };
-    let more = findings.len().saturating_sub(MAX_NAMES);
+fn list(all: &[Named]) -> Text {
+    let one = |(title, value): &Named| shown!("{}{}", text(title), spaced(text(value)));
+    let more = all.len().saturating_sub(MAX_NAMES);
     let more = if more > 0 { shown!(" and {} more", more) } else { Text::new() };
-    shown!("{}{}", Text::joined(findings.iter().take(MAX_NAMES).map(one), ", "), more)
+    shown!("{}{}", Text::joined(all.iter().take(MAX_NAMES).map(one), ", "), more)
 }
 
 fn next(report: &Report) -> Text {

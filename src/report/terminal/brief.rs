@@ -1,11 +1,10 @@
 //! One screen: what is not ok, who is behind it, what to do next, where the files are; the verdict last, where the eye is.
 
-use super::super::gist::Gist;
+use super::super::gist::{Gist, Named};
 use super::super::next;
 use super::super::words;
 use super::{Page, Paint, Style, Text, instance_and_value, seen};
 use crate::shown;
-use rdiag_model::Finding;
 use rdiag_model::report::Report;
 
 /// Names in a list.
@@ -90,22 +89,21 @@ impl Page {
         if let Some(confidence) = gist.confidence().filter(|_| report.profile.is_none()) {
             self.line(shown!("Confidence: {}", Text::seen(confidence)), 0, Paint::None);
         }
-        self.named("More", &gist.more);
-        self.named("Worth knowing", &gist.notes);
-        if !gist.problems.is_empty() || !gist.notes.is_empty() {
+        for (label, all) in gist.lists() {
+            self.named(label, &all);
+        }
+        if !gist.problems.is_empty() || !gist.notes.is_empty() || !gist.history.is_empty() {
             self.blank();
         }
     }
 
-    /// Findings in one line: title, instance and value of each.
-    fn named(&mut self, label: &'static str, all: &[&Finding]) {
+    /// Findings in one line: title and value of each.
+    fn named(&mut self, label: &'static str, all: &[Named]) {
         if all.is_empty() {
             return;
         }
-        let one = |finding: &&Finding| {
-            let value = if finding.value == Some(0.0) { String::new() } else { words::value(finding) };
-            let [title, value] = [words::full_title(finding), value].map(Text::seen);
-            let text: Text = shown!("{} {}", title, value);
+        let one = |(title, value): &Named| {
+            let text: Text = shown!("{} {}", Text::seen(title), Text::seen(value));
             text.trimmed_end()
         };
         let more = all.len().saturating_sub(MAX_NAMES);
