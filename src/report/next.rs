@@ -74,6 +74,14 @@ impl Known<'_> {
         self.culprit.filter(|culprit| ["process", "task"].contains(&culprit.kind.as_str()))
     }
 
+    /// The id of the thread that a finding of the problem names. Of a CPU that is full, the first finding names the process.
+    fn thread(&self) -> Option<&str> {
+        let mut culprits = self.problem.leads().filter_map(|lead| lead.culprit.as_ref());
+        let thread = culprits.find(|culprit| culprit.kind == "thread" && culprit.count <= 1)?;
+        let tid = thread.labels.get("tid").map(String::as_str)?;
+        tid.bytes().all(|byte| byte.is_ascii_digit()).then_some(tid).filter(|tid| !tid.is_empty())
+    }
+
     /// The step that begins where the probes ended: at the file.
     fn file(&self) -> Option<NextStep> {
         let culprit = self.task()?;
@@ -126,6 +134,9 @@ impl Known<'_> {
             if let ([pid], 0 | 1) = (culprit.pids.as_slice(), culprit.count) {
                 filled = word_by_word(&filled, "PID", &pid.to_string());
             }
+        }
+        if let Some(tid) = self.thread() {
+            filled = word_by_word(&filled, "TID", tid);
         }
         let device = self.problem.leads().filter(|lead| lead.resource == rdiag_model::Resource::Disk);
         if let Some(device) = device.filter_map(|lead| lead.instance.as_deref()).next() {
@@ -256,6 +267,22 @@ mod tests {
         assert_eq!(chosen(vec![full.clone()]), ["Find the reason: tasks pinned to this CPU, or interrupts."]);
         full.culprit = Some(Culprit { count: 1, ..stress() });
         assert_eq!(chosen(vec![full]), [why, "For a single thread, profile it."]);
+    }
+
+    #[test]
+    fn a_thread_that_is_known_stands_in_the_step() {
+        let mut full = finding("cpu.utilization.core", Status::Warning);
+        full.culprit = Some(Culprit { count: 1, ..stress() });
+        let mut thread = finding("cpu.utilization.single_thread", Status::Warning);
+        thread.next = vec![read("Profile the thread: perf top -t TID")];
+        let mut culprit = Culprit { kind: "thread".into(), name: "worker".into(), count: 1, ..stress() };
+        culprit.labels.insert("tid".into(), "4713".into());
+        thread.culprit = Some(culprit.clone());
+        assert_eq!(chosen(vec![full.clone(), thread.clone()]), ["Profile the thread: perf top -t 4713"]);
+        // Whoever sends a recording chooses what stands there.
+        culprit.labels.insert("tid".into(), "1; reboot".into());
+        thread.culprit = Some(culprit);
+        assert_eq!(chosen(vec![full, thread]), ["Profile the thread: perf top -t TID"]);
     }
 
     #[test]

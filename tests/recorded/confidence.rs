@@ -83,6 +83,6 @@ fn a_second_best_source_costs_one_step() {
     let found = finding(&report, "cpu.saturation", None);
     assert_eq!(found["confidence"], "medium");
     let reason = found["confidence_reasons"][0].as_str().unwrap();
-    assert!(reason.starts_with("cpu.runqueue.wait.ratio comes from a fallback: /proc/PID/schedstat"), "{reason}");
+    assert!(reason.starts_with("cpu.runqueue.wait.ratio was taken from /proc/PID/schedstat"), "{reason}");
     assert_eq!(finding(&report, "cpu.utilization", None)["confidence"], "high", "it needs no fallback");
 }

@@ -17,7 +17,7 @@ pub(super) fn reasons(metrics: &Metrics, cited: &BTreeSet<String>, instance: &st
         reasons.extend(metrics.notes.get(id).into_iter().flatten().cloned());
         let Some(Reading::Measured { rank, source, instances, .. }) = metrics.readings.get(id) else { continue };
         if *rank > 0 {
-            reasons.insert(format!("{id} comes from a fallback: {source}"));
+            reasons.insert(format!("{id} was taken from {source}; the better source for it gave nothing on this host"));
         }
         let stats = instances.get(instance).or_else(|| instances.get(""));
         if let Some(Ok(stats)) = stats
@@ -63,7 +63,10 @@ mod tests {
     fn a_short_window_a_fallback_and_a_reset_are_each_a_reason() {
         assert!(said(4.5, 0, 0).is_empty());
         assert_eq!(said(4.0, 0, 0), ["the window was only 4.0 s long"]);
-        assert_eq!(said(5.0, 1, 0), ["a.x.ratio comes from a fallback: another file"]);
+        assert_eq!(
+            said(5.0, 1, 0),
+            ["a.x.ratio was taken from another file; the better source for it gave nothing on this host"]
+        );
         assert_eq!(said(5.0, 0, 1), ["1 intervals of a.x.ratio were thrown away: the counter was reset"]);
         assert_eq!(said(4.4, 2, 3).len(), 3);
     }
