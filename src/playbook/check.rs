@@ -244,7 +244,7 @@ fn check_expression(
                 if statistic.is_some() && key != "culprit" {
                     dimensions.extend(dimension);
                 }
-                let whole_metric = expression.contains("top(") || expression.contains("highest(");
+                let whole_metric = ["top(", "highest(", "sum("].iter().any(|call| expression.contains(call));
                 if statistic.is_none() && !whole_metric {
                     let message = format!("{key} of {owner} takes no statistic of {id}");
                     let hint = format!("write {id}.mean, or one of .min .max .p95 .last .total");

@@ -208,7 +208,7 @@ fn with_mean(text: &str, id: &str) -> String {
     while let Some((before, after)) = rest.split_once(id) {
         out.push_str(before);
         let is_whole = !out.ends_with(is_name) && !after.starts_with(is_name);
-        let within = ["highest(", "top("].iter().any(|call| out.trim_end().ends_with(call));
+        let within = ["highest(", "top(", "sum(", "where="].iter().any(|call| out.trim_end().ends_with(call));
         out.push_str(id);
         if is_whole && !within {
             out.push_str(".mean");
@@ -233,6 +233,7 @@ mod tests {
             of("highest( psi.io.full.ratio) > max(psi.io.full.ratio, 1)"),
             "highest( psi.io.full.ratio) > max(psi.io.full.ratio.mean, 1)"
         );
+        assert_eq!(of("sum(a.b, where=psi.io.full.ratio) > 1"), "sum(a.b, where=psi.io.full.ratio) > 1");
     }
 
     #[test]

@@ -15,12 +15,12 @@ const FUEL: u64 = 50_000;
 /// Names that expressions may use besides metrics.
 pub const VARIABLES: [&str; 5] = ["value", "host", "label", "instance", "window"];
 /// Functions that expressions may call.
-pub const FUNCTIONS: [&str; 7] = ["knee", "top", "highest", "log", "status", "min", "max"];
+pub const FUNCTIONS: [&str; 8] = ["knee", "top", "highest", "sum", "log", "status", "min", "max"];
 
 /// What an expression refers to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reference {
-    /// A metric, with the statistic that is taken (none inside `top(…)` and `highest(…)`).
+    /// A metric, with the statistic that is taken (none inside `top(…)`, `highest(…)` and `sum(…)`).
     Metric(String, Option<String>),
     /// `value`, `host.cpus`, `label.rotational` …
     Variable(String),
@@ -117,6 +117,14 @@ impl Expressions {
                 .map_or(Value::from(()), |found| Value::from(Serde(found))))
         });
         // Undefined where nothing was measured: an error in a condition, unless `|default(0)` follows.
+        let shared = Arc::clone(&metrics);
+        env.add_function("sum", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
+            let counted: Option<Value> = options.get("where")?;
+            let counted = counted.map(|counted| metric_id(&counted)).transpose()?;
+            let wanted = labels(&options, "where")?;
+            let sum = culprit::sum(&shared, &metric_id(&metric)?, counted.as_deref(), &wanted);
+            Ok(sum.map_or(Value::UNDEFINED, Value::from))
+        });
         env.add_function("highest", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
             let highest = culprit::highest(&metrics, &metric_id(&metric)?, &labels(&options, "")?);
             Ok(highest.map_or(Value::UNDEFINED, Value::from))
@@ -208,7 +216,7 @@ fn all_references(paths: HashSet<String>, resolve: &dyn Fn(&str) -> Option<Strin
     paths.into_iter().filter_map(|path| reference(&path, resolve)).collect()
 }
 
-/// Whether each `highest(…)` of a metric in an expression says what holds where it was not measured:
+/// Whether each `highest(…)` and `sum(…)` of a metric in an expression says what holds where it was not measured:
 /// `highest(disk.await.seconds)|default(0)`.
 #[must_use]
 pub fn has_fallback(expression: &str, metric: &str) -> bool {
@@ -216,7 +224,7 @@ pub fn has_fallback(expression: &str, metric: &str) -> bool {
         let filter = after.trim_start().strip_prefix('|');
         filter.is_some_and(|filter| filter.trim_start().starts_with("default("))
     };
-    let calls = calls_of_highest(expression, metric);
+    let calls = calls_about(expression, metric);
     !calls.is_empty() && calls.into_iter().all(falls_back)
 }
 
@@ -224,14 +232,16 @@ pub fn has_fallback(expression: &str, metric: &str) -> bool {
 /// `highest(disk.slots.count, instance=instance)`.
 #[must_use]
 pub fn is_of_instance(expression: &str, metric: &str) -> bool {
-    let calls = calls_of_highest(expression, metric);
+    let calls = calls_about(expression, metric);
     !calls.is_empty() && calls.into_iter().all(|(options, _)| options.contains("instance=instance"))
 }
 
-/// What stands within each `highest(…)` of a metric, and what follows it.
-fn calls_of_highest<'e>(expression: &'e str, metric: &str) -> Vec<(&'e str, &'e str)> {
-    let calls = expression.split("highest(").skip(1).filter(|rest| rest.trim_start().starts_with(metric));
-    calls.map(|rest| rest.split_once(')').unwrap_or((rest, ""))).collect()
+/// What stands within each `highest(…)` and `sum(…)` about a metric, also as `where=METRIC`, and what follows it.
+fn calls_about<'e>(expression: &'e str, metric: &str) -> Vec<(&'e str, &'e str)> {
+    let calls = ["highest(", "sum("].into_iter().flat_map(|name| expression.split(name).skip(1));
+    let calls = calls.map(|rest| rest.split_once(')').unwrap_or((rest, "")));
+    let condition = format!("where={metric}");
+    calls.filter(|(inside, _)| inside.trim_start().starts_with(metric) || inside.contains(&condition)).collect()
 }
 
 fn reference(path: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Option<Reference> {
@@ -388,6 +398,8 @@ mod tests {
         assert_eq!(number("highest(disk.x.seconds, stacked='no')").unwrap(), 1.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='maybe')|default(0)").unwrap(), 0.0);
         assert!(number("highest(disk.x.seconds, stacked='maybe') + 1").is_err());
+        assert_eq!(number("sum(disk.x.seconds, stacked='no')").unwrap(), 1.0);
+        assert_eq!(number("sum(disk.x.seconds, where=disk.x.seconds, stacked='maybe')|default(7)").unwrap(), 0.0);
     }
 
     #[test]
@@ -397,6 +409,8 @@ mod tests {
         assert!(!has_fallback("highest(disk.a.count) > 1 and 0|default(0)", "disk.a.count"));
         assert!(!has_fallback("highest(disk.a.count)|default(0) + highest(disk.a.count)", "disk.a.count"));
         assert!(!has_fallback("highest(disk.b.count)|default(0)", "disk.a.count"));
+        let sum = "1 - (sum(disk.a.count, where=disk.b.count)|default(0))";
+        assert!(has_fallback(sum, "disk.a.count") && has_fallback(sum, "disk.b.count"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ const TEXTS: &[&str] = &["instance", "label", "top", "log"];
 const HOST: &[&str] =
     &["cpus", "cpus_present", "memory_bytes", "page_size", "ticks_per_second", "uptime_seconds", "uid", "pid"];
 /// Functions and filters that give numbers; `default` gives what it is given.
-const FUNCTIONS: &[&str] = &["knee", "min", "max", "highest", "status"];
+const FUNCTIONS: &[&str] = &["knee", "min", "max", "highest", "sum", "status"];
 const FILTERS: &[&str] = &["abs", "round", "int", "float", "length"];
 const DEFAULT: &str = "default";
 /// Words before a bracket that are no functions.
