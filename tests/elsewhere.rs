@@ -112,6 +112,31 @@ fn two_times_of_sysstat_are_compared_from_one_file_or_from_one_of_each_day() {
     assert_eq!(compared(&[&early, &late])["findings"], both["findings"], "the first file is that of the earlier time");
 }
 
+/// What a rule says of a device.
+fn of_device(report: &Value, rule: &str, device: &str) -> (String, String) {
+    let found = crate::support::finding(report, rule, Some(device));
+    let word = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    (word("status"), word("summary"))
+}
+
+#[test]
+fn a_disk_of_which_nothing_but_its_name_is_known_is_judged_as_far_as_that_goes() {
+    let mut recorded: Value = serde_json::from_str(&sadf(&[("03:10:01", 5.0, 1.0)])).unwrap();
+    let disk = |name: &str, busy: f64| serde_json::json!({"disk-device": name, "tps": 90.0, "rkB": 4000.0, "wkB": 100.0, "aqu-sz": 0.9, "util-percent": busy});
+    recorded["sysstat"]["hosts"][0]["statistics"][0]["disk"] =
+        serde_json::json!([disk("sda", 95.0), disk("sdb", 20.0), disk("vda", 95.0)]);
+    let (_, report, said) = of_sysstat(recorded.to_string().as_bytes(), "2026-03-10T03:09:00Z");
+    let of = |device: &str| of_device(&report, "disk.utilization", device);
+    let why = "whether that is much depends on the class of the device, which is not known";
+    assert_eq!(of("sda"), ("unknown".to_owned(), why.to_owned()), "{said}");
+    assert_eq!(of("sdb"), ("ok".to_owned(), "sdb was 20.0% busy (%util).".to_owned()));
+    let (status, summary) = of("vda");
+    assert!(status == "ok" && summary.contains("it serves many requests at once"), "{summary}");
+    for finding in report["findings"].as_array().unwrap() {
+        assert!(!finding["summary"].as_str().unwrap().contains('`'), "code of a rule in a sentence: {finding:#}");
+    }
+}
+
 /// Three seconds of `sadc -S XALL 1`, as sadf 12 prints them with `-A`.
 #[test]
 fn what_sadf_prints_of_a_real_host_is_judged() {
@@ -153,6 +178,9 @@ fn atop_alone_gives_a_verdict_with_the_culprit_and_no_lower_confidence_where_its
         assert!(!finding.to_string().contains("a burst may hide"), "{finding:#}");
     }
     assert_eq!(of("kernel.errors.bug")["status"], "unknown");
+    for rule in ["disk.utilization", "disk.saturation"] {
+        assert_eq!(of_device(&report, rule, "vda").0, "ok", "{rule}");
+    }
     let kills = of("memory.errors.oom");
     assert_eq!(kills["status"], "info", "14 since boot, none since then: {kills:#}");
     assert!(kills.to_string().contains("since boot, none within the window"), "{kills:#}");

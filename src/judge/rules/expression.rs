@@ -42,6 +42,12 @@ impl Compiled<'_> {
         all_references(self.0.undeclared_variables(true), resolve)
     }
 
+    /// The labels of the judged instance that it asks for: `class` of `label.class`.
+    pub(super) fn labels(&self) -> BTreeSet<String> {
+        let paths = self.0.undeclared_variables(true);
+        paths.iter().filter_map(|path| path.strip_prefix("label.").map(str::to_owned)).collect()
+    }
+
     /// Evaluates it.
     pub fn eval(&self, context: &Value) -> Result<Value, Error> {
         self.0.eval(context.clone())

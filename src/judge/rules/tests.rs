@@ -127,6 +127,20 @@ fn a_figure_of_the_instance_alone_is_needed_only_where_a_condition_gets_as_far()
 }
 
 #[test]
+fn a_label_that_is_not_known_is_a_gap_in_words_and_only_where_a_condition_gets_as_far() {
+    let of_class = rule(&[("value > 0.5 and b.x.ratio.mean > 0.5", "value > 0.5 and label.class == 'hdd'")]);
+    let of = |value: f64| {
+        let a = reading(Some("device"), &[("sda", stats(&[Some(value); 5]))]);
+        judge(&of_class, a, reading(None, &[("", stats(&ALL))])).remove(0)
+    };
+    let busy = of(0.9);
+    let gap = busy.unavailable.as_ref().map(|gap| (gap.reason, gap.why.as_str()));
+    let why = "whether that is much depends on the class of the device, which is not known";
+    assert_eq!((busy.status, gap), (Status::Unknown, Some((Reason::Absent, why))));
+    assert_eq!(of(0.1).status, Status::Ok);
+}
+
+#[test]
 fn a_window_that_was_measured_in_part_is_judged_by_that_part_with_less_confidence() {
     let late = [None, None, None, Some(0.9), Some(0.9)];
     let readings = [("a.x.ratio", stats(&ALL)), ("b.x.ratio", stats(&late))];

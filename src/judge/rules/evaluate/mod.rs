@@ -169,7 +169,11 @@ impl<'s> Judge<'s> {
         finding.status = match judged {
             Ok(status) => status,
             Err(gap) => {
-                return self.unjudged(rule, origin, name, self.gap_of_instance(needs, name).unwrap_or(gap));
+                let known = self.gap_of_instance(needs, name).or_else(|| match gap.reason {
+                    Reason::Malformed => unknown_label(work, &labels, dimension.unwrap_or("host")),
+                    _ => None,
+                });
+                return self.unjudged(rule, origin, name, known.unwrap_or(gap));
             }
         };
         finding.evidence = self.evidence(needs, name);
@@ -293,6 +297,15 @@ fn refute(work: &Work<'_>, context: &Value, finding: &mut Finding) {
         Ok(false) => {}
         Err(_) => finding.confidence_reasons.push(format!("could not check whether {}", unless.because)),
     }
+}
+
+/// What is not known of an instance though a condition asks for it: a source that has the figures may not say what they are of.
+fn unknown_label(work: &Work<'_>, labels: &Value, dimension: &str) -> Option<Unavailable> {
+    let mut asked = work.conditions.iter().flat_map(|(_, _, condition)| condition.labels());
+    let is_known = |label: &String| labels.get_attr(label).is_ok_and(|value| !value.is_undefined());
+    let label = asked.find(|label| !is_known(label))?;
+    let why = format!("whether that is much depends on the {label} of the {dimension}, which is not known");
+    Some(Unavailable::new(Reason::Absent, why))
 }
 
 fn broken(condition: &str, error: &minijinja::Error) -> Unavailable {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::devices;
 use super::processes::Table;
 use rdiag_model::recording::{CollectorRecord, Number, Series};
 use rdiag_model::{RawUnit, SeriesKind};
@@ -129,6 +130,9 @@ impl Building {
             series.values.resize(self.times.len(), None);
             let record = records.entry(collector.to_owned()).or_default();
             record.times.clone_from(&self.times);
+            if let ("diskstats", Some(class)) = (collector, devices::class(&instance)) {
+                record.labels.entry(instance.clone()).or_default().insert("class".to_owned(), class.to_owned());
+            }
             let instance = Some(instance).filter(|instance| !instance.is_empty());
             let (kind, unit, values) = (series.kind, series.unit, series.values);
             record.series.push(Series { name: name.to_owned(), instance, kind, unit, values });

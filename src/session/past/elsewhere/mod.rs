@@ -7,6 +7,7 @@
 
 mod atop;
 mod building;
+mod devices;
 mod foreign;
 mod processes;
 mod sysstat;
