@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::membership::{self, Seen};
 use rdiag_model::{Culprit, Metrics, Reading, Stats};
 
 /// What stands for the small rows of a table together.
 pub(super) const OTHERS: &str = "(others)";
-/// Label with the groups of a process in other hierarchies, one per line.
-const OTHER_GROUPS: &str = "other_cgroups";
 
 /// The instance with the most of a metric. Processes of one name are taken together: a culprit of forty workers is one
 /// culprit. So are threads of the kernel that differ by their number. `cgroup` narrows the search to processes of that group and the groups below it, `wanted` to instances with
-/// these labels.
+/// these labels. Where most of what a group did may be that of processes whose group was not read, nobody is named.
 pub(super) fn top(
     metrics: &Metrics,
     metric: &str,
@@ -22,22 +21,24 @@ pub(super) fn top(
     let dimension = dimension.clone()?;
     let labels = metrics.labels.get(&dimension);
     let label = |instance: &str, key: &str| -> Option<String> { labels?.get(instance)?.get(key).cloned() };
-    let within = |instance: &str| match cgroup {
-        None => true,
-        // Where each controller has its own hierarchy, a process is in as many groups.
-        Some(group) => ["cgroup", OTHER_GROUPS].into_iter().filter_map(|key| label(instance, key)).any(|groups| {
-            groups.lines().any(|own| {
-                own.strip_prefix(group.trim_end_matches('/'))
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            })
-        }),
-    };
     let fits = |instance: &str| wanted.iter().all(|(key, value)| label(instance, key).as_ref() == Some(value));
     let mut groups: BTreeMap<String, Vec<(&str, f64)>> = BTreeMap::new();
     let mut whole = 0.0;
+    let mut unplaced = 0.0;
     for (instance, stats) in instances {
         let Ok(Stats { total, .. }) = stats else { continue };
-        if *total <= 0.0 || !within(instance) {
+        if *total <= 0.0 {
+            continue;
+        }
+        let is_in = match cgroup {
+            None => Some(true),
+            Some(group) => membership::is_in(labels.and_then(|all| all.get(instance)), group),
+        };
+        let Some(is_in) = is_in else {
+            unplaced += total;
+            continue;
+        };
+        if !is_in {
             continue;
         }
         let fits = fits(instance);
@@ -55,15 +56,28 @@ pub(super) fn top(
     }
     groups.remove(OTHERS);
     let sum = |members: &[(&str, f64)]| members.iter().map(|(_, value)| value).sum::<f64>();
-    let (name, mut members) = groups.into_iter().max_by(|(_, a), (_, b)| sum(a).total_cmp(&sum(b)))?;
-    let value = sum(&members);
+    let (name, members) = groups.iter().max_by(|(_, a), (_, b)| sum(a).total_cmp(&sum(b)))?;
+    let value = sum(members);
+    let share = match cgroup {
+        None => (whole > 0.0).then(|| value / whole),
+        Some(group) => {
+            let seen = Seen { known: whole, unplaced, own: membership::own_figure(metrics, metric, group) };
+            let others = groups.iter().filter(|(other, _)| *other != name);
+            let next = others.map(|(_, members)| sum(members)).fold(0.0, f64::max);
+            if !seen.names(value, next) {
+                return None;
+            }
+            seen.share(value)
+        }
+    };
+    let (name, mut members) = (name.clone(), members.clone());
     members.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let first = members.first().map_or("", |(instance, _)| instance);
     let mut names = labels.and_then(|all| all.get(first)).cloned().unwrap_or_default();
     // A single member of a family has its own name, as its number may be that of a CPU.
     let name = names.remove("name").filter(|_| members.len() == 1).unwrap_or(name);
     names.remove("pid");
-    names.remove(OTHER_GROUPS);
+    names.remove(membership::OTHER_GROUPS);
     if let Some(group) = cgroup {
         names.insert(Culprit::SHARE_OF.to_owned(), group.to_owned());
     }
@@ -73,7 +87,7 @@ pub(super) fn top(
         name,
         pids,
         count: members.len(),
-        share: (whole > 0.0).then(|| value / whole),
+        share,
         value: Some(value),
         unit: Some(*unit),
         metric: Some(metric.to_owned()),
@@ -202,6 +216,36 @@ mod tests {
         }
         let culprit = top(&metrics, "cpu", None, &[("mode".to_owned(), "kernel".to_owned())]).unwrap();
         assert_eq!((culprit.name.as_str(), culprit.share), ("a", Some(0.25)), "2 of 8, and not all of the kernel's");
+    }
+
+    /// Threads of four processes, of which the group of the first ones was read, and of the group itself.
+    fn in_a_group(read: usize, own: f64) -> Metrics {
+        let mut all = metrics(&[("1", "sh", 1.0), ("2", "sleep", 1.0), ("3", "sleep", 1.0), ("4", "dd", 60.0)]);
+        for process in all.labels.get_mut("process").unwrap().values_mut().take(read) {
+            process.insert("cgroup".to_owned(), "/g/below".to_owned());
+        }
+        if let Some(cpu) = all.readings.remove("cpu") {
+            all.readings.insert("process.threads.count".to_owned(), cpu);
+        }
+        let instances = [("/g".to_owned(), Ok(Stats::constant(own)))].into();
+        let (unit, dimension, source) = (Unit::Count, Some("cgroup".to_owned()), "a test".to_owned());
+        let reading = Reading::Measured { unit, dimension, source, rank: 0, instances };
+        all.readings.insert("cgroup.pids.current.count".to_owned(), reading);
+        all
+    }
+
+    #[test]
+    fn of_a_group_nobody_is_named_as_long_as_the_largest_may_be_one_whose_group_was_not_read() {
+        let of = |read: usize, own: f64| {
+            let found = top(&in_a_group(read, own), "process.threads.count", Some("/g"), &[]);
+            found.map(|culprit| (culprit.name, culprit.share))
+        };
+        assert_eq!(of(1, 62.0), None, "sh has 1 of 62, and not all of it");
+        assert_eq!(of(3, 63.0), None, "sleep has 2 of 63");
+        assert_eq!(of(4, 63.0), Some(("dd".to_owned(), Some(60.0 / 63.0))));
+        assert_eq!(of(3, 3.0), Some(("sleep".to_owned(), Some(2.0 / 3.0))), "dd is elsewhere");
+        assert_eq!(of(3, 3.5), Some(("sleep".to_owned(), None)), "half a thread more makes sh no larger");
+        assert_eq!(of(0, 3.0), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod evaluate;
 pub mod expression;
 mod filters;
 mod levels;
+mod membership;
 mod mutants;
 mod numbers;
 mod schema;

@@ -1,0 +1,106 @@
+//! Which processes are in a control group, and how much of what the group did they account for. The group of a process is read for few of
+//! them: a share among those alone would be one of what happened to be seen, and the largest of them may be an innocent.
+
+use std::collections::BTreeMap;
+
+use rdiag_model::Metrics;
+
+/// Label with the groups of a process in other hierarchies, one per line.
+pub(super) const OTHER_GROUPS: &str = "other_cgroups";
+/// Known processes that account for less than this part of a group have no share of it.
+const COVERED: f64 = 0.9;
+
+/// Whether a process is in a group or below; not known where its group was not read, and of rows that stand for many processes. Where each
+/// controller has its own hierarchy, a process is in as many groups.
+pub(super) fn is_in(labels: Option<&BTreeMap<String, String>>, group: &str) -> Option<bool> {
+    let labels = labels?;
+    let mut paths = ["cgroup", OTHER_GROUPS].into_iter().filter_map(|key| labels.get(key)).flat_map(|own| own.lines());
+    let is_below = |path: &str| {
+        path.strip_prefix(group.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let first = is_below(paths.next()?);
+    Some(first || paths.any(is_below))
+}
+
+/// What the kernel counted for the group itself of the same as this metric of processes; groups below included.
+pub(super) fn own_figure(metrics: &Metrics, metric: &str, group: &str) -> Option<f64> {
+    let figure = |id: &str| metrics.measured(id, group);
+    match metric {
+        // What a rate is of, its total: the CPU time that the group used.
+        "process.cpu.seconds" => Some(figure("cgroup.cpu.used_of_quota.ratio")?.total),
+        // The most: who held it when the limit was near may be gone by the end.
+        "process.resident.bytes" => Some(figure("cgroup.memory.used.bytes")?.max),
+        "process.threads.count" => Some(figure("cgroup.pids.current.count")?.max),
+        _ => None,
+    }
+}
+
+/// What is seen of a group: what its known processes did, what those did whose group is not known, and what the kernel counted for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) known: f64,
+    pub(super) unplaced: f64,
+    pub(super) own: Option<f64>,
+}
+
+impl Seen {
+    /// The most that processes of the group did of whom that is not known.
+    fn hidden(self) -> f64 {
+        self.own.map_or(self.unplaced, |own| self.unplaced.min((own - self.known).max(0.0)))
+    }
+
+    fn is_covered(self) -> bool {
+        self.known >= COVERED * (self.known + self.hidden())
+    }
+
+    /// Whether those who did `value` of it can be named, where the next did `next`: not if others of the group may have done more.
+    pub(super) fn names(self, value: f64, next: f64) -> bool {
+        self.is_covered() || value >= next + self.hidden()
+    }
+
+    /// Their share of the group; none where too little of it is known.
+    pub(super) fn share(self, value: f64) -> Option<f64> {
+        let whole = (self.known + self.hidden()).max(self.own.unwrap_or(0.0));
+        (self.is_covered() && whole > 0.0).then(|| value / whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(labels: &[(&str, &str)]) -> BTreeMap<String, String> {
+        labels.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_process_is_in_its_groups_and_those_above_and_of_one_whose_group_was_not_read_nothing_is_known() {
+        let of = |labels: &[(&str, &str)], group: &str| is_in(Some(&process(labels)), group);
+        assert_eq!(of(&[("cgroup", "/a/b")], "/a"), Some(true));
+        assert_eq!(of(&[("cgroup", "/ab")], "/a"), Some(false));
+        assert_eq!(of(&[("cgroup", "/"), (OTHER_GROUPS, "/x\n/a/c")], "/a"), Some(true));
+        assert_eq!(of(&[("name", "sh")], "/a"), None);
+        assert_eq!(is_in(None, "/a"), None);
+    }
+
+    #[test]
+    fn the_whole_is_what_the_group_itself_had() {
+        let share = |known, unplaced, own, value| Seen { known, unplaced, own }.share(value);
+        assert_eq!(share(8.0, 900.0, Some(8.0), 4.0), Some(0.5), "strangers are elsewhere");
+        assert_eq!(share(19.0, 900.0, Some(20.0), 19.0), Some(0.95));
+        assert_eq!(share(4.0, 0.0, Some(16.0), 4.0), Some(0.25), "the rest is no process's");
+        assert_eq!(share(12.0, 0.0, Some(8.0), 6.0), Some(0.5), "shared pages count for each process");
+        assert_eq!(share(10.0, 1.0, None, 10.0), Some(10.0 / 11.0), "that one may be of the group");
+    }
+
+    #[test]
+    fn who_is_one_of_few_that_were_seen_is_not_named_and_who_is_the_largest_in_any_case_has_no_share() {
+        let half = Seen { known: 10.0, unplaced: 900.0, own: Some(20.0) };
+        assert!(!half.names(9.0, 1.0), "9 of 20, and the other 10 may be of one that did 1");
+        let most = Seen { own: Some(15.0), ..half };
+        assert!(most.names(9.0, 1.0), "at most 1 + 5 are of another");
+        assert_eq!((half.share(9.0), most.share(9.0)), (None, None));
+        let unmeasured = Seen { known: 10.0, unplaced: 40.0, own: None };
+        assert!(!unmeasured.names(10.0, 0.0) && unmeasured.share(10.0).is_none());
+    }
+}
