@@ -6,7 +6,7 @@ use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Tally, Watch, keyed};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{CollectorRecord, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cgroup_pids",
@@ -14,7 +14,8 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Interval,
     series: SERIES,
     metrics: METRICS,
-    overhead: "three small reads per interval and group with a limit; every fifth time a walk over at most 2000 groups",
+    overhead: "three small reads per interval and group with a limit; every fifth time a walk over at most 2000 groups; \
+               at the end the processes of at most 200",
     start: |host| Box::new(CgroupPids::new(host)),
 };
 
@@ -81,6 +82,9 @@ impl Collect for CgroupPids {
         let Ok(State { watch, .. }) = &self.state else { return };
         for (group, names) in watch.processes(host) {
             out.label(group, "processes", names);
+        }
+        for (group, list) in watch.lists(host) {
+            out.label(group, CollectorRecord::MEMBERS, list);
         }
         let worth = watch.worth_reporting();
         if worth.is_empty() {
@@ -155,18 +159,21 @@ mod tests {
 
     #[test]
     fn a_refused_fork_counts_for_the_nearest_limit() {
-        let metrics = story()
+        let story = story()
             .file(1, &format!("{TREE}/a/b/pids.events"), "max 7\n")
             .file(1, &format!("{TREE}/a/cgroup.procs"), "10\n")
-            .file(1, &format!("{TREE}/a/b/cgroup.procs"), "11\n12\n13\n")
+            .file(1, &format!("{TREE}/a/b/cgroup.procs"), "0\n11\n12\n13\n")
+            .file(1, &format!("{TREE}/free/cgroup.procs"), "14\n")
             .file(0, "proc/10/comm", "sh\n")
             .file(0, "proc/11/comm", "sleep\n")
-            .file(0, "proc/12/comm", "sleep\n")
-            .metrics(&COLLECTOR);
+            .file(0, "proc/12/comm", "sleep\n");
+        assert_eq!(story.record(&COLLECTOR).labels["/a"][CollectorRecord::MEMBERS], "10 /a\n11 12 13 /a/b\n");
+        let metrics = story.metrics(&COLLECTOR);
         assert_eq!(instances(&metrics, "cgroup.pids.used.ratio"), ["/a"]);
         assert_eq!(stats(&metrics, "cgroup.pids.refused.count", "/a").total, 3.0);
         assert_eq!(stats(&metrics, "cgroup.pids.used.ratio", "/a").max, 0.9);
         assert_eq!(metrics.labels["cgroup"]["/a"]["processes"], "sleep ×2, sh");
+        assert!(!metrics.labels["cgroup"]["/a"].contains_key(CollectorRecord::MEMBERS), "that is no name of a group");
     }
 
     #[test]

@@ -193,6 +193,12 @@ pub struct LogLine {
     pub text: String,
 }
 
+impl CollectorRecord {
+    /// The label of a control group that says which processes were in it, and in the groups below, at the end of the window: a line
+    /// `12 13 /a/b` for each of these groups.
+    pub const MEMBERS: &str = "members";
+}
+
 /// A process, identified by pid and start time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {

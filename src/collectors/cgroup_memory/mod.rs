@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Pressures, Tally, Version, Watch, keyed};
-use rdiag_model::{Reason, Unavailable};
+use rdiag_model::{CollectorRecord, Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cgroup_memory",
@@ -21,7 +21,8 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     series: metrics::SERIES,
     metrics: metrics::METRICS,
     overhead: "four small reads per interval and group with a limit, and its memory.stat (about 50 µs) every fifth time, \
-               or each time while it is near its limit; every fifth time a walk over at most 2000 groups",
+               or each time while it is near its limit; every fifth time a walk over at most 2000 groups; at the end the \
+               processes of at most 200",
     start: |host| Box::new(CgroupMemory::new(host)),
 };
 
@@ -96,6 +97,9 @@ impl Collect for CgroupMemory {
         let Ok(State { watch, .. }) = &self.state else { return };
         for (group, names) in watch.processes(host) {
             out.label(group, "processes", names);
+        }
+        for (group, list) in watch.lists(host) {
+            out.label(group, CollectorRecord::MEMBERS, list);
         }
         let worth = watch.worth_reporting();
         if worth.is_empty() {

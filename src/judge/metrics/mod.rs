@@ -2,6 +2,7 @@
 
 mod delta;
 mod formula;
+mod members;
 mod probe;
 mod process;
 #[cfg(test)]
@@ -51,7 +52,8 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
             let names = metrics.labels.entry(dimension.to_owned()).or_default();
             for (instance, labels) in &record.labels {
                 let known = names.entry(instance.clone()).or_default();
-                known.extend(labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+                let labels = labels.iter().filter(|(key, _)| *key != CollectorRecord::MEMBERS);
+                known.extend(labels.map(|(key, value)| (key.clone(), value.clone())));
             }
         }
     }

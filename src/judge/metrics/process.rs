@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::formula::{Outcome, Part, Quotient, describe, statistics};
+use super::members::Members;
 use super::{Table, intervals, throttled};
 use rdiag_model::metric::ProcessField;
 use rdiag_model::recording::{CollectorRecord, Process, ProcessPoint, Window};
@@ -358,6 +359,7 @@ pub(super) fn add_labels(window: &Window, metrics: &mut Metrics) {
         }
     }
     let names = metrics.labels.entry("process".to_owned()).or_default();
+    let (members, (_, end)) = (Members::of(window), span(record));
     for process in &record.processes {
         let key = instance(process);
         if !wanted.contains(&key) {
@@ -374,6 +376,10 @@ pub(super) fn add_labels(window: &Window, metrics: &mut Metrics) {
         }
         if !process.other_cgroups.is_empty() {
             labels.insert("other_cgroups".into(), process.other_cgroups.join("\n"));
+        }
+        // What is gone by the end is in no list: one of its number is another.
+        if process.cgroup.is_none() && process.last == end {
+            members.add_labels(process.pid, labels);
         }
         if let Some(uid) = process.uid {
             labels.insert("uid".into(), uid.to_string());

@@ -258,7 +258,11 @@ fn block(
         }
     }
     kept.hung.extend(recorder.slots.iter().filter(|slot| slot.late).map(|slot| (slot.id, LEFT_ALONE)));
-    let (collectors, costs) = recorder.end()?;
+    let (mut collectors, costs) = recorder.end()?;
+    // Parts of a block are judged, and who was in a group at its end is not who was in it then.
+    for labels in collectors.values_mut().flat_map(|record| record.labels.values_mut()) {
+        labels.remove(rdiag_model::CollectorRecord::MEMBERS);
+    }
     let last = collectors.values().filter_map(|record| record.times.last().copied()).fold(0.0, f64::max);
     header.seconds = last;
     header.stretched = kept.governor.stretched();

@@ -17,6 +17,10 @@ const WALK_EVERY: usize = 5;
 const GROUPS_PER_WALK: usize = 400;
 /// So many groups are reported; more only if all of them have something to tell.
 const MAX_REPORTED: usize = 30;
+/// Of so many groups the processes are listed.
+const MAX_LISTED: usize = 200;
+/// So many processes are listed.
+const MAX_PROCESSES: usize = 2000;
 
 /// The limited groups of a hierarchy, and the groups below them.
 #[derive(Debug)]
@@ -124,12 +128,45 @@ impl Watch {
         troubled.filter_map(|(group, _)| Some((group.as_str(), self.processes_of(host, group)?))).collect()
     }
 
+    /// For the groups worth reporting, which processes are in them and in the groups below: a line `12 13 /a/b` for each of these groups.
+    /// A group within another one is told with that. The groups that ran into their limit come first, should there be too many.
+    #[must_use]
+    pub fn lists(&self, host: &Host) -> BTreeMap<&str, String> {
+        let worth = self.worth_reporting();
+        let topmost = |member: &str| worth.iter().copied().find(|group| is_within(member, group));
+        let mut wanted: Vec<(bool, &str, &str)> = Vec::new();
+        for member in self.members.keys() {
+            let Some(group) = topmost(member) else { continue };
+            let is_calm = self.weights.get(group).is_none_or(|weight| weight.is_finite());
+            wanted.push((is_calm, group, member));
+        }
+        wanted.sort_unstable();
+        let mut lists: BTreeMap<&str, String> = BTreeMap::new();
+        let mut count = 0;
+        for (_, group, member) in wanted.into_iter().take(MAX_LISTED) {
+            let pids = self.pids_of(host, member);
+            count += pids.len();
+            if count > MAX_PROCESSES {
+                break;
+            }
+            if !pids.is_empty() {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                let list = lists.entry(group).or_default();
+                list.push_str(&format!("{} {member}\n", pids.join(" ")));
+            }
+        }
+        lists
+    }
+
+    /// The processes in a group itself, but for those of other namespaces, which the kernel shows as 0.
+    fn pids_of(&self, host: &Host, group: &str) -> Vec<u32> {
+        let text = host.read(&self.hierarchy.file(group, "cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect()
+    }
+
     fn processes_of(&self, host: &Host, group: &str) -> Option<String> {
         let groups = self.members.keys().filter(|member| is_within(member, group));
-        let pids = groups.flat_map(|member| {
-            let text = host.read(&self.hierarchy.file(member, "cgroup.procs")).unwrap_or_default();
-            text.lines().filter_map(|line| line.parse::<u32>().ok()).collect::<Vec<_>>()
-        });
+        let pids = groups.flat_map(|member| self.pids_of(host, member));
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for pid in pids.take(200) {
             if let Ok(name) = host.read_line(&format!("proc/{pid}/comm")) {
