@@ -173,10 +173,10 @@ impl FileHandles {
             let why = format!("the open files of {denied} of {count} processes may be seen by their owners only");
             let remedy = "run rdiag as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH; from Linux 6.2 on neither";
             let instance = if found.is_empty() { "" } else { "(others)" };
-            out.gap("file_handles.open", instance, Unavailable::new(Reason::Denied, why).with_remedy(remedy));
+            unseen(instance, &Unavailable::new(Reason::Denied, why).with_remedy(remedy), out);
         } else if found.is_empty() {
             let why = format!("no process has as many as {SUSPICIOUS} open files");
-            out.gap("file_handles.open", "", Unavailable::new(Reason::NotApplicable, why));
+            unseen("", &Unavailable::new(Reason::NotApplicable, why), out);
         }
         // Those with the most files are of interest too: the limit of the host is on their sum.
         found.sort_by_key(|near| std::cmp::Reverse(near.open));
@@ -185,6 +185,14 @@ impl FileHandles {
         rest.sort_by(|a, b| share(b).total_cmp(&share(a)));
         found.extend(rest.into_iter().take(NEAREST));
         found
+    }
+}
+
+/// Says why there are no figures of processes, or not of all (`(others)`).
+fn unseen(instance: &str, gap: &Unavailable, out: &Sink) {
+    out.gap("file_handles.open", instance, gap.clone());
+    if instance.is_empty() {
+        out.gap("file_handles.limit", "", gap.clone());
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::delta::{Delta, delta};
+use super::gaps::{explain, gap_of, gap_of_all, missing, owner};
 use super::process::Held;
 use super::{Table, intervals, throttled};
 use rdiag_model::recording::{CollectorRecord, Series};
@@ -20,13 +21,15 @@ pub(super) struct Part {
     pub(super) under: f64,
 }
 
-pub(super) fn evaluate(table: &Table<'_>, collector: &str, formula: &Formula) -> Outcome {
+/// `dimension` is that of the metric.
+pub(super) fn evaluate(table: &Table<'_>, collector: &str, dimension: Option<&str>, formula: &Formula) -> Outcome {
     let first = formula.sum.iter().find(|term| table.series.contains_key(term.series));
     let Some(first) = first else {
         let mut instances = BTreeMap::new();
         add_missing_instances(table, collector, formula, &mut instances);
         return if instances.is_empty() {
-            Err(missing(table, collector, formula))
+            let series = formula.sum.first().map_or("", |term| term.series);
+            Err(gap_of_all(table, collector, series, dimension))
         } else {
             Ok((instances, String::new()))
         };
@@ -37,7 +40,7 @@ pub(super) fn evaluate(table: &Table<'_>, collector: &str, formula: &Formula) ->
     };
     for term in formula.sum.iter().chain(divisor) {
         if !term.optional && !table.series.contains_key(term.series) {
-            return Err(gap_of(table, owner(term.series, collector), term.series, ""));
+            return Err(gap_of_all(table, owner(term.series, collector), term.series, dimension));
         }
     }
     let names: BTreeSet<&str> = table
@@ -116,12 +119,6 @@ fn instance(
         _ => changes(table, record, name, &over, &Under::Change(under), Quotient::Rate, formula.floor),
     }
     .map_err(|gap| explain(table, collector, formula, name, gap))
-}
-
-/// A gap that the collector explained itself says more than what is seen from here.
-fn explain(table: &Table<'_>, collector: &str, formula: &Formula, name: &str, gap: Unavailable) -> Unavailable {
-    let told = formula.sum.first().and_then(|term| told_gap(table, collector, term.series, name));
-    told.unwrap_or(gap)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -350,36 +347,4 @@ fn value(series: &Series, at: usize) -> Option<rdiag_model::Number> {
 
 fn time(record: &CollectorRecord, at: usize) -> f64 {
     record.times.get(at).copied().unwrap_or(0.0)
-}
-
-fn owner<'s>(series: &'s str, fallback: &'s str) -> &'s str {
-    series.split_once('.').map_or(fallback, |(collector, _)| collector)
-}
-
-fn missing(table: &Table<'_>, collector: &str, formula: &Formula) -> Unavailable {
-    let series = formula.sum.first().map_or("", |term| term.series);
-    gap_of(table, collector, series, "")
-}
-
-fn told_gap(table: &Table<'_>, collector: &str, series: &str, instance: &str) -> Option<Unavailable> {
-    let record = table.window.collectors.get(collector)?;
-    let narrow = record.gaps.iter().find(|(key, _)| {
-        key.split_once('|').is_some_and(|(prefix, name)| name == instance && series.starts_with(prefix))
-    });
-    let wide = || record.gaps.iter().find(|(key, _)| !key.contains('|') && series.starts_with(key.as_str()));
-    narrow.or_else(wide).map(|(_, gap)| gap.clone())
-}
-
-/// Why a series is not there.
-fn gap_of(table: &Table<'_>, collector: &str, series: &str, instance: &str) -> Unavailable {
-    if let Some(gap) = told_gap(table, collector, series, instance) {
-        return gap;
-    }
-    match table.window.collectors.get(collector) {
-        None => Unavailable::new(Reason::Absent, format!("{collector} was not collected in this window")),
-        Some(record) => record
-            .unavailable
-            .clone()
-            .unwrap_or_else(|| Unavailable::new(Reason::Absent, format!("this kernel does not report {series}"))),
-    }
 }

@@ -2,6 +2,7 @@
 
 mod delta;
 mod formula;
+mod gaps;
 mod members;
 mod probe;
 mod process;
@@ -133,7 +134,7 @@ fn reading(table: &Table<'_>, collector: &str, def: &MetricDef) -> Reading {
             Per::OneRequest => unloaded::of_devices(table),
             Per::KernelThreads(prefix, field) => process::kernel_threads(table, prefix, field),
             Per::Probe(pick) => probe::figure(table, collector, pick),
-            _ => formula::evaluate(table, collector, formula),
+            _ => formula::evaluate(table, collector, def.dimension, formula),
         };
         match outcome {
             Ok((instances, source)) => {

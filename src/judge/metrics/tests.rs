@@ -1,6 +1,11 @@
 //! Figures of known series.
 
+use std::collections::BTreeMap;
+
 use super::formula::{Part, Quotient, describe, statistics};
+use rdiag_model::metric::{Formula, term};
+use rdiag_model::recording::{CollectorRecord, Number, Series, Window};
+use rdiag_model::{Facts, MetricDef, RawUnit, Reason, SeriesKind, Unavailable, Unit};
 
 #[test]
 fn of_twenty_intervals_with_one_peak_the_95th_percentile_is_not_the_peak() {
@@ -29,4 +34,64 @@ fn a_rate_is_total_by_total_and_its_largest_interval_is_its_own() {
     assert!((stats.min - 10.0 / 3.0).abs() < 1e-9);
     let spread: Vec<f64> = stats.intervals.into_iter().flatten().map(f64::round).collect();
     assert_eq!(spread, [10.0, 3.0, 3.0, 3.0]);
+}
+
+const READS: MetricDef =
+    MetricDef::new("disk.reads.count", Unit::Count, "Reads.", &[Formula::change(&[term("disks.reads")])])
+        .dimension("device");
+const TOTAL: MetricDef =
+    MetricDef::new("disk.total.count", Unit::Count, "Reads of all.", &[Formula::change(&[term("disks.total")])]);
+
+/// Why there are no reads, by device and of all, where a collector recorded a series with these instances and said this of another one.
+fn gaps_of(instances: &[&str], told: &[(&str, Unavailable)]) -> [Unavailable; 2] {
+    let series = |instance: &&str| Series {
+        name: "disks.writes".into(),
+        instance: (!instance.is_empty()).then(|| (*instance).to_owned()),
+        kind: SeriesKind::Counter,
+        unit: RawUnit::Count,
+        values: vec![Some(Number::Whole(1)); 2],
+    };
+    let record = CollectorRecord {
+        times: vec![0.0, 1.0],
+        series: instances.iter().map(series).collect(),
+        gaps: told.iter().map(|(key, gap)| ((*key).to_owned(), gap.clone())).collect(),
+        ..CollectorRecord::default()
+    };
+    let window = Window {
+        steps: Vec::new(),
+        begins: 0.0,
+        seconds: 1.0,
+        interval_seconds: 1.0,
+        suspended_seconds: 0.0,
+        collectors: [("disks".to_owned(), record)].into(),
+        probes: BTreeMap::new(),
+        ledgers: BTreeMap::new(),
+    };
+    let metrics = super::evaluate(&window, &Facts::default(), &[("disks", &READS), ("disks", &TOTAL)]);
+    [READS, TOTAL].map(|def| metrics.stats(def.id, "").unwrap_err())
+}
+
+#[test]
+fn a_collector_that_found_no_device_says_nothing_of_the_kernel() {
+    for instances in [&[][..], &[""]] {
+        let [by_device, of_all] = gaps_of(instances, &[]);
+        assert_eq!(
+            (by_device.reason, by_device.why.as_str()),
+            (Reason::NotApplicable, "no device here has any of this")
+        );
+        assert_eq!(of_all.reason, Reason::Absent, "of the host there is always one");
+    }
+    let [by_device, _] = gaps_of(&["vda"], &[]);
+    let why = "this kernel does not report disks.reads, or the rdiag that made the recording did not read it yet";
+    assert_eq!((by_device.reason, by_device.why.as_str()), (Reason::Absent, why));
+}
+
+#[test]
+fn what_a_collector_said_of_another_series_holds_where_it_found_nothing() {
+    let denied = || Unavailable::new(Reason::Denied, "they may not be read");
+    let told = ("disks.writes", denied());
+    assert_eq!(gaps_of(&[], std::slice::from_ref(&told))[0], denied());
+    assert_eq!(gaps_of(&["vda"], std::slice::from_ref(&told))[0].reason, Reason::Absent);
+    let other = ("disks.discards", Unavailable::new(Reason::Absent, "another"));
+    assert!(gaps_of(&[], &[told, other])[0].why.starts_with("this kernel does not report disks.reads, or"));
 }
