@@ -71,10 +71,9 @@ impl Sightings {
     /// What is recorded; `seconds` from the first of the samples to the last.
     pub(super) fn into_result(self, samples: usize, seconds: f64) -> Result<ProbeResult, Unavailable> {
         let samples_f = samples.max(1) as f64;
-        // A sighting stands for as much time as lies between two samples.
-        let each = if samples > 1 { seconds / (samples - 1) as f64 } else { 0.0 };
-        let blocked = |seen: u64| (seen as f64 * each).min(seconds);
-        let mut outputs = vec![self.places(samples_f), self.by_task(samples, blocked)];
+        // The samples stand for the whole time together, its two ends included: a task that is in all of them was blocked for no longer.
+        let each = seconds / samples_f;
+        let mut outputs = vec![self.places(samples_f), self.by_task(samples, each)];
         if let Some(stacks) = self.by_stack(each) {
             outputs.push(stacks);
         }
@@ -131,7 +130,7 @@ impl Sightings {
         Output::Table(table)
     }
 
-    fn by_task(&self, samples: usize, blocked: impl Fn(u64) -> f64) -> Output {
+    fn by_task(&self, samples: usize, each: f64) -> Output {
         let mut table = ProbeTable {
             id: "tasks".into(),
             title: "Tasks by time in uninterruptible sleep".into(),
@@ -146,6 +145,7 @@ impl Sightings {
             ],
             ..ProbeTable::default()
         };
+        let blocked = |seen: u64| seen as f64 * each;
         let mut tasks: Vec<_> = self.tasks.iter().collect();
         tasks.sort_by_key(|(id, task)| (std::cmp::Reverse(task.seen), **id));
         for (at, ((tid, born), task)) in tasks.into_iter().enumerate() {
@@ -201,5 +201,48 @@ impl Sightings {
             missing: self.without_stack as f64 * each,
             ..Stacks::default()
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task that was blocked at some of six samples, within five seconds.
+    fn seen_at(samples: usize) -> ProbeResult {
+        let mut seen = Sightings::default();
+        let stack = || Ok(vec!["__schedule".to_owned(), "nfs_wait_bit_killable".to_owned()]);
+        for _ in 0..samples {
+            let unread = Err(Unavailable::new(rdiag_model::Reason::Denied, "a test"));
+            let both = [(7, "dd", stack()), (8, "cat", unread)];
+            let blocked = both.map(|(tid, name, stack)| Blocked {
+                pid: tid,
+                tid,
+                born: 1,
+                name: name.into(),
+                turns: Some(3),
+                stack,
+            });
+            seen.add(blocked.into());
+        }
+        seen.into_result(6, 5.0).unwrap()
+    }
+
+    #[test]
+    fn a_stack_took_as_long_as_its_task_was_blocked_and_no_longer_than_the_window() {
+        for (samples, seconds) in [(6, 5.0), (3, 2.5), (1, 5.0 / 6.0)] {
+            let result = seen_at(samples);
+            let table = result.outputs.iter().find_map(|output| match output {
+                Output::Table(table) if table.id == "tasks" => Some(table),
+                _ => None,
+            });
+            let stacks = result.outputs.iter().find_map(|output| match output {
+                Output::Stacks(stacks) => Some(stacks),
+                _ => None,
+            });
+            let (table, stacks) = (table.unwrap(), stacks.unwrap());
+            let figures = [table.rows[0].cells[4].number().unwrap(), stacks.stacks[0].value, stacks.missing];
+            assert!(figures.iter().all(|figure| (figure - seconds).abs() < 1e-9), "{samples} of 6: {figures:?}");
+        }
     }
 }
