@@ -8,6 +8,19 @@ use rdiag_model::{Culprit, Metrics, Reading, Stats};
 /// What stands for the small rows of a table together.
 pub(super) const OTHERS: &str = "(others)";
 
+/// A task with a smaller share of the whole is not named as the culprit of a finding.
+pub(super) const LEAST_SHARE: f64 = 0.1;
+/// What processes do is counted of those that some sample saw. A share of it is said unless others used more than this part of the CPU
+/// time, which itself has a row for them; levels are those of processes that are there.
+const MOST_UNSEEN: f64 = 0.1;
+const COUNTED_WHILE_SEEN: [&str; 5] = [
+    "process.read.bytes",
+    "process.write.bytes",
+    "process.major_faults.count",
+    "process.minor_faults.count",
+    "process.run_delay.seconds",
+];
+
 /// The instance with the most of a metric. Processes of one name are taken together: a culprit of forty workers is one
 /// culprit. So are threads of the kernel that differ by their number. `cgroup` narrows the search to processes of that group and the groups below it, `wanted` to instances with
 /// these labels. Where most of what a group did may be that of processes whose group was not read, nobody is named.
@@ -59,7 +72,8 @@ pub(super) fn top(
     let (name, members) = groups.iter().max_by(|(_, a), (_, b)| sum(a).total_cmp(&sum(b)))?;
     let value = sum(members);
     let share = match cgroup {
-        None => (whole > 0.0).then(|| value / whole),
+        None if whole <= 0.0 => None,
+        None => Some(value / whole).filter(|share| *share < LEAST_SHARE || !misses_many(metrics, metric)),
         Some(group) => {
             let seen = Seen { known: whole, unplaced, own: membership::own_figure(metrics, metric, group) };
             let others = groups.iter().filter(|(other, _)| *other != name);
@@ -93,6 +107,12 @@ pub(super) fn top(
         metric: Some(metric.to_owned()),
         labels: names,
     })
+}
+
+/// Whether much of this may be of processes that came and went between two samples and are in no row: they used this part of the CPU time.
+fn misses_many(metrics: &Metrics, metric: &str) -> bool {
+    let unseen = metrics.measured("process.unseen_cpu.ratio", "").map_or(0.0, |stats| stats.mean);
+    COUNTED_WHILE_SEEN.contains(&metric) && unseen > MOST_UNSEEN
 }
 
 /// What threads of the kernel that do the same work are called without their number: `ksoftirqd/0` and `ksoftirqd/1`.
@@ -246,6 +266,25 @@ mod tests {
         assert_eq!(of(3, 3.0), Some(("sleep".to_owned(), Some(2.0 / 3.0))), "dd is elsewhere");
         assert_eq!(of(3, 3.5), Some(("sleep".to_owned(), None)), "half a thread more makes sh no larger");
         assert_eq!(of(0, 3.0), None);
+    }
+
+    #[test]
+    fn of_what_short_lived_processes_do_nobody_has_a_share() {
+        let of = |metric: &str, unseen: f64| {
+            let mut all = metrics(&[("1", "sh", 9.0), ("2", "ls", 1.0)]);
+            if let Some(cpu) = all.readings.remove("cpu") {
+                all.readings.insert(metric.to_owned(), cpu);
+            }
+            let instances = [(String::new(), Ok(Stats::constant(unseen)))].into();
+            let (unit, dimension, source) = (Unit::Ratio, None, "a test".to_owned());
+            let reading = Reading::Measured { unit, dimension, source, rank: 0, instances };
+            all.readings.insert("process.unseen_cpu.ratio".to_owned(), reading);
+            top(&all, metric, None, &[]).unwrap().share
+        };
+        assert_eq!(of("process.minor_faults.count", 0.6), None);
+        assert_eq!(of("process.minor_faults.count", 0.05), Some(0.9));
+        assert_eq!(of("process.cpu.seconds", 0.6), Some(0.9), "they have a row of their own there");
+        assert_eq!(of("process.resident.bytes", 0.6), Some(0.9));
     }
 
     #[test]

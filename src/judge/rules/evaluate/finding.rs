@@ -4,6 +4,7 @@ use minijinja::Value;
 use serde::Deserialize as _;
 
 use super::{Judge, Needs, Work};
+use crate::rules::culprit::LEAST_SHARE;
 use crate::rules::{Next, Rule};
 use rdiag_model::finding::Threshold;
 use rdiag_model::quantity::with_unit;
@@ -11,8 +12,6 @@ use rdiag_model::{
     Confidence, Culprit, Evidence, Finding, Kind, LogLine, Reading, Reason, Resource, Status, Unavailable,
 };
 
-/// A task with a smaller share of the whole is not named as the culprit of a finding.
-const LEAST_SHARE: f64 = 0.1;
 /// What the least share is asked of; of functions or devices a twentieth may be worth knowing.
 const TASKS: [&str; 3] = ["process", "task", "thread"];
 
