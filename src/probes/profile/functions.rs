@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::tally::Key;
 use rdiag_kernel::mechanism::symbols::{COMPILED, Process};
 use rdiag_model::Unit;
 use rdiag_model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
@@ -166,7 +167,10 @@ impl Hottest {
             Column::text("line", "mostly at"),
         ];
         let row = |((name, object, kernel), of): &(&Function, &OfFunction)| {
-            let process = of.processes.largest().map(|((id, task), _)| format!("{task} ({})", id.pid));
+            let process = of.processes.largest().map(|((id, task), _)| match *id {
+                Key::ENDED => task.clone(),
+                Process { pid, .. } => format!("{task} ({pid})"),
+            });
             let line = of.lines.largest().and_then(|((line, _), _)| line.as_deref());
             let cells = vec![
                 self.share(of.value).into(),
@@ -208,7 +212,7 @@ impl Hottest {
                 self.share(of.value).into(),
                 of.value.into(),
                 task.into(),
-                id.pid.to_string().into(),
+                if **id == Key::ENDED { Cell::Unknown(()) } else { id.pid.to_string().into() },
                 part(of.in_kernel).into(),
                 name.into(),
                 hottest.map_or(0.0, |(_, value)| part(value)).into(),

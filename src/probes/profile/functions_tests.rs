@@ -63,6 +63,21 @@ fn a_process_names_its_own_hottest_function_and_its_share_in_the_kernel() {
 }
 
 #[test]
+fn tasks_that_had_ended_are_one_row_without_an_id() {
+    let ended = |value: f64| Executed {
+        process: Key::ENDED,
+        task: "(ended tasks)".into(),
+        ..executed(9, "sys_exit", None, value)
+    };
+    let hottest = hottest(vec![ended(2.0), ended(1.0), executed(2, "sys_exit", None, 1.0)]);
+    let rows = table(&hottest, "processes").rows;
+    assert_eq!(rows.len(), 2);
+    let expected: [Cell; 4] = [0.75.into(), 3.0.into(), "(ended tasks)".into(), Cell::Unknown(())];
+    assert_eq!(rows[0].cells[..4], expected);
+    assert_eq!(table(&hottest, "functions").rows[0].cells[5], "(ended tasks)".into());
+}
+
+#[test]
 fn addresses_without_names_are_summed_by_file_and_compiled_code_is_told_apart() {
     let nameless = |name: &str, object: &str| {
         let function = Some(Frame { name: name.into(), object: Some(object.into()), ..Frame::default() });

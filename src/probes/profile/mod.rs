@@ -230,7 +230,7 @@ impl Profile {
         let scale = self.scale();
         for (key, sum) in &self.tally.sums {
             let mut executed = Executed {
-                process: key.process,
+                process: key.process(),
                 task: key.name(),
                 in_kernel: key.in_kernel,
                 function: None,

@@ -223,8 +223,24 @@ impl Key {
     /// The name of the idle task of each CPU, as perf has it; the kernel adds the CPU's number.
     pub(super) const IDLE_TASK: [u64; 2] = [u64::from_ne_bytes(*b"swapper\0"), 0];
 
+    /// What stands for all tasks that had ended before their names were asked for. Those that are just ending have this id.
+    pub(super) const ENDED: Process = Process { pid: u32::MAX, born: 0 };
+
+    /// Nothing is known of a task that is gone; one that lives may have an empty name, too.
+    fn has_ended(&self) -> bool {
+        self.comm == [0; 2] && self.process.born == 0 && self.process.pid != 0
+    }
+
+    /// The process, or what stands for those that had ended.
+    pub(super) fn process(&self) -> Process {
+        if self.has_ended() { Self::ENDED } else { self.process }
+    }
+
     /// The name of the task.
     pub(super) fn name(&self) -> String {
+        if self.has_ended() {
+            return "(ended tasks)".to_owned();
+        }
         rdiag_kernel::mechanism::ebpf::words::text_of_words(&self.comm)
     }
 }
@@ -247,6 +263,19 @@ mod tests {
         assert_eq!(tally.leaf(&key(0, 20)), Some((process, 0x4000)));
         assert_eq!(tally.leaf(&key(MISSING, 20)), None, "the kernel's part is unknown");
         assert_eq!(tally.leaf(&key(0, 0)), None);
+    }
+
+    #[test]
+    fn tasks_that_had_ended_before_they_were_asked_for_are_one_and_others_have_their_names() {
+        let of = |pid: u32, born: u64, comm: [u64; 2]| {
+            let key = Key { process: Process { pid, born }, comm, ..key(0, 20) };
+            (key.process(), key.name())
+        };
+        let ended = (Key::ENDED, "(ended tasks)".to_owned());
+        assert_eq!([of(36_566, 0, [0; 2]), of(u32::MAX, 0, [0; 2])], [ended.clone(), ended]);
+        assert_eq!(of(7, 9, [0; 2]), (Process { pid: 7, born: 9 }, String::new()), "it named itself so");
+        assert_eq!(of(7, 0, [0x61, 0]), (Process { pid: 7, born: 0 }, "a".to_owned()), "its name was told in time");
+        assert_eq!(of(0, 0, Key::IDLE_TASK).1, "swapper");
     }
 
     #[test]
