@@ -160,10 +160,7 @@ impl Collect for WaitingTasks {
             return out.gap("waiting_tasks.", "", Unavailable::new(Reason::ShortWindow, why));
         };
         if !last.any_ran {
-            let why = "/proc/PID/schedstat is missing or 0 for every process: this kernel does not keep it";
-            let gap = Unavailable::new(Reason::Absent, why);
-            let remedy = "a kernel with CONFIG_SCHED_INFO; before 5.14, boot with delayacct";
-            return out.gap("waiting_tasks.", "", gap.with_remedy(remedy));
+            return out.gap("waiting_tasks.", "", unread(host));
         }
         let tasks = last.since(first, LEAST, host);
         let cpus = last.cpus.since(&first.cpus);
@@ -185,6 +182,16 @@ impl Collect for WaitingTasks {
             series.iter().for_each(|of| out.gap(&format!("waiting_tasks.{of}"), instance, gap.clone()));
         }
     }
+}
+
+/// Why no thread shows what it ran. A tree may hold the figures of processes, and not those of their threads.
+fn unread(host: &Host) -> Unavailable {
+    let what = "/proc/PID/task/TID/schedstat is missing or 0 for every thread";
+    if host.is_recorded() {
+        return Unavailable::new(Reason::Absent, format!("{what} of this recorded tree"));
+    }
+    let gap = Unavailable::new(Reason::Absent, format!("{what}: this kernel does not keep it"));
+    gap.with_remedy("a kernel with CONFIG_SCHED_INFO; before 5.14, boot with delayacct")
 }
 
 /// A counter that began with the window.

@@ -93,7 +93,10 @@ fn a_real_time_loop_and_who_waits_behind_it_are_told_apart() {
 #[test]
 fn kernels_that_keep_no_such_figures_and_a_single_look_say_so() {
     let metrics = measured(&[], &[[1, 1, 1, 1]]);
-    assert_eq!(gap(&metrics, "cpu.pinned.wait.ratio", "").reason, Reason::Absent);
+    let found = gap(&metrics, "cpu.pinned.wait.ratio", "");
+    assert_eq!(found.reason, Reason::Absent);
+    let why = "/proc/PID/task/TID/schedstat is missing or 0 for every thread of this recorded tree";
+    assert_eq!(found.why, why, "and not that of processes, from which other readings come");
     let tree = Story::of_seconds(1);
     put_cpus(&tree, &[[0; 4]]);
     put_thread(&tree, &LOOP, 1, 1);
