@@ -1,4 +1,4 @@
-//! Times that other programs recorded (sysstat, atop), judged by the shipped binary.
+//! Times that other programs recorded (sysstat, atop, PCP), judged by the shipped binary.
 #![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use serde_json::Value;
@@ -61,15 +61,30 @@ fn sysstat_alone_gives_a_verdict_on_its_means_with_low_confidence_and_no_culprit
 #[test]
 fn what_is_no_output_of_sadf_says_what_to_type() {
     let file_of_sysstat = [0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0, 0, 0];
-    let cases: [(&[u8], &str); 10] = [
+    let mut archive = vec![0; 257];
+    archive.extend(b"ustar");
+    let cases: [(&[u8], &str); 14] = [
         (&file_of_sysstat, "it is a file of sysstat 12.6.1, which sysstat's own sadf reads: sadf -j FILE"),
         (b"{\"sysstat\": {\"hosts\": [{\"nodename\": \"a\", ", "nothing that `sadf -j FILE -- -A` prints"),
-        (b"hello", "nothing that `sadf -j FILE -- -A` or `atop -r FILE -J ALL` prints"),
+        (b"hello", "nothing that `sadf -j FILE -- -A`, `atop -r FILE -J ALL` or `pcp2json` prints"),
         (b"{\"sysstat\": {\"hosts\": []}}", "it names no host"),
         (b"", "it is empty"),
         (b"\xef\xbe\xed\xfe\x08\x82", "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL"),
-        (b"\0\0\0\x84\x50\x05\x26\x02", "an archive of PCP, which rdiag does not read"),
+        (
+            b"\0\0\0\x84\x50\x05\x26\x02",
+            "its own pcp2json takes: `pcp2json -a ARCHIVE -Z UTC -f %s.%f -r -H -5 -I hinv.ncpu",
+        ),
+        (
+            b"{ \"//\": \"Writing 5 archived metrics to stdout...\" }\n{\"@pcp\": 1}",
+            "nothing that pcp2json prints of an archive",
+        ),
         (b"\xfd7zXZ\0", "it is packed with xz: unpack it"),
+        (b"\x1f\x8b\x08", "an archive with `tar xf FILE`"),
+        (
+            b"[{\"Datetime\":\"2026-03-10 03:00:00\",\"Usage\":\"9.5\"",
+            "looks like what `below dump -O json` prints, which rdiag does not read",
+        ),
+        (&archive, "it is an archive: unpack it with `tar xf FILE`, and give --from the folder"),
         (b"<?xml version=\"1.0\"?>", "in the place of `sadf -x`"),
         (b"{\"host\": \"web-03\", \"timestamp\": 17", "nothing that `atop -r FILE -J ALL` prints: line 1"),
     ];
@@ -254,4 +269,103 @@ fn a_quiet_log_of_atop_is_quiet_and_one_that_is_cut_off_says_so() {
     }
     let (code, _, said) = told_elsewhere("--from", "8s", cut.as_bytes(), "2026-11-23T21:11:40Z");
     assert!(code == Some(2) && said.contains("atop has nothing between"), "{said}");
+}
+
+/// Forty seconds of an archive, as pcp2json 6.0.3 prints it (a record in a line): on a host with 2 CPUs four processes compute.
+fn archive_of_pcp() -> String {
+    std::fs::read_to_string(crate::support::path("tests/fixtures/pcp/pcp2json-6.0.3.json")).unwrap()
+}
+
+#[test]
+fn an_archive_of_pcp_gives_a_verdict_with_the_culprit() {
+    let (code, report, said) = told_elsewhere("--from", "40s", archive_of_pcp().as_bytes(), "2026-03-10T03:00:40Z");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("Source: PCP, a sample every 10 s"), "{said}");
+    assert!(said.contains("Of PCP, file systems, control groups and logs are not read"), "{said}");
+    let host = &report["host"];
+    assert_eq!(
+        (&host["hostname"], &host["cpus"], &host["kernel"]),
+        (&"web-03".into(), &2.into(), &"6.1.0-18-amd64".into())
+    );
+    assert_eq!(report["window"]["interval_seconds"], 10.0, "a logger that is some ms late is on time");
+    assert!((report["window"]["seconds"].as_f64().unwrap() - 40.0).abs() < 0.1, "{:#}", report["window"]);
+    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
+    let busy = of("cpu.utilization");
+    assert!(["warning", "critical"].contains(&busy["status"].as_str().unwrap()), "{busy:#}");
+    assert_eq!((&busy["culprit"]["name"], &busy["culprit"]["count"]), (&"report-job".into(), &4.into()), "{busy:#}");
+    assert!(!busy.to_string().contains("a burst may hide"), "{busy:#}");
+    let kills = of("memory.errors.oom");
+    assert!(kills.to_string().contains("since boot, none within the window"), "14 of them: {kills:#}");
+    assert_eq!(of("kernel.errors.bug")["status"], "unknown");
+    assert!(!report.to_string().contains("hunter2"), "a password of a command line");
+}
+
+#[test]
+fn a_slow_archive_of_pcp_is_of_low_confidence_and_what_it_cannot_tell_is_refused() {
+    // The same records, 5 minutes apart.
+    let mut archive: Value = serde_json::from_str(&archive_of_pcp()).unwrap();
+    for record in archive["@pcp"]["@hosts"][0]["@metrics"].as_array_mut().unwrap() {
+        let at: f64 = record["@timestamp"].as_str().unwrap().parse().unwrap();
+        record["@timestamp"] = format!("{:.6}", 1_773_111_600.0 + (at - 1_773_111_600.0) * 30.0).into();
+    }
+    let (code, report, said) = told_elsewhere("--from", "20m", archive.to_string().as_bytes(), "2026-03-10T03:20:00Z");
+    assert!(code == Some(0) && said.contains("Source: PCP, means over 5 min: a burst of a minute may hide"), "{said}");
+    let busy = crate::support::finding(&report, "cpu.utilization", None);
+    assert_eq!(busy["confidence"], "low", "{busy:#}");
+    assert!(busy.to_string().contains("means of PCP over 5 min"), "{busy:#}");
+    let (code, _, said) = told_elsewhere("--from", "10m", archive.to_string().as_bytes(), "2026-03-11T03:20:00Z");
+    assert!(code == Some(2) && said.contains("PCP has nothing between"), "{said}");
+    archive["@pcp"]["@hosts"][0]["@metrics"][0]["@timestamp"] = "2026-03-10 03:00:00".into();
+    let (code, _, said) = told_elsewhere("--from", "20m", archive.to_string().as_bytes(), "2026-03-10T03:20:00Z");
+    assert!(
+        code == Some(2) && said.contains("does not tell the time zone") && said.contains("-Z UTC -f %s.%f"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_folder_of_an_sosreport_says_what_to_type_and_then_which_file_is_meant() {
+    let place = tempfile::tempdir().unwrap();
+    let told = || {
+        let mut command = rdiag();
+        command
+            .env("TZ", "UTC")
+            .args(["run", "use-method", "--at", "2026-03-10T03:09:00Z", "--from"])
+            .arg(place.path());
+        let output = command.args(["--format", "json", "--out", "-"]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let put = |name: &str, bytes: &[u8]| {
+        let path = place.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    };
+    let expect = |code: i32, wanted: &str| {
+        let (found, said) = told();
+        assert!(found == Some(code) && said.contains(wanted), "{wanted}: {found:?} {said}");
+    };
+    expect(2, "the folder has nothing of 2026-03-10 that sysstat, atop or PCP recorded");
+    put("var/log/sa/sa09", b"\x96\xd5");
+    expect(2, "recorded; it has sa09");
+    put("sos_commands/sar/sa10.xml", b"<?xml");
+    expect(2, "of 2026-03-10 it has only what sar and `sadf -x` printed, which rdiag does not read");
+    std::fs::create_dir_all(place.path().join("var/log/pcp/pmlogger")).unwrap();
+    expect(2, "var/log/pcp/pmlogger/HOST -Z UTC -f %s.%f -r");
+    put("var/log/atop/atop_20260310", b"\xef\xbe\xed\xfe");
+    expect(2, "var/log/atop/atop_20260310 -J ALL > atop.json");
+    put("var/log/sa/sa10", b"\x96\xd5");
+    expect(2, "var/log/sa/sa10 -- -A > sa10.json, then --from sa10.json");
+    put("sa10.json", sadf(&[("03:10:01", 99.0, 85.0)]).as_bytes());
+    expect(0, "Source: sysstat, means over 10 min");
+}
+
+#[test]
+fn the_documentation_has_the_command_that_errors_give() {
+    let docs = std::fs::read_to_string(crate::support::path("docs/history.md")).unwrap();
+    let docs = docs.replace('\\', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, _, said) = of_sysstat(b"\0\0\0\x84\x50\x05\x26\x02", "2026-03-10T03:09:00Z");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, options) = said.split_once("ARCHIVE ").unwrap();
+    let (options, _) = options.split_once('`').unwrap();
+    assert!(options.ends_with("proc.io") && docs.contains(options), "{options}");
 }

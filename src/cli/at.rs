@@ -11,7 +11,7 @@ use super::kept;
 use super::output::OutputArgs;
 use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, stacks};
+use super::{Exit, Failure, stacks, unpacked};
 use crate::lab::library::reproducing;
 use crate::playbook::{self, Method, Plan};
 use crate::session::{self, HistoryFile, NamedPlaybook, Past, Side, Span};
@@ -40,8 +40,8 @@ pub(super) struct AtArgs {
     /// Folder of what was recorded [default: that of `rdiag watch`].
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
-    /// Judge what sysstat or atop recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` or `atop -r FILE -J ALL` prints it; `-` for
-    /// stdin.
+    /// Judge what sysstat, atop or PCP recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A`, `atop -r FILE -J ALL` or `pcp2json -r`
+    /// (see docs/history.md) prints it; `-` for stdin. Of the folder of an unpacked sosreport, what sadf printed of that day.
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
     from: Option<PathBuf>,
 }
@@ -103,7 +103,7 @@ impl Asked {
 
     /// The same of a time whose span is known.
     pub(super) fn of_span_from_elsewhere(span: Span, zone: Zone, file: &Path) -> Result<Self, Failure> {
-        let elsewhere = Some(Input::open(file, &[])?);
+        let elsewhere = Some(Input::open(&unpacked::file(file, span, &zone)?, &[])?);
         Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), elsewhere })
     }
 

@@ -40,6 +40,7 @@ mod task;
 mod tools;
 mod typed;
 mod ui;
+mod unpacked;
 mod wait;
 mod watch;
 

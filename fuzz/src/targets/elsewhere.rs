@@ -1,4 +1,4 @@
-//! What other programs printed of their recordings: sysstat, atop.
+//! What other programs printed of their recordings: sysstat, atop, PCP.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -16,6 +16,7 @@ use rdiag_model::{Facts, RawUnit};
 const SOURCE: Source = Source {
     name: "atop",
     lacks: "atop records no latencies of disks, no file systems and no kernel log: what rests on them is unknown",
+    gap: "atop does not record it",
 };
 
 /// Without others to compare with, an interval that is longer is taken for the time since boot.

@@ -4,20 +4,29 @@
 const KNOWN: [(usize, &[u8], &str); 8] = [
     (0, &[0xef, 0xbe, 0xed, 0xfe], "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL > FILE.json"),
     (0, &[0xfe, 0xed, 0xbe, 0xef], "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL > FILE.json"),
-    (4, &[0x50, 0x05, 0x26], "it is a part of an archive of PCP, which rdiag does not read"),
     (
         0,
         &[0xfd, b'7', b'z', b'X', b'Z'],
         "it is packed with xz: unpack it (an archive with `tar xf FILE`, a single file with `xz -dk FILE`)",
     ),
-    (0, &[0x1f, 0x8b], "it is packed with gzip: unpack it with `gzip -dk FILE`"),
+    (
+        0,
+        &[0x1f, 0x8b],
+        "it is packed with gzip: unpack it (an archive with `tar xf FILE`, a single file with `gzip -dk FILE`)",
+    ),
     (0, &[0x28, 0xb5, 0x2f, 0xfd], "it is packed with zstd: unpack it with `zstd -dk FILE`"),
+    (257, b"ustar", "it is an archive: unpack it with `tar xf FILE`, and give --from the folder"),
     (0, b"<?xml", "it is XML: of sysstat, `sadf -j FILE -- -A` prints what is read here, in the place of `sadf -x`"),
     (0, b"RESET\n", "it is what `atop -P` prints: `atop -r FILE -J ALL` prints what is read here"),
 ];
 
 /// What is read here, for one who gave something else.
-const READ: &str = "it is nothing that `sadf -j FILE -- -A` or `atop -r FILE -J ALL` prints";
+const READ: &str = "it is nothing that `sadf -j FILE -- -A`, `atop -r FILE -J ALL` or `pcp2json` prints";
+/// A title in the first object of a dump of below, and how far to look for it.
+const BELOW: &[u8] = b"\"Datetime\":";
+const BEGIN: usize = 4096;
+/// In a file of a PCP archive, after four bytes.
+const PCP: [u8; 3] = [0x50, 0x05, 0x26];
 
 /// The first key of the JSON object that a file begins with.
 pub(super) fn first_key(bytes: &[u8]) -> Option<String> {
@@ -37,8 +46,18 @@ pub(super) fn what(bytes: &[u8]) -> String {
         );
     }
     let stands_at = |at: usize, magic: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
+    if stands_at(4, &PCP) {
+        let command = super::pcp::PCP2JSON;
+        return format!(
+            "it is a part of an archive of PCP, whose name without .0, .meta or .index its own pcp2json takes: {command}"
+        );
+    }
     if let Some((_, _, what)) = KNOWN.iter().find(|(at, magic, _)| stands_at(*at, magic)) {
         return (*what).to_owned();
+    }
+    let begin = bytes.get(..BEGIN).unwrap_or(bytes);
+    if begin.starts_with(b"[") && begin.windows(BELOW.len()).any(|part| part == BELOW) {
+        return "it looks like what `below dump -O json` prints, which rdiag does not read".to_owned();
     }
     match bytes.trim_ascii().is_empty() {
         true => "it is empty: did the command before the pipe fail?".to_owned(),

@@ -1,4 +1,4 @@
-//! What other programs recorded of a host, where rdiag's recorder did not run: what sysstat and atop print of their files.
+//! What other programs recorded of a host, where rdiag's recorder did not run: what sysstat, atop and PCP print of their files.
 //!
 //! What happened in an interval becomes the counter that would have given it, so that metrics and rules are those of any recording. An
 //! interval of a minute or more is a mean in which a burst may hide: it is cut into equal parts, since a rule that asks for three in a row
@@ -9,6 +9,7 @@ mod atop;
 mod building;
 mod devices;
 mod foreign;
+mod pcp;
 mod processes;
 mod sysstat;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use self::building::Building;
+pub use self::pcp::PCP2JSON;
 use super::{Past, Span, interval, params};
 use crate::playbook::Plan;
 use crate::session::Analysis;
@@ -42,7 +44,7 @@ const MAX_INTERVALS: usize = 22_000;
 /// Who recorded a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
-    /// What people call it: `recorder`, `sysstat`, `atop`.
+    /// What people call it: `recorder`, `sysstat`, `atop`, `PCP`.
     pub name: &'static str,
     /// Seconds over which its figures are means, where those are so many that a burst may hide in them.
     pub means_over: Option<f64>,
@@ -58,6 +60,8 @@ struct Source {
     name: &'static str,
     /// What it does not record, and what that costs.
     lacks: &'static str,
+    /// Why there is nothing of a collector.
+    gap: &'static str,
 }
 
 /// An interval: when it ended, in microseconds since 1970, how long it was, and what is known of it.
@@ -85,7 +89,8 @@ impl<S> Interval<S> {
 /// When it is nothing that is read here, or tells nothing of that time, in words.
 pub fn elsewhere(bytes: &[u8], span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
     let time = Time { span, plan, zone };
-    match foreign::first_key(bytes).as_deref() {
+    match foreign::first_key(pcp::json(bytes)).as_deref() {
+        Some("@pcp") => pcp::past(bytes, &time),
         Some("sysstat") => sysstat::past(bytes, &time),
         Some("host") => atop::past(bytes, &time),
         Some(_) if atop::prints(bytes) => atop::past(bytes, &time),
@@ -169,7 +174,7 @@ impl Time<'_> {
         let longest = lengths.last().copied().unwrap_or(0.0);
         // On a host that is short of CPU one of 2 s may take 3. Of means, the longest says what may hide.
         let middle = lengths.get(lengths.len() / 2).copied().unwrap_or(longest);
-        let typical = if longest >= MEAN { longest } else { middle };
+        let typical = tenths(if tenths(longest) >= MEAN { longest } else { middle });
         let is_of_means = typical >= MEAN;
         let parts = if is_of_means { PARTS } else { 1 };
         let mut building = Building::new(parts, intervals.len());
@@ -218,8 +223,7 @@ impl Time<'_> {
         let wanted = self.plan.windows.iter().take(1).flatten().flat_map(|planned| &planned.step.collect);
         for id in wanted.map(crate::playbook::Measure::id).filter(|id| collectors::find(id).is_some()) {
             let gap = || {
-                let why = format!("{} does not record it", source.name);
-                Unavailable::new(Reason::Absent, why).with_remedy("run `rdiag watch`, which does from now on")
+                Unavailable::new(Reason::Absent, source.gap).with_remedy("run `rdiag watch`, which does from now on")
             };
             let missing = || CollectorRecord { unavailable: Some(gap()), ..CollectorRecord::default() };
             let record = records.entry(id.to_owned()).or_insert_with(missing);
@@ -227,6 +231,11 @@ impl Time<'_> {
         }
         records
     }
+}
+
+/// Seconds as one would say them: a sample that is a millisecond late is none of another length.
+fn tenths(seconds: f64) -> f64 {
+    (seconds * 10.0).round() / 10.0
 }
 
 fn source_in_words(name: &str, seconds: f64) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use rdiag_kernel::host::secrets;
 use rdiag_model::recording::{Process, ProcessPoint};
 
 /// Processes that are read.
@@ -66,7 +67,7 @@ impl Table {
         ) else {
             return;
         };
-        let Seen { who, mut did, resident_growth, is_new } = seen;
+        let Seen { mut who, mut did, resident_growth, is_new } = seen;
         let key = (who.pid, who.start_ticks);
         let at = match self.index.get(&key) {
             Some(at) => *at,
@@ -87,6 +88,7 @@ impl Table {
                 };
                 self.points += points.len();
                 self.index.insert(key, self.processes.len());
+                who.command = who.command.map(|line| secrets::masked(line.split(' ')).join(" "));
                 self.processes.push(Process { first: first_at, last: end, points, ..who.clone() });
                 self.processes.len() - 1
             }

@@ -11,6 +11,7 @@ use rdiag_model::{Facts, RawUnit};
 const SOURCE: Source = Source {
     name: "sysstat",
     lacks: "sysstat records no processes, file systems and kernel log: who is behind it is not known",
+    gap: "sysstat does not record it",
 };
 
 /// Ticks are a hundredth of a second wherever sysstat runs.

@@ -4,9 +4,9 @@ use super::*;
 use crate::session::resolve;
 use rdiag_model::recording::{Process, Series};
 
-const SECOND: i64 = 1_000_000;
+pub(super) const SECOND: i64 = 1_000_000;
 
-fn plan() -> Plan {
+pub(super) fn plan() -> Plan {
     let recording = Recording {
         format_version: FORMAT_VERSION,
         tool: Tool { name: "rdiag".into(), version: "0".into() },
@@ -50,11 +50,11 @@ fn line(end: i64, elapsed: i64, rows: &[Listed<'_>], ticks: u64, more: &str) -> 
     format!("{{{host}, {all}, \"PRG\": [{general}], \"PRC\": [{cpu}], \"PRM\": [{memory}]}}\n")
 }
 
-fn processes(past: &Past) -> Vec<Process> {
+pub(super) fn processes(past: &Past) -> Vec<Process> {
     past.recording.windows[0].collectors["processes"].processes.clone()
 }
 
-fn series(past: &Past, name: &str) -> Option<Series> {
+pub(super) fn series(past: &Past, name: &str) -> Option<Series> {
     let (collector, _) = name.split_once('.').unwrap();
     let record = past.recording.windows[0].collectors.get(collector)?;
     record.series.iter().find(|series| series.name == name).cloned()
