@@ -20,7 +20,7 @@ odd_rules AS (
   WHERE hosts > 0 AND judged >= 5 AND hosts <= greatest(floor(judged / 10.0), 1) AND NOT (hosts >= 3 AND 2 * hosts >= judged)
 ),
 odd_findings AS (
-  SELECT w.run, w.host, w.grp, 'finding' AS what, w.rule AS name, '' AS role, CAST(NULL AS DOUBLE) AS value, CAST(NULL AS DOUBLE) AS usual, CAST(NULL AS DOUBLE) AS z
+  SELECT w.run, w.host, w.grp, 'finding' AS what, w.rule AS name, '' AS role, NULL AS value, NULL AS usual, NULL AS z
   FROM worst w JOIN odd_rules o ON w.grp = o.grp AND w.rule = o.rule WHERE w.level >= 4
 ),
 -- One figure for each host, metric and role: that of the first window, since later ones look at what it found.
@@ -47,7 +47,7 @@ kinds AS (
   FROM scaled GROUP BY grp, metric, role
 ),
 odd_errors AS (
-  SELECT s.run, s.host, s.grp, 'errors' AS what, s.metric AS name, s.role, s.value, CAST(0 AS DOUBLE) AS usual, CAST(NULL AS DOUBLE) AS z
+  SELECT s.run, s.host, s.grp, 'errors' AS what, s.metric AS name, s.role, s.value, CAST(0 AS DOUBLE) AS usual, NULL AS z
   FROM scaled s JOIN kinds k ON s.grp = k.grp AND s.metric = k.metric AND s.role = k.role
   WHERE k.errors = 1 AND k.n >= 5 AND s.value > 0 AND k.n - k.some >= 0.95 * (k.n - 1)
 ),
@@ -58,7 +58,9 @@ spread AS (
   GROUP BY l.grp, l.metric, l.role
 ),
 distances AS (
-  SELECT l.run, l.host, l.grp, l.metric, l.role, l.value, l.material, l.doubles, m.mid, k.n,
+  -- Named once more: of several joins ClickHouse calls a column `l.run` otherwise.
+  SELECT l.run AS run, l.host AS host, l.grp AS grp, l.metric AS metric, l.role AS role, l.value AS value,
+         l.material, l.doubles, m.mid, k.n,
          0.6745 * (l.value - m.mid) / greatest(s.mad, 0.01 * abs(m.mid), l.resolution) AS plain,
          0.6745 * (l.lg - m.lmid) / greatest(s.lmad, least(greatest(ln(1 + l.resolution / (abs(m.mid) + l.resolution)), 0.01), 0.5)) AS factor
   FROM logs l
@@ -84,7 +86,10 @@ odd_readings AS (
   SELECT f.run, f.host, f.grp, 'reading' AS what, f.metric AS name, f.role, f.value, f.mid AS usual, f.z
   FROM far f JOIN whole w ON f.grp = w.grp AND f.metric = w.metric AND f.role = w.role
 )
-SELECT run, host, grp, what, name, role, value, usual, z FROM odd_findings
-UNION ALL SELECT run, host, grp, what, name, role, value, usual, z FROM odd_errors
-UNION ALL SELECT run, host, grp, what, name, role, value, usual, z FROM odd_readings
+-- In parentheses: ClickHouse sorts only the last part of a union otherwise.
+SELECT run, host, grp, what, name, role, value, usual, z FROM (
+  SELECT run, host, grp, what, name, role, value, usual, z FROM odd_findings
+  UNION ALL SELECT run, host, grp, what, name, role, value, usual, z FROM odd_errors
+  UNION ALL SELECT run, host, grp, what, name, role, value, usual, z FROM odd_readings
+) odd
 ORDER BY grp, host, what, name, role

@@ -7,11 +7,12 @@ WITH ranked AS (
 ),
 worst AS (SELECT run, grp, rule, max(title) AS title, max(level) AS level FROM ranked GROUP BY run, grp, rule),
 votes AS (
-  SELECT grp, rule, max(title) AS title, max(level) AS level,
-         sum(CASE WHEN level >= 4 THEN 1 ELSE 0 END) AS hosts,
-         sum(CASE WHEN level <> 2 THEN 1 ELSE 0 END) AS judged,
-         sum(CASE WHEN level = 2 THEN 1 ELSE 0 END) AS unknown
-  FROM worst GROUP BY grp, rule
+  -- With the table's name: to ClickHouse `level` alone is the maximum.
+  SELECT grp, rule, max(w.title) AS title, max(w.level) AS level,
+         sum(CASE WHEN w.level >= 4 THEN 1 ELSE 0 END) AS hosts,
+         sum(CASE WHEN w.level <> 2 THEN 1 ELSE 0 END) AS judged,
+         sum(CASE WHEN w.level = 2 THEN 1 ELSE 0 END) AS unknown
+  FROM worst w GROUP BY grp, rule
 )
 SELECT grp, rule, title, CASE level WHEN 5 THEN 'critical' ELSE 'warning' END AS status, hosts, judged, unknown,
        CASE WHEN hosts >= 3 AND 2 * hosts >= judged THEN 'common'

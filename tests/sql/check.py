@@ -1,27 +1,32 @@
 #!/usr/bin/env python3
-"""The questions of fleet/sql on DuckDB and DataFusion name the same hosts as `rdiag fleet`, over generated fleets.
+"""The questions of fleet/sql name the same hosts on DuckDB, DataFusion, ClickHouse and Spark as `rdiag fleet`, over generated fleets.
 
-    tests/sql/check.py RDIAG [FLEETS]        with the Python packages duckdb and datafusion
+    tests/sql/check.py RDIAG [FLEETS] [--engines duckdb,datafusion,clickhouse,spark]
+
+Engines that are named must be installed (tests/fleet.requirements, tests/spark.requirements). Without --engines those that are here are
+asked, but not Spark, which is slow.
 
 Fleets differ in size (4 to 70), have one or two groups, planted odd hosts (a fault, a figure out of line, errors, a fact), hosts without a
 recording, ties, and figures that vary as those of healthy hosts do.
 """
 
+import argparse
 import gzip
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 
-import datafusion
-import duckdb
+sys.dont_write_bytecode = True
+import engines  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 TREES = ROOT / "tests/fixtures/hosts"
-SQL = ROOT / "fleet/sql"
 STORIES = ["whole-host-quiet", "whole-host-short-of-cpu", "memory-thrashing-5.4"]
 # Counters that are no errors, and one that is.
 NOISY = ["cpu_stat.user", "cpu_stat.system", "vmstat.pgfault", "diskstats.read_bytes", "meminfo.available", "diskstats.reads"]
@@ -86,23 +91,6 @@ def fleet(rdiag: str, folder: Path, stories: dict, seed: int) -> tuple[list[str]
     return ["fleet", str(runs), *groups], size
 
 
-def query_duckdb(folder: Path) -> dict[str, list[dict]]:
-    engine = duckdb.connect()
-    engine.execute((SQL / "duckdb.sql").read_text())
-    answers = {}
-    for name in ["votes", "odd", "missing", "contrast"]:
-        found = engine.execute((SQL / f"{name}.sql").read_text())
-        columns = [column[0] for column in found.description]
-        answers[name] = [dict(zip(columns, row)) for row in found.fetchall()]
-    return answers
-
-
-def query_datafusion(folder: Path) -> dict[str, list[dict]]:
-    engine = datafusion.SessionContext()
-    engine.sql((SQL / "datafusion.sql").read_text())
-    return {name: engine.sql((SQL / f"{name}.sql").read_text()).to_pylist() for name in ["votes", "odd", "missing", "contrast"]}
-
-
 def told(document: dict) -> dict[str, set]:
     """What `rdiag fleet` says, in the terms of the queries."""
     common = {(fault["group"], fault["rule"], fault["reach"]["hosts"], fault["reach"]["judged"]) for fault in document["common"]}
@@ -118,35 +106,58 @@ def asked(answers: dict[str, list[dict]]) -> dict[str, set]:
     return {"common": common, "odd": odd, "findings": findings, "missing": {row["host"] for row in answers["missing"]}}
 
 
+def digits(answers: dict[str, list[dict]]) -> dict[str, list]:
+    """The answers as engines must agree on them: the same rows in the same order, and figures in all digits that are worth something."""
+    def plain(value: object) -> object:
+        return float(f"{float(value):.9g}") if isinstance(value, (int, float, Decimal)) else value
+    return {name: [{column: plain(value) for column, value in row.items()} for row in rows] for name, rows in answers.items()}
+
+
+def ask(rdiag: str, seed: int, folder: Path, stories: dict, asked_engines: dict) -> tuple[int, bool, bool]:
+    """One fleet; how many odd hosts it has, whether a common fault, and whether a fact that one host alone has."""
+    shutil.rmtree(folder / "runs", ignore_errors=True)
+    command, size = fleet(rdiag, folder, stories, seed)
+    document = json.loads(subprocess.run([rdiag, *command, "--format", "json"], stdout=subprocess.PIPE, check=False).stdout)
+    with open(folder / "fleet.ndjson", "wb") as rows:
+        subprocess.run([rdiag, *command, "--format", "rows"], stdout=rows, check=False)
+    expected, contrasted, first = told(document), False, None
+    for name, engine in asked_engines.items():
+        answers = engine.answers()
+        for what, hosts in asked(answers).items():
+            assert hosts == expected[what], f"fleet {seed} of {size}: {what} by {name} {sorted(hosts ^ expected[what])} differ"
+        first = first or digits(answers)
+        for what, rows in digits(answers).items():
+            other = f"fleet {seed} of {size}: {what} by {name} is not as by {next(iter(asked_engines))}"
+            assert rows == first[what], f"{other}: {rows} {first[what]}"
+        contrasts = {(row["host"], row["fact"]) for row in answers["contrast"]}
+        for odd in document["odd"]:
+            for fact in odd["contrast"]:
+                assert fact["shared"] > 0 or (odd["host"], fact["fact"]) in contrasts, f"fleet {seed}: {odd['host']} {fact} by {name}"
+        contrasted = bool(contrasts)
+    return len(expected["odd"]), bool(expected["common"]), contrasted
+
+
 def main() -> None:
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    rdiag, fleets = str(Path(sys.argv[1]).resolve()), int(sys.argv[2]) if len(sys.argv) == 3 else 40
+    options = argparse.ArgumentParser(usage=__doc__)
+    options.add_argument("rdiag", type=Path)
+    options.add_argument("fleets", type=int, nargs="?", default=40)
+    options.add_argument("--engines")
+    given = options.parse_args()
+    names = engines.chosen(given.engines)
+    rdiag = str(given.rdiag.resolve())
     stories = {story: recorded(rdiag, story) for story in STORIES}
-    named = with_common = with_contrast = 0
-    for seed in range(fleets):
-        with tempfile.TemporaryDirectory(prefix="rdiag-sql.") as place:
-            folder = Path(place)
-            os.chdir(folder)
-            command, size = fleet(rdiag, folder, stories, seed)
-            document = json.loads(subprocess.run([rdiag, *command, "--format", "json"], stdout=subprocess.PIPE, check=False).stdout)
-            with open("fleet.ndjson", "wb") as rows:
-                subprocess.run([rdiag, *command, "--format", "rows"], stdout=rows, check=False)
-            expected = told(document)
-            for engine, query in [("DuckDB", query_duckdb), ("DataFusion", query_datafusion)]:
-                answers = query(folder)
-                for what, hosts in asked(answers).items():
-                    assert hosts == expected[what], f"fleet {seed} of {size}: {what} by {engine} {sorted(hosts ^ expected[what])} differ"
-                contrasts = {(row["host"], row["fact"]) for row in answers["contrast"]}
-                for odd in document["odd"]:
-                    for fact in odd["contrast"]:
-                        assert fact["shared"] > 0 or (odd["host"], fact["fact"]) in contrasts, f"fleet {seed}: {odd['host']} {fact} by {engine}"
-                with_contrast += bool(contrasts)
-            named += len(expected["odd"])
-            with_common += bool(expected["common"])
-            os.chdir(ROOT)
+    with tempfile.TemporaryDirectory(prefix="rdiag-sql.") as place:
+        # The files that make the table name fleet.ndjson alone.
+        os.chdir(place)
+        asked_engines = {name: engines.KINDS[name]() for name in names}
+        found = [ask(rdiag, seed, Path(place), stories, asked_engines) for seed in range(given.fleets)]
+        for engine in asked_engines.values():
+            engine.close()
+        os.chdir(ROOT)
+    named, with_common, with_contrast = (sum(column) for column in zip(*found))
     assert named and with_common and with_contrast, "nothing was planted"
-    print(f"{fleets} fleets: {named} odd hosts, {with_common} fleets with a common fault, the same by rdiag, DuckDB and DataFusion")
+    print(f"{given.fleets} fleets: {named} odd hosts, {with_common} fleets with a common fault, the same by rdiag and {', '.join(names)}")
 
 
-main()
+if __name__ == "__main__":
+    main()
