@@ -1,7 +1,7 @@
 //! The one place that decides what a report says.
 
 use super::{
-    Parts, answer as answers, causes, consumers, coverage, matrix, order, past, plots, probed, task_verdict, timeline,
+    Parts, answer as answers, causes, consumers, context, coverage, matrix, order, past, plots, probed, task_verdict, timeline,
     top, verdict, words,
 };
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
@@ -13,6 +13,7 @@ pub fn build(parts: Parts<'_>) -> Report {
     let Parts { recording, metrics, mut findings, profile, mut answer, steps, playbook, titles, probes, levels } =
         parts;
     order::sort(&mut findings, levels);
+    context::complete(&mut findings);
     if let Some(answer) = &mut answer {
         answers::complete(answer, &mut findings);
     }

@@ -12,6 +12,7 @@ mod calls;
 mod causes;
 mod changes;
 mod consumers;
+mod context;
 mod coverage;
 pub mod diff;
 pub mod escape;

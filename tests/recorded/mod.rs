@@ -3,6 +3,7 @@
 
 mod cgroup;
 mod confidence;
+mod context;
 mod counters;
 mod cpu;
 mod diff;

@@ -1,0 +1,29 @@
+//! What a finding says and advises beside the others of its run, on recordings of faults that were induced.
+
+use serde_json::Value;
+
+use crate::support::{finding, path, rdiag};
+
+/// The report of a recording below tests/captures.
+fn capture_report(name: &str) -> Value {
+    let file = path("tests/captures").join(format!("{name}.1.json.gz"));
+    let output = rdiag().arg("analyze").arg(&file).args(["--format", "json", "--out", "-"]).output().unwrap();
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The sentence of a finding, and its steps in one line.
+fn sentence_and_steps(report: &Value, id: &str, instance: Option<&str>) -> (String, String) {
+    let found = finding(report, id, instance);
+    let steps = found["next"].as_array().unwrap().iter().map(|step| step["do"].as_str().unwrap());
+    (found["summary"].as_str().unwrap().to_owned(), steps.collect::<Vec<_>>().join(" | "))
+}
+
+#[test]
+fn a_cpu_full_of_niced_loops_is_busy_and_no_step_raises_their_priority() {
+    let report = capture_report("host/cpu.a_queue_of_niced_loops_is_only_worth_knowing");
+    let (busy, _) = sentence_and_steps(&report, "cpu.utilization.core", Some("1"));
+    assert_eq!(busy, "CPU 1 was 99.8% busy (6.8% without niced work).");
+    let (_, steps) = sentence_and_steps(&report, "cpu.saturation", None);
+    assert!(steps.contains("Move the largest consumer") && !steps.contains("renice"), "{steps}");
+}
