@@ -13,7 +13,7 @@ pub fn build(parts: Parts<'_>) -> Report {
     let Parts { recording, metrics, mut findings, profile, mut answer, steps, playbook, titles, probes, levels } =
         parts;
     order::sort(&mut findings, levels);
-    context::complete(&mut findings);
+    context::complete(&mut findings, recording);
     if let Some(answer) = &mut answer {
         answers::complete(answer, &mut findings);
     }

@@ -27,3 +27,15 @@ fn a_cpu_full_of_niced_loops_is_busy_and_no_step_raises_their_priority() {
     let (_, steps) = sentence_and_steps(&report, "cpu.saturation", None);
     assert!(steps.contains("Move the largest consumer") && !steps.contains("renice"), "{steps}");
 }
+
+#[test]
+fn the_limit_that_slowed_a_group_down_is_the_one_to_raise() {
+    let report = capture_report("6.12/kernels.vm_a_group_that_grows_beyond_memory_high_stalls_and_nobody_is_killed");
+    for id in ["cgroup.saturation.memory", "cgroup.utilization.memory"] {
+        let (_, steps) = sentence_and_steps(&report, id, Some("/rdiag-high"));
+        assert!(steps.contains("UNIT MemoryHigh=") && !steps.contains("MemoryMax"), "{id}: {steps}");
+        assert!(!steps.contains("(cgroup."), "the report answers it: {steps}");
+    }
+    let (stalls, _) = sentence_and_steps(&report, "memory.saturation.stalls", None);
+    assert!(stalls.ends_with("; the sleep of tasks above memory.high is not counted."), "{stalls}");
+}

@@ -1,13 +1,20 @@
 //! What the sentence and the steps of a finding lack as long as its rule sees nothing else: a rule is judged alone, and its steps are the
 //! same on every host. Here each finding is read beside the others of its run, before anything is made of it.
 
+mod answered;
+mod limits;
 mod niced;
 
-use rdiag_model::{Evidence, Finding, NextStep};
+use rdiag_model::{Evidence, Finding, NextStep, Recording};
 
 /// Completes the findings of a run, in whatever order they are.
-pub(super) fn complete(findings: &mut [Finding]) {
+pub(super) fn complete(findings: &mut [Finding], recording: &Recording) {
+    let host = &recording.host;
+    let judged = answered::judged(findings);
+    let hits = limits::hits(findings);
     for finding in findings {
+        answered::complete(finding, &judged, &host.kernel);
+        limits::complete(finding, &hits);
         niced::complete(finding);
     }
 }
