@@ -39,3 +39,14 @@ fn the_limit_that_slowed_a_group_down_is_the_one_to_raise() {
     let (stalls, _) = sentence_and_steps(&report, "memory.saturation.stalls", None);
     assert!(stalls.ends_with("; the sleep of tasks above memory.high is not counted."), "{stalls}");
 }
+
+#[test]
+fn a_file_system_full_of_deleted_files_names_who_holds_them() {
+    let name = "host/filesystem.deleted_files_that_fill_a_file_system_name_the_process_that_holds_them";
+    let report = capture_report(name);
+    let (told, steps) = sentence_and_steps(&report, "filesystem.utilization", Some("/var/tmp/x"));
+    assert!(told.ends_with("left; deleted but open files hold 50.0 MiB."), "{told}");
+    assert!(steps.starts_with("List these files") && !steps.contains("du -xh") && !steps.contains("lsof"), "{steps}");
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert!(headline.ends_with("; sleep (pid 12523) held 100% of the space of deleted files"), "{headline}");
+}

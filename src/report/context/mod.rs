@@ -2,6 +2,7 @@
 //! same on every host. Here each finding is read beside the others of its run, before anything is made of it.
 
 mod answered;
+mod deleted;
 mod limits;
 mod niced;
 
@@ -12,9 +13,11 @@ pub(super) fn complete(findings: &mut [Finding], recording: &Recording) {
     let host = &recording.host;
     let judged = answered::judged(findings);
     let hits = limits::hits(findings);
+    let held = deleted::held(findings);
     for finding in findings {
         answered::complete(finding, &judged, &host.kernel);
         limits::complete(finding, &hits);
+        deleted::complete(finding, &held);
         niced::complete(finding);
     }
 }
