@@ -50,3 +50,10 @@ fn a_file_system_full_of_deleted_files_names_who_holds_them() {
     let headline = report["verdict"]["headline"].as_str().unwrap();
     assert!(headline.ends_with("; sleep (pid 12523) held 100% of the space of deleted files"), "{headline}");
 }
+
+#[test]
+fn a_reader_of_a_sparse_file_is_not_said_to_have_read_from_storage() {
+    let report = capture_report("host/memory.a_reader_that_does_not_fit_into_its_cgroup_is_no_shortage_of_the_host");
+    let culprit = &finding(&report, "cgroup.saturation.refaults", Some("/rdiag-test-reader"))["culprit"];
+    assert_eq!((&culprit["kind"], &culprit["name"]), (&"cgroup".into(), &"/rdiag-test-reader".into()), "{culprit}");
+}

@@ -5,6 +5,7 @@ mod answered;
 mod deleted;
 mod limits;
 mod niced;
+mod refaults;
 
 use rdiag_model::{Evidence, Finding, NextStep, Recording};
 
@@ -18,6 +19,7 @@ pub(super) fn complete(findings: &mut [Finding], recording: &Recording) {
         answered::complete(finding, &judged, &host.kernel);
         limits::complete(finding, &hits);
         deleted::complete(finding, &held);
+        refaults::complete(finding, host);
         niced::complete(finding);
     }
 }
