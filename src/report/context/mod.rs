@@ -3,6 +3,7 @@
 
 mod answered;
 mod deleted;
+mod frozen;
 mod limits;
 mod niced;
 mod refaults;
@@ -15,11 +16,13 @@ pub(super) fn complete(findings: &mut [Finding], recording: &Recording) {
     let judged = answered::judged(findings);
     let hits = limits::hits(findings);
     let held = deleted::held(findings);
+    let is_frozen = frozen::is_frozen(recording);
     for finding in findings {
         answered::complete(finding, &judged, &host.kernel);
         limits::complete(finding, &hits);
         deleted::complete(finding, &held);
         refaults::complete(finding, host);
+        frozen::complete(finding, is_frozen);
         niced::complete(finding);
     }
 }
