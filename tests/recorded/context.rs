@@ -65,3 +65,11 @@ fn writers_of_a_frozen_file_system_are_told_to_thaw_it() {
     assert!(told.ends_with("; writers wait for a frozen file system to be thawed."), "{told}");
     assert!(steps.contains("fsfreeze -u MOUNT") && !steps.contains("nfs"), "{steps}");
 }
+
+#[test]
+fn a_slow_clock_is_worth_knowing_and_its_log_line_is_not_asked_for() {
+    let report = capture_report("5.10/kernels.vm_an_idle_guest_raises_nothing_and_its_sources_are_understood");
+    assert_eq!(report["verdict"]["status"], "info", "{:#}", report["verdict"]);
+    let (_, steps) = sentence_and_steps(&report, "kernel.utilization.clocksource", Some("hpet"));
+    assert!(steps.contains("available_clocksource") && !steps.contains("kernel log"), "{steps}");
+}

@@ -79,7 +79,7 @@ fn a_machine_soon_after_boot_is_hot_has_a_slow_clock_and_no_random_numbers() {
     );
     let hot = check(&report, "power.errors.thermal", None, "warning", 2.0);
     assert_eq!(hot["culprit"]["name"], "CPU1");
-    let clock = check(&report, "kernel.utilization.clocksource", Some("hpet"), "warning", 1.0);
+    let clock = check(&report, "kernel.utilization.clocksource", Some("hpet"), "info", 1.0);
     assert_eq!(clock["culprit"]["name"], "hpet");
     assert_eq!(finding(&report, "kernel.errors.clocksource", None)["culprit"]["name"], "tsc", "the one given up");
     // 64 of 256 bits.
