@@ -16,7 +16,7 @@ const FAMILIES: &[&[&str]] = &[
         "cpu.utilization.process",
         "cpu.utilization.system",
     ],
-    &["cpu.saturation.core", "cpu.utilization.core", "cpu.utilization.single_thread"],
+    &["cpu.saturation.core", "cpu.saturation.pinned", "cpu.utilization.core", "cpu.utilization.single_thread"],
     &["cpu.saturation.steal", "cpu.saturation.steal_burst"],
     &[
         "memory.saturation",

@@ -11,9 +11,13 @@ const MAX_NEXT: usize = 3;
 const LEAST_COMPONENT: f64 = 0.05;
 /// What begins a step that only asks who it is.
 const ASKS_WHO: [&str; 3] = ["Find the process", "Find the largest consumer", "Find their parents"];
-/// What begins a step for one thread, and a reason that one thread would be: several processes are more than one.
+/// What begins a step for one thread, and a reason that one thread would be: several processes, or tasks that wait for a CPU, are more.
 const FOR_ONE_THREAD: &str = "For a single thread,";
 const IS_ONE_THREAD: &str = "one thread that does all the work (pidstat -t), ";
+/// Rules by which several tasks want one CPU.
+const OF_QUEUES: [&str; 2] = ["cpu.saturation.core", "cpu.saturation.pinned"];
+/// A process that uses less of a CPU has no thread that fills one.
+const OF_ONE_CPU: f64 = 0.9;
 /// Phrases of the rules that stand for the culprit.
 const STANDS_FOR: [&str; 4] =
     ["the process that uses the most CPU time", "the largest consumer", "the culprit", "The culprit"];
@@ -70,6 +74,17 @@ impl Known<'_> {
         self.task().is_some_and(|culprit| culprit.count > 1)
     }
 
+    /// Whether it is known that no single thread fills a CPU.
+    fn is_no_single_thread(&self) -> bool {
+        let queues = |lead: &rdiag_model::Finding| OF_QUEUES.contains(&lead.id.as_str());
+        let seconds = |culprit: &&Culprit| culprit.metric.as_deref() == Some("process.cpu.seconds");
+        let used = self.task().filter(seconds).and_then(|culprit| culprit.value);
+        let window = self.problem.leads().map(|lead| lead.window_seconds).next().unwrap_or(0.0);
+        self.is_of_several()
+            || self.problem.leads().any(queues)
+            || used.is_some_and(|used| window > 0.0 && used / window < OF_ONE_CPU)
+    }
+
     fn task(&self) -> Option<&Culprit> {
         self.culprit.filter(|culprit| ["process", "task"].contains(&culprit.kind.as_str()))
     }
@@ -100,7 +115,7 @@ impl Known<'_> {
         let asks_file = ["filetop", "biotop", "fileslower"].iter().any(|tool| action.contains(tool));
         let compares = ["Check the ", "Compare with the "].iter().any(|asks| action.starts_with(asks))
             && self.problem.leads().any(|lead| action.contains(&format!("({})", lead.id)));
-        let is_for_another = action.starts_with(FOR_ONE_THREAD) && self.is_of_several();
+        let is_for_another = action.starts_with(FOR_ONE_THREAD) && self.is_no_single_thread();
         is_for_another || asks_who && self.task().is_some() || asks_file && has_file || compares || self.has_run(action)
     }
 
@@ -123,7 +138,7 @@ impl Known<'_> {
     /// A step with names in the place of what stands for them.
     fn fill(&self, action: &str) -> String {
         let mut filled = action.to_owned();
-        if self.is_of_several() {
+        if self.is_no_single_thread() {
             filled = filled.replacen(IS_ONE_THREAD, "", 1);
         }
         if let Some(culprit) = self.task() {
@@ -265,8 +280,13 @@ mod tests {
         full.next = vec![read(why), read("For a single thread, profile it.")];
         full.culprit = Some(stress());
         assert_eq!(chosen(vec![full.clone()]), ["Find the reason: tasks pinned to this CPU, or interrupts."]);
-        full.culprit = Some(Culprit { count: 1, ..stress() });
-        assert_eq!(chosen(vec![full]), [why, "For a single thread, profile it."]);
+        let of = |seconds: f64| Some(Culprit { count: 1, value: Some(seconds), ..stress() });
+        full.culprit = of(9.5);
+        assert_eq!(chosen(vec![full.clone()]), [why, "For a single thread, profile it."]);
+        let waiting = finding("cpu.saturation.pinned", Status::Warning);
+        assert_eq!(chosen(vec![full.clone(), waiting]), ["Find the reason: tasks pinned to this CPU, or interrupts."]);
+        full.culprit = of(8.5);
+        assert_eq!(chosen(vec![full]), ["Find the reason: tasks pinned to this CPU, or interrupts."], "half a CPU");
     }
 
     #[test]

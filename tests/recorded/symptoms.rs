@@ -117,6 +117,30 @@ const TREES: &[(&str, &str, &str, &str)] = &[
 /// The same for recordings that were made while a fault was induced on Linux 6.18.
 const CAPTURES: &[(&str, &str, &str, &str)] = &[
     (
+        "high-latency",
+        "cpu.loops_tied_to_one_cpu_are_no_lack_of_cpus.1",
+        "full-cpu",
+        "CPU 0 was 100% busy while all CPUs together were 54.3% busy",
+    ),
+    (
+        "high-load",
+        "cpu.loops_tied_to_one_cpu_are_no_lack_of_cpus.1",
+        "full-cpu",
+        "CPU 0 was 100% busy while all CPUs together were 54.3% busy",
+    ),
+    (
+        "slow-system",
+        "cpu.loops_tied_to_one_cpu_are_no_lack_of_cpus.1",
+        "full-cpu",
+        "CPU 0 was 100% busy while all CPUs together were 54.3% busy",
+    ),
+    (
+        "sixty-seconds",
+        "cpu.loops_tied_to_one_cpu_are_no_lack_of_cpus.1",
+        "full-cpu",
+        "CPU 0 was 100% busy while all CPUs together were 54.3% busy",
+    ),
+    (
         "slow-container",
         "cgroup.a_loop_in_a_group_with_a_small_quota_is_throttled_and_the_host_is_not_short_of_cpus.1",
         "throttled",
