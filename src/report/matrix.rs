@@ -119,4 +119,17 @@ mod tests {
         let both = [with("network.utilization.ports", Status::Warning), with("network.utilization", Status::Warning)];
         assert_eq!(figure(&both), "90.0%");
     }
+
+    #[test]
+    fn a_mean_of_what_may_be_there_is_no_number_of_errors() {
+        let errors = |value: f64| {
+            let found = Finding {
+                value: Some(value),
+                unit: rdiag_model::Unit::Count,
+                ..finding("tasks.errors.zombies", Status::Ok)
+            };
+            cell_figure(&cell(&[found], Resource::Tasks, Kind::Errors))
+        };
+        assert_eq!((errors(0.43).as_str(), errors(0.0).as_str(), errors(2.0).as_str()), ("", "0", "2"));
+    }
 }

@@ -94,8 +94,12 @@ fn cell_value(cell: &Cell) -> String {
         (Some(Status::Unknown | Status::Skipped) | None, _, _) => String::new(),
         // What fired for another reason than this figure.
         (Some(status), Some(0.0), _) if status.fired() => String::new(),
-        // A number of requests or of tasks says nothing beside "ok"; a number of errors does.
-        (Some(Status::Ok), _, Some(Unit::Count | Unit::PerSecond)) if cell.kind != Kind::Errors => String::new(),
+        // A number of requests or of tasks says nothing beside "ok"; a number of errors does, and a mean of such is none.
+        (Some(Status::Ok), value, Some(Unit::Count | Unit::PerSecond))
+            if cell.kind != Kind::Errors || value.is_some_and(|value| value.fract() != 0.0) =>
+        {
+            String::new()
+        }
         (_, Some(value), Some(unit)) => with_unit(value, unit),
         _ => String::new(),
     }

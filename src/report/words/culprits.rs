@@ -39,8 +39,8 @@ pub(in crate::report) fn who(culprit: &Culprit) -> String {
             }
             _ => format!("function {name}"),
         },
-        (kind, count, _) if count > 1 => format!("{name} ({count} × {})", visible(kind).replace('_', " ")),
-        (kind, ..) => format!("{} {name}", visible(kind).replace('_', " ")),
+        (kind, count, _) if count > 1 => format!("{name} ({count} × {})", spelled(&visible(kind))),
+        (kind, ..) => format!("{} {name}", spelled(&visible(kind))),
     }
 }
 
@@ -79,19 +79,23 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         "execsnoop.short_lived_by_parent.per_second" => ("started", "the short-lived processes"),
         "syscount.process.per_second" => ("made", "the system calls"),
         "filesystem.deleted_held.bytes" => ("held", "the space of deleted files"),
-        "filesystem.mounts_by.count" => ("had", "the mounts"),
-        "fd.process.count" => ("had", "the open files"),
+        "cpu.core.interrupt.ratio" => ("took", "the interrupt time of all CPUs"),
         "fd.aio_process.bytes" => ("had", "the rings for asynchronous I/O"),
-        "tasks.ptys_process.count" => ("had", "the pseudo-terminals"),
-        "cpu.core.interrupt.ratio" => ("had", "the time in interrupts"),
-        "interrupts.ksoftirqd.ratio" => ("had", "the CPU time of ksoftirqd"),
+        "fd.process.count" => ("held", "the open files"),
+        "fileslower.process.seconds" => ("did", "the waiting in slow file operations"),
+        "filesystem.mounts_by.count" => ("had", "the mounts"),
+        "interrupts.ksoftirqd.ratio" => ("used", "the CPU time of ksoftirqd"),
         "interrupts.line.per_second" => ("raised", "the interrupts"),
         "network.interface.virtual_transmit_drops.count" => ("made", "the drops of virtual interfaces"),
         "network.listener.waiting.seconds" => ("had", "the waiting in accept queues"),
         "network.ports.towards.count" => ("had", "the local ports in use"),
         "network.softnet.core_drops.count" => ("had", "the drops at full backlogs"),
         "network.softnet.core_squeezed.per_second" => ("had", "the receive rounds that were cut off"),
-        "network.tcp.unanswered_by.count" => ("had", "the unanswered connection attempts"),
+        "network.tcp.unanswered_by.count" => ("made", "the unanswered connection attempts"),
+        "network.udp.socket_drops.count" => ("lost", "the dropped UDP datagrams"),
+        "process.zombie_children.count" => ("had", "the zombies as children"),
+        "swapin.process.seconds" => ("did", "the waiting for swap-in"),
+        "tasks.ptys_process.count" => ("held", "the pseudo-terminals"),
         other => ("had", other),
     };
     let own = thing(metric);
@@ -108,27 +112,67 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
     match (culprit.share.is_some(), metric.is_empty()) {
         (true, false) => format!("{verb} {amount} {noun}{place}"),
         (true, true) => format!("had {amount} it"),
-        (false, false) => format!("{verb} {amount} ({noun})"),
+        (false, false) => match metric {
+            "process.cpu.seconds" | "process.cpu.ratio" => format!("used {amount} of CPU time"),
+            "process.read.bytes" => format!("read {amount} from storage"),
+            "process.write.bytes" => format!("wrote {amount} to storage"),
+            "process.resident.bytes" => format!("held {amount} of memory"),
+            "process.run_delay.seconds" => format!("waited {amount} for a CPU"),
+            _ => format!("{verb} {amount} ({noun})"),
+        },
         (false, true) => format!("had {amount}"),
     }
 }
 
-/// What a metric counts, from its id: `network.udp.socket_drops.count` → `the UDP socket drops`.
+/// What a metric counts, from its id: `network.udp.queue_drops.count` → `the UDP queue drops`.
 fn thing(metric: &str) -> String {
     let mut parts: Vec<&str> = metric.split('.').collect();
     if parts.len() > 2 {
         parts.remove(0);
         parts.pop();
     }
-    let words = parts.iter().flat_map(|part| part.split('_')).map(|word| match word {
+    format!("the {}", spelled(&parts.join("_")))
+}
+
+/// A name of ours in words: `udp_socket` → `UDP socket`.
+fn spelled(name: &str) -> String {
+    let words = name.split('_').map(|word| match word {
         "udp" | "tcp" | "cpu" | "ip" => word.to_uppercase(),
         "io" => "I/O".to_owned(),
         word => word.to_owned(),
     });
-    format!("the {}", words.collect::<Vec<_>>().join(" "))
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Who and what in one phrase: `stress-ng (8 processes) used 98.0% of the busy CPU time`.
 pub(in crate::report) fn culprit(culprit: &Culprit) -> String {
     format!("{} {}", who(culprit), deed(culprit)).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::culprit;
+    use crate::report::sample::stress;
+    use rdiag_model::Culprit;
+
+    fn phrase(kind: &str, name: &str, metric: &str) -> String {
+        let (kind, name, metric) = (kind.to_owned(), name.to_owned(), Some(metric.to_owned()));
+        culprit(&Culprit { kind, name, metric, count: 1, share: Some(0.619), pids: Vec::new(), ..stress() })
+    }
+
+    #[test]
+    fn what_is_no_process_is_said_to_have_a_share_of_something_that_has_a_name() {
+        assert_eq!(
+            phrase("cpu", "0", "cpu.core.interrupt.ratio"),
+            "CPU 0 took 61.9% of the interrupt time of all CPUs"
+        );
+        assert_eq!(
+            phrase("udp_socket", "syslogd 0.0.0.0:514", "network.udp.socket_drops.count"),
+            "UDP socket syslogd 0.0.0.0:514 lost 61.9% of the dropped UDP datagrams"
+        );
+        assert_eq!(
+            phrase("queue", "tx-0", "network.udp.queue_drops.count"),
+            "queue tx-0 had 61.9% of the UDP queue drops"
+        );
+    }
 }
