@@ -1,8 +1,8 @@
 //! The one place that decides what a report says.
 
 use super::{
-    Parts, answer as answers, causes, consumers, context, coverage, matrix, order, past, plots, probed, task_verdict, timeline,
-    top, verdict, words,
+    Parts, answer as answers, causes, consumers, context, coverage, matrix, order, past, plots, probed, task_verdict,
+    timeline, top, verdict, words,
 };
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
 use rdiag_model::{Culprit, Finding, Recording, Report};

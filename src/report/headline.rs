@@ -22,7 +22,6 @@ const SERVERS: [Resource; 3] = [Resource::Cpu, Resource::Disk, Resource::Interru
 const OF_SERVERS: &[&str] = &[
     "cgroup.utilization.cpu",
     "cgroup.utilization.io",
-    "kernel.utilization.clocksource",
     "memory.utilization.bandwidth",
     "network.utilization",
     "network.utilization.traffic",
@@ -51,13 +50,13 @@ pub(super) fn of(findings: &[Finding]) -> (Status, Headline) {
 /// Names the first finding, who is behind it, in which code, and what else fired.
 fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headline {
     let mut named = BTreeSet::from([(lead.resource, lead.kind)]);
-    let at = place_in_title(lead);
+    let at = place_in_title(lead) + &only_disk(lead, fired);
     let title = match (lead.kind, lead.confidence) {
         (Kind::Errors, Confidence::Low) => format!("Likely errors: {at}"),
         (Kind::Errors, _) => format!("Errors: {at}"),
         (_, Confidence::Low) if is_bottleneck(lead) => format!("Likely bottleneck: {at}"),
         (_, Confidence::Low) => format!("Likely: {at}"),
-        _ => named_place(lead),
+        _ => named_place(lead, &at),
     };
     let sentence = first_sentence(&lead.summary, true);
     let mut rest = behind(lead, &[&at, &sentence]);
@@ -66,7 +65,7 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
     let queue = queue.filter(|_| !STOPS_A_CPU.contains(&lead.id.as_str()));
     if let (Kind::Errors, Some(queue)) = (lead.kind, queue) {
         named.insert((queue.resource, queue.kind));
-        rest.push_str(&format!(". {}", named_place(queue)));
+        rest.push_str(&format!(". {}", named_place(queue, &place(queue))));
         rest.push_str(&behind(queue, &[&place(queue)]));
     }
     rest.push_str(&hottest_code(lead.resource, findings));
@@ -100,8 +99,7 @@ fn place_in_title(finding: &Finding) -> String {
 }
 
 /// `Bottleneck: CPU saturation`, and where nothing queues for a server `File system utilization (/srv)`.
-fn named_place(finding: &Finding) -> String {
-    let place = place(finding);
+fn named_place(finding: &Finding, place: &str) -> String {
     if is_bottleneck(finding) {
         return format!("Bottleneck: {place}");
     }
@@ -117,6 +115,17 @@ fn is_bottleneck(finding: &Finding) -> bool {
         Kind::Errors => false,
         Kind::Saturation => !NOT_EMPTIED.contains(&id),
         Kind::Utilization => SERVERS.contains(&finding.resource) || OF_SERVERS.contains(&id),
+    }
+}
+
+/// Pressure is of the whole host, and yet that of the one disk that fired: its name is what is asked for first.
+fn only_disk(lead: &Finding, fired: &[&Finding]) -> String {
+    let is_of_all = lead.resource == Resource::Disk && lead.kind == Kind::Saturation && lead.instance.is_none();
+    let disks = fired.iter().filter(|finding| is_of_all && finding.resource == Resource::Disk);
+    let disks: BTreeSet<String> = disks.filter_map(|finding| words::instance_of(finding)).collect();
+    match (disks.first(), disks.len()) {
+        (Some(disk), 1) => format!(" ({disk})"),
+        _ => String::new(),
     }
 }
 

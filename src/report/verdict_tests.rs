@@ -247,3 +247,22 @@ fn a_cpu_is_named_as_one_and_nothing_else_with_a_number_is() {
     assert_eq!(of("cpu.utilization.process", "4711:816"), "pid 4711)");
     assert_eq!(of("tasks.utilization.users", "1000"), "1000)");
 }
+
+#[test]
+fn pressure_on_disks_names_the_one_disk_that_fired_and_none_of_two() {
+    let of = |id: &str, disk: &str| {
+        let mut slow = finding(id, Status::Critical);
+        slow.instance = Some(disk.into());
+        slow
+    };
+    let pressure = || finding("disk.saturation.pressure", Status::Critical);
+    let place = |others: &[rdiag_model::Finding]| {
+        let (_, told) = headline([&[pressure()], others].concat());
+        told.split(" — ").next().unwrap_or_default().to_owned()
+    };
+    let [first, second] = ["sda", "sdb"].map(|disk| of("disk.saturation.read_latency", disk));
+    assert_eq!(place(&[]), "Bottleneck: disk saturation");
+    assert_eq!(place(&[first.clone()]), "Bottleneck: disk saturation (sda)");
+    assert_eq!(place(&[first, second]), "Bottleneck: disk saturation");
+    assert_eq!(place(&[of("filesystem.utilization", "/srv")]), "Bottleneck: disk saturation");
+}
