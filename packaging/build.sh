@@ -47,10 +47,11 @@ printf 'rdiag (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  
 # Packages carry the times of files.
 find "$stage" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 
-# The plain file for those who have no package manager, and for cargo-binstall.
+# The plain file for those who have no package manager, for cargo-binstall, and for krew (packaging/krew.sh).
 plain=rdiag-$version-$host
 mkdir "$out/$plain"
-cp "$stage"/{rdiag,rdiag.1.gz,rdiag.bash,_rdiag,rdiag.fish} README.md LICENSE-MIT LICENSE-APACHE "$out/$plain/"
+cp "$stage"/{rdiag,rdiag.1.gz,rdiag.bash,_rdiag,rdiag.fish} contrib/kubernetes/{kubectl-rdiag,rbac.yaml} README.md LICENSE-MIT LICENSE-APACHE \
+    "$out/$plain/"
 find "$out/$plain" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 tar --sort=name --owner=0 --group=0 --numeric-owner --format=ustar -C "$out" -c "$plain" | gzip -9n >"$out/$plain.tar.gz"
 rm -r "${out:?}/$plain"
