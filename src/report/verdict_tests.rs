@@ -262,7 +262,7 @@ fn pressure_on_disks_names_the_one_disk_that_fired_and_none_of_two() {
     };
     let [first, second] = ["sda", "sdb"].map(|disk| of("disk.saturation.read_latency", disk));
     assert_eq!(place(&[]), "Bottleneck: disk saturation");
-    assert_eq!(place(&[first.clone()]), "Bottleneck: disk saturation (sda)");
+    assert_eq!(place(std::slice::from_ref(&first)), "Bottleneck: disk saturation (sda)");
     assert_eq!(place(&[first, second]), "Bottleneck: disk saturation");
     assert_eq!(place(&[of("filesystem.utilization", "/srv")]), "Bottleneck: disk saturation");
 }

@@ -78,8 +78,7 @@ mod tests {
     }
 
     fn limits(all: &[Finding]) -> Vec<&str> {
-        let of = |finding: &'_ Finding| -> Option<usize> { advice(finding).first()?.find("UNIT ") };
-        all.iter().filter_map(|finding| Some(&advice(finding).first()?[of(finding)? + 5..])).collect()
+        all.iter().filter_map(|finding| advice(finding).first()?.split_once("UNIT ")).map(|(_, limit)| limit).collect()
     }
 
     #[test]

@@ -181,10 +181,10 @@ fn processes_did_what_came_on_top_and_a_pid_may_be_given_again() {
         all(20, &[task("000001 init", "1", "540"), task("000007 x", "5013", "700"), task("000005 old", "4", "90000")]),
     ];
     let past = of_archive(&archived(&records), 20).unwrap();
-    let told: Vec<(u32, u64, u16, u16, Vec<(u16, u64)>)> = processes(&past)
+    let told: Vec<_> = processes(&past)
         .iter()
         .map(|process| {
-            let points = process.points.iter().map(|point| (point.at, point.utime)).collect();
+            let points: Vec<(u16, u64)> = process.points.iter().map(|point| (point.at, point.utime)).collect();
             (process.pid, process.start_ticks, process.first, process.last, points)
         })
         .collect();
