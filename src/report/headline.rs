@@ -65,7 +65,8 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
     let queue = queue.filter(|_| !STOPS_A_CPU.contains(&lead.id.as_str()));
     if let (Kind::Errors, Some(queue)) = (lead.kind, queue) {
         named.insert((queue.resource, queue.kind));
-        rest.push_str(&format!(". {}", named_place(queue, &place(queue))));
+        let heading = if is_bottleneck(queue) { "Bottleneck" } else { "Also" };
+        rest.push_str(&format!(". {heading}: {}", place(queue)));
         rest.push_str(&behind(queue, &[&place(queue)]));
     }
     rest.push_str(&hottest_code(lead.resource, findings));
@@ -301,7 +302,7 @@ mod tests {
         let mut full = finding("cgroup.utilization.pids", Status::Critical);
         full.instance = Some("/web".into());
         let told = headline(&[finding("cgroup.errors.pids", Status::Critical), full]);
-        assert!(told.ends_with("the summary of cgroup.errors.pids. Control group utilization (/web)"), "{told}");
+        assert!(told.ends_with("the summary of cgroup.errors.pids. Also: control group utilization (/web)"), "{told}");
     }
 
     #[test]

@@ -299,7 +299,7 @@ mod tests {
         culprit.labels.insert("tid".into(), "4713".into());
         thread.culprit = Some(culprit.clone());
         assert_eq!(chosen(vec![full.clone(), thread.clone()]), ["Profile the thread: perf top -t 4713"]);
-        // Whoever sends a recording chooses what stands there.
+        // A recording that was sent may have anything there.
         culprit.labels.insert("tid".into(), "1; reboot".into());
         thread.culprit = Some(culprit);
         assert_eq!(chosen(vec![full, thread]), ["Profile the thread: perf top -t TID"]);

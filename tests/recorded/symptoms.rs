@@ -91,7 +91,7 @@ const TREES: &[(&str, &str, &str, &str)] = &[
     ("io-stall", "filesystem-server-silent", "file-server", "filer2 is named 2 times by the kernel log"),
     ("slow-system", "kernel-lockup", "lockup", "kworker/2:1 (pid 345)"),
     ("slow-system", "cpu-short-lived-processes", "short-lived", "Fork rate 400/s"),
-    ("slow-container", "container-killed-above", "oom", "at the limit of a cgroup that rdiag cannot read"),
+    ("slow-container", "container-killed-above", "oom", "at the limit of a cgroup that rdiag did not see"),
     ("slow-container", "cgroup-v2-throttled", "throttled", "CPUs of the host 15.0% busy"),
     ("slow-container", "cgroup-hybrid", "oom", "cgroup /system.slice/search.service hit memory.max"),
     ("slow-container", "container-cgroup-namespace", "throttled", "a parent that its namespace hides"),

@@ -1,4 +1,4 @@
-//! What may be expected of a disk, where nobody recorded it: rules ask for the class that `label.class` of the collector `diskstats` gives.
+//! What may be expected of a disk, where that was not recorded: rules ask for the class that the collector `diskstats` gives as a label.
 
 /// The class of a disk, if its name tells that. `sda` may spin or not, and an NVMe device may be a hypervisor's, of which less is expected:
 /// it is judged as one.
