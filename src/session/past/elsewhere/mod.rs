@@ -174,7 +174,7 @@ impl Time<'_> {
         let longest = lengths.last().copied().unwrap_or(0.0);
         // On a host that is short of CPU one of 2 s may take 3. Of means, the longest says what may hide.
         let middle = lengths.get(lengths.len() / 2).copied().unwrap_or(longest);
-        let typical = tenths(if tenths(longest) >= MEAN { longest } else { middle });
+        let typical = rounded(if rounded(longest) >= MEAN { longest } else { middle });
         let is_of_means = typical >= MEAN;
         let parts = if is_of_means { PARTS } else { 1 };
         let mut building = Building::new(parts, intervals.len());
@@ -233,9 +233,9 @@ impl Time<'_> {
     }
 }
 
-/// Seconds as one would say them: a sample that is a millisecond late is none of another length.
-fn tenths(seconds: f64) -> f64 {
-    (seconds * 10.0).round() / 10.0
+/// Seconds as one would say them: a sample that is some milliseconds late is none of another length.
+fn rounded(seconds: f64) -> f64 {
+    if seconds >= 10.0 { seconds.round() } else { (seconds * 10.0).round() / 10.0 }
 }
 
 fn source_in_words(name: &str, seconds: f64) -> String {

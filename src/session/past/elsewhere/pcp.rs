@@ -57,7 +57,7 @@ pub(super) fn past(bytes: &[u8], time: &Time<'_>) -> Result<Past, String> {
     let name = host.name.chars().take(MAX_NAME).collect();
     let facts = Facts { hostname: name, ..facts(&entries, &rounds) };
     let boot = boot(&entries);
-    let mut told = vec![false; METRICS.len()];
+    let (mut told, mut has_tasks) = (vec![false; METRICS.len()], false);
     let mut past = time.past(&SOURCE, &picked, facts.clone(), |building, interval| {
         let Some((before, now)) = rounds.around(interval.sample) else { return };
         for (key, value) in &now.host {
@@ -69,16 +69,16 @@ pub(super) fn past(bytes: &[u8], time: &Time<'_>) -> Result<Past, String> {
         let memory = (facts.memory_bytes > 0).then_some(facts.memory_bytes as f64 / 1024.0);
         building.level("meminfo.total", "", RawUnit::Kibibytes, memory);
         let units = Units { page: facts.page_size, boot, begin: interval.begin() };
-        tasks::tell(&before.tasks, &now.tasks, &entries, &units, building);
+        has_tasks |= tasks::tell(&before.tasks, &now.tasks, &entries, &units, building);
     })?;
     let seen = |at: usize| rounds.all().any(|round| round.host.range((at, 0)..=(at, HOST)).next().is_some());
     let untold = METRICS.iter().zip(&told).enumerate().filter(|(at, (_, told))| !**told && seen(*at));
     let untold: Vec<&str> = untold.map(|(_, ((name, _), _))| *name).collect();
+    let every = interval(super::rounded(rounds.seconds()));
     if !untold.is_empty() {
         let more = untold.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let named = untold.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-        let every = interval(super::tenths(rounds.seconds()));
         past.notes.push(format!("Not logged every {every}, and so left out: {named}{more}"));
     }
     if let Some((metric, unit)) = &entries.wrong_unit {
@@ -86,8 +86,8 @@ pub(super) fn past(bytes: &[u8], time: &Time<'_>) -> Result<Past, String> {
             "{metric} has a unit that is none of its own ({unit:?}), and is left out, and perhaps others"
         ));
     }
-    if rounds.all().all(|round| round.tasks.is_empty()) {
-        past.notes.push("It has no proc.psinfo of that time, so who is behind it is not known".into());
+    if !has_tasks {
+        past.notes.push(format!("It does not have proc.psinfo every {every}, so who is behind it is not known"));
     }
     Ok(past)
 }

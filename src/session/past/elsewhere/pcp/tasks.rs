@@ -35,6 +35,11 @@ impl<'r> Row<'r> {
         self.values.get(&metric).copied()
     }
 
+    /// Whether what makes a process one in the table was logged of it.
+    fn is_listed(&self) -> bool {
+        self.value("psinfo.utime").is_some()
+    }
+
     fn whole(&self, name: &str) -> Option<u64> {
         match self.value(name)? {
             Value::Number(number) => Some(number.round() as u64),
@@ -58,14 +63,20 @@ impl<'r> Row<'r> {
     }
 }
 
-/// The table of processes, and how many there are; nothing where the round before has none.
-pub(super) fn tell(before: &Tasks, now: &Tasks, entries: &Entries, units: &Units, building: &mut Building) {
-    if before.is_empty() || now.is_empty() {
-        return;
+/// The table of processes, and how many there are; says whether both rounds have them. Some figures of processes are logged by default,
+/// their CPU time is not.
+pub(super) fn tell(before: &Tasks, now: &Tasks, entries: &Entries, units: &Units, building: &mut Building) -> bool {
+    let is_listed = |tasks: &Tasks| tasks.values().any(|values| Row { values, entries }.is_listed());
+    if !is_listed(before) || !is_listed(now) {
+        return false;
     }
-    let (mut zombies, mut waiting) = (0.0, 0.0);
+    let (mut total, mut zombies, mut waiting) = (0.0, 0.0, 0.0);
     for (pid, values) in now {
         let row = Row { values, entries };
+        if !row.is_listed() {
+            continue;
+        }
+        total += 1.0;
         let last = before.get(pid).map(|values| Row { values, entries }).filter(|last| row.follows(last));
         let state = row.text("psinfo.sname").and_then(|state| state.chars().next()).unwrap_or('?');
         zombies += f64::from(u8::from(state == 'Z'));
@@ -119,9 +130,10 @@ pub(super) fn tell(before: &Tasks, now: &Tasks, entries: &Entries, units: &Units
         });
     }
     let states = now.values().any(|values| Row { values, entries }.text("psinfo.sname").is_some());
-    building.level("processes.total", "", RawUnit::Count, Some(now.len() as f64));
+    building.level("processes.total", "", RawUnit::Count, Some(total));
     building.level("processes.zombies", "", RawUnit::Count, states.then_some(zombies));
     building.level("processes.uninterruptible", "", RawUnit::Count, states.then_some(waiting));
+    true
 }
 
 fn signed(pages: u64) -> i64 {

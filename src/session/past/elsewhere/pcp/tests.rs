@@ -127,7 +127,7 @@ fn records_of_one_moment_are_one_sample_and_what_is_logged_less_often_is_left_ou
         "{:?}",
         past.notes
     );
-    assert!(past.notes.iter().any(|note| note.contains("It has no proc.psinfo")), "{:?}", past.notes);
+    assert!(past.notes.iter().any(|note| note.contains("It does not have proc.psinfo every 10 s")), "{:?}", past.notes);
     // One CPU, since so much time passed on it; and what was used and free together.
     assert_eq!(past.recording.host.memory_bytes, 4024 * 1024);
     assert_eq!((past.recording.host.cpus, past.recording.host.hostname.as_str()), (1, "web-03"));
