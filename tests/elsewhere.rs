@@ -369,3 +369,17 @@ fn the_documentation_has_the_command_that_errors_give() {
     let (options, _) = options.split_once('`').unwrap();
     assert!(options.ends_with("proc.io") && docs.contains(options), "{options}");
 }
+
+#[test]
+fn a_time_that_is_over_is_exported_like_any_other() {
+    let text = sadf(&[("03:00:01", 5.0, 1.0), ("03:10:01", 99.0, 85.0), ("03:20:01", 5.0, 1.0)]);
+    for (format, begins) in
+        [("rows", "{\"tbl\":\"runs\""), ("otlp", "{\"resourceMetrics\""), ("perfetto", "{\"displayTimeUnit\"")]
+    {
+        let mut command = rdiag();
+        command.args(["report", "--at", "2026-03-10T03:09:00Z", "--last", "10m", "--from", "-", "--format", format]);
+        let output = command.write_stdin(text.clone()).output().unwrap();
+        let (printed, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(output.status.success() && printed.starts_with(begins), "{format}: {said}");
+    }
+}

@@ -24,6 +24,7 @@ mod documents;
 mod drill_down;
 mod elsewhere;
 mod examples;
+mod exports;
 mod fleet;
 mod fuzzed;
 mod history;

@@ -10,7 +10,7 @@ use super::input::Input;
 use super::output::{OutputArgs, Target, json};
 use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, stacks};
+use super::{Exit, Failure};
 use crate::lab::library::reproducing;
 use crate::report;
 use crate::session::{self, Sources};
@@ -85,7 +85,7 @@ fn judge(args: &Args, recording: &Recording, sources: &Sources, target: &Target,
         return Ok(Exit::Done);
     }
     let report = session::document(recording, &analysis, &plan, &reproducing());
-    let mut written = target.write(&report, &stacks::of_recording(recording), args.screen.is_whole(), ui)?;
+    let mut written = target.write(&report, Some(recording), args.screen.is_whole(), ui)?;
     let file = args.recording.display().to_string();
     let file = if file == "-" { "" } else { &file };
     written.extend(target.write_rows(session::rows(recording, &analysis, &report, file, ""), ui)?);

@@ -11,7 +11,7 @@ use super::kept;
 use super::output::OutputArgs;
 use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, stacks, unpacked};
+use super::{Exit, Failure, unpacked};
 use crate::lab::library::reproducing;
 use crate::playbook::{self, Method, Plan};
 use crate::session::{self, HistoryFile, NamedPlaybook, Past, Side, Span};
@@ -226,7 +226,8 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
         report.verdict.limits.splice(0..0, notes);
         report.changes = asked.changes(&recording, began);
         report.usual = asked.usual(&recording, &analysis.metrics, &plan);
-        let written = target.write(&report, &stacks::of_recording(&recording), order.screen.is_whole(), ui)?;
+        let mut written = target.write(&report, Some(&recording), order.screen.is_whole(), ui)?;
+        written.extend(target.write_rows(session::rows(&recording, &analysis, &report, "", ""), ui)?);
         if !target.owns_stdout() {
             order.screen.show(&report, target.told(&written).as_ref(), ui)?;
         }

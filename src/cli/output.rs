@@ -1,88 +1,23 @@
 //! Where a run's files go, in which formats; prepared before the window starts.
 
+mod format;
+
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use clap::ValueEnum;
+use clap::ValueEnum as _;
 
-use super::Failure;
+pub(super) use self::format::Format;
 use super::confined::Desk;
-use super::stacks::Named;
 use super::ui::{Text, Ui};
-use crate::report::shown::{Json, Shown, Whole};
-use crate::report::{self, ReportError};
+use super::{Failure, stacks};
+use crate::report::shown::{Json, Shown};
+use crate::report::{self, Exported};
 use crate::session::write_recording;
 use crate::shown;
 use rdiag_kernel::host::files::{self, Folder};
 use rdiag_model::rows::Row;
 use rdiag_model::{ProbeResult, Recording, Report};
-
-/// A report format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// One self-contained page.
-    Html,
-    /// Markdown: a comment for a ticket of at most 60 lines; with -v all of it, at most 30 000 characters.
-    #[value(alias = "markdown")]
-    Md,
-    /// For programs; the schema is reports/schema/report.schema.json.
-    Json,
-    /// Rows of four tables (runs, readings, findings, facts) as NDJSON; the schema is reports/schema/rows.schema.json.
-    Rows,
-    /// One line per stack, for programs that draw flame graphs; times in microseconds.
-    Folded,
-    /// A flame graph for each probe with stacks.
-    Svg,
-    /// A profile for speedscope.
-    Speedscope,
-}
-
-impl Format {
-    /// The name of the file; of formats that are made of stacks, of which there is a file for each probe, how it ends.
-    pub(super) fn file(self) -> &'static str {
-        match self {
-            Self::Html => "report.html",
-            Self::Md => "report.md",
-            Self::Json => "report.json",
-            Self::Rows => "rows.ndjson",
-            Self::Folded => "folded",
-            Self::Svg => "svg",
-            Self::Speedscope => "speedscope.json",
-        }
-    }
-
-    /// The format that the name of a file asks for: `report.html`.
-    pub(super) fn of_name(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-        let endings = [
-            (".speedscope.json", Self::Speedscope),
-            (".html", Self::Html),
-            (".md", Self::Md),
-            (".markdown", Self::Md),
-            (".json", Self::Json),
-            (".ndjson", Self::Rows),
-            (".folded", Self::Folded),
-            (".svg", Self::Svg),
-        ];
-        endings.into_iter().find(|(ending, _)| name.len() > ending.len() && name.ends_with(ending)).map(|(_, of)| of)
-    }
-
-    /// Whether it holds stacks and nothing else.
-    pub(super) fn is_of_stacks(self) -> bool {
-        matches!(self, Self::Folded | Self::Svg | Self::Speedscope)
-    }
-
-    /// The report in this format, where it has a short form the `whole` of it; none for those that are made of stacks.
-    fn render(self, report: &Report, whole: bool) -> Result<Option<Shown<Whole>>, ReportError> {
-        Ok(match self {
-            Self::Md if !whole => Some(report::markdown_brief(report)?.whole()),
-            Self::Html => Some(report::html(report)?.whole()),
-            Self::Md => Some(report::markdown(report)?.whole()),
-            Self::Json => Some(report::json(report)?.whole()),
-            Self::Rows | Self::Folded | Self::Svg | Self::Speedscope => None,
-        })
-    }
-}
 
 /// Options about the output, the same for `run` and `analyze`.
 #[derive(Debug, clap::Args)]
@@ -173,7 +108,7 @@ impl OutputArgs {
         let shown = path.display();
         let format = match (Format::of_name(path), self.format.as_slice()) {
             (Some(format), []) => format,
-            (Some(format), [one]) if *one == format => format,
+            (Some(format), [one]) if one.may_be_named(format) => *one,
             (Some(_), _) => {
                 let message =
                     format!("--out {shown} is one file whose ending says its format, and --format says another");
@@ -237,40 +172,61 @@ impl Target {
         }
     }
 
-    /// Writes the report's files, or the one format to stdout: the `whole` of it, or its short form. Gives back the names of the files.
+    /// Whether a recording has more of all that is asked for than a report.
+    pub(super) fn is_of_recordings(&self) -> bool {
+        match self {
+            Self::Stdout(format) | Self::File(.., format) => format.is_of_recordings(),
+            Self::Folder(_, formats) => formats.iter().all(|format| format.is_of_recordings()),
+            Self::Terminal => false,
+        }
+    }
+
+    /// Whether rows are asked for.
+    pub(super) fn has_rows(&self) -> bool {
+        match self {
+            Self::Stdout(format) | Self::File(.., format) => *format == Format::Rows,
+            Self::Folder(_, formats) => formats.contains(&Format::Rows),
+            Self::Terminal => false,
+        }
+    }
+
+    /// Writes the report's files, or the one format to stdout: the `whole` of it, or its short form; of the recording, where it is at hand, what
+    /// the report does not hold. Gives back the names of the files.
     pub(super) fn write(
         &self,
         report: &Report,
-        stacks: &[Named],
+        recording: Option<&Recording>,
         whole: bool,
         ui: &Ui,
     ) -> Result<Vec<String>, Failure> {
+        let of = Exported { report, recording };
         let mut written = Vec::new();
         match self {
             // They are made of more than the report: see `write_rows`.
             Self::Stdout(Format::Rows) => return Ok(written),
             Self::Stdout(format) => {
-                if let Some(text) = format.render(report, whole)? {
+                if let Some(text) = format.render(&of, whole)? {
                     ui.print(&text)?;
                     return Ok(written);
                 }
             }
             Self::Terminal => {}
             Self::File(folder, name, format) => {
-                if let Some(text) = format.render(report, whole)? {
+                if let Some(text) = format.render(&of, whole)? {
                     folder.save(name, &text)?;
                     written.push(name.clone());
                 }
             }
             Self::Folder(folder, formats) => {
                 for format in formats {
-                    let Some(text) = format.render(report, whole)? else { continue };
+                    let Some(text) = format.render(&of, whole)? else { continue };
                     folder.save(format.file(), &text)?;
                     written.push(format.file().to_owned());
                 }
             }
         }
-        written.extend(super::stacks::write(stacks, self, ui)?);
+        let stacks = recording.map_or_else(|| stacks::of_report(report), stacks::of_recording);
+        written.extend(stacks::write(&stacks, self, ui)?);
         Ok(written)
     }
 
@@ -306,8 +262,9 @@ impl Target {
                 Format::Html => report::profile_html(result, title)?.whole(),
                 Format::Md => report::profile_markdown(result, title).whole(),
                 Format::Json => report::result_json(result)?.whole(),
-                Format::Rows => {
-                    let message = "--format rows is for recordings, and this is a profile".to_owned();
+                Format::Rows | Format::Perfetto | Format::Otlp => {
+                    let name = format.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+                    let message = format!("--format {name} is for recordings, and this is a profile");
                     return Err(Failure::usage(message, Some("--format json has all that is in it")));
                 }
                 Format::Folded | Format::Svg | Format::Speedscope => continue,
@@ -327,7 +284,7 @@ impl Target {
                 }
             }
         }
-        written.extend(super::stacks::write(&super::stacks::of_result(result), self, ui)?);
+        written.extend(stacks::write(&stacks::of_result(result), self, ui)?);
         Ok(written)
     }
 

@@ -10,7 +10,7 @@ use super::output::{OutputArgs, Target};
 use super::screen::ScreenArgs;
 use super::{Exit, Failure, stacks, ui::Ui};
 use crate::lab::library::reproducing;
-use crate::session::{self, Sources};
+use crate::session::{self, Analysis, Sources};
 use rdiag_model::{Recording, Report};
 
 /// Files larger than this are no reports.
@@ -42,10 +42,13 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         let (at, output, screen, fail_on) = (&args.at, &args.output, args.screen, args.fail_on);
         return at::run(&at::Order { playbook, at, output, keeps: false, screen, fail_on }, &screen.ui(ui));
     };
-    // Stacks are whole in the recording; of a report without one, the recording can be judged again.
+    // Some formats have more of a recording; where there is no report, the recording can be judged again.
     let target = args.output.prepare(None)?;
-    let names =
-        if target.is_of_stacks() { ["recording.json.gz", "report.json"] } else { ["report.json", "recording.json.gz"] };
+    let names = if target.is_of_recordings() {
+        ["recording.json.gz", "report.json"]
+    } else {
+        ["report.json", "recording.json.gz"]
+    };
     let input = Input::open(report, &names)?;
     let sources = session::sources_for(None)?;
     confined(target.folder().as_deref(), |desk| draw(args, &input, &sources, &target.through(&desk), ui))
@@ -61,14 +64,26 @@ fn draw(args: &Args, input: &Input, sources: &Sources, target: &Target, ui: &Ui)
         target.told(&written).into_iter().for_each(|told| ui.note(told));
         return Ok(Exit::Done);
     }
-    let report = match session::read_report(&bytes) {
-        Ok(report) => report,
+    let (report, written) = match session::read_report(&bytes) {
+        Ok(_) if target.has_rows() => {
+            let message = format!("--format rows is made of a recording, and {} is a report", input.name);
+            return Err(Failure::usage(message, Some("give recording.json.gz, or the folder of the run")));
+        }
+        Ok(report) => {
+            let written = target.write(&report, None, args.screen.is_whole(), ui)?;
+            (report, written)
+        }
         Err(source) => match session::read_recording(&bytes) {
-            Ok(recording) => judged(&recording, sources)?,
+            Ok(recording) => {
+                let (report, analysis) = judged(&recording, sources)?;
+                let mut written = target.write(&report, Some(&recording), args.screen.is_whole(), ui)?;
+                let rows = session::rows(&recording, &analysis, &report, &input.name, "");
+                written.extend(target.write_rows(rows, ui)?);
+                (report, written)
+            }
             Err(_) => return Err(input.foreign(&bytes, source)),
         },
     };
-    let written = target.write(&report, &stacks::of_report(&report), args.screen.is_whole(), ui)?;
     if !target.owns_stdout() {
         args.screen.show(&report, target.told(&written).as_ref(), ui)?;
     }
@@ -79,8 +94,8 @@ fn draw(args: &Args, input: &Input, sources: &Sources, target: &Target, ui: &Ui)
 }
 
 /// The report of a recording, by the playbook that it was made with.
-fn judged(recording: &Recording, sources: &Sources) -> Result<Report, Failure> {
+fn judged(recording: &Recording, sources: &Sources) -> Result<(Report, Analysis), Failure> {
     let plan = session::resolve_recorded(&recording.playbook, sources)?.plan_of(recording)?;
     let analysis = session::analyze(recording, &plan);
-    Ok(session::document(recording, &analysis, &plan, &reproducing()))
+    Ok((session::document(recording, &analysis, &plan, &reproducing()), analysis))
 }

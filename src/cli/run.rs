@@ -5,7 +5,7 @@ use super::fail_on::{FailOn, exit};
 use super::measure::{MeasureArgs, measure, prepare};
 use super::output::OutputArgs;
 use super::screen::ScreenArgs;
-use super::{Exit, Failure, guided, list, stacks, ui::Ui};
+use super::{Exit, Failure, guided, list, ui::Ui};
 use crate::lab::library::reproducing;
 use crate::session;
 use crate::shown;
@@ -56,7 +56,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let run = measure(&mut prepared, &|recording| target.keep(recording), ui)?;
     let interrupted = run.recording.interrupted;
     let report = session::document(&run.recording, &run.analysis, &prepared.plan, &reproducing());
-    let mut written = target.write(&report, &stacks::of_recording(&run.recording), args.screen.is_whole(), ui)?;
+    let mut written = target.write(&report, Some(&run.recording), args.screen.is_whole(), ui)?;
     let rows = session::rows(&run.recording, &run.analysis, &report, "", "");
     written.extend(target.write_rows(rows, ui)?);
     if !target.owns_stdout() {

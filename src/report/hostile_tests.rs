@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pulldown_cmark::{Event, Options, Parser};
 
 use super::sample::{finding, metrics, recording, report, stress, unknown};
-use super::{Style, escape, html, json, markdown, markdown_brief, terminal};
+use super::{Exported, Style, escape, html, json, markdown, markdown_brief, otlp, perfetto, terminal};
 use rdiag_model::report::{Change, ChangeKind, Changes, Unlike, Usual};
 use rdiag_model::{NextStep, Report, Status};
 
@@ -123,6 +123,27 @@ pub(super) fn tags(page: &str) -> Vec<String> {
         tag.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
     };
     page.split('<').skip(1).map(|part| attributes(part.split_once('>').unwrap_or((part, "")).0)).collect()
+}
+
+#[test]
+fn exports_hold_every_name_and_none_of_them_acts() {
+    let is_hidden = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{2066}\u{200b}\u{feff}".contains(c);
+    for name in HOSTILE {
+        let report = named(name);
+        let of = Exported { report: &report, recording: None };
+        let (trace, lines) = (perfetto(&of).unwrap(), otlp(&of).unwrap());
+        assert!(!trace.contains(is_hidden) && !lines.contains(is_hidden), "{name:?}");
+        // Perfetto takes an escape such as \u202e for an error in some places: none is left.
+        assert!(!trace.replace("\\\\", "").contains("\\u"), "{trace}");
+        let trace: serde_json::Value = serde_json::from_str(&trace).unwrap();
+        let shown = escape::visible(name).into_owned();
+        assert_eq!(trace["otherData"]["host"], shown);
+        let slices = trace["traceEvents"].as_array().unwrap();
+        assert!(slices.iter().any(|event| event["args"]["culprit"] == shown), "{name:?}");
+        let logs: serde_json::Value = serde_json::from_str(lines.lines().next_back().unwrap()).unwrap();
+        let records = logs["resourceLogs"][0]["scopeLogs"][0]["logRecords"].as_array().unwrap();
+        assert!(records.iter().any(|record| record["body"]["stringValue"] == *name), "{name:?}");
+    }
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use super::{Style, html, json, markdown, terminal};
 use crate::accounts::{ledger, part, run};
 use rdiag_judge::profile::{Input, profile};
-use rdiag_model::ledger::{Part, Thread};
+use rdiag_model::ledger::{Ledger, Part, Thread};
 use rdiag_model::profile::Conversation;
 use rdiag_model::{Component as C, Profile, Report, Target};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
 
-fn napping(call: &str) -> Vec<Thread> {
+/// A program that sleeps in every fifth run.
+pub(super) fn napping(call: &str) -> Vec<Thread> {
     let one = |number: u32| {
         let mut parts = vec![part(C::CpuUser, 0.08 + f64::from(number % 3) * 0.01), part(C::CpuSys, 0.02)];
         if number % 5 == 4 {
@@ -23,23 +24,26 @@ fn napping(call: &str) -> Vec<Thread> {
 fn of(threads: Vec<Thread>, command: &str) -> Profile {
     let target =
         Target { pids: vec![10], command: Some(command.into()), children: true, each: true, ..Target::default() };
-    let conversation = Conversation { goal_seconds: Some(0.2), ..Conversation::default() };
-    let ledger = ledger(42.0, threads);
-    let refused = Vec::new();
+    profile_of(&ledger(42.0, threads), &target)
+}
+
+/// The profile of such an account, for a goal of 0.2 s.
+pub(super) fn profile_of(ledger: &Ledger, target: &Target) -> Profile {
     profile(Input {
-        ledger: &ledger,
+        ledger,
         source: "response",
-        refused,
+        refused: Vec::new(),
         window: 0,
         window_seconds: 10.0,
         suspended_seconds: 0.0,
-        target: &target,
-        conversation,
+        target,
+        conversation: Conversation { goal_seconds: Some(0.2), ..Conversation::default() },
         cpus: None,
     })
 }
 
-fn report(profile: Profile) -> Report {
+/// The report of a profile alone.
+pub(super) fn report(profile: Profile) -> Report {
     super::build(super::Parts {
         recording: &super::sample::recording(),
         metrics: &[],

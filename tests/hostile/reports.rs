@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rdiag::report::{Style, html, json, markdown, markdown_brief, terminal};
+use rdiag::report::{Exported, Style, html, json, markdown, markdown_brief, otlp, perfetto, terminal};
 use rdiag_model::Report;
 use serde_json::Value;
 
@@ -16,6 +16,8 @@ struct Written {
     page: String,
     ticket: String,
     json: String,
+    trace: String,
+    otlp: String,
     terminal: String,
 }
 
@@ -23,13 +25,23 @@ fn written(folder: &Path, document: &Value) -> Written {
     let (sent, out) = (folder.join("report.json"), folder.join("out"));
     std::fs::write(&sent, document.to_string()).unwrap();
     let mut run = rdiag();
-    run.arg("report").arg(&sent).args(["--color", "always", "--format", "html,md,json", "--out"]).arg(&out);
+    run.arg("report")
+        .arg(&sent)
+        .args(["--color", "always", "--format", "html,md,json,perfetto,otlp", "--out"])
+        .arg(&out);
     let output = run.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && acting(&said).is_none(), "{said:?}");
     let terminal = String::from_utf8(output.stdout).unwrap();
     let file = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
-    Written { page: file("report.html"), ticket: file("report.md"), json: file("report.json"), terminal }
+    Written {
+        page: file("report.html"),
+        ticket: file("report.md"),
+        json: file("report.json"),
+        trace: file("report.perfetto.json"),
+        otlp: file("report.otlp.jsonl"),
+        terminal,
+    }
 }
 
 /// Text that stands in a page as the Markdown that it is.
@@ -68,12 +80,22 @@ fn differing<'s>(one: &'s [String], other: &'s [String]) -> Option<(usize, &'s S
 #[test]
 fn no_text_of_a_report_acts_in_any_format_of_the_shipped_binary() {
     let (folder, kind) = (tempfile::tempdir().unwrap(), Type::of("report"));
-    let document = |name: &str| kind.sample(&|at| if at == LESSON { PLAIN } else { name }.to_owned());
+    let text = |at: &str, name: &str| match at {
+        LESSON => PLAIN.to_owned(),
+        // Without a time there is less of OTLP.
+        "window.started" => "2026-11-25T00:00:00Z".to_owned(),
+        _ => name.to_owned(),
+    };
+    let document = |name: &str| kind.sample(&|at| text(at, name));
     let plain = written(folder.path(), &document(PLAIN));
     assert!([&plain.page, &plain.ticket, &plain.terminal].iter().all(|text| text.matches(PLAIN).count() > 30));
     for name in HOSTILE {
         let shown = written(folder.path(), &document(name));
         assert_eq!((acting(&shown.terminal), acting(&shown.json)), (None, None), "{name:?}");
+        assert_eq!((acting(&shown.trace), acting(&shown.otlp)), (None, None), "{name:?}");
+        serde_json::from_str::<Value>(&shown.trace).unwrap();
+        let lines: Vec<Value> = shown.otlp.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines.len() >= 2, "readings and findings");
         assert_eq!((acting_in_page(&shown.page), acting_in_markdown(&shown.ticket)), (None, None), "{name:?}");
         let harmless = harmless(name);
         let plain = if harmless == PLAIN { &plain } else { &written(folder.path(), &document(&harmless)) };
@@ -109,6 +131,8 @@ fn no_field_of_a_report_acts_when_it_alone_is_hostile() {
             (None, None),
             "{place}"
         );
+        let export = Exported { report: &hostile, recording: None };
+        assert_eq!((acting(&perfetto(&export).unwrap()), acting(&otlp(&export).unwrap())), (None, None), "{place}");
         let (page, ticket) = (html(&hostile).unwrap(), markdown(&hostile).unwrap());
         assert_eq!((acting_in_page(&page), acting_in_markdown(&ticket)), (None, None), "{place}");
         assert!(columns_agree(&ticket), "{place}");

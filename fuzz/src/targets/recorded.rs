@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use rdiag::playbook::PLAYBOOKS;
 use rdiag::report::diff::{self, Input};
-use rdiag::report::{self, Style};
+use rdiag::report::{self, Exported, Style};
 use rdiag::session::{self, NamedPlaybook};
 use rdiag_model::comparison::Side;
 use rdiag_model::probe::{Output, Stacks};
@@ -34,6 +34,7 @@ pub fn recording(data: &[u8]) -> bool {
     assert!(again == recording, "a recording that is written and read is another one");
     let document = judged(&recording);
     drawn(&document);
+    exported(&Exported { report: &document, recording: Some(&recording) });
     let stacks = recording.windows.iter().flat_map(|window| window.probes.values().flatten());
     stacks.flat_map(|result| &result.outputs).for_each(|output| {
         if let Output::Stacks(stacks) = output {
@@ -107,5 +108,15 @@ fn drawn(report: &Report) {
     shown::document("the whole of it", &report::markdown(report).expect("a report can be written down"));
     for unicode in [true, false] {
         shown::plain("the terminal", &report::terminal(report, None, &Style { width: 80, color: false, unicode }));
+    }
+    exported(&Exported { report, recording: None });
+}
+
+/// The formats for other programs.
+fn exported(of: &Exported<'_>) {
+    shown::json("the trace", &report::perfetto(of).expect("a report can be a trace"));
+    let lines = report::otlp(of).expect("a report can be written as OTLP");
+    for line in lines.lines() {
+        shown::json("a line of OTLP", line);
     }
 }
