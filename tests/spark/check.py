@@ -82,10 +82,11 @@ def submit(folder: Path, *arguments: object) -> subprocess.CompletedProcess:
     command = [spark / "bin/spark-submit", "--master", "local-cluster[2,1,1024]"]
     command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     own = {"SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder), "PYSPARK_PYTHON": sys.executable}
-    kept = {"cwd": folder, "env": os.environ | own, "capture_output": True, "text": True, "timeout": 1200, "check": False}
-    run = subprocess.run([str(part) for part in [*command, JOB, *arguments]], **kept)
+    # Of both Spark makes one: what the job says on stderr comes on stdout.
+    kept = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": 1200, "check": False}
+    run = subprocess.run([str(part) for part in [*command, JOB, *arguments]], cwd=folder, env=os.environ | own, **kept)
     # Without progress and the stacks of Java.
-    run.stderr = "\n".join(line for line in run.stderr.splitlines() if not line.startswith("\tat ") and " INFO " not in line)[-6000:]
+    run.stdout = "\n".join(line for line in run.stdout.splitlines() if not line.startswith("\tat ") and " INFO " not in line)
     return run
 
 
@@ -184,7 +185,7 @@ def main() -> None:
         wrapper.write_text(WRAPPER.replace("WORKERS", str(folder / "workers")).replace("RDIAG", str(rdiag)))
         options = ["--rdiag", wrapper, "--largest", 1, "--seconds", 10]
         run = submit(folder, "recordings", "rows", *options)
-        assert run.returncode == 0, run.stderr
+        assert run.returncode == 0, run.stdout[-6000:]
         workers = set((folder / "workers").read_text().split())
         assert len(workers) == 2, f"recordings were judged in {workers}"
         asleep = [entry for entry in Path("/proc").glob("[0-9]*/cmdline") if NAP.encode() in entry.read_bytes()]
@@ -213,12 +214,12 @@ def main() -> None:
 
         before = (folder / "workers").read_text()
         again = submit(folder, recordings, folder / "rows", *options)
-        assert again.returncode != 0 and "it is there already" in again.stderr, again.stderr
+        assert again.returncode != 0 and "it is there already" in again.stdout, again.stdout[-6000:]
         assert (folder / "workers").read_text() == before, "it was judged, and could not be written"
         none = submit(folder, empty, folder / "none", *options)
-        assert none.returncode != 0 and "no file there ends in" in none.stderr and not Path("none").exists(), none.stderr
+        assert none.returncode != 0 and "no file there ends in" in none.stdout and not Path("none").exists(), none.stdout[-6000:]
         one = submit(folder, recordings / "of-a-folder", folder / "as-json", *options, "--format", "json")
-        assert one.returncode == 0, one.stderr
+        assert one.returncode == 0, one.stdout[-6000:]
         file = f"{recordings}/of-a-folder/recording.json.gz"
         assert by_file(of_json()) == {file: by_file([row for row in fleet if row["host"] not in gaps(fleet)])[file]}
         os.chdir(ROOT)
