@@ -16,6 +16,9 @@ pub(super) fn quality(profile: &Profile) -> String {
     format!("Quality {}, measured {how}: {}.", grade(profile.quality.grade), profile.quality.words)
 }
 
+/// What is left over below this share is not worth a figure on the first screen.
+const ALL: f64 = 0.005;
+
 /// How sure the account is, for a reader with ten seconds: whether it adds up, and whether other counts of the same time agree.
 pub(super) fn confidence(quality: &Quality, level: Level) -> String {
     let against: Vec<&str> =
@@ -29,18 +32,17 @@ pub(super) fn confidence(quality: &Quality, level: Level) -> String {
     };
     let made = quality.checks.iter().filter(|check| check.agrees.is_some()).count();
     let checks = match (made, against.len()) {
-        (0, _) => "nothing to check it against".to_owned(),
-        (1, 0) => "the one check that could be made agrees".to_owned(),
-        (_, 0) => format!("all {made} checks agree"),
-        (_, 1) => format!("1 of {made} checks disagrees ({})", against.join(", ")),
-        (_, some) => format!("{some} of {made} checks disagree ({})", against.join(", ")),
+        (0, _) => "nothing to compare it with".to_owned(),
+        (_, 0) => "other counts of it agree".to_owned(),
+        (_, 1) => format!("another count disagrees on {}", against.join(", ")),
+        _ => format!("other counts disagree on {}", against.join(", ")),
     };
-    format!(
-        "{} (grade {}{how}): {} of the time unaccounted or counted twice, {checks}",
-        words::confidence(word),
-        grade(quality.grade),
-        percent(quality.residual_share),
-    )
+    let left = if quality.residual_share < ALL {
+        "all time accounted for".to_owned()
+    } else {
+        format!("{} of the time unaccounted or counted twice", percent(quality.residual_share))
+    };
+    format!("{} (grade {} of A to D{how}): {left}; {checks}", words::confidence(word), grade(quality.grade))
 }
 
 /// What a check compares.
@@ -50,7 +52,7 @@ fn compared(id: &str) -> &str {
         "run_queue" => "run-queue wait",
         "lifetimes" => "lives of threads",
         "block_io" => "waits for disks",
-        "signs" => "no negative times",
+        "signs" => "negative times",
         other => other,
     }
 }
@@ -75,14 +77,19 @@ mod tests {
         let check =
             |(id, agrees): (&&str, &Option<bool>)| Check { id: (*id).into(), agrees: *agrees, words: String::new() };
         let checks = ids.iter().zip(checks).map(check).collect();
-        confidence(&Quality { grade, residual_share: 0.004, checks, words: String::new() }, level)
+        let residual_share = if grade == Grade::A { 0.004 } else { 0.04 };
+        confidence(&Quality { grade, residual_share, checks, words: String::new() }, level)
     }
 
     #[test]
     fn an_account_that_adds_up_and_that_others_confirm_is_sure() {
         let said = account(Grade::A, Level::L3, &[Some(true), None, Some(true)]);
-        assert_eq!(said, "high (grade A): 0.4% of the time unaccounted or counted twice, all 2 checks agree");
-        assert!(account(Grade::B, Level::L2, &[Some(true)]).starts_with("high (grade B)"));
+        assert_eq!(said, "high (grade A of A to D): all time accounted for; other counts of it agree");
+        let said = account(Grade::B, Level::L2, &[Some(true)]);
+        assert_eq!(
+            said,
+            "high (grade B of A to D): 4.0% of the time unaccounted or counted twice; other counts of it agree"
+        );
     }
 
     #[test]
@@ -90,22 +97,20 @@ mod tests {
         let said = account(Grade::A, Level::L1, &[Some(true)]);
         assert_eq!(
             said,
-            "medium (grade A, sampled from /proc): 0.4% of the time unaccounted or counted twice, the one check that could be made agrees"
+            "medium (grade A of A to D, sampled from /proc): all time accounted for; other counts of it agree"
         );
-        assert!(account(Grade::D, Level::L1, &[]).starts_with("low (grade D)"));
+        assert!(account(Grade::D, Level::L1, &[]).starts_with("low (grade D of A to D):"));
     }
 
     #[test]
-    fn what_disagrees_is_named() {
-        let said = account(Grade::C, Level::L3, &[Some(true), Some(false), None]);
+    fn what_disagrees_is_named_and_makes_it_less_sure() {
+        let said = account(Grade::A, Level::L3, &[Some(true), Some(false), None]);
         assert_eq!(
             said,
-            "medium (grade C): 0.4% of the time unaccounted or counted twice, 1 of 2 checks disagrees (run-queue wait)"
+            "medium (grade A of A to D): all time accounted for; another count disagrees on run-queue wait"
         );
-        assert!(
-            account(Grade::B, Level::L3, &[Some(false)]).starts_with("medium"),
-            "it adds up, and another count says otherwise"
-        );
-        assert!(account(Grade::D, Level::L3, &[]).ends_with("nothing to check it against"));
+        let said = account(Grade::C, Level::L3, &[Some(false), Some(false)]);
+        assert!(said.ends_with("other counts disagree on CPU time, run-queue wait"), "{said}");
+        assert!(account(Grade::D, Level::L3, &[]).ends_with("nothing to compare it with"));
     }
 }
