@@ -44,7 +44,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// The most that processes of the group did of whom that is not known.
+    /// The most that processes did which are in the group and are not known to be.
     fn hidden(self) -> f64 {
         self.own.map_or(self.unplaced, |own| self.unplaced.min((own - self.known).max(0.0)))
     }
