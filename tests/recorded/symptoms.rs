@@ -164,7 +164,7 @@ const CAPTURES: &[(&str, &str, &str, &str)] = &[
         "io-stall",
         "filesystem.writers_of_a_frozen_file_system_are_blocked_tasks_named_with_their_place_in_the_kernel.1",
         "blocked",
-        "touch waited the most",
+        "Writers wait for a frozen file system to be thawed",
     ),
     (
         "io-stall",

@@ -60,8 +60,7 @@ pub(super) fn complete(finding: &mut Finding, is_frozen: bool) {
     if finding.id != BLOCKED || !finding.status.fired() || !is_frozen {
         return;
     }
-    let said = finding.summary.trim_end().trim_end_matches('.');
-    finding.summary = format!("{said}; writers wait for a frozen file system to be thawed.");
+    finding.summary = format!("Writers wait for a frozen file system to be thawed. {}", finding.summary.trim_end());
     let step = |action: &str, changes_host| NextStep { action: action.to_owned(), changes_host };
     finding.next = vec![step(WHO_FROZE, false), step(THAW, true)];
 }
@@ -102,7 +101,7 @@ mod tests {
         ] {
             let found = told(frozen);
             assert_eq!(
-                found.summary, "3 tasks were in D state; writers wait for a frozen file system to be thawed.",
+                found.summary, "Writers wait for a frozen file system to be thawed. 3 tasks were in D state.",
                 "{frozen}"
             );
             assert_eq!(advice(&found), [WHO_FROZE, THAW]);

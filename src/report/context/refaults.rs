@@ -13,10 +13,12 @@ const LEAST: f64 = 0.5;
 pub(super) fn complete(finding: &mut Finding, host: &Facts) {
     let Some(culprit) = finding.culprit.as_ref().filter(|_| finding.id == REFAULTS) else { return };
     let is_of_reads = culprit.metric.as_deref() == Some("process.read.bytes");
-    let (Some(value), Some(share)) = (culprit.value.filter(|_| is_of_reads), culprit.share) else { return };
+    let Some(value) = culprit.value.filter(|_| is_of_reads) else { return };
+    // Without a share it is not known what others of the group read: what is seen is what was read.
+    let read = culprit.share.filter(|share| *share > 0.0).map_or(value, |share| value / share);
     let Some(refaults) = mean(finding, "cgroup.memory.refaults.per_second") else { return };
     let came_back = refaults * finding.window_seconds * host.page_size as f64;
-    if share > 0.0 && value / share < LEAST * came_back {
+    if read < LEAST * came_back {
         finding.culprit = finding.instance.clone().map(of_group);
     }
 }
