@@ -115,6 +115,15 @@ def record(lines: list[str], now: dict[tuple[str, str], str]) -> list[str]:
     return wrong
 
 
+def skipped() -> tuple[int, list[str]]:
+    """How many pairs count as proven because the kernel cannot do it, and the tests that no kernel has run."""
+    ledger = load()
+    entries = [(test, entry) for all_tests in ledger.values() for test, entry in all_tests.items()]
+    have_run = {test for test, entry in entries if not entry.get("skipped")}
+    never = sorted({test for test, _ in entries} - have_run)
+    return sum(bool(entry.get("skipped")) for _, entry in entries), never
+
+
 def owe(reason: str) -> None:
     """Enters the pairs without any proof as owed: only when the ledger, or a kernel, begins."""
     ledger = load()
@@ -132,6 +141,8 @@ def main(words: list[str]) -> int:
             print(f"proofs: {len(pairs()) - len(left) - len(debts)} fresh, {len(debts)} never made, {len(left)} stale")
             for kernel, test in left[:20]:
                 print(f"  {kernel} {test}")
+            skips, never = skipped()
+            print(f"{skips} of the fresh ones are skips: that kernel cannot do it. Whole on no kernel: {', '.join(never) or 'none'}")
             if left:
                 print("What these tests stand for has changed since they passed. Renew exactly these: .ci/full --stale")
             return 1 if left else 0

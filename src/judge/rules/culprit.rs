@@ -75,7 +75,8 @@ pub(super) fn top(
         None if whole <= 0.0 => None,
         None => Some(value / whole).filter(|share| *share < LEAST_SHARE || !misses_many(metrics, metric)),
         Some(group) => {
-            let seen = Seen { known: whole, unplaced, own: membership::own_figure(metrics, metric, group) };
+            let own = membership::own_figure(metrics, metric, group);
+            let seen = Seen { known: whole, unplaced, own, allowed: membership::allowed(metrics, metric, group) };
             let others = groups.iter().filter(|(other, _)| *other != name);
             let next = others.map(|(_, members)| sum(members)).fold(0.0, f64::max);
             if !seen.names(value, next) {

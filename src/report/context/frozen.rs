@@ -1,6 +1,9 @@
 //! Writers that wait since their file system is frozen: the kernel calls that a lock, and shows in no file which file system it is.
 
-use rdiag_model::probe::{Output, Stacks};
+use std::collections::BTreeMap;
+
+use super::super::headline::listed;
+use rdiag_model::probe::{Output, Stack, Stacks};
 use rdiag_model::{Finding, NextStep, Recording};
 
 const BLOCKED: &str = "tasks.saturation.blocked";
@@ -36,31 +39,40 @@ const WHO_FROZE: &str = "Find what froze the file system that these tasks write 
                          a backup, the guest agent of the hypervisor";
 const THAW: &str = "Thaw it when the snapshot is taken: fsfreeze -u MOUNT";
 
-/// Whether tasks in D state wait for a file system to be thawed.
-pub(super) fn is_frozen(recording: &Recording) -> bool {
+/// Programs whose tasks in D state wait for a file system to be thawed, those that waited the longest first.
+pub(super) fn writers(recording: &Recording) -> Vec<String> {
     let taken = recording.windows.iter().filter_map(|window| window.probes.get("blocked_tasks")?.as_ref().ok());
-    let mut outputs = taken.flat_map(|result| &result.outputs);
-    outputs.any(|output| matches!(output, Output::Stacks(stacks) if has_frozen(stacks)))
-}
-
-fn has_frozen(stacks: &Stacks) -> bool {
-    let name = |at: &u32| stacks.frames.get(*at as usize).map_or("", |frame| frame.name.as_str());
-    stacks.stacks.iter().any(|stack| {
-        let mut inner = stack.frames.iter().rev().map(name).peekable();
-        let mut waits = false;
-        while let Some(wait) = inner.next_if(|name| WAITS.contains(name)) {
-            waits |= wait.contains("percpu");
+    let mut waited: BTreeMap<&str, f64> = BTreeMap::new();
+    for output in taken.flat_map(|result| &result.outputs) {
+        let Output::Stacks(stacks) = output else { continue };
+        for stack in stacks.stacks.iter().filter(|stack| waits_for_thaw(stack, stacks)) {
+            *waited.entry(&stack.owner).or_default() += stack.value;
         }
-        waits && inner.next().is_some_and(|asker| WRITERS.contains(&asker))
-    })
+    }
+    let mut waited: Vec<(&str, f64)> = waited.into_iter().collect();
+    waited.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    waited.into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Says that a file system is frozen, and how to go on from there.
-pub(super) fn complete(finding: &mut Finding, is_frozen: bool) {
-    if finding.id != BLOCKED || !finding.status.fired() || !is_frozen {
+fn waits_for_thaw(stack: &Stack, stacks: &Stacks) -> bool {
+    let name = |at: &u32| stacks.frames.get(*at as usize).map_or("", |frame| frame.name.as_str());
+    let mut inner = stack.frames.iter().rev().map(name).peekable();
+    let mut waits = false;
+    while let Some(wait) = inner.next_if(|name| WAITS.contains(name)) {
+        waits |= wait.contains("percpu");
+    }
+    waits && inner.next().is_some_and(|asker| WRITERS.contains(&asker))
+}
+
+/// Says that a file system is frozen, who waits for it, and how to go on from there.
+pub(super) fn complete(finding: &mut Finding, writers: &[String]) {
+    if finding.id != BLOCKED || !finding.status.fired() || writers.is_empty() {
         return;
     }
-    finding.summary = format!("Writers wait for a frozen file system to be thawed. {}", finding.summary.trim_end());
+    let who = listed(writers, 3);
+    let rest = finding.summary.trim_end();
+    finding.summary =
+        format!("Writers wait for a frozen file system to be thawed, as their kernel stacks show: {who}. {rest}");
     let step = |action: &str, changes_host| NextStep { action: action.to_owned(), changes_host };
     finding.next = vec![step(WHO_FROZE, false), step(THAW, true)];
 }
@@ -71,7 +83,7 @@ mod tests {
     use super::super::tests::advice;
     use super::*;
     use rdiag_model::Status;
-    use rdiag_model::probe::{Frame, ProbeResult, Stack};
+    use rdiag_model::probe::{Frame, ProbeResult};
 
     /// What is told of tasks with this stack, innermost first.
     fn told(stack: &str) -> Finding {
@@ -80,7 +92,7 @@ mod tests {
             stack.split(" < ").map(|name| Frame { name: name.into(), ..Frame::default() }).collect();
         // Outermost first, as stacks are recorded.
         let order = (0..frames.len() as u32).rev().collect();
-        let stacks = vec![Stack { frames: order, value: 5.0, ..Stack::default() }];
+        let stacks = vec![Stack { owner: "touch".into(), frames: order, value: 5.0, ..Stack::default() }];
         let result = ProbeResult {
             outputs: vec![Output::Stacks(Stacks { frames, stacks, ..Stacks::default() })],
             ..ProbeResult::default()
@@ -88,7 +100,7 @@ mod tests {
         recording.windows[0].probes.insert("blocked_tasks".into(), Ok(result));
         let mut blocked = finding(BLOCKED, Status::Warning);
         blocked.summary = "3 tasks were in D state.".into();
-        complete(&mut blocked, is_frozen(&recording));
+        complete(&mut blocked, &writers(&recording));
         blocked
     }
 
@@ -101,7 +113,8 @@ mod tests {
         ] {
             let found = told(frozen);
             assert_eq!(
-                found.summary, "Writers wait for a frozen file system to be thawed. 3 tasks were in D state.",
+                found.summary,
+                "Writers wait for a frozen file system to be thawed, as their kernel stacks show: touch. 3 tasks were in D state.",
                 "{frozen}"
             );
             assert_eq!(advice(&found), [WHO_FROZE, THAW]);

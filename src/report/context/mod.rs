@@ -16,13 +16,13 @@ pub(super) fn complete(findings: &mut [Finding], recording: &Recording) {
     let judged = answered::judged(findings);
     let hits = limits::hits(findings);
     let held = deleted::held(findings);
-    let is_frozen = frozen::is_frozen(recording);
+    let writers = frozen::writers(recording);
     for finding in findings {
         answered::complete(finding, &judged, &host.kernel);
         limits::complete(finding, &hits);
         deleted::complete(finding, &held);
         refaults::complete(finding, host);
-        frozen::complete(finding, is_frozen);
+        frozen::complete(finding, &writers);
         niced::complete(finding);
     }
 }
