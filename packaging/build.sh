@@ -37,14 +37,14 @@ cp "$rdiag" "$out/rdiag.symbols"
 # The list of crates stays: it is a section of its own (.dep-v0).
 strip --strip-all -o "$stage/rdiag" "$rdiag"
 "$stage/rdiag" man | gzip -9n >"$stage/rdiag.1.gz"
-cp packaging/rdiag-watch.service "$stage/"
+cp packaging/rdiag-watch.service LICENSE-MIT LICENSE-APACHE "$stage/"
 "$stage/rdiag" completions bash >"$stage/rdiag.bash"
 "$stage/rdiag" completions zsh >"$stage/_rdiag"
 "$stage/rdiag" completions fish >"$stage/rdiag.fish"
 version=$("$stage/rdiag" --version | sed 's/rdiag //')
 printf 'rdiag (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' "$version" \
     "$(sed -n 's/^maintainer = "\(.*\)"/\1/p' Cargo.toml)" "$(date -Rud "@$SOURCE_DATE_EPOCH")" >"$stage/changelog"
-# Packages carry the times of files.
+# Packages carry the times of files: those of an old working tree would be others than those of a clone.
 find "$stage" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 
 # The plain file for those who have no package manager, for cargo-binstall, and for krew (packaging/krew.sh).

@@ -31,6 +31,15 @@ size=$(stat -c %s "$rdiag")
 ((size <= 26 * 1024 * 1024)) || fail "$size bytes, of at most 26 MiB"
 say "$size bytes, of at most 26 MiB" ok
 
+# What cargo-binstall would take of the archive, by the metadata in Cargo.toml.
+archive=("$packages"/rdiag-*.tar.gz)
+[[ ${archive[0]} =~ /(rdiag)-([0-9][^/]*)-((x86_64|aarch64)-[a-z0-9-]+)\.tar\.gz$ ]] || fail "the archive has its name"
+filled() { sed -n "s|^$1 = \"\(.*\)\"|\1|p" Cargo.toml | sed "s/{ name }/${BASH_REMATCH[1]}/; s/{ version }/${BASH_REMATCH[2]}/g; s/{ target }/${BASH_REMATCH[3]}/; s/{ bin }{ binary-ext }/rdiag/"; }
+url=$(filled pkg-url) inner=$(filled bin-dir)
+[[ $url == "{ repo }/releases/download/v${BASH_REMATCH[2]}/$(basename "${archive[0]}")" ]] || fail "cargo-binstall: $url is the archive"
+tar -xzOf "${archive[0]}" "$inner" | cmp - "$rdiag" || fail "cargo-binstall: $inner is the program"
+say "cargo-binstall: the archive and the program in it" ok
+
 # verdict CHROOT USER: the playbook ends with a verdict below a root, as a user.
 verdict() {
     chroot --userspec="$2" "$1" "${3:-/usr/bin/rdiag}" run use-method --duration 1s --format json --out - >"$work/report.json" &&
@@ -95,7 +104,7 @@ say "lintian: no errors" ok
 if [[ ${1:-} == --again ]]; then
     git clone --quiet . "$work/again"
     (cd "$work/again" && CARGO_TARGET_DIR="$work/built" packaging/build.sh >/dev/null)
-    for file in stage/rdiag "$(basename "${deb[0]}")" "$(basename "${rpm[0]}")"; do
+    for file in stage/rdiag "$(basename "${archive[0]}")" "$(basename "${deb[0]}")" "$(basename "${rpm[0]}")"; do
         cmp "$packages/$file" "$work/again/target/packages/$file" || fail "the same bytes from another folder: $file"
     done
     say "the same bytes from another folder" ok
