@@ -44,6 +44,11 @@ def text(name: str) -> str:
 
 
 class Engine:
+    """Asked of the table that a statement makes; by default that of fleet/sql, over fleet.ndjson."""
+
+    def answers(self, table: str | None = None) -> Answers:
+        raise NotImplementedError
+
     def close(self) -> None:
         pass
 
@@ -63,33 +68,34 @@ class DuckDb(Engine):
 
 
 class DataFusion(Engine):
-    def answers(self) -> Answers:
+    def answers(self, table: str | None = None) -> Answers:
         import datafusion
 
         engine = datafusion.SessionContext()
-        engine.sql(text("datafusion"))
+        engine.sql(table or text("datafusion"))
         return {name: engine.sql(text(name)).to_pylist() for name in QUESTIONS}
 
 
 class ClickHouse(Engine):
-    def answers(self) -> Answers:
+    def answers(self, table: str | None = None) -> Answers:
         from chdb import session
 
         with session.Session() as engine:
-            engine.query(text("clickhouse"))
+            engine.query(table or text("clickhouse"))
             return {name: json.loads(str(engine.query(text(name), "JSON")))["data"] for name in QUESTIONS}
 
 
 class Spark(Engine):
     """On two worker processes, which run until the end. It reads below the folder in which it was started."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: str = "1g", parts: int = 4) -> None:
         os.environ.update(SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
         from pyspark.sql import SparkSession
 
-        settings = {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-        settings["spark.scheduler.minRegisteredResourcesRatio"] = "1.0"
-        self.engine = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=settings).getOrCreate()
+        settings = {"spark.sql.shuffle.partitions": str(parts), "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+        settings |= {"spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.executor.memory": memory}
+        workers = SparkSession.builder.master(f"local-cluster[2,1,{1024 * int(memory.removesuffix('g'))}]")
+        self.engine = workers.config(map=settings).getOrCreate()
         self.engine.sparkContext.setLogLevel("ERROR")
 
     def answers(self, table: str | None = None) -> Answers:

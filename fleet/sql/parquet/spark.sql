@@ -1,0 +1,2 @@
+-- Spark: fleet.parquet as one table.
+CREATE OR REPLACE TEMPORARY VIEW fleet AS SELECT * FROM parquet.`fleet.parquet`;
