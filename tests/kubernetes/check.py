@@ -41,6 +41,9 @@ NODES = {
 }
 
 
+LABEL = "node.kubernetes.io/instance-type"
+
+
 class Cluster:
     """What the stub remembers."""
 
@@ -86,6 +89,12 @@ class Cluster:
         return (404, status(404, "NotFound", "no log")) if node == "no-log" else (200, text)
 
 
+def labels(node: str, system: str) -> dict:
+    """Nodes of two sizes, and of the others none is known."""
+    size = {"node-a": "large", "node-c": "large", "busy-api": "small.2x", "cut-off": "large"}.get(node)
+    return {"kubernetes.io/os": system} | ({LABEL: size} if size else {})
+
+
 def status(code: int, reason: str, message: str) -> dict:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason, "message": message}
 
@@ -124,7 +133,7 @@ def handler(cluster: Cluster) -> type:
                 return self.answer(200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": all_kinds})
             if path == "/api/v1/nodes":
                 nodes = [(node, "linux") for node in NODES] + [("win-1", "windows")]
-                listed = [{"kind": "Node", "apiVersion": "v1", "metadata": {"name": node, "labels": {"kubernetes.io/os": system}}} for node, system in nodes if f"kubernetes.io/os={system}" in wanted]
+                listed = [{"kind": "Node", "apiVersion": "v1", "metadata": {"name": node, "labels": labels(node, system)}} for node, system in nodes if f"kubernetes.io/os={system}" in wanted]
                 return self.answer(200, {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": listed})
             if path.endswith("/log"):
                 return self.answer(*cluster.logs(path.split("/")[-2]))
@@ -201,7 +210,7 @@ def check(rdiag: str, folder: Path) -> None:
     out = folder / "fleet"
     (out / "runs").mkdir(parents=True)
     (out / "runs/of-yesterday.json.gz").write_bytes(cluster.log)
-    done = subprocess.run([KUBERNETES / "kubectl-rdiag", "-o", out], env=environment, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run([KUBERNETES / "kubectl-rdiag", "-o", out, "-g", LABEL], env=environment, cwd=folder, capture_output=True, text=True)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     document = json.loads((out / "fleet.json").read_text())
@@ -213,6 +222,8 @@ def check(rdiag: str, folder: Path) -> None:
     assert document["judged"] == len(NODES) - len(expected), document["headline"]
     files = {row["file"].rsplit("/", 1)[-1] for row in document["hosts"]}
     assert files == {f"{node}.json.gz" for node, why in NODES.items() if not why}, files
+    groups = {group["name"]: group["hosts"] for group in document["groups"]}
+    assert groups == {"large": 2, "small.2x": 1, "without": 2}, groups
     assert not cluster.pods, f"pods are left: {list(cluster.pods)}"
     assert not (out / "why").exists() and "win-1" not in said
     for pod in cluster.seen:
