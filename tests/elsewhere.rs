@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::support::rdiag;
 
 /// What sadf prints of some intervals of ten minutes: how busy both CPUs were, and the pressure.
-fn sadf(intervals: &[(&str, f64, f64)]) -> String {
+pub(crate) fn sadf(intervals: &[(&str, f64, f64)]) -> String {
     let statistics: Vec<Value> = intervals
         .iter()
         .map(|(time, busy, pressure)| {
@@ -30,7 +30,7 @@ fn of_sysstat(text: &[u8], at: &str) -> (Option<i32>, Value, String) {
 }
 
 /// What use-method says of a time that another program recorded.
-fn told_elsewhere(option: &str, last: &str, text: &[u8], at: &str) -> (Option<i32>, Value, String) {
+pub(crate) fn told_elsewhere(option: &str, last: &str, text: &[u8], at: &str) -> (Option<i32>, Value, String) {
     let mut command = rdiag();
     command.args(["run", "use-method", "--at", at, "--last", last, option, "-", "--format", "json", "--out", "-"]);
     let output = command.write_stdin(text).output().unwrap();
@@ -63,10 +63,10 @@ fn what_is_no_output_of_sadf_says_what_to_type() {
     let file_of_sysstat = [0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0, 0, 0];
     let mut archive = vec![0; 257];
     archive.extend(b"ustar");
-    let cases: [(&[u8], &str); 14] = [
+    let cases: [(&[u8], &str); 18] = [
         (&file_of_sysstat, "it is a file of sysstat 12.6.1, which sysstat's own sadf reads: sadf -j FILE"),
         (b"{\"sysstat\": {\"hosts\": [{\"nodename\": \"a\", ", "nothing that `sadf -j FILE -- -A` prints"),
-        (b"hello", "nothing that `sadf -j FILE -- -A`, `atop -r FILE -J ALL` or `pcp2json` prints"),
+        (b"hello", "nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL` or `pcp2json` prints"),
         (b"{\"sysstat\": {\"hosts\": []}}", "it names no host"),
         (b"", "it is empty"),
         (b"\xef\xbe\xed\xfe\x08\x82", "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL"),
@@ -78,14 +78,18 @@ fn what_is_no_output_of_sadf_says_what_to_type() {
             b"{ \"//\": \"Writing 5 archived metrics to stdout...\" }\n{\"@pcp\": 1}",
             "nothing that pcp2json prints of an archive",
         ),
-        (b"\xfd7zXZ\0", "it is packed with xz: unpack it"),
-        (b"\x1f\x8b\x08", "an archive with `tar xf FILE`"),
+        (b"\xfd7zXZ\0", "it is cut off: the file is incomplete, so copy it again"),
+        (b"\x1f\x8b\x08", "it is cut off: the file is incomplete"),
+        (b"\x1f\x8b\x08 what is no deflate stream", "it is damaged and cannot be unpacked: "),
+        (b"BZh91AY&SY", "it is packed with bzip2: unpack it (an archive with `tar xf FILE`"),
+        (b"\x28\xb5\x2f\xfd\x04", "a single file with `zstd -dk FILE`"),
         (
             b"[{\"Datetime\":\"2026-03-10 03:00:00\",\"Usage\":\"9.5\"",
             "looks like what `below dump -O json` prints, which rdiag does not read",
         ),
-        (&archive, "it is an archive: unpack it with `tar xf FILE`, and give --from the folder"),
-        (b"<?xml version=\"1.0\"?>", "in the place of `sadf -x`"),
+        (&archive, "it is cut off: the archive is incomplete"),
+        (b"<?xml version=\"1.0\"?>", "it is XML, and nothing that `sadf -x FILE -- -A` prints"),
+        (b"<?xml version=\"1.0\"?><sysstat><host", "nothing that `sadf -x FILE -- -A` prints: syntax error"),
         (b"{\"host\": \"web-03\", \"timestamp\": 17", "nothing that `atop -r FILE -J ALL` prints: line 1"),
     ];
     for (text, wanted) in cases {
@@ -321,42 +325,6 @@ fn a_slow_archive_of_pcp_is_of_low_confidence_and_what_it_cannot_tell_is_refused
         code == Some(2) && said.contains("does not tell the time zone") && said.contains("-Z UTC -f %s.%f"),
         "{said}"
     );
-}
-
-#[test]
-fn the_folder_of_an_sosreport_says_what_to_type_and_then_which_file_is_meant() {
-    let place = tempfile::tempdir().unwrap();
-    let told = || {
-        let mut command = rdiag();
-        command
-            .env("TZ", "UTC")
-            .args(["run", "use-method", "--at", "2026-03-10T03:09:00Z", "--from"])
-            .arg(place.path());
-        let output = command.args(["--format", "json", "--out", "-"]).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    };
-    let put = |name: &str, bytes: &[u8]| {
-        let path = place.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
-    };
-    let expect = |code: i32, wanted: &str| {
-        let (found, said) = told();
-        assert!(found == Some(code) && said.contains(wanted), "{wanted}: {found:?} {said}");
-    };
-    expect(2, "the folder has nothing of 2026-03-10 that sysstat, atop or PCP recorded");
-    put("var/log/sa/sa09", b"\x96\xd5");
-    expect(2, "recorded; it has sa09");
-    put("sos_commands/sar/sa10.xml", b"<?xml");
-    expect(2, "of 2026-03-10 it has only what sar and `sadf -x` printed, which rdiag does not read");
-    std::fs::create_dir_all(place.path().join("var/log/pcp/pmlogger")).unwrap();
-    expect(2, "var/log/pcp/pmlogger/HOST -Z UTC -f %s.%f -r");
-    put("var/log/atop/atop_20260310", b"\xef\xbe\xed\xfe");
-    expect(2, "var/log/atop/atop_20260310 -J ALL > atop.json");
-    put("var/log/sa/sa10", b"\x96\xd5");
-    expect(2, "var/log/sa/sa10 -- -A > sa10.json, then --from sa10.json");
-    put("sa10.json", sadf(&[("03:10:01", 99.0, 85.0)]).as_bytes());
-    expect(0, "Source: sysstat, means over 10 min");
 }
 
 #[test]

@@ -47,6 +47,7 @@ mod rows;
 mod scale;
 mod schema;
 mod skips;
+mod sosreport;
 mod streaming;
 #[expect(clippy::allow_attributes, reason = "which helpers are used depends on which tests there are")]
 #[allow(dead_code, reason = "the same")]

@@ -11,7 +11,8 @@ use super::kept;
 use super::output::OutputArgs;
 use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, unpacked};
+use super::unpacked::{self, Meant};
+use super::{Exit, Failure};
 use crate::lab::library::reproducing;
 use crate::playbook::{self, Method, Plan};
 use crate::session::{self, HistoryFile, NamedPlaybook, Past, Side, Span};
@@ -40,14 +41,11 @@ pub(super) struct AtArgs {
     /// Folder of what was recorded [default: that of `rdiag watch`].
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
-    /// Judge what sysstat, atop or PCP recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A`, `atop -r FILE -J ALL` or `pcp2json -r`
-    /// (see docs/history.md) prints it; `-` for stdin. Of the folder of an unpacked sosreport, what sadf printed of that day.
+    /// Judge what sysstat, atop or PCP recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL` or
+    /// `pcp2json -r` (see docs/history.md) prints it; `-` for stdin. Of an sosreport, its folder or the archive (.tar.xz, .tar.gz).
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
     from: Option<PathBuf>,
 }
-
-/// What others print is no larger: of sadf a day a second apart, of a host with some disks; of atop a day of a thousand processes.
-const MAX_ELSEWHERE: u64 = 256 << 20;
 
 /// The same time of an earlier day.
 struct Earlier {
@@ -68,8 +66,10 @@ pub(super) struct Asked {
     beside: Vec<HistoryFile>,
     /// The same time of earlier days.
     earlier: Vec<Earlier>,
-    /// What another program printed.
-    elsewhere: Option<Input>,
+    /// What another program printed, the best first.
+    elsewhere: Vec<Input>,
+    /// What to try where that tells nothing.
+    hint: Option<String>,
 }
 
 impl Asked {
@@ -92,7 +92,7 @@ impl Asked {
                 earlier.push(Earlier { name, span, files });
             }
         }
-        Ok(Self { span, zone, files, beside, earlier, elsewhere: None })
+        Ok(Self { span, zone, files, beside, earlier, elsewhere: Vec::new(), hint: None })
     }
 
     /// The same from what another program printed.
@@ -103,20 +103,21 @@ impl Asked {
 
     /// The same of a time whose span is known.
     pub(super) fn of_span_from_elsewhere(span: Span, zone: Zone, file: &Path) -> Result<Self, Failure> {
-        let elsewhere = Some(Input::open(&unpacked::file(file, span, &zone)?, &[])?);
-        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), elsewhere })
+        let Meant { files, hint } = unpacked::meant(file, span, &zone)?;
+        let elsewhere = files.iter().map(|file| Input::open(file, &[])).collect::<Result<_, _>>()?;
+        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), elsewhere, hint })
     }
 
     /// Whether it comes from another program than the recorder.
     pub(super) fn is_from_elsewhere(&self) -> bool {
-        self.elsewhere.is_some()
+        !self.elsewhere.is_empty()
     }
 
     /// Reads the files of a time whose span is known.
     pub(super) fn of_span(span: Span, zone: Zone, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
         let folder = kept::open(&kept::place(history)?)?;
         let (files, _) = kept::files(&folder, span, None, ui)?;
-        Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), elsewhere: None })
+        Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), elsewhere: Vec::new(), hint: None })
     }
 
     fn time(at: &str, last: Option<&str>) -> Result<(Zone, Span), Failure> {
@@ -154,10 +155,12 @@ impl Asked {
 
     /// The same with at least so many seconds from sample to sample; those of other programs are as they are.
     pub(super) fn past_every(&self, plan: &Plan, at_least: f64) -> Result<Past, Failure> {
-        if let Some(input) = &self.elsewhere {
-            let bytes = input.bytes(MAX_ELSEWHERE)?;
-            return session::elsewhere(&bytes, self.span, plan, &self.zone)
-                .map_err(|why| Failure::usage(format!("reading {}: {why}", input.name), None));
+        if let Some((input, beside)) = self.elsewhere.split_first() {
+            let read = |input: &Input| session::elsewhere(input.reader(), self.span, plan, &self.zone);
+            return read(input).or_else(|why| {
+                let refused = || Failure::usage(format!("reading {}: {why}", input.name), self.hint.as_deref());
+                beside.iter().find_map(|input| read(input).ok()).ok_or_else(refused)
+            });
         }
         session::past_every(&self.files, self.span, plan, &self.zone, at_least).map_err(|why| {
             Failure::usage(why, Some("`rdiag history list` shows what was recorded; `rdiag watch` records from now on"))

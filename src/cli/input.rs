@@ -55,6 +55,11 @@ impl Input {
         files::read_open(&self.file, limit).map_err(Failure::io(format!("reading {}", self.name)))
     }
 
+    /// It, for what reads and bounds it piece by piece.
+    pub(super) fn reader(&self) -> impl std::io::Read + '_ {
+        &self.file
+    }
+
     /// The profile of another program that it is; none if it is something of rdiag's own.
     pub(super) fn profile(&self, desk: &Desk) -> Result<Option<ProbeResult>, Failure> {
         // What is no file cannot be asked what it is; a recording may come from a pipe.

@@ -9,7 +9,7 @@ mod tests;
 mod usual;
 
 pub use self::changes::{AROUND, changes};
-pub use self::elsewhere::{Origin, PCP2JSON, elsewhere, temper};
+pub use self::elsewhere::{Origin, elsewhere, sosreport, temper};
 pub use self::usual::{SAMPLES, Side, unlike, usual};
 
 use std::collections::BTreeMap;

@@ -6,22 +6,26 @@ const KNOWN: [(usize, &[u8], &str); 8] = [
     (0, &[0xfe, 0xed, 0xbe, 0xef], "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL > FILE.json"),
     (
         0,
-        &[0xfd, b'7', b'z', b'X', b'Z'],
-        "it is packed with xz: unpack it (an archive with `tar xf FILE`, a single file with `xz -dk FILE`)",
+        b"BZh",
+        "it is packed with bzip2: unpack it (an archive with `tar xf FILE`, a single file with `bzip2 -dk FILE`)",
     ),
     (
         0,
-        &[0x1f, 0x8b],
-        "it is packed with gzip: unpack it (an archive with `tar xf FILE`, a single file with `gzip -dk FILE`)",
+        &[0x28, 0xb5, 0x2f, 0xfd],
+        "it is packed with zstd: unpack it (an archive with `tar xf FILE`, a single file with `zstd -dk FILE`)",
     ),
-    (0, &[0x28, 0xb5, 0x2f, 0xfd], "it is packed with zstd: unpack it with `zstd -dk FILE`"),
-    (257, b"ustar", "it is an archive: unpack it with `tar xf FILE`, and give --from the folder"),
-    (0, b"<?xml", "it is XML: of sysstat, `sadf -j FILE -- -A` prints what is read here, in the place of `sadf -x`"),
+    (0, b"PK\x03\x04", "it is a zip archive: unpack it, and give --from a file or folder of it"),
+    (0, b"<?xml", "it is XML, and nothing that `sadf -x FILE -- -A` prints"),
+    (
+        0,
+        b"Invalid system activity file",
+        "sadf could not read the file of sysstat, which another version wrote: `sadf -c FILE > NEWFILE`",
+    ),
     (0, b"RESET\n", "it is what `atop -P` prints: `atop -r FILE -J ALL` prints what is read here"),
 ];
 
 /// What is read here, for one who gave something else.
-const READ: &str = "it is nothing that `sadf -j FILE -- -A`, `atop -r FILE -J ALL` or `pcp2json` prints";
+const READ: &str = "it is nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL` or `pcp2json` prints";
 /// A title in the first object of a dump of below, and how far to look for it.
 const BELOW: &[u8] = b"\"Datetime\":";
 const BEGIN: usize = 4096;
@@ -56,7 +60,7 @@ pub(super) fn what(bytes: &[u8]) -> String {
         return (*what).to_owned();
     }
     let begin = bytes.get(..BEGIN).unwrap_or(bytes);
-    if begin.starts_with(b"[") && begin.windows(BELOW.len()).any(|part| part == BELOW) {
+    if begin.starts_with(b"[") && super::contains(begin, BELOW) {
         return "it looks like what `below dump -O json` prints, which rdiag does not read".to_owned();
     }
     match bytes.trim_ascii().is_empty() {

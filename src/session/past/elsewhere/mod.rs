@@ -5,22 +5,26 @@
 //! can only be judged on the mean. That is said, and what follows from it is of low confidence ([`temper`]). A shorter one is a sample like
 //! the recorder's own, and stays whole: three in a row are three that were measured.
 
+mod archive;
 mod atop;
 mod building;
 mod devices;
 mod foreign;
+mod packed;
 mod pcp;
 mod processes;
+pub mod sosreport;
 mod sysstat;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
 use serde_json::{Map, Value};
 
 use self::building::Building;
-pub use self::pcp::PCP2JSON;
+use self::packed::{LIMITS, Limits};
 use super::{Past, Span, interval, params};
 use crate::playbook::Plan;
 use crate::session::Analysis;
@@ -83,19 +87,38 @@ impl<S> Interval<S> {
     }
 }
 
-/// The recording of a time, from what another program printed; which one, its first bytes say.
+/// The recording of a time, from what another program printed; which one, its first bytes say. It may be packed with gzip or xz, or be an
+/// archive (an sosreport) that has it: what is of that time is found in it.
 ///
 /// # Errors
 /// When it is nothing that is read here, or tells nothing of that time, in words.
-pub fn elsewhere(bytes: &[u8], span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
-    let time = Time { span, plan, zone };
+pub fn elsewhere(from: impl Read, span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
+    within(from, &Time { span, plan, zone }, &LIMITS)
+}
+
+fn within(from: impl Read, time: &Time<'_>, limits: &Limits) -> Result<Past, String> {
+    let given = packed::open(from)?;
+    match given.is_archive {
+        true => archive::past(given, time, limits),
+        false => printed(&given.bytes(limits.file)?, time),
+    }
+}
+
+/// The same from a file that is all of it.
+fn printed(bytes: &[u8], time: &Time<'_>) -> Result<Past, String> {
     match foreign::first_key(pcp::json(bytes)).as_deref() {
-        Some("@pcp") => pcp::past(bytes, &time),
-        Some("sysstat") => sysstat::past(bytes, &time),
-        Some("host") => atop::past(bytes, &time),
-        Some(_) if atop::prints(bytes) => atop::past(bytes, &time),
+        Some("@pcp") => pcp::past(bytes, time),
+        Some("sysstat") => sysstat::past(bytes, time),
+        Some("host") => atop::past(bytes, time),
+        Some(_) if atop::prints(bytes) => atop::past(bytes, time),
+        None if sysstat::is_xml(bytes) => sysstat::past_of_xml(bytes, time),
         _ => Err(foreign::what(bytes)),
     }
+}
+
+/// Whether a text has another one in it.
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|part| part == wanted)
 }
 
 /// What is said of findings that rest on means over minutes.

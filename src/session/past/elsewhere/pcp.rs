@@ -23,7 +23,7 @@ const SOURCE: Source = Source {
 };
 
 /// What prints what is read here. `-5` and `-I` leave out what the archive does not have.
-pub const PCP2JSON: &str = "`pcp2json -a ARCHIVE -Z UTC -f %s.%f -r -H -5 -I hinv.ncpu hinv.pagesize kernel.uname \
+pub(super) const PCP2JSON: &str = "`pcp2json -a ARCHIVE -Z UTC -f %s.%f -r -H -5 -I hinv.ncpu hinv.pagesize kernel.uname \
     kernel.all kernel.percpu.cpu mem.physmem mem.freemem mem.util mem.vmstat swap disk.dev network.interface network.tcp \
     proc.psinfo proc.schedstat proc.io`";
 

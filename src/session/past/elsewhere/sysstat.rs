@@ -1,11 +1,15 @@
-//! What sysstat recorded, as `sadf -j FILE -- -A` prints it: means over its interval, ten minutes on most hosts.
+//! What sysstat recorded, as `sadf -j FILE -- -A` or `sadf -x` prints it: means over its interval, ten minutes on most hosts.
 
-use serde::Deserialize;
+mod document;
+#[cfg(test)]
+mod tests;
+mod xml;
+
 use serde_json::{Map, Value};
 
+use self::document::{HostPart, Sample};
 use super::building::Building;
-use super::{Interval, Past, Source, Time, figure, unknown_host};
-use rdiag_kernel::host::Zone;
+use super::{Past, Source, Time, figure, unknown_host};
 use rdiag_model::{Facts, RawUnit};
 
 const SOURCE: Source = Source {
@@ -17,65 +21,28 @@ const SOURCE: Source = Source {
 /// Ticks are a hundredth of a second wherever sysstat runs.
 const HERTZ: f64 = 100.0;
 
-#[derive(Debug, Deserialize)]
-struct Document {
-    sysstat: Hosts,
-}
-
-#[derive(Debug, Deserialize)]
-struct Hosts {
-    hosts: Vec<HostPart>,
-}
-
-#[derive(Debug, Deserialize)]
-struct HostPart {
-    nodename: String,
-    #[serde(default)]
-    release: String,
-    #[serde(default)]
-    machine: String,
-    #[serde(rename = "number-of-cpus")]
-    cpus: u32,
-    #[serde(default)]
-    statistics: Vec<Sample>,
-}
-
-/// One interval, with those of its figures that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
-struct Sample {
-    timestamp: Option<Stamp>,
-    cpu_load: Vec<Map<String, Value>>,
-    process_and_context_switch: Map<String, Value>,
-    swap_pages: Map<String, Value>,
-    paging: Map<String, Value>,
-    memory: Map<String, Value>,
-    queue: Map<String, Value>,
-    disk: Vec<Map<String, Value>>,
-    network: Map<String, Value>,
-    psi: Map<String, Value>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Stamp {
-    date: String,
-    time: String,
-    /// 1 if the time is UTC.
-    #[serde(default)]
-    utc: u8,
-    interval: f64,
-}
-
 /// The recording of a time, from what `sadf -j` printed.
 pub(super) fn past(text: &[u8], time: &Time<'_>) -> Result<Past, String> {
-    let foreign = |error| format!("it is nothing that `sadf -j FILE -- -A` prints: {error}");
-    let document: Document = serde_json::from_slice(text).map_err(foreign)?;
-    let host = document.sysstat.hosts.first().ok_or("it names no host")?;
-    let read = |sample| {
-        let stamp = Sample::stamp(sample)?;
-        Interval::new(stamp.instant(time.zone)?, stamp.interval, sample)
-    };
-    let intervals = time.pick(host.statistics.iter().filter_map(read), &SOURCE)?;
+    of_host(&HostPart::of_json(text)?, time)
+}
+
+/// Whether it is XML of sysstat, or the end of such.
+pub(super) fn is_xml(bytes: &[u8]) -> bool {
+    xml::is(bytes)
+}
+
+/// The same from what `sadf -x` printed.
+pub(super) fn past_of_xml(bytes: &[u8], time: &Time<'_>) -> Result<Past, String> {
+    let is_wanted = |sample: &Sample| sample.interval(time.zone).is_some_and(|interval| time.is_told_by(&interval));
+    let read = xml::host(&String::from_utf8_lossy(bytes), is_wanted)?;
+    let mut past = of_host(&read.host, time)?;
+    past.notes.extend(read.notes);
+    Ok(past)
+}
+
+fn of_host(host: &HostPart, time: &Time<'_>) -> Result<Past, String> {
+    let read = host.statistics.iter().filter_map(|sample| sample.interval(time.zone));
+    let intervals = time.pick(read, &SOURCE)?;
     let memory = intervals.iter().rev().find_map(|interval| total_memory(&interval.sample.memory));
     let facts = Facts {
         hostname: host.nodename.clone(),
@@ -94,12 +61,6 @@ pub(super) fn past(text: &[u8], time: &Time<'_>) -> Result<Past, String> {
         telling.network(building);
         telling.pressure(building);
     })
-}
-
-impl Sample {
-    fn stamp(&self) -> Option<&Stamp> {
-        self.timestamp.as_ref()
-    }
 }
 
 /// An interval that is told.
@@ -121,7 +82,7 @@ impl Telling<'_> {
             ("cpu_stat.softirq", "cpu_stat.core_softirq", &["soft"]),
             ("cpu_stat.steal", "cpu_stat.core_steal", &["steal"]),
         ];
-        for row in &self.sample.cpu_load {
+        for row in self.sample.cpus() {
             let Some(cpu) = row.get("cpu").and_then(Value::as_str) else { continue };
             let is_all = cpu == "all";
             let ticks = self.seconds * HERTZ * if is_all { f64::from(self.cpus.max(1)) } else { 1.0 };
@@ -231,6 +192,8 @@ impl Telling<'_> {
             ("net-tcp", "tcp_udp.active_opens", "active"),
             ("net-tcp", "tcp_udp.passive_opens", "passive"),
             ("net-etcp", "tcp_udp.retransmits", "retrans"),
+            // As 12.7.6 prints it.
+            ("net-etcp", "tcp_udp.retransmits", "retrseg"),
             ("net-etcp", "tcp_udp.attempt_fails", "atmptf"),
         ] {
             let row = network.get(table).and_then(Value::as_object);
@@ -251,16 +214,6 @@ impl Telling<'_> {
             let stalled = share.map(|percent| percent / 100.0 * self.seconds * 1e6);
             building.grow(name, "", RawUnit::Microseconds, stalled);
         }
-    }
-}
-
-impl Stamp {
-    /// In microseconds since 1970. What is not UTC is the time of the host that printed it; here, that of the reader.
-    fn instant(&self, zone: &Zone) -> Option<i64> {
-        let zone = if self.utc == 1 { &Zone::utc() } else { zone };
-        let end = zone.end_of(&format!("{}T{}", self.date, self.time), Zone::LATEST).ok()?;
-        // What was typed lasts a second.
-        Some(end - 1_000_000)
     }
 }
 
