@@ -1,5 +1,7 @@
 //! Exercises as a student meets them, as far as no load is needed for it.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::support::rdiag;
 
 /// Runs `rdiag lab …` with a state folder of its own; exit code, stdout and stderr.
@@ -71,6 +73,44 @@ fn a_state_that_cannot_be_read_is_told_and_cleaned_up() {
     let (code, told, _) = lab(state.path(), &["stop"]);
     assert_eq!((code, told.as_str()), (Some(0), "no exercise was started; processes ended: 0, folders removed: 1\n"));
     assert_eq!(lab(state.path(), &["stop"]).0, Some(0));
+}
+
+/// What the journal says of a process that a run has started.
+fn entry(pid: u32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let started: u64 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    serde_json::json!({"process": {"pid": pid, "started": started, "boot": boot.trim()}}).to_string() + "\n"
+}
+
+#[test]
+fn a_journal_that_another_user_can_write_ends_no_process() {
+    let state = tempfile::tempdir().unwrap();
+    let folder = state.path().join("rdiag/lab");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    std::fs::write(folder.join("journal"), entry(sleeper.id())).unwrap();
+    let of_another = |owner: Option<u32>| {
+        let mode = if owner.is_some() { 0o755 } else { 0o777 };
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(&folder, owner, None).unwrap();
+    };
+    // Only root can give a folder away.
+    let others = if rustix::process::geteuid().is_root() { &[None, Some(65534)][..] } else { &[None] };
+    for owner in others {
+        of_another(*owner);
+        for args in [&["stop"][..], &["start", "01"], &["status"]] {
+            let (code, _, error) = lab(state.path(), args);
+            assert!(code == Some(2) && error.contains("cannot hold the state of an exercise"), "{args:?}: {error}");
+        }
+        assert_eq!(sleeper.try_wait().unwrap(), None, "it still runs");
+    }
+    // A folder of one's own is believed.
+    std::os::unix::fs::chown(&folder, Some(rustix::process::geteuid().as_raw()), None).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let (code, told, error) = lab(state.path(), &["stop"]);
+    assert!(code == Some(0) && told.contains("processes ended: 1"), "{told}{error}");
+    assert!(!sleeper.wait().unwrap().success());
 }
 
 #[test]

@@ -122,40 +122,55 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-#[test]
-fn a_recording_is_read_by_a_process_without_rights() {
-    let mut analyze = rdiag_process();
-    analyze.args(["analyze", "/dev/stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut analyze = analyze.spawn().unwrap();
-    let status = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let field = |status: &str, name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
-    };
+/// Of a process, the words after a name in its status.
+fn status_words(pid: u32, name: &str) -> Vec<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Gives a command its input once a child that has no rights waits for it; what it printed.
+fn read_without_rights(args: &[&str], input: &[u8]) -> std::process::Output {
+    let mut command = rdiag_process();
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = command.spawn().unwrap();
     let since = Instant::now();
-    // It waits for the recording, and is confined by then.
+    let is_confined = |pid: &u32| status_words(*pid, "NoNewPrivs:") == ["1"] && status_words(*pid, "Seccomp:") != ["0"];
     let reader = loop {
-        let found = children(analyze.id()).first().map(|pid| status(*pid)).unwrap_or_default();
-        if field(&found, "NoNewPrivs:") == ["1"] && field(&found, "Seccomp:") != ["0"] {
-            break found;
+        if let Some(pid) = children(command.id()).into_iter().find(is_confined) {
+            break pid;
         }
-        assert!(since.elapsed() < Duration::from_secs(30), "nobody without rights reads it:\n{found}");
+        assert!(since.elapsed() < Duration::from_secs(30), "{args:?}: all that could read it has rights");
         std::thread::sleep(Duration::from_millis(10));
     };
-    assert_eq!(field(&reader, "CapEff:"), ["0000000000000000"]);
-    assert_eq!(field(&reader, "CapPrm:"), ["0000000000000000"]);
-    if field(&status(analyze.id()), "Uid:")[1] == "0" {
-        assert_eq!(field(&reader, "Uid:"), ["65534"; 4]);
-        assert!(field(&reader, "Groups:").is_empty());
+    for rights in ["CapEff:", "CapPrm:"] {
+        assert_eq!(status_words(reader, rights), ["0000000000000000"], "{args:?}");
     }
-    let recording = std::fs::read(path("tests/fixtures/recordings/orders-dsync.json.gz")).unwrap();
-    analyze.stdin.take().unwrap().write_all(&recording).unwrap();
-    let output = analyze.wait_with_output().unwrap();
-    assert!(
-        output.status.success() && text(&output.stdout).contains("waiting for disk writes"),
-        "{}",
-        text(&output.stderr)
-    );
+    if status_words(command.id(), "Uid:")[1] == "0" {
+        assert_eq!(status_words(reader, "Uid:"), ["65534"; 4], "{args:?}");
+        assert!(status_words(reader, "Groups:").is_empty(), "{args:?}");
+    }
+    command.stdin.take().unwrap().write_all(input).unwrap();
+    command.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_recording_is_read_by_a_process_without_rights() {
+    let file = path("tests/fixtures/recordings/orders-dsync.json.gz").display().to_string();
+    let recording = std::fs::read(&file).unwrap();
+    let report = rdiag().args(["analyze", &file, "--format", "json", "--out", "-"]).output().unwrap().stdout;
+    let sadf = std::fs::read(path("tests/fixtures/sysstat/sadf.json")).unwrap();
+    for (args, input, says) in [
+        (&["analyze", "-"][..], &recording, "waiting for disk writes"),
+        (&["report", "-"], &report, "waiting for disk writes"),
+        (&["diff", "-", &file], &recording, "orders"),
+        (&["fleet", "-"], &recording, "1 host"),
+        (&["run", "use-method", "--at", "2026-03-10T03:12Z", "--from", "-"], &sadf, "sysstat has nothing between"),
+    ] {
+        let output = read_without_rights(args, input);
+        let told = text(&output.stdout) + &text(&output.stderr);
+        assert!(told.contains(says), "{args:?}: {told}");
+    }
 }
 
 /// The shipped binary, to be watched while it runs.
@@ -204,6 +219,21 @@ fn a_fifo_in_the_place_of_a_recording_is_refused_and_not_waited_for() {
     }
 }
 
+/// What a command printed, and how much memory the process that read its input took at most. KiB.
+fn with_peak(args: &[&std::ffi::OsStr]) -> (std::process::Output, u64) {
+    let mut command = rdiag_process();
+    let mut command = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut peak = 0;
+    while command.try_wait().unwrap().is_none() {
+        for pid in children(command.id()) {
+            let found = status_words(pid, "VmHWM:").first().and_then(|kib| kib.parse().ok());
+            peak = peak.max(found.unwrap_or(0));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (command.wait_with_output().unwrap(), peak)
+}
+
 /// A `perf.data` as a stream with one event, whose samples hold an address and a task.
 fn stream(records: impl Iterator<Item = (u32, Vec<u8>)>) -> Vec<u8> {
     const IP_AND_TID: u64 = 3;
@@ -230,9 +260,10 @@ fn a_profile_with_a_long_name_at_each_place_takes_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("perf.data");
     std::fs::write(&file, stream(std::iter::once((1, mapping)).chain((0..60_000).map(sample)))).unwrap();
-    let output = rdiag().arg("analyze").arg(&file).output().unwrap();
+    let (output, peak) = with_peak(&["analyze".as_ref(), file.as_ref()]);
     assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
     assert!(text(&output.stdout).contains("cpu-clock by stack"));
+    assert!((1..256 << 10).contains(&peak), "it took {peak} KiB; a name at each place would be 3.6 GB");
 }
 
 #[test]
@@ -251,9 +282,11 @@ fn a_profile_whose_events_share_their_ids_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("perf.data");
     std::fs::write(&file, bytes).unwrap();
-    let output = rdiag().arg("analyze").arg(&file).output().unwrap();
+    let (output, peak) = with_peak(&["analyze".as_ref(), file.as_ref()]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
+    // It may be over before it is looked at.
+    assert!(peak < 256 << 10, "it took {peak} KiB of a file of 16 MiB");
     assert!(said.contains("its events have more than") && said.contains("record for a shorter time"), "{said}");
 }
 
