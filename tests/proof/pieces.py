@@ -1,9 +1,9 @@
 """What a privileged test proves, as the pieces of the tree that it stands for, and one digest of them.
 
 A test stands for: its own text with that of the helpers it uses, the probes it names (their code and their programs for the kernel), the
-rules it names, what judges an exercise or an account of time where it is about one, and the kernel it runs on. Comments, layout,
-imports and (below src) sentences do not count, nor does the way in which tests are scheduled. The sentences of a rule count for a test
-that reads them.
+rules it names, what judges an exercise or an account of time where it is about one, what ABOUT says of its module, and the kernel it
+runs on. Comments, layout, imports and (below src) sentences do not count, nor does the way in which tests are scheduled. The sentences
+of a rule count for a test that reads them.
 """
 
 import re
@@ -13,6 +13,14 @@ from pathlib import Path
 from source import USE, bare, digest, items, rust
 
 ROOT = Path(__file__).resolve().parents[2]
+# Tests whose subject is neither a probe nor a rule, by their module: what they are about. Their texts do not name it.
+ABOUT = {
+    "denials": ["src/kernel/host/confine"],
+    "history": ["src/history", "src/session/past", "src/session/watch"],
+    "hostile_symbols": ["src/kernel/mechanism/symbols"],
+    "rights": ["src/kernel/host/launch", "src/kernel/host/rights.rs"],
+    "survival": ["src/cli/signals.rs", "src/kernel/host/launch", "src/kernel/mechanism/tracefs/undo"],
+}
 # What begins a path that leads to no helper.
 LIBRARIES = ("std", "core", "libc", "rustix", "serde_json", "tempfile")
 # How a test is scheduled, and what it says when it cannot run, proves nothing of rdiag.
@@ -203,6 +211,8 @@ def pieces(test: str) -> dict[str, str]:
         found["every rule"] = digest(*(f"{name} {judged}" for name, judged in sorted(rules().items())))
     if words & {"method-r", "task_states", "response"}:
         found["accounts"] = digest(folder(ROOT / "src/judge/profile"), folder(ROOT / "src/kernel/classify"))
+    for module in set(test.split("::")) & ABOUT.keys():
+        found |= {f"code {place}": folder(ROOT / place) for place in ABOUT[module]}
     if "::lab" in test:
         # What a class has reached is told of exercises that were judged long ago.
         found["exercises"] = folder(ROOT / "src/lab", but=("class.rs",))

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::probes_functions::kernel_has_functions;
 use super::splitter::compiled;
 use super::tracefs::{can_trace, instance_of};
-use crate::support::{Load, Need, alone, has, rdiag, wait_until};
+use crate::support::{Load, Need, alone, has, path, rdiag, wait_until};
 use left::{broken, of_rdiag};
 
 const SIGNALS: [&str; 5] = ["INT", "TERM", "HUP", "KILL", "PIPE"];
@@ -42,16 +42,21 @@ impl Chance {
     }
 }
 
+/// A command that measures heeds every signal but KILL after so many seconds, even on a busy host.
+const HEEDS: f64 = 0.5;
+
 /// What is to be there when a command ends by itself, signal or not.
 enum Due {
-    /// These files, in the folder that stands for `OUT` in the arguments.
+    /// These files, in the folder that stands for `OUT` in the arguments. What was measured is not lost: no signal but KILL ends it.
+    Measured(&'static [&'static str]),
+    /// These files, made of others that are still there.
     Files(&'static [&'static str]),
     /// Nothing but what it prints.
     Nothing,
 }
 
 const REPORT: Due =
-    Due::Files(&["report/report.html", "report/report.md", "report/report.json", "report/recording.json.gz"]);
+    Due::Measured(&["report/report.html", "report/report.md", "report/report.json", "report/recording.json.gz"]);
 
 /// A command and its state folder; `OUT` in its arguments is a new folder each time.
 struct Case<'c> {
@@ -96,9 +101,15 @@ impl<'c> Case<'c> {
             wrong.extend(left().difference(&before).map(|left| format!("left: {left}")));
         }
         wrong.extend(broken(&out.path().join("report")).into_iter().map(|file| format!("not whole: {file}")));
-        if let (Due::Files(files), Some(_)) = (&self.due, status.code()) {
+        if let (Due::Measured(files) | Due::Files(files), Some(_)) = (&self.due, status.code()) {
             let missing = files.iter().filter(|file| !out.path().join(file).exists());
             wrong.extend(missing.map(|file| format!("not there: {file}")));
+        }
+        if let (Due::Measured(_), None, Some((name, at))) = (&self.due, status.code(), signal)
+            && name != "KILL"
+            && at > HEEDS
+        {
+            wrong.push(format!("it died of SIG{name}, and what it had measured with it"));
         }
         (status, took, wrong)
     }
@@ -150,7 +161,7 @@ fn a_few_moments_of_a_recording_and_of_traced_events_leave_nothing_behind() {
         return;
     }
     let record = [&["record", "use-method"], &QUICK[..], &["--out", "OUT/report/it.json.gz"]].concat();
-    Case::new(&record, Due::Files(&["report/it.json.gz"])).sweep(3, 2.0);
+    Case::new(&record, Due::Measured(&["report/it.json.gz"])).sweep(3, 2.0);
     let args = ["probe", "events", "--param", "event=sched:sched_switch", "--duration", "300ms"];
     Case::new(&args, Due::Nothing).sweep(4, 2.0);
 }
@@ -211,8 +222,47 @@ fn any_moment_of_a_recording() {
     let _alone = alone();
     if has(&[Need::Root]) {
         let args = [&["record", "use-method"], &QUICK[..], &["--out", "OUT/report/it.json.gz"]].concat();
-        Case::new(&args, Due::Files(&["report/it.json.gz"])).sweep(MOMENTS, 10.0);
+        Case::new(&args, Due::Measured(&["report/it.json.gz"])).sweep(MOMENTS, 10.0);
     }
+}
+
+#[test]
+#[ignore = "needs: root"]
+fn any_moment_of_a_wait_and_of_what_it_starts() {
+    let _alone = alone();
+    if has(&[Need::Root]) {
+        let when =
+            ["wait", "--when", "cpu.busy.ratio >= 0", "--for", "200ms", "--timeout", "20s", "--", "run", "use-method"];
+        let args = [&when, &QUICK[..], &["--out", "OUT/report"]].concat();
+        let files = ["report/report.html", "report/report.md", "report/report.json", "report/recording.json.gz"];
+        // A signal that comes while it waits ends it, and nothing was measured.
+        let ended_while_it_waited = Case::new(&args, Due::Nothing);
+        ended_while_it_waited.sweep(MOMENTS, 10.0);
+        let out = tempfile::tempdir_in("/var/tmp").unwrap();
+        assert!(ended_while_it_waited.command(&args, out.path()).status().unwrap().success());
+        assert!(files.iter().all(|file| out.path().join(file).exists()));
+    }
+}
+
+#[test]
+#[ignore = "needs: root"]
+fn any_moment_of_what_reads_recordings_and_reports() {
+    let _alone = alone();
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let recording = path("tests/fixtures/recordings/orders-dsync.json.gz").display().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json").display().to_string();
+    let written = rdiag().args(["analyze", &recording, "--format", "json", "--out", &report]).output().unwrap();
+    assert!(written.status.success(), "{written:?}");
+    let both: &[&str] = &["report/report.html", "report/report.md"];
+    let one = ["report", &report, "--format", "html,md", "--out", "OUT/report"];
+    Case::new(&one, Due::Files(both)).sweep(MOMENTS / 2, 10.0);
+    let compared = ["diff", &recording, &recording, "--format", "json", "--out", "OUT/report/comparison.json"];
+    Case::new(&compared, Due::Files(&["report/comparison.json"])).sweep(MOMENTS / 2, 10.0);
+    let fleet = ["fleet", &recording, "--format", "html", "--out", "OUT/report/fleet.html"];
+    Case::new(&fleet, Due::Files(&["report/fleet.html"])).sweep(MOMENTS / 2, 10.0);
 }
 
 #[test]
