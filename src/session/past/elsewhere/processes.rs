@@ -68,6 +68,8 @@ impl Table {
             return;
         };
         let Seen { mut who, mut did, resident_growth, is_new } = seen;
+        // Beside it a wait that is not known would be none.
+        did.run_ns = did.run_ns.filter(|_| did.wait_ns.is_some());
         let key = (who.pid, who.start_ticks);
         let at = match self.index.get(&key) {
             Some(at) => *at,
