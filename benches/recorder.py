@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What recording costs, beside sadc and atop, at several numbers of idle processes.
+"""What recording costs, beside sadc, atop and below, at several numbers of idle processes.
 
-    benches/recorder.py [--rdiag target/release/rdiag] [--processes 50,1000,3000] [--seconds 1260] [--interval 5]
+    benches/recorder.py [--rdiag target/release/rdiag] [--below PATH] [--processes 50,1000,3000] [--seconds 1260] [--interval 5]
 
 All of them record at the same time, so that whatever else the machine does hits them alike. CPU time is user and system of each program;
 memory is VmRSS and RssAnon of /proc/PID/status, looked at each second, since the largest block of memory is needed for an instant (when a
-block is written, every ten minutes; hence the 21 minutes). Needs sysstat and atop. Prints Markdown.
+block is written, every ten minutes; hence the 21 minutes). Needs sysstat and atop. below (as root, a release build) takes part where
+--below names it, with the options of its own unit for systemd; with --no-exitstats without its BPF program. Prints Markdown.
 """
 import argparse
 import os
@@ -38,6 +39,21 @@ def size(path):
     return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(path) for name in names)
 
 
+def below(program, folder, every, exitstats):
+    """The command by which below records into a folder; it reads control groups of version 2, wherever they are mounted."""
+    groups = next((fields[1] for fields in map(str.split, open("/proc/mounts")) if fields[2] == "cgroup2"), "/sys/fs/cgroup")
+    os.makedirs(f"{folder}/below/store")
+    with open(f"{folder}/below.conf", "w") as config:
+        config.write(f'log_dir = "{folder}"\nstore_dir = "{folder}/below/store"\ncgroup_root = "{groups}"\n')
+    command = [os.path.abspath(program), "--config", f"{folder}/below.conf", "record", "--retain-for-s", "604800", "--compress",
+               "--interval-s", every]
+    return command + ([] if exitstats else ["--disable-exitstats"])
+
+
+def has_ended(pid):
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def measured(entries, seconds):
     """Of each entry, CPU seconds, largest resident and anonymous MiB, and kB written."""
     pids = {name: start(command) for name, (command, _) in entries.items()}
@@ -48,19 +64,26 @@ def measured(entries, seconds):
             memory[name] = tuple(map(max, memory[name], resident(pid)))
         time.sleep(1)
     results = {}
+    ended = [" ".join(entries[name][0]) for name, pid in pids.items() if name.startswith("below") and has_ended(pid)]
     for name, pid in pids.items():
+        # Without its BPF program, below 0.9.0 takes no notice of SIGTERM.
+        is_deaf = "--disable-exitstats" in entries[name][0]
         try:
-            os.kill(pid, 15)
+            os.kill(pid, 9 if is_deaf else 15)
         except ProcessLookupError:
             pass
         _, _, usage = os.wait4(pid, 0)
         results[name] = (usage.ru_utime + usage.ru_stime, *memory[name], size(entries[name][1]) / 1000)
+    if ended:
+        raise SystemExit(f"below ended by itself; this says why: {ended[0]}")
     return results
 
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rdiag", default="target/release/rdiag")
+    arguments.add_argument("--below")
+    arguments.add_argument("--no-exitstats", action="store_true")
     arguments.add_argument("--processes", default="50,1000,3000")
     arguments.add_argument("--seconds", type=int, default=1260)
     arguments.add_argument("--interval", type=int, default=5)
@@ -77,6 +100,9 @@ def main():
                 "sadc -S XALL": ([SADC, "-S", "XALL", every, count, f"{folder}/sa"], f"{folder}/sa"),
                 "atop -w": (["atop", "-w", f"{folder}/atop", every, count], f"{folder}/atop"),
             }
+            if args.below:
+                name = "below record --compress" + (", no BPF" if args.no_exitstats else "")
+                entries[name] = (below(args.below, folder, every, not args.no_exitstats), f"{folder}/below")
             results = measured(entries, args.seconds)
         finally:
             for process in idle:
