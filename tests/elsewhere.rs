@@ -1,4 +1,4 @@
-//! Times that other programs recorded (sysstat, atop, PCP), judged by the shipped binary.
+//! Times that other programs recorded (sysstat, atop, PCP, below), judged by the shipped binary.
 #![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use serde_json::Value;
@@ -66,7 +66,10 @@ fn what_is_no_output_of_sadf_says_what_to_type() {
     let cases: [(&[u8], &str); 18] = [
         (&file_of_sysstat, "it is a file of sysstat 12.6.1, which sysstat's own sadf reads: sadf -j FILE"),
         (b"{\"sysstat\": {\"hosts\": [{\"nodename\": \"a\", ", "nothing that `sadf -j FILE -- -A` prints"),
-        (b"hello", "nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL` or `pcp2json` prints"),
+        (
+            b"hello",
+            "nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL`, `pcp2json` or `below dump TABLE",
+        ),
         (b"{\"sysstat\": {\"hosts\": []}}", "it names no host"),
         (b"", "it is empty"),
         (b"\xef\xbe\xed\xfe\x08\x82", "it is a raw log of atop, which atop itself reads: atop -r FILE -J ALL"),
@@ -85,7 +88,7 @@ fn what_is_no_output_of_sadf_says_what_to_type() {
         (b"\x28\xb5\x2f\xfd\x04", "a single file with `zstd -dk FILE`"),
         (
             b"[{\"Datetime\":\"2026-03-10 03:00:00\",\"Usage\":\"9.5\"",
-            "looks like what `below dump -O json` prints, which rdiag does not read",
+            "table 1 of it is nothing that `below dump -O json` prints: EOF",
         ),
         (&archive, "it is cut off: the archive is incomplete"),
         (b"<?xml version=\"1.0\"?>", "it is XML, and nothing that `sadf -x FILE -- -A` prints"),
@@ -327,6 +330,69 @@ fn a_slow_archive_of_pcp_is_of_low_confidence_and_what_it_cannot_tell_is_refused
     );
 }
 
+/// Sixteen seconds of below 0.9.0, six tables one behind the other: on a host with 2 CPUs four processes compute from the fourth second to the last
+/// but one. below was in a PID namespace, so what ran outside of it has no rows. Some columns and processes that had ended are left out.
+fn dump_of_below() -> String {
+    std::fs::read_to_string(crate::support::path("tests/fixtures/below/below-0.9.0.json")).unwrap()
+}
+
+#[test]
+fn a_dump_of_below_gives_a_verdict_with_the_culprit_and_knows_no_wait_for_a_cpu() {
+    let (code, report, said) = told_elsewhere("--from", "10s", dump_of_below().as_bytes(), "2026-03-10T03:00:13Z");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("Source: below, a sample every 2 s"), "{said}");
+    assert!(said.contains("below records no busy time and no queue of disks"), "{said}");
+    assert!(!said.contains("tables that are not read") && !said.contains("is not known"), "{said}");
+    let host = &report["host"];
+    assert_eq!(
+        (&host["hostname"], &host["cpus"], &host["kernel"]),
+        (&"web-03".into(), &2.into(), &"6.1.0-18-amd64".into())
+    );
+    assert_eq!((&report["window"]["seconds"], &report["window"]["interval_seconds"]), (&10.0.into(), &2.0.into()));
+    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
+    for rule in ["cpu.utilization", "cpu.saturation.runnable"] {
+        let finding = of(rule);
+        assert!(["warning", "critical"].contains(&finding["status"].as_str().unwrap()), "{finding:#}");
+        assert_eq!(
+            (&finding["culprit"]["name"], &finding["culprit"]["count"]),
+            (&"report-job".into(), &4.into()),
+            "{finding:#}"
+        );
+        assert!(!finding.to_string().contains("a burst may hide"), "{finding:#}");
+    }
+    let saturation = of("cpu.saturation");
+    assert_eq!(saturation["status"], "unknown", "{saturation:#}");
+    for rule in ["disk.utilization", "disk.saturation", "kernel.errors.bug", "filesystem.utilization"] {
+        let finding = of(rule);
+        assert_eq!(finding["status"], "unknown", "{finding:#}");
+        assert!(finding["unavailable"]["why"].as_str().unwrap().contains("below does not record it"), "{finding:#}");
+    }
+    assert_eq!(of("memory.errors.oom")["status"], "ok");
+    assert!(!report.to_string().contains("hunter2"), "a password of a command line");
+    // Before the fourth second it was quiet.
+    let (_, report, said) = told_elsewhere("--from", "2s", dump_of_below().as_bytes(), "2026-03-10T03:00:01Z");
+    let finding = crate::support::finding(&report, "cpu.utilization", None);
+    assert_eq!(finding["status"], "ok", "{said}{finding:#}");
+}
+
+#[test]
+fn a_dump_of_below_with_units_or_without_a_table_says_what_to_type() {
+    let dump = dump_of_below();
+    let refused = |text: &str, wanted: &str| {
+        let (code, _, said) = told_elsewhere("--from", "10s", text.as_bytes(), "2026-03-10T03:00:13Z");
+        let typed =
+            "`for table in system process cgroup disk iface transport; do below dump $table --everything --raw -O json";
+        assert!(code == Some(2) && said.contains(wanted) && said.contains(typed), "{said}");
+    };
+    refused(&dump.replace("\"Total\":\"25276510208\"", "\"Total\":\"23.5 GB\""), "have units (Total: \"23.5 GB\")");
+    let (system, others) = dump.split_once("][[").unwrap();
+    refused(&format!("[[{others}"), "does not have two samples");
+    let (code, report, said) = told_elsewhere("--from", "10s", format!("{system}]").as_bytes(), "2026-03-10T03:00:13Z");
+    assert!(code == Some(0) && said.contains("who is behind it is not known"), "{said}");
+    let busy = crate::support::finding(&report, "cpu.utilization", None);
+    assert_eq!(busy["culprit"], Value::Null, "{busy:#}");
+}
+
 #[test]
 fn the_documentation_has_the_command_that_errors_give() {
     let docs = std::fs::read_to_string(crate::support::path("docs/history.md")).unwrap();
@@ -336,6 +402,14 @@ fn the_documentation_has_the_command_that_errors_give() {
     let (_, options) = said.split_once("ARCHIVE ").unwrap();
     let (options, _) = options.split_once('`').unwrap();
     assert!(options.ends_with("proc.io") && docs.contains(options), "{options}");
+    let (_, _, said) = of_sysstat(b"[[{\"Pid\":\"1\",\"Timestamp\":\"1773111600\"}]]", "2026-03-10T03:09:00Z");
+    let (_, command) = said
+        .split_once('`')
+        .and_then(|(_, rest)| rest.split_once('`'))
+        .and_then(|(_, rest)| rest.split_once('`'))
+        .unwrap();
+    let (command, _) = command.split_once(" -b").unwrap();
+    assert!(command.ends_with("--raw -O json") && docs.contains(command), "{command}");
 }
 
 #[test]

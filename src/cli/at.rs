@@ -41,8 +41,8 @@ pub(super) struct AtArgs {
     /// Folder of what was recorded [default: that of `rdiag watch`].
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
-    /// Judge what sysstat, atop or PCP recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL` or
-    /// `pcp2json -r` (see docs/history.md) prints it; `-` for stdin. Of an sosreport, its folder or the archive (.tar.xz, .tar.gz).
+    /// Judge what sysstat, atop, PCP or below recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL`,
+    /// `pcp2json -r` or `below dump` (see docs/history.md) prints it; `-` for stdin. Of an sosreport, its folder or the archive (.tar.xz, .tar.gz).
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
     from: Option<PathBuf>,
 }

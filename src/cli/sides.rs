@@ -34,8 +34,9 @@ pub(super) struct SidesArgs {
     /// Folder of what was recorded [default: that of `rdiag watch`].
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
-    /// Compare what sysstat, atop or PCP recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL` or
-    /// `pcp2json -r` (see docs/history.md) prints it, or an sosreport. Given twice, the first has the earlier --at and the second the later one.
+    /// Compare what sysstat, atop, PCP or below recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL`,
+    /// `pcp2json -r` or `below dump` (see docs/history.md) prints it, or an sosreport. Given twice, the first has the earlier --at and the second
+    /// the later one.
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
     from: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What other programs printed of their recordings: sysstat, atop, PCP.
+//! What other programs printed of their recordings: sysstat, atop, PCP, below.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -25,10 +25,8 @@ const KNOWN: [(usize, &[u8], &str); 8] = [
 ];
 
 /// What is read here, for one who gave something else.
-const READ: &str = "it is nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL` or `pcp2json` prints";
-/// A title in the first object of a dump of below, and how far to look for it.
-const BELOW: &[u8] = b"\"Datetime\":";
-const BEGIN: usize = 4096;
+const READ: &str = "it is nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL`, `pcp2json` or `below dump TABLE --everything \
+    --raw -O json` prints";
 /// In a file of a PCP archive, after four bytes.
 const PCP: [u8; 3] = [0x50, 0x05, 0x26];
 
@@ -58,10 +56,6 @@ pub(super) fn what(bytes: &[u8]) -> String {
     }
     if let Some((_, _, what)) = KNOWN.iter().find(|(at, magic, _)| stands_at(*at, magic)) {
         return (*what).to_owned();
-    }
-    let begin = bytes.get(..BEGIN).unwrap_or(bytes);
-    if begin.starts_with(b"[") && super::contains(begin, BELOW) {
-        return "it looks like what `below dump -O json` prints, which rdiag does not read".to_owned();
     }
     match bytes.trim_ascii().is_empty() {
         true => "it is empty: did the command before the pipe fail?".to_owned(),

@@ -1,4 +1,4 @@
-//! What other programs recorded of a host, where rdiag's recorder did not run: what sysstat, atop and PCP print of their files.
+//! What other programs recorded of a host, where rdiag's recorder did not run: what sysstat, atop, PCP and below print of their files.
 //!
 //! What happened in an interval becomes the counter that would have given it, so that metrics and rules are those of any recording. An
 //! interval of a minute or more is a mean in which a burst may hide: it is cut into equal parts, since a rule that asks for three in a row
@@ -7,6 +7,7 @@
 
 mod archive;
 mod atop;
+mod below;
 mod building;
 mod devices;
 mod foreign;
@@ -17,6 +18,7 @@ pub mod sosreport;
 mod sysstat;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -48,7 +50,7 @@ const MAX_INTERVALS: usize = 22_000;
 /// Who recorded a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
-    /// What people call it: `recorder`, `sysstat`, `atop`, `PCP`.
+    /// What people call it: `recorder`, `sysstat`, `atop`, `PCP`, `below`.
     pub name: &'static str,
     /// Seconds over which its figures are means, where those are so many that a burst may hide in them.
     pub means_over: Option<f64>,
@@ -112,6 +114,7 @@ fn printed(bytes: &[u8], time: &Time<'_>) -> Result<Past, String> {
         Some("host") => atop::past(bytes, time),
         Some(_) if atop::prints(bytes) => atop::past(bytes, time),
         None if sysstat::is_xml(bytes) => sysstat::past_of_xml(bytes, time),
+        _ if below::prints(bytes) => below::past(bytes, time),
         _ => Err(foreign::what(bytes)),
     }
 }

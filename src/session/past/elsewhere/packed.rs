@@ -14,7 +14,7 @@ pub(super) struct Limits {
     pub(super) archive: u64,
 }
 
-/// What others print is no larger: of sadf a day a second apart, of a host with some disks; of atop a day of a thousand processes. An
+/// What others print is no larger: of sadf a day a second apart, of a host with some disks; of atop a day of a thousand processes; of below half an hour of them. An
 /// sosreport is some GB at most.
 pub(super) const LIMITS: Limits = Limits { file: 256 << 20, archive: 8 << 30 };
 

@@ -1,21 +1,19 @@
 //! What pcp2json prints, read as a stream: of each sample those values that are known here, whatever else stands beside them.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::super::LARGEST;
+use super::super::texts::{self, Texts};
 use super::metrics::{Kind, METRICS, Place, factor, place};
 use rdiag_model::RawUnit;
 
 /// Values that are read: about 600 MB.
 const MAX_VALUES: usize = 8_000_000;
-/// Characters of a text.
-const MAX_TEXT: usize = 1024;
 /// Where there are no instances.
-pub(super) const HOST: u32 = u32::MAX;
+pub(super) const HOST: u32 = texts::NONE;
 /// Seconds since 1970 from 1973 to 5138: what else a timestamp may be of digits is none.
 const TIMES: std::ops::Range<f64> = 1e8..1e11;
 
@@ -75,28 +73,6 @@ pub(super) struct Entries {
     pub(super) rate: Option<&'static str>,
     /// A metric with a unit that it cannot have.
     pub(super) wrong_unit: Option<(&'static str, String)>,
-}
-
-/// Texts, each once.
-#[derive(Debug, Default)]
-pub(super) struct Texts {
-    all: Vec<String>,
-    index: HashMap<String, u32>,
-}
-
-impl Texts {
-    fn number(&mut self, text: &str) -> u32 {
-        let text: String = text.chars().take(MAX_TEXT).collect();
-        let next = u32::try_from(self.all.len()).unwrap_or(HOST);
-        *self.index.entry(text).or_insert_with_key(|text| {
-            self.all.push(text.clone());
-            next
-        })
-    }
-
-    pub(super) fn get(&self, number: u32) -> &str {
-        usize::try_from(number).ok().and_then(|number| self.all.get(number)).map_or("", String::as_str)
-    }
 }
 
 /// One value as it is printed, or those of all instances.
