@@ -217,7 +217,9 @@ impl Failure {
     /// The reader of the output has closed it.
     #[must_use]
     pub fn is_closed_pipe(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+        let Self::Io { source, .. } = self else { return false };
+        let within = || source.get_ref()?.downcast_ref::<Self>();
+        source.kind() == io::ErrorKind::BrokenPipe || within().is_some_and(Self::is_closed_pipe)
     }
 
     /// What to do about it.

@@ -54,6 +54,7 @@ const SERIES: &[SeriesDef] = &[
     ticks("cpu_stat.core_steal", "/proc/stat, cpuN, field 8"),
     SeriesDef::counter("cpu_stat.forks", RawUnit::Count, "/proc/stat, processes"),
     SeriesDef::counter("cpu_stat.switches", RawUnit::Count, "/proc/stat, ctxt"),
+    SeriesDef::gauge("cpu_stat.waiting_for_io", RawUnit::Count, "/proc/stat, procs_blocked"),
     ticks("cpu_stat.stolen", "/proc/stat, cpu, field 8, where it ever moved"),
     ticks("cpu_stat.core_stolen", "/proc/stat, cpuN, field 8, where it ever moved"),
     SeriesDef::counter("cpu_stat.interrupts", RawUnit::Count, "/proc/stat, intr, field 1"),
@@ -253,6 +254,16 @@ const METRICS: &[MetricDef] = &[
     .caveat("Trivial ones count as much as long ones.")
     .manual("watch -d cat /proc/softirqs"),
     MetricDef::new(
+        "tasks.waiting_for_io.count",
+        Unit::Count,
+        "Tasks, threads among them, that wait in the kernel for an I/O request to complete.",
+        &[Formula::level(&[term("cpu_stat.waiting_for_io")])],
+    )
+    .caveat(
+        "Point samples. Waits for a lock or a file server are not among them, and those of io_uring and AIO are not.",
+    )
+    .manual("vmstat 1 10, column b"),
+    MetricDef::new(
         "tasks.forks.per_second",
         Unit::PerSecond,
         "Processes and threads created per second.",
@@ -289,6 +300,7 @@ impl Collect for CpuStat {
             match label {
                 "processes" => out.count("cpu_stat.forks", "", first),
                 "ctxt" => out.count("cpu_stat.switches", "", first),
+                "procs_blocked" => out.level("cpu_stat.waiting_for_io", "", first as f64),
                 "intr" => out.count("cpu_stat.interrupts", "", first),
                 "softirq" => SOFTIRQS.iter().zip(values).for_each(|(kind, n)| out.count("cpu_stat.softirqs", kind, n)),
                 _ => {}

@@ -50,6 +50,8 @@ pub enum Outcome {
     Unknown,
     /// It was looked for and is not there.
     RuledOut,
+    /// Nothing pointed to it, so the step that would have seen it was not run.
+    NotLookedFor,
 }
 
 impl Outcome {
@@ -61,6 +63,7 @@ impl Outcome {
             Self::Beside => "also",
             Self::Unknown => "not measured",
             Self::RuledOut => "ruled out",
+            Self::NotLookedFor => "not looked for",
         }
     }
 }

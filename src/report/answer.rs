@@ -47,17 +47,21 @@ fn sentence(cause: &Cause, findings: &[Finding]) -> String {
             let said = |same: &Vec<&Finding>| Some(quiet::sentence(same.first()?, same.len()));
             let alone = || {
                 let said = calm.first().and_then(said)?;
-                Some(format!("{}, without the other signs of it.", said.trim_end_matches('.')))
+                Some(without_signs(&said))
             };
             let skipped = || of(Status::Skipped).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()));
             let below = calm.iter().find(|same| is_below(same)).and_then(said);
-            below
-                .or_else(alone)
-                .or_else(skipped)
-                .or_else(|| Some("nothing pointed to it, so it was not looked for".into()))
+            // What its rules found belongs to another cause, or lacks what else this one asks for.
+            let fired = || lead(cause, findings).map(|finding| without_signs(&finding.summary));
+            below.or_else(alone).or_else(fired).or_else(skipped)
         }
+        Outcome::NotLookedFor => Some("nothing pointed to it".into()),
     }
     .unwrap_or_default()
+}
+
+fn without_signs(sentence: &str) -> String {
+    format!("{}, without the other signs of it.", sentence.trim().trim_end_matches('.'))
 }
 
 /// What the rules of a cause say that did not fire, by rule in the order in which the cause names them.

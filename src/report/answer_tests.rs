@@ -125,8 +125,9 @@ fn a_figure_as_large_as_the_cause_would_make_it_does_not_calm() {
 
 #[test]
 fn what_was_not_looked_for_says_so() {
-    let causes = vec![cause("deleted", Outcome::RuledOut, "filesystem.utilization.deleted")];
-    let mut answer = Answer { symptom: String::new(), present: None, causes, unseen: Vec::new() };
+    let causes = vec![cause("deleted", Outcome::NotLookedFor, "filesystem.utilization.deleted")];
+    let mut answer = Answer { symptom: "Load 1".into(), present: None, causes, unseen: Vec::new() };
     complete(&mut answer, &mut []);
-    assert_eq!(answer.causes[0].sentence, "nothing pointed to it, so it was not looked for");
+    assert_eq!(answer.causes[0].sentence, "nothing pointed to it");
+    assert_eq!(of(&answer, &[]).1.to_string(), "Load 1; no cause found", "it is not ruled out by that");
 }

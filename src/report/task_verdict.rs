@@ -9,6 +9,10 @@ use rdiag_model::{Finding, Profile, Recording, Status, Unavailable};
 
 /// Components below this share are not looked into for the headline.
 const WORTH: f64 = 0.2;
+/// And of the busy time of a task that mostly waits for work: below this share of all its time, it explains nothing.
+const SOME: f64 = 0.05;
+/// That CPUs are busy makes a task wait for one. It does not make its own code take longer.
+const OF_OTHERS: &str = "cpu.utilization";
 /// From this share on, a wait is what the time went into.
 const MOSTLY: f64 = 0.5;
 
@@ -65,8 +69,10 @@ fn missed(profile: &Profile) -> u64 {
 
 /// What fired of the rules that explain the largest components.
 fn behind(profile: &Profile, findings: &[Finding]) -> Option<String> {
-    let large = |row: &&ComponentRow| row.share >= WORTH || row.busy_share.is_some_and(|share| share >= WORTH);
-    let rules: Vec<&String> = profile.components.iter().filter(large).flat_map(|row| &row.rules).collect();
+    let of_busy = |row: &ComponentRow| row.share >= SOME && row.busy_share.is_some_and(|share| share >= WORTH);
+    let large = |row: &&ComponentRow| row.share >= WORTH || of_busy(row);
+    let rules = profile.components.iter().filter(large).flat_map(|row| &row.rules);
+    let rules: Vec<&String> = rules.filter(|rule| !rule.starts_with(OF_OTHERS)).collect();
     let finding = findings.iter().find(|finding| finding.status >= Status::Warning && rules.contains(&&finding.id))?;
     let instance = words::instance_of(finding).map(|instance| format!(" ({instance})"));
     let culprit = finding.culprit.as_ref().map(|culprit| format!("; {}", words::culprit(culprit)));

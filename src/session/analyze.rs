@@ -4,6 +4,7 @@
 //! within the first one as soon as the condition holds on what was read until then, or else after the windows that it asks about. The
 //! judgement at the end may differ from that: then the answer of the step says so.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -103,13 +104,17 @@ impl<'a> Analyst<'a> {
                 *status = Status::Ok;
             }
         }
+        let mut unasked = BTreeSet::new();
         for (planned, holds) in self.decided(self.plan.windows.iter().flatten()) {
             let cited = planned.step.when.as_deref().map(statuses_cited).unwrap_or_default();
             let is_unknown = cited.iter().any(|id| statuses.get(id) == Some(&Status::Unknown));
             // What was not asked because nothing called for it is in order; what could not be asked is not known.
             let status = if holds == Some(false) && !is_unknown { Status::Ok } else { Status::Unknown };
             for id in &planned.step.rules {
-                statuses.entry(id.clone()).or_insert(status);
+                if let Entry::Vacant(place) = statuses.entry(id.clone()) {
+                    place.insert(status);
+                    unasked.insert(id.clone());
+                }
             }
         }
         let mut metrics = Metrics::default();
@@ -125,7 +130,7 @@ impl<'a> Analyst<'a> {
             }
         }
         metrics.seconds = self.metrics.first().map_or(0.0, |window| window.seconds);
-        let mut answer = conclude(spec, &Seen { facts: self.facts, metrics: Arc::new(metrics), statuses });
+        let mut answer = conclude(spec, &Seen { facts: self.facts, metrics: Arc::new(metrics), statuses, unasked });
         if answer.symptom.is_empty() {
             // Its measure is missing, and the question is known all the same.
             answer.symptom.clone_from(&self.plan.playbook.title);

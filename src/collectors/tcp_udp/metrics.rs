@@ -244,13 +244,13 @@ pub(super) const METRICS: &[MetricDef] = &[
     .caveat("Their distance doubles from 0.2 s to 2 min, so few probes can mean a long wait.")
     .manual("nstat -az TcpExtTCPWinProbe"),
     MetricDef::new(
-        "network.tcp.receive_errors.count",
+        "network.tcp.checksum_errors.count",
         Unit::Count,
-        "Segments that arrived broken, mostly with a wrong checksum.",
-        &[Formula::change(&[term("tcp_udp.segments_broken")])],
+        "Segments that arrived with a wrong checksum.",
+        &[Formula::change(&[term("tcp_udp.checksum_errors")])],
     )
-    .caveat("What the device drops itself is not seen.")
-    .manual("nstat -az TcpInErrs"),
+    .caveat("What the device drops itself is not seen. TcpInErrs counts more: a handshake that is answered again while an accept queue is full, too.")
+    .manual("nstat -az TcpInCsumErrors"),
     MetricDef::new(
         "network.udp.received.per_second",
         Unit::PerSecond,

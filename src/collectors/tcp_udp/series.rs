@@ -18,7 +18,7 @@ pub(super) const SERIES: &[SeriesDef] = &[
     count("tcp_udp.segments_received", "/proc/net/snmp, Tcp InSegs"),
     count("tcp_udp.segments_sent", "/proc/net/snmp, Tcp OutSegs"),
     count("tcp_udp.retransmits", "/proc/net/snmp, Tcp RetransSegs"),
-    count("tcp_udp.segments_broken", "/proc/net/snmp, Tcp InErrs"),
+    count("tcp_udp.checksum_errors", "/proc/net/snmp, Tcp InCsumErrors"),
     count("tcp_udp.datagrams_received", "/proc/net/snmp, Udp InDatagrams"),
     count("tcp_udp.datagrams_sent", "/proc/net/snmp, Udp OutDatagrams"),
     count("tcp_udp.datagrams_without_port", "/proc/net/snmp, Udp NoPorts"),

@@ -135,7 +135,8 @@ impl Collect for UserTasks {
             let why = format!("there are so many users that the limits of only {MAX_LIMITS} processes were read");
             out.gap("user_tasks.", "(others)", Unavailable::new(Reason::ShortWindow, why));
         } else if near.is_empty() {
-            let why = "no process of a user other than root has a limit on processes";
+            let why = "no process of a user other than root has a limit of 8 processes or more (smaller ones are set on purpose, \
+                       and fork fails there with EAGAIN)";
             out.gap("user_tasks.", "", Unavailable::new(Reason::NotApplicable, why));
         }
         near.iter().for_each(|near| record(near, out));

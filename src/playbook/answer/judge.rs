@@ -16,6 +16,8 @@ pub struct Seen<'s> {
     pub metrics: Arc<Metrics>,
     /// The worst status of each rule; `ok` where its step was not needed.
     pub statuses: BTreeMap<String, Status>,
+    /// Those rules whose step was not needed.
+    pub unasked: BTreeSet<String>,
 }
 
 /// Judges each cause. A sentence that depends on a single finding is left empty, to be taken from there.
@@ -40,6 +42,11 @@ pub fn conclude(spec: &Answering, seen: &Seen<'_>) -> Answer {
         spec.causes.iter().map(|cause| (cause, is_found(cause))).collect();
     let explained: BTreeSet<&String> =
         decided.iter().filter(|(_, found)| *found == Some(true)).flat_map(|(cause, _)| &cause.rules).collect();
+    // A rule that does not apply here saw no more than one that was not asked.
+    let is_unasked = |cause: &PossibleCause| {
+        let saw = |rule: &String| !seen.unasked.contains(rule) && status_of(rule) != Some(Status::Skipped);
+        cause.rules.iter().any(|rule| seen.unasked.contains(rule)) && !cause.rules.iter().any(saw)
+    };
     let of = |(cause, found): (&PossibleCause, Option<bool>)| {
         let statuses = || cause.rules.iter().filter_map(status_of);
         // What does not apply here rules out nothing that another rule could not see.
@@ -49,6 +56,7 @@ pub fn conclude(spec: &Answering, seen: &Seen<'_>) -> Answer {
         let outcome = match found {
             Some(true) => Outcome::Found,
             Some(false) if cause.rules.iter().any(|rule| told(&rule)) => Outcome::Beside,
+            Some(false) if is_unasked(cause) => Outcome::NotLookedFor,
             Some(false) if judged => Outcome::RuledOut,
             _ => Outcome::Unknown,
         };
@@ -60,6 +68,7 @@ pub fn conclude(spec: &Answering, seen: &Seen<'_>) -> Answer {
             status: match outcome {
                 Outcome::Unknown => Status::Unknown,
                 Outcome::RuledOut => Status::Ok,
+                Outcome::NotLookedFor => Status::Skipped,
                 Outcome::Found | Outcome::Beside => {
                     statuses().filter(|status| status.fired()).max().unwrap_or(Status::Info)
                 }

@@ -51,7 +51,8 @@ fn attempt(playbook: &Playbook, spec: &Answering, test: &AnswerTest, catalogue: 
     }
     let status = |id: &String| test.statuses.get(id).copied().unwrap_or(Status::Ok);
     let statuses = rules().map(|id| (id.clone(), status(id))).collect();
-    let answer = conclude(spec, &Seen { facts: &facts, metrics: Arc::new(metrics), statuses });
+    let answer =
+        conclude(spec, &Seen { facts: &facts, metrics: Arc::new(metrics), statuses, unasked: BTreeSet::new() });
     let found = answer.causes.first();
     let outcome = match found {
         Some(cause) if cause.outcome == Outcome::Found => cause.id.as_str(),

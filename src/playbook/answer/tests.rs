@@ -18,6 +18,11 @@ causes:
 ";
 
 fn answer(load: Option<f64>, statuses: &[(&str, Status)]) -> Answer {
+    answer_without(load, statuses, &[])
+}
+
+/// The same where no step asked for these rules.
+fn answer_without(load: Option<f64>, statuses: &[(&str, Status)], unasked: &[&str]) -> Answer {
     let spec: Answering = parse("answer.yaml", SPEC).unwrap();
     let mut metrics = Metrics::default();
     let reading = |value| Reading::Measured {
@@ -32,14 +37,22 @@ fn answer(load: Option<f64>, statuses: &[(&str, Status)]) -> Answer {
         ["disk.errors", "disk.saturation", "cpu.saturation"].map(|id| (id.to_owned(), Status::Ok)).into();
     all.extend(statuses.iter().map(|(id, status)| ((*id).to_owned(), *status)));
     let facts = Facts { cpus: 4, ..Facts::default() };
-    conclude(&spec, &Seen { facts: &facts, metrics: Arc::new(metrics), statuses: all })
+    conclude(
+        &spec,
+        &Seen {
+            facts: &facts,
+            metrics: Arc::new(metrics),
+            statuses: all,
+            unasked: unasked.iter().map(|id| (*id).to_owned()).collect(),
+        },
+    )
 }
 
 fn outcomes(answer: &Answer) -> Vec<(&str, Outcome)> {
     answer.causes.iter().map(|cause| (cause.id.as_str(), cause.outcome)).collect()
 }
 
-use Outcome::{Beside, Found, RuledOut, Unknown};
+use Outcome::{Beside, Found, NotLookedFor, RuledOut, Unknown};
 
 #[test]
 fn a_cause_is_there_when_one_of_its_rules_gives_a_warning_or_its_condition_holds() {
@@ -61,6 +74,18 @@ fn what_fired_and_is_not_the_cause_stands_beside_it_and_is_not_ruled_out() {
     assert_eq!(beside.causes[0].status, Status::Critical);
     let worth_knowing = answer(Some(5.0), &[("disk.saturation", Status::Info)]);
     assert_eq!(outcomes(&worth_knowing)[0], ("first", Beside));
+}
+
+#[test]
+fn what_no_step_looked_for_is_not_ruled_out() {
+    let both = answer_without(Some(5.0), &[], &["disk.errors", "disk.saturation"]);
+    assert!(outcomes(&both).contains(&("first", NotLookedFor)));
+    let one = answer_without(Some(5.0), &[], &["disk.errors"]);
+    assert!(outcomes(&one).contains(&("first", RuledOut)), "the other rule looked");
+    let by_its_condition = answer_without(Some(5.0), &[], &["cpu.saturation"]);
+    assert!(outcomes(&by_its_condition).contains(&("third", RuledOut)), "it asks no rule");
+    let aside = answer_without(Some(5.0), &[("disk.saturation", Status::Skipped)], &["disk.errors"]);
+    assert!(outcomes(&aside).contains(&("first", NotLookedFor)), "what does not apply saw nothing");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod frozen;
 mod limits;
 mod niced;
 mod refaults;
+mod unseen;
 
 use rdiag_model::{Evidence, Finding, NextStep, Recording};
 
@@ -24,6 +25,7 @@ pub(super) fn complete(findings: &mut [Finding], recording: &Recording) {
         refaults::complete(finding, host);
         frozen::complete(finding, &writers);
         niced::complete(finding);
+        unseen::complete(finding);
     }
 }
 

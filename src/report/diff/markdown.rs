@@ -1,6 +1,6 @@
 //! A comparison as CommonMark, for a ticket.
 
-use super::{lead, shares, statuses, task_cells, task_heads, values, word};
+use super::{MOVED, lead, shares, statuses, task_cells, task_heads, values, word};
 use crate::report::markdown::{MAX_CHARS, table};
 use crate::report::shown::{Markdown, Shown};
 use crate::shown;
@@ -117,8 +117,7 @@ fn findings(comparison: &Comparison) -> Text {
 
 fn metrics(comparison: &Comparison) -> Text {
     let moved = comparison.metrics.len() + comparison.metrics_others;
-    let mut out: Text =
-        shown!("## Metrics\n\n{} of {} moved by more than their noise.\n\n", moved, comparison.metrics_compared);
+    let mut out: Text = shown!("## Metrics\n\n{} of {} {}.\n\n", moved, comparison.metrics_compared, MOVED);
     let row = |metric: &rdiag_model::comparison::MetricChange| {
         let errors = metric.errors.map_or(Text::of("not known"), |errors| shown!("{:.0} standard errors", errors));
         vec![

@@ -28,6 +28,10 @@ const ERRORS: f64 = 4.0;
 const SHARE: f64 = 0.1;
 /// The same where nothing is known of the noise.
 const SHARE_BLIND: f64 = 0.5;
+/// How the metrics that moved were chosen.
+pub(super) const MOVED: &str = "moved by more than their noise, or by half where it is not known";
+/// Intervals that differ by less than this part of their mean do not differ: what is left is rounding.
+const ROUNDING: f64 = 1e-6;
 /// Intervals from which noise can be told.
 const INTERVALS: usize = 4;
 /// Things that come and go: the same name is not the same thing.
@@ -239,7 +243,9 @@ fn metrics(comparison: &mut Comparison, before: &Figures, after: &Figures) {
         let change = (other.mean - one.mean).abs();
         let share = change / one.mean.abs().max(other.mean.abs());
         let errors = match (spread(&one.intervals), spread(&other.intervals)) {
-            (Some(a), Some(b)) if a + b > 0.0 => Some(change / (a + b).sqrt()),
+            (Some(a), Some(b)) => {
+                Some((a + b).sqrt()).filter(|error| *error > ROUNDING * change).map(|error| change / error)
+            }
             _ => None,
         };
         let is_clear = match errors {

@@ -1,6 +1,6 @@
 //! A comparison as text for a terminal.
 
-use super::{task_cells, task_heads};
+use super::{MOVED, task_cells, task_heads};
 use crate::report::flame::points;
 use crate::report::shown::{Shown, Terminal};
 use crate::report::words;
@@ -83,7 +83,7 @@ pub fn in_one_line(comparison: &Comparison) -> Text {
     });
     let moved = comparison.metrics.len() + comparison.metrics_others;
     let (worst, compared) = (worst.unwrap_or_default(), comparison.metrics_compared);
-    shown!("{}{}; {} of {} metrics moved by more than their noise\n", findings, worst, moved, compared)
+    shown!("{}{}; {} of {} metrics {}\n", findings, worst, moved, compared, MOVED)
 }
 
 /// The comparison; all rows of it if `is_whole`.
@@ -126,9 +126,10 @@ pub fn text(comparison: &Comparison, is_whole: bool) -> Text {
     }
     more(&mut out, comparison.findings.len(), 0, most);
     out.push(shown!(
-        "\nMetrics: {} of {} moved by more than their noise\n",
+        "\nMetrics: {} of {} {}\n",
         comparison.metrics.len() + comparison.metrics_others,
-        comparison.metrics_compared
+        comparison.metrics_compared,
+        MOVED
     ));
     for metric in comparison.metrics.iter().take(most) {
         let instance = short(&metric.instance);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::probes::{CellView, Head, TableView};
 use super::view::Limits;
-use crate::report::diff::{lead, shares, statuses, task_cells, task_heads, values, word};
+use crate::report::diff::{MOVED, lead, shares, statuses, task_cells, task_heads, values, word};
 use crate::report::escape::visible_within as short;
 use crate::report::shown::{Html, Shown};
 use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, Side, StacksChange, TaskChange};
@@ -91,7 +91,7 @@ impl ComparisonView {
                 others: more(hidden),
             },
             metrics_lead: format!(
-                "{} of {} moved by more than their noise.",
+                "{} of {} {MOVED}.",
                 comparison.metrics.len() + comparison.metrics_others,
                 comparison.metrics_compared
             ),

@@ -8,7 +8,7 @@ use rdiag_model::answer::Outcome;
 use rdiag_model::{Report, Status};
 
 /// Width of the longest outcome.
-const LABEL: usize = 13;
+const LABEL: usize = 14;
 
 impl Page {
     /// A line for each cause; where none was found, also those that rdiag cannot see.
@@ -26,7 +26,7 @@ impl Page {
             let paint = match cause.outcome {
                 Outcome::Found | Outcome::Beside => Paint::Status(cause.status),
                 Outcome::Unknown => Paint::Status(Status::Unknown),
-                Outcome::RuledOut => Paint::Dim,
+                Outcome::RuledOut | Outcome::NotLookedFor => Paint::Dim,
             };
             self.item(label, text, paint, Paint::None);
         }

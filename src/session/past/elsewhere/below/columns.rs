@@ -134,7 +134,6 @@ pub(super) const COLUMNS: &[(Table, &str, Kind)] = &[
     (Transport, "TcpInSegs/s", Rate("tcp_udp.segments_received", Count)),
     (Transport, "TcpOutSegs/s", Rate("tcp_udp.segments_sent", Count)),
     (Transport, "TcpRetransSegs", Total("tcp_udp.retransmits", Count)),
-    (Transport, "TcpInErrors", Total("tcp_udp.segments_broken", Count)),
     (Transport, "UdpInPkts/s", Rate("tcp_udp.datagrams_received", Count)),
     (Transport, "UdpOutPkts/s", Rate("tcp_udp.datagrams_sent", Count)),
     (Transport, "UdpNoPorts", Total("tcp_udp.datagrams_without_port", Count)),

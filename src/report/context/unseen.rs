@@ -1,0 +1,61 @@
+//! CPU time that no process can be charged with has a row of its own, which may be the largest. It is nothing to move, to renice or to profile.
+
+use rdiag_model::{Finding, NextStep};
+
+/// What stands for the culprit in a step that the rules give for a process.
+const FOR_A_PROCESS: [&str; 4] =
+    ["PID", "the largest consumer", "the culprit should", "the process that uses the most CPU time"];
+const FIND: &str = "Find out what these processes are and what starts them: rdiag probe execsnoop --duration 10s";
+
+/// Asks what it is in the place of steps for a process.
+pub(super) fn complete(finding: &mut Finding) {
+    let is_rest = |culprit: &rdiag_model::Culprit| {
+        let names = ["short-lived", "not seen"];
+        culprit.kind == "process" && culprit.pids.is_empty() && names.iter().any(|name| culprit.name.contains(name))
+    };
+    if !finding.culprit.as_ref().is_some_and(is_rest) {
+        return;
+    }
+    finding.next.retain(|step| !FOR_A_PROCESS.iter().any(|words| step.action.contains(words)));
+    if !finding.next.iter().any(|step| step.action.contains("execsnoop")) {
+        finding.next.insert(0, NextStep { action: FIND.to_owned(), changes_host: false });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::tests::{advice, advising, having};
+    use super::*;
+    use rdiag_model::{Culprit, Status};
+
+    #[test]
+    fn what_no_sample_saw_is_neither_moved_nor_reniced() {
+        let steps = [
+            "Check whether the culprit should run now and on this host.",
+            "Check whether latency matters here.",
+            "Move the largest consumer to another host, or lower its priority (renice -n 10 -p PID).",
+        ];
+        let told = |name: &str, pids: &[u32]| {
+            let mut found = advising(having("cpu.saturation", Status::Warning, &[]), &steps);
+            found.culprit = Some(Culprit {
+                kind: "process".into(),
+                name: name.into(),
+                pids: pids.into(),
+                count: 1,
+                share: None,
+                value: None,
+                unit: None,
+                metric: None,
+                labels: BTreeMap::new(),
+            });
+            complete(&mut found);
+            found
+        };
+        assert_eq!(advice(&told("short-lived or hidden processes", &[])), [FIND, steps[1]]);
+        assert_eq!(advice(&told("processes that were not seen", &[])), [FIND, steps[1]]);
+        assert_eq!(advice(&told("short-lived", &[7])), steps, "a program of that name");
+        assert_eq!(advice(&told("cc1", &[7])), steps);
+    }
+}
