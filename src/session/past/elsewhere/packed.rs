@@ -48,8 +48,11 @@ pub(super) fn open<'r>(from: impl Read + 'r) -> Result<Unpacked<'r>, String> {
     Ok(Unpacked { is_archive, is_packed, from: Box::new(from) })
 }
 
+/// What was looked at, and the rest of it.
+type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
+
 /// The first bytes, and all of it.
-fn peek<R: Read>(mut from: R) -> io::Result<(Vec<u8>, Chain<Cursor<Vec<u8>>, R>)> {
+fn peek<R: Read>(mut from: R) -> io::Result<(Vec<u8>, Whole<R>)> {
     let mut head = Vec::new();
     from.by_ref().take(BLOCK).read_to_end(&mut head)?;
     Ok((head.clone(), Cursor::new(head).chain(from)))

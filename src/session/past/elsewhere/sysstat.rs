@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use self::document::{HostPart, Sample};
 use super::building::Building;
 use super::{Past, Source, Time, figure, unknown_host};
+use rdiag_kernel::host::Zone;
 use rdiag_model::{Facts, RawUnit};
 
 const SOURCE: Source = Source {
@@ -23,7 +24,11 @@ const HERTZ: f64 = 100.0;
 
 /// The recording of a time, from what `sadf -j` printed.
 pub(super) fn past(text: &[u8], time: &Time<'_>) -> Result<Past, String> {
-    of_host(&HostPart::of_json(text)?, time)
+    let host = HostPart::of_json(text)?;
+    let mut recorded = Recorded::default();
+    let intervals = host.statistics.iter().filter_map(|sample| sample.interval(time.zone));
+    intervals.for_each(|interval| recorded.has(interval.end));
+    of_host(&host, time).map_err(|why| recorded.besides(why, time.zone))
 }
 
 /// Whether it is XML of sysstat, or the end of such.
@@ -33,11 +38,35 @@ pub(super) fn is_xml(bytes: &[u8]) -> bool {
 
 /// The same from what `sadf -x` printed.
 pub(super) fn past_of_xml(bytes: &[u8], time: &Time<'_>) -> Result<Past, String> {
-    let is_wanted = |sample: &Sample| sample.interval(time.zone).is_some_and(|interval| time.is_told_by(&interval));
+    let mut recorded = Recorded::default();
+    let is_wanted = |sample: &Sample| {
+        let interval = sample.interval(time.zone);
+        interval.iter().for_each(|interval| recorded.has(interval.end));
+        interval.is_some_and(|interval| time.is_told_by(&interval))
+    };
     let read = xml::host(&String::from_utf8_lossy(bytes), is_wanted)?;
-    let mut past = of_host(&read.host, time)?;
+    let mut past = of_host(&read.host, time).map_err(|why| recorded.besides(why, time.zone))?;
     past.notes.extend(read.notes);
     Ok(past)
+}
+
+/// When a file has something, in microseconds since 1970.
+#[derive(Debug, Default)]
+struct Recorded(Option<(i64, i64)>);
+
+impl Recorded {
+    fn has(&mut self, end: i64) {
+        let (first, last) = self.0.unwrap_or((end, end));
+        self.0 = Some((first.min(end), last.max(end)));
+    }
+
+    /// What the file has instead: a day of another month is named like this one.
+    fn besides(&self, why: String, zone: &Zone) -> String {
+        match self.0 {
+            Some((first, last)) => format!("{why}; the file is of {} to {}", zone.shown(first), zone.shown(last)),
+            None => why,
+        }
+    }
 }
 
 fn of_host(host: &HostPart, time: &Time<'_>) -> Result<Past, String> {

@@ -71,8 +71,15 @@ fn only_the_intervals_of_that_time_are_read_of_xml() {
     let past = of(XML, "04:04:41", 1).unwrap();
     assert_eq!(past.recording.windows[0].seconds, 1.0);
     same(&past, &of(JSON, "04:04:41", 1).unwrap());
-    let refused = of(XML, "05:00:00", 600).unwrap_err();
-    assert!(refused.starts_with("sysstat has nothing between 2026-03-10 04:50:00"), "{refused}");
+    // A file of another month has the same name.
+    for text in [XML, JSON] {
+        let refused = of(text, "05:00:00", 600).unwrap_err();
+        assert!(refused.starts_with("sysstat has nothing between 2026-03-10 04:50:00"), "{refused}");
+        assert!(
+            refused.ends_with("; the file is of 2026-03-10 04:04:40 UTC to 2026-03-10 04:04:42 UTC"),
+            "the ends of the first interval and of the last one: {refused}"
+        );
+    }
 }
 
 #[test]
@@ -114,17 +121,17 @@ fn a_time_that_is_said_to_be_utc_is_no_time_of_the_reader() {
 fn xml_without_its_beginning_or_its_end_is_read_and_that_is_said() {
     // What sos keeps of a long output are its last lines.
     let at = XML.find("<cpu number=\"1\"").unwrap();
-    let tail = of(&format!("\t\t\t\t\t{}", &XML[at..]), "04:04:42", 2).unwrap();
+    let tail = of(&format!("\t\t\t\t\t{}", XML.split_at(at).1), "04:04:42", 2).unwrap();
     let whole = of(XML, "04:04:42", 2).unwrap();
     let windows = |past: &Past| serde_json::to_value(&past.recording.windows).unwrap();
     assert_eq!(windows(&tail), windows(&whole), "the figures are the same");
     assert_eq!((tail.recording.host.hostname.as_str(), tail.recording.host.cpus), ("unknown", 2));
     assert!(tail.notes.iter().any(|note| note.starts_with("The beginning of the file is missing")), "{:?}", tail.notes);
     assert!(!whole.notes.iter().any(|note| note.contains("missing")), "{:?}", whole.notes);
-    let cut = of(&XML[..XML.rfind("<queue").unwrap()], "04:04:42", 3).unwrap();
+    let cut = of(XML.split_at(XML.rfind("<queue").unwrap()).0, "04:04:42", 3).unwrap();
     assert_eq!(cut.recording.windows[0].seconds, 2.0, "an interval that is not whole is none");
     assert!(cut.notes.iter().any(|note| note.starts_with("The end of the file is missing")), "{:?}", cut.notes);
-    let torn = of(&XML[..XML.rfind("iface=").unwrap()], "04:04:42", 3).unwrap();
+    let torn = of(XML.split_at(XML.rfind("iface=").unwrap()).0, "04:04:42", 3).unwrap();
     assert!(torn.notes.iter().any(|note| note.starts_with("The file cannot be read from byte ")), "{:?}", torn.notes);
 }
 
@@ -169,8 +176,8 @@ fn hostile_xml_is_refused_within_bounds() {
     }
     // Whichever byte is missing or the last one.
     for at in (0..XML.len()).step_by(61) {
-        let _ = of(&XML[..at], "04:04:42", 3);
-        let _ = of(&XML[at..], "04:04:42", 3);
-        let _ = of(&format!("{}{}", &XML[..at], &XML[at + 1..]), "04:04:42", 3);
+        let _ = of(XML.split_at(at).0, "04:04:42", 3);
+        let _ = of(XML.split_at(at).1, "04:04:42", 3);
+        let _ = of(&format!("{}{}", XML.split_at(at).0, XML.split_at(at + 1).1), "04:04:42", 3);
     }
 }

@@ -19,7 +19,7 @@ use super::document::{HostPart, Sample, Stamp};
 const DEEPEST: usize = 64;
 /// Values of all intervals together. A second of a host with 1000 disks has 15,000.
 const MAX_VALUES: usize = 5_000_000;
-/// How far is looked for a sign that it is of sysstat: an interval of a host with 100 CPUs is a megabyte.
+/// How far is looked for a sign that it is of sysstat: an interval has a line for each interrupt and CPU.
 const BEGIN: usize = 4 << 20;
 
 /// What was read.
@@ -37,7 +37,7 @@ pub(super) fn is(bytes: &[u8]) -> bool {
 }
 
 /// The host, with those intervals that are wanted by their time.
-pub(super) fn host(text: &str, is_wanted: impl Fn(&Sample) -> bool) -> Result<Printed, String> {
+pub(super) fn host(text: &str, mut is_wanted: impl FnMut(&Sample) -> bool) -> Result<Printed, String> {
     let mut reader = Reader::from_str(text);
     let config = reader.config_mut();
     // What is cut off closes elements that it does not open.
@@ -47,9 +47,9 @@ pub(super) fn host(text: &str, is_wanted: impl Fn(&Sample) -> bool) -> Result<Pr
     let mut reading = Reading::default();
     let broken = loop {
         match reader.read_event() {
-            Ok(Event::Start(element)) => reading.begin(&element, &is_wanted)?,
+            Ok(Event::Start(element)) => reading.begin(&element, &mut is_wanted)?,
             Ok(Event::Empty(element)) => {
-                reading.begin(&element, &is_wanted)?;
+                reading.begin(&element, &mut is_wanted)?;
                 reading.end(element.name().into_inner());
             }
             Ok(Event::End(element)) => reading.end(element.name().into_inner()),
@@ -92,7 +92,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn begin(&mut self, element: &BytesStart<'_>, is_wanted: impl Fn(&Sample) -> bool) -> Result<(), String> {
+    fn begin(&mut self, element: &BytesStart<'_>, is_wanted: &mut impl FnMut(&Sample) -> bool) -> Result<(), String> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(format!("its elements are nested more than {DEEPEST} deep, and those of sysstat are not"));
