@@ -213,7 +213,8 @@ impl<'s> Judge<'s> {
         let measured = self.measured_intervals(&needs.required, intervals);
         let needed = hold.clamp(1, measured.max(1));
         if measured < hold {
-            let reason = format!("{measured} intervals were measured, and the rule wants {hold} in a row");
+            let were = if measured == 1 { "interval was" } else { "intervals were" };
+            let reason = format!("{measured} {were} measured, and the rule wants {hold} in a row");
             finding.confidence_reasons.push(reason);
         }
         let mut contexts = Vec::with_capacity(intervals);
