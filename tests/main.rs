@@ -55,6 +55,7 @@ mod support;
 mod tiers;
 mod tools;
 mod typed;
+mod use_rows;
 mod words;
 
 #[path = "privileged/mod.rs"]
