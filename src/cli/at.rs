@@ -244,6 +244,7 @@ pub(super) fn judged(recording: &Recording, began: i64, zone: &Zone) -> String {
 }
 
 fn ends(recording: &Recording, began: i64) -> i64 {
-    let seconds = recording.windows.first().map_or(0.0, |window| window.seconds);
+    // The clock that a window is measured by stands still while the host sleeps.
+    let seconds = recording.windows.first().map_or(0.0, |window| window.seconds + window.suspended_seconds);
     began.saturating_add((seconds * 1e6) as i64)
 }

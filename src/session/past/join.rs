@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::pick::{Part, Picked};
+use super::pick::{Part, Picked, slept};
 use crate::history::{Block, is_mean, of_samples};
 use crate::playbook::Plan;
 use rdiag_collectors::{self as collectors, Cadence};
@@ -40,7 +40,7 @@ pub(super) fn join(picked: &Picked<'_>, plan: &Plan) -> Joined {
         begins: 0.0,
         seconds: (end - begin).max(0.0),
         interval_seconds: header.interval_seconds,
-        suspended_seconds: 0.0,
+        suspended_seconds: picked.parts.iter().zip(picked.parts.iter().skip(1)).filter_map(|(a, b)| slept(a, b)).sum(),
         collectors: collectors.into_iter().map(|(id, joining)| (id, joining.finish())).collect(),
         probes: BTreeMap::new(),
         ledgers: BTreeMap::new(),

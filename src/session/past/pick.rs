@@ -1,9 +1,10 @@
-//! Which blocks cover a time. A block knows its boot, and the wall clock as it was when it began: those of one boot, between which the clock
-//! was not set, belong together.
+//! Which blocks cover a time. A block knows its boot, and the clocks as they were when it began: those of one boot, between which the wall clock
+//! was not set, belong together. While a host sleeps the wall clock and that of the boot go on, and the monotonic one does not.
 
 use super::{Piece, Span};
-use crate::history::Block;
+use crate::history::{Block, Header};
 use rdiag_kernel::host::Zone;
+use rdiag_model::quantity;
 
 /// A wall clock that is off by less was not set.
 const SAME_CLOCK: f64 = 1.0;
@@ -39,11 +40,16 @@ fn wall(block: &Block, seconds: f64) -> i64 {
     block.header.wall_micros.saturating_add((seconds * 1e6) as i64)
 }
 
-fn continues(before: &Block, next: &Block) -> bool {
-    let offset = |block: &Block| block.header.wall_micros as f64 * 1e-6 - block.header.monotonic;
-    before.header.boot == next.header.boot
-        && (offset(before) - offset(next)).abs() < SAME_CLOCK
-        && next.header.monotonic >= before.header.monotonic
+fn continues(before: &Header, next: &Header) -> bool {
+    let booted = |header: &Header| header.wall_micros as f64 * 1e-6 - header.boottime;
+    before.boot == next.boot && (booted(before) - booted(next)).abs() < SAME_CLOCK && next.monotonic >= before.monotonic
+}
+
+/// Seconds that the host slept between the beginnings of two parts; none if it did not.
+pub(super) fn slept(before: &Part<'_>, next: &Part<'_>) -> Option<f64> {
+    let in_all = |part: &Part<'_>| part.piece.block.header.boottime - part.piece.block.header.monotonic;
+    // A block may come from anywhere.
+    Some(in_all(next) - in_all(before)).filter(|seconds| *seconds > SAME_CLOCK && seconds.is_finite())
 }
 
 /// The time within a block that is asked for; none if it tells nothing of it.
@@ -61,7 +67,9 @@ pub(super) fn pick<'p>(pieces: &'p [Piece], span: Span, zone: &Zone) -> Option<P
     let mut groups: Vec<Vec<Part<'p>>> = Vec::new();
     for part in pieces.iter().filter_map(|piece| part(piece, span)) {
         match groups.last_mut() {
-            Some(group) if group.last().is_some_and(|last| continues(&last.piece.block, &part.piece.block)) => {
+            Some(group)
+                if group.last().is_some_and(|last| continues(&last.piece.block.header, &part.piece.block.header)) =>
+            {
                 group.push(part)
             }
             _ => groups.push(vec![part]),
@@ -101,17 +109,24 @@ pub(super) fn pick<'p>(pieces: &'p [Piece], span: Span, zone: &Zone) -> Option<P
 fn gaps(parts: &[Part<'_>], span: Span, zone: &Zone) -> Vec<String> {
     let mut notes = Vec::new();
     let mut known_to = span.from;
-    let mut gap = |from: i64, to: i64, interval: f64| {
-        if (to.saturating_sub(from)) as f64 * 1e-6 > 2.5 * interval {
-            notes.push(format!("Nothing was recorded from {} to {}", zone.shown(from), zone.time_of_day(to)));
-        }
+    let gap = |from: i64, to: i64, interval: f64| {
+        let is_one = (to.saturating_sub(from)) as f64 * 1e-6 > 2.5 * interval;
+        is_one.then(|| format!("Nothing was recorded from {} to {}", zone.shown(from), zone.time_of_day(to)))
     };
     let mut interval = 5.0;
+    let mut before: Option<&Part<'_>> = None;
     for part in parts {
+        let begins = wall(&part.piece.block, part.from);
         interval = part.piece.block.header.recorded_interval();
-        gap(known_to, wall(&part.piece.block, part.from), interval);
+        if let Some(seconds) = before.and_then(|before| slept(before, part)) {
+            let length = quantity::seconds(seconds);
+            notes.push(format!("The host slept for {length} before {}", zone.time_of_day(begins)));
+            known_to = known_to.saturating_add((seconds * 1e6) as i64);
+        }
+        notes.extend(gap(known_to, begins, interval));
         known_to = wall(&part.piece.block, part.to);
+        before = Some(part);
     }
-    gap(known_to, span.to, interval);
+    notes.extend(gap(known_to, span.to, interval));
     notes
 }

@@ -269,10 +269,61 @@ fn a_gap_a_reboot_and_a_clock_that_was_set_are_said() {
         notes[1].starts_with("The host was booted meanwhile: what was recorded from 2025-10-09 09:05:00"),
         "{notes:?}"
     );
-    // An hour back: the same time is there twice, and the later one is as long.
-    let set = one_block(0.0, 595.0, |header| header.monotonic += 600.0);
-    let (_, notes) = notes_of(&[whole, set], span(0.0, 595.0)).unwrap();
+}
+
+#[test]
+fn a_clock_that_was_set_by_an_hour_either_way_leaves_the_shorter_part_out() {
+    let whole = one_block(0.0, 595.0, |_| {});
+    // Recorded 600 s later, when the wall clock had been set.
+    let later = |by: f64, seconds: f64| one_block(600.0, seconds, |header| header.wall_micros += (by * 1e6) as i64);
+    let (seconds, notes) = notes_of(&[whole.clone(), later(3600.0, 300.0)], span(0.0, 5000.0)).unwrap();
+    assert_eq!(seconds, 595.0);
+    let wanted = "The clock was set meanwhile: what was recorded from 2025-10-09 10:03:20 UTC to 10:08:20 is left out";
+    assert_eq!(notes[1], wanted);
+    let (seconds, notes) = notes_of(&[whole.clone(), later(-3600.0, 900.0)], span(-4000.0, 5000.0)).unwrap();
+    assert_eq!(seconds, 900.0);
+    let wanted = "The clock was set meanwhile: what was recorded from 2025-10-09 08:53:20 UTC to 09:03:15 is left out";
+    assert_eq!(notes[1], wanted);
+    // Back by as long as the block: the same time is there twice, and the later one is as long.
+    let (_, notes) = notes_of(&[whole, later(-600.0, 595.0)], span(0.0, 595.0)).unwrap();
     assert!(notes[1].starts_with("The clock was set meanwhile"), "{notes:?}");
+}
+
+#[test]
+fn a_time_in_which_the_host_slept_is_judged_as_a_whole_and_says_so() {
+    let whole = one_block(0.0, 595.0, |_| {});
+    let after = |slept: f64| {
+        one_block(600.0, 300.0, |header| {
+            header.boottime += slept;
+            header.wall_micros += (slept * 1e6) as i64;
+        })
+    };
+    let (seconds, notes) = notes_of(&[whole.clone(), after(3600.0)], span(0.0, 4500.0)).unwrap();
+    assert_eq!(seconds, 900.0, "what was recorded before and after");
+    assert_eq!(notes[1..], ["The host slept for 60.0 min before 10:03:20"]);
+    // Beside that, nothing was recorded for a while.
+    let mut late = after(3600.0);
+    for clock in [&mut late.header.monotonic, &mut late.header.boottime] {
+        *clock += 60.0;
+    }
+    late.header.wall_micros += 60_000_000;
+    let (seconds, notes) = notes_of(&[whole.clone(), late], span(0.0, 4560.0)).unwrap();
+    assert_eq!(seconds, 960.0);
+    let gap = "Nothing was recorded from 2025-10-09 10:03:15 UTC to 10:04:20";
+    assert_eq!(notes[1..], ["The host slept for 60.0 min before 10:04:20", gap]);
+    // A host that slept, and whose clock was set then.
+    let mut both = after(3600.0);
+    both.header.wall_micros -= 3_600_000_000;
+    let (seconds, notes) = notes_of(&[whole.clone(), both], span(0.0, 4500.0)).unwrap();
+    assert!(seconds == 595.0 && notes[1].starts_with("The clock was set meanwhile"), "{notes:?}");
+    let files: Vec<HistoryFile> = [whole, after(3600.0)]
+        .iter()
+        .enumerate()
+        .map(|(at, block)| HistoryFile { name: format!("{at:010}-1.rdh"), bytes: write_block(block) })
+        .collect();
+    let (_, recording) = captured().swap_remove(0);
+    let past = past(&files, span(0.0, 4500.0), &plan(&recording), &Zone::utc()).unwrap();
+    assert!((past.recording.suspended_seconds() - 3600.0).abs() < 1e-6);
 }
 
 #[test]
