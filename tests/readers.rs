@@ -307,3 +307,29 @@ fn a_rule_that_makes_much_of_little_is_refused() {
         assert!(text(&output.stdout).contains(why), "{sentence}: {}", text(&output.stdout));
     }
 }
+
+#[test]
+fn a_playbook_of_the_user_in_the_place_of_a_built_in_one_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, root) = (folder.path().join("rdiag"), path("tests/fixtures/hosts/idle"));
+    std::fs::create_dir(&config).unwrap();
+    let file = config.join("use-method.yaml");
+    let own = format!("use-method of {} is used, not the built-in one", file.display());
+    let recording = path("tests/captures/host/cpu.a_third_of_the_cpus_in_use_is_quiet.1.json.gz");
+    let said = |playbook: &str| {
+        let run = ["run", playbook, "--format", "md", "--out", "-", "--root", root.to_str().unwrap()];
+        let analyze = ["analyze", "--format", "md", "--out", "-", recording.to_str().unwrap()];
+        [&run[..], &analyze].map(|args| {
+            let output = rdiag().env("XDG_CONFIG_HOME", folder.path()).args(args).output().unwrap();
+            assert!(output.status.success());
+            String::from_utf8(output.stderr).unwrap()
+        })
+    };
+    assert!(said("use-method").iter().all(|said| !said.contains("built-in")));
+    std::fs::copy(path("playbooks/use-method.yaml"), &file).unwrap();
+    for said in said("use-method") {
+        assert_eq!(said.matches(&own).count(), 1, "{said}");
+    }
+    // A path says which one is meant.
+    assert!(!said(file.to_str().unwrap())[0].contains(&own));
+}

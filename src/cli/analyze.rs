@@ -73,6 +73,7 @@ fn judge(args: &Args, recording: &Recording, sources: &Sources, target: &Target,
     for warning in &named.warnings {
         ui.warn(shown!("left out: {}", Text::lines(warning.to_string())));
     }
+    named.notes.iter().for_each(|note| ui.warn(Text::seen(note)));
     let plan = named.plan_of(recording)?;
     let analysis = session::analyze(recording, &plan);
     if let Some(stage) = args.print {

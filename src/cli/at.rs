@@ -206,6 +206,7 @@ pub(super) struct Order<'a> {
 /// Judges it.
 pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
     let named = session::resolve(order.playbook)?;
+    named.notes.iter().for_each(|note| ui.warn(Text::seen(note)));
     let plan = plan_of(&named)?;
     let at = order.at.at.as_deref().unwrap_or("now");
     let last = order.at.last.as_deref();

@@ -146,6 +146,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     for warning in &named.warnings {
         ui.warn(shown!("left out: {}", Text::lines(warning.to_string())));
     }
+    named.notes.iter().for_each(|note| ui.warn(Text::seen(note)));
     let playbook = &named.loaded.playbook;
     let mut given = given_params(args)?;
     // What is wrong with them is reported before anything is asked.

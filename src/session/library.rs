@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::playbook::{Library, LoadedPlaybook, Plan, PlaybookError, Problem, SourceFile, check, load};
+use crate::playbook::{Library, LoadedPlaybook, PLAYBOOKS, Plan, PlaybookError, Problem, SourceFile, check, load};
 use rdiag_kernel::host::files;
 use rdiag_model::Recording;
 
@@ -15,6 +15,8 @@ pub struct NamedPlaybook {
     pub loaded: LoadedPlaybook,
     /// What is wrong with other files: worth a warning, no reason to stop.
     pub warnings: Vec<Problem>,
+    /// What else is worth one: that the playbook is not the built-in one of its name.
+    pub notes: Vec<String>,
 }
 
 impl NamedPlaybook {
@@ -192,5 +194,13 @@ pub fn resolve_among(name: &str, sources: &Sources) -> Result<NamedPlaybook, Pla
         return Err(PlaybookError::Invalid(problems));
     }
     let warnings = library.problems.clone();
-    Ok(NamedPlaybook { library, loaded, warnings })
+    // A path says which file is meant.
+    let is_replaced = !is_path(name) && !loaded.file.builtin && PLAYBOOKS.iter().any(|(file, _)| is_of(file, name));
+    let notes = is_replaced.then(|| format!("{name} of {} is used, not the built-in one", loaded.file.label));
+    Ok(NamedPlaybook { library, loaded, warnings, notes: notes.into_iter().collect() })
+}
+
+/// Whether a built-in file holds the playbook of this name.
+fn is_of(file: &str, name: &str) -> bool {
+    file.strip_suffix(".yaml") == Some(name)
 }

@@ -19,7 +19,7 @@ static NAMED: LazyLock<BTreeMap<String, NamedPlaybook>> = LazyLock::new(|| {
     let library = rdiag::playbook::Library::read(Vec::new());
     let named = PLAYBOOKS.iter().filter_map(|(file, _)| {
         let loaded = library.playbook(file.trim_end_matches(".yaml")).ok()?.clone();
-        let named = NamedPlaybook { library: library.clone(), loaded, warnings: Vec::new() };
+        let named = NamedPlaybook { library: library.clone(), loaded, warnings: Vec::new(), notes: Vec::new() };
         Some((named.loaded.playbook.name.clone(), named))
     });
     named.collect()

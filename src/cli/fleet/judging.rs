@@ -194,6 +194,7 @@ impl Judge<'_> {
             let named = named.map_err(|error| cannot(error.to_string()))?;
             if let Some(ui) = ui {
                 named.warnings.iter().for_each(|it| ui.warn(shown!("left out: {}", Text::lines(it.to_string()))));
+                named.notes.iter().for_each(|note| ui.warn(Text::seen(note)));
             }
             self.known.insert(name.clone(), named);
         }
