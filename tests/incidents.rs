@@ -9,7 +9,7 @@ use crate::history::{Recorder, blocks, files, pieces_of, wait_until};
 use crate::support::{path, rdiag};
 use rdiag::history::{Incident, Resource, read_incidents, write_incidents};
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
@@ -122,12 +122,66 @@ fn an_incident_is_pinned_and_measured_once_by_rdiag_itself() {
     assert!(!said.contains("incident: "), "{said}");
 }
 
+/// Sets how many tasks the kernel of the tree allows.
+fn allow_tasks(root: &Path, most: u32) {
+    let folder = root.join("proc/sys/kernel");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("new"), format!("{most}\n")).unwrap();
+    std::fs::rename(folder.join("new"), folder.join("threads-max")).unwrap();
+}
+
+#[test]
+fn a_rule_that_becomes_critical_is_an_incident_and_one_that_is_so_from_the_beginning_when_it_comes_again() {
+    let place = tempfile::tempdir().unwrap();
+    let host = Stalling::begin(place.path().join("root"));
+    let root = host.root.to_str().unwrap();
+    let [first, second, off] = ["first", "second", "off"].map(|what| place.path().join(what));
+    let start = |history: &Path, what: &str| {
+        let short = ["--interval", "100ms", "--block", "1s", "--look", "1s"];
+        Recorder::start(history, &[&short[..], &["--trigger", what, "--root", root]].concat())
+    };
+    // Capacities are read once in such a block, and it is judged at its end, once the cost of recording is known.
+    let judged = |history: &Path| {
+        let before = blocks(history);
+        wait_until("that it was judged", || blocks(history) >= before + 4);
+    };
+    // The tree has 131 tasks.
+    allow_tasks(&host.root, 1000);
+    let recorder = start(&first, "pin");
+    judged(&first);
+    allow_tasks(&host.root, 135);
+    let incident = "incident: tasks.utilization critical over ";
+    wait_until("an incident", || recorder.said().contains(incident));
+    let (late, quiet) = (start(&second, "pin"), start(&off, "off"));
+    judged(&second);
+    judged(&off);
+    assert!(!late.said().contains("incident"), "it was critical from the beginning on: {}", late.said());
+    allow_tasks(&host.root, 1000);
+    judged(&second);
+    allow_tasks(&host.root, 135);
+    wait_until("another incident", || late.said().contains(incident));
+    let [(code, said), (_, of_late), (_, of_off)] = [recorder, late, quiet].map(Recorder::end);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(said.matches("incident: ").count(), 1, "half an hour is not over: {said}");
+    assert_eq!(of_late.matches("incident: ").count(), 1, "{of_late}");
+    assert_eq!(of_off.lines().count(), 1, "{of_off}");
+    // Which rule, and its sentence.
+    let list = listed(&first);
+    let line = list.lines().find(|line| line.contains("incident: ")).unwrap_or_else(|| panic!("{list}"));
+    let sentence = " s: Processes and threads are at 97.0% of kernel.threads-max; at 100% of it fork and clone fail";
+    assert!(line.contains(incident) && line.contains(sentence), "{line}");
+    assert!(line.ends_with("  pinned  no drill-down: switched off"), "{line}");
+    let (incidents, _) = read_incidents(&std::fs::read(first.join("incidents")).unwrap()).unwrap();
+    assert_eq!((incidents[0].resource, incidents[0].pinned), (Resource::Tasks, true));
+}
+
 const MINUTE: i64 = 60_000_000;
 
 fn incident(wall_micros: i64) -> Incident {
     Incident {
         wall_micros,
         resource: Resource::Memory,
+        rule: None,
         share: 0.3,
         at_least: false,
         seconds: 5.0,

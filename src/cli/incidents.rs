@@ -71,6 +71,7 @@ mod tests {
         let incident = Incident {
             wall_micros: 1_700_000_000_000_000,
             resource: Resource::Memory,
+            rule: None,
             share: 0.114,
             at_least: true,
             seconds: 4.0,

@@ -28,7 +28,8 @@ Old blocks that are written again are synced before the former ones go.
 Space: when the folder has reached its limit, blocks as they were recorded may take half of what incidents leave. The oldest beyond that are written \
 again with a sample a minute: counters stay true, levels become means of a minute, shorter peaks are lost. Then the oldest go, those of incidents last.
 
-Incidents: PSI cpu some above 60 % of 10 s, memory full above 10 % of 4 s, io full above 40 % of 4 s, where the last minute was below that share. \
+Incidents: PSI cpu some above 60 % of 10 s, memory full above 10 % of 4 s, io full above 40 % of 4 s, where the last minute was below that share; \
+or a rule of use-method that is critical over the last minute and was not in the minute before. \
 At most one in 30 minutes for each resource, and ten drill-downs a day. Pinned blocks take at most half of --keep; then the oldest incident is \
 pinned no longer. `rdiag history list` shows them."
 )]
@@ -43,7 +44,7 @@ pub(super) struct Args {
     /// Distance of two samples.
     #[arg(long, short, value_name = "TIME", default_value = "5s")]
     interval: String,
-    /// Share of one CPU that recording may use. Beyond it, the most expensive collector is read less often.
+    /// Share of one CPU that recording may use. Beyond it, rules do not judge, and the most expensive collector is read less often.
     #[arg(long, value_name = "PERCENT", default_value = "0.5%")]
     budget: String,
     /// What is done about an incident (see below).
@@ -58,6 +59,9 @@ pub(super) struct Args {
     /// Distance of two samples in old blocks, where space is short.
     #[arg(long, value_name = "TIME", default_value = "1m", hide = true)]
     tier: String,
+    /// Time after which the cost is looked at, and that rules judge.
+    #[arg(long, value_name = "TIME", default_value = "1m", hide = true)]
+    look: String,
     /// Length of a drill-down.
     #[arg(long, value_name = "TIME", default_value = "10s", hide = true)]
     drill_down: String,
@@ -95,19 +99,22 @@ impl Args {
     }
 }
 
-/// Shortest distance of samples, and longest and shortest block, in seconds.
+/// Shortest distance of samples, of the machine and of a tree in its place, and longest and shortest block, in seconds.
 const SHORTEST_INTERVAL: f64 = 0.1;
+const SHORTEST_OF_A_TREE: f64 = 0.001;
 const BLOCK: std::ops::RangeInclusive<f64> = 0.5..=3600.0;
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let interval = playbook::duration("interval", &args.interval)?;
     let block = playbook::duration("block", &args.block)?;
     let tier = playbook::duration("tier", &args.tier)?;
+    let look = playbook::duration("look", &args.look)?;
     let budget = playbook::budget(&args.budget)?;
     // What is wrong with it would be noticed at an incident.
     playbook::duration("drill-down", &args.drill_down)?;
     let duration = args.duration.as_deref().map(|text| playbook::duration("duration", text)).transpose()?;
-    if interval < SHORTEST_INTERVAL || !BLOCK.contains(&block) || block / interval > 3600.0 {
+    let shortest = if args.root == Path::new("/") { SHORTEST_INTERVAL } else { SHORTEST_OF_A_TREE };
+    if interval < shortest || !BLOCK.contains(&block) || block / interval > 3600.0 {
         let message = format!("samples every {} in blocks of {} are not recorded", args.interval, args.block);
         return Err(Failure::usage(
             message,
@@ -117,8 +124,12 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let folder = place(args.history.as_ref())?;
     let stop = stop_on_signal()?;
     let host = Arc::new(open_host(&args.root)?);
-    let named = session::resolve(PLAYBOOK)?;
-    let plan = Plan::new(&named.loaded, &named.library, &std::collections::BTreeMap::new())?;
+    let plan = {
+        // All other playbooks and rules would lie in memory for as long as it records.
+        let named = session::resolve(PLAYBOOK)?;
+        named.notes.iter().for_each(|note| ui.warn(Text::seen(note)));
+        Plan::new(&named.loaded, &named.library, &std::collections::BTreeMap::new())?
+    };
     let first = || plan.windows.iter().take(1).flatten().flat_map(|planned| &planned.step.collect);
     let wanted = |id: &str| first().any(|measure| measure.id() == id);
     let collectors = collectors::ALL.iter().copied().filter(|def| wanted(def.id)).collect();
@@ -133,6 +144,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         block,
         tier,
         budget,
+        look,
+        plan: Arc::new(session::critical_only(plan)),
         duration,
         trigger: args.trigger(),
     };

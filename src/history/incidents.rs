@@ -13,48 +13,107 @@ const VERSION: u32 = 1;
 /// The newest so many are kept.
 pub const MOST_INCIDENTS: usize = 200;
 /// Bytes of the list, at most.
-pub const MAX_INCIDENTS: u64 = 512 << 10;
-/// Characters of a note.
+pub const MAX_INCIDENTS: u64 = 768 << 10;
+/// Characters of a note, and of the sentence of a rule.
 const LONGEST_NOTE: usize = 200;
+/// Bytes of the id of a rule.
+const LONGEST_ID: usize = 80;
 /// Microseconds that are pinned before an incident, and after it.
 const BEFORE: i64 = 600_000_000;
 const AFTER: i64 = 300_000_000;
 const PREFIX: &str = "incident-";
 const ENDING: &str = ".json.gz";
 
-/// What tasks stalled for.
+/// What an incident is about: what tasks stalled for, or the resource of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are the documentation")]
 pub enum Resource {
-    /// CPUs.
     Cpu,
-    /// Memory.
     Memory,
-    /// I/O.
+    /// I/O to disks.
     Io,
+    Filesystem,
+    Network,
+    Cgroup,
+    Fd,
+    Tasks,
+    Locks,
+    Interrupts,
+    Kernel,
+    Hardware,
+    Power,
 }
 
 impl Resource {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::Io];
-
-    /// The name of its file in /proc/pressure.
+    /// The name of its file in /proc/pressure, where it has one.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
             Self::Memory => "memory",
             Self::Io => "io",
+            Self::Filesystem => "filesystem",
+            Self::Network => "network",
+            Self::Cgroup => "cgroup",
+            Self::Fd => "fd",
+            Self::Tasks => "tasks",
+            Self::Locks => "locks",
+            Self::Interrupts => "interrupts",
+            Self::Kernel => "kernel",
+            Self::Hardware => "hardware",
+            Self::Power => "power",
         }
     }
 
     /// The line of that file that an incident is about: `full` of the CPUs is always 0 for the whole host.
     #[must_use]
     pub fn line(self) -> &'static str {
-        match self {
-            Self::Cpu => "some",
-            Self::Memory | Self::Io => "full",
+        if self == Self::Cpu { "some" } else { "full" }
+    }
+}
+
+impl From<rdiag_model::Resource> for Resource {
+    fn from(of_rule: rdiag_model::Resource) -> Self {
+        use rdiag_model::Resource as Of;
+        match of_rule {
+            Of::Cpu => Self::Cpu,
+            Of::Memory => Self::Memory,
+            Of::Disk => Self::Io,
+            Of::Filesystem => Self::Filesystem,
+            Of::Network => Self::Network,
+            Of::Cgroup => Self::Cgroup,
+            Of::Fd => Self::Fd,
+            Of::Tasks => Self::Tasks,
+            Of::Locks => Self::Locks,
+            Of::Interrupts => Self::Interrupts,
+            Of::Kernel => Self::Kernel,
+            Of::Hardware => Self::Hardware,
+            Of::Power => Self::Power,
         }
+    }
+}
+
+/// A rule that was critical, with its sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CriticalRule {
+    /// Its id.
+    pub id: String,
+    /// What it said.
+    pub says: String,
+}
+
+impl CriticalRule {
+    /// Of which no more is kept than a line shows.
+    #[must_use]
+    pub fn new(id: &str, says: &str) -> Self {
+        let says = says.trim().trim_end_matches('.').chars().take(LONGEST_NOTE).collect();
+        Self { id: id.to_owned(), says }
+    }
+
+    fn is_sound(&self) -> bool {
+        self.id.len() <= LONGEST_ID && self.says.chars().count() <= LONGEST_NOTE
     }
 }
 
@@ -64,9 +123,13 @@ impl Resource {
 pub struct Incident {
     /// When it was seen, in microseconds since 1970.
     pub wall_micros: i64,
-    /// What tasks stalled for.
+    /// What it is about.
     pub resource: Resource,
-    /// Share of the time they stalled, 0 to 1.
+    /// The rule that was critical; none where tasks stalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<CriticalRule>,
+    /// Share of the time they stalled, 0 to 1; of a rule 0.
+    #[serde(default)]
     pub share: f64,
     /// Whether the share may have been larger: the kernel said that it exceeds the threshold, and no more.
     #[serde(default)]
@@ -111,7 +174,8 @@ impl Incident {
 
     fn is_sound(&self) -> bool {
         let note = self.note.as_ref().is_none_or(|note| note.chars().count() <= LONGEST_NOTE);
-        note && (0.0..=1.0).contains(&self.share) && (0.0..=1e6).contains(&self.seconds)
+        let rule = self.rule.as_ref().is_none_or(CriticalRule::is_sound);
+        note && rule && (0.0..=1.0).contains(&self.share) && (0.0..=1e6).contains(&self.seconds)
     }
 }
 
@@ -176,6 +240,7 @@ mod tests {
         Incident {
             wall_micros: second * 1_000_000,
             resource: Resource::Io,
+            rule: None,
             share: 0.62,
             at_least: false,
             seconds: 5.0,
@@ -194,9 +259,23 @@ mod tests {
         assert!(bytes.len() as u64 <= MAX_INCIDENTS);
         let (read, damage) = read_incidents(&bytes).unwrap();
         assert!(damage.is_empty() && read == many[300..]);
-        let longest: Vec<Incident> = (0..500).map(|at| incident(at).noted(&"\u{1}".repeat(1000))).collect();
+        let rule = CriticalRule::new(&"r".repeat(LONGEST_ID), &"\u{1}".repeat(1000));
+        let of_rule = |at| Incident { rule: Some(rule.clone()), resource: Resource::Interrupts, ..incident(at) };
+        let longest: Vec<Incident> = (0..500).map(|at| of_rule(at).noted(&"\u{1}".repeat(1000))).collect();
         let bytes = write_incidents(&longest);
         assert!(bytes.len() as u64 <= MAX_INCIDENTS, "{}", bytes.len());
+        assert_eq!(read_incidents(&bytes).unwrap().0, longest[300..]);
+    }
+
+    #[test]
+    fn a_list_that_was_written_before_rules_made_incidents_is_read() {
+        let line = "{\"wall_micros\":5000000,\"resource\":\"io\",\"share\":0.62,\"at_least\":false,\"seconds\":5.0,\
+                    \"pinned\":true,\"drilled\":true}";
+        let list = format!("{{\"format_version\":1}}\n{line}\n");
+        assert_eq!(read_incidents(list.as_bytes()), Ok((vec![incident(5)], Vec::new())));
+        let of_rules = rdiag_model::Resource::ALL.map(|resource| Resource::from(resource).name());
+        let words = rdiag_model::Resource::ALL.map(|resource| resource.word().replace("disk", "io"));
+        assert_eq!(of_rules.map(str::to_owned), words);
     }
 
     #[test]
@@ -220,6 +299,12 @@ mod tests {
             &line.replace("\"io\"", "\"../io\""),
             &line.replace("\"pinned\":true", "\"pinned\":true,\"file\":\"/etc/shadow\""),
             &line.replace("5000000", "99999999999999999999999999"),
+            &line.replace("\"share\"", "\"rule\":{\"id\":\"a.b\"},\"share\""),
+            &line.replace("\"share\"", &format!("\"rule\":{{\"id\":\"{}\",\"says\":\"\"}},\"share\"", "r".repeat(81))),
+            &line.replace(
+                "\"share\"",
+                &format!("\"rule\":{{\"id\":\"a.b\",\"says\":\"{}\"}},\"share\"", "s".repeat(201)),
+            ),
             &"[".repeat(10_000),
         ];
         let text = format!("{good}{}\n\u{0}\u{0}\n", wrong.join("\n"));

@@ -28,7 +28,8 @@ mod tier;
 pub use block::{Block, Cost, FORMAT_VERSION, Header, Readable, framed, header_of, read_block, write_block};
 pub use frame::MAX_FILE;
 pub use incidents::{
-    INCIDENTS, Incident, MAX_INCIDENTS, MOST_INCIDENTS, Resource, incident_second, read_incidents, write_incidents,
+    CriticalRule, INCIDENTS, Incident, MAX_INCIDENTS, MOST_INCIDENTS, Resource, incident_second, read_incidents,
+    write_incidents,
 };
 pub use tail::{Sample, Tail, read_tail};
 pub use tier::{is_finer, is_mean, of_samples, thin_block};

@@ -46,7 +46,7 @@ pub use rows::{errors, facts, figure, is_compared, is_error, row_without_run, ro
 pub use run::{Observer, Run, run, work_of};
 pub use store::{StoreError, read_recording, read_report, write_recording};
 pub use survey::{Surveyed, survey, survey_probes};
-pub use watch::{TAIL, Trigger, Watch, WatchError, begins, in_words as incident_in_words, watch};
+pub use watch::{TAIL, Trigger, Watch, WatchError, begins, critical_only, in_words as incident_in_words, watch};
 
 use std::collections::BTreeMap;
 

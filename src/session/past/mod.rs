@@ -92,7 +92,20 @@ pub fn past(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone) -> Resu
 /// # Errors
 /// As [`past`].
 pub fn past_every(files: &[HistoryFile], span: Span, plan: &Plan, zone: &Zone, at_least: f64) -> Result<Past, String> {
-    let (mut pieces, mut notes) = pieces(files);
+    recorded(pieces(files), (span, at_least), plan, zone)
+}
+
+/// The same of what is in memory.
+pub(super) fn past_of(pieces: Vec<Piece>, span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
+    recorded((pieces, Vec::new()), (span, 0.0), plan, zone)
+}
+
+fn recorded(
+    (mut pieces, mut notes): (Vec<Piece>, Vec<String>),
+    (span, at_least): (Span, f64),
+    plan: &Plan,
+    zone: &Zone,
+) -> Result<Past, String> {
     let evened = even(&mut pieces, span, zone, at_least);
     let picked = pick::pick(&pieces, span, zone).ok_or_else(|| {
         let is_within = |piece: &Piece| {

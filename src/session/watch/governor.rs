@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use super::super::record::Slot;
 use rdiag_collectors::Cadence;
 
-/// Seconds after which the cost is looked at.
-const LOOK: f64 = 60.0;
 /// Capacities are read so many seconds apart.
 const CAPACITIES: f64 = 60.0;
 /// Nothing is read less often than every so many seconds.
@@ -20,6 +18,10 @@ const CALM_LOOKS: u32 = 10;
 pub(super) struct Governor {
     budget: f64,
     interval: f64,
+    /// Seconds after which the cost is looked at.
+    look: f64,
+    /// Share of a CPU that recording left of the budget at the last look.
+    spare: Option<f64>,
     /// Times as far apart as by themselves.
     stretch: BTreeMap<&'static str, u32>,
     /// Time and CPU seconds of the last look.
@@ -30,8 +32,14 @@ pub(super) struct Governor {
 }
 
 impl Governor {
-    pub(super) fn new(budget: f64, interval: f64) -> Self {
-        Self { budget, interval, stretch: BTreeMap::new(), looked: None, took: BTreeMap::new(), calm: 0 }
+    pub(super) fn new(budget: f64, interval: f64, look: f64) -> Self {
+        let (stretch, took) = (BTreeMap::new(), BTreeMap::new());
+        Self { budget, interval, look, spare: None, stretch, looked: None, took, calm: 0 }
+    }
+
+    /// Share of a CPU that recording leaves of the budget, less than 0 beyond it; none before the first look.
+    pub(super) fn spare(&self) -> Option<f64> {
+        self.spare
     }
 
     /// Samples from one to the next of a collector when it is not stretched.
@@ -55,7 +63,7 @@ impl Governor {
     /// Looks at the cost once a minute: what changed, in words.
     pub(super) fn settle(&mut self, slots: &[Slot], now: f64, cpu: f64) -> Option<String> {
         let (then, cpu_then) = *self.looked.get_or_insert((now, cpu));
-        if now - then < LOOK {
+        if now - then < self.look {
             return None;
         }
         let share = (cpu - cpu_then) / (now - then);
@@ -67,6 +75,7 @@ impl Governor {
         let costs: Vec<(&'static str, Cadence, f64)> = slots.iter().map(cost).collect();
         self.took = slots.iter().map(|slot| (slot.id, slot.took)).collect();
         self.looked = Some((now, cpu));
+        self.spare = Some(self.budget - share);
         self.decide(share, &costs)
     }
 
@@ -113,7 +122,7 @@ mod tests {
 
     #[test]
     fn counters_are_due_each_time_and_capacities_once_a_minute() {
-        let governor = Governor::new(0.005, 5.0);
+        let governor = Governor::new(0.005, 5.0, 60.0);
         let due = |id, cadence| (0..25).filter(|at| governor.is_due(id, cadence, *at)).collect::<Vec<_>>();
         assert_eq!(due("psi", Cadence::Interval).len(), 25);
         assert_eq!(due("filesystems", Cadence::Ends), [0, 12, 24]);
@@ -121,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_dearest_is_stretched_until_it_fits_and_comes_back_when_there_is_room() {
-        let mut governor = Governor::new(0.005, 5.0);
+        let mut governor = Governor::new(0.005, 5.0, 60.0);
         let said = governor.decide(0.012, &COSTS).unwrap();
         assert_eq!(
             said,
@@ -140,5 +149,20 @@ mod tests {
             assert_eq!(governor.decide(0.001, &COSTS), None);
         }
         assert!(governor.decide(0.001, &COSTS).unwrap().contains("twice as often again"));
+    }
+
+    #[test]
+    fn what_recording_leaves_of_the_budget_is_known_from_the_first_look_on() {
+        let mut governor = Governor::new(0.005, 5.0, 60.0);
+        for (now, cpu, spare) in
+            [(0.0, 10.0, None), (30.0, 10.1, None), (60.0, 10.12, Some(0.003)), (120.0, 10.6, Some(-0.003))]
+        {
+            governor.settle(&[], now, cpu);
+            let known = governor.spare();
+            assert!(
+                known.zip(spare).map_or(known == spare, |(known, spare)| (known - spare).abs() < 1e-9),
+                "{now}: {known:?}"
+            );
+        }
     }
 }

@@ -8,13 +8,16 @@ use std::ffi::OsString;
 use super::super::past::interval;
 use super::Keeper;
 use super::pressure::{Pressure, Seen};
-use crate::history::{INCIDENTS, Incident, MAX_INCIDENTS, Resource, read_incidents};
+use super::verdict::{Critical, InMaking, Verdict};
+use crate::history::{CriticalRule, INCIDENTS, Incident, MAX_INCIDENTS, Resource, read_incidents};
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::again::{Again, Printed};
 use rdiag_kernel::host::files::Folder;
 
 /// Microseconds in which a resource has no second incident.
 const COOL_DOWN: u64 = 30 * 60 * 1_000_000;
+/// Microseconds in which a rule that becomes critical is part of the incident that its resource had: they are pinned with it.
+const SAME: u64 = 5 * 60 * 1_000_000;
 const DAY: u64 = 24 * 3600 * 1_000_000;
 /// Drill-downs within a day.
 const A_DAY: usize = 10;
@@ -38,6 +41,7 @@ pub(super) fn known(folder: &Folder) -> (Vec<Incident>, Vec<String>) {
 /// Watches for incidents.
 pub(super) struct Incidents {
     pressure: Pressure,
+    verdict: Verdict,
     recent: Recent,
     again: Option<Again>,
     /// Why there are no drill-downs.
@@ -48,19 +52,30 @@ pub(super) struct Incidents {
 
 impl Incidents {
     /// To be called before rights are given up. `drill_down` is what rdiag is started with at an incident; if it is nothing, none is made.
-    pub(super) fn watch(host: &SharedHost, known: &[Incident], drill_down: Option<&[OsString]>) -> Self {
+    pub(super) fn watch(
+        host: &SharedHost,
+        known: &[Incident],
+        verdict: Verdict,
+        drill_down: Option<&[OsString]>,
+    ) -> Self {
         let (again, cannot) = match drill_down.map(Again::start) {
             Some(Ok(again)) => (Some(again), None),
             Some(Err(error)) => (None, Some(format!("no process for it: {error}"))),
             None => (None, Some("switched off".to_owned())),
         };
         let recent = known.iter().map(|one| (one.wall_micros, one.resource, one.drilled)).collect();
-        Self { pressure: Pressure::watch(host), recent: Recent(recent), again, cannot, running: None }
+        Self { pressure: Pressure::watch(host), verdict, recent: Recent(recent), again, cannot, running: None }
     }
 
-    /// Why there will be none, if that is so.
+    /// Why pressure shows none, if that is so.
     pub(super) fn missing(&self, host: &SharedHost) -> Option<String> {
-        self.pressure.missing(host).map(|why| format!("incidents are not noticed: {why} (boot with psi=1)"))
+        let what = "pressure shows no incidents, only rules do";
+        self.pressure.missing(host).map(|why| format!("{what}: {why} (boot with psi=1)"))
+    }
+
+    /// CPU seconds that rules took so far.
+    pub(super) fn judging_cpu_seconds(&self) -> f64 {
+        self.verdict.cpu_seconds()
     }
 
     /// To be called with each sample; what a person should know.
@@ -75,20 +90,47 @@ impl Incidents {
         self.take(host, keeper, seen)
     }
 
-    fn take(&mut self, host: &SharedHost, keeper: &mut Keeper, seen: Vec<Seen>) -> Vec<String> {
-        self.ended(keeper);
-        seen.into_iter().filter_map(|seen| self.enter(host.wall_micros(), seen, keeper)).collect()
+    /// To be called after each sample, with the share of a CPU that recording leaves of the budget: rules judge each minute that is over.
+    pub(super) fn judge(
+        &mut self,
+        host: &SharedHost,
+        keeper: &mut Keeper,
+        (block, spare): (&InMaking<'_>, Option<f64>),
+    ) -> Vec<String> {
+        let (critical, told) = self.verdict.judge(block, spare);
+        let told = told.into_iter();
+        told.chain(critical.into_iter().filter_map(|one| self.of_rule(host.wall_micros(), one, keeper))).collect()
     }
 
-    fn enter(&mut self, now: i64, seen: Seen, keeper: &mut Keeper) -> Option<String> {
-        if self.recent.is_cooling(now, seen.resource) {
+    fn take(&mut self, host: &SharedHost, keeper: &mut Keeper, seen: Vec<Seen>) -> Vec<String> {
+        self.ended(keeper);
+        seen.into_iter().filter_map(|seen| self.of_pressure(host.wall_micros(), seen, keeper)).collect()
+    }
+
+    fn of_pressure(&mut self, now: i64, seen: Seen, keeper: &mut Keeper) -> Option<String> {
+        let Seen { resource, share, at_least, seconds } = seen;
+        if self.recent.had(now, resource, COOL_DOWN) {
             // A new one that outlasts the half hour since the last is an incident then.
-            self.pressure.rearm(seen.resource);
+            self.pressure.rearm(resource);
             return None;
         }
-        let Seen { resource, share, at_least, seconds } = seen;
-        let incident =
-            Incident { wall_micros: now, resource, share, at_least, seconds, pinned: true, drilled: false, note: None };
+        Some(self.enter(Incident { share, at_least, ..incident(now, resource, seconds) }, keeper))
+    }
+
+    fn of_rule(&mut self, now: i64, critical: Critical, keeper: &mut Keeper) -> Option<String> {
+        let Critical { key, resource, says, seconds } = critical;
+        if self.recent.had(now, resource, COOL_DOWN) {
+            if !self.recent.had(now, resource, SAME) {
+                self.verdict.forget(&key);
+            }
+            return None;
+        }
+        let rule = Some(CriticalRule::new(&key.0, &says));
+        Some(self.enter(Incident { rule, ..incident(now, resource, seconds) }, keeper))
+    }
+
+    fn enter(&mut self, incident: Incident, keeper: &mut Keeper) -> String {
+        let (now, resource) = (incident.wall_micros, incident.resource);
         let outcome = self.drill(now);
         let incident = match &outcome {
             Ok(()) => Incident { drilled: true, ..incident },
@@ -101,7 +143,7 @@ impl Incidents {
         if incident.drilled {
             self.running = Some(incident);
         }
-        Some(told)
+        told
     }
 
     /// Begins a drill-down, or says why there is none.
@@ -133,16 +175,34 @@ impl Incidents {
     }
 }
 
-/// What was seen: `PSI io full 62 % of 5 s`.
+/// One that is pinned.
+fn incident(wall_micros: i64, resource: Resource, seconds: f64) -> Incident {
+    Incident {
+        wall_micros,
+        resource,
+        rule: None,
+        share: 0.0,
+        at_least: false,
+        seconds,
+        pinned: true,
+        drilled: false,
+        note: None,
+    }
+}
+
+/// What was seen: `PSI io full 62 % of 5 s`, or a rule and its sentence.
 #[must_use]
 pub fn in_words(incident: &Incident) -> String {
+    let seconds = interval(incident.seconds.round().max(1.0));
+    if let Some(rule) = &incident.rule {
+        return format!("{} critical over {seconds}: {}", rule.id, rule.says);
+    }
     format!(
-        "PSI {} {} {}{:.0} % of {}",
+        "PSI {} {} {}{:.0} % of {seconds}",
         incident.resource.name(),
         incident.resource.line(),
         if incident.at_least { "at least " } else { "" },
         incident.share * 100.0,
-        interval(incident.seconds.round().max(1.0))
     )
 }
 
@@ -155,8 +215,9 @@ impl Recent {
         now.abs_diff(then) < span
     }
 
-    fn is_cooling(&self, now: i64, resource: Resource) -> bool {
-        self.0.iter().any(|(then, of, _)| *of == resource && Self::within(now, *then, COOL_DOWN))
+    /// Whether a resource had one in a time up to now.
+    fn had(&self, now: i64, resource: Resource, span: u64) -> bool {
+        self.0.iter().any(|(then, of, _)| *of == resource && Self::within(now, *then, span))
     }
 
     fn drilled_within_a_day(&self, now: i64) -> usize {
@@ -178,13 +239,14 @@ mod tests {
     #[test]
     fn a_resource_has_one_incident_in_half_an_hour_and_others_have_their_own() {
         let mut recent = Recent(Vec::new());
-        assert!(!recent.is_cooling(0, Resource::Io));
+        let cools = |recent: &Recent, now, resource| recent.had(now, resource, COOL_DOWN);
+        assert!(!cools(&recent, 0, Resource::Io));
         recent.add(0, Resource::Io, true);
-        assert!(recent.is_cooling(0, Resource::Io) && recent.is_cooling(30 * MINUTE - 1, Resource::Io));
-        assert!(!recent.is_cooling(30 * MINUTE, Resource::Io) && !recent.is_cooling(MINUTE, Resource::Memory));
+        assert!(cools(&recent, 0, Resource::Io) && cools(&recent, 30 * MINUTE - 1, Resource::Io));
+        assert!(!cools(&recent, 30 * MINUTE, Resource::Io) && !cools(&recent, MINUTE, Resource::Memory));
         // A clock that was set far ahead, and back again.
         recent.add(10_000 * MINUTE, Resource::Io, true);
-        assert!(!recent.is_cooling(MINUTE, Resource::Io), "that day is over");
+        assert!(!cools(&recent, MINUTE, Resource::Io), "that day is over");
     }
 
     #[test]
@@ -204,18 +266,16 @@ mod tests {
 
     #[test]
     fn an_incident_is_told_in_the_terms_of_the_field() {
-        let incident = Incident {
-            wall_micros: 0,
-            resource: Resource::Io,
-            share: 0.62,
-            at_least: false,
-            seconds: 5.003,
-            pinned: true,
-            drilled: false,
-            note: None,
-        };
+        let incident = Incident { share: 0.62, ..incident(0, Resource::Io, 5.003) };
         assert_eq!(in_words(&incident), "PSI io full 62 % of 5 s");
         let rang = Incident { at_least: true, resource: Resource::Cpu, seconds: 10.0, ..incident };
         assert_eq!(in_words(&rang), "PSI cpu some at least 62 % of 10 s");
+        let says = "/var (ext4) is 98% full: 1.2 GiB of 60 GiB left.";
+        let rule = Some(CriticalRule::new("filesystem.utilization", says));
+        let full = Incident { rule, resource: Resource::Filesystem, seconds: 60.004, ..rang };
+        assert_eq!(
+            in_words(&full),
+            format!("filesystem.utilization critical over 1 min: {}", says.trim_end_matches('.'))
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! The recorder: everything that the USE method collects, every few seconds, into a folder of bounded size. Blocks and tail are
 //! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs` and `files.rs`; which processes stay in a block, `thin.rs`; old blocks with fewer samples,
-//! `tiers.rs`; how the host is set up, `settings.rs`; what is an incident, `pressure.rs`, and what is done about it, `incidents.rs` and `pins.rs`.
+//! `tiers.rs`; how the host is set up, `settings.rs`; what is an incident, `pressure.rs` and `verdict.rs`, and what is done about it, `incidents.rs`
+//! and `pins.rs`; when a block ends early, `clocks.rs`.
 //!
 //! Collectors are begun anew with each block, so none of them grows without bounds, and a block stands for itself. Nothing waits for the disk
 //! that the folder lies on: what is written goes through a thread of its own.
 
+mod clocks;
 mod files;
 mod governor;
 mod incidents;
@@ -14,23 +16,29 @@ mod pressure;
 mod settings;
 mod thin;
 mod tiers;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
+use self::clocks::Clocks;
 pub use self::files::{TAIL, begins};
 use self::governor::Governor;
 use self::incidents::Incidents;
 pub use self::incidents::in_words;
 use self::keeper::Keeper;
 use self::settings::Settings;
+pub use self::verdict::critical_only;
+use self::verdict::{InMaking, Verdict};
 use super::record::Recorder;
 use crate::history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_block};
+use crate::playbook::Plan;
 use rdiag_collectors::{CollectorDef, PROCESS_CHANGES};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::own::boot_id;
@@ -38,8 +46,6 @@ use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::host::{SharedHost, own_usage};
 use rdiag_model::recording::Tool;
 
-/// A clock that was set by more than so many seconds begins a new block, in which it is right again.
-const CLOCK_STEP: f64 = 1.0;
 /// Seconds after which it is asked again between samples whether there is an incident.
 const LOOK: f64 = 1.0;
 
@@ -60,6 +66,10 @@ pub struct Watch {
     pub tier: f64,
     /// Share of one CPU that the recorder may use.
     pub budget: f64,
+    /// Seconds after which the cost is looked at, and that rules judge at a time.
+    pub look: f64,
+    /// The rules that judge ([`critical_only`]).
+    pub plan: Arc<Plan>,
     /// Seconds after which it ends by itself; none: when it is stopped.
     pub duration: Option<f64>,
     /// What is done about an incident.
@@ -115,15 +125,16 @@ pub fn watch(
     let lock = folder.lock("lock").map_err(wrong)?.ok_or_else(|| WatchError::InUse { folder: named() })?;
     let (known, damage) = incidents::known(&folder);
     damage.into_iter().for_each(&mut *say);
+    let verdict = || Verdict::new(Arc::clone(&order.plan), order.look, order.interval);
     let mut incidents = match &order.trigger {
         Trigger::Off => None,
-        Trigger::Pin => Some(Incidents::watch(host, &known, None)),
-        Trigger::Run(words) => Some(Incidents::watch(host, &known, Some(words))),
+        Trigger::Pin => Some(Incidents::watch(host, &known, verdict(), None)),
+        Trigger::Run(words) => Some(Incidents::watch(host, &known, verdict(), Some(words))),
     };
     rights::narrow(Phase::Measuring(Work::default()));
     incidents.iter().filter_map(|incidents| incidents.missing(host)).for_each(&mut *say);
     let mut keeper = Keeper::start(folder, (order.keep, order.tier), known)?;
-    let mut governor = Governor::new(order.budget, order.interval);
+    let mut governor = Governor::new(order.budget, order.interval, order.look);
     let mut settings = Settings::default();
     // A source that hangs keeps its thread; begun anew with each block it would take another one each time.
     let mut hung: BTreeMap<&'static str, u32> = BTreeMap::new();
@@ -157,26 +168,6 @@ pub fn watch(
 
 /// How many blocks a source is left alone that hung.
 const LEFT_ALONE: u32 = 7;
-
-/// The clocks at one moment.
-struct Clocks {
-    wall_micros: i64,
-    monotonic: f64,
-    suspended: f64,
-}
-
-impl Clocks {
-    fn now(host: &SharedHost) -> Self {
-        Self { wall_micros: host.wall_micros(), monotonic: host.now(), suspended: host.suspended() }
-    }
-
-    /// Whether the wall clock was set, or the machine slept, since an earlier moment.
-    fn stepped_since(&self, before: &Self) -> bool {
-        let wall = (self.wall_micros - before.wall_micros) as f64 * 1e-6;
-        let step = wall - (self.monotonic - before.monotonic);
-        step.abs() > CLOCK_STEP || (self.suspended - before.suspended).abs() > CLOCK_STEP
-    }
-}
 
 /// What goes on from block to block.
 struct Kept<'k> {
@@ -222,6 +213,7 @@ fn block(
     let clocks = Clocks::now(host);
     let mut header = header(host, order, &clocks, began);
     header.settings = kept.settings.known();
+    header.stretched = kept.governor.stretched();
     let (mut tail, bytes) = Tail::begin(&header);
     kept.keeper.begin(bytes);
     let samples = (order.block / order.interval).round().max(1.0) as usize;
@@ -245,11 +237,17 @@ fn block(
             incidents.sample(host, kept.keeper).into_iter().for_each(&mut *say);
         }
         kept.keeper.problems().into_iter().for_each(&mut *say);
-        // Old blocks that are thinned must not cost samples of the present, which are no cheaper for it.
-        let cpu = own_usage().0 - kept.keeper.thinning_cpu_seconds();
+        // Old blocks that are thinned must not cost samples of the present, which are no cheaper for it; and judging takes what samples leave.
+        let judging = kept.incidents.as_ref().map_or(0.0, Incidents::judging_cpu_seconds);
+        let cpu = own_usage().0 - kept.keeper.thinning_cpu_seconds() - judging;
         kept.governor.settle(&recorder.slots, host.now(), cpu).into_iter().for_each(&mut *say);
         // What is overdue on a host too slow to keep up is left out.
         number = (number + 1).max(((host.now() - began) / order.interval).floor() as usize);
+        if let Some(incidents) = kept.incidents.as_mut() {
+            let block = InMaking { header: &header, slots: &recorder.slots, intervals: number };
+            let spare = kept.governor.spare();
+            incidents.judge(host, kept.keeper, (&block, spare)).into_iter().for_each(&mut *say);
+        }
         let next = began + number as f64 * order.interval;
         goes_on = end.is_none_or(|end| next <= end);
         let is_last = !goes_on || number >= samples || Clocks::now(host).stepped_since(&clocks);

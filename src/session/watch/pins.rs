@@ -105,6 +105,7 @@ mod tests {
         Incident {
             wall_micros: second * 1_000_000,
             resource: Resource::Io,
+            rule: None,
             share: 0.5,
             at_least: false,
             seconds: 5.0,

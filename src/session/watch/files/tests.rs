@@ -40,6 +40,7 @@ fn incident(second: i64) -> Incident {
     Incident {
         wall_micros: second * 1_000_000,
         resource: Resource::Memory,
+        rule: None,
         share: 0.2,
         at_least: false,
         seconds: 5.0,
