@@ -41,6 +41,7 @@ mod probe;
 mod readers;
 mod readme;
 mod recorded;
+mod recorder;
 mod relocation;
 mod replay;
 mod rows;

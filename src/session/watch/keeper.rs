@@ -127,3 +127,95 @@ impl Keeper {
         self.problems()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Receiver;
+
+    use super::*;
+    use crate::history::Resource;
+
+    /// One whose thread takes nothing, as if it hung in write(2).
+    fn hanging() -> (Keeper, Receiver<Job>) {
+        let (jobs, to_do) = sync_channel(WAITING);
+        let keeper = Keeper {
+            jobs: Some(jobs),
+            thread: None,
+            said: Arc::default(),
+            left_out: 0,
+            owed: VecDeque::new(),
+            thinning: ThinningCost::default(),
+        };
+        (keeper, to_do)
+    }
+
+    fn incident(second: i64) -> Incident {
+        Incident {
+            wall_micros: second * 1_000_000,
+            resource: Resource::Io,
+            rule: None,
+            share: 0.9,
+            at_least: false,
+            seconds: 5.0,
+            pinned: true,
+            drilled: false,
+            note: None,
+        }
+    }
+
+    #[test]
+    fn samples_are_left_out_and_counted_while_the_disk_hangs_and_recording_goes_on() {
+        let (mut keeper, to_do) = hanging();
+        keeper.begin(vec![0]);
+        // One that waited for the disk would wait here for ever.
+        (0..10_000_u32).for_each(|sample| keeper.append(sample.to_le_bytes().to_vec()));
+        keeper.block(1_000_000, vec![1]);
+        assert_eq!(keeper.left_out, 10_002 - WAITING as u64);
+        assert!(keeper.problems().is_empty(), "there is nothing to be said before it answers");
+        // It takes what waited, in order, and the next sample says what is lost.
+        assert!(matches!(to_do.try_recv(), Ok(Job::Begin(_))));
+        let taken: Vec<Job> = to_do.try_iter().collect();
+        let number = |job: &Job| match job {
+            Job::Append(bytes) => bytes.first().copied(),
+            _ => None,
+        };
+        let numbers: Vec<u8> = taken.iter().filter_map(number).collect();
+        assert_eq!(numbers, (0..WAITING as u8 - 1).collect::<Vec<_>>());
+        keeper.append(vec![9]);
+        assert_eq!(
+            keeper.problems(),
+            [format!("the disk answers again; {} samples or blocks were not written", 10_002 - WAITING)]
+        );
+        keeper.append(vec![9]);
+        assert!(keeper.problems().is_empty() && keeper.left_out == 0);
+    }
+
+    #[test]
+    fn an_incident_waits_for_a_disk_that_hangs_and_is_entered_when_it_answers() {
+        let (mut keeper, to_do) = hanging();
+        (0..100).for_each(|_| keeper.append(vec![0]));
+        let lost = keeper.left_out;
+        (0..3).for_each(|second| keeper.incident(incident(second)));
+        // Of two recordings one waits in memory.
+        keeper.drilled(0, Ok(vec![7; 1000]));
+        keeper.drilled(1_000_000, Ok(vec![7; 1000]));
+        assert_eq!((keeper.left_out, keeper.owed.len()), (lost, 5));
+        to_do.try_iter().for_each(drop);
+        keeper.append(vec![0]);
+        let told: Vec<String> = to_do
+            .try_iter()
+            .map(|job| match job {
+                Job::Incident(incident) => format!("incident {}", incident.second()),
+                Job::Drilled(_, outcome) => outcome.map_or_else(|why| why, |bytes| format!("{} bytes", bytes.len())),
+                Job::Append(_) => "sample".to_owned(),
+                Job::Begin(_) | Job::Block(..) => "other".to_owned(),
+            })
+            .collect();
+        let without = "the disk did not take that of an earlier incident";
+        assert_eq!(told, ["incident 0", "incident 1", "incident 2", "1000 bytes", without, "sample"]);
+        // There is a limit to what waits.
+        (0..200).for_each(|_| keeper.append(vec![0]));
+        (0..100).for_each(|second| keeper.incident(incident(second)));
+        assert_eq!(keeper.owed.len(), OWED);
+    }
+}

@@ -207,3 +207,52 @@ fn what_cannot_be_thinned_goes_as_it_is_and_is_named_once() {
     files.recover().unwrap();
     assert_eq!(names(place.path()).len(), 3);
 }
+
+/// A block with names of so many characters, which stay when it is thinned.
+fn with_names(block: &[u8], characters: usize) -> Vec<u8> {
+    let (mut block, _) = crate::history::read_block(block).unwrap();
+    let mut state = 7_u64;
+    let name: String = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'a' + (state >> 33) as u8 % 26)
+    })
+    .take(characters)
+    .collect();
+    let record = block.collectors.get_mut("figures").unwrap();
+    record.labels.insert("disk".into(), [("name".to_owned(), name)].into());
+    write_block(&block)
+}
+
+/// A measured block of ten minutes, as it was recorded and with a sample a minute (benches/README.md), and what is kept if nothing is said.
+const FINE_BYTES: u64 = 85_471;
+const THIN_BYTES: u64 = 44_907;
+const KEPT_BYTES: u64 = 256_000_000;
+const BLOCKS_A_DAY: u64 = 144;
+const _: () = assert!(BLOCKS_A_DAY * THIN_BYTES <= 12_000_000, "a day at a sample a minute");
+
+#[test]
+fn two_days_at_5_s_and_weeks_at_a_sample_a_minute_are_kept_in_what_is_kept_by_default() {
+    // Each block here stands for twenty of those, in a folder that has room for as many, and thins no better than they do.
+    const STANDS_FOR: u64 = 20;
+    let measured = THIN_BYTES as f64 / FINE_BYTES as f64;
+    let thins_to = |names: usize| {
+        let fine = with_names(&real(600), names);
+        crate::history::thin_block(&fine, 60.0).unwrap().unwrap().len() as f64 / fine.len() as f64
+    };
+    let names = (0..).step_by(100).find(|names| thins_to(*names) >= measured).unwrap();
+    let size = with_names(&real(600), names).len() as u64;
+    let place = tempfile::tempdir().unwrap();
+    let keep = KEPT_BYTES / FINE_BYTES / STANDS_FOR * size;
+    let mut files = files(place.path(), keep);
+    for at in 0..(40 * BLOCKS_A_DAY / STANDS_FOR) as i64 {
+        files.block(at * 12_000, &with_names(&real(at * 12_000), names)).unwrap();
+    }
+    let kept = tiers(&files);
+    let total: u64 = files.folder.list().unwrap().iter().map(|file| file.bytes).sum();
+    assert!(total <= keep, "{total} of {keep}");
+    let fine = kept.iter().rev().take_while(|(_, every)| *every < 60.0).count() as u64;
+    let days = |blocks: u64| (blocks * STANDS_FOR) as f64 / BLOCKS_A_DAY as f64;
+    assert!(days(fine) >= 2.0, "{} days at 5 s", days(fine));
+    let coarse = kept.len() as u64 - fine;
+    assert!(days(coarse) >= 14.0, "{} days at a minute before them", days(coarse));
+}
