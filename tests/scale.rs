@@ -1,7 +1,8 @@
 //! Hosts far larger than any that tests run on: made-up trees, read by the shipped binary. Bounds are ratios of CPU time within one
 //! run, so that a slow machine passes and a cost that grows with the square of the host does not.
 
-use std::fmt::Write as _;
+mod worlds;
+
 use std::path::Path;
 use std::process::Stdio;
 
@@ -9,95 +10,10 @@ use rustix::process::{Pid, WaitId, WaitIdOptions};
 use serde_json::Value;
 
 use crate::support::{finding, findings};
+use worlds::{add_cpus, add_disks, add_groups, add_interfaces, add_nodes, add_processes, tree};
 
 /// A host four times as large may cost so many times as much: 4 if the cost is linear, 16 if it is quadratic.
-const FOURFOLD: f64 = 8.0;
-
-fn write(root: &Path, path: &str, text: &str) {
-    let place = root.join(path);
-    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-    std::fs::write(place, text).unwrap();
-}
-
-/// A tree with two instants, five seconds apart.
-fn tree() -> tempfile::TempDir {
-    // Tens of thousands of files: in memory where that can be.
-    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    write(dir.path(), "host.yaml", "story: made for a test\ntimes: [0.0, 5.0]\n");
-    dir
-}
-
-/// What CPUs show: each is busy for as many hundredths as its number says, at most 50.
-fn add_cpus(root: &Path, cpus: usize) {
-    for folder in ["online", "present", "possible"] {
-        write(root, &format!("t0/sys/devices/system/cpu/{folder}"), &format!("0-{}\n", cpus - 1));
-    }
-    for at in [0, 1] {
-        let (mut cores, mut waits) = (String::new(), String::from("version 15\ntimestamp 4300000000\n"));
-        let (mut all_busy, mut all_idle) = (0, 0);
-        for cpu in 0..cpus {
-            let busy = 1000 + at * 5 * (cpu % 51);
-            let idle = 1000 + at * (500 - 5 * (cpu % 51));
-            (all_busy, all_idle) = (all_busy + busy, all_idle + idle);
-            writeln!(cores, "cpu{cpu} {busy} 0 0 {idle} 0 0 0 0 0 0").unwrap();
-            writeln!(waits, "cpu{cpu} 0 0 0 0 0 0 {busy}0000000 1000000 100").unwrap();
-        }
-        let rest = format!("intr {}\nctxt {}\nprocesses {}\n", 1000 + at * 500, 1000 + at * 500, 1000 + at * 5);
-        write(root, &format!("t{at}/proc/stat"), &format!("cpu  {all_busy} 0 0 {all_idle} 0 0 0 0 0 0\n{cores}{rest}"));
-        write(root, &format!("t{at}/proc/schedstat"), &waits);
-        let mut lines = String::from("     ");
-        (0..cpus).for_each(|cpu| write!(lines, " CPU{cpu}").unwrap());
-        lines.push('\n');
-        for line in 0..400 {
-            write!(lines, "{line}:").unwrap();
-            (0..cpus).for_each(|cpu| write!(lines, " {}", 1000 + at * ((cpu + line) % 7)).unwrap());
-            writeln!(lines, " PCI-MSI {line}-edge queue{line}").unwrap();
-        }
-        write(root, &format!("t{at}/proc/interrupts"), &lines);
-    }
-}
-
-/// Disks with twenty reads a second of 2 ms each.
-fn add_disks(root: &Path, disks: usize) {
-    for at in [0, 1] {
-        let mut lines = String::new();
-        for disk in 0..disks {
-            let (reads, milliseconds) = (1000 + at * 100, 1000 + at * 200);
-            let moved = format!("{reads} 0 {} {milliseconds} 0 0 0 0 0 {milliseconds} {milliseconds}", reads * 8);
-            writeln!(lines, " 259 {disk} nvme{disk}n1 {moved}").unwrap();
-        }
-        write(root, &format!("t{at}/proc/diskstats"), &lines);
-    }
-    for disk in 0..disks {
-        let below = format!("t0/sys/block/nvme{disk}n1");
-        write(root, &format!("{below}/size"), "2000000\n");
-        write(root, &format!("{below}/queue/rotational"), "0\n");
-        write(root, &format!("{below}/queue/iostats"), "1\n");
-    }
-}
-
-/// Processes of which one in twenty used a tenth of a CPU; the first used all of one. The files of most are shared: making sixty
-/// thousand would take longer than reading them.
-fn add_processes(root: &Path, processes: usize) {
-    for at in [0, 1] {
-        let look = |place: &str, name: &str, ticks: usize| {
-            let rest = format!("1 1 0 -1 0 7 0 0 0 {ticks} 0 0 0 20 0 1 0 100 900000 50 1");
-            write(root, &format!("t{at}/{place}/stat"), &format!("7 ({name}) S 1 {rest}\n"));
-            write(root, &format!("t{at}/{place}/schedstat"), &format!("{ticks}0000000 5 5\n"));
-        };
-        for kind in 0..100 {
-            look(&format!("idle{kind}"), &format!("idle{kind}"), 100);
-            look(&format!("busy{kind}"), &format!("busy{kind}"), 100 + at * 50);
-        }
-        look("proc/1", "spinner", 100 + at * 500);
-        for pid in 2..=processes {
-            let kind = if pid % 20 == 0 { "busy" } else { "idle" };
-            let (files, place) = (format!("../{kind}{}", pid % 100), root.join(format!("t{at}/proc/{pid}")));
-            std::os::unix::fs::symlink(files, place).unwrap();
-        }
-        write(root, &format!("t{at}/proc/loadavg"), &format!("0.00 0.00 0.00 1/{processes} {}\n", processes + at));
-    }
-}
+const FOURFOLD: f64 = 6.0;
 
 /// Runs the shipped binary over a tree; the CPU seconds that it took, and its report.
 fn measured(root: &Path) -> (f64, Value) {
@@ -146,6 +62,13 @@ fn fourfold(what: &str, large: usize, add: fn(&Path, usize)) -> Value {
     report
 }
 
+/// Rules that raised a warning or worse, with their instances.
+fn fired(report: &Value) -> Vec<String> {
+    let all = report["findings"].as_array().unwrap().iter();
+    let raised = all.filter(|finding| ["warning", "critical"].iter().any(|status| finding["status"] == *status));
+    raised.map(|finding| format!("{} {}", finding["id"], finding["instance"]).replace('"', "")).collect()
+}
+
 #[test]
 fn a_host_with_20_000_processes_costs_in_proportion() {
     let report = fourfold("processes", 20_000, add_processes);
@@ -164,13 +87,41 @@ fn a_host_with_1000_disks_costs_in_proportion() {
     let busy = findings(&report, "disk.utilization");
     assert_eq!(busy.len(), 1000);
     assert!(busy.iter().all(|found| found["value"] == 0.04), "each is busy for 200 ms of 5 s: {:#}", busy[0]);
+    assert_eq!(fired(&report), [""; 0]);
 }
 
 #[test]
-fn a_host_with_256_cpus_costs_in_proportion() {
-    let report = fourfold("CPUs", 256, add_cpus);
-    let cores = findings(&report, "cpu.utilization.core");
-    assert_eq!(cores.len(), 256);
-    assert_eq!(finding(&report, "cpu.utilization.core", Some("255"))["value"], 0.0);
-    assert_eq!(finding(&report, "cpu.utilization.core", Some("203"))["value"], 0.5);
+fn a_host_with_512_cpus_and_8_memory_nodes_costs_in_proportion() {
+    let report = fourfold("CPUs", 512, |root, cpus| {
+        add_cpus(root, cpus);
+        add_nodes(root, 8, cpus);
+    });
+    assert_eq!(findings(&report, "cpu.utilization.core").len(), 512);
+    assert_eq!(finding(&report, "cpu.utilization.core", Some("510"))["value"], 0.0);
+    assert_eq!(finding(&report, "cpu.utilization.core", Some("509"))["value"], 0.5);
+    assert_eq!(findings(&report, "memory.saturation.numa").len(), 8);
+    assert_eq!(finding(&report, "memory.saturation.numa", Some("node5"))["value"], 0.25);
+    assert_eq!(fired(&report), ["memory.saturation.numa node5"]);
+}
+
+#[test]
+fn a_host_with_2000_control_groups_costs_in_proportion() {
+    let report = fourfold("control groups", 2000, add_groups);
+    let throttled = finding(&report, "cgroup.saturation.throttling", Some("/pod1999"));
+    assert_eq!(throttled["value"], 1.0, "{throttled:#}");
+    for rule in ["cgroup.saturation.throttling", "cgroup.utilization.memory", "cgroup.utilization.pids"] {
+        assert_eq!(findings(&report, rule).len(), 30, "{rule}: the nearest to their limits");
+    }
+    assert_eq!(fired(&report), ["cgroup.saturation.throttling /pod1999"]);
+}
+
+#[test]
+fn a_host_with_500_interfaces_costs_in_proportion() {
+    let report = fourfold("interfaces", 500, add_interfaces);
+    assert_eq!(findings(&report, "network.utilization").len(), 64, "of so many devices the links are read");
+    let last = finding(&report, "network.utilization", Some("eth63"));
+    // Each frame takes the link as long as 24 bytes more.
+    let share = (63e6 + 63e3 * 24.0) / 1.25e9;
+    assert!((last["value"].as_f64().unwrap() - share).abs() < 1e-9, "{last:#}");
+    assert_eq!(fired(&report), [""; 0]);
 }

@@ -84,10 +84,7 @@ fn instance(
     divisor: &[Term],
     name: &str,
 ) -> Result<Stats, Unavailable> {
-    let find = |term: &Term| {
-        let all = table.series.get(term.series)?;
-        all.iter().find(|(_, s)| s.instance.as_deref().unwrap_or("") == name).copied()
-    };
+    let find = |term: &Term| table.one(term.series, name);
     let mut record: Option<&CollectorRecord> = None;
     let mut collect = |terms: &[Term]| -> Result<Vec<(f64, &Series)>, Unavailable> {
         let mut found = Vec::with_capacity(terms.len());
@@ -157,11 +154,8 @@ fn changes(
     floor: f64,
 ) -> Result<Stats, Unavailable> {
     let identity = over.first().and_then(|(_, series)| {
-        let prefix = series.name.split('.').next()?;
-        record
-            .series
-            .iter()
-            .find(|s| s.instance.as_deref().unwrap_or("") == name && s.name.strip_prefix(prefix) == Some(".identity"))
+        let (owner, identity) = table.one(&format!("{}.identity", series.name.split('.').next()?), name)?;
+        std::ptr::eq(owner, record).then_some(identity)
     });
     let mut parts = Vec::new();
     let mut discarded = 0;

@@ -12,7 +12,7 @@ mod throttled;
 mod uncharged;
 mod unloaded;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rdiag_model::recording::{CollectorRecord, Series, Window};
 use rdiag_model::{Facts, MetricDef, Metrics, Per, Reading, Reason, Unavailable};
@@ -20,17 +20,28 @@ use rdiag_model::{Facts, MetricDef, Metrics, Per, Reading, Reason, Unavailable};
 /// The series of a window by name, with the record that each belongs to.
 pub(crate) struct Table<'w> {
     series: BTreeMap<&'w str, Vec<(&'w CollectorRecord, &'w Series)>>,
+    /// The same by name and instance: to search the list for each instance would cost the square of their number.
+    places: HashMap<(&'w str, &'w str), (&'w CollectorRecord, &'w Series)>,
     window: &'w Window,
     facts: &'w Facts,
+}
+
+impl<'w> Table<'w> {
+    /// The series of one instance; "" is the whole host.
+    fn one(&self, series: &str, instance: &str) -> Option<(&'w CollectorRecord, &'w Series)> {
+        self.places.get(&(series, instance)).copied()
+    }
 }
 
 /// Computes every metric of the catalogue over one window. `catalogue` pairs each metric with its collector's id.
 #[must_use]
 pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]) -> Metrics {
-    let mut table = Table { series: BTreeMap::new(), window, facts };
+    let mut table = Table { series: BTreeMap::new(), places: HashMap::new(), window, facts };
     for record in window.collectors.values() {
         for series in &record.series {
             table.series.entry(series.name.as_str()).or_default().push((record, series));
+            let place = (series.name.as_str(), series.instance.as_deref().unwrap_or(""));
+            table.places.entry(place).or_insert((record, series));
         }
     }
     let mut metrics = Metrics { intervals: intervals(window), seconds: window.seconds, ..Metrics::default() };

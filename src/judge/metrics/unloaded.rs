@@ -40,10 +40,7 @@ pub(super) fn of_devices(table: &Table<'_>) -> Outcome {
     let mut all = BTreeMap::new();
     for (record, weighted) in devices {
         let name = weighted.instance.as_deref().unwrap_or("");
-        let of = |series: &str| {
-            let found = table.series.get(series)?;
-            found.iter().find(|(_, one)| one.instance == weighted.instance).map(|(_, one)| *one)
-        };
+        let of = |series: &str| table.one(series, name).map(|(_, one)| one);
         let at: Vec<Interval> = (1..record.times.len())
             .filter_map(|at| {
                 let (from, to) = (record.times.get(at - 1)?, record.times.get(at)?);

@@ -1,5 +1,7 @@
 //! Steps that the same report answers, or that this host cannot take.
 
+use std::collections::HashMap;
+
 use rdiag_model::{Finding, Status};
 
 use super::reword;
@@ -11,32 +13,38 @@ const ASKS_WHETHER: &str = "Check whether ";
 /// The oldest kernel that probes run on.
 const FIRST_WITH_PROBES: (u32, u32) = (5, 10);
 
-/// A rule that was judged: its id, instance and status.
-type Judged = (String, Option<String>, Status);
+/// What was judged, by id of the rule and instance. A host may have hundreds of instances, and a step for each.
+type Judged = HashMap<String, HashMap<Option<String>, Vec<Status>>>;
 
 /// What was judged. What is over counts if the report shows it: the lines of the kernel log.
-pub(super) fn judged(findings: &[Finding]) -> Vec<Judged> {
+pub(super) fn judged(findings: &[Finding]) -> Judged {
     let counts = |finding: &&Finding| match finding.is_past() {
         true => !finding.log.is_empty(),
         false => finding.status.fired() || finding.status == Status::Ok,
     };
-    let told = |finding: &Finding| (finding.id.clone(), finding.instance.clone(), finding.status);
-    findings.iter().filter(counts).map(told).collect()
+    let mut judged = Judged::new();
+    for finding in findings.iter().filter(counts) {
+        let of_rule = judged.entry(finding.id.clone()).or_default();
+        of_rule.entry(finding.instance.clone()).or_default().push(finding.status);
+    }
+    judged
 }
 
 /// Leaves out what the report has answered; `kernel` is the release of the host's.
-pub(super) fn complete(finding: &mut Finding, judged: &[Judged], kernel: &str) {
-    let instance = finding.instance.clone();
-    let is_same = |other: &Option<String>| match (&instance, other) {
-        (Some(own), Some(other)) => own == other,
-        _ => true,
-    };
+pub(super) fn complete(finding: &mut Finding, judged: &Judged, kernel: &str) {
+    let own = finding.instance.clone();
     let is_answered = |action: &str| {
-        let by = |(id, other, status): &Judged| {
+        let by = |id: &str| {
             let is_whole_question = action.starts_with(ASKS_WHETHER) && action.ends_with(&format!("({id})."));
-            action.contains(&format!("({id})")) && is_same(other) && (status.fired() || is_whole_question)
+            let answers = |status: &Status| status.fired() || is_whole_question;
+            let Some(all) = judged.get(id) else { return false };
+            match &own {
+                None => all.values().flatten().any(answers),
+                // What is said of the whole host holds for each instance.
+                own => [own, &None].into_iter().filter_map(|place| all.get(place)).flatten().any(answers),
+            }
         };
-        ASKS.iter().any(|asks| action.starts_with(asks)) && judged.iter().any(by)
+        ASKS.iter().any(|asks| action.starts_with(asks)) && in_parentheses(action).any(by)
     };
     let is_old = version(kernel).is_some_and(|version| version < FIRST_WITH_PROBES);
     reword(finding, |action| match action {
@@ -44,6 +52,11 @@ pub(super) fn complete(finding: &mut Finding, judged: &[Judged], kernel: &str) {
         action if is_old => without_probes(action),
         action => Some(action.to_owned()),
     });
+}
+
+/// What stands in parentheses that hold no others.
+fn in_parentheses(text: &str) -> impl Iterator<Item = &str> {
+    text.split('(').skip(1).filter_map(|part| Some(part.split_once(')')?.0))
 }
 
 /// The first two numbers of a release: `5.10.0-46-amd64`.
@@ -124,7 +137,7 @@ mod tests {
                 "Look at vmstat.",
             ];
             let mut found = advising(finding("memory.saturation", Status::Warning), &steps);
-            complete(&mut found, &[], kernel);
+            complete(&mut found, &Judged::new(), kernel);
             advice(&found).join(" | ")
         };
         let old = "Find the processes: pidstat -d 1 10 | See whether it loops: perf top -p PID | Look at vmstat.";
