@@ -10,12 +10,12 @@ use crate::support::{
 };
 
 /// A network namespace with loopback and with a neighbour, 10.9.8.2, that takes packets and answers none.
-struct Cell {
+pub(super) struct Cell {
     name: String,
 }
 
 impl Cell {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let cell = Self { name: format!("rdiag-cell-{}", std::process::id()) };
         let name = cell.name.as_str();
         for args in [
@@ -51,11 +51,11 @@ impl Cell {
     }
 
     /// A Python program that stays.
-    fn load(&self, script: &str) -> Load {
+    pub(super) fn load(&self, script: &str) -> Load {
         Load::start(1, "ip", &["netns", "exec", &self.name, "python3", "-c", script])
     }
 
-    fn report(&self, seconds: u32) -> Value {
+    pub(super) fn report(&self, seconds: u32) -> Value {
         let program = rdiag().get_program().to_str().unwrap().to_owned();
         let duration = format!("{seconds}s");
         let output =
@@ -65,7 +65,7 @@ impl Cell {
     }
 
     /// How many sockets are in this state.
-    fn sockets(&self, state: &str) -> usize {
+    pub(super) fn sockets(&self, state: &str) -> usize {
         let table = self.within("cat", &["/proc/net/tcp"]).stdout;
         String::from_utf8_lossy(&table).lines().filter(|line| line.split_whitespace().nth(3) == Some(state)).count()
     }

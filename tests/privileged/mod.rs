@@ -66,6 +66,7 @@ mod probes_trace_bounds;
 mod probes_trace_forged;
 mod process_table;
 mod qdiscs;
+mod quiet;
 mod real_programs;
 mod response;
 mod response_locks;
