@@ -1,66 +1,154 @@
 #!/usr/bin/env python3
-"""Do rdiag and sysstat agree? Runs both over the same window on a loaded machine and compares.
+"""Does rdiag agree with the programs that people know? Runs all of them over the same window on a loaded machine and compares.
 
     benches/agreement.py [--rdiag target/release/rdiag] [--seconds 10] [--no-load]
 
-Needs sysstat, and stress-ng and fio for the load. Load and traffic stay on this machine. Prints a Markdown table; the
-exit code is 1 when a difference is over its limit: CPU split 2 points of mpstat, device rates and waits 5 % of iostat -x,
-CPU of a process 2 points of pidstat, interface rates 2 % of sar.
+mpstat, iostat, pidstat and sar (sysstat), nstat, ss and tc (iproute2), df, free and slabtop (procps), numastat (numactl), ethtool,
+and nfsiostat where NFS is mounted; stress-ng and fio for the load, as root. Load and traffic stay on this machine. Prints a Markdown
+table in which each row has its limit; what rdiag does not measure is a row of its own. The exit code is 1 when a difference is over its
+limit.
 """
 import argparse
+import contextlib
 import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
+import agreement_rows as rows
+from agreement_load import Load, start
 
-def start(*command):
-    env = dict(os.environ, LC_ALL="C", S_TIME_FORMAT="ISO", S_COLORS="never")
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
-
-
-def traffic(stop):
-    """Datagrams to ourselves at a steady rate."""
-    out, into = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    into.bind(("127.0.0.1", 0))
-    into.setblocking(False)
-    while not stop.is_set():
-        for _ in range(20):
-            out.sendto(b"x" * 1000, into.getsockname())
-            try:
-                into.recv(2000)
-            except BlockingIOError:
-                pass
-        time.sleep(0.01)
-
-
-def table(text, first):
-    """The last table of sysstat output whose header has a column named `first`: a list of rows by column."""
-    header, rows = None, []
-    for line in text.splitlines():
-        fields = line.split()
-        if first in fields:
-            header, rows = fields, []
-        elif header and len(fields) == len(header):
-            rows.append(dict(zip(header, fields)))
-    return rows
+NEEDED = "mpstat iostat pidstat sar nstat ss tc ip df free slabtop numastat ethtool".split()
 
 
 class Readings:
+    """The metrics of the first window."""
+
     def __init__(self, windows):
-        self.readings = windows[0]["readings"]
-        self.labels = windows[0]["labels"]
+        self.readings, self.labels, self.seconds = (windows[0][key] for key in ("readings", "labels", "seconds"))
+
+    def instance(self, metric, instance=""):
+        measured = self.readings[metric].get("measured")
+        return measured and measured["instances"].get(instance)
 
     def get(self, metric, instance="", field="mean"):
-        reading = self.readings[metric].get("measured")
-        stats = reading and reading["instances"].get(instance, {}).get("Ok")
+        stats = (self.instance(metric, instance) or {}).get("Ok")
         return stats and stats[field]
+
+    def mounts(self, kind):
+        return [mount for mount, labels in self.labels.get("mount", {}).items() if labels.get("type", "").startswith(kind)]
+
+
+def said(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ, LC_ALL="C")).stdout
+
+
+def queues():
+    roots = [one for one in json.loads(said("tc", "-s", "-j", "qdisc", "show")) if one.get("root")]
+    return {(one["dev"], one["kind"]): one for one in roots}
+
+
+def drivers():
+    """By interface, the counters that its driver keeps."""
+    found = {}
+    for name in sorted(os.listdir("/sys/class/net")):
+        counters = {key.strip(): int(value) for key, value in re.findall(r"^ +([^:\n]+): (\d+)$", said("ethtool", "-S", name), re.M)}
+        if counters:
+            found[name] = counters
+    return found
+
+
+def nodes():
+    header, *lines = [line.split() for line in said("numastat").splitlines() if line.strip()]
+    return {node: {line[0]: int(line[1 + at]) for line in lines} for at, node in enumerate(header)}
+
+
+class Snapshot:
+    """Counters since the boot, each kind with the moment at which it was read."""
+
+    def __init__(self):
+        self.at, self.read = {}, {}
+        counters = lambda: {line.split()[0]: int(line.split()[1]) for line in said("nstat", "-asz").splitlines()[1:]}
+        for name, read in (("nstat", counters), ("tc", queues), ("ethtool", drivers), ("numastat", nodes)):
+            self.at[name], self.read[name] = time.monotonic(), read()
+
+    def since(self, before, name):
+        return before.read[name], self.read[name], self.at[name] - before.at[name]
+
+
+def has_nfs():
+    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+        return any(line.split()[2] in ("nfs", "nfs4") for line in mounts)
+
+
+def processes():
+    return {name for name in os.listdir("/proc") if name.isdigit()}
+
+
+def disks():
+    with open("/proc/diskstats", encoding="ascii") as lines:
+        return {line.split()[2]: [int(word) for word in line.split()[3:14]] for line in lines}
+
+
+def moved(*pairs):
+    """By device, what its counters moved from the first to the second reading of each pair."""
+    return {name: [sum(b[name][at] - a[name][at] for a, b in pairs) for at in range(11)] for name in pairs[0][0]}
+
+
+def wait_for_window(rdiag):
+    """Until rdiag has the threads that read: then its window begins. The last counters of disks of before."""
+    deadline = time.monotonic() + 5
+    while True:
+        counters = disks()
+        if len(os.listdir(f"/proc/{rdiag.pid}/task")) > 1 or time.monotonic() > deadline:
+            return counters
+        time.sleep(0.002)
+
+
+def window(rdiag, seconds, recording, load):
+    """All programs over the same seconds; what each said."""
+    own = start(rdiag, "record", "use-method", "--duration", f"{seconds}s", "--out", recording)
+    edge = [wait_for_window(own)]
+    began = time.monotonic()
+    tables = {
+        "mpstat": start("mpstat", str(seconds), "1"),
+        "iostat": start("iostat", "-x", "-d", "-k", "-y", str(seconds), "1"),
+        "pidstat": start("pidstat", "-u", str(seconds), "1"),
+        "sar": start("sar", "-n", "DEV", str(seconds), "1"),
+        "free": start("free", "-b", "-s", "0.25", "-c", str(4 * seconds)),
+    }
+    if has_nfs():
+        tables["nfsiostat"] = start("nfsiostat", str(seconds), "2")
+    before, lived = Snapshot(), processes()
+    edge.append(disks())
+    looks = {name: [] for name in ("df", "slabtop", "ss -s", "ss -tan", "depths")}
+    space = ("df", "--block-size=1", "--output=target,size,used,avail,itotal,iused,fstype")
+    for second in range(seconds + 1):
+        time.sleep(max(0.0, began + second - time.monotonic()))
+        # rdiag asks for space at the beginning of a window; its start may take a moment.
+        if second == 0:
+            looks["df"].append(said(*space))
+        if second == 1 and load:
+            load.unanswered()
+        looks["slabtop"].append(said("slabtop", "-o"))
+        looks["ss -s"].append(said("ss", "-s"))
+        looks["ss -tan"].append(said("ss", "-tan"))
+        looks["depths"].append(queues())
+        if second == seconds - 1:
+            time.sleep(max(0.0, began + seconds - 0.02 - time.monotonic()))
+            edge.append(disks())
+    after = Snapshot()
+    lived &= processes()
+    # By now each has read for the last time.
+    time.sleep(max(0.0, began + seconds + 0.1 - time.monotonic()))
+    edge.append(disks())
+    texts = {name: program.communicate()[0] for name, program in tables.items()}
+    own.communicate()
+    return texts, looks, before, after, lived, moved(edge[:2], edge[2:])
 
 
 def main():
@@ -69,88 +157,44 @@ def main():
     arguments.add_argument("--seconds", type=int, default=10)
     arguments.add_argument("--no-load", action="store_true")
     args = arguments.parse_args()
-    rdiag = os.path.abspath(args.rdiag)
-    seconds = str(args.seconds)
-    scratch = tempfile.mkdtemp(prefix="rdiag-agreement-", dir="/var/tmp")
-    loads, stop = [], threading.Event()
+    needed = NEEDED + ([] if args.no_load else ["stress-ng", "fio"]) + (["nfsiostat"] if has_nfs() else [])
+    missing = [name for name in needed if not shutil.which(name)]
+    if missing:
+        sys.exit(f"these programs are needed and not here: {', '.join(missing)}")
+    rdiag, scratch = os.path.abspath(args.rdiag), tempfile.mkdtemp(prefix="rdiag-agreement-", dir="/var/tmp")
     try:
-        if not args.no_load:
-            life = str(args.seconds + 6)
-            loads.append(start("stress-ng", "--cpu", "1", "--cpu-load", "60", "--timeout", life))
-            loads.append(start("fio", "--name=agreement", f"--directory={scratch}", "--size=256m", "--rw=randrw", "--bs=8k", "--direct=1",
-                               "--rate_iops=400,200", "--time_based", f"--runtime={life}"))
-            threading.Thread(target=traffic, args=(stop,), daemon=True).start()
-            time.sleep(4)
-        recording = f"{scratch}/recording.json.gz"
         # Read the programs once, so that their own start is no disk traffic in one window and not in the other.
-        for program in ("mpstat", "iostat", "pidstat", "sar", rdiag):
-            subprocess.run([program, "-V" if program != rdiag else "--version"], capture_output=True, check=False)
-        time.sleep(1)
-        peers = {
-            "mpstat": start("mpstat", seconds, "1"),
-            "iostat": start("iostat", "-x", "-d", "-k", "-y", seconds, "1"),
-            "pidstat": start("pidstat", "-u", seconds, "1"),
-            "sar": start("sar", "-n", "DEV", seconds, "1"),
-        }
-        own = start(rdiag, "record", "use-method", "--duration", f"{seconds}s", "--out", recording)
-        texts = {name: peer.communicate()[0] for name, peer in peers.items()}
-        own.communicate()
-        stop.set()
+        for program in ("mpstat", "iostat", "pidstat", "sar"):
+            said(program, "-V")
+        said(rdiag, "--version")
+        Snapshot()
+        recording = f"{scratch}/recording.json.gz"
+        with contextlib.nullcontext() if args.no_load else Load(args.seconds, scratch) as load:
+            # Where other programs want the CPUs, too, all windows begin at once only if these go first.
+            with contextlib.suppress(PermissionError):
+                os.nice(-20)
+            texts, looks, before, after, lived, border = window(rdiag, args.seconds, recording, load)
         metrics = subprocess.run([rdiag, "analyze", recording, "--print", "metrics"], capture_output=True, text=True, check=True)
-        readings = Readings(json.loads(metrics.stdout))
+        ours = Readings(json.loads(metrics.stdout))
     finally:
-        stop.set()
-        for load in loads:
-            load.terminate()
-            load.wait()
         shutil.rmtree(scratch, ignore_errors=True)
 
-    rows, bad = [], 0
-
-    def compare(what, theirs, ours, limit, relative, digits=2):
-        """`theirs` was printed with so many digits, so it may be off by half of the last one."""
-        nonlocal bad
-        if ours is None:
-            rows.append((what, f"{theirs:.3f}", "not measured", "", "over"))
-            bad += 1
-            return
-        difference = max(0.0, abs(ours - theirs) - 0.5 * 10**-digits)
-        if relative:
-            difference = 100 * difference / theirs if theirs else 0.0
-        over = difference > limit
-        bad += over
-        rows.append((what, f"{theirs:.3f}", f"{ours:.3f}", f"{difference:.2f}{' %' if relative else ' points'}", "over" if over else "ok"))
-
-    cpu = table(texts["mpstat"], "%usr")[-1]
-    compare("CPU user + nice, %", float(cpu["%usr"]) + float(cpu["%nice"]), 100 * readings.get("cpu.user.ratio"), 2, False)
-    compare("CPU system, %", float(cpu["%sys"]), 100 * readings.get("cpu.system.ratio"), 2, False)
-    busy = 100 - float(cpu["%idle"]) - float(cpu["%iowait"]) - float(cpu["%steal"])
-    compare("CPU busy, %", busy, 100 * readings.get("cpu.busy.ratio"), 2, False)
-    for row in table(texts["iostat"], "r/s"):
-        device = row["Device"]
-        if float(row["r/s"]) + float(row["w/s"]) < 20:
-            continue
-        for column, metric, scale in (("r/s", "disk.reads.per_second", 1), ("w/s", "disk.writes.per_second", 1),
-                                      ("rkB/s", "disk.read.bytes_per_second", 1 / 1024), ("wkB/s", "disk.write.bytes_per_second", 1 / 1024),
-                                      ("r_await", "disk.read_await.seconds", 1000), ("w_await", "disk.write_await.seconds", 1000)):
-            ours = readings.get(metric, device)
-            compare(f"{device} {column}", float(row[column]), ours and ours * scale, 5, True)
-    names = readings.labels["process"]
-    instances = readings.readings["process.cpu.seconds"]["measured"]["instances"]
-    by_pid = {names[key]["pid"]: stats["Ok"]["total"] / args.seconds * 100 for key, stats in instances.items() if "Ok" in stats and key in names}
-    for row in table(texts["pidstat"], "%CPU"):
-        if float(row["%CPU"]) >= 5:
-            compare(f"process {row['Command']} %CPU", float(row["%CPU"]), by_pid.get(row["PID"]), 2, False)
-    for row in table(texts["sar"], "rxkB/s"):
-        if float(row["rxkB/s"]) > 10 and re.fullmatch(r"[\w.@-]+", row["IFACE"]):
-            for column, metric in (("rxkB/s", "receive"), ("txkB/s", "transmit")):
-                ours = readings.get(f"network.interface.{metric}.bytes_per_second", row["IFACE"])
-                compare(f"{row['IFACE']} {column}", float(row[column]), ours and ours / 1024, 2, True)
-
-    print("| what | sysstat | rdiag | difference | |\n|---|---|---|---|---|")
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
-    return 1 if bad else 0
+    out = rows.Table()
+    rows.mpstat(out, texts["mpstat"], ours)
+    rows.iostat(out, texts["iostat"], border, ours)
+    rows.pidstat(out, texts["pidstat"], ours, lived)
+    rows.sar(out, texts["sar"], ours)
+    rows.nstat(out, *after.since(before, "nstat"), ours)
+    rows.ss(out, looks["ss -s"], looks["ss -tan"], ours)
+    rows.tc(out, *after.since(before, "tc"), looks["depths"], ours)
+    rows.df(out, looks["df"], ours)
+    rows.free(out, texts["free"], ours)
+    rows.slabtop(out, looks["slabtop"], ours)
+    rows.numastat(out, *after.since(before, "numastat")[:2], ours)
+    rows.ethtool(out, *after.since(before, "ethtool"), ours)
+    rows.nfsiostat(out, texts.get("nfsiostat"), ours)
+    out.print()
+    return 1 if out.bad else 0
 
 
 sys.exit(main())
