@@ -141,7 +141,7 @@ def check_all(place: Place, hosts: list[Host]) -> None:
         "dead": ("10.231.4.2", {}, ""),
         "full": (two, bare | {"rdiag_copy_to": "/tmp"}, ""),
         "no-room-for-ansible": (two, bare | {"ansible_remote_tmp": "/tmp/ansible"}, ""),
-        "no-python": (three, {"rdiag_path": quiet}, ""),
+        "no-python": (three, {"rdiag_path": quiet}, "/usr/bin/python3: Permission denied"),
         "garbage": (one, {"rdiag_path": str(garbage)}, "2000000 bytes that are no recording"),
         "slow": (one, {"rdiag_path": str(slow), "rdiag_time_limit": 2}, "did not end within 2 s"),
         "no-rdiag": (one, {"rdiag_path": "no-such-rdiag"}, "there is no no-such-rdiag on this host"),

@@ -4,9 +4,12 @@
     tests/sql/large.py RDIAG [--hosts 30000] [--engines duckdb,datafusion,clickhouse,spark] [--shipped] [--place FOLDER]
 
 Slow. Recordings are made of recorded hosts whose counters vary. One host in a hundred is odd (a fault, a shortage, or a figure, errors and
-a fact), five are missing: nothing was sent, no file is there, or it is cut off, foreign, newer, damaged or hostile. Two groups are
-compared, and three of four hosts in one of them have a fault in common. Engines read Parquet, as docs/fleet.md says, each in a process of
-its own; Spark has two workers. --shipped: RDIAG is what is shipped, so that the limits of CPU time and memory hold. Prints Markdown.
+a fact), five are missing: nothing was sent, no file is there, or it is cut off, foreign, newer, damaged or hostile. There are two groups,
+and in one of them all hosts have a fault in common.
+
+`rdiag fleet` judges all recordings. Rows are made of those that differ in more than their host, and repeated for the others: for a tenth of
+the fleet these are compared with what rdiag gives. Engines read Parquet, as docs/fleet.md says, each in a process of its own; Spark has two
+workers. --shipped: RDIAG is what is shipped, so that the limits of CPU time and memory hold. Prints Markdown.
 """
 
 import argparse
@@ -28,6 +31,7 @@ import meter  # noqa: E402
 
 HERE = Path(__file__).resolve()
 QUIET, SHORT, THRASHING = check.STORIES
+USUAL, UNUSUAL = {"web": QUIET, "db": SHORT}, {"web": SHORT, "db": QUIET}
 # Healthy hosts are copies of so many, under other names.
 VARIANTS = 200
 # Figures of healthy hosts differ by so much (a standard deviation of their logarithms).
@@ -38,7 +42,7 @@ NAME = "a-name-that-no-host-has"
 PER_HOST_SECONDS, MOST_MIB = 0.03, 256
 # In the place of a recording; "absent" is no file.
 DAMAGED = ["silent", "absent", "cut", "foreign", "newer", "unpacked", "deep", "names"]
-HEAD = "| hosts | by | wall s | CPU s | MiB, all processes | |\n|---|---|---|---|---|---|"
+HEAD = "| of | by | wall s | CPU s | MiB, all processes | |\n|---|---|---|---|---|---|"
 
 
 def damaged(kind: str, recording: bytes) -> bytes:
@@ -64,78 +68,87 @@ class Fleet:
         # By group, a host with a fact that no other has.
         self.alone: dict[str, str] = {}
         dice = random.Random(hosts)
-        stories = {story: check.recorded(rdiag, story) for story in check.STORIES}
-        varied = {story: [check.varied(recording, NAME, dice, SPREAD) for _ in range(VARIANTS)] for story, recording in stories.items()}
-        pools = {story: [self.text(recording) for recording in recordings] for story, recordings in varied.items()}
-        for part in range(FOLDERS):
-            (place / f"runs/{part}").mkdir(parents=True)
-        names = []
+        own = {story: check.recorded(rdiag, story) for story in check.STORIES}
+        pools = {story: [self.text(check.varied(own[story], NAME, dice, SPREAD)) for _ in range(VARIANTS)] for story in own}
+        for folder in ["rows", *(f"runs/{part}" for part in range(FOLDERS))]:
+            (place / folder).mkdir(parents=True)
+        names, absent, copies = [], [], ["host,variant"]
         for n in range(hosts):
             group = "web" if n % 3 else "db"
             name = f"{group}-{n:05}"
             names.append(name)
             file = place / f"runs/{n * FOLDERS // hosts}/{name}.json.gz"
-            healthy = SHORT if group == "db" and n % 4 else QUIET
-            variants = pools[healthy]
+            variants = pools[USUAL[group]]
             if n % 20 == 7:
                 self.missing.add(name)
                 kind = DAMAGED[n // 20 % len(DAMAGED)]
-                if kind != "absent":
+                if kind == "absent":
+                    absent.append(name)
+                else:
                     file.write_bytes(damaged(kind, variants[0]))
-                continue
-            text = dice.choice(variants)
-            if n % 100 == 50:
+                    shutil.copy(file, place / "rows")
+            elif n % 100 == 50:
                 self.odd.add((group, name))
-                text = self.planted(pools, group, name, dice)
-            file.write_bytes(gzip.compress(text.replace(NAME.encode(), name.encode(), 1), 1))
-        (place / "hosts").write_text("".join(f"{name}\n" for name in names))
+                put(file, self.planted(pools, group, name, dice), name)
+                shutil.copy(file, place / "rows")
+            else:
+                at = dice.randrange(VARIANTS)
+                variant = f"{group}-variant-{at:03}"
+                copies.append(f"{name},{variant}")
+                put(file, variants[at], name)
+                put(place / f"rows/{variant}.json.gz", variants[at], variant)
+        for list_of, lines in [("hosts", names), ("absent", absent), ("copies.csv", copies)]:
+            (place / list_of).write_text("".join(f"{line}\n" for line in lines))
 
     @staticmethod
     def text(recording: dict) -> bytes:
         return json.dumps(recording, separators=(",", ":")).encode()
 
     def planted(self, pools: dict[str, list[bytes]], group: str, name: str, dice: random.Random) -> bytes:
-        """In turn: another rule fires than on others of the group, and figures, errors and a fact are out of line."""
-        kind = len(self.odd) % 3
+        """In turn: as hosts of the other group are, other rules fire, and figures, errors and a fact are out of line."""
+        kind = (len(self.odd) + len(self.odd) // 3) % 3
         if kind == 0:
-            return dice.choice(pools[SHORT if group == "web" else THRASHING])
+            return dice.choice(pools[UNUSUAL[group]])
         if kind == 1:
             return dice.choice(pools[THRASHING])
-        own = json.loads(dice.choice(pools[QUIET]))
+        own = json.loads(dice.choice(pools[USUAL[group]]))
         check.plant(own, dice)
         if group not in self.alone:
             self.alone[group] = name
             own["setup"]["facts"]["sysctl vm.swappiness"] = "1"
         return self.text(own)
 
-    def command(self, rdiag: str, parts: int, form: str) -> list:
-        groups = ["--group", "web=web-*", "--group", "db=db-*", "--format", form]
-        expected = ["--expect", self.place / "hosts"] if parts == FOLDERS else []
-        return [rdiag, "fleet", *(self.place / f"runs/{part}" for part in range(parts)), *groups, *expected]
+    def judged(self, rdiag: str, folders: list[str], form: str, out: str, expected: str | None = None) -> meter.Used:
+        command = [rdiag, "fleet", *(self.place / folder for folder in folders), "--format", form]
+        command += ["--group", "web=web-*", "--group", "db=db-*"]
+        with open(self.place / out, "wb") as file:
+            code, used = meter.metered([*command, *(["--expect", self.place / expected] if expected else [])], stdout=file)
+        assert code == 0, f"rdiag fleet ended with {code}"
+        files = sum(len(list((self.place / folder).iterdir())) for folder in folders)
+        row(f"{files} files", f"`rdiag fleet --format {form}`", used, f"the largest process {used.largest_mib:.0f} MiB")
+        return used
 
 
-def row(hosts: int, by: str, used: meter.Used, more: str = "") -> None:
-    print(f"| {hosts} | {by} | {used.seconds:.1f} | {used.cpu_seconds:.1f} | {used.together_mib:.0f} | {more} |", flush=True)
+def put(file: Path, text: bytes, name: str) -> None:
+    if not file.exists():
+        file.write_bytes(gzip.compress(text.replace(NAME.encode(), name.encode(), 1), 1))
 
 
-def judged(fleet: Fleet, rdiag: str, parts: int, form: str, file: Path) -> meter.Used:
-    with open(file, "wb") as out:
-        code, used = meter.metered(fleet.command(rdiag, parts, form), stdout=out)
-    assert code == 0, f"rdiag fleet ended with {code}"
-    row(fleet.hosts * parts // FOLDERS, f"`rdiag fleet --format {form}`", used, f"the largest process {used.largest_mib:.0f} MiB")
-    return used
+def row(of: str, by: str, used: meter.Used, more: str = "") -> None:
+    print(f"| {of} | {by} | {used.seconds:.1f} | {used.cpu_seconds:.1f} | {used.together_mib:.0f} | {more} |", flush=True)
 
 
 def judge(fleet: Fleet, rdiag: str, shipped: bool) -> dict:
     """What `rdiag fleet` says, which must be what was planted."""
-    tenth = judged(fleet, rdiag, 1, "json", fleet.place / "tenth.json")
-    whole = judged(fleet, rdiag, FOLDERS, "json", fleet.place / "fleet.json")
+    tenth = fleet.judged(rdiag, ["runs/0"], "json", "tenth.json")
+    whole = fleet.judged(rdiag, [f"runs/{part}" for part in range(FOLDERS)], "json", "fleet.json", "hosts")
     document = json.loads((fleet.place / "fleet.json").read_text())
     expected = check.told(document)
     assert expected["missing"] == fleet.missing, sorted(expected["missing"] ^ fleet.missing)[:20]
     assert expected["odd"] == fleet.odd, sorted(expected["odd"] ^ fleet.odd)[:20]
     assert document["judged"] == fleet.hosts - len(fleet.missing), document["headline"]
-    shared = {(group, rule) for group, rule, _, _ in expected["common"]}
+    # A rule that only odd hosts could be judged by is common to these.
+    shared = {(group, rule) for group, rule, hosts, _ in expected["common"] if 10 * hosts > fleet.hosts}
     assert ("db", "cpu.saturation") in shared and all(group == "db" for group, _ in shared), expected["common"]
     if shipped:
         assert whole.largest_mib <= MOST_MIB, f"{whole.largest_mib:.0f} MiB"
@@ -173,14 +186,41 @@ def ask(engine: str, place: Path) -> None:
     (place / f"{engine}.json").write_text(json.dumps(answers, default=float))
 
 
+# Each recording is a run of its own.
+REPEATED = """
+ALTER VIEW fleet RENAME TO given;
+CREATE TABLE copies AS SELECT * FROM read_csv('copies.csv', header = true, all_varchar = true);
+CREATE VIEW fleet AS SELECT g.* REPLACE (coalesce(c.host, g.host) AS host,
+  CASE WHEN c.host IS NULL THEN g.run ELSE substr(sha256(g.run || c.host), 1, 16) END AS run)
+FROM given g LEFT JOIN copies c ON g.host = c.variant
+"""
+
+
 def converted(place: Path) -> None:
-    """In a process of its own: fleet.ndjson as fleet.parquet."""
+    """In a process of its own: fleet.ndjson as fleet.parquet, with the rows of a variant for each host that is one."""
     import duckdb
 
     os.chdir(place)
     engine = duckdb.connect()
-    engine.execute(engines.text("duckdb"))
-    engine.execute(engines.text("parquet/write"))
+    for statement in [engines.text("duckdb"), *REPEATED.split(";"), engines.text("parquet/write")]:
+        engine.execute(statement)
+
+
+def compared(place: Path) -> None:
+    """The rows that were repeated are those that rdiag gives."""
+    import duckdb
+
+    os.chdir(place)
+    engine = duckdb.connect()
+    engine.execute(engines.text("duckdb").replace("fleet.ndjson", "tenth.ndjson").replace("VIEW fleet", "VIEW tenth"))
+    ours = "SELECT * EXCLUDE (run) FROM 'fleet.parquet' WHERE run <> '' AND host IN (SELECT host FROM tenth)"
+    # Of what is no recording the row holds the path.
+    theirs = "SELECT * EXCLUDE (run) FROM tenth WHERE run <> ''"
+    for one, other in [(ours, theirs), (theirs, ours)]:
+        differ = engine.execute(f"{one} EXCEPT ALL {other}").fetchall()
+        assert not differ, f"{len(differ)} rows differ: {differ[:3]}"
+    rows, hosts = engine.execute("SELECT count(*), count(DISTINCT run) FROM 'fleet.parquet' WHERE run <> ''").fetchone()
+    print(f"{rows} rows of {hosts} recordings; those of a tenth are as by rdiag", file=sys.stderr)
 
 
 def itself(what: str, place: Path) -> meter.Used:
@@ -194,18 +234,18 @@ def run(rdiag: str, names: list[str], place: Path, hosts: int, shipped: bool) ->
     assert fleet.odd and fleet.alone, "nothing was planted: name more hosts"
     print(HEAD, flush=True)
     document = judge(fleet, rdiag, shipped)
-    judged(fleet, rdiag, FOLDERS, "rows", place / "fleet.ndjson")
-    shutil.rmtree(place / "runs")
-    size = (place / "fleet.ndjson").stat().st_size
+    fleet.judged(rdiag, ["rows"], "rows", "fleet.ndjson", "absent")
     used = itself("parquet", place)
     packed = (place / "fleet.parquet").stat().st_size
-    row(hosts, "DuckDB: `parquet/write.sql`", used, f"{size / 1e6:.0f} MB of NDJSON become {packed / 1e6:.1f} MB")
-    (place / "fleet.ndjson").unlink()
+    row(f"{hosts} hosts", "DuckDB: `parquet/write.sql`", used, f"{packed / 1e6:.1f} MB")
+    fleet.judged(rdiag, ["runs/0"], "rows", "tenth.ndjson")
+    itself("compared", place)
+    shutil.rmtree(place / "runs")
     answers = {}
     for name in names:
         used = itself(name, place)
         answers[name] = json.loads((place / f"{name}.json").read_text())
-        row(hosts, f"{name}: the four questions", used)
+        row(f"{hosts} hosts", f"{name}: the four questions", used)
     alike(document, fleet, answers)
     missing = len(fleet.missing)
     print(f"\n{hosts} hosts, {len(fleet.odd)} odd and {missing} missing: all named, and no other, by rdiag and {', '.join(names)}")
@@ -221,7 +261,8 @@ def main() -> None:
     options.add_argument("--part")
     given = options.parse_args()
     if given.part:
-        return converted(given.place) if given.part == "parquet" else ask(given.part, given.place)
+        part = {"parquet": converted, "compared": compared}.get(given.part, lambda place: ask(given.part, place))
+        return part(given.place)
     names, rdiag = engines.chosen(given.engines), shutil.which(given.rdiag or "") or sys.exit(__doc__)
     with contextlib.ExitStack() as stack:
         place = given.place or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rdiag-large.")))

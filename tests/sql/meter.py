@@ -22,14 +22,16 @@ class Used:
     together_mib: float
 
 
-def processes(session: int) -> dict[str, tuple[float, float]]:
-    """CPU seconds and resident bytes of each process of a session."""
+def processes(session: int) -> dict[str, tuple[float, float, float]]:
+    """CPU seconds, resident bytes, and the most that these ever were, of each process of a session."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             if int(fields[3]) == session:
-                found[f"{entry.name} {fields[19]}"] = (int(fields[11]) + int(fields[12])) / TICK, int(fields[21]) * PAGE
+                most = [int(line.split()[1]) * 1024 for line in (entry / "status").read_text().splitlines() if line.startswith("VmHWM")]
+                seconds = (int(fields[11]) + int(fields[12])) / TICK
+                found[f"{entry.name} {fields[19]}"] = seconds, int(fields[21]) * PAGE, max(most, default=0)
         except (OSError, IndexError, ValueError):
             # It has ended.
             continue
@@ -45,14 +47,14 @@ def metered(command: list, **more: object) -> tuple[int, Used]:
     while True:
         done, status, own = os.wait4(process.pid, os.WNOHANG)
         now = processes(process.pid)
-        seconds |= {name: cpu for name, (cpu, _) in now.items()}
-        largest = max([largest, *(size for _, size in now.values())])
-        together = max(together, sum(size for _, size in now.values()))
+        seconds |= {name: cpu for name, (cpu, _, _) in now.items()}
+        # Not what wait4 says: that begins with the size of this program, in which the command was forked.
+        largest = max([largest, *(most for _, _, most in now.values())])
+        together = max(together, sum(size for _, size, _ in now.values()))
         if done:
             break
         time.sleep(PERIOD)
     process.returncode = os.waitstatus_to_exitcode(status)
     # What it waited for itself is exact; of what it did not wait for the last look counts.
     cpu = max(own.ru_utime + own.ru_stime, sum(seconds.values()))
-    largest = max(largest, own.ru_maxrss * 1024)
     return process.returncode, Used(time.monotonic() - begun, cpu, largest / MIB, max(together, largest) / MIB)
