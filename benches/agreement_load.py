@@ -30,14 +30,16 @@ class Load:
         self.stop, self.programs, self.kept = threading.Event(), [], []
 
     def __enter__(self):
+        # A run that was killed leaves them behind.
+        subprocess.run(["ip", "link", "delete", NEAR], stderr=subprocess.DEVNULL, check=False)
+        for line in WIRE:
+            subprocess.run(["ip", *line.split()], check=True)
+        subprocess.run(["tc", *QUEUE.split()], check=True)
         fio = ("--size=256m", "--rw=randrw", "--bs=8k", "--direct=1", "--rate_iops=400,200", "--time_based", f"--runtime={self.life}")
         self.programs = [
             start("stress-ng", "--cpu", "1", "--cpu-load", "60", "--timeout", self.life),
             start("fio", "--name=agreement", f"--directory={self.folder}", *fio),
         ]
-        for line in WIRE:
-            subprocess.run(["ip", *line.split()], check=True)
-        subprocess.run(["tc", *QUEUE.split()], check=True)
         for work in (self.datagrams, self.stream, self.connections, self.frames):
             threading.Thread(target=work, daemon=True).start()
         time.sleep(4)
