@@ -2,6 +2,7 @@
 
 mod answer;
 mod brief;
+mod finding;
 mod probes;
 mod profile;
 mod runs;
@@ -10,11 +11,11 @@ pub use brief::brief;
 
 use super::changes::{heading, largest, more, when};
 use super::shown::{Markdown, Shown};
-use super::{ReportError, groups, usual, words};
+use super::{ReportError, usual, words};
 use crate::shown;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::report::{Cell, MatrixRow, TopRow};
-use rdiag_model::{Finding, Kind, ProbeResult, Report, Status};
+use rdiag_model::{Kind, ProbeResult, Report, Status};
 
 /// What a ticket is written.
 type Text = Shown<Markdown>;
@@ -58,18 +59,7 @@ pub fn markdown(report: &Report) -> Result<Text, ReportError> {
         page.section("the notes", if notes.is_empty() { notes } else { shown!("{}\n", notes) });
     }
     page.section("the matrix", matrix(report));
-    let groups = groups::fired(report);
-    if !groups.is_empty() {
-        page.section("the findings", Text::of("## Findings\n\n"));
-    }
-    let mut missing = 0;
-    for (number, group) in groups.iter().enumerate() {
-        let lead = groups::lead_of_cell(&groups, number);
-        missing += usize::from(!page.fits(finding(report, number + 1, group, lead)));
-    }
-    if missing > 0 {
-        page.left_out.push(plural(missing, "finding", "findings"));
-    }
+    finding::findings(report, &mut page);
     let mut missing = 0;
     let (silent, telling) = probes::by_silence(report);
     for (at, probed) in telling.iter().enumerate() {
@@ -243,75 +233,6 @@ pub(super) fn table(head: &[Text], rows: &[Vec<Text>]) -> Text {
 /// Titles of columns.
 fn titles<const N: usize>(titles: [&'static str; N]) -> [Text; N] {
     titles.map(Text::of)
-}
-
-fn finding(report: &Report, number: usize, group: &groups::Group<'_>, lead: Option<&Finding>) -> Text {
-    let finding = group.lead;
-    let mut out = shown!(
-        "### {}. {}: {} ({})\n\n{}\n\n",
-        number,
-        text(finding.status.word().to_uppercase()),
-        text(&finding.title),
-        text(words::full_id(finding)),
-        text(&finding.summary),
-    );
-    if let Some(culprit) = finding.culprit.as_ref().filter(|who| lead.is_none_or(|l| l.culprit.as_ref() != Some(who))) {
-        let pids = Text::joined(culprit.pids.iter().map(|pid| Text::of(*pid)), ", ");
-        let pids = if culprit.pids.len() > 1 { shown!(" (pids {})", pids) } else { Text::new() };
-        out.push(shown!("- **Who:** {}{}\n", text(words::culprit(culprit)), pids));
-        if let Some(command) = culprit.labels.get("command") {
-            out.push(shown!("- **Command:** {}\n", code(command)));
-        }
-    }
-    evidence(report, &mut out, finding);
-    if !group.others.is_empty() {
-        let some = group.others.iter().take(MAX_ROWS).map(|other| {
-            let instance = other.instance.as_deref().map_or_else(|| "this host".to_owned(), words::instance);
-            let text: Text = shown!("{} {}", text(&instance), text(words::value(other)));
-            text.trimmed_end()
-        });
-        let some = Text::joined(some, ", ");
-        let more = group.others.len().saturating_sub(MAX_ROWS);
-        let more = if more > 0 { shown!(" and {} more", more) } else { Text::new() };
-        out.push(shown!("- **Also:** {}{}\n", some, more));
-    }
-    for step in &finding.next {
-        let name = if step.changes_host { "Next (changes the host)" } else { "Next" };
-        out.push(shown!("- **{}:** {}\n", name, text(&step.action)));
-    }
-    if let Some(lab) = &finding.lab {
-        out.push(shown!("- **See it for yourself:** {}\n", code(words::exercise(lab))));
-    }
-    if !finding.log.is_empty() {
-        out.push("\nKernel log:\n\n");
-        for line in finding.log.iter().take(5) {
-            out.push(Text::indented_code(line));
-        }
-    }
-    out.push("\n");
-    out
-}
-
-fn evidence(report: &Report, out: &mut Text, finding: &Finding) {
-    let figures = finding
-        .evidence
-        .iter()
-        .take(4)
-        .map(|evidence| shown!("{} {}", code(&evidence.metric), text(words::figures(report, evidence))));
-    if !finding.evidence.is_empty() {
-        out.push(shown!("- **Evidence:** {}\n", Text::joined(figures, "; ")));
-    }
-    let threshold = words::threshold(finding);
-    if !threshold.is_empty() {
-        out.push(shown!("- **Threshold:** {} ({})\n", code(&threshold), text(&finding.threshold.origin)));
-    }
-    let mut trust = vec![words::confidence(finding.confidence).to_owned()];
-    trust.extend(words::held(finding));
-    trust.extend(finding.confidence_reasons.iter().take(4).cloned());
-    out.push(shown!("- **Confidence:** {}\n", text(trust.join("; "))));
-    for command in finding.verify.lines().filter(|line| !line.trim().is_empty()) {
-        out.push(shown!("- **By hand:** {}\n", code(command.trim())));
-    }
 }
 
 fn ruled_out(report: &Report) -> Text {

@@ -1,5 +1,6 @@
 //! What happened before the window, and how long before: history without an age reads like news.
 
+use super::words;
 use rdiag_model::quantity::seconds;
 use rdiag_model::{Facts, Finding, Status};
 
@@ -17,6 +18,16 @@ pub(super) fn title(finding: &Finding, host: &Facts) -> String {
 /// The same below that heading.
 pub(super) fn below_heading(title: &str) -> &str {
     title.strip_prefix(BEFORE).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(title)
+}
+
+/// Findings that are named in the line that all of them are folded into.
+const MAX_NAMES: usize = 4;
+
+/// That line: the heading, and their titles.
+pub(super) fn folded(findings: &[&Finding]) -> String {
+    let titles: Vec<String> =
+        findings.iter().map(|finding| below_heading(&words::full_title(finding)).to_owned()).collect();
+    format!("{BEFORE}: {}", words::some(&titles, MAX_NAMES))
 }
 
 /// How long before the run the newest line of the kernel log was written, where a finding has such lines. The log's clock stands still
@@ -66,6 +77,16 @@ mod tests {
         ];
         let condition = "memory.oom_kills_since_boot.count.last > 0";
         assert_eq!(titled(&log, 7200.5, condition), "Before the window: OOM kills (last seen 60.0 min earlier)");
+    }
+
+    #[test]
+    fn all_are_folded_into_one_line_that_names_the_first() {
+        let past = |title: &str| Finding { title: title.into(), ..finding("memory.errors.oom", Status::Info) };
+        let all = ["Before the window: OOM kills (since boot)", "B", "C", "D", "E", "F"].map(past);
+        let first: Vec<&Finding> = all.iter().take(1).collect();
+        assert_eq!(folded(&first), "Before the window: OOM kills (since boot)");
+        let all: Vec<&Finding> = all.iter().collect();
+        assert_eq!(folded(&all), "Before the window: OOM kills (since boot), B, C, D and 2 more");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod answer;
 mod brief;
 mod changes;
+mod findings;
 mod probes;
 mod profile;
 mod runs;
@@ -15,13 +16,11 @@ pub use changes::compared;
 pub use so_far::{so_far, so_far_line};
 
 use super::shown::{Piece, Shown, Terminal};
-use super::{groups, words};
+use super::words;
 use crate::shown;
 use rdiag_model::report::{Cell, MatrixRow};
 use rdiag_model::{Finding, Kind, Report, Resource, Status};
 
-/// Findings that are shown in full; the rest is named.
-const MAX_FINDINGS: usize = 12;
 /// Causes of gaps that are listed.
 const MAX_GAPS: usize = 8;
 /// Narrower than this, the matrix becomes a list.
@@ -179,75 +178,6 @@ impl Page {
         let padding = blanks(column.saturating_sub(text.width()));
         let paint = cell.status.map_or(Paint::Dim, Paint::Status);
         shown!("{}{}", self.painted(&text, paint), padding)
-    }
-
-    fn findings(&mut self, report: &Report) {
-        let groups = groups::fired(report);
-        for (number, group) in groups.iter().take(MAX_FINDINGS).enumerate() {
-            let lead = groups::lead_of_cell(&groups, number);
-            self.finding(report, number + 1, group, lead);
-        }
-        let rest = groups.iter().skip(MAX_FINDINGS);
-        if rest.len() > 0 {
-            let named = Text::joined(rest.clone().take(8).map(|group| Text::seen(words::full_id(group.lead))), ", ");
-            self.line(shown!("{} more fired: {}", rest.len(), named), 0, Paint::None);
-            self.blank();
-        }
-    }
-
-    fn finding(&mut self, report: &Report, number: usize, group: &groups::Group<'_>, lead: Option<&Finding>) {
-        let finding = group.lead;
-        let badge = self.badge(finding.status);
-        let title = shown!("{} · {}", seen(&finding.title), Text::seen(words::full_id(finding)));
-        self.hanging(&shown!("{}. {}", number, badge), &title, 3, Paint::Status(finding.status), Paint::Bold);
-        self.line(seen(&finding.summary), 2, Paint::None);
-        if let Some(culprit) =
-            finding.culprit.as_ref().filter(|who| lead.is_none_or(|l| l.culprit.as_ref() != Some(who)))
-        {
-            let pids = Text::joined(culprit.pids.iter().map(|pid| Text::of(*pid)), ", ");
-            let pids = if culprit.pids.len() > 1 { shown!(" (pids {})", pids) } else { Text::new() };
-            self.field(words::who_or_where(culprit), shown!("{}{}", Text::seen(words::culprit(culprit)), pids));
-        }
-        let detailed = finding.status >= Status::Warning && lead.is_none();
-        if detailed {
-            self.evidence(report, finding);
-        }
-        if !group.others.is_empty() {
-            let some = Text::joined(group.others.iter().take(5).map(|other| instance_and_value(other)), ", ");
-            let more = group.others.len().saturating_sub(5);
-            let more = if more > 0 { shown!(" and {} more", more) } else { Text::new() };
-            self.field("also", shown!("{}{}", some, more));
-        }
-        let mut before = "";
-        for step in finding.next.iter().filter(|_| detailed) {
-            let name = if step.changes_host { "change" } else { "next" };
-            self.field(if name == before { "" } else { name }, seen(&step.action));
-            before = name;
-        }
-        if let Some(lab) = finding.lab.as_ref().filter(|_| detailed) {
-            self.field("try it", Text::seen(words::exercise(lab)));
-        }
-        self.blank();
-    }
-
-    fn evidence(&mut self, report: &Report, finding: &Finding) {
-        for (at, evidence) in finding.evidence.iter().take(3).enumerate() {
-            let instance = evidence.instance.as_ref().filter(|of| Some(*of) != finding.instance.as_ref());
-            let instance = instance.map(|of| shown!(" ({})", seen(of))).unwrap_or_default();
-            let figures = Text::seen(words::figures(report, evidence));
-            let text = shown!("{}{} {}", seen(&evidence.metric), instance, figures);
-            self.field(if at == 0 { "evidence" } else { "" }, text);
-        }
-        for (at, line) in finding.log.iter().take(3).enumerate() {
-            self.field(if at == 0 { "log" } else { "" }, seen(line));
-        }
-        let mut trust = vec![shown!("confidence {}", words::confidence(finding.confidence))];
-        trust.extend(words::held(finding).map(Text::seen));
-        trust.extend(finding.confidence_reasons.iter().take(3).map(seen));
-        self.field("trust", Text::joined(trust, "; "));
-        if !finding.verify.is_empty() {
-            self.field("by hand", seen(finding.verify.lines().collect::<Vec<_>>().join("; ")));
-        }
     }
 
     fn ruled_out(&mut self, report: &Report) {

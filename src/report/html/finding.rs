@@ -11,7 +11,7 @@ use crate::report::causes::Problem;
 use crate::report::escape::visible_within as short;
 use crate::report::groups::Group;
 use crate::report::shown::{Html, Shown};
-use crate::report::{next, svg, words};
+use crate::report::{next, past, svg, words};
 use rdiag_model::quantity::{seconds, with_unit};
 use rdiag_model::report::Plot;
 use rdiag_model::{Finding, Report};
@@ -115,7 +115,8 @@ pub(super) fn finding(page: &mut Page<'_>, group: &Group<'_>, is_compact: bool) 
         class: finding.status.word(),
         anchor,
         id: words::full_id(finding),
-        title: finding.title.clone(),
+        // What is over stands below a heading that says so.
+        title: past::below_heading(&finding.title).to_owned(),
         summary: finding.summary.clone(),
         who: culprit.map(words::who).unwrap_or_default(),
         deed: culprit.map(words::deed).unwrap_or_default(),

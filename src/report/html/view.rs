@@ -12,7 +12,7 @@ use super::lists::{
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
 use crate::report::causes::{self, Fired};
-use crate::report::{gist, next, words};
+use crate::report::{gist, next, past, words};
 use rdiag_model::quantity::{bytes, seconds};
 use rdiag_model::report::{Cell, MatrixRow};
 use rdiag_model::{Kind, NextStep, Report, Resource, Status};
@@ -206,7 +206,7 @@ impl View {
             more_findings: more(shown(&fired), limits.findings, "more findings are in the JSON report."),
             problems,
             notes,
-            history_name: format!("{} before the window", words::plural(fired.history.len(), "event", "events")),
+            history_name: past::folded(&fired.history.iter().map(|group| group.lead).collect::<Vec<_>>()),
             history,
             probes,
             more_probes,
