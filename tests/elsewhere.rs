@@ -59,6 +59,38 @@ fn sysstat_alone_gives_a_verdict_on_its_means_with_low_confidence_and_no_culprit
 }
 
 #[test]
+fn the_hour_around_a_time_is_shown_from_what_sysstat_has_of_it_and_a_gap_is_none_of_idleness() {
+    let times = ["02:40:01", "02:50:01", "03:00:01", "03:10:01", "03:30:01", "03:40:01", "05:00:01"];
+    let busy = [10.0, 20.0, 5.0, 99.0, 30.0, 40.0, 80.0];
+    let intervals: Vec<(&str, f64, f64)> =
+        times.into_iter().zip(busy).map(|(time, busy)| (time, busy, busy / 2.0)).collect();
+    let text = sadf(&intervals);
+    let (code, report, said) = of_sysstat(text.as_bytes(), "2026-03-10T03:09:00Z");
+    assert_eq!(code, Some(0), "{said}");
+    crate::schema::validate("report", &report);
+    let around = &report["around"];
+    assert_eq!(around["source"], "sysstat, means over 10 min", "{around:#}");
+    let slices = around["slices"].as_array().unwrap();
+    let at =
+        |seconds: f64| slices.iter().find(|slice| slice["seconds"] == seconds).unwrap_or_else(|| panic!("{around:#}"));
+    // Between 03:00:01 and 03:10:01 is what was judged.
+    for (seconds, busy) in
+        [(-1800.0, 0.1), (-1200.0, 0.2), (-30.0, 0.05), (0.0, 0.99), (570.0, 0.99), (1200.0, 0.3), (1800.0, 0.4)]
+    {
+        let slice = at(seconds);
+        let is_near = |value: &Value, wanted: f64| value.as_f64().is_some_and(|value| (value - wanted).abs() < 1e-6);
+        assert!(is_near(&slice["cpu"], busy), "{seconds}: {slice:#}");
+        assert!(is_near(&slice["pressure"]["cpu_some"], busy / 2.0), "{seconds}: {slice:#}");
+        assert_eq!((&slice["pressure"]["io_some"], &slice["top_cpu"]), (&Value::Null, &Value::Null));
+    }
+    assert_eq!((&at(600.0)["cpu"], &at(1170.0)["pressure"]), (&Value::Null, &Value::Null), "nothing was recorded then");
+    assert_eq!(around["unrecorded"][0]["span"], serde_json::json!({"from": 600.0, "until": 1200.0}), "{around:#}");
+    // Of a file that has nothing beside the time, there is none.
+    let (_, report, _) = of_sysstat(sadf(&[("03:10:01", 99.0, 85.0)]).as_bytes(), "2026-03-10T03:09:00Z");
+    assert_eq!((&report["around"], &report["window"]["seconds"]), (&Value::Null, &600.0.into()));
+}
+
+#[test]
 fn what_is_no_output_of_sadf_says_what_to_type() {
     let file_of_sysstat = [0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0, 0, 0];
     let mut archive = vec![0; 257];

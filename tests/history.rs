@@ -265,6 +265,51 @@ fn a_report_about_the_past_says_in_every_format_what_changed_around_it() {
 }
 
 #[test]
+fn the_hour_around_a_time_is_drawn_with_its_gaps_in_every_long_format() {
+    let place = tempfile::tempdir().unwrap();
+    let history = place.path().join("history");
+    let mut blocks = recorded(&history, 3);
+    blocks.truncate(3);
+    files(&history).iter().for_each(|name| std::fs::remove_file(history.join(name)).unwrap());
+    // One is judged; before it and after it a quarter of an hour of which nothing was recorded, and blocks again.
+    let judged = blocks[1].1.header.clone();
+    for (number, (_, block)) in blocks.iter_mut().enumerate() {
+        let header = &mut block.header;
+        let away = (number as f64 - 1.0) * 900.0;
+        header.wall_micros = judged.wall_micros + (away * 1e6) as i64;
+        (header.monotonic, header.boottime) = (judged.monotonic + away, judged.boottime + away);
+        let name = format!("{number:010}-{}.rdh", header.wall_micros.div_euclid(1_000_000));
+        std::fs::write(history.join(name), rdiag::history::write_block(block)).unwrap();
+    }
+    let at = rdiag_kernel::host::Zone::utc().instant(judged.wall_micros + 3_000_000);
+    let args = ["report", "--at", &at, "--last", "5s"];
+    let report = json_of(&history, &args);
+    crate::schema::validate("report", &report);
+    let around = &report["around"];
+    assert_eq!((&around["slice_seconds"], &around["row_seconds"]), (&30.0.into(), &300.0.into()), "{around:#}");
+    assert!(around["source"].as_str().unwrap().starts_with("recorder, a sample every 200 ms"), "{around:#}");
+    let slices = around["slices"].as_array().unwrap();
+    let known: Vec<&Value> = slices.iter().filter(|slice| slice["cpu"].as_f64().is_some()).collect();
+    // A block may end in the slice after the one in which it begins.
+    assert!((3..=6).contains(&known.len()) && (58..=64).contains(&slices.len()), "{} of {}", known.len(), slices.len());
+    assert!(known.iter().all(|slice| (0.0..=1.0).contains(&slice["cpu"].as_f64().unwrap())));
+    assert!(slices.iter().all(|slice| slice["cpu"] != Value::Null || slice["top_cpu"] == Value::Null), "{around:#}");
+    assert_eq!(around["unrecorded"].as_array().unwrap().len(), 2, "{around:#}");
+    let shown = |more: &[&str]| {
+        let output = rdiag().args(args).args(more).arg("--history").arg(&history).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for more in [&["--format", "html"][..], &["--format", "md", "-v"], &["-v"]] {
+        let shown = shown(more);
+        assert!(shown.contains("Around the window") && shown.contains("Not recorded"), "{more:?}: {shown}");
+        assert!(shown.contains("not recorded") && shown.contains("PSI cpu"), "{more:?}: {shown}");
+    }
+    for more in [&["--format", "md"][..], &[], &["-q"]] {
+        assert!(!shown(more).contains("Around the window"), "{more:?}");
+    }
+}
+
+#[test]
 fn the_same_time_of_the_day_before_is_compared_and_changes_no_finding() {
     const DAY: i64 = 86_400;
     let place = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 //!
 //! Blocks may have come from another host, so they are read like anything that was sent: by a confined copy of this process.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::confined::confined;
@@ -18,7 +19,7 @@ use crate::playbook::{self, Method, Plan};
 use crate::session::{self, HistoryFile, NamedPlaybook, Past, Side, Span};
 use crate::shown;
 use rdiag_kernel::host::{Clock, Zone};
-use rdiag_model::report::{Changes, Usual};
+use rdiag_model::report::{Around, Changes, Usual};
 use rdiag_model::{Metrics, Recording};
 
 /// How much is looked at when nothing is said, and at most and at least, in seconds.
@@ -46,6 +47,9 @@ pub(super) struct AtArgs {
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
     from: Option<PathBuf>,
 }
+
+/// Of a larger file, only the time that is judged is read: it takes seconds.
+const MAX_AROUND: u64 = 64 << 20;
 
 /// The same time of an earlier day.
 struct Earlier {
@@ -126,12 +130,15 @@ impl Asked {
         Ok((zone, span(to, last)?))
     }
 
-    /// What changed around a recording of it; none where nothing tells.
-    fn changes(&self, recording: &Recording, began: i64) -> Option<Changes> {
+    /// What changed around a recording of it, and the course of the time around it; none where nothing tells.
+    fn around(&self, judged: &Past, longer: Option<&Past>) -> (Option<Changes>, Option<Around>) {
+        let spans = (around(self.span), Span { from: judged.began, to: ends(&judged.recording, judged.began) });
+        if let Some(longer) = longer {
+            return (None, session::around_elsewhere(longer, spans, &self.zone));
+        }
         let mut files: Vec<&HistoryFile> = self.beside.iter().chain(&self.files).collect();
         files.sort_by(|a, b| kept::order(&a.name).cmp(&kept::order(&b.name)));
-        let window = Span { from: began, to: ends(recording, began) };
-        session::changes(files.into_iter(), (around(self.span), window), &self.zone)
+        session::around(files.into_iter(), spans, &self.zone)
     }
 
     /// How a recording of it compares with the same time of earlier days, as far as these were recorded.
@@ -165,6 +172,30 @@ impl Asked {
         session::past_every(&self.files, self.span, plan, &self.zone, at_least).map_err(|why| {
             Failure::usage(why, Some("`rdiag history list` shows what was recorded; `rdiag watch` records from now on"))
         })
+    }
+
+    /// The same, and of what another program printed also that of the time around it, as far as it is there.
+    fn past_and_longer(&self, plan: &Plan) -> Result<(Past, Option<Past>), Failure> {
+        let Some((input, beside)) = self.elsewhere.split_first() else { return Ok((self.past(plan)?, None)) };
+        self.with_longer(input, plan).or_else(|why| {
+            let refused = || Failure::usage(format!("reading {}: {why}", input.name), self.hint.as_deref());
+            beside.iter().find_map(|input| self.with_longer(input, plan).ok()).ok_or_else(refused)
+        })
+    }
+
+    /// What was printed is read a second time for the time around: a mean over ten minutes belongs to the time of which it tells most.
+    fn with_longer(&self, input: &Input, plan: &Plan) -> Result<(Past, Option<Past>), String> {
+        let (mut reader, mut bytes) = (input.reader(), Vec::new());
+        let read = reader.by_ref().take(MAX_AROUND + 1).read_to_end(&mut bytes);
+        read.map_err(|error| error.to_string())?;
+        if bytes.len() as u64 > MAX_AROUND {
+            let all = std::io::Cursor::new(bytes).chain(reader);
+            let mut past = session::elsewhere(all, self.span, plan, &self.zone)?;
+            past.notes.push("The time around it is not shown: the file is larger than 64 MB".to_owned());
+            return Ok((past, None));
+        }
+        let past = session::elsewhere(bytes.as_slice(), self.span, plan, &self.zone)?;
+        Ok((past, session::elsewhere(bytes.as_slice(), around(self.span), plan, &self.zone).ok()))
     }
 }
 
@@ -220,7 +251,9 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
     let sources = session::sources_for(Some(order.playbook))?;
     confined(target.folder().as_deref(), |desk| {
         let target = target.through(&desk);
-        let Past { recording, began, notes, origin } = asked.past(&plan)?;
+        let (past, longer) = asked.past_and_longer(&plan)?;
+        let (changes, around) = asked.around(&past, longer.as_ref());
+        let Past { recording, began, notes, origin, .. } = past;
         let plan = session::resolve_among(order.playbook, &sources)?.plan_of(&recording)?;
         let mut analysis = session::analyze(&recording, &plan);
         session::temper(&mut analysis, &origin);
@@ -228,7 +261,7 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
         ui.note(shown!("Judged: {}", Text::seen(judged(&recording, began, &asked.zone))));
         notes.iter().for_each(|note| ui.note(Text::seen(note)));
         report.verdict.limits.splice(0..0, notes);
-        report.changes = asked.changes(&recording, began);
+        (report.changes, report.around) = (changes, around);
         report.usual = asked.usual(&recording, &analysis.metrics, &plan);
         let mut written = target.write(&report, Some(&recording), order.screen.is_whole(), ui)?;
         written.extend(target.write_rows(session::rows(&recording, &analysis, &report, "", ""), ui)?);

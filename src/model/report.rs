@@ -1,5 +1,6 @@
 //! The report: the document that every renderer draws and none computes.
 
+mod around;
 mod changes;
 mod timeline;
 mod usual;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::recording::{Overhead, Tool};
 use super::{Answer, Exercise, Facts, Finding, Headline, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
 
+pub use around::{Around, ChangeMark, Course, Pressure, TopConsumer, Unrecorded};
 pub use changes::{Change, ChangeKind, Changes};
 pub use timeline::{Band, Consumer, Consumers, Curve, Lane, Span, Timeline};
 pub use usual::{Unlike, Usual};
@@ -67,6 +69,9 @@ pub struct Report {
     /// What changed around the time that was judged; only of a time that is over, and as far as it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
+    /// The course of the hour around the time that was judged; only of a time that is over, and as far as it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub around: Option<Around>,
     /// The same time of earlier days; only of a time that is over, and as far as they were recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub usual: Vec<Usual>,

@@ -58,6 +58,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         timeline,
         consumers,
         changes: None,
+        around: None,
         usual: Vec::new(),
         plots: plots::plots(metrics, &findings, titles, levels),
         metrics: coverage::notes(metrics, titles),

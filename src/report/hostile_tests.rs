@@ -6,7 +6,7 @@ use pulldown_cmark::{Event, Options, Parser};
 
 use super::sample::{finding, metrics, recording, report, stress, unknown};
 use super::{Exported, Style, escape, html, json, markdown, markdown_brief, otlp, perfetto, terminal};
-use rdiag_model::report::{Change, ChangeKind, Changes, Unlike, Usual};
+use rdiag_model::report::{Around, Change, ChangeKind, Changes, Unlike, Usual};
 use rdiag_model::{NextStep, Report, Status};
 
 pub(super) const HOSTILE: &[&str] = &[
@@ -109,11 +109,24 @@ fn named(name: &str) -> Report {
     };
     report.usual = vec![Usual { name: name.into(), span: name.into(), compared: 1, unlike: vec![unlike] }];
     report.changes = Some(Changes { span: name.into(), changes: vec![change], left_out: 0 });
+    report.around = Some(around_of(name));
     for row in report.top.iter_mut().flat_map(|table| &mut table.rows) {
         row.name = name.into();
         row.labels.insert("command".into(), name.into());
     }
     report
+}
+
+/// The course around a window, in which every text is `name`.
+fn around_of(name: &str) -> Around {
+    let mut around = super::sample::around();
+    (around.span, around.ends, around.source) = (name.into(), name.into(), name.into());
+    for slice in around.slices.iter_mut().chain(&mut around.rows) {
+        slice.shown = name.into();
+        slice.top_cpu.iter_mut().chain(&mut slice.top_io).for_each(|top| top.name = name.into());
+    }
+    around.unrecorded.iter_mut().for_each(|gap| gap.shown = name.into());
+    around
 }
 
 /// The tags of a page, without its texts.
@@ -302,12 +315,27 @@ fn a_report_that_no_rdiag_wrote_is_drawn_within_the_same_size() {
         sentences: vec!["&".repeat(5_000); 100],
     };
     report.ruled_out = vec![out; 1_000];
+    report.around = Some(crowded_around());
     let page = html(&report).unwrap();
     assert!(page.len() <= 300_000, "{}", page.len());
     let text = markdown(&report).unwrap();
     assert!(text.chars().count() <= 30_000, "{}", text.chars().count());
     let text = terminal(&report, None, &Style { width: 80, color: true, unicode: true });
     assert!(text.len() < 300_000, "{}", text.len());
+}
+
+/// A course with more of everything than there can be, and with figures that are none.
+fn crowded_around() -> Around {
+    let mut around = around_of(&"<".repeat(2_000));
+    let odd = [f64::NAN, f64::INFINITY, -1.0, 1e300];
+    for (slice, odd) in around.slices.iter_mut().chain(&mut around.rows).zip(odd.into_iter().cycle()) {
+        (slice.cpu, slice.pressure.io_some, slice.seconds) = (Some(odd), Some(odd), odd);
+    }
+    around.slices = vec![around.slices; 200].concat();
+    around.rows = vec![around.rows; 200].concat();
+    around.unrecorded = vec![around.unrecorded; 1_000].concat();
+    around.marks = vec![around.marks; 1_000].concat();
+    around
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! graphs have one for search and zoom.
 
 mod anchors;
+mod around;
 mod comparison;
 mod finding;
 mod host;
@@ -34,9 +35,10 @@ pub(super) const SCRIPT_HASH: &str = "sha256-aj2HjXgQPjrJAR72Hj/As2zyWE7roHBBMKH
 /// The script that copies the verdict, and its SHA-256.
 pub(super) const COPY: &str = include_str!("../../reports/templates/copy.js");
 pub(super) const COPY_HASH: &str = "sha256-5foFSmwuCzqTCZ9rENbt4VOGeA1RqKhzgCLAJ6GnBro=";
-const TEMPLATES: [(&str, &str); 13] = [
+const TEMPLATES: [(&str, &str); 14] = [
     ("report.html", include_str!("../../reports/templates/report.html")),
     ("timeline.html", include_str!("../../reports/templates/timeline.html")),
+    ("around.html", include_str!("../../reports/templates/around.html")),
     ("facts.html", include_str!("../../reports/templates/facts.html")),
     ("used.html", include_str!("../../reports/templates/used.html")),
     ("finding.html", include_str!("../../reports/templates/finding.html")),

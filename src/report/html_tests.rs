@@ -93,3 +93,33 @@ fn the_policy_admits_exactly_the_style_sheet_of_this_build() {
         "set STYLE_HASH to the right side"
     );
 }
+
+#[test]
+fn the_hour_around_a_window_stands_before_the_findings_with_the_window_shaded_and_gaps_named() {
+    let mut report = report(saturated());
+    assert!(!html(&report).unwrap().contains("id=\"around\""));
+    report.around = Some(super::sample::around());
+    let page = html(&report).unwrap();
+    let (_, from) = page.split_once("id=\"around\"").unwrap();
+    let (section, rest) = from.split_once("</section>").unwrap();
+    assert!(rest.contains("id=\"findings\""));
+    // CPU, PSI some and full, most CPU time, most I/O, what changed, what was not recorded.
+    assert_eq!(section.matches("<rect class=\"drill\" x=\"40.00%\" width=\"40.00%\"").count(), 7, "{section}");
+    // The gap is framed in each lane of figures, and in a lane of its own.
+    assert_eq!(section.matches("<rect class=\"around\" x=\"20.00%\" width=\"20.00%\"").count(), 6, "{section}");
+    assert_eq!(section.matches("<span class=\"chip info\">judged</span>").count(), 2, "{section}");
+    assert_eq!(section.matches("<td colspan=\"5\" class=\"soft\">not recorded</td>").count(), 1, "{section}");
+    for part in [
+        ">02:53:00</text>",
+        ">03:03:00</text>",
+        ">03:18:00</text>",
+        "report-job, 10.0 min",
+        "postgres, 10.0 min",
+        "Not recorded: 02:58:00 to 03:03:00.",
+        "OOM kill, 2 processes",
+        "io, highest 0.4%",
+        "In figures, every 5 min",
+    ] {
+        assert!(section.contains(part), "{part} is not in {section}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The report as a ticket comment: CommonMark that also reads well as plain text.
 
 mod answer;
+mod around;
 mod brief;
 mod finding;
 mod probes;
@@ -44,6 +45,7 @@ pub fn markdown(report: &Report) -> Result<Text, ReportError> {
     page.section("the causes", answer::causes(report));
     page.section("what limits the conclusion", limits(report));
     page.section("what changed", changes(report, MAX_ROWS));
+    page.section("the course around the window", around::around(report));
     page.section("the same time of earlier days", earlier(report));
     if let Some(task) = &report.profile {
         page.section("the runs", task.runs.as_ref().map(runs::runs).unwrap_or_default());

@@ -6,6 +6,7 @@
 mod answer;
 #[cfg(test)]
 mod answer_tests;
+mod around;
 mod bars;
 mod build;
 mod calls;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use rdiag_model::finding::{Levels, Threshold};
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool, Window};
-use rdiag_model::report::{PlaybookInfo, StepOutcome};
+use rdiag_model::report::{
+    Around, ChangeKind, ChangeMark, Course, PlaybookInfo, Pressure, Span, StepOutcome, TopConsumer, Unrecorded,
+};
 use rdiag_model::*;
 
 /// A finding of a rule, as `Judge` would give it.
@@ -220,4 +222,46 @@ pub(super) fn report(findings: Vec<Finding>) -> Report {
         probes: &|_| None,
         levels: &levels(),
     })
+}
+
+/// The course of 25 minutes around a window of ten, of which five were not recorded; an OOM kill, two processes and a reboot in it.
+pub(super) fn around() -> Around {
+    let course = |seconds: f64| {
+        let at = 3 * 3600 + 180 + seconds as i64;
+        let shown = format!("{:02}:{:02}:{:02}", at / 3600, at / 60 % 60, at % 60);
+        if (-300.0..0.0).contains(&seconds) {
+            return Course { shown, seconds, ..Course::default() };
+        }
+        let busy = if (0.0..600.0).contains(&seconds) { 0.95 } else { 0.1 };
+        let top = |name: &str, share| Some(TopConsumer { name: name.to_owned(), share });
+        let pressure = Pressure {
+            cpu_some: Some(busy * 0.8),
+            memory_some: Some(0.0),
+            memory_full: Some(0.0),
+            io_some: Some(0.004),
+            io_full: None,
+        };
+        let name = if busy > 0.5 { "report-job" } else { "postgres" };
+        let top_io = if busy > 0.5 { top("postgres", 0.6) } else { None };
+        Course { shown, seconds, cpu: Some(busy), pressure, top_cpu: top(name, busy - 0.04), top_io }
+    };
+    let mark = |(seconds, kind)| ChangeMark { seconds, kind, change: 0 };
+    let marks = [
+        (12.0, ChangeKind::OomKill),
+        (30.0, ChangeKind::Process),
+        (40.0, ChangeKind::Process),
+        (700.0, ChangeKind::Reboot),
+    ];
+    Around {
+        span: "2026-03-10 02:53:00 UTC to 03:18:00".into(),
+        ends: "03:18:00".into(),
+        source: "recorder, a sample every 5 s".into(),
+        judged: Span { from: 0.0, until: 600.0 },
+        slice_seconds: 30.0,
+        slices: (-20..30).map(|at| course(f64::from(at) * 30.0)).collect(),
+        row_seconds: 300.0,
+        rows: (-2..3).map(|at| course(f64::from(at) * 300.0)).collect(),
+        unrecorded: vec![Unrecorded { span: Span { from: -300.0, until: 0.0 }, shown: "02:58:00 to 03:03:00".into() }],
+        marks: marks.map(mark).to_vec(),
+    }
 }

@@ -10,7 +10,7 @@ mod scale;
 
 pub(super) use curve::{bars, curve};
 pub(super) use heat::heat;
-pub(super) use lanes::{axis, band, class, lane, spark};
+pub(super) use lanes::{axis, band, class, gapped, labelled, lane, spark};
 
 use super::shown::{Html, Shown};
 use crate::shown;

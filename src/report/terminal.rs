@@ -1,6 +1,7 @@
 //! The report as terminal text: the answer first, for a reader with thirty seconds.
 
 mod answer;
+mod around;
 mod brief;
 mod changes;
 mod findings;
@@ -57,6 +58,7 @@ pub fn terminal(report: &Report, written: Option<&Shown<Terminal>>, style: &Styl
     }
     page.answer(report);
     page.changes(report, usize::MAX);
+    page.around(report);
     page.usual(report);
     page.matrix(report);
     page.findings(report);

@@ -1,7 +1,7 @@
 //! What the recorder kept, perhaps on another host: a column of a block, or a sample of a tail.
 
 use rdiag::history;
-use rdiag::session::{HistoryFile, Span, changes};
+use rdiag::session::{HistoryFile, Span, around};
 use rdiag_kernel::host::Zone;
 
 /// The first byte says what the rest is; the checksums around it are right.
@@ -18,10 +18,12 @@ pub fn column(data: &[u8]) -> bool {
     let thin = history::thin_block(&file, 60.0).expect("its header is right").expect("it has a sample every 5 s");
     let (_, of_thin) = history::read_block(&thin).expect("its header is right");
     assert_eq!(of_thin, damage, "with fewer samples it is damaged in another way");
-    // What changed from one block to the next is told of such files, too.
+    // What changed from one block to the next is told of such files, too, and their course.
     let named = |number: u64| HistoryFile { name: format!("{number:010}-0.rdh"), bytes: file.clone() };
     let ever = Span { from: i64::MIN, to: i64::MAX };
-    let _ = changes([named(1), named(2)].iter(), (ever, ever), &Zone::utc());
+    let begun = Span { from: -600_000_000, to: 600_000_000 };
+    let _ = around([named(1), named(2)].iter(), (ever, ever), &Zone::utc());
+    let _ = around([named(1), named(2)].iter(), (begun, Span { from: 0, to: 0 }), &Zone::utc());
     let (tail, torn) = history::read_tail(&file).expect("its header is right");
     let samples = |record: &rdiag_model::recording::CollectorRecord| record.times.len();
     assert!(

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::anchors::FindingAnchors;
+use super::around::{AroundView, around};
 use super::finding::{FindingView, Page, finding, problem};
 use super::host::{ConsumersView, TimelineView, consumers, timeline};
 use super::lists::{
@@ -93,6 +94,7 @@ pub(super) struct View {
     limits_name: String,
     timeline: Option<TimelineView>,
     consumers: Option<ConsumersView>,
+    around: Option<AroundView>,
     changes: Option<ChangesView>,
     usual: Vec<UsualView>,
     next: Vec<NextStep>,
@@ -192,6 +194,7 @@ impl View {
             limits: limiting,
             timeline: timeline(report, &anchors).filter(|_| limits.timeline),
             consumers: report.consumers.first().map(|first| consumers(first, limits)),
+            around: around(report).filter(|_| limits.timeline),
             changes: changes(report, limits),
             usual: report.usual.iter().take(MOST_DAYS).map(usual).collect(),
             next: next::actions(report),

@@ -41,6 +41,11 @@ pub(in crate::report) fn class(at: usize) -> &'static str {
 
 /// One lane.
 pub(in crate::report) fn lane(lane: &Lane, timeline: &Timeline) -> Shown<Html> {
+    gapped(lane, timeline, &[])
+}
+
+/// One lane in which stretches without a figure are framed, so that they are not taken for 0.
+pub(in crate::report) fn gapped(lane: &Lane, timeline: &Timeline, gaps: &[Span]) -> Shown<Html> {
     let height = LABEL + LANE;
     let mut out = begun("lane", height);
     out.push(windows(timeline, height));
@@ -79,6 +84,9 @@ pub(in crate::report) fn lane(lane: &Lane, timeline: &Timeline) -> Shown<Html> {
         }
     }
     out.push(stretched(LABEL, LANE, &drawn));
+    for gap in gaps.iter().take(MAX) {
+        out.push(boxed("around", gap, timeline.seconds, LABEL + 1.0, LANE - 2.0));
+    }
     if !lane.curves.is_empty() {
         out.push(words("tick", 1.0, LABEL - 2.0, &with_unit(lane.top, lane.unit)));
     }
@@ -100,18 +108,22 @@ pub(in crate::report) fn band(band: &Band, timeline: &Timeline) -> Shown<Html> {
 
 /// The axis, with the ends of the windows.
 pub(in crate::report) fn axis(timeline: &Timeline) -> Shown<Html> {
-    let mut out = begun("axis", AXIS);
     let mut ends: Vec<f64> = vec![0.0, timeline.seconds];
     ends.extend(timeline.windows.iter().skip(1).take(6).map(|window| window.from));
     ends.sort_by(f64::total_cmp);
-    // Labels that would stand upon one another are left out; the ends are not.
+    let labels = ends.into_iter().map(|at| (share(at, timeline.seconds), seconds(at)));
+    labelled(&labels.collect::<Vec<_>>(), 0.1)
+}
+
+/// An axis with labels at shares of its width, in their order. One that would stand upon the one before it is left out; the ends are not.
+pub(in crate::report) fn labelled(labels: &[(f64, String)], apart: f64) -> Shown<Html> {
+    let mut out = begun("axis", AXIS);
     let mut last = -1.0;
-    for at in ends {
-        let x = share(at, timeline.seconds);
-        if x >= 1.0 || (x - last >= 0.1 && x <= 0.88) {
-            out.push(words("tick", x, AXIS - 4.0, &seconds(at)));
-            last = x;
-            if x >= 1.0 {
+    for (x, label) in labels {
+        if *x >= 1.0 || (x - last >= apart && *x <= 0.98 - apart) {
+            out.push(words("tick", *x, AXIS - 4.0, label));
+            last = *x;
+            if *x >= 1.0 {
                 break;
             }
         }

@@ -1,5 +1,6 @@
 //! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a gap.
 
+mod around;
 mod changes;
 mod elsewhere;
 mod join;
@@ -8,7 +9,8 @@ mod pick;
 mod tests;
 mod usual;
 
-pub use self::changes::{AROUND, changes};
+pub use self::around::{around, around_elsewhere};
+pub use self::changes::AROUND;
 pub use self::elsewhere::{Origin, elsewhere, sosreport, temper};
 pub use self::usual::{SAMPLES, Side, unlike, usual};
 
@@ -52,6 +54,8 @@ pub struct Past {
     pub notes: Vec<String>,
     /// Who recorded it.
     pub origin: Origin,
+    /// Times of which another program recorded nothing, in seconds of the window: counters stand still there.
+    pub holes: Vec<(f64, f64)>,
 }
 
 /// A file as it was read.
@@ -155,7 +159,7 @@ fn recorded(
         look_closer(&analyst.wanted(steps), &mut window);
     }
     recording.windows = vec![window];
-    Ok(Past { recording, began: joined.started, notes, origin: Origin::RECORDER })
+    Ok(Past { recording, began: joined.started, notes, origin: Origin::RECORDER, holes: Vec::new() })
 }
 
 /// Whether samples were left out that were recorded and kept.

@@ -1,7 +1,8 @@
 //! What changed around a time that is over: reboots, the clock, OOM kills, processes that began and ended, mounts, settings. Told by comparing
 //! the recorder's blocks one after the other; where these say nothing, nothing is said.
 //!
-//! Blocks are read one by one and left behind, so an hour of them takes the memory of one and of what is known of its processes.
+//! Blocks come one by one (`src/session/past/around/`) and are left behind, so an hour of them takes the memory of one and of what is known
+//! of its processes.
 
 mod host;
 mod kills;
@@ -10,9 +11,8 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use super::{HistoryFile, Span};
-use crate::history::{Block, read_block, read_tail};
-use crate::session::TAIL;
+use super::Span;
+use crate::history::Block;
 use rdiag_kernel::host::Zone;
 use rdiag_model::report::{Change, ChangeKind, Changes};
 
@@ -39,46 +39,53 @@ struct Seen {
 /// Weight of what concerns the whole host.
 const OF_HOST: f64 = 1e9;
 
-/// What changed around a window, by the files of the recorder in their order; `span` is how far is looked. None if nothing was recorded.
-#[must_use]
-pub fn changes<'f>(
-    files: impl Iterator<Item = &'f HistoryFile>,
-    (span, window): (Span, Span),
-    zone: &Zone,
-) -> Option<Changes> {
-    let mut known: Option<Span> = None;
-    let (mut seen, mut tasks) = (Vec::new(), tasks::Tasks::default());
-    let mut kills = kills::Kills::default();
-    let mut before: Option<Before> = None;
-    for file in files {
-        let read = if file.name == TAIL { read_tail(&file.bytes) } else { read_block(&file.bytes) };
-        let Ok((block, damage)) = read else { continue };
-        let Some(ends) = ends(&block) else { continue };
-        let part = Span { from: wall(&block, 0.0), to: wall(&block, ends) };
-        if part.to < span.from || part.from > span.to {
-            continue;
-        }
-        let now = Before::of(&block, part);
-        if let Some(before) = &before {
+/// What is known so far, block by block.
+pub(super) struct Comparing<'z> {
+    /// How far is looked.
+    span: Span,
+    zone: &'z Zone,
+    known: Option<Span>,
+    seen: Vec<Seen>,
+    tasks: tasks::Tasks,
+    kills: kills::Kills,
+    before: Option<Before>,
+}
+
+impl<'z> Comparing<'z> {
+    pub(super) fn new(span: Span, zone: &'z Zone) -> Self {
+        let (tasks, kills) = (tasks::Tasks::default(), kills::Kills::default());
+        Self { span, zone, known: None, seen: Vec::new(), tasks, kills, before: None }
+    }
+
+    /// Enters a block, and the time that it covers; they come in their order.
+    pub(super) fn add(&mut self, block: &Block, part: Span, is_damaged: bool) {
+        let Self { zone, known, seen, tasks, kills, before, .. } = self;
+        let now = Before::of(block, part);
+        if let Some(before) = before {
             seen.extend(host::between(before, &now, zone));
             seen.extend(settings::between(before, &now, zone));
         } else {
             seen.extend(host::booted(&now));
         }
-        kills.add(&block, &mut seen);
+        kills.add(block, seen);
         // A damaged table would look as if all processes had ended.
-        tasks.add(&block, before.as_ref().map(|before| before.part.to), !damage.is_empty());
+        tasks.add(block, before.as_ref().map(|before| before.part.to), is_damaged);
         seen.truncate(MOST_KNOWN);
         let so_far = known.get_or_insert(part);
         *so_far = Span { from: so_far.from.min(part.from), to: so_far.to.max(part.to) };
-        before = Some(now);
+        *before = Some(now);
     }
-    let known = known?;
-    let looked = Span { from: known.from.max(span.from), to: known.to.min(span.to) };
-    seen.extend(tasks.seen(looked, zone));
-    // A boot is known by the block after it, even if nothing was recorded before.
-    seen.retain(|change| (span.from..=looked.to).contains(&change.at));
-    Some(told(seen, looked, window, zone))
+
+    /// What changed around a window; none if nothing was recorded.
+    pub(super) fn told(self, window: Span) -> Option<Changes> {
+        let Self { span, zone, mut seen, tasks, .. } = self;
+        let known = self.known?;
+        let looked = Span { from: known.from.max(span.from), to: known.to.min(span.to) };
+        seen.extend(tasks.seen(looked, zone));
+        // A boot is known by the block after it, even if nothing was recorded before.
+        seen.retain(|change| (span.from..=looked.to).contains(&change.at));
+        Some(told(seen, looked, window, zone))
+    }
 }
 
 /// The largest changes.
@@ -120,14 +127,14 @@ fn wall(block: &Block, seconds: f64) -> i64 {
     block.header.wall_micros.saturating_add((seconds * 1e6) as i64)
 }
 
-/// The second of its last sample; none if it has no sample.
-fn ends(block: &Block) -> Option<f64> {
+/// From when to when a block has samples; none if it has none.
+pub(super) fn part(block: &Block) -> Option<Span> {
     let last = block.collectors.values().filter_map(|record| record.times.last().copied());
-    last.reduce(f64::max)
+    Some(Span { from: wall(block, 0.0), to: wall(block, last.reduce(f64::max)?) })
 }
 
 /// A name whose length is not trusted.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     const LONGEST: usize = 80;
     if text.chars().count() <= LONGEST {
         return text.to_owned();

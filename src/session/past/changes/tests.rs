@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::super::{HistoryFile, around};
 use super::*;
 use crate::history::{Cost, FORMAT_VERSION, Header, write_block};
+use crate::session::TAIL;
 use rdiag_model::recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Series, Tool};
 use rdiag_model::{Facts, RawUnit, SeriesKind};
 
@@ -44,7 +46,7 @@ fn files(blocks: &[Block]) -> Vec<HistoryFile> {
 fn changes_of(files: &[HistoryFile]) -> Option<Changes> {
     let at = |seconds: i64| WALL + seconds * 1_000_000;
     let (span, window) = (Span { from: at(-1200), to: at(3000) }, Span { from: at(600), to: at(1200) });
-    changes(files.iter(), (span, window), &Zone::utc())
+    around(files.iter(), (span, window), &Zone::utc()).0
 }
 
 /// Each change as one line.

@@ -237,7 +237,7 @@ impl Time<'_> {
             overhead: Overhead::default(),
         };
         let origin = Origin { name: source.name, means_over: is_of_means.then_some(typical) };
-        Ok(Past { recording, began: begin, notes, origin })
+        Ok(Past { recording, began: begin, notes, origin, holes: holes(intervals, begin) })
     }
 
     /// With a gap for each collector that the plan begins with, for what the source has nothing of.
@@ -257,6 +257,13 @@ impl Time<'_> {
         }
         records
     }
+}
+
+/// Times between intervals, in seconds since the first began.
+fn holes<S>(intervals: &[Interval<S>], begin: i64) -> Vec<(f64, f64)> {
+    let seconds = |at: i64| at.saturating_sub(begin) as f64 * 1e-6;
+    let between = intervals.iter().zip(intervals.iter().skip(1));
+    between.map(|(one, next)| (seconds(one.end), seconds(next.begin()))).filter(|(from, to)| to > from).collect()
 }
 
 /// Seconds as one would say them: a sample that is some milliseconds late is none of another length.
