@@ -43,6 +43,50 @@ fn a_saturated_cpu_as_json() {
     insta::assert_snapshot!(json(&report(saturated())).unwrap());
 }
 
+/// Findings of the window, and two events that were before it.
+fn with_events_before() -> Vec<rdiag_model::Finding> {
+    let mut findings = saturated();
+    for (id, title) in [("memory.errors.oom", "OOM kills"), ("filesystem.errors.recorded", "Recorded errors")] {
+        let mut over = super::sample::finding(id, rdiag_model::Status::Info);
+        over.title = title.into();
+        over.value = Some(0.0);
+        over.threshold.conditions.insert("info".into(), "x_since_boot.count.last > 0".into());
+        findings.push(over);
+    }
+    findings
+}
+
+#[test]
+fn what_was_before_the_window_is_one_fold_with_its_details_below_the_findings() {
+    let report = report(with_events_before());
+    let is_folded =
+        |line: &str| line.contains("OOM kills (since boot)") && line.contains("Recorded errors (since boot)");
+    let text = terminal(&report, None, &Style { width: 100, ..WIDE }).to_string();
+    let (before, below) = text.split_once("\nBefore the window: ").unwrap();
+    assert!(before.contains("1. ✖ CRITICAL") && !before.contains("OOM kills"), "{text}");
+    assert!(is_folded(below.lines().next().unwrap()), "{text}");
+    let told = "- OOM kills (since boot) · memory.errors.oom\n  The summary of memory.errors.oom.";
+    assert!(below.contains(told), "{text}");
+    let text = markdown(&report).unwrap().to_string();
+    // Above them, the matrix names them.
+    let (_, findings) = text.split_once("## Findings").unwrap();
+    let (before, below) = findings.split_once("### Before the window: ").unwrap();
+    assert!(before.contains("### 1. CRITICAL") && !before.contains("OOM kills"), "{text}");
+    assert!(is_folded(below.lines().next().unwrap()), "{text}");
+    assert!(below.contains("#### OOM kills (since boot) (memory.errors.oom)\n\nThe summary of memory"), "{text}");
+    // Nothing of it is lost.
+    assert!(below.contains("- **Threshold:**") && below.contains("- **By hand:** `vmstat 1 10`"), "{text}");
+    let page = super::html(&report).unwrap();
+    let (_, fold) = page.split_once("<details class=\"panel history\"><summary>Before the window: ").unwrap();
+    let (summary, below) = fold.split_once("</summary>").unwrap();
+    assert!(is_folded(summary), "{fold}");
+    let (below, _) = below.split_once("</section>").unwrap();
+    assert!(
+        below.contains(">OOM kills (since boot)") && below.contains("The summary of memory.errors.oom."),
+        "{below}"
+    );
+}
+
 #[test]
 fn colour_only_repeats_what_the_words_say() {
     let plain = terminal(&report(saturated()), None, &WIDE).to_string();
