@@ -1,6 +1,8 @@
 //! What proves each rule: docs/detection.md says which test induces the fault that the rule is for, and which judges a recorded
 //! host by it. `RDIAG_BLESS=1 cargo test detection` writes it anew.
 
+mod rates;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -136,30 +138,59 @@ fn naming(folder: &str, rules: &[String]) -> BTreeMap<String, BTreeSet<String>> 
     tests
 }
 
-/// How many tests of a folder judge a host by all rules, how many of them fail if any other rule fires, and how many look who is blamed.
-fn strictness(folder: &str) -> [usize; 3] {
-    let mut counted = [0; 3];
+/// The tests of a folder that judge a host by all rules.
+#[derive(Default)]
+struct Strictness {
+    all: Vec<String>,
+    /// Those that fail if any other rule fires.
+    strict: Vec<String>,
+    /// Those that look who is blamed.
+    blaming: Vec<String>,
+}
+
+fn strictness(folder: &str) -> Strictness {
+    let mut found = Strictness::default();
     for file in sorted(folder, "rs") {
         let all = functions(&std::fs::read_to_string(&file).unwrap());
         for test in all.iter().filter(|function| function.is_test) {
             let helpers = all.iter().filter(|helper| !helper.is_test && uses(&test.body, &helper.name));
             let whole = helpers.fold(test.body.clone(), |whole, helper| whole + &helper.body);
-            let judges = JUDGING.iter().any(|call| whole.contains(call));
-            let says = |words: &[&str]| judges && words.iter().any(|word| whole.contains(word));
-            for (count, holds) in counted.iter_mut().zip([judges, says(&ALLOWING), says(&["culprit"])]) {
-                *count += usize::from(holds);
+            let says = |words: &[&str]| words.iter().any(|word| whole.contains(word));
+            if !says(&JUDGING) {
+                continue;
             }
+            let name = format!("{}::{}", module(&file, folder), test.name);
+            if says(&ALLOWING) {
+                found.strict.push(name.clone());
+            }
+            if says(&["culprit"]) {
+                found.blaming.push(name.clone());
+            }
+            found.all.push(name);
         }
     }
-    counted
+    found
 }
 
-fn cell(tests: Option<&BTreeSet<String>>) -> String {
+/// By rule, why no test induces its fault.
+fn reasons() -> BTreeMap<String, String> {
+    #[derive(serde::Deserialize)]
+    struct Reason {
+        why: String,
+        rules: Vec<String>,
+    }
+    let text = std::fs::read_to_string(path("tests/no_fault.yaml")).unwrap();
+    let all: Vec<Reason> = serde_yaml::from_str(&text).unwrap();
+    all.into_iter().flat_map(|reason| reason.rules.into_iter().map(move |rule| (rule, reason.why.clone()))).collect()
+}
+
+fn cell(tests: Option<&BTreeSet<String>>, none: &str) -> String {
     let quoted = |test: &String| format!("`{test}`");
-    tests.map_or("none yet".to_owned(), |tests| tests.iter().map(quoted).collect::<Vec<_>>().join(", "))
+    tests.map_or(none.to_owned(), |tests| tests.iter().map(quoted).collect::<Vec<_>>().join(", "))
 }
 
-fn document() -> String {
+/// The document, with this section about rates.
+fn document(rates: &str) -> String {
     let rules = rules();
     let (mut induced, recorded) = (naming("tests/privileged", &rules), naming("tests/recorded", &rules));
     for (rule, names) in exercises() {
@@ -182,30 +213,31 @@ fn document() -> String {
     text.push_str("| tests that judge a whole host | all | fail if any other rule fires | look who is blamed |\n");
     text.push_str("|---|---:|---:|---:|\n");
     for (what, folder) in [("live hosts", "tests/privileged"), ("recorded hosts", "tests/recorded")] {
-        let [all, strict, blaming] = strictness(folder);
-        writeln!(text, "| {what} | {all} | {strict} | {blaming} |").unwrap();
+        let Strictness { all, strict, blaming } = strictness(folder);
+        writeln!(text, "| {what} | {} | {} | {} |", all.len(), strict.len(), blaming.len()).unwrap();
     }
-    text.push_str(
-        "\nA test may judge several hosts. These are counts of tests and no rates: how often a fault is found, or a quiet host\n\
-         accused, no test here says.\n\n",
-    );
+    write!(text, "\nA test may judge several hosts.\n\n{rates}\n## Rules\n\n").unwrap();
     text.push_str("| rule | induced fault | recorded host |\n|---|---|---|\n");
+    let reasons = reasons();
     for rule in &rules {
-        writeln!(text, "| `{rule}` | {} | {} |", cell(induced.get(rule)), cell(recorded.get(rule))).unwrap();
+        let why = reasons.get(rule).map(|why| format!("none: {why}")).unwrap_or_default();
+        writeln!(text, "| `{rule}` | {} | {} |", cell(induced.get(rule), &why), cell(recorded.get(rule), "none"))
+            .unwrap();
     }
     text
 }
 
 #[test]
 fn the_table_of_what_proves_each_rule_is_that_of_these_tests() {
-    let fresh = document();
     let place = path("docs/detection.md");
     if std::env::var_os("RDIAG_BLESS").is_some() {
-        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-        std::fs::write(&place, &fresh).unwrap();
+        std::fs::write(&place, document(&rates::fresh(&strictness("tests/privileged")))).unwrap();
     }
-    let committed = std::fs::read_to_string(&place).unwrap_or_default();
-    assert!(committed == fresh, "docs/detection.md is stale; run RDIAG_BLESS=1 cargo test detection");
+    let committed = std::fs::read_to_string(&place).unwrap();
+    assert!(
+        committed == document(rates::of(&committed).unwrap_or_default()),
+        "docs/detection.md is stale; run RDIAG_BLESS=1 cargo test detection"
+    );
 }
 
 #[test]
@@ -215,6 +247,17 @@ fn every_rule_has_an_induced_fault_or_a_recorded_host() {
     let is_proved = |rule: &str| [&induced, &recorded, &lab].iter().any(|tests| tests.contains_key(rule));
     let unproved: Vec<_> = rules.iter().filter(|rule| !is_proved(rule)).collect();
     assert!(unproved.is_empty(), "no test shows that these find anything; record a host for each: {unproved:?}");
+}
+
+#[test]
+fn every_rule_has_an_induced_fault_or_a_reason_why_there_is_none() {
+    let (rules, reasons) = (rules(), reasons());
+    let (induced, lab) = (naming("tests/privileged", &rules), exercises());
+    let has_fault = |rule: &String| induced.contains_key(rule) || lab.contains_key(rule);
+    let wrong: Vec<_> = rules.iter().filter(|rule| has_fault(rule) == reasons.contains_key(*rule)).collect();
+    assert!(wrong.is_empty(), "tests/no_fault.yaml lacks these, or has them although a test induces them: {wrong:?}");
+    let unknown: Vec<_> = reasons.keys().filter(|rule| !rules.contains(rule)).collect();
+    assert!(unknown.is_empty(), "tests/no_fault.yaml names what is no rule: {unknown:?}");
 }
 
 #[test]
