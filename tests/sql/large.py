@@ -213,13 +213,13 @@ def compared(place: Path) -> None:
     os.chdir(place)
     engine = duckdb.connect()
     engine.execute(engines.text("duckdb").replace("fleet.ndjson", "tenth.ndjson").replace("VIEW fleet", "VIEW tenth"))
-    ours = "SELECT * EXCLUDE (run) FROM 'fleet.parquet' WHERE run <> '' AND host IN (SELECT host FROM tenth)"
+    ours = "SELECT * EXCLUDE (run) FROM 'fleet.parquet' WHERE not_judged IS NULL AND host IN (SELECT host FROM tenth)"
     # Of what is no recording the row holds the path.
-    theirs = "SELECT * EXCLUDE (run) FROM tenth WHERE run <> ''"
+    theirs = "SELECT * EXCLUDE (run) FROM tenth WHERE not_judged IS NULL"
     for one, other in [(ours, theirs), (theirs, ours)]:
         differ = engine.execute(f"{one} EXCEPT ALL {other}").fetchall()
         assert not differ, f"{len(differ)} rows differ: {differ[:3]}"
-    rows, hosts = engine.execute("SELECT count(*), count(DISTINCT run) FROM 'fleet.parquet' WHERE run <> ''").fetchone()
+    rows, hosts = engine.execute("SELECT count(*), count(DISTINCT run) FROM 'fleet.parquet' WHERE not_judged IS NULL").fetchone()
     print(f"{rows} rows of {hosts} recordings; those of a tenth are as by rdiag", file=sys.stderr)
 
 
