@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whether what packaging/build.sh made holds: the file needs nothing of its host; it runs in an empty folder; the packages install on
-# Debian 12 and 11 and into an empty RPM root, give a verdict, and leave nothing when they are removed. As root; --again also builds a
+# Whether what packaging/build.sh made holds: the file needs nothing of its host; it runs in an empty folder and as an image; the packages
+# install on Debian 12 and 11 and into an empty RPM root, give a verdict, and leave nothing when they are removed. As root; --again also builds a
 # second time from a clone in another folder and compares the bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,6 +62,17 @@ proc "$work/empty"
 verdict "$work/empty" 0:0 /rdiag && verdict "$work/empty" 65534:65534 /rdiag || fail "an empty folder with /proc: a verdict as root and as a user"
 unproc "$work/empty"
 say "an empty folder with /proc: a verdict as root and as a user" ok
+
+images() { buildah --root "$work/images" --runroot "$work/images.run" --storage-driver vfs "$@"; }
+images bud --quiet --isolation chroot --file packaging/Containerfile --tag rdiag "$packages/stage" >/dev/null || fail "an image FROM scratch"
+image=$(images mount "$(images from --pull-never rdiag)")
+[[ $(cd "$image" && find . ! -type d) == ./rdiag ]] || fail "the image holds one file"
+[[ $(images inspect --type image --format '{{.OCIv1.Config.Entrypoint}}' rdiag) == "[/rdiag]" ]] || fail "the image starts rdiag"
+proc "$image"
+verdict "$image" 0:0 /rdiag || fail "an image FROM scratch: a verdict"
+unproc "$image"
+images rm --all >/dev/null
+say "an image FROM scratch: one file, a verdict" ok
 
 for release in bookworm bullseye; do
     root=$work/$release
