@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whether what packaging/build.sh made holds: the file needs nothing of its host; it runs in an empty folder and as an image; the packages
-# install on Debian 12 and 11 and into an empty RPM root, give a verdict, and leave nothing when they are removed. As root; --again also builds a
-# second time from a clone in another folder and compares the bytes.
+# install on Debian 12 and 11 and into an empty RPM root, give a verdict, and leave nothing when they are removed. As root; --again also
+# builds a second time from a clone in another folder and compares the bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=$PWD/target/packages
@@ -34,7 +34,10 @@ say "$size bytes, of at most 26 MiB" ok
 # What cargo-binstall would take of the archive, by the metadata in Cargo.toml.
 archive=("$packages"/rdiag-*.tar.gz)
 [[ ${archive[0]} =~ /(rdiag)-([0-9][^/]*)-((x86_64|aarch64)-[a-z0-9-]+)\.tar\.gz$ ]] || fail "the archive has its name"
-filled() { sed -n "s|^$1 = \"\(.*\)\"|\1|p" Cargo.toml | sed "s/{ name }/${BASH_REMATCH[1]}/; s/{ version }/${BASH_REMATCH[2]}/g; s/{ target }/${BASH_REMATCH[3]}/; s/{ bin }{ binary-ext }/rdiag/"; }
+filled() {
+    sed -n "s|^$1 = \"\(.*\)\"|\1|p" Cargo.toml |
+        sed "s/{ name }/rdiag/; s/{ version }/${BASH_REMATCH[2]}/g; s/{ target }/${BASH_REMATCH[3]}/; s/{ bin }{ binary-ext }/rdiag/"
+}
 url=$(filled pkg-url) inner=$(filled bin-dir)
 [[ $url == "{ repo }/releases/download/v${BASH_REMATCH[2]}/$(basename "${archive[0]}")" ]] || fail "cargo-binstall: $url is the archive"
 tar -xzOf "${archive[0]}" "$inner" | cmp - "$rdiag" || fail "cargo-binstall: $inner is the program"
@@ -64,7 +67,8 @@ unproc "$work/empty"
 say "an empty folder with /proc: a verdict as root and as a user" ok
 
 images() { buildah --root "$work/images" --runroot "$work/images.run" --storage-driver vfs "$@"; }
-images bud --quiet --isolation chroot --file packaging/Containerfile --tag rdiag "$packages/stage" >/dev/null || fail "an image FROM scratch"
+images bud --quiet --isolation chroot --file packaging/Containerfile --tag rdiag "$packages/stage" >/dev/null ||
+    fail "an image FROM scratch"
 image=$(images mount "$(images from --pull-never rdiag)")
 [[ $(cd "$image" && find . ! -type d) == ./rdiag ]] || fail "the image holds one file"
 [[ $(images inspect --type image --format '{{.OCIv1.Config.Entrypoint}}' rdiag) == "[/rdiag]" ]] || fail "the image starts rdiag"
