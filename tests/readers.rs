@@ -165,7 +165,7 @@ fn a_recording_is_read_by_a_process_without_rights() {
         (&["report", "-"], &report, "waiting for disk writes"),
         (&["diff", "-", &file], &recording, "orders"),
         (&["fleet", "-"], &recording, "1 host"),
-        (&["run", "use-method", "--at", "2026-03-10T03:12Z", "--from", "-"], &sadf, "sysstat has nothing between"),
+        (&["report", "--at", "2026-03-10T03:12Z", "--from", "-"], &sadf, "sysstat has nothing between"),
     ] {
         let output = read_without_rights(args, input);
         let told = text(&output.stdout) + &text(&output.stderr);
