@@ -128,12 +128,15 @@ fn wakeup_delays(host: &Host, cpu: usize, until: f64) -> Vec<f64> {
         return delays;
     }
     let nap = rustix::time::Timespec { tv_sec: 0, tv_nsec: (NAP_SECONDS * 1e9) as i64 };
-    while host.now() < until {
+    // At least once: where no CPU was free until the time was over, the delays are largest.
+    loop {
         let before = host.now();
         let _ = rustix::thread::nanosleep(&nap);
         delays.push((host.now() - before - NAP_SECONDS).max(0.0));
+        if host.now() >= until {
+            return delays;
+        }
     }
-    delays
 }
 
 fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
@@ -333,6 +336,15 @@ mod tests {
         assert_eq!(read, [125.0, 0.004, 0.25, 0.5]);
         put_disk(&mut readings, 0.999, |field| fields[field]);
         assert_eq!(readings.get(Reading::DiskBusy, None), Some(1.0));
+    }
+
+    #[test]
+    fn wakeups_are_measured_also_where_no_cpu_was_free_until_the_time_was_over() {
+        let host = Host::live(std::path::Path::new("/"));
+        let cpu = own::usable_cpus()[0];
+        let late = std::thread::spawn(move || wakeup_delays(&host, cpu, host.now() - 1.0)).join().unwrap();
+        assert_eq!(late.len(), 1);
+        assert!(late[0] >= 0.0, "{late:?}");
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub struct Finding {
     pub log: Vec<String>,
     /// Why it could not be judged, for `unknown` and `skipped`.
     pub unavailable: Option<Unavailable>,
+    /// How many seconds before the run the newest of its events was, where they were all before it, but recently enough to be judged like
+    /// those of the window; none elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_before: Option<f64>,
     /// What refuted it, when a fired condition was overruled.
     pub refuted_by: Option<String>,
     /// Why this threshold.
@@ -131,7 +135,13 @@ pub struct Culprit {
 const OF_THE_PAST: [&str; 3] = ["since_boot", "so_far", "recorded_errors"];
 
 impl Finding {
-    /// Whether its events were all before the window: history, which explains nothing of what was measured.
+    /// Whether its events were all before the window, however recent: they explain nothing of what was measured.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.seconds_before.is_some() || self.is_past()
+    }
+
+    /// Whether its events were all long before the window: history.
     #[must_use]
     pub fn is_past(&self) -> bool {
         let counts_the_past = |condition: &String| OF_THE_PAST.iter().any(|name| condition.contains(name));

@@ -13,6 +13,9 @@ const SHORTEST_INTERVAL: f64 = 0.1;
 /// The budget when nothing is given.
 pub const DEFAULT_BUDGET: f64 = 0.05;
 
+/// Seconds before a run in which what the kernel log reports counts as current, if the playbook has no parameter for it.
+const RECENT: f64 = 600.0;
+
 /// What a run will do.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Plan {
@@ -26,6 +29,8 @@ pub struct Plan {
     pub interval: f64,
     /// Share of all CPUs' time that programs inside the kernel may take, all together, before the most expensive one is stopped.
     pub budget: f64,
+    /// Seconds before the run in which a line of the kernel log is judged like one of the window; 0 if none is.
+    pub recent: f64,
     /// Steps by window: those of the first run at once, those of the others only when their conditions hold.
     pub windows: Vec<Vec<PlannedStep>>,
 }
@@ -62,6 +67,7 @@ impl Plan {
         };
         let duration = seconds("duration", 10.0)?;
         let interval = seconds("interval", 1.0)?.min(duration);
+        let recent = seconds("recent", RECENT)?;
         let limits = |name: &str, ok: bool, problem: String| {
             if ok { Ok(()) } else { Err(PlaybookError::Param { name: name.to_owned(), problem }) }
         };
@@ -90,7 +96,7 @@ impl Plan {
                 window.push(PlannedStep { step: Step { collect, ..step.clone() }, rules });
             }
         }
-        Ok(Self { playbook, params, duration, interval, budget: DEFAULT_BUDGET, windows })
+        Ok(Self { playbook, params, duration, interval, budget: DEFAULT_BUDGET, recent, windows })
     }
 }
 

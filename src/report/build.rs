@@ -21,6 +21,8 @@ pub fn build(parts: Parts<'_>) -> Report {
         order::judged_first(finding);
         if finding.is_past() {
             finding.title = past::title(finding, &recording.host);
+        } else if let Some(before) = finding.seconds_before {
+            finding.title = past::recent(&finding.title, before);
         }
         of_all_cpus(finding);
     }

@@ -54,7 +54,7 @@ impl<'r> Exported<'r> {
             return Some(Held { spans: band.spans.clone(), exact: band.exact });
         }
         let window = self.judged_over(finding)?;
-        (!finding.is_past()).then(|| Held { spans: vec![window], exact: false })
+        (!finding.is_over()).then(|| Held { spans: vec![window], exact: false })
     }
 
     /// The window that a finding was judged by: that of its first reading.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{causes, words};
 use rdiag_model::headline::{Headline, Link};
+use rdiag_model::quantity::seconds;
 use rdiag_model::{Confidence, Culprit, Finding, Kind, Resource, Status};
 
 /// Without a look at the queues of these four, no report may say that there is no bottleneck.
@@ -52,8 +53,8 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
     let mut named = BTreeSet::from([(lead.resource, lead.kind)]);
     let at = place_in_title(lead) + &only_disk(lead, fired);
     let title = match (lead.kind, lead.confidence) {
-        (Kind::Errors, Confidence::Low) => format!("Likely errors: {at}"),
-        (Kind::Errors, _) => format!("Errors: {at}"),
+        (Kind::Errors, Confidence::Low) => format!("Likely errors{}: {at}", when(lead)),
+        (Kind::Errors, _) => format!("Errors{}: {at}", when(lead)),
         (_, Confidence::Low) if is_bottleneck(lead) => format!("Likely bottleneck: {at}"),
         (_, Confidence::Low) => format!("Likely: {at}"),
         _ => named_place(lead, &at),
@@ -76,7 +77,7 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
     {
         let other = problem.lead.lead;
         if named.insert((other.resource, other.kind)) {
-            also.push(words::cell(other.resource, other.kind));
+            also.push(words::cell(other.resource, other.kind) + &when(other));
         }
     }
     if !also.is_empty() {
@@ -86,6 +87,11 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
         return Headline::from(title + &rest);
     }
     Headline { title, link: Link::Dash, detail: sentence + &rest }
+}
+
+/// How long before the window, for what was over when it began.
+fn when(finding: &Finding) -> String {
+    finding.seconds_before.map_or_else(String::new, |before| format!(" {} before the window", seconds(before)))
 }
 
 /// Where it is: the resource and what is the matter with it; after "Errors:", the resource is enough.
@@ -276,6 +282,19 @@ mod tests {
 
     fn headline(findings: &[Finding]) -> String {
         of(findings).1.to_string()
+    }
+
+    #[test]
+    fn errors_shortly_before_the_window_come_after_those_within_and_say_when_they_were() {
+        let error = |id: &str, before: Option<f64>| Finding { seconds_before: before, ..finding(id, Status::Critical) };
+        let mut findings = [error("memory.errors.oom", Some(240.0)), error("disk.errors", None)];
+        assert!(headline(&findings).starts_with("Errors 4.0 min before the window: memory"));
+        crate::report::order::sort(&mut findings, &std::collections::BTreeMap::new());
+        let said = headline(&findings);
+        assert!(
+            said.starts_with("Errors: disk") && said.ends_with("(also: memory errors 4.0 min before the window)"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -57,9 +57,11 @@ type Rank = (Reverse<u8>, u8, Reverse<Confidence>, u8, bool, Reverse<Confidence>
 
 fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
     let importance = match finding.status {
-        Status::Critical => 6,
-        Status::Warning => 5,
-        // What is over comes last.
+        // What is over comes after what is not.
+        Status::Critical if finding.is_over() => 7,
+        Status::Critical => 8,
+        Status::Warning if finding.is_over() => 5,
+        Status::Warning => 6,
         Status::Info if finding.is_past() => 3,
         Status::Info => 4,
         Status::Unknown => 2,

@@ -15,6 +15,11 @@ pub(super) fn title(finding: &Finding, host: &Facts) -> String {
     format!("{BEFORE}: {}{}", finding.title, age(finding, host))
 }
 
+/// The title of a finding whose events were shortly before the window, and count as current.
+pub(super) fn recent(title: &str, before: f64) -> String {
+    format!("{title} ({} before the window)", seconds(before))
+}
+
 /// The same below that heading.
 pub(super) fn below_heading(title: &str) -> &str {
     title.strip_prefix(BEFORE).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(title)

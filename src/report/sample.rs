@@ -35,6 +35,7 @@ pub(super) fn finding(id: &str, status: Status) -> Finding {
         culprit: None,
         log: Vec::new(),
         unavailable: None,
+        seconds_before: None,
         refuted_by: None,
         why: "Because of this.".into(),
         verify: "vmstat 1 10".into(),

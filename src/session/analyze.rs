@@ -65,7 +65,7 @@ impl<'a> Analyst<'a> {
         let index = self.metrics.len();
         let metrics = Arc::new(metrics::evaluate(window, self.facts, &catalogue_of(window)));
         let log = log_of(window);
-        let judges = Judges::new(self.facts, &metrics, index, &log, self.target);
+        let judges = Judges::new(self.facts, &metrics, index, &log, self.plan.recent, self.target);
         let mut judged: BTreeSet<&str> = BTreeSet::new();
         for planned in self.plan.windows.iter().flatten().filter(|planned| window.steps.contains(&planned.step.id)) {
             for (rule, origin) in &planned.rules {
@@ -100,7 +100,7 @@ impl<'a> Analyst<'a> {
         for (id, status) in &mut statuses {
             // What was over before the window explains nothing now.
             let mut fired = self.findings.iter().filter(|finding| finding.id == *id && finding.status.fired());
-            if status.fired() && fired.all(Finding::is_past) {
+            if status.fired() && fired.all(Finding::is_over) {
                 *status = Status::Ok;
             }
         }
@@ -173,8 +173,10 @@ pub(super) fn log_of(window: &Window) -> Vec<LogLine> {
 pub(super) fn statuses_of(findings: &[Finding]) -> BTreeMap<String, Status> {
     let mut statuses: BTreeMap<String, Status> = BTreeMap::new();
     for finding in findings {
-        let status = statuses.entry(finding.id.clone()).or_insert(finding.status);
-        *status = (*status).max(finding.status);
+        // What was over before the window calls for no further look, however recent.
+        let own = if finding.seconds_before.is_some() { Status::Info } else { finding.status };
+        let status = statuses.entry(finding.id.clone()).or_insert(own);
+        *status = (*status).max(own);
     }
     statuses
 }

@@ -164,9 +164,10 @@ impl<'s> Judges<'s> {
         metrics: &Arc<Metrics>,
         window: usize,
         log: &'s [LogLine],
+        recent: f64,
         target: &Target,
     ) -> Self {
-        let judge = |metrics| Judge::new(Scope { facts, metrics, window, log });
+        let judge = |metrics| Judge::new(Scope { facts, metrics, window, log, recent });
         let own = target.cgroup.as_ref().map(|typed| Arc::new(narrowed(metrics, &path_of(typed))));
         Self { host: judge(Arc::clone(metrics)), group: own.map(judge) }
     }

@@ -62,7 +62,8 @@ impl<'a> Provisional<'a> {
     pub(super) fn wanted(&mut self, window: &Window) -> Vec<&'a PlannedStep> {
         let metrics = Arc::new(metrics::evaluate(window, self.facts, &self.catalogue));
         let log = log_of(window);
-        let judges = Judges::new(self.facts, &metrics, 0, &log, self.target);
+        // What was over before the window is nothing to look into.
+        let judges = Judges::new(self.facts, &metrics, 0, &log, 0.0, self.target);
         let findings: Vec<Finding> = self.rules.iter().flat_map(|(rule, origin)| judges.judge(rule, origin)).collect();
         let decided = decided(self.pending.iter().copied(), self.facts, &metrics, statuses_of(&findings));
         let wanted: Vec<_> =
@@ -77,7 +78,7 @@ pub(super) fn all(facts: &Facts, plan: &Plan, target: &Target, so_far: &SoFar<'_
     let window = so_far.window(|_| true);
     let metrics = Arc::new(metrics::evaluate(&window, facts, &catalogue_of(&window)));
     let log = log_of(&window);
-    let judges = Judges::new(facts, &metrics, 0, &log, target);
+    let judges = Judges::new(facts, &metrics, 0, &log, plan.recent, target);
     let mut judged: BTreeSet<&str> = BTreeSet::new();
     let rules = plan.windows.first().into_iter().flatten().flat_map(|planned| &planned.rules);
     rules.filter(|(rule, _)| judged.insert(&rule.id)).flat_map(|(rule, origin)| judges.judge(rule, origin)).collect()

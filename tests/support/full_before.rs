@@ -18,7 +18,8 @@ impl FullBefore {
 
     /// Whether what a finding says was so when this test began to measure.
     pub fn explains(finding: &serde_json::Value) -> bool {
-        BEFORE.with_borrow(|before| before.explain(finding))
+        // The kernel log of the minutes before is that of other tests.
+        finding["seconds_before"].is_number() || BEFORE.with_borrow(|before| before.explain(finding))
     }
 
     fn now() -> Self {

@@ -50,7 +50,8 @@ fn judge(rule: &Rule, a: Reading, b: Reading) -> Vec<Finding> {
     let readings = BTreeMap::from([("a.x.ratio".to_owned(), a), ("b.x.ratio".to_owned(), b)]);
     let metrics = Metrics { readings, intervals: 5, seconds: 5.0, ..Metrics::default() };
     let facts = Facts::default();
-    Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window: 0, log: &[] }).judge(rule, "test")
+    Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window: 0, log: &[], recent: 0.0 })
+        .judge(rule, "test")
 }
 
 const ALL: [Option<f64>; 5] = [Some(0.9); 5];
@@ -148,7 +149,7 @@ fn a_window_that_was_measured_in_part_is_judged_by_that_part_with_less_confidenc
     let spans = BTreeMap::from([("b.x.ratio".to_owned(), (3, 5))]);
     let metrics = Metrics { readings: readings.into(), spans, intervals: 5, seconds: 5.0, ..Metrics::default() };
     let facts = Facts::default();
-    let judge = Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window: 0, log: &[] });
+    let judge = Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window: 0, log: &[], recent: 0.0 });
     let findings = judge.judge(&rule(&[]), "test");
     assert_eq!(findings[0].status, Status::Warning);
     assert!(findings[0].confidence_reasons[0].contains("2 intervals were measured"));

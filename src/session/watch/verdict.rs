@@ -26,6 +26,8 @@ const CALM: u32 = 10;
 #[must_use]
 pub fn critical_only(mut plan: Plan) -> Plan {
     plan.windows.truncate(1);
+    // Each minute is judged: what was before it was news then.
+    plan.recent = 0.0;
     for planned in plan.windows.iter_mut().flatten() {
         planned.rules.retain(|(rule, _)| rule.critical.is_some());
         for (rule, _) in &mut planned.rules {

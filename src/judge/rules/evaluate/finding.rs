@@ -48,6 +48,7 @@ impl Judge<'_> {
             culprit: None,
             log: Vec::new(),
             unavailable: None,
+            seconds_before: None,
             refuted_by: None,
             why: rule.why.trim().to_owned(),
             verify: rule.verify.trim().to_owned(),
@@ -103,7 +104,10 @@ impl Judge<'_> {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         match &finding.refuted_by {
             Some(why) => format!("{text} ({why})"),
-            None => text,
+            None => match finding.seconds_before {
+                Some(seconds) => format!("{text} {}", self.says_when(seconds)),
+                None => text,
+            },
         }
     }
 

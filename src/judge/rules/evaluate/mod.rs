@@ -2,6 +2,7 @@
 
 mod finding;
 mod needs;
+mod recent;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,8 @@ pub struct Scope<'s> {
     pub window: usize,
     /// Recognised lines of the kernel log.
     pub log: &'s [LogLine],
+    /// Seconds before the run in which a line of the kernel log counts as one of the window; 0 if none does.
+    pub recent: f64,
 }
 
 /// Evaluates rules in one scope.
@@ -182,8 +185,12 @@ impl<'s> Judge<'s> {
         if finding.status.fired() {
             refute(work, &context, &mut finding);
         }
+        if finding.is_past() {
+            self.count_recent(work, name, &labels, &mut finding);
+        }
         if finding.status.fired() {
-            finding.culprit = self.culprit(work, &context, name, dimension);
+            let named = self.culprit(work, &context, name, dimension);
+            finding.culprit = named.or_else(|| self.recent_culprit(work, name, &finding));
             finding.log = self.log_lines(rule);
         }
         finding.confidence = confidence::level(&finding.confidence_reasons);

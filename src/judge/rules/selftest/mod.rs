@@ -121,7 +121,7 @@ fn cited(rule: &Rule, metric_ids: &[&str]) -> (BTreeSet<String>, BTreeSet<String
 /// The worst finding, that of the judged instance if there are several.
 fn judge(rule: &Rule, scene: &Scene) -> Option<Finding> {
     let Scene { facts, metrics, log } = scene;
-    let judge = Judge::new(Scope { facts, metrics: Arc::clone(metrics), window: 0, log });
+    let judge = Judge::new(Scope { facts, metrics: Arc::clone(metrics), window: 0, log, recent: 0.0 });
     let judged = |finding: &Finding| finding.instance.as_deref() == Some(scene::JUDGED);
     judge.judge(rule, "test").into_iter().max_by_key(|finding| (finding.status, judged(finding)))
 }

@@ -1,0 +1,119 @@
+//! What happened shortly before the run. Who types a command does so after something went wrong, and a disk that failed a minute ago is news:
+//! lines of the kernel log that are recent enough are judged by their rule like lines of the window, and the finding says how old they are.
+
+use minijinja::Value;
+
+use super::{Judge, Scope, Work, judge_window, with_value};
+use crate::rules::culprit::named_by_log;
+use crate::rules::expression::Context;
+use rdiag_model::quantity::seconds;
+use rdiag_model::{Culprit, Finding, LogLine, Stats, Status};
+
+/// The metric of what happened at the limits of memory cgroups, whose lines are of the class `oom`.
+const AT_LIMITS: &str = "kernel.log.cgroup_oom.count";
+/// How such lines are marked.
+const AT_LIMIT: &str = "memory cgroup";
+/// The clock of the log may be ahead of that of the host by so many seconds.
+const CLOCKS: f64 = 60.0;
+
+/// Lines of the first seconds after boot are about what the kernel found there: a drive without a disk, a link that came up.
+const BOOT: f64 = 60.0;
+/// Classes whose lines report that something was lost or stood still. Others report a state, which has a rule of its own (a clock that is no longer
+/// trusted), or what may mean nothing (a link that changed, a failed self-check).
+const HARM: [&str; 12] = [
+    "bug",
+    "disk",
+    "file_max",
+    "filesystem",
+    "hardware",
+    "hardware_fatal",
+    "hung_task",
+    "lockup",
+    "nfs",
+    "oom",
+    "page_allocation",
+    "swap",
+];
+
+/// How many seconds before the run a line was written, if that is recent; none for one of the window.
+fn age(scope: &Scope<'_>, line: &LogLine) -> Option<f64> {
+    // In a later window, what the first one saw is no news.
+    let counts = scope.window == 0 && scope.recent > 0.0 && !line.in_window && HARM.contains(&line.class.as_str());
+    let age = scope.facts.uptime_seconds - line.seconds_since_boot;
+    (counts && line.seconds_since_boot > BOOT && age <= scope.recent && age > -CLOCKS).then(|| age.max(0.0))
+}
+
+impl Judge<'_> {
+    /// The sentence that says when it happened.
+    pub(super) fn says_when(&self, before: f64) -> String {
+        let [before, recent] = [before, self.scope.recent].map(seconds);
+        format!("The newest is from {before} before the window; up to {recent} counts as current.")
+    }
+
+    /// Judges a finding of the past as if its recent lines were of the window. Nothing changes if none is recent, or if the rule finds
+    /// nothing in them.
+    pub(super) fn count_recent(&self, work: &Work<'_>, name: &str, labels: &Value, finding: &mut Finding) {
+        let Some(class) = &work.rule.log else { return };
+        let Some(newest) = self.recent(class, name).filter_map(|line| age(&self.scope, line)).min_by(f64::total_cmp)
+        else {
+            return;
+        };
+        let mut context = Context::default();
+        for id in work.needs.required.iter().chain(&work.needs.optional) {
+            let measured = self.measured(id, name);
+            let of_window = match self.recent_count(work, id, class, name) {
+                Some(count) => measured.map(|stats| Stats { total: count as f64, ..stats.clone() }),
+                None => measured.cloned(),
+            };
+            context.set_metric(id, of_window.as_ref());
+        }
+        context.set("instance", Value::from(name));
+        context.set("label", labels.clone());
+        let context = context.value();
+        let Ok(value) = work.value.number(&context) else { return };
+        let context = with_value(value, context);
+        let is_refuted = || work.unless.as_ref().is_some_and(|unless| unless.holds(&context).unwrap_or(false));
+        if let Ok(status) = judge_window(work, &context)
+            && status >= Status::Warning
+            && !is_refuted()
+        {
+            (finding.status, finding.seconds_before) = (status, Some(newest));
+        }
+    }
+
+    /// Who the recent lines of a finding name, where its rule takes who the log names.
+    pub(super) fn recent_culprit(&self, work: &Work<'_>, name: &str, finding: &Finding) -> Option<Culprit> {
+        let class = work.rule.log.as_ref()?;
+        let asks = finding.seconds_before.is_some() && work.rule.culprit.as_ref()?.starts_with("log(");
+        let subjects: Vec<String> =
+            self.recent(class, name).filter(|_| asks).filter_map(|l| l.subject.clone()).collect();
+        named_by_log(&subjects)
+    }
+
+    /// Recent lines of a class; for a control group, those that name it as the one whose limit was reached.
+    fn recent<'j>(&'j self, class: &'j str, group: &'j str) -> impl Iterator<Item = &'j LogLine> {
+        let names_it = move |line: &&LogLine| {
+            let limit = || line.text.split_once("memory cgroup ")?.1.split([';', ']']).next();
+            group.is_empty() || limit() == Some(group)
+        };
+        let of_class = self.scope.log.iter().filter(move |line| line.class == class);
+        of_class.filter(|line| age(&self.scope, line).is_some()).filter(names_it)
+    }
+
+    /// What a metric would have counted of the recent lines; none for metrics that count something else.
+    fn recent_count(&self, work: &Work<'_>, id: &str, class: &str, name: &str) -> Option<usize> {
+        if id == AT_LIMITS {
+            return Some(self.recent(class, name).filter(|line| line.text.contains(AT_LIMIT)).count());
+        }
+        if let Some(own) = id.strip_prefix("kernel.log.").and_then(|rest| rest.strip_suffix(".count")) {
+            let is_of_boot = own.ends_with(".since_boot");
+            return (!is_of_boot).then(|| self.recent(own, "").count());
+        }
+        // The kernel counts kills apart from its log.
+        let is_value = work.rule.value.strip_suffix(".total") == Some(id);
+        (is_value || id.ends_with(".limit_failures.count")).then(|| self.recent(class, name).count())
+    }
+}
+
+#[cfg(test)]
+mod tests;
