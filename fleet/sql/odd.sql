@@ -1,10 +1,10 @@
 -- Hosts that are unlike the others of their group, and in what, by the same three tests as `rdiag fleet`:
 --   finding  a rule fires on a tenth of the judged hosts at most, or on one, of at least five
 --   errors   a count of errors where 95 % of the others have none
---   reading  8 robust standard deviations from the median (more in groups below 30), and a difference that matters
+--   reading  10 robust standard deviations from the median (more in groups below 30), and a difference that matters
 -- A distance alone names healthy hosts: rates, durations and sizes have long tails. So they must be as far by factor (on a logarithmic
 -- scale) as by difference, and differ by a factor of two; and where more than a tenth of a group is far out, the group has two parts and
--- no host of it is odd.
+-- no host of it is odd. And an odd host is four times as far as any host on its side of the median that is not odd.
 WITH ranked AS (
   SELECT run, host, grp, rule, role, summary,
          CASE WHEN is_past THEN 1 ELSE CASE status WHEN 'critical' THEN 5 WHEN 'warning' THEN 4 WHEN 'info' THEN 3 WHEN 'unknown' THEN 2 ELSE 1 END END AS level
@@ -62,7 +62,7 @@ distances AS (
   SELECT l.run AS run, l.host AS host, l.grp AS grp, l.metric AS metric, l.role AS role, l.value AS value,
          l.material, l.doubles, m.mid, k.n,
          0.6745 * (l.value - m.mid) / greatest(s.mad, 0.01 * abs(m.mid), l.resolution) AS plain,
-         0.6745 * (l.lg - m.lmid) / greatest(s.lmad, least(greatest(ln(1 + l.resolution / (abs(m.mid) + l.resolution)), 0.01), 0.5)) AS factor
+         0.6745 * (l.lg - m.lmid) / greatest(s.lmad, least(greatest(ln(1 + l.resolution / (abs(m.mid) + l.resolution)), 0.02), 0.4)) AS factor
   FROM logs l
   JOIN middles m ON l.grp = m.grp AND l.metric = m.metric AND l.role = m.role
   JOIN spread s ON l.grp = s.grp AND l.metric = s.metric AND l.role = s.role
@@ -76,15 +76,30 @@ measured AS (
 ),
 far AS (
   SELECT run, host, grp, metric, role, value, mid, z, n FROM measured
-  WHERE abs(z) >= 8 * greatest(30.0 / n, 1.0) AND abs(value - mid) >= material
+  WHERE abs(z) >= 10 * greatest(30.0 / n, 1.0) AND abs(value - mid) >= material
     AND (doubles = 0 OR value * mid < 0 OR greatest(abs(value), abs(mid)) >= 2 * least(abs(value), abs(mid)))
 ),
 whole AS (
   SELECT grp, metric, role FROM far GROUP BY grp, metric, role HAVING count(*) <= greatest(floor(max(n) / 10.0), 1)
 ),
+-- Each distance with the next smaller one on its side of the median.
+steps AS (
+  SELECT m.run AS run, m.grp AS grp, m.metric AS metric, m.role AS role, m.z AS z, CASE WHEN m.z > 0 THEN 1 ELSE 0 END AS side,
+         max(abs(m.z)) OVER (
+           PARTITION BY m.grp, m.metric, m.role, CASE WHEN m.z > 0 THEN 1 ELSE 0 END
+           ORDER BY abs(m.z) ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING
+         ) AS nearer
+  FROM measured m JOIN whole w ON m.grp = w.grp AND m.metric = w.metric AND m.role = w.role
+),
+edges AS (
+  SELECT s.grp AS grp, s.metric AS metric, s.role AS role, s.side AS side, min(abs(s.z)) AS edge
+  FROM steps s JOIN far f ON s.run = f.run AND s.metric = f.metric AND s.role = f.role
+  WHERE abs(s.z) >= 4 * coalesce(s.nearer, 0) GROUP BY s.grp, s.metric, s.role, s.side
+),
 odd_readings AS (
   SELECT f.run, f.host, f.grp, 'reading' AS what, f.metric AS name, f.role, f.value, f.mid AS usual, f.z
-  FROM far f JOIN whole w ON f.grp = w.grp AND f.metric = w.metric AND f.role = w.role
+  FROM far f JOIN edges e ON f.grp = e.grp AND f.metric = e.metric AND f.role = e.role
+  WHERE abs(f.z) >= e.edge AND e.side = CASE WHEN f.z > 0 THEN 1 ELSE 0 END
 )
 -- In parentheses: ClickHouse sorts only the last part of a union otherwise.
 SELECT run, host, grp, what, name, role, value, usual, z FROM (

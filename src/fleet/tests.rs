@@ -7,6 +7,9 @@ use rdiag_model::{Confidence, Kind, Resource, Status, Unit};
 
 use super::*;
 
+#[path = "random_tests.rs"]
+mod random;
+
 fn host(name: &str) -> Host {
     Host {
         name: name.to_owned(),
@@ -175,10 +178,41 @@ fn a_reading_is_odd_if_it_is_far_and_the_difference_matters() {
     let fleet = of(&[0.2, 0.2, f64::NAN, f64::INFINITY, 0.2, 0.2, 0.9], Unit::Ratio);
     assert_eq!((odd_names(&fleet), fleet.compared.readings), (vec!["web-06"], 5));
     assert!(of(&[f64::NAN; 9], Unit::Ratio).odd.is_empty());
+    // One that does what no other does.
+    let only: Vec<f64> = (0..20).map(|n| if n == 3 { 5e8 } else { 0.0 }).collect();
+    assert_eq!(odd_names(&of(&only, Unit::BytesPerSecond)), ["web-03"]);
     // A group of two halves has no odd host.
     let halves: Vec<f64> = (0..20).map(|n| if n < 12 { 0.0 } else { 5e8 }).collect();
     let fleet = of(&halves, Unit::BytesPerSecond);
     assert!(fleet.odd.is_empty() && fleet.compared.split == 1 && fleet.notes.iter().any(|n| n.contains("two parts")));
+}
+
+#[test]
+fn an_odd_host_stands_apart_from_those_that_are_not() {
+    let of = |far: &[f64]| {
+        let mut hosts = quiet(40);
+        for (n, host) in hosts.iter_mut().enumerate() {
+            let usual = 0.3 + 0.001 * (n % 21) as f64;
+            host.readings.push(reading("x.y", Unit::Ratio, far.get(n).copied().unwrap_or(usual)));
+        }
+        rolled(hosts)
+    };
+    let far = |fleet: &Fleet| {
+        let mut names: Vec<String> = odd_names(fleet).into_iter().map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(far(&of(&[0.6])), ["web-00"]);
+    // Two that are far, the second no end of a tail to the first.
+    assert_eq!(far(&of(&[0.9, 0.6])), ["web-00", "web-01"]);
+    // On the other side nothing is near it, whatever is far above.
+    assert_eq!(far(&of(&[0.9, 0.6, 0.05])), ["web-00", "web-01", "web-02"]);
+    // What is farther than a tail is odd, and the tail is not.
+    let tail: Vec<f64> = (0..8).map(|n| 0.31 + 0.0085 * 1.35_f64.powi(n)).collect();
+    let steps: Vec<f64> = [0.36, 0.38, 0.40].into_iter().chain(tail.clone()).collect();
+    assert_eq!(far(&of(&steps)), Vec::<String>::new());
+    let beyond: Vec<f64> = [0.95, 0.38, 0.40].into_iter().chain(tail).collect();
+    assert_eq!(far(&of(&beyond)), ["web-00"]);
 }
 
 #[test]
@@ -294,117 +328,4 @@ fn the_worst_of_a_hosts_instances_stands_for_it_and_a_host_votes_once() {
     assert_eq!(fleet.hosts[0].resources[&Resource::Disk], Status::Critical);
     assert_eq!(fleet.hosts[0].resources[&Resource::Cpu], Status::Ok);
     assert_eq!(common.kind, Kind::Saturation);
-}
-
-/// A number from 0 to 1, from a seed: fleets must be the same on each run.
-fn random(state: &mut u64) -> f64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// Nearly normal: mean 0, deviation 1.
-fn noise(state: &mut u64) -> f64 {
-    (0..12).map(|_| random(state)).sum::<f64>() - 6.0
-}
-
-/// A fleet of hosts that do the same work, each a little differently, with the long tails that rates have.
-fn healthy(hosts: usize, seed: u64) -> Vec<Host> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let units = [Unit::Ratio, Unit::Seconds, Unit::Bytes, Unit::Count, Unit::PerSecond, Unit::BytesPerSecond];
-    let shapes: Vec<(f64, f64)> = (0..60).map(|_| (3.0 * noise(&mut state), 0.05 + random(&mut state))).collect();
-    let mut all = quiet(hosts);
-    for host in &mut all {
-        for (n, (middle, width)) in shapes.iter().enumerate() {
-            let unit = units[n % units.len()];
-            let value = match unit {
-                Unit::Ratio => (0.4 + 0.1 * width * noise(&mut state)).clamp(0.0, 1.0),
-                Unit::Seconds => 1e-3 * (middle + width * noise(&mut state)).exp(),
-                Unit::Count => (middle + width * noise(&mut state)).exp().round(),
-                _ => 1e4 * (middle + width * noise(&mut state)).exp(),
-            };
-            host.readings.push(reading(&format!("m{n}"), unit, value));
-        }
-    }
-    all
-}
-
-#[test]
-fn nothing_is_invented_over_200_healthy_fleets() {
-    for seed in 0..200 {
-        let hosts = [1, 3, 4, 5, 7, 12, 40, 100][seed as usize % 8];
-        let fleet = rolled(healthy(hosts, seed));
-        assert!(fleet.common.is_empty() && fleet.some.is_empty(), "seed {seed}");
-        assert_eq!(odd_names(&fleet), Vec::<&str>::new(), "seed {seed}, {hosts} hosts: {:?}", fleet.odd);
-        assert_eq!(fleet.status, Status::Ok);
-    }
-}
-
-/// Distances are judged by what is improbable, so that some healthy host will be called odd some day: in one of 2000 fleets of 60 readings.
-#[test]
-fn few_healthy_fleets_have_an_odd_host() {
-    let odd = |seed: u64| !rolled(healthy([10, 12, 20, 40][seed as usize % 4], 1000 + seed)).odd.is_empty();
-    let named = (0..2000).filter(|seed| odd(*seed)).count();
-    assert!(named <= 1, "{named} of 2000");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// Whatever fleet: a planted common fault, a planted odd host and a planted odd reading are all found, and no host is odd that was
-    /// not odd before.
-    #[test]
-    fn what_was_planted_is_found(count in 10_usize..120, seed: u64, at in 0_usize..10) {
-        let mut hosts = healthy(count, seed);
-        let before = rolled(healthy(count, seed));
-        let most = count.div_ceil(2).max(3);
-        for host in hosts.iter_mut().rev().take(most) {
-            host.findings[1].status = Status::Warning;
-        }
-        for host in &mut hosts {
-            host.findings.push(judgement("memory.errors.oom", "", Status::Ok));
-            host.readings.push(reading("planted", Unit::PerSecond, 1000.0));
-        }
-        hosts[at].findings[2].status = Status::Critical;
-        let other = (at + 1) % 10;
-        hosts[other].readings.last_mut().unwrap().value = 50_000.0;
-        let (odd, far) = (hosts[at].name.clone(), hosts[other].name.clone());
-        let fleet = rolled(hosts);
-        prop_assert_eq!(fleet.common.len(), 1);
-        prop_assert_eq!(fleet.common[0].reach.hosts, most);
-        let planted = [odd.as_str(), far.as_str()];
-        let (found, others): (Vec<&str>, Vec<&str>) = odd_names(&fleet).into_iter().partition(|name| planted.contains(name));
-        prop_assert_eq!(found, planted);
-        prop_assert!(others.iter().all(|name| odd_names(&before).contains(name)), "{:?}", others);
-        let far = fleet.odd.iter().find(|host| host.host == far).unwrap();
-        prop_assert!(far.readings.iter().any(|reading| &*reading.metric == "planted"));
-    }
-
-    /// Any numbers and texts: no panic, every host is accounted for, and no share is out of bounds.
-    #[test]
-    fn any_fleet_is_accounted_for(
-        values in proptest::collection::vec((any::<f64>(), ".{0,8}", 0_usize..6), 0..30),
-        gone in 0_usize..4,
-    ) {
-        let mut all = Gathering::default();
-        for (value, name, status) in &values {
-            let mut one = host(name);
-            let statuses =
-                [Status::Skipped, Status::Ok, Status::Unknown, Status::Info, Status::Warning, Status::Critical];
-            one.verdict = statuses[*status];
-            one.findings.push(judgement("cpu.saturation", name, statuses[*status]));
-            one.readings.push(reading("x", Unit::Seconds, *value));
-            one.readings.push(Measure { is_error: true, ..reading("e", Unit::Count, *value) });
-            all.add(one);
-        }
-        for n in 0..gone {
-            all.absent(NotJudged { host: n.to_string(), why: Why::Unreadable, detail: String::new() });
-        }
-        let fleet = all.conclude();
-        prop_assert_eq!(fleet.hosts.len(), values.len());
-        prop_assert_eq!(fleet.hosts_total(), values.len() + gone);
-        for fault in fleet.common.iter().chain(&fleet.some) {
-            prop_assert!(fault.reach.share.0 >= 0.0 && fault.reach.share.1 <= 1.0);
-            prop_assert!(fault.reach.hosts <= fault.reach.judged);
-        }
-    }
 }
