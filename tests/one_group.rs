@@ -1,6 +1,6 @@
 //! `--cgroup` and `--pod`: one control group on its host.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -65,6 +65,56 @@ fn a_recording_of_one_group_is_analysed_for_it_and_the_report_says_whose_it_is()
     let again: Value = serde_json::from_slice(&again.output().unwrap().stdout).unwrap();
     let fired = again.as_array().unwrap().iter().any(|own| own["id"] == THROTTLING && own["status"] == "critical");
     assert!(!fired, "{again:#}");
+}
+
+#[test]
+fn its_requests_stand_beside_its_limits() {
+    let root = path("tests/fixtures/hosts/cgroup-v2-throttled");
+    let allotted = |root: &Path, option, value| judged(root, option, value)["window"]["allotted"].clone();
+    // What was not recorded is not said.
+    assert_eq!(allotted(&root, "--cgroup", "/system.slice/api.service"), "limits: 0.5 CPUs and 2.0 GiB of memory");
+    assert_eq!(allotted(&root, "--cgroup", "/"), Value::Null);
+    let folder = tempfile::tempdir().unwrap();
+    node(folder.path());
+    let container = find(&folder.path().join("t0/sys/fs/cgroup"), &format!("cri-containerd-{ID}.scope"));
+    for (file, text) in [("cpu.weight", "20\n"), ("memory.min", "134217728\n"), ("memory.low", "0\n")] {
+        std::fs::write(container.join(file), text).unwrap();
+    }
+    let mut run = rdiag();
+    run.args(["run", "use-method", "--pod", "shop/web-1/app", "--format", "md", "--out", "-", "--root"]);
+    let told = String::from_utf8(run.arg(folder.path()).output().unwrap().stdout).unwrap();
+    let cpu = "cpu.weight 20 (a request of about 0.5 CPUs, or 0.12 by runc from 1.3.2 and crun from 1.23 on)";
+    let expected = format!("(requests: {cpu} and memory.min 128.0 MiB; limits: 0.5 CPUs and 2.0 GiB of memory)");
+    assert!(told.contains(&expected), "{told}");
+    // Of a playbook that judges no groups it is not asked.
+    let mut record = rdiag();
+    record.args([
+        "run",
+        "cpu-hot",
+        "--cgroup",
+        "/system.slice/api.service",
+        "--format",
+        "json",
+        "--out",
+        "-",
+        "--root",
+    ]);
+    let report: Value = serde_json::from_slice(&record.arg(root).output().unwrap().stdout).unwrap();
+    assert_eq!(report["window"]["allotted"], Value::Null);
+}
+
+/// The folder of this name below another one.
+fn find(top: &Path, name: &str) -> PathBuf {
+    let below = std::fs::read_dir(top).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    let mut folders: Vec<PathBuf> = below.collect();
+    while let Some(folder) = folders.pop() {
+        if folder.ends_with(name) {
+            return folder;
+        }
+        folders
+            .extend(std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()));
+    }
+    panic!("no {name} below {}", top.display());
 }
 
 /// Copies a tree, with another name for the service and its group.

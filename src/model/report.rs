@@ -113,6 +113,9 @@ pub struct WindowInfo {
     /// The control group that was asked about: of control groups, only this one, those above and those below it were judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
+    /// Requests and limits of that group, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allotted: Option<String>,
 }
 
 /// The conclusion of the whole run.

@@ -18,6 +18,9 @@ pub struct Setup {
     /// Containers of Kubernetes by their id, and pods as `podUID`, as control groups are called.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub containers: BTreeMap<String, Container>,
+    /// What the control group that was asked for is given and held to, by the name of the file that says it (`cpu.weight`, `memory.max`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub group: BTreeMap<String, String>,
     /// How far its clock can be trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<WallClock>,

@@ -1,8 +1,8 @@
 //! The one place that decides what a report says.
 
 use super::{
-    Parts, answer as answers, causes, consumers, context, coverage, matrix, order, past, plots, probed, task_verdict,
-    timeline, top, verdict, words,
+    Parts, allotted, answer as answers, causes, consumers, context, coverage, matrix, order, past, plots, probed,
+    task_verdict, timeline, top, verdict, words,
 };
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
 use rdiag_model::{Culprit, Finding, Recording, Report};
@@ -88,5 +88,6 @@ fn window(recording: &Recording) -> WindowInfo {
         interval_seconds: recording.windows.first().map_or(0.0, |window| window.interval_seconds),
         interrupted: recording.interrupted,
         cgroup: recording.target.cgroup.clone(),
+        allotted: recording.target.cgroup.as_ref().and_then(|group| allotted::words(&recording.setup.group, group)),
     }
 }

@@ -3,6 +3,7 @@
 //! [`build()`] decides everything that needs deciding: the verdict, the order, what was ruled out, which curves to draw.
 //! The renderers only lay it out. Names in a report are not trusted; [`escape`] makes them harmless.
 
+mod allotted;
 mod answer;
 #[cfg(test)]
 mod answer_tests;

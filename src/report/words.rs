@@ -250,7 +250,8 @@ pub(super) fn measured(report: &Report) -> String {
     let ended = if window.interrupted { ", interrupted" } else { "" };
     // Of Method R the account says whose time it is.
     let group = window.cgroup.as_ref().filter(|_| report.profile.is_none());
-    let group = group.map_or_else(String::new, |group| format!(", control group {group} on its host"));
+    let allotted = window.allotted.as_ref().map_or_else(String::new, |text| format!(" ({text})"));
+    let group = group.map_or_else(String::new, |group| format!(", control group {group} on its host{allotted}"));
     // A drill-down after the first window is no part of it: both added up would end before the drill-down does.
     let first = window.spans.first().filter(|_| !drills.is_empty()).map(|span| span.until - span.from);
     format!("{}{windows}{ended}{group}", rdiag_model::quantity::seconds(first.unwrap_or(window.seconds)))

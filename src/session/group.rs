@@ -27,7 +27,7 @@ const MOUNTED: &str = "/sys/fs/cgroup";
 const TREES: [&str; 8] = ["memory", "cpu,cpuacct", "cpu", "cpuacct", "pids", "blkio", "systemd", "unified"];
 
 /// The path of a control group as /proc/PID/cgroup shows it, of what people type: with or without the mount point or a slash before it.
-fn path_of(typed: &str) -> String {
+pub(super) fn path_of(typed: &str) -> String {
     let below = match typed.strip_prefix(MOUNTED) {
         Some(below) if below.is_empty() || below.starts_with('/') => {
             let below = below.trim_start_matches('/');

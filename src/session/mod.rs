@@ -2,6 +2,7 @@
 //! metrics and rules meet.
 
 mod account;
+mod allotted;
 mod analyze;
 mod candidates;
 mod condition;

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::allotted;
 use super::analyze::{Analysis, Analyst};
 use super::drill;
+use super::group::judges_groups;
 use super::probing::Order;
 use super::setup;
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::rights::{self, Phase, Work};
-use rdiag_kernel::host::{BeginAt, SharedHost, own_usage};
+use rdiag_kernel::host::{BeginAt, Host, SharedHost, own_usage};
 use rdiag_kernel::mechanism::ebpf::Filter;
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool};
-use rdiag_model::{Finding, Recording, Target};
+use rdiag_model::{Finding, Recording, Setup, Target};
 use rdiag_probes::{self as probes, FilterKind, Params, ProbeDef};
 
 /// What a run gives.
@@ -55,6 +57,11 @@ pub trait Observer {
     fn keep(&mut self, _recording: &Recording) {}
 }
 
+/// Requests and limits of the one control group that is judged.
+fn asked_for(host: &Host, plan: &Plan, target: &Target) -> BTreeMap<String, String> {
+    target.cgroup.as_ref().filter(|_| judges_groups(plan)).map(|typed| allotted::of(host, typed)).unwrap_or_default()
+}
+
 /// Runs a plan on a host; probes and whatever observes single tasks look at `target`. `stop` ends the current window early; what was read until then is kept.
 pub fn run(
     host: &SharedHost,
@@ -72,7 +79,7 @@ pub fn run(
         params: plan.params.clone(),
         target: target.clone(),
         host: host.facts().clone(),
-        setup: setup::of(host),
+        setup: Setup { group: asked_for(host, plan, target), ..setup::of(host) },
         started: host.wall_clock(),
         exercise: None,
         windows: Vec::new(),
