@@ -30,6 +30,7 @@ mod fuzzed;
 mod history;
 mod hostile;
 mod incidents;
+mod krew;
 mod lab;
 mod layering;
 mod method_r;
