@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::history::files;
+use crate::history::{files, wait_until};
 use crate::incidents::copy;
 use crate::support::{path, rdiag};
 use rdiag::history::read_block;
@@ -63,8 +63,12 @@ impl Recorder {
 
     /// Resident memory, in kB.
     fn resident(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    fn status(&self, key: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("it runs");
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 }
@@ -115,6 +119,21 @@ fn memory_does_not_grow_from_tick_to_tick() {
     let (early, late) = (of(200..all / 2), of(all - 300..all));
     eprintln!("resident: {early} kB until tick {}, {late} kB at tick {seen}, {} blocks", all / 2, known.len());
     assert!(late as f64 <= early as f64 * 1.1, "{early} kB, and {late} kB after {seen} ticks");
+}
+
+#[test]
+fn code_that_only_the_start_and_the_end_of_a_block_need_is_given_back() {
+    let place = tempfile::tempdir().unwrap();
+    let (root, history) = (place.path().join("root"), place.path().join("history"));
+    copy(&path("tests/fixtures/hosts/whole-host-short-of-cpu/t0"), &root);
+    let recorder = Recorder::start(&root, &history, &["--interval", "500ms", "--block", "2s"]);
+    // By itself, a page of its file that was looked at once stays. A block's end gives all back, and the next sample is half a second away.
+    let mut largest = 0;
+    wait_until("that half of it is given back", || {
+        let resident = recorder.status("RssFile:");
+        largest = largest.max(resident);
+        resident * 2 <= largest
+    });
 }
 
 #[test]

@@ -41,7 +41,7 @@ use crate::history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_bl
 use crate::playbook::Plan;
 use rdiag_collectors::{CollectorDef, PROCESS_CHANGES};
 use rdiag_kernel::host::files::Folder;
-use rdiag_kernel::host::own::boot_id;
+use rdiag_kernel::host::own::{boot_id, release_memory};
 use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::host::{SharedHost, own_usage};
 use rdiag_model::recording::Tool;
@@ -134,6 +134,8 @@ pub fn watch(
     rights::narrow(Phase::Measuring(Work::default()));
     incidents.iter().filter_map(|incidents| incidents.missing(host)).for_each(&mut *say);
     let mut keeper = Keeper::start(folder, (order.keep, order.tier), known)?;
+    // Reading playbooks took most of it.
+    release_memory();
     let mut governor = Governor::new(order.budget, order.interval, order.look);
     let mut settings = Settings::default();
     // A source that hangs keeps its thread; begun anew with each block it would take another one each time.
@@ -270,6 +272,8 @@ fn block(
     let mut block = Block { header, collectors, idle: Vec::new() };
     thin::thin(&mut block);
     kept.keeper.block(block.header.wall_micros, write_block(&block));
+    drop(block);
+    release_memory();
     if goes_on && !stop.load(Ordering::Relaxed) {
         wait(host, &mut kept, (began + number as f64 * order.interval, stop), say);
     }

@@ -12,6 +12,7 @@ use super::super::past::{Piece, Span, past_of};
 use super::super::record::Slot;
 use crate::history::{Block, Header, Resource, of_samples};
 use crate::playbook::Plan;
+use rdiag_kernel::host::own::release_memory;
 use rdiag_kernel::host::{Zone, thread_usage};
 use rdiag_model::{CollectorRecord, Finding, Series, Status, quantity};
 
@@ -100,6 +101,8 @@ impl Verdict {
         let from = last - self.seconds - self.interval / 2.0;
         let cut = |slot: &Slot| (slot.id.to_owned(), slot.sink.with_record(|record| since(record, from)));
         let findings = self.findings(block.header, block.slots.iter().map(cut).collect(), (from, last));
+        // As much code as recording takes, and it is not run again for a minute.
+        release_memory();
         let cost = thread_usage() - began;
         self.cpu_seconds += cost;
         self.purse.pay(cost);

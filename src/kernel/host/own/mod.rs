@@ -12,6 +12,7 @@ mod mount;
 mod network;
 mod pages;
 mod real_time;
+mod release;
 mod swap;
 
 use std::io::{self, Read as _, Write as _};
@@ -30,6 +31,7 @@ pub use mount::{may_mount, mount_small, unmount};
 pub use network::{enter_own_network, split_datagrams};
 pub use pages::Pages;
 pub use real_time::{Kept, busy_priority, keep_to_one_cpu, let_back, usable_cpus, use_only};
+pub use release::release_memory;
 pub use swap::{add_swap, may_swap, remove_swap};
 
 /// No order to a process of rdiag's own is longer.
