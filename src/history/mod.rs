@@ -5,7 +5,7 @@
 //! then differences as short integers, deflated. A damaged column costs itself, and is named; the header stands at both ends. The tail
 //! (`tail.rs`) gets a frame for each sample, which can be read without those before it but for the names that these brought.
 //!
-//! Where space is short, a block is written again with a sample a minute (`tier.rs`).
+//! Where space is short, a block is written again with a sample a minute (`tier.rs`), and what a minute hides of some figures (`bursts.rs`).
 //!
 //! Time in a block is rounded to a microsecond. All else comes back as it went in, bit by bit.
 //!
@@ -13,6 +13,7 @@
 //! that a column may say it has.
 
 mod block;
+mod bursts;
 mod bytes;
 mod column;
 mod frame;
@@ -26,6 +27,7 @@ mod text;
 mod tier;
 
 pub use block::{Block, Cost, FORMAT_VERSION, Header, Readable, framed, header_of, read_block, write_block};
+pub use bursts::Extreme;
 pub use frame::MAX_FILE;
 pub use incidents::{
     CriticalRule, INCIDENTS, Incident, MAX_INCIDENTS, MOST_INCIDENTS, Resource, incident_second, read_incidents,

@@ -1,9 +1,10 @@
 //! A block with fewer samples: of each minute the first, and the last of all. Counters lose nothing but their course within the minute: on
 //! either side of a reset, a wrap or a replaced device a sample stays, so each is seen as it was, and so do the first and the last that
 //! know a counter: what came or went within a minute keeps what it counted. Levels become the mean of what came until the next sample
-//! that stays. Processes that lived in between keep what they used, if a sample saw them.
+//! that stays; of some figures their extremes stay too (`bursts.rs`). Processes that lived in between keep what they used, if a sample saw them.
 
 use super::block::{self, Block, Header};
+use super::bursts::{self, Extreme};
 use super::frame::{self, Kind, Piece};
 use super::text::Words;
 use super::{Damage, column, table};
@@ -192,17 +193,21 @@ fn is_break(series: &Series, before: Number, after: Number) -> bool {
     }
 }
 
-fn figures(times: &mut Vec<f64>, all: &mut [Series], stay: &[usize]) {
-    for series in all {
+fn figures(times: &mut Vec<f64>, all: &mut Vec<Series>, stay: &[usize]) {
+    let extremes = bursts::of(times, all, stay);
+    for series in all.iter_mut() {
         let at = |at: &usize| series.values.get(*at).copied().flatten();
-        series.values = if is_mean(series) {
-            let ends = stay.iter().skip(1).copied().chain([times.len()]);
-            let values = stay.iter().zip(ends).map(|(from, to)| mean(series.values.get(*from..to).unwrap_or_default()));
-            values.collect()
+        let values = |(from, to)| series.values.get(from..to).unwrap_or_default();
+        series.values = if let Some(extreme) = Extreme::held(series) {
+            let among = |range| extreme.among(values(range).iter().flatten().map(|value| value.as_f64()));
+            bursts::ranges(stay, times.len()).map(among).collect()
+        } else if is_mean(series) {
+            bursts::ranges(stay, times.len()).map(|range| mean(values(range))).collect()
         } else {
             stay.iter().map(at).collect()
         };
     }
+    all.extend(extremes);
     *times = stay.iter().filter_map(|at| times.get(*at).copied()).collect();
 }
 

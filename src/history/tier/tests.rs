@@ -170,6 +170,47 @@ fn what_begins_or_ends_within_a_minute_keeps_what_it_counted() {
 }
 
 #[test]
+fn of_figures_that_say_how_full_a_resource_is_the_extremes_within_a_minute_stay() {
+    // 3 s of I/O stall in an interval of 5 s, and a short queue.
+    let stalled = |at: u64| at * 100_000 + if at > 30 { 3_000_000 } else { 0 };
+    let io = series("psi.io_full", SeriesKind::Counter, (0..120).map(stalled));
+    let queue = series("loadavg.runnable", SeriesKind::Gauge, (0..120).map(|at| if at == 50 { 9 } else { 1 }));
+    let other = series("a", SeriesKind::Counter, (0..120).map(|at| at * at));
+    let thin = thinned(&block(120, vec![io, queue, other], Vec::new()));
+    let of = |block: &Block| {
+        let all = &block.collectors["figures"].series;
+        let values =
+            |series: &Series| series.values.iter().map(|value| value.map(|value| value.as_f64() as i64)).collect();
+        all.iter().map(|series| (series.name.clone(), values(series))).collect::<Vec<(String, Vec<Option<i64>>)>>()
+    };
+    let told = |largest: i64, usual: i64, at: usize, last: Option<i64>| {
+        let all =
+            (0..11).map(|minute| if minute == 10 { last } else { Some(if minute == at { largest } else { usual }) });
+        all.collect::<Vec<_>>()
+    };
+    let all = of(&thin);
+    let names: Vec<&str> = all.iter().skip(3).map(|(name, _)| name.as_str()).collect();
+    let kinds = [("psi.io_full", "largest"), ("psi.io_full", "smallest"), ("loadavg.runnable", "largest")];
+    let wanted = kinds.map(|(name, kind)| format!("{name}.{kind}"));
+    assert_eq!(names[..3], wanted);
+    assert_eq!(names.len(), 4, "and none of the third series");
+    // The last sample of all stands for nothing but itself.
+    assert_eq!(all[3].1, told(620_000, 20_000, 2, None));
+    assert_eq!(all[4].1, told(20_000, 20_000, 2, None));
+    assert_eq!(all[5].1, told(9, 1, 4, None));
+    // Once more, at two minutes: those of both.
+    let mut twice = thin.clone();
+    twice.thin(120.0);
+    let all = of(&twice);
+    assert_eq!(all.len(), 7);
+    assert_eq!(
+        all[3].1,
+        [20_000, 620_000, 20_000, 20_000, 20_000].map(Some).into_iter().chain([None]).collect::<Vec<_>>()
+    );
+    assert_eq!(all[5].1[2], Some(9));
+}
+
+#[test]
 fn a_level_that_only_grows_is_what_it_was_at_its_sample() {
     let kills = series("cgroup_memory.oom_kill_so_far", SeriesKind::Gauge, (0..24).map(|at| u64::from(at > 4)));
     let oldest = series("kernel_log.overwritten", SeriesKind::Gauge, (0..24).map(|at| at * at));

@@ -1,6 +1,7 @@
 //! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a gap.
 
 mod around;
+mod bursts;
 mod changes;
 mod elsewhere;
 mod join;
@@ -136,6 +137,9 @@ fn recorded(
             "The time it is compared with has a sample every {every} only, so this one is judged at that distance too"
         )),
     }
+    let thinned_from = picked.parts.iter().find_map(|part| part.piece.block.header.recorded_every);
+    let host = &joined.host;
+    notes.extend(thinned_from.and_then(|every| bursts::told(&joined.window, (host, every), (joined.started, zone))));
     notes.extend(picked.notes.iter().cloned());
     let mut recording = Recording {
         format_version: FORMAT_VERSION,
