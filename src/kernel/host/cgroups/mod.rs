@@ -8,7 +8,7 @@ mod pressure;
 mod watch;
 
 pub use pressure::Pressures;
-pub use watch::{Tally, Watch};
+pub use watch::{Tally, Watch, container};
 
 use super::Host;
 use rdiag_model::{Reason, Unavailable};

@@ -233,7 +233,8 @@ impl Tally {
 }
 
 /// The short id of a container, if a group's last name has one: `docker-ID.scope`, `cri-containerd-ID.scope`, or `ID`.
-fn container(group: &str) -> Option<&str> {
+#[must_use]
+pub fn container(group: &str) -> Option<&str> {
     let name = group.rsplit('/').next()?;
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let id = name.rsplit('-').next()?;

@@ -7,6 +7,7 @@ use super::{Seen, short, wall};
 use crate::history::Block;
 use crate::session::Span;
 use rdiag_kernel::host::Zone;
+use rdiag_kernel::host::cgroups::container;
 use rdiag_model::quantity;
 use rdiag_model::recording::{Process, ProcessPoint};
 use rdiag_model::report::ChangeKind;
@@ -190,6 +191,9 @@ fn is_of_kernel(process: &Process) -> bool {
 
 /// The unit or container that a control group is.
 fn unit(cgroup: &str) -> Option<String> {
+    if let Some(id) = container(cgroup) {
+        return Some(format!("container {id}"));
+    }
     let name = cgroup.rsplit('/').find(|part| !part.is_empty())?;
     let is_telling = name.ends_with(".service") || name.ends_with(".scope") && !name.starts_with("session-");
     (is_telling && name != "init.scope").then(|| short(name))

@@ -214,6 +214,22 @@ fn a_program_of_another_unit_is_no_restart() {
 }
 
 #[test]
+fn a_container_is_named_by_its_short_id_whichever_way_its_group_is_named() {
+    let id = "0123456789abcdef".repeat(4);
+    for group in
+        ["/docker/ID", "/system.slice/docker-ID.scope", "/kubepods.slice/kubepods-pod1.slice/cri-containerd-ID.scope"]
+    {
+        let cgroup = Some(group.replace("ID", &id));
+        let first = with(vec![Process {
+            cgroup,
+            ..process(90, "java", 100.0, (20, 119), &[(20, 1, 9000), (119, 4000, 9000)])
+        }]);
+        let wanted = ["08:55:00 java started (pid 90 of container 0123456789ab: 8.1% of a CPU, 35.2 MiB)"];
+        assert_eq!(lines(&[block(0.0, first)]), wanted, "{group}");
+    }
+}
+
+#[test]
 fn an_oom_kill_is_told_once_by_the_log_and_without_a_log_by_the_counter() {
     let line = |seconds: f64, subject: &str, text: &str| LogLine {
         class: "oom".into(),
