@@ -37,6 +37,7 @@ mod method_r;
 mod mutants;
 mod one_group;
 mod page;
+mod past;
 mod perf_data;
 mod probe;
 mod readers;

@@ -1,5 +1,6 @@
 //! `rdiag analyze`: judge a recording, here and now, with today's rules.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -56,7 +57,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let input = Input::open(&args.recording, &["recording.json.gz"])?;
     let sources = session::sources_for(args.playbook.as_deref())?;
     let target = args.output.prepare(None)?;
-    confined(target.folder().as_deref(), |desk| {
+    confined(target.folder().as_deref().map(Deref::deref), |desk| {
         let target = target.through(&desk);
         match input.profile(&desk)? {
             Some(result) => profile(args, &result, &target, ui),

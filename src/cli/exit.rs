@@ -10,11 +10,12 @@ use crate::playbook::PlaybookError;
 use crate::report::shown::{Shown, Terminal};
 use crate::session::{ImportError, StoreError};
 use rdiag_kernel::host::launch::{Ended, How, LaunchError};
+use rdiag_kernel::mechanism::perf_data::PerfDataError;
 use rdiag_model::Unavailable;
 
 /// Shown under `--help`.
-pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage or an invalid \
-playbook; 3 nothing could be measured; 4 a failure while running; 5 a probe, or the account of a task's time, was stopped by its budget; \
+pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage, an invalid \
+playbook, or a file that is not what the command reads; 3 nothing could be measured; 4 a failure while running; 5 a probe, or the account of a task's time, was stopped by its budget; \
 6 the condition of `wait` did not hold in time; 130 interrupted, after writing what there was. `run` and `record` with a COMMAND that fails exit as it does: with its code, or with 128 + N \
 if signal N ended it.";
 
@@ -28,7 +29,7 @@ pub enum Exit {
     Done,
     /// 1: findings at or above `--fail-on`.
     Findings,
-    /// 2: wrong usage, or an invalid playbook.
+    /// 2: wrong usage, an invalid playbook, or a file that is not what the command reads.
     Usage,
     /// 3: nothing could be measured.
     Nothing,
@@ -193,6 +194,10 @@ impl Failure {
     pub(super) fn reading(path: &str) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
             io::ErrorKind::NotFound => Self::Missing { path: path.to_owned() },
+            // A folder, a device, a FIFO; or larger than anything that the command reads.
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                Self::usage(format!("reading {path}: {source}"), None)
+            }
             _ => Self::Io { attempt: format!("reading {path}"), source },
         }
     }
@@ -202,6 +207,11 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage { .. } | Self::Missing { .. } | Self::Playbook(_) => Exit::Usage,
+            Self::Recording { source: StoreError::Io(_), .. } | Self::Import { source: ImportError::Io(_), .. } => {
+                Exit::Failed
+            }
+            Self::Import { source: ImportError::Perf(PerfDataError::Io(_)), .. } => Exit::Failed,
+            Self::Recording { .. } | Self::Import { .. } => Exit::Usage,
             Self::Launch(LaunchError::NotFound(_) | LaunchError::NotExecutable(..)) => Exit::Usage,
             Self::Unavailable { .. } => Exit::Nothing,
             Self::Quit => Exit::Interrupted,

@@ -52,7 +52,7 @@ impl Input {
 
     /// All of it, if it is no larger than `limit`.
     pub(super) fn bytes(&self, limit: u64) -> Result<Vec<u8>, Failure> {
-        files::read_open(&self.file, limit).map_err(Failure::io(format!("reading {}", self.name)))
+        files::read_open(&self.file, limit).map_err(Failure::reading(&self.name))
     }
 
     /// It, for what reads and bounds it piece by piece.

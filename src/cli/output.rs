@@ -1,6 +1,7 @@
 //! Where a run's files go, in which formats; prepared before the window starts.
 
 mod format;
+mod own;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,6 +9,7 @@ use std::rc::Rc;
 use clap::ValueEnum as _;
 
 pub(super) use self::format::Format;
+use self::own::Own;
 use super::confined::Desk;
 use super::ui::{Text, Ui};
 use super::{Failure, stacks};
@@ -15,7 +17,7 @@ use crate::report::shown::{Json, Shown};
 use crate::report::{self, Exported};
 use crate::session::write_recording;
 use crate::shown;
-use rdiag_kernel::host::files::{self, Folder};
+use rdiag_kernel::host::files;
 use rdiag_model::rows::Row;
 use rdiag_model::{ProbeResult, Recording, Report};
 
@@ -34,7 +36,7 @@ pub(super) struct OutputArgs {
 #[derive(Debug, Clone)]
 pub(super) enum Out {
     /// By this process.
-    Own(Rc<Folder>),
+    Own(Rc<Own>),
     /// By the one that this process is a confined copy of.
     Asked(PathBuf, Desk),
 }
@@ -45,6 +47,13 @@ impl Out {
             Self::Own(folder) => folder.path(),
             Self::Asked(path, _) => path,
         }
+    }
+
+    fn through(self, desk: &Desk) -> Self {
+        if let Self::Own(own) = &self {
+            own.leave();
+        }
+        Self::Asked(self.path().to_owned(), desk.clone())
     }
 
     /// Writes a text.
@@ -98,8 +107,8 @@ impl OutputArgs {
             (None, None) if self.format.is_empty() => return Ok(Target::Terminal),
             (None, None) => PathBuf::from("."),
         };
-        let out = Folder::prepare(&folder)
-            .map_err(Failure::io(format!("preparing the output folder {}", folder.display())))?;
+        let out =
+            Own::prepare(&folder).map_err(Failure::io(format!("preparing the output folder {}", folder.display())))?;
         Ok(Target::Folder(Out::Own(Rc::new(out)), all()))
     }
 
@@ -121,7 +130,7 @@ impl OutputArgs {
         };
         let (folder, name) = split(path)?;
         let attempt = format!("preparing the output folder {}", folder.display());
-        let folder = Folder::prepare(&folder).map_err(Failure::io(attempt))?;
+        let folder = Own::prepare(&folder).map_err(Failure::io(attempt))?;
         Ok(Target::File(Out::Own(Rc::new(folder)), name, format))
     }
 }
@@ -142,7 +151,7 @@ pub(super) fn split(path: &Path) -> Result<(PathBuf, String), Failure> {
 
 impl Target {
     /// The folder, for the process that keeps its rights.
-    pub(super) fn folder(&self) -> Option<Rc<Folder>> {
+    pub(super) fn folder(&self) -> Option<Rc<Own>> {
         match self {
             Self::Folder(Out::Own(folder), _) | Self::File(Out::Own(folder), ..) => Some(Rc::clone(folder)),
             _ => None,
@@ -152,8 +161,8 @@ impl Target {
     /// The same for its confined copy.
     pub(super) fn through(self, desk: &Desk) -> Self {
         match self {
-            Self::Folder(out, formats) => Self::Folder(Out::Asked(out.path().to_owned(), desk.clone()), formats),
-            Self::File(out, name, format) => Self::File(Out::Asked(out.path().to_owned(), desk.clone()), name, format),
+            Self::Folder(out, formats) => Self::Folder(out.through(desk), formats),
+            Self::File(out, name, format) => Self::File(out.through(desk), name, format),
             other => other,
         }
     }

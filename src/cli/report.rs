@@ -1,5 +1,6 @@
 //! `rdiag report`: draw a report again, in another format; or make one of a time that is over, and keep nothing.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use super::at::{self, AtArgs};
@@ -51,7 +52,9 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     };
     let input = Input::open(report, &names)?;
     let sources = session::sources_for(None)?;
-    confined(target.folder().as_deref(), |desk| draw(args, &input, &sources, &target.through(&desk), ui))
+    confined(target.folder().as_deref().map(Deref::deref), |desk| {
+        draw(args, &input, &sources, &target.through(&desk), ui)
+    })
 }
 
 fn draw(args: &Args, input: &Input, sources: &Sources, target: &Target, ui: &Ui) -> Result<Exit, Failure> {
