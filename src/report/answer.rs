@@ -52,7 +52,12 @@ fn sentence(cause: &Cause, findings: &[Finding]) -> String {
             let skipped = || of(Status::Skipped).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()));
             let below = calm.iter().find(|same| is_below(same)).and_then(said);
             // What its rules found belongs to another cause, or lacks what else this one asks for.
-            let fired = || lead(cause, findings).map(|finding| without_signs(&finding.summary));
+            // What is over, or only worth knowing, is no sign of it at all.
+            let fired = || {
+                let finding = lead(cause, findings)?;
+                let is_sign = finding.status > Status::Info;
+                Some(if is_sign { without_signs(&finding.summary) } else { finding.summary.trim().to_owned() })
+            };
             below.or_else(alone).or_else(fired).or_else(skipped)
         }
         Outcome::NotLookedFor => Some("nothing pointed to it".into()),

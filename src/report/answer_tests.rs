@@ -124,6 +124,22 @@ fn a_figure_as_large_as_the_cause_would_make_it_does_not_calm() {
 }
 
 #[test]
+fn what_is_over_has_no_other_signs_to_lack() {
+    let said = |status| {
+        let mut answer = Answer {
+            symptom: "Load 1".into(),
+            present: None,
+            causes: vec![cause("oom", Outcome::RuledOut, "memory.errors.oom")],
+            unseen: Vec::new(),
+        };
+        complete(&mut answer, &mut [finding("memory.errors.oom", status)]);
+        answer.causes[0].sentence.clone()
+    };
+    assert_eq!(said(Status::Info), "The summary of memory.errors.oom.");
+    assert_eq!(said(Status::Warning), "The summary of memory.errors.oom, without the other signs of it.");
+}
+
+#[test]
 fn what_was_not_looked_for_says_so() {
     let causes = vec![cause("deleted", Outcome::NotLookedFor, "filesystem.utilization.deleted")];
     let mut answer = Answer { symptom: "Load 1".into(), present: None, causes, unseen: Vec::new() };

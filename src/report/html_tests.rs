@@ -95,14 +95,14 @@ fn the_policy_admits_exactly_the_style_sheet_of_this_build() {
 }
 
 #[test]
-fn the_hour_around_a_window_stands_before_the_findings_with_the_window_shaded_and_gaps_named() {
+fn the_hour_around_a_window_stands_behind_the_findings_with_the_window_shaded_and_gaps_named() {
     let mut report = report(saturated());
     assert!(!html(&report).unwrap().contains("id=\"around\""));
     report.around = Some(super::sample::around());
     let page = html(&report).unwrap();
-    let (_, from) = page.split_once("id=\"around\"").unwrap();
-    let (section, rest) = from.split_once("</section>").unwrap();
-    assert!(rest.contains("id=\"findings\""));
+    let (before, from) = page.split_once("id=\"around\"").unwrap();
+    let (section, _) = from.split_once("</section>").unwrap();
+    assert!(before.contains("id=\"findings\""), "who opens the page wants to know what is wrong");
     // CPU, PSI some and full, most CPU time, most I/O, what changed, what was not recorded.
     assert_eq!(section.matches("<rect class=\"drill\" x=\"40.00%\" width=\"40.00%\"").count(), 7, "{section}");
     // The gap is framed in each lane of figures, and in a lane of its own.

@@ -186,13 +186,19 @@ fn word_by_word(text: &str, word: &str, by: &str) -> String {
 
 /// What would make an inconclusive run conclusive.
 fn remedies(report: &Report) -> Vec<NextStep> {
-    let groups = report.coverage.groups.iter().filter(|group| !group.rules.is_empty());
-    let step = |group: &rdiag_model::report::GapGroup| {
-        let remedy = group.gap.remedy.as_ref()?;
-        let action = format!("To judge {}: {remedy}", words::some(&group.rules, 2));
-        Some(NextStep { action, changes_host: false })
+    let mut of_remedy: Vec<(&String, Vec<String>)> = Vec::new();
+    for group in report.coverage.groups.iter().filter(|group| !group.rules.is_empty()) {
+        let Some(remedy) = &group.gap.remedy else { continue };
+        match of_remedy.iter_mut().find(|(known, _)| *known == remedy) {
+            Some((_, rules)) => rules.extend(group.rules.iter().cloned()),
+            None => of_remedy.push((remedy, group.rules.clone())),
+        }
+    }
+    let step = |(remedy, rules): (&String, Vec<String>)| NextStep {
+        action: format!("To judge {}: {remedy}", words::some(&rules, 2)),
+        changes_host: false,
     };
-    groups.filter_map(step).collect()
+    of_remedy.into_iter().map(step).collect()
 }
 
 #[cfg(test)]
@@ -335,6 +341,10 @@ mod tests {
         assert_eq!(chosen(findings.clone()), Vec::<String>::new());
         findings.retain(|finding| finding.id != "memory.saturation");
         findings.push(gap);
-        assert_eq!(chosen(findings), ["To judge memory.saturation: boot with psi=1"]);
+        assert_eq!(chosen(findings.clone()), ["To judge memory.saturation: boot with psi=1"]);
+        // One remedy for two reasons is one step.
+        findings.retain(|finding| finding.id != "cpu.saturation");
+        findings.push(crate::report::sample::unknown("cpu.saturation", "PSI is missing"));
+        assert_eq!(chosen(findings), ["To judge memory.saturation, cpu.saturation: boot with psi=1"]);
     }
 }

@@ -38,8 +38,11 @@ fn the_headline_names_the_code_that_a_finding_of_the_same_resource_knows() {
     let expected = "98.0% of the busy CPU time; function hot of app took 70.0% of the sampled CPU time";
     assert!(told.ends_with(expected), "{told}");
     findings.last_mut().unwrap().culprit.as_mut().unwrap().name = "[no symbols: app]".into();
-    let (_, told) = headline(findings);
+    let (_, told) = headline(findings.clone());
     assert!(told.ends_with("; code without symbols of app took 70.0% of the sampled CPU time"), "{told}");
+    findings.last_mut().unwrap().culprit.as_mut().unwrap().name = "[no symbols: unknown]".into();
+    let (_, told) = headline(findings);
+    assert!(told.ends_with("; code of unknown origin took 70.0% of the sampled CPU time"), "{told}");
     let mut findings = saturated();
     findings.push(rdiag_model::Finding { resource: Resource::Disk, ..code });
     assert!(!headline(findings).1.contains("function hot"), "the code of another resource");

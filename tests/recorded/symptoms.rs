@@ -46,6 +46,8 @@ const TREES: &[(&str, &str, &str, &str)] = &[
         "Load average 3.5 on 2 CPUs — Run queue 6.5 on 2 CPUs, 99.3% busy; stress-ng-cpu",
     ),
     ("high-load", "whole-host-quiet", "past", "Load average 2.5 on 2 CPUs — It falls: run queue 0 now"),
+    // The symptom itself is measured, too.
+    ("io-stall", "whole-host-quiet", "none", "of the window, tasks in D state: 0; no cause found"),
     ("slow-system", "whole-host-short-of-cpu", "cpu", "CPUs 99.3% busy, 22.9 GiB of memory available"),
     ("slow-system", "whole-host-quiet", "none", "no cause found; ruled out: OOM kills, a lack of memory"),
     ("slow-system", "memory-thrashing-5.4", "memory", "the working set does not fit into memory; postgres (pid 812)"),
@@ -178,7 +180,7 @@ const CAPTURES: &[(&str, &str, &str, &str)] = &[
         "blocked",
         "touch waited the most, in percpu_rwsem_wait",
     ),
-    ("high-load", "cpu.a_queue_of_niced_loops_is_only_worth_knowing.1", "niced", "mostly niced work"),
+    ("high-load", "cpu.a_queue_of_niced_loops_is_only_worth_knowing.1", "niced", "100% busy, 95.6% with niced work"),
     (
         "disk-full",
         "filesystem.deleted_files_that_fill_a_file_system_name_the_process_that_holds_them.1",

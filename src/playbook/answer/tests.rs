@@ -103,3 +103,56 @@ fn what_could_not_be_judged_is_never_ruled_out() {
     assert_eq!(outcomes(&missing), [("second", Unknown), ("third", Unknown), ("first", RuledOut)]);
     assert_eq!((missing.symptom.as_str(), missing.present), ("", None));
 }
+
+/// How a cause of a built-in playbook ends, where these metrics are known and these rules fired.
+fn outcome(yaml: &str, cause: &str, known: &[(&str, f64)], fired: &[(&str, Status)]) -> Outcome {
+    let playbook: crate::playbook::Playbook = parse("playbook.yaml", yaml).unwrap();
+    let mut metrics = Metrics::default();
+    let reading = |value| Reading::Measured {
+        unit: Unit::Count,
+        dimension: None,
+        source: String::new(),
+        rank: 0,
+        instances: [(String::new(), Ok(Stats::constant(value)))].into(),
+    };
+    metrics.readings.extend(known.iter().map(|(id, value)| ((*id).to_owned(), reading(*value))));
+    let rules = playbook.steps.iter().flat_map(|step| &step.rules);
+    let mut statuses: BTreeMap<String, Status> = rules.map(|rule| (rule.clone(), Status::Ok)).collect();
+    statuses.extend(fired.iter().map(|(id, status)| ((*id).to_owned(), *status)));
+    let facts = Facts { cpus: 4, ..Facts::default() };
+    let seen = Seen { facts: &facts, metrics: Arc::new(metrics), statuses, unasked: [].into() };
+    let answer = conclude(&playbook.answer.unwrap(), &seen);
+    answer.causes.iter().find(|one| one.id == cause).unwrap().outcome
+}
+
+#[test]
+fn tasks_that_wait_for_the_disk_are_no_second_cause_beside_it() {
+    let stall = include_str!("../../../playbooks/io-stall.yaml");
+    let blocked = |waiting, fired: &[_]| {
+        let known = [("tasks.blocked.count", 8.0), ("tasks.waiting_for_io.count", waiting)];
+        outcome(stall, "blocked", &known, fired)
+    };
+    let (disk, tasks) = (("disk.saturation", Status::Critical), ("tasks.saturation.blocked", Status::Warning));
+    assert_eq!(blocked(8.0, &[disk, tasks]), Beside);
+    assert_eq!(blocked(3.0, &[disk, tasks]), Found, "five of them wait for something else");
+    assert_eq!(blocked(8.0, &[tasks]), Found, "no disk is known to be behind it");
+    let load = include_str!("../../../playbooks/high-load.yaml");
+    let blocked = |waiting| {
+        let known = [
+            ("tasks.blocked.count", 8.0),
+            ("tasks.waiting_for_io.count", waiting),
+            ("tasks.uninterruptible.count", 8.0),
+            ("cpu.runnable.count", 1.0),
+        ];
+        outcome(load, "blocked", &known, &[disk, tasks])
+    };
+    assert_eq!((blocked(8.0), blocked(3.0)), (RuledOut, Found));
+}
+
+#[test]
+fn a_disk_is_not_slow_where_a_limit_makes_its_tasks_wait() {
+    let container = include_str!("../../../playbooks/slow-container.yaml");
+    let fired = [("disk.saturation.pressure", Status::Warning), ("cgroup.utilization.io", Status::Warning)];
+    let outcomes = ["io", "pressure", "host-disk"].map(|cause| outcome(container, cause, &[], &fired));
+    assert_eq!(outcomes, [Found, Found, RuledOut]);
+}

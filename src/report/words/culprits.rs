@@ -28,6 +28,8 @@ pub(in crate::report) fn who(culprit: &Culprit) -> String {
         ("inotify_user" | "cpu_set" | "real_time_cpu", _, [pid, ..]) => format!("{name} (pid {pid})"),
         ("key_user", ..) => format!("user {name}"),
         ("process" | "log" | "ipc_table", ..) => name.into_owned(),
+        // The process was gone before its mappings were read.
+        ("function", ..) if name == "[no symbols: unknown]" => "code of unknown origin".to_owned(),
         ("function", ..) if name.starts_with("[no symbols: ") => {
             format!("code without symbols of {}", name.trim_start_matches("[no symbols: ").trim_end_matches(']'))
         }
