@@ -42,7 +42,9 @@ fn header(recording: &Recording) -> Header {
 }
 
 fn critical(findings: &[Finding]) -> Vec<Key> {
-    let of = findings.iter().filter(|finding| finding.status == Status::Critical);
+    // What was before the window was news of another minute.
+    let is_of_window = |finding: &&Finding| finding.seconds_before.is_none();
+    let of = findings.iter().filter(|finding| finding.status == Status::Critical).filter(is_of_window);
     let mut keys: Vec<Key> = of.map(|finding| (finding.id.clone(), finding.instance.clone())).collect();
     keys.sort();
     keys
