@@ -1,6 +1,6 @@
 //! The answer to a symptom: the sentences of its causes, and the headline that begins with the symptom.
 
-use super::headline::{behind, first_sentence, listed};
+use super::headline::{behind, first_sentence, listed, when};
 use super::{quiet, words};
 use rdiag_model::answer::{Answer, Cause, Outcome};
 use rdiag_model::headline::{Headline, Link};
@@ -98,7 +98,7 @@ pub(super) fn of(answer: &Answer, findings: &[Finding]) -> (Status, Headline) {
     let mut also: Vec<String> = found.chain(answer.with(Outcome::Beside)).map(|cause| cause.title.clone()).collect();
     for finding in others {
         worst = worst.max(finding.status);
-        let cell = words::cell(finding.resource, finding.kind);
+        let cell = words::cell(finding.resource, finding.kind) + &when(finding);
         if !told(&finding) && !also.contains(&cell) {
             also.push(cell);
         }

@@ -90,7 +90,7 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
 }
 
 /// How long before the window, for what was over when it began.
-fn when(finding: &Finding) -> String {
+pub(super) fn when(finding: &Finding) -> String {
     finding.seconds_before.map_or_else(String::new, |before| format!(" {} before the window", seconds(before)))
 }
 
