@@ -95,7 +95,8 @@ pub(super) fn of(answer: &Answer, findings: &[Finding]) -> (Status, Headline) {
     };
     let told = |finding: &&Finding| answer.with(Outcome::Beside).any(|cause| cause.rules.contains(&finding.id));
     let others = findings.iter().filter(|finding| finding.status >= Status::Warning && !explained(finding));
-    let mut also: Vec<String> = found.chain(answer.with(Outcome::Beside)).map(|cause| cause.title.clone()).collect();
+    let titled = |cause: &Cause| cause.title.clone() + &lead(cause, findings).map(when).unwrap_or_default();
+    let mut also: Vec<String> = found.chain(answer.with(Outcome::Beside)).map(titled).collect();
     for finding in others {
         worst = worst.max(finding.status);
         let cell = words::cell(finding.resource, finding.kind) + &when(finding);

@@ -85,6 +85,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_shortly_before_is_dated_and_shows_no_value_of_the_window() {
+        assert_eq!(recent("OOM kills", 240.0), "OOM kills (4.0 min before the window)");
+        let mut over = finding("memory.errors.oom", Status::Critical);
+        over.value = Some(0.0);
+        assert!(!words::value(&over).is_empty());
+        over.seconds_before = Some(240.0);
+        assert_eq!(words::value(&over), "");
+    }
+
+    #[test]
     fn all_are_folded_into_one_line_that_names_the_first() {
         let past = |title: &str| Finding { title: title.into(), ..finding("memory.errors.oom", Status::Info) };
         let all = ["Before the window: OOM kills (since boot)", "B", "C", "D", "E", "F"].map(past);

@@ -137,7 +137,9 @@ pub(super) fn missing(group: &GapGroup) -> Vec<String> {
 
 /// The judged value of a finding.
 pub(super) fn value(finding: &Finding) -> String {
-    finding.value.map(|value| with_unit(value, finding.unit)).unwrap_or_default()
+    // Of what was before the window, the value of the window says nothing.
+    let value = finding.value.filter(|_| finding.seconds_before.is_none());
+    value.map(|value| with_unit(value, finding.unit)).unwrap_or_default()
 }
 
 /// An instance as people call it: `sda`; of a process (`4711:23816`, with its start) the pid.

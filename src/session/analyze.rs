@@ -98,9 +98,9 @@ impl<'a> Analyst<'a> {
         let spec = self.plan.playbook.answer.as_ref()?;
         let mut statuses = statuses_of(&self.findings);
         for (id, status) in &mut statuses {
-            // What was over before the window explains nothing now.
+            // What was over long before the window explains nothing now; what was so shortly before is mentioned beside the causes.
             let mut fired = self.findings.iter().filter(|finding| finding.id == *id && finding.status.fired());
-            if status.fired() && fired.all(Finding::is_over) {
+            if status.fired() && fired.all(Finding::is_past) {
                 *status = Status::Ok;
             }
         }

@@ -203,7 +203,7 @@ const CAPTURES: &[(&str, &str, &str, &str)] = &[
         "disk-full",
         "filesystem.an_image_that_is_full_by_nature_stays_quiet.1",
         "none",
-        " s before the window; ruled out: inodes",
+        "also: a file system that has errors or turned read-only 14.8 s before the window; ruled out: inodes",
     ),
     (
         "disk-full",

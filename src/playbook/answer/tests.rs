@@ -17,6 +17,16 @@ causes:
   - {id: third, title: the third, when: load.x.count.last > 90, says: 'It is {{ load.x.count.last|number }}'}
 ";
 
+fn reading(value: f64) -> Reading {
+    Reading::Measured {
+        unit: Unit::Count,
+        dimension: None,
+        source: String::new(),
+        rank: 0,
+        instances: [(String::new(), Ok(Stats::constant(value)))].into(),
+    }
+}
+
 fn answer(load: Option<f64>, statuses: &[(&str, Status)]) -> Answer {
     answer_without(load, statuses, &[])
 }
@@ -25,13 +35,6 @@ fn answer(load: Option<f64>, statuses: &[(&str, Status)]) -> Answer {
 fn answer_without(load: Option<f64>, statuses: &[(&str, Status)], unasked: &[&str]) -> Answer {
     let spec: Answering = parse("answer.yaml", SPEC).unwrap();
     let mut metrics = Metrics::default();
-    let reading = |value| Reading::Measured {
-        unit: Unit::Count,
-        dimension: None,
-        source: String::new(),
-        rank: 0,
-        instances: [(String::new(), Ok(Stats::constant(value)))].into(),
-    };
     metrics.readings.extend(load.map(|value| ("load.x.count".to_owned(), reading(value))));
     let mut all: BTreeMap<String, Status> =
         ["disk.errors", "disk.saturation", "cpu.saturation"].map(|id| (id.to_owned(), Status::Ok)).into();
@@ -108,13 +111,6 @@ fn what_could_not_be_judged_is_never_ruled_out() {
 fn outcome(yaml: &str, cause: &str, known: &[(&str, f64)], fired: &[(&str, Status)]) -> Outcome {
     let playbook: crate::playbook::Playbook = parse("playbook.yaml", yaml).unwrap();
     let mut metrics = Metrics::default();
-    let reading = |value| Reading::Measured {
-        unit: Unit::Count,
-        dimension: None,
-        source: String::new(),
-        rank: 0,
-        instances: [(String::new(), Ok(Stats::constant(value)))].into(),
-    };
     metrics.readings.extend(known.iter().map(|(id, value)| ((*id).to_owned(), reading(*value))));
     let rules = playbook.steps.iter().flat_map(|step| &step.rules);
     let mut statuses: BTreeMap<String, Status> = rules.map(|rule| (rule.clone(), Status::Ok)).collect();
