@@ -47,8 +47,13 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     section(&mut out, "Cannot be measured", by_gap.values().filter(|(gap, _)| gap.reason != Reason::NotApplicable));
     section(&mut out, "Does not apply here", by_gap.values().filter(|(gap, _)| gap.reason == Reason::NotApplicable));
-    probes(&mut out, &session::survey_probes(&host));
+    // The probes take some seconds, and what is known by then can be read meanwhile.
     ui.print(&Text::lines(&out))?;
+    let count = rdiag_probes::ALL.len();
+    let bar = ui.bar(&Text::seen(format!("trying {count} probes inside the kernel")));
+    let tried = session::survey_probes(&host, &|done| bar.set_position((done * 1000 / count) as u64));
+    bar.finish_and_clear();
+    ui.print(&Text::lines(probes(&tried)))?;
     Ok(if works == 0 { Exit::Nothing } else { Exit::Done })
 }
 
@@ -152,7 +157,8 @@ fn tracefs(host: &Host) -> String {
 }
 
 /// Which probes can run here: each was attached for a moment.
-fn probes(out: &mut String, tried: &[(&'static ProbeDef, Option<Unavailable>)]) {
+fn probes(tried: &[(&'static ProbeDef, Option<Unavailable>)]) -> String {
+    let mut out = String::new();
     let can: Vec<&str> = tried.iter().filter(|(_, gap)| gap.is_none()).map(|(def, _)| def.id).collect();
     let _ = writeln!(out, "{} of {} probes inside the kernel can run here as they are.", can.len(), tried.len());
     if !can.is_empty() {
@@ -167,6 +173,7 @@ fn probes(out: &mut String, tried: &[(&'static ProbeDef, Option<Unavailable>)]) 
         }
     }
     let idle = |gap: &Unavailable| gap.reason == Reason::NotApplicable;
-    section(out, "Probes that have to be told what to look at", by_gap.values().filter(|(gap, _)| idle(gap)));
-    section(out, "Probes that cannot run", by_gap.values().filter(|(gap, _)| !idle(gap)));
+    section(&mut out, "Probes that have to be told what to look at", by_gap.values().filter(|(gap, _)| idle(gap)));
+    section(&mut out, "Probes that cannot run", by_gap.values().filter(|(gap, _)| !idle(gap)));
+    out
 }

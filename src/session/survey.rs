@@ -47,8 +47,11 @@ const SIDE_BY_SIDE: usize = 4;
 const OF_THE_C_LIBRARY: [&str; 2] = ["deadlock", "memleak"];
 
 /// Attaches every probe for a moment. Each comes with the reason why it cannot run here, if it cannot; one that has to be
-/// told what to look at comes with [`Reason::NotApplicable`].
-pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavailable>)> {
+/// told what to look at comes with [`Reason::NotApplicable`]. It takes some seconds; `progress` is given how many were tried, after each.
+pub fn survey_probes(
+    host: &SharedHost,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Vec<(&'static ProbeDef, Option<Unavailable>)> {
     // Kept for all of them, so that the kernel's types are read once.
     let _kernel = Kernel::shared(host);
     let (last, first): (Vec<&ProbeDef>, Vec<&ProbeDef>) =
@@ -62,7 +65,9 @@ pub fn survey_probes(host: &SharedHost) -> Vec<(&'static ProbeDef, Option<Unavai
             scope.spawn(|| {
                 while let Some(def) = next() {
                     let outcome = attach(host, def, &all);
-                    tried.lock().unwrap_or_else(PoisonError::into_inner).push((def, outcome.err()));
+                    let mut tried = tried.lock().unwrap_or_else(PoisonError::into_inner);
+                    tried.push((def, outcome.err()));
+                    progress(tried.len());
                 }
             });
         }

@@ -144,7 +144,7 @@ impl Waits {
                 Column::text("pid", "pid"),
                 Column::text("tid", "tid"),
                 Column::text("cpu", "CPU"),
-                Column::text("prev", "ran before"),
+                Column::text("prev", "it ran after"),
                 Column::text("prev_tid", "tid"),
             ],
             rows: self.rows,
