@@ -9,6 +9,7 @@ use super::hot_words as words;
 use super::probe_words;
 use super::schedule::{self, Line};
 use super::shown::{Shown, Terminal};
+use super::words::counted;
 use crate::shown;
 use rdiag_model::call_trace::CallTrace;
 use rdiag_model::probe::{Cell, CostOf, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
@@ -100,7 +101,13 @@ pub(super) fn limits(result: &ProbeResult) -> Text {
 }
 
 fn lost(result: &ProbeResult) -> Text {
-    result.lost.iter().map(|(reason, count)| shown!("lost {} events: {}\n", *count, Text::seen(reason))).collect()
+    result
+        .lost
+        .iter()
+        .map(|(reason, count)| {
+            shown!("lost {}: {}\n", Text::seen(counted(*count, "event", "events")), Text::seen(reason))
+        })
+        .collect()
 }
 
 fn footer(result: &ProbeResult) -> Text {

@@ -1,5 +1,6 @@
 //! The words about probes that all renderers share. Names within are as they were found: renderers escape what they show.
 
+use super::words::counted;
 use rdiag_model::Unit;
 use rdiag_model::call_trace::{Call, CallTrace};
 use rdiag_model::heat::HeatMap;
@@ -27,10 +28,10 @@ pub(super) fn heat(map: &HeatMap, threshold: Option<&str>) -> String {
     let events = map.counts().fold(0_u64, u64::saturating_add);
     let mut said = format!(
         "{} in {}; each cell is {} wide; the fullest holds {}.",
-        plural_of(events, "event", "events"),
+        counted(events, "event", "events"),
         seconds(map.seconds),
         seconds(map.seconds / columns as f64),
-        plural_of(map.counts().max().unwrap_or(0), "event", "events"),
+        counted(map.counts().max().unwrap_or(0), "event", "events"),
     );
     if let Some(threshold) = threshold {
         said.push_str(&format!(" Only events of at least {threshold} are measured."));
@@ -39,11 +40,6 @@ pub(super) fn heat(map: &HeatMap, threshold: Option<&str>) -> String {
         said.push_str(&format!(" {} more were only counted, later ones among them.", number(map.others as f64)));
     }
     said
-}
-
-/// A number and what it counts.
-fn plural_of(count: u64, one: &str, many: &str) -> String {
-    format!("{} {}", number(count as f64), if count == 1 { one } else { many })
 }
 
 /// The largest of times is the longest.
@@ -126,7 +122,7 @@ pub(super) fn cost(probed: &Probed) -> String {
         return "The kernel did not count what its programs cost.".into();
     };
     if cost.of == CostOf::Events {
-        let took = format!("Tracing took {} of one CPU: {} events", percent(share), number(cost.runs as f64));
+        let took = format!("Tracing took {} of one CPU: {}", percent(share), counted(cost.runs, "event", "events"));
         let each = (cost.runs > 0)
             .then(|| format!(" at {}, reading them included", seconds(cost.cpu_seconds / cost.runs as f64)));
         return format!("{took}{}, counted over {}.", each.unwrap_or_default(), seconds(cost.sampled_seconds));
@@ -138,9 +134,9 @@ pub(super) fn cost(probed: &Probed) -> String {
         );
     }
     format!(
-        "Its programs in the kernel took {} of one CPU: {} runs at {}, counted over {}.",
+        "Its programs in the kernel took {} of one CPU: {} at {}, counted over {}.",
         percent(share),
-        number(cost.runs as f64),
+        counted(cost.runs, "run", "runs"),
         seconds(cost.cpu_seconds / cost.runs as f64),
         seconds(cost.sampled_seconds)
     )
@@ -150,7 +146,7 @@ pub(super) fn cost(probed: &Probed) -> String {
 pub(super) fn limits(probed: &Probed) -> Vec<String> {
     let lost = probed.lost.iter().filter(|(_, count)| **count > 0);
     let mut limits: Vec<String> =
-        lost.map(|(reason, count)| format!("{} events were lost: {reason}", number(*count as f64))).collect();
+        lost.map(|(reason, count)| format!("{} lost: {reason}", counted(*count, "event was", "events were"))).collect();
     limits.extend(probed.notes.iter().cloned());
     for output in &probed.outputs {
         if let ProbedOutput::Stacks(sums) = output {
@@ -207,10 +203,14 @@ pub(super) fn cut(trace: &CallTrace, hidden: usize) -> String {
     let (others, deeper) = (trace.others.saturating_add(hidden as u64), trace.deeper);
     let mut parts = Vec::new();
     if others > 0 {
-        parts.push(format!("{} more calls", number(others as f64)));
+        parts.push(counted(others, "more call", "more calls"));
     }
     if deeper > 0 {
-        parts.push(format!("{} calls that are deeper than was asked for", number(deeper as f64)));
+        parts.push(counted(
+            deeper,
+            "call that is deeper than was asked for",
+            "calls that are deeper than was asked for",
+        ));
     }
     if parts.is_empty() { String::new() } else { format!("Not shown: {}.", parts.join("; ")) }
 }

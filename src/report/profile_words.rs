@@ -6,7 +6,7 @@ use rdiag_model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, Forecas
 use rdiag_model::quantity::{number, percent, seconds};
 use rdiag_model::{Component, Profile};
 
-use super::words::plural;
+use super::words::{counted, plural};
 
 /// What stands where a level cannot know.
 pub(super) const NOT_KNOWN: &str = "–";
@@ -171,10 +171,10 @@ pub(super) fn delays(profile: &Profile) -> Vec<String> {
         let threads =
             if row.threads.len() > 1 { format!(" By thread: {}.", pieces(&row.threads, 3)) } else { String::new() };
         format!(
-            "Counted by the kernel: {} of {}, {} times, {} on average; {}.{threads}",
+            "Counted by the kernel: {} of {}, {}, {} on average; {}.{threads}",
             seconds(row.seconds),
             row.title,
-            number(row.count as f64),
+            counted(row.count, "time", "times"),
             seconds(row.mean),
             row.within,
         )

@@ -63,7 +63,8 @@ fn limits(findings: &[Finding], is_answer: bool, coverage: &Coverage, recording:
     if limits.len() > MAX_LIMITS {
         let more = limits.len() - MAX_LIMITS;
         limits.truncate(MAX_LIMITS);
-        limits.push(format!("{more} more limits are listed under what could not be measured."));
+        let more = words::plural(more, "more limit is", "more limits are");
+        limits.push(format!("{more} listed under what could not be measured."));
     }
     limits
 }

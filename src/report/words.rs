@@ -326,6 +326,11 @@ pub(super) fn plural(count: usize, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
+/// `1 event`, `15.2 k events`.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", rdiag_model::quantity::number(count as f64), if count == 1 { one } else { many })
+}
+
 /// How far the run could see.
 pub(super) fn checks(report: &Report) -> String {
     let checks = &report.coverage.checks;

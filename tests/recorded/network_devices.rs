@@ -56,7 +56,7 @@ fn orphans_that_exhaust_the_memory_of_tcp_are_told_with_what_they_cost() {
     check(&report, "network.utilization.orphans", None, "warning", 29_491.0 / 32_768.0);
     let memory = check(&report, "network.saturation.tcp_memory", None, "critical", 42.0);
     let says = memory["summary"].as_str().unwrap();
-    assert!(says.contains("pressure 2 times") && says.contains("40 connections were aborted"), "{says}");
+    assert!(says.contains("pressure 2 times") && says.contains("and aborted 40 connections"), "{says}");
     check(&report, "network.saturation.receive_buffer", None, "warning", 600.0);
     let squeezed = check(&report, "network.saturation.softnet_squeeze", None, "info", 20.0);
     assert_eq!(squeezed["culprit"]["name"], "1", "the second CPU");

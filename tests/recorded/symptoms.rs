@@ -85,7 +85,7 @@ const TREES: &[(&str, &str, &str, &str)] = &[
         "no cause found; not measured: exhausted local ports; ruled out: a link that flaps",
     ),
     ("network-loss", "network-card-failing", "carrier", "The link of eth0 went up or down 2 times"),
-    ("network-loss", "network-sockets-short", "sockets", "600 TCP segments were dropped at a full receive buffer"),
+    ("network-loss", "network-sockets-short", "sockets", "A full receive buffer or backlog dropped 600 TCP segments"),
     ("network-loss", "network-sockets-near-limits", "unknown", "no cause found"),
     ("memory-pressure", "memory-numa-fragmented", "reclaim", "30 allocation stalls/s"),
     ("memory-pressure", "memory-held-by-kernel", "kernel", "Unreclaimable slab is 27.0% of memory"),

@@ -123,7 +123,10 @@ fn disturbances(window: &Window, collector: &str) -> Vec<String> {
         ));
     }
     if record.missed > 0 {
-        notes.push(format!("{} readings came too late and were left out", record.missed));
+        notes.push(match record.missed {
+            1 => "1 reading came too late and was left out".into(),
+            missed => format!("{missed} readings came too late and were left out"),
+        });
     }
     // A source that never gave anything is the gap of its readings; what they fell back on is not disturbed by it.
     if let (Some(gap), false) = (&record.unavailable, record.series.is_empty()) {

@@ -114,7 +114,9 @@ pub(super) fn add_labels(window: &Window, metrics: &mut Metrics) {
 pub(super) fn disturbances(window: &Window, probe: &str) -> Vec<String> {
     let Some(Ok(result)) = window.probes.get(probe) else { return Vec::new() };
     let lost = result.lost.iter().filter(|(_, count)| **count > 0);
-    let mut notes: Vec<String> = lost.map(|(reason, count)| format!("{count} events were lost: {reason}")).collect();
+    let events = |count: u64| if count == 1 { "event was" } else { "events were" };
+    let mut notes: Vec<String> =
+        lost.map(|(reason, count)| format!("{count} {} lost: {reason}", events(*count))).collect();
     for output in &result.outputs {
         match output {
             Output::Stacks(stacks) => notes.extend(weak_stacks(stacks)),

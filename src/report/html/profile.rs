@@ -9,6 +9,7 @@ use super::view::Limits;
 use super::waits::{Chains, Code, Spreads};
 use crate::report::profile_words::{self as words, Shade};
 use crate::report::shown::{Html, Shown};
+use crate::report::words::counted;
 use crate::report::{quality, svg};
 use rdiag_model::Profile;
 use rdiag_model::profile::{CallProfile, ComponentRow, Range};
@@ -123,7 +124,8 @@ impl ProfileView {
             other => other.word(),
         };
         let said = |text: &Option<String>| text.clone().unwrap_or_default();
-        let losses = profile.lost.iter().map(|(reason, count)| format!("lost {count} events: {reason}"));
+        let losses =
+            profile.lost.iter().map(|(reason, count)| format!("lost {}: {reason}", counted(*count, "event", "events")));
         let runs = profile.runs.as_ref().filter(|runs| runs.count > 0);
         Self {
             subject: profile.subject.clone(),
@@ -219,7 +221,7 @@ fn check(check: &rdiag_model::profile::Check) -> String {
 fn component(profile: &Profile, row: &ComponentRow) -> ComponentView {
     let mut figures = format!("{} of the time, {}", percent(row.share), seconds(row.seconds));
     if let (Some(count), Some(mean)) = (row.count.filter(|count| *count > 0), row.mean) {
-        figures.push_str(&format!(", {} times, {} on average", number(count as f64), seconds(mean)));
+        figures.push_str(&format!(", {}, {} on average", counted(count, "time", "times"), seconds(mean)));
     }
     if row.open > 0 {
         figures.push_str(&format!(", {} under way at an edge of the window", row.open));

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::report::profile_words::{self as words, Shade};
 use crate::report::shown::{Html, Shown};
 use crate::report::svg::{self, Area};
+use crate::report::words::counted;
 use rdiag_model::Profile;
 use rdiag_model::ledger::Timeline;
 use rdiag_model::quantity::seconds;
@@ -37,8 +38,11 @@ pub(super) fn threads(profile: &Profile) -> (Vec<ThreadView>, String) {
         .take(MAX_TIMELINES)
         .collect();
     let hidden = (profile.population.seen).saturating_sub(drawn.len() as u64);
-    let more =
-        if hidden > 0 && !drawn.is_empty() { format!("{hidden} more threads are not drawn.") } else { String::new() };
+    let more = match hidden {
+        0 => String::new(),
+        _ if drawn.is_empty() => String::new(),
+        hidden => format!("{} not drawn.", counted(hidden, "more thread is", "more threads are")),
+    };
     (drawn, more)
 }
 

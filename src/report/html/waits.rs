@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use crate::report::shown::{Html, Shown};
 use crate::report::spread::{self, Axis};
+use crate::report::words::counted;
 use crate::report::{flame, wait_words as words};
 use rdiag_model::Profile;
 use rdiag_model::profile::ComponentRow;
-use rdiag_model::quantity::{number, seconds};
+use rdiag_model::quantity::seconds;
 
 /// Distributions side by side.
 const MAX_SPREADS: usize = 6;
@@ -38,9 +39,9 @@ impl Spreads {
         let spread = |row: &&ComponentRow| Spread {
             id: row.id.id(),
             caption: format!(
-                "{}: {} times, {} on average, {} at most",
+                "{}: {}, {} on average, {} at most",
                 row.title,
-                number(row.count.unwrap_or(0) as f64),
+                counted(row.count.unwrap_or(0), "time", "times"),
                 seconds(row.mean.unwrap_or(0.0)),
                 seconds(row.max.unwrap_or(0.0))
             ),

@@ -5,6 +5,7 @@ use super::super::quality;
 use super::super::wait_words;
 use super::{Page, Paint, Text, blanks, pad, seen};
 use crate::report::shown::{Piece, Terminal};
+use crate::report::words::counted;
 use crate::shown;
 use rdiag_model::Profile;
 use rdiag_model::ledger::Timeline;
@@ -80,7 +81,12 @@ impl Page {
             self.item("  !", seen(note), Paint::None, Paint::None);
         }
         for (reason, count) in profile.lost.iter().take(MAX_LINES) {
-            self.item("  !", shown!("lost {} events: {}", *count, seen(reason)), Paint::None, Paint::None);
+            self.item(
+                "  !",
+                shown!("lost {}: {}", seen(&counted(*count, "event", "events")), seen(reason)),
+                Paint::None,
+                Paint::None,
+            );
         }
         if !profile.notes.is_empty() || !profile.lost.is_empty() {
             self.blank();
