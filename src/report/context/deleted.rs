@@ -39,13 +39,21 @@ pub(super) fn complete(finding: &mut Finding, held: &[Held]) {
     let said = finding.summary.trim_end().trim_end_matches('.');
     finding.summary = format!("{said}; deleted but open files hold {}.", bytes(own.bytes));
     finding.next.retain(|step| !step.action.ends_with(LOOK_FOR_DELETED));
-    let (size, free) = (mean(finding, "filesystem.size.bytes"), mean(finding, "filesystem.available.bytes"));
-    if size.zip(free).is_some_and(|(size, free)| own.bytes > 0.5 * (size - free)) {
+    if used(finding).is_some_and(|used| own.bytes > 0.5 * used) {
         finding.culprit = own.who.clone().or_else(|| finding.culprit.take());
         let others = std::mem::take(&mut finding.next);
         finding.next = own.next.clone();
         finding.next.extend(others.into_iter().filter(|step| !step.action.starts_with(SEARCH)));
     }
+}
+
+/// Bytes in use. What the file system reserves is neither used nor available, so they follow from what is available and the share of the
+/// rest that is used; of a full one, where nothing is available, from its size.
+fn used(finding: &Finding) -> Option<f64> {
+    let available = mean(finding, "filesystem.available.bytes")?;
+    let size = mean(finding, "filesystem.size.bytes")?;
+    let of_rest = mean(finding, "filesystem.space.ratio").filter(|share| (0.0..1.0).contains(share));
+    Some(of_rest.map_or(size - available, |share| available * share / (1.0 - share)).min(size))
 }
 
 #[cfg(test)]
@@ -58,8 +66,17 @@ mod tests {
 
     /// A file system of 10 GiB with 1 GiB left, of which deleted files hold some.
     fn full(gibibytes: f64, mount: &str, status: Status) -> Finding {
+        full_of(10.0, gibibytes, mount, status)
+    }
+
+    /// The same with 1 GiB left beside 9 GiB in use, whatever its size: the rest is reserved.
+    fn full_of(size: f64, gibibytes: f64, mount: &str, status: Status) -> Finding {
         let [search, look] = [format!("{SEARCH}-xh MOUNT"), format!("Find files: {LOOK_FOR_DELETED}")];
-        let read = [("filesystem.size.bytes", 10.0 * GIB, 0.0), ("filesystem.available.bytes", GIB, 0.0)];
+        let read = [
+            ("filesystem.size.bytes", size * GIB, 0.0),
+            ("filesystem.available.bytes", GIB, 0.0),
+            ("filesystem.space.ratio", 0.9, 0.0),
+        ];
         let mut space = advising(having(SPACE, Status::Critical, &read), &[&search, &look, "Delete something."]);
         space.instance = Some("/srv".into());
         space.summary = "/srv is 90.0% full.".into();
@@ -83,6 +100,13 @@ mod tests {
         let most = full(5.0, "/srv", Status::Warning);
         assert_eq!(most.summary, "/srv is 90.0% full; deleted but open files hold 5.0 GiB.");
         assert_eq!((name(&most), advice(&most)), ("stress-ng", vec!["List these files.", "Delete something."]));
+    }
+
+    #[test]
+    fn what_is_reserved_is_not_used() {
+        let of_reserving = |gibibytes| full_of(20.0, gibibytes, "/srv", Status::Warning);
+        assert_eq!(name(&of_reserving(4.6)), "stress-ng", "4.6 of 9 GiB, beside 10 GiB that are reserved");
+        assert_eq!(name(&of_reserving(4.4)), "/srv");
     }
 
     #[test]
