@@ -71,7 +71,7 @@ fn counters_that_were_reset_cost_confidence_where_they_are_cited_and_nowhere_els
     assert_eq!(exchanged["confidence"], "low", "three of its counters were reset");
     let reasons: Vec<&str> =
         exchanged["confidence_reasons"].as_array().unwrap().iter().flat_map(|r| r.as_str()).collect();
-    assert_eq!(reasons[0], "1 intervals of disk.busy.ratio were thrown away: the counter was reset");
+    assert_eq!(reasons[0], "disk.busy.ratio leaves out 1 interval: the counter was reset");
     assert_eq!(reasons.len(), 3, "{reasons:#?}");
     let wrapped = finding(&report, "disk.utilization", Some("sda"));
     assert_eq!(wrapped["confidence"], "high", "a counter that wraps is no reset: {wrapped:#}");

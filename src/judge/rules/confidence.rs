@@ -7,8 +7,13 @@ use rdiag_model::{Confidence, Metrics, Reading};
 /// Below this, tick-based figures and short bursts dominate.
 const SHORT_WINDOW_SECONDS: f64 = 4.5;
 
-/// Reasons for less confidence that come from the data behind a finding.
-pub(super) fn reasons(metrics: &Metrics, cited: &BTreeSet<String>, instance: &str) -> Vec<String> {
+/// Reasons for less confidence that come from the data behind a finding. `confirmed` is a metric of which the kernel log says the same.
+pub(super) fn reasons(
+    metrics: &Metrics,
+    cited: &BTreeSet<String>,
+    instance: &str,
+    confirmed: Option<&str>,
+) -> Vec<String> {
     let mut reasons = BTreeSet::new();
     if metrics.seconds > 0.0 && metrics.seconds < SHORT_WINDOW_SECONDS {
         reasons.insert(format!("the window was only {:.1} s long", metrics.seconds));
@@ -16,14 +21,16 @@ pub(super) fn reasons(metrics: &Metrics, cited: &BTreeSet<String>, instance: &st
     for id in cited {
         reasons.extend(metrics.notes.get(id).into_iter().flatten().cloned());
         let Some(Reading::Measured { rank, source, instances, .. }) = metrics.readings.get(id) else { continue };
-        if *rank > 0 {
+        if *rank > 0 && confirmed != Some(id.as_str()) {
             reasons.insert(format!("{id} was taken from {source}; the better source for it gave nothing on this host"));
         }
         let stats = instances.get(instance).or_else(|| instances.get(""));
         if let Some(Ok(stats)) = stats
             && stats.discarded > 0
         {
-            reasons.insert(format!("{} intervals of {id} were thrown away: the counter was reset", stats.discarded));
+            let left_out =
+                if stats.discarded == 1 { "1 interval".into() } else { format!("{} intervals", stats.discarded) };
+            reasons.insert(format!("{id} leaves out {left_out}: the counter was reset"));
         }
     }
     reasons.into_iter().collect()
@@ -47,6 +54,11 @@ mod tests {
 
     /// What is said of a metric in a window of so many seconds, from its best source or a fallback, with so many resets.
     fn said(seconds: f64, rank: usize, discarded: u32) -> Vec<String> {
+        said_with(seconds, rank, discarded, None)
+    }
+
+    /// The same, where the kernel log says what a metric says.
+    fn said_with(seconds: f64, rank: usize, discarded: u32, confirmed: Option<&str>) -> Vec<String> {
         let reading = Reading::Measured {
             unit: Unit::Ratio,
             dimension: None,
@@ -56,7 +68,7 @@ mod tests {
         };
         let readings = BTreeMap::from([("a.x.ratio".to_owned(), reading)]);
         let metrics = Metrics { readings, seconds, ..Metrics::default() };
-        reasons(&metrics, &BTreeSet::from(["a.x.ratio".to_owned()]), "")
+        reasons(&metrics, &BTreeSet::from(["a.x.ratio".to_owned()]), "", confirmed)
     }
 
     #[test]
@@ -67,8 +79,15 @@ mod tests {
             said(5.0, 1, 0),
             ["a.x.ratio was taken from another file; the better source for it gave nothing on this host"]
         );
-        assert_eq!(said(5.0, 0, 1), ["1 intervals of a.x.ratio were thrown away: the counter was reset"]);
+        assert_eq!(said(5.0, 0, 1), ["a.x.ratio leaves out 1 interval: the counter was reset"]);
         assert_eq!(said(4.4, 2, 3).len(), 3);
+    }
+
+    #[test]
+    fn a_fallback_that_the_kernel_log_confirms_costs_nothing() {
+        assert!(said_with(5.0, 1, 0, Some("a.x.ratio")).is_empty());
+        assert_eq!(said_with(5.0, 1, 0, Some("a.y.ratio")).len(), 1);
+        assert_eq!(said_with(4.0, 1, 1, Some("a.x.ratio")).len(), 2, "a short window and a reset stay");
     }
 
     #[test]

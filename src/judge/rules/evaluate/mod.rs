@@ -181,7 +181,8 @@ impl<'s> Judge<'s> {
         };
         finding.evidence = self.evidence(needs, name);
         let cited = finding.evidence.iter().map(|evidence| evidence.metric.clone()).collect();
-        finding.confidence_reasons.extend(confidence::reasons(&self.scope.metrics, &cited, name));
+        let confirmed = self.is_limit_logged(work, name).then_some(recent::LIMIT_FAILURES);
+        finding.confidence_reasons.extend(confidence::reasons(&self.scope.metrics, &cited, name, confirmed));
         if finding.status.fired() {
             refute(work, &context, &mut finding);
         }

@@ -13,6 +13,8 @@ use rdiag_model::{Culprit, Finding, LogLine, Stats, Status};
 const AT_LIMITS: &str = "kernel.log.cgroup_oom.count";
 /// How such lines are marked.
 const AT_LIMIT: &str = "memory cgroup";
+/// The metric of allocations that failed at the limit of a control group.
+pub(super) const LIMIT_FAILURES: &str = "cgroup.memory.limit_failures.count";
 /// The clock of the log may be ahead of that of the host by so many seconds.
 const CLOCKS: f64 = 60.0;
 
@@ -92,12 +94,16 @@ impl Judge<'_> {
 
     /// Recent lines of a class; for a control group, those that name it as the one whose limit was reached.
     fn recent<'j>(&'j self, class: &'j str, group: &'j str) -> impl Iterator<Item = &'j LogLine> {
-        let names_it = move |line: &&LogLine| {
-            let limit = || line.text.split_once("memory cgroup ")?.1.split([';', ']']).next();
-            group.is_empty() || limit() == Some(group)
-        };
+        let names_it = move |line: &&LogLine| group.is_empty() || limited_by(line) == Some(group);
         let of_class = self.scope.log.iter().filter(move |line| line.class == class);
         of_class.filter(|line| age(&self.scope, line).is_some()).filter(names_it)
+    }
+
+    /// Whether a line of the window names a control group as the one whose limit was reached: where the kernel counts every hit of
+    /// the limit and no failures (v1), the log has told that this was one.
+    pub(super) fn is_limit_logged(&self, work: &Work<'_>, group: &str) -> bool {
+        let of_class = |line: &&LogLine| Some(&line.class) == work.rule.log.as_ref() && line.in_window;
+        !group.is_empty() && self.scope.log.iter().filter(of_class).any(|line| limited_by(line) == Some(group))
     }
 
     /// What a metric would have counted of the recent lines; none for metrics that count something else.
@@ -111,8 +117,13 @@ impl Judge<'_> {
         }
         // The kernel counts kills apart from its log.
         let is_value = work.rule.value.strip_suffix(".total") == Some(id);
-        (is_value || id.ends_with(".limit_failures.count")).then(|| self.recent(class, name).count())
+        (is_value || id == LIMIT_FAILURES).then(|| self.recent(class, name).count())
     }
+}
+
+/// The control group whose limit a line says was reached.
+fn limited_by(line: &LogLine) -> Option<&str> {
+    line.text.split_once("memory cgroup ")?.1.split([';', ']']).next()
 }
 
 #[cfg(test)]

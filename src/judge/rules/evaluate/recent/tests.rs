@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::rules::{Judge, Rule, Scope};
-use rdiag_model::{Facts, Finding, LogLine, Metrics, Reading, Stats, Status, Unit};
+use rdiag_model::{Confidence, Facts, Finding, LogLine, Metrics, Reading, Stats, Status, Unit};
 
 const DISK: &str = "
 id: disk.errors
@@ -80,20 +80,28 @@ fn judge_at(
     window: usize,
     log: &[LogLine],
 ) -> Vec<Finding> {
+    judge_metrics(uptime_seconds, rule, metrics_of(counts, 0), window, log)
+}
+
+/// Readings of a window; that of limit failures is from its source of this rank.
+fn metrics_of(counts: &[(&str, &str, f64)], rank: usize) -> Metrics {
     let mut readings: BTreeMap<String, Reading> = BTreeMap::new();
     for (id, instance, count) in counts {
         let reading = readings.entry((*id).to_owned()).or_insert_with(|| Reading::Measured {
             unit: Unit::Count,
             dimension: (!instance.is_empty()).then(|| "cgroup".to_owned()),
             source: "a test".into(),
-            rank: 0,
+            rank: if id.ends_with("limit_failures.count") { rank } else { 0 },
             instances: BTreeMap::new(),
         });
         if let Reading::Measured { instances, .. } = reading {
             instances.insert((*instance).to_owned(), Ok(Stats::constant(*count)));
         }
     }
-    let metrics = Metrics { readings, intervals: 5, seconds: 5.0, ..Metrics::default() };
+    Metrics { readings, intervals: 5, seconds: 5.0, ..Metrics::default() }
+}
+
+fn judge_metrics(uptime_seconds: f64, rule: &str, metrics: Metrics, window: usize, log: &[LogLine]) -> Vec<Finding> {
     let facts = Facts { uptime_seconds, ..Facts::default() };
     let rule: Rule = serde_yaml::from_str(rule).unwrap();
     Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window, log, recent: 600.0 }).judge(&rule, "test")
@@ -186,4 +194,23 @@ fn a_kill_at_the_limit_of_a_group_shortly_before_is_no_shortage_of_the_host_and_
     let critical = found.iter().filter(|finding| finding.status == Status::Critical);
     let named: Vec<&str> = critical.filter_map(|finding| finding.instance.as_deref()).collect();
     assert_eq!(named, ["/box"]);
+}
+
+#[test]
+fn a_limit_that_the_log_of_the_window_names_needs_no_better_count_of_failures() {
+    let counts = [
+        ("cgroup.memory.oom_kill.count", "/box", 1.0),
+        ("cgroup.memory.oom_kill_so_far.count", "/box", 1.0),
+        ("cgroup.memory.limit_failures.count", "/box", 9.0),
+    ];
+    // Version 1 counts hits of the limit only: a second-best source.
+    let confidence = |group: &str, in_window: bool| {
+        let text = format!("Memory cgroup out of memory: Killed process 7 (x) [limit of the memory cgroup {group}]");
+        let logged = LogLine { in_window, ..line("oom", -1.0, &text) };
+        let metrics = metrics_of(&counts, 1);
+        judge_metrics(UPTIME, IN_CGROUP, metrics, 0, &[logged])[0].confidence
+    };
+    assert_eq!(confidence("/box", true), Confidence::High);
+    assert_eq!(confidence("/other", true), Confidence::Medium);
+    assert_eq!(confidence("/box", false), Confidence::Medium);
 }
