@@ -36,7 +36,7 @@ const METRICS: &[MetricDef] = &[
             Formula::waiting(&[term("schedstat.wait")], &[term("schedstat.run")]),
             Formula { sum: &[], per: Per::WaitOfTasks, floor: 0.0 },
         ]).caveat("High on an idle host too, where little time is wanted; the kernel counts tasks that a CPU quota \
-                 stopped as waiting, and what is known of them is left out; the fallback sees main threads, or those threads that were read.").manual("perf sched timehist -s, or two reads of /proc/schedstat"),
+                 stopped as waiting, and what is known of them is left out; the fallback sees main threads, or those threads that were read.").manual("perf sched record sleep 10; perf sched timehist -s, or two reads of /proc/schedstat"),
     MetricDef::new("cpu.runqueue.delay.seconds", Unit::Seconds, "Mean time that a task waited in the run queue each time it got a CPU.", &[Formula::ratio(&[term("schedstat.wait")], &[term("schedstat.slices")])]).caveat("A mean over all tasks: it hides the long waits of a few.").manual("two reads of /proc/schedstat"),
     MetricDef::new("cpu.core.wait.ratio", Unit::Ratio, "Share of their runnable time that tasks spent waiting in this CPU's run queue.", &[Formula::ratio(&[term("schedstat.core_wait")], CORE_WANTED)]).dimension("cpu").caveat("A wait counts on the CPU where it ends; the time for which a quota holds tasks back is in it.").manual("two reads of /proc/schedstat"),
 ];

@@ -51,7 +51,7 @@ pub(super) const METRICS: &[MetricDef] = &[
     )
     .dimension("process")
     .caveat("Added when the thread gets a CPU: one that still waits shows nothing. Of at most 256 threads.")
-    .manual("perf sched timehist, or cat /proc/PID/task/*/schedstat twice"),
+    .manual("perf sched record sleep 10; perf sched timehist, or cat /proc/PID/task/*/schedstat twice"),
     MetricDef::new(
         "process.read.bytes",
         Unit::Bytes,
