@@ -84,6 +84,7 @@ fn zombies_are_counted_and_their_parent_is_named() {
     let zombies = finding(&report, "tasks.errors.zombies", None);
     assert_eq!((&zombies["status"], &zombies["value"]), (&"info".into(), &150.0.into()));
     assert_eq!(zombies["culprit"]["name"], "careless");
+    assert_eq!(zombies["summary"], "150 zombies (ended, not reaped by their parent; careless has the most).");
     assert_eq!(zombies["culprit"]["pids"], serde_json::json!([80]));
 }
 
