@@ -47,6 +47,7 @@ mod sink;
 mod socket_table;
 mod sockets;
 mod softnet;
+mod stopped_tasks;
 mod swaps;
 mod task_limits;
 mod task_states;
@@ -122,6 +123,7 @@ pub static ALL: &[&CollectorDef] = &[
     &scsi_errors::COLLECTOR,
     &sockets::COLLECTOR,
     &softnet::COLLECTOR,
+    &stopped_tasks::COLLECTOR,
     &swaps::COLLECTOR,
     &task_limits::COLLECTOR,
     &task_states::COLLECTOR,

@@ -73,5 +73,8 @@ fn stopped_tasks_are_not_frozen() {
     let report = live_report(3);
     let found = findings(&report, "tasks.utilization.frozen");
     assert!(found.iter().all(|finding| finding["status"] != "info"), "{found:#?}");
+    // They listen on nothing: jobs that a shell suspended look the same.
+    let stopped = finding(&report, "tasks.saturation.stopped", None);
+    assert_eq!((stopped["status"].as_str(), stopped["value"].as_f64()), (Some("info"), Some(3.0)), "{stopped:#}");
     assert_nothing_else_fired(&report, &["cpu."]);
 }

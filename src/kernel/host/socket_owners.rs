@@ -12,10 +12,20 @@ const MAX_SEARCH_SECONDS: f64 = 0.5;
 
 /// The first process, by id, that holds each socket, with its name; and whether every process could be looked at.
 pub fn socket_owners(host: &Host, wanted: &BTreeSet<u64>) -> (HashMap<u64, (u32, String)>, bool) {
+    socket_owners_beside(host, wanted, &BTreeSet::new())
+}
+
+/// The same, where some processes are not asked for.
+pub fn socket_owners_beside(
+    host: &Host,
+    wanted: &BTreeSet<u64>,
+    beside: &BTreeSet<u32>,
+) -> (HashMap<u64, (u32, String)>, bool) {
     let mut owners = HashMap::new();
     let mut all_seen = true;
     let Ok(names) = host.list("proc") else { return (owners, false) };
-    let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    let mut pids: Vec<u32> =
+        names.iter().filter_map(|name| name.parse().ok()).filter(|pid| !beside.contains(pid)).collect();
     pids.sort_unstable();
     let deadline = host.now() + MAX_SEARCH_SECONDS;
     let mut left = MAX_DESCRIPTORS;

@@ -97,6 +97,8 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         "network.udp.socket_drops.count" => ("lost", "the dropped UDP datagrams"),
         "process.zombie_children.count" => ("had", "the zombies as children"),
         "swapin.process.seconds" => ("did", "the waiting for swap-in"),
+        "tasks.stopped_listener.count" => ("had", "the listening sockets of stopped processes"),
+        "tasks.stopped_process.count" => ("was", "the stopped processes"),
         "tasks.ptys_process.count" => ("held", "the pseudo-terminals"),
         other => ("had", other),
     };

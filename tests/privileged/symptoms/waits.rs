@@ -1,7 +1,8 @@
-//! Tasks in D state: `high-load`, `io-stall`. Sleepers, busy loops and frozen tasks look alike in one figure or another.
+//! Tasks in D state: `high-load`, `io-stall`. Sleepers, busy loops and frozen tasks look alike in one figure or another. Stopped ones:
+//! `high-latency`.
 
 use super::{Group, Mounted, assert_verdict, found, outcome, report, run};
-use crate::support::{Load, Need, alone, has, skip, wait_until};
+use crate::support::{Load, Need, alone, finding, has, skip, wait_until};
 
 /// Enough to be more than what others run meanwhile.
 const MANY: usize = 60;
@@ -82,4 +83,54 @@ fn runnable_tasks_and_sleepers_are_no_tasks_in_d_state() {
         assert_ne!(outcome(&busy, id), "found", "{:#}", busy["answer"]);
     }
     assert_ne!(outcome(&stall, "blocked"), "found", "{:#}", stall["answer"]);
+}
+
+/// A server that stops while a client waits for its answer; its queue has room for 63 more.
+const STOPS: &str = "import os, signal, socket, time
+server = socket.create_server(('127.0.0.1', 0), backlog=64)
+if os.fork() == 0:
+    address = server.getsockname()
+    server.close()
+    client = socket.create_connection(address, timeout=60)
+    client.sendall(b'ping')
+    client.recv(1)
+    os._exit(0)
+time.sleep(0.5)
+os.kill(os.getpid(), signal.SIGSTOP)
+server.accept()";
+
+#[test]
+#[ignore = "needs: root, python3"]
+fn a_stopped_server_is_what_requests_wait_for_and_a_suspended_job_is_not() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("python3")]) {
+        return;
+    }
+    let is_stopped =
+        |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default().contains(") T ");
+    let job = Load::start(1, "sh", &["-c", "kill -STOP $$"]);
+    assert!(wait_until(10, || job.pids().iter().all(is_stopped)), "the job is not stopped");
+    let suspended = report("high-latency", 5);
+    assert_eq!(outcome(&suspended, "stopped"), "beside", "{:#}", suspended["answer"]);
+    let of_job = finding(&suspended, "tasks.saturation.stopped", None);
+    assert_eq!(
+        (of_job["status"].as_str(), of_job["culprit"]["name"].as_str()),
+        (Some("info"), Some("sh")),
+        "{of_job:#}"
+    );
+    let server = Load::start(1, "python3", &["-c", STOPS]);
+    assert!(wait_until(10, || server.pids().iter().all(is_stopped)), "the server does not stop");
+    let waiting = report("high-latency", 5);
+    drop((server, job));
+    assert_verdict(
+        &waiting,
+        "stopped",
+        "2 processes stopped by a signal (state T): python3 accepts nothing on 127.0.0.1:",
+    );
+    let found = finding(&waiting, "tasks.saturation.stopped", None);
+    assert_eq!(
+        (found["status"].as_str(), found["culprit"]["name"].as_str()),
+        (Some("warning"), Some("python3")),
+        "{found:#}"
+    );
 }

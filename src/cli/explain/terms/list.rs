@@ -129,6 +129,12 @@ pub(super) const TERMS: &[Term] = &[
         ],
     },
     Term {
+        names: &["T state", "stopped process", "SIGSTOP", "T"],
+        means: "a process that a signal stopped: SIGSTOP, or SIGTSTP of Ctrl-Z. It runs again after SIGCONT.",
+        mind: "A stopped server looks idle; connections to it are established and never answered.",
+        see: &["tasks.saturation.stopped", "tasks.stopped.count"],
+    },
+    Term {
         names: &["zombie", "zombies", "defunct", "Z state"],
         means: "a process that ended and whose parent has not read its exit status.",
         mind: "It holds a process id and nothing else, and cannot be killed; its parent has to reap it.",

@@ -1,0 +1,164 @@
+//! Processes that a signal stopped (SIGSTOP, or Ctrl-Z), and which of them others wait for.
+//!
+//! A stopped server looks like an idle one: it uses no CPU, waits for nothing, and the kernel goes on accepting connections for it until
+//! its queue is full. State T is its one sign, which a shell's suspended jobs show as well; so it counts as stopped only where it was so at
+//! both ends of the window and did not run in between, and a server is one that has a socket which it alone listens on. Tasks that the
+//! freezer or a debugger holds are in other states.
+
+mod listening;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::processes::parse;
+use super::{Cadence, Collect, CollectorDef, Sink};
+use rdiag_kernel::host::Host;
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
+use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "stopped_tasks",
+    help: "Processes in state T (stopped by a signal) throughout the window, and the sockets they listen on, from /proc/PID/stat and fd.",
+    cadence: Cadence::Ends,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "twice per window 4 µs per process; where some are stopped and listen, a search of the open files of all processes (at most \
+               half a second)",
+    start: |_| Box::new(StoppedTasks::default()),
+};
+
+const SERIES: &[SeriesDef] = &[
+    SeriesDef::gauge("stopped_tasks.count", RawUnit::Count, "/proc/PID/stat, field 3 is T at both ends of the window"),
+    SeriesDef::gauge(
+        "stopped_tasks.process",
+        RawUnit::Count,
+        "/proc/PID/stat, field 3 is T at both ends of the window",
+    ),
+    SeriesDef::gauge(
+        "stopped_tasks.listens",
+        RawUnit::Count,
+        "/proc/PID/fd; /proc/PID/net/tcp, tcp6 and unix, listening",
+    ),
+];
+
+const CAVEAT: &str =
+    "Stopped at both ends of the window without CPU time in between: one that was stopped meanwhile is not in it.";
+const MANUAL: &str = "ps -eo state,pid,ppid,etime,comm | grep ^T; ss -lntxp";
+
+const METRICS: &[MetricDef] = &[
+    MetricDef::new(
+        "tasks.stopped.count",
+        Unit::Count,
+        "Processes that a signal stopped (state T).",
+        &[Formula::level(&[term("stopped_tasks.count")])],
+    )
+    .caveat(CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
+        "tasks.stopped_process.count",
+        Unit::Count,
+        "1 for each process that a signal stopped.",
+        &[Formula::level(&[term("stopped_tasks.process")])],
+    )
+    .dimension("process")
+    .caveat("The first 20 by id.")
+    .manual(MANUAL),
+    MetricDef::new(
+        "tasks.stopped_listener.count",
+        Unit::Count,
+        "Sockets on which only this stopped process listens.",
+        &[Formula::level(&[term("stopped_tasks.listens")])],
+    )
+    .dimension("process")
+    .caveat("TCP and Unix sockets. Where open files of other processes may not be read, one of them may listen on the same socket.")
+    .manual(MANUAL),
+];
+
+/// Stopped processes that are recorded by themselves.
+const MAX_PROCESSES: usize = 20;
+/// Sockets of a process that are named.
+const MAX_NAMED: usize = 3;
+
+#[derive(Default)]
+struct StoppedTasks {
+    /// Those that were stopped at the last look, by id and start; none before the first.
+    before: Option<BTreeMap<(u32, u64), u64>>,
+    judged: bool,
+}
+
+/// A process that is stopped.
+struct Stopped {
+    pid: u32,
+    born: u64,
+    name: String,
+}
+
+impl Stopped {
+    fn instance(&self) -> String {
+        format!("{}:{}", self.pid, self.born)
+    }
+}
+
+impl Collect for StoppedTasks {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let dir = host.processes()?;
+        let (mut pids, mut buffer) = (Vec::new(), Vec::new());
+        dir.list("", &mut pids)?;
+        if host.facts().uid != 0 && !pids.contains(&1) {
+            let why = "/proc is mounted with hidepid: processes of other users are hidden";
+            let gap = Unavailable::new(Reason::NotVisible, why);
+            return Err(gap.with_remedy("run rdiag as root, or with CAP_SYS_PTRACE"));
+        }
+        pids.sort_unstable();
+        let mut now = BTreeMap::new();
+        let mut stopped = Vec::new();
+        for pid in pids {
+            let Ok(bytes) = dir.read(&format!("{pid}/stat"), &mut buffer) else { continue };
+            let Some((name, stat)) = parse::stat(bytes).filter(|(_, stat)| stat.state == 'T') else { continue };
+            let (key, used) = ((pid, stat.start_ticks), stat.utime.saturating_add(stat.stime));
+            now.insert(key, used);
+            if self.before.as_ref().is_some_and(|before| before.get(&key) == Some(&used)) {
+                stopped.push(Stopped { pid, born: stat.start_ticks, name: String::from_utf8_lossy(name).into_owned() });
+            }
+        }
+        if self.before.replace(now).is_some() {
+            self.judged = true;
+            record(host, &stopped, out);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &Host, out: &Sink) {
+        if self.before.is_some() && !self.judged {
+            let why = "processes were looked at only once, so none is known to have been stopped all the time";
+            out.gap("stopped_tasks.", "", Unavailable::new(Reason::ShortWindow, why));
+        }
+    }
+}
+
+fn record(host: &Host, stopped: &[Stopped], out: &Sink) {
+    out.level("stopped_tasks.count", "", stopped.len() as f64);
+    if stopped.is_empty() {
+        let gap = Unavailable::new(Reason::NotApplicable, "no process is stopped");
+        out.gap("stopped_tasks.process", "", gap.clone());
+        out.gap("stopped_tasks.listens", "", gap);
+        return;
+    }
+    let named = stopped.get(..MAX_PROCESSES.min(stopped.len())).unwrap_or_default();
+    let all: BTreeSet<u32> = stopped.iter().map(|process| process.pid).collect();
+    let pids: Vec<u32> = named.iter().map(|process| process.pid).collect();
+    let mut listening = listening::alone(host, &pids, &all);
+    for process in named {
+        let instance = process.instance();
+        out.level("stopped_tasks.process", &instance, 1.0);
+        out.label(&instance, "name", process.name.as_str());
+        out.label(&instance, "pid", process.pid.to_string());
+        let sockets = listening.remove(&process.pid).unwrap_or_default();
+        out.level("stopped_tasks.listens", &instance, sockets.len() as f64);
+        if !sockets.is_empty() {
+            let names: Vec<&str> = sockets.iter().map(String::as_str).take(MAX_NAMED).collect();
+            out.label(&instance, "listens", names.join(", "));
+        }
+    }
+}
