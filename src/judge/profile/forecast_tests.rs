@@ -6,7 +6,7 @@ use super::tests::{close, of, plain, syncing};
 use super::*;
 use rdiag_model::Component as C;
 use rdiag_model::ledger::{Link, Thread, Waker, WakerEdge, WakerKind};
-use rdiag_model::profile::Reach;
+use rdiag_model::profile::{Reach, Saving};
 
 fn command(ledger: &Ledger, goal: Option<f64>) -> Profile {
     let target = Target { pids: vec![1], command: Some("sort big".into()), ..Target::default() };
@@ -101,6 +101,29 @@ fn other_peoples_time_is_not_promised_as_a_saving() {
     let parts = vec![part(C::NetRecv, 9.0), part(C::CpuUser, 1.0)];
     let goal = command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), Some(5.0)).forecast.goal.unwrap();
     assert_eq!(goal.reach, Reach::No);
+}
+
+#[test]
+fn what_the_forecast_shows_as_the_time_of_others_is_not_called_work_by_the_goal() {
+    let profile = |goal| {
+        let parts = vec![part(C::WaitFutex, 8.0), part(C::IoBlockRead, 1.0), part(C::CpuUser, 1.0)];
+        command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), Some(goal))
+    };
+    let near = profile(4.0);
+    assert_eq!((near.forecast.rows[0].id, near.forecast.rows[0].saving), (C::WaitFutex, Saving::Elsewhere));
+    let goal = near.forecast.goal.unwrap();
+    assert_eq!(goal.reach, Reach::No, "not by the task itself");
+    assert_eq!(
+        goal.words,
+        "From 10.0 s to 4.00 s: 6.00 s must be saved. At most 1.50 s can be saved in the task itself, and at most 8.00 s in \
+         others, which end its waits (futex (lock or idle)): together that can reach the goal. The rest is the work itself, task \
+         switches, or unaccounted."
+    );
+    // 1.5 s and 8 s: on both sides of what can be saved.
+    assert!(profile(0.51).forecast.goal.unwrap().words.contains("together that can reach the goal"));
+    assert!(profile(0.49).forecast.goal.unwrap().words.contains("together that is not enough for the goal"));
+    let alone = command(&syncing(), Some(0.5)).forecast.goal.unwrap();
+    assert!(alone.words.ends_with("The goal takes less work.") && !alone.words.contains("others"), "{}", alone.words);
 }
 
 #[test]

@@ -11,6 +11,9 @@ use super::forecast::Basis;
 /// Work itself is not believed to shrink by more than this.
 const WORK_SHRINKS: f64 = 0.5;
 
+/// Kinds of waits for others that are named.
+const MAX_OTHERS: usize = 3;
+
 /// The way from R to the goal.
 pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let goal = if goal.is_finite() { goal.max(0.0) } else { 0.0 };
@@ -68,9 +71,9 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let head = format!("From {} to {}: {} must be saved.", seconds(basis.response), seconds(goal), seconds(to_save));
     if saved + 1e-9 < to_save {
         let words = format!(
-            "{head} At most {} can be saved here: the rest is the work itself, task switches, time of other tasks, or unaccounted. \
-             The goal takes less work, or faster peers.",
-            seconds(saved)
+            "{head} At most {} can be saved in the task itself{}",
+            seconds(saved),
+            rest(to_save - saved, basis)
         );
         return told(Reach::No, to_save, reductions, words);
     }
@@ -80,6 +83,31 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let at_best = if is_bound { " at best: threads beside the joined ones may hold it up as long" } else { "" };
     let words = format!("{head} It would take: {}{at_best}.", list());
     told(reach, to_save, reductions, words)
+}
+
+/// Where the time is that the task itself cannot save: in waits that others end, which the forecast shows as what they are, and in work.
+fn rest(missing: f64, basis: &Basis<'_>) -> String {
+    let is_of_others = |component: Component| advice::of(component).saving == Saving::Elsewhere;
+    let parts =
+        basis.parts.iter().filter(|(component, part)| is_of_others(**component) && **part > 0.01 * basis.response);
+    let mut others: Vec<(&str, f64)> = parts.map(|(component, part)| (component.def().title, *part)).collect();
+    others.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let all: f64 = others.iter().map(|(_, part)| part).sum();
+    let work = "the work itself, task switches, or unaccounted";
+    if others.is_empty() {
+        return format!(": the rest is {work}. The goal takes less work.");
+    }
+    let titles: Vec<&str> = others.iter().take(MAX_OTHERS).map(|(title, _)| *title).collect();
+    let enough = if all + 1e-9 < missing {
+        "is not enough for the goal, which takes less work too"
+    } else {
+        "can reach the goal"
+    };
+    format!(
+        ", and at most {} in others, which end its waits ({}): together that {enough}. The rest is {work}.",
+        seconds(all),
+        titles.join(", ")
+    )
 }
 
 /// Time in switching tasks that goes with the waits of a component; waits behind other tasks are saved by themselves.
