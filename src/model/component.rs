@@ -116,25 +116,25 @@ components! {
         ["cgroup.saturation.throttling"];
     IoBlock "io.block" Sleeping false "disk I/O", "waiting for disk I/O",
         "Blocked on a block device; used where reads, writes and syncs cannot be distinguished.",
-        ["disk.saturation", "disk.errors"];
+        ["disk.saturation", "disk.errors", "cgroup.utilization.io"];
     IoBlockRead "io.block.read" Sleeping false "disk reads", "waiting for disk reads",
         "Blocked on a block device in a system call that reads.",
-        ["disk.saturation", "disk.errors"];
+        ["disk.saturation", "disk.errors", "cgroup.utilization.io"];
     IoBlockWrite "io.block.write" Sleeping false "disk writes", "waiting for disk writes",
         "Blocked on a block device in a system call that writes.",
-        ["disk.saturation", "disk.errors"];
+        ["disk.saturation", "disk.errors", "cgroup.utilization.io"];
     IoBlockSync "io.block.sync" Sleeping false "disk syncs (fsync)", "waiting for disk syncs (fsync, fdatasync and the like)",
         "Blocked in fsync, fdatasync, sync, msync and the like, the commit of the file system's journal included.",
-        ["disk.saturation", "disk.errors", "disk.saturation.write_latency"];
+        ["disk.saturation", "disk.errors", "disk.saturation.write_latency", "cgroup.utilization.io"];
     IoBlockMeta "io.block.meta" Sleeping false "disk I/O for metadata", "waiting for disk I/O in open, stat, unlink and the like",
         "Blocked on a block device in open, stat, getdents, unlink, rename, mkdir and the like.",
-        ["disk.saturation", "disk.errors"];
+        ["disk.saturation", "disk.errors", "cgroup.utilization.io"];
     IoBlockAsync "io.block.async" Sleeping false "asynchronous disk I/O", "waiting for asynchronous disk I/O (io_uring, AIO)",
         "Blocked in io_uring_enter or io_getevents while requests to a block device were under way.",
-        ["disk.saturation", "disk.errors"];
+        ["disk.saturation", "disk.errors", "cgroup.utilization.io"];
     IoPace "io.pace" Sleeping false "dirty-page throttling", "dirty-page throttling (writes outpace the disk)",
         "A writer that the kernel pauses until dirty pages are written back (balance_dirty_pages).",
-        ["disk.saturation.writeback", "disk.saturation"];
+        ["disk.saturation.writeback", "disk.saturation", "cgroup.utilization.io"];
     IoNetfs "io.netfs" Sleeping false "network file system", "waiting for a file server (NFS, CIFS, Ceph)",
         "Blocked on a network file system's answer.",
         ["filesystem.errors.server", "filesystem.saturation.nfs_read"];
@@ -143,10 +143,10 @@ components! {
         [];
     Fault "fault" Sleeping false "page-in (file or swap)", "waiting for page-in (mapped file or swap)",
         "Blocked in a page fault; used where page-in of a file and swap-in cannot be distinguished.",
-        ["memory.saturation", "disk.saturation"];
+        ["memory.saturation", "disk.saturation", "cgroup.utilization.io"];
     FaultFile "fault.file" Sleeping false "page-in of mapped files", "waiting for page-in of mapped files",
         "Blocked in a page fault until a page of a mapped file is read.",
-        ["memory.saturation", "disk.saturation"];
+        ["memory.saturation", "disk.saturation", "cgroup.utilization.io"];
     FaultSwap "fault.swap" Paging false "swap-in", "waiting for swap-in",
         "Blocked in a page fault until memory comes back from swap.",
         ["memory.saturation.swap_in", "disk.saturation"];

@@ -1,8 +1,8 @@
 //! The one place that decides what a report says.
 
 use super::{
-    Parts, allotted, answer as answers, causes, consumers, context, coverage, matrix, order, past, plots, probed,
-    task_verdict, timeline, top, verdict, words,
+    Parts, allotted, answer as answers, causes, consumers, context, coverage, io_limit, matrix, order, past, plots,
+    probed, task_verdict, timeline, top, verdict, words,
 };
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
 use rdiag_model::{Culprit, Finding, Recording, Report};
@@ -10,7 +10,7 @@ use rdiag_model::{Culprit, Finding, Recording, Report};
 /// Builds the document of a run from what was recorded and what the rules concluded.
 #[must_use]
 pub fn build(parts: Parts<'_>) -> Report {
-    let Parts { recording, metrics, mut findings, profile, mut answer, steps, playbook, titles, probes, levels } =
+    let Parts { recording, metrics, mut findings, mut profile, mut answer, steps, playbook, titles, probes, levels } =
         parts;
     order::sort(&mut findings, levels);
     context::complete(&mut findings, recording);
@@ -25,6 +25,9 @@ pub fn build(parts: Parts<'_>) -> Report {
             finding.title = past::recent(&finding.title, before);
         }
         of_all_cpus(finding);
+    }
+    if let Some(Ok(profile)) = &mut profile {
+        io_limit::tell(profile, &findings);
     }
     let matrix = matrix::rows(&findings);
     let coverage = coverage::coverage(recording, metrics, &findings);

@@ -34,6 +34,7 @@ mod hot_words;
 mod html;
 #[cfg(test)]
 mod html_tests;
+mod io_limit;
 mod lesson;
 pub mod live;
 mod markdown;

@@ -8,7 +8,7 @@ use rdiag_model::ledger::{Call, ComponentStacks, Ledger, Link, Slice, SlowCall, 
 use rdiag_model::ledger::{Waker, WakerEdge, WakerKind};
 use rdiag_model::probe::{Frame, Stack, Stacks};
 use rdiag_model::profile::Conversation;
-use rdiag_model::{Component as C, Profile, Reason, Report, Status, Target, Unavailable};
+use rdiag_model::{Component as C, Culprit, Finding, Profile, Reason, Report, Status, Target, Unavailable};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
 
@@ -123,12 +123,17 @@ fn sample() -> Profile {
 
 /// The sample's host with one finding behind the task's waits.
 fn report(profile: Result<Profile, Unavailable>) -> Report {
+    report_with(profile, Vec::new())
+}
+
+/// The same with more findings.
+fn report_with(profile: Result<Profile, Unavailable>, more: Vec<Finding>) -> Report {
     let mut disk = super::sample::finding("disk.saturation", Status::Critical);
     disk.instance = Some("vda".into());
     super::build(super::Parts {
         recording: &super::sample::recording(),
         metrics: &[],
-        findings: vec![disk],
+        findings: std::iter::once(disk).chain(more).collect(),
         profile: Some(profile),
         answer: None,
         steps: Vec::new(),
@@ -166,6 +171,63 @@ fn the_verdict_answers_what_was_asked_and_names_the_resource_behind_it() {
     let headline = verdict.headline.to_string();
     assert!(headline.contains("waiting for disk syncs (fsync, fdatasync and the like) [vda]"), "{headline}");
     assert!(headline.contains("Behind it: disk saturation is critical (vda)"), "{headline}");
+}
+
+/// A control group at its limit on I/O, with the process that does most of it.
+fn at_limit(status: Status, group: &str, pid: u32) -> Finding {
+    let culprit = Culprit {
+        kind: "process".into(),
+        name: "orders".into(),
+        pids: vec![pid],
+        count: 1,
+        share: None,
+        value: None,
+        unit: None,
+        metric: None,
+        labels: std::collections::BTreeMap::new(),
+    };
+    Finding {
+        instance: Some(format!("{group} 254:0 wiops")),
+        culprit: Some(culprit),
+        ..super::sample::finding("cgroup.utilization.io", status)
+    }
+}
+
+#[test]
+fn a_task_at_the_io_limit_of_its_group_is_told_of_the_limit_and_not_of_the_disk() {
+    let syncs = |report: &Report| {
+        let profile = report.profile.as_ref().unwrap();
+        let row = profile.components.iter().find(|row| row.id == C::IoBlockSync).unwrap();
+        let forecast = profile.forecast.rows.iter().find(|row| row.id == C::IoBlockSync).unwrap();
+        let cpu = profile.components.iter().find(|row| row.id == C::CpuUser).unwrap();
+        assert!(cpu.next.iter().all(|step| !step.action.contains("limit")), "{:?}", cpu.next);
+        (report.verdict.headline.to_string(), row.next[0].action.clone(), forecast.words.clone())
+    };
+    let of = |finding| syncs(&report_with(Ok(sample()), vec![finding]));
+    let (headline, next, words) = of(at_limit(Status::Warning, "/shop", 11));
+    assert!(headline.contains("ontrol group utilization is warning (/shop"), "{headline}");
+    assert!(
+        next.starts_with("Raise the I/O limit of its control group") && next.contains("cgroup.utilization.io"),
+        "{next}"
+    );
+    assert!(words.contains("a faster disk does not"), "{words}");
+    let (headline, next, words) = of(at_limit(Status::Warning, "/shop", 99));
+    assert!(headline.contains("Behind it: disk saturation is critical (vda)"), "another one's limit: {headline}");
+    assert!(
+        next.starts_with("See whether the task is in the control group") && !words.contains("io.max"),
+        "{next} {words}"
+    );
+    let (headline, next, _) = of(at_limit(Status::Ok, "/shop", 11));
+    assert!(headline.contains("disk saturation") && !next.contains("limit"), "{headline} {next}");
+    let named = |group: &str| {
+        let mut profile = sample();
+        profile.target.cgroup = Some("/shop/orders".into());
+        syncs(&report_with(Ok(profile), vec![at_limit(Status::Warning, group, 99)])).1
+    };
+    assert!(named("/shop").starts_with("Raise") && named("/shop/orders").starts_with("Raise"));
+    assert!(
+        named("/sho").starts_with("See") && named("/shop/orders/x").starts_with("See") && named("/").starts_with("See")
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The conclusion of Method R: the answer to what was asked about the task, not the state of the host.
 
-use super::words;
+use super::{io_limit, words};
 use rdiag_model::chain::ChainLink;
 use rdiag_model::profile::{ComponentRow, Grade, Reach};
 use rdiag_model::quantity::percent;
@@ -73,7 +73,11 @@ fn behind(profile: &Profile, findings: &[Finding]) -> Option<String> {
     let large = |row: &&ComponentRow| row.share >= WORTH || of_busy(row);
     let rules = profile.components.iter().filter(large).flat_map(|row| &row.rules);
     let rules: Vec<&String> = rules.filter(|rule| !rule.starts_with(OF_OTHERS)).collect();
-    let finding = findings.iter().find(|finding| finding.status >= Status::Warning && rules.contains(&&finding.id))?;
+    let explains = |finding: &&Finding| finding.status >= Status::Warning && rules.contains(&&finding.id);
+    // At its own limit the task does not wait for the disk, however busy that is.
+    let limit = io_limit::own(profile, findings).filter(explains);
+    let finding =
+        limit.or_else(|| findings.iter().filter(explains).find(|one| !io_limit::is_of_others(profile, one)))?;
     let instance = words::instance_of(finding).map(|instance| format!(" ({instance})"));
     let culprit = finding.culprit.as_ref().map(|culprit| format!("; {}", words::culprit(culprit)));
     Some(format!(
