@@ -114,6 +114,7 @@ fn thread(
                 let (component, sure) = classes.of(record.process(), cell);
                 kinds.entry(cell.kind.wait()).or_default().add(component, cell.ns.saturating_add(cell.open_ns));
                 let (call, key) = about(cell, component, classes.variable(record.process(), cell), devices);
+                let key = objects::throttled(key, classes.throttled_by(cell));
                 slow.extend(slowest(record, cell, component, &call, &key, window));
                 (component, sure, call, key)
             }

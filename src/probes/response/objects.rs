@@ -37,6 +37,15 @@ pub(super) fn key(cell: &Cell, class: FileClass, devices: &Devices, futex: bool)
     }
 }
 
+/// The key of a wait with what throttles its requests, if anything does: then the disk is not what is slow.
+pub(super) fn throttled(key: String, by: Option<&str>) -> String {
+    match by {
+        Some(by) if key.is_empty() => format!("throttled by {by}"),
+        Some(by) => format!("{key}, throttled by {by}"),
+        None => key,
+    }
+}
+
 /// Address of the peer with the port that says what service this is.
 fn peer(object: &[u64; 3]) -> String {
     let [a, b, c] = object;
@@ -79,6 +88,13 @@ mod tests {
         let mapped: [u8; 16] = Ipv4Addr::new(1, 2, 3, 4).to_ipv6_mapped().octets();
         let half = |at: usize| u64::from_ne_bytes(mapped[at..at + 8].try_into().unwrap());
         assert_eq!(peer(&[half(0), half(8), 10 << 32 | 443]), "1.2.3.4:443");
+    }
+
+    #[test]
+    fn what_throttles_requests_is_part_of_the_key() {
+        assert_eq!(throttled("log on vda".into(), Some("io.cost")), "log on vda, throttled by io.cost");
+        assert_eq!(throttled(String::new(), Some("io.latency")), "throttled by io.latency");
+        assert_eq!(throttled("vda".into(), None), "vda");
     }
 
     #[test]

@@ -186,14 +186,26 @@ impl<'c> Classes<'c> {
         (most.unwrap_or(Component::OtherOff), seen.len() < 2)
     }
 
+    /// What throttles the requests of a wait for a disk before they are sent, as its stack says.
+    pub(super) fn throttled_by(&self, cell: &Cell) -> Option<&'static str> {
+        if !cell.kind.io_wait() || cell.stack == 0 {
+            return None;
+        }
+        classify::frames::throttled_by(&self.frames(cell.stack))
+    }
+
+    /// The functions of a stack of the kernel, innermost first.
+    fn frames(&self, stack: u64) -> Vec<&'c str> {
+        let addresses = self.stacks.get(stack).unwrap_or_default();
+        calls(None, addresses).take(FRAMES).filter_map(|at| self.symbols.name(None, at)).collect()
+    }
+
     fn with_stack(&mut self, kind: Kind, cell: &Cell, stack: u64, lock: bool) -> Component {
         let [_, _, name] = cell.object;
         if let Some(known) = self.known.get(&(kind, stack, name, lock)) {
             return *known;
         }
-        let addresses = self.stacks.get(stack).unwrap_or_default();
-        let frames: Vec<&str> =
-            calls(None, addresses).take(FRAMES).filter_map(|at| self.symbols.name(None, at)).collect();
+        let frames = self.frames(stack);
         let component = component(kind, &cell.object, &frames, self.without_swap, lock);
         self.known.insert((kind, stack, name, lock), component);
         component

@@ -11,7 +11,7 @@ mod waits;
 pub use clear::CLEAR;
 pub use hints::HINTS;
 pub use locks::is_lock_caller;
-pub use waits::{BLOCK, FAULT, reads_or_writes};
+pub use waits::{BLOCK, FAULT, reads_or_writes, throttled_by};
 
 /// A rule: any of these functions among the innermost [`DEPTH`].
 #[derive(Debug, Clone, Copy)]

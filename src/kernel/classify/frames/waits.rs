@@ -90,3 +90,38 @@ pub fn reads_or_writes(frames: &[&str]) -> Option<bool> {
         (reads || WRITES.contains(&frame)).then_some(reads)
     })
 }
+
+/// What throttles requests to a disk before they are sent, by the function in which their sender waits. (Under io.max it waits for the
+/// request itself, which the kernel keeps, so that nothing on its stack shows it.)
+const THROTTLES: &[(&str, &[&str])] = &[
+    ("io.latency", &["blkcg_iolatency_throttle"]),
+    ("io.cost", &["ioc_rqos_throttle"]),
+    ("the I/O controller", &["blkcg_maybe_throttle_current", "blkcg_maybe_throttle_blkg"]),
+    ("wbt (writeback)", &["wbt_wait"]),
+];
+
+/// What throttles a task's requests to a disk; none if that is not what it waits for.
+#[must_use]
+pub fn throttled_by(frames: &[&str]) -> Option<&'static str> {
+    let has = |names: &[&str]| frames.iter().take(DEPTH).any(|frame| names.contains(&bare(frame)));
+    THROTTLES.iter().find(|(_, names)| has(names)).map(|(what, _)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_groups_are_distinguished_from_a_slow_disk_by_the_function_that_throttles() {
+        let rest = ["__rq_qos_throttle", "blk_mq_submit_bio", "submit_bio_noacct", "iomap_dio_bio_iter"];
+        let of = |innermost: &[&'static str]| throttled_by(&[innermost, &rest[..]].concat());
+        assert_eq!(of(&["rq_qos_wait", "blkcg_iolatency_throttle"]), Some("io.latency"));
+        assert_eq!(of(&["ioc_rqos_throttle"]), Some("io.cost"));
+        assert_eq!(of(&["rq_qos_wait", "wbt_wait.part.0"]), Some("wbt (writeback)"));
+        assert_eq!(of(&["blkcg_maybe_throttle_current"]), Some("the I/O controller"));
+        assert_eq!(of(&["rq_qos_wait"]), None, "of which policy is not known");
+        assert_eq!(throttled_by(&["io_schedule", "blk_mq_get_tag", "blk_mq_submit_bio"]), None);
+        let far = [&["submit_bio"; DEPTH][..], &["ioc_rqos_throttle"]].concat();
+        assert_eq!(throttled_by(&far), None);
+    }
+}
