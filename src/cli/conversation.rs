@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::Failure;
 use super::task::lives;
 use super::ui::{Text, Ui};
-use crate::playbook::duration;
 use crate::session;
 use crate::shown;
 use rdiag_kernel::host::SharedHost;
@@ -118,13 +117,18 @@ fn answer(ui: &Ui, question: &Question) -> Result<Line, Failure> {
     for _ in 0..TRIES {
         let line = ask(ui, question.asks, question.help)?;
         match &line {
-            Line::Answer(text) if question.is_time && !text.is_empty() && duration(question.name, text).is_err() => {
+            Line::Answer(text) if question.is_time && !text.is_empty() && !is_time(question.name, text) => {
                 ui.note("  not a duration; examples: 200ms, 1.2s, 2m");
             }
             _ => return Ok(line),
         }
     }
     Ok(Line::Answer(String::new()))
+}
+
+/// Whether an answer is a time, as the question takes it.
+fn is_time(name: &str, text: &str) -> bool {
+    session::conversation(&[(name.to_owned(), text.to_owned())].into()).is_ok()
 }
 
 /// Asks until the answer is not a request for help.

@@ -81,7 +81,8 @@ pub(super) struct MeasureArgs {
     /// Processes that those start are looked at, too.
     #[arg(long, requires = "pid")]
     pub(super) children: bool,
-    /// How long one execution may take, for playbooks of Method R: 200ms.
+    /// How long one execution may take, for playbooks of Method R: 200ms; of single runs (--each, --each-from) also which share of them may
+    /// take no longer: 'p99 <= 50ms'.
     #[arg(long, value_name = "TIME")]
     pub(super) goal: Option<String>,
     /// How long one execution takes now; measured where a COMMAND is started.
@@ -163,7 +164,10 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
         return Err(Failure::usage("a command can be started on this machine only".into(), Some("leave --root out")));
     }
     let times = task::times(args, playbook)?;
-    session::conversation(&given)?;
+    if session::conversation(&given)?.goal_share.is_some() && !target.each {
+        let message = "a percentile is a goal for single runs, and none are measured".to_owned();
+        return Err(Failure::usage(message, Some("add --each N -- COMMAND, --each NAME or --each-from MARK")));
+    }
     if asks && playbook.method == Method::MethodR {
         conversation::converse(&host, ui, &mut target, &mut given, has_command)?;
     }

@@ -25,6 +25,9 @@ pub struct Runs {
     /// Runs that took no longer than the goal; none where no goal was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_goal: Option<u64>,
+    /// How the runs stand to a goal that a share of them is to meet; none where the goal is about their mean, or there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentile: Option<PercentileGoal>,
     /// How many runs took how long: ranges of equal width from the fastest to the slowest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bar>,
@@ -45,6 +48,26 @@ pub struct Runs {
     /// What these figures do not say. Full sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
+}
+
+/// A goal such as p99 ≤ 50 ms.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PercentileGoal {
+    /// Share of the runs that are to take no longer: 0.99.
+    pub share: f64,
+    /// Than this.
+    pub seconds: f64,
+    /// The percentile of these runs; none where there are too few of them for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<f64>,
+    /// Runs that took longer.
+    pub missed: u64,
+    /// Whether the goal is met; none where there are too few runs to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub met: Option<bool>,
+    /// Runs that would still take longer if this component took as long in each of them as in the faster half on average; the fewest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<(Component, u64)>,
 }
 
 /// How a figure is spread over the runs.

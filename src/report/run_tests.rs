@@ -117,6 +117,24 @@ fn a_goal_that_is_met_on_average_and_missed_by_some_runs_is_not_called_fine() {
 }
 
 #[test]
+fn of_a_goal_for_a_share_of_the_runs_that_share_decides() {
+    let of = |goal: Option<bool>| {
+        let mut profile = of(napping("clock_nanosleep"), "report --month");
+        profile.conversation.goal_share = Some(0.75);
+        let runs = profile.runs.as_mut().unwrap();
+        runs.within_goal = Some(16);
+        runs.percentile =
+            Some(rdiag_model::runs::PercentileGoal { share: 0.75, seconds: 0.2, met: goal, ..Default::default() });
+        profile.forecast.goal.as_mut().unwrap().reach = rdiag_model::profile::Reach::Met;
+        let report = report(profile);
+        (report.verdict.status, terminal(&report, None, &WIDE))
+    };
+    let (status, text) = of(Some(true));
+    assert_eq!(status, rdiag_model::Status::Ok, "a quarter may miss it");
+    assert!(text.contains("16 of 20 runs (80.0%) were within 200 ms; the goal is 75.0%."), "{text}");
+}
+
+#[test]
 fn names_of_strangers_do_no_harm_in_any_format() {
     let evil = "</style><script>alert(1)</script>\u{202e}\x1b[31m|`*_[x](javascript:1)\n# head";
     let report = report(of(napping(evil), evil));

@@ -44,6 +44,15 @@ fn number(runs: u64) -> String {
 pub(super) fn goal(runs: &Runs) -> Option<String> {
     let within = runs.within_goal?;
     let share = if runs.count > 0 { within as f64 / runs.count as f64 } else { 0.0 };
+    if let Some(wanted) = &runs.percentile {
+        return Some(format!(
+            "{within} of {} ({}) were within {}; the goal is {}.",
+            number(runs.count),
+            percent(share),
+            seconds(wanted.seconds),
+            percent(wanted.share)
+        ));
+    }
     Some(format!(
         "{within} of {} ({}) were within the goal; what is said of the goal elsewhere is about their mean.",
         number(runs.count),

@@ -62,8 +62,11 @@ fn waited_for(profile: &Profile) -> Option<String> {
     Some(if is_whole { format!("{who}; {}", chain.end.trim_end_matches('.')) } else { who })
 }
 
-/// Single runs that took longer than the goal.
+/// Single runs that took longer than a goal that is about their mean.
 fn missed(profile: &Profile) -> u64 {
+    if profile.conversation.goal_share.is_some() {
+        return 0;
+    }
     profile.runs.as_ref().and_then(|runs| Some(runs.count.saturating_sub(runs.within_goal?))).unwrap_or(0)
 }
 

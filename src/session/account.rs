@@ -104,7 +104,8 @@ pub fn conversation(params: &BTreeMap<String, String>) -> Result<Conversation, P
         task: text("task"),
         for_whom: text("for"),
         now_seconds: seconds("now")?,
-        goal_seconds: seconds("goal")?,
+        goal_seconds,
+        goal_share,
         per_day: per_day.transpose()?,
         measured: false,
     })
@@ -128,3 +129,30 @@ mod tests {
         }
     }
 }
+    let (goal_share, goal_seconds) = match text("goal") {
+        Some(goal) => self::goal(&goal).map(|(share, seconds)| (share, Some(seconds)))?,
+        None => (None, None),
+    };
+/// A goal: a duration, `200ms`, or one that a share of the runs is to keep: `p99 <= 50ms`, `p99.9 50ms`.
+fn goal(text: &str) -> Result<(Option<f64>, f64), PlaybookError> {
+    let wrong = |problem: String| PlaybookError::Param { name: "goal".into(), problem };
+    let Some(rest) = text.trim().strip_prefix(['p', 'P']) else { return Ok((None, duration("goal", text)?)) };
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let (percentile, bound) = rest.split_at(end);
+    let percentile: f64 = percentile.parse().map_err(|_| wrong(format!("{text:?} is no goal; p99 <= 50ms is one")))?;
+    if !(percentile > 0.0 && percentile < 100.0) {
+        return Err(wrong(format!("{text:?}: a percentile lies between 0 and 100")));
+    }
+    let bound = bound.trim_start();
+    let bound = ["<=", "≤", "<", ":"].into_iter().find_map(|sign| bound.strip_prefix(sign)).unwrap_or(bound);
+    Ok((Some(percentile / 100.0), duration("goal", bound.trim())?))
+}
+
+        let of_runs = |goal| told(&[("goal", goal)]).map(|told| (told.goal_share, told.goal_seconds));
+        for same in ["p99 <= 50ms", "p99<=50ms", "p99 ≤ 50ms", "P99 < 0.05s", "p99 50ms", "p99: 50ms"] {
+            assert_eq!(of_runs(same).unwrap(), (Some(0.99), Some(0.05)), "{same}");
+        }
+        assert_eq!(of_runs("p99.9 <= 1s").unwrap(), (Some(99.9 / 100.0), Some(1.0)));
+        for wrong in ["p", "p99", "p <= 50ms", "p0 <= 1s", "p100 <= 1s", "p1.2.3 1s", "p99 >= 50ms", "p99 <= fast"] {
+            assert!(of_runs(wrong).is_err(), "{wrong}");
+        }

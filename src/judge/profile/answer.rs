@@ -7,6 +7,7 @@ use rdiag_model::quantity::{percent, seconds};
 
 use super::account::{Account, share};
 use super::forecast::MOSTLY_IDLE;
+use super::percentile;
 
 /// Components below this share are not worth a clause in the headline.
 const WORTH: f64 = 0.1;
@@ -237,8 +238,10 @@ fn asked(conversation: &Conversation) -> Option<String> {
         text.push_str(&format!(" for {}", cut(whom)));
     }
     let told = if conversation.measured { "took" } else { "takes" };
-    match (conversation.now_seconds, conversation.goal_seconds) {
-        (Some(now), Some(goal)) => text.push_str(&format!(" {told} {}; the goal is {}", seconds(now), seconds(goal))),
+    let percentile = conversation.goal_share.map(|share| format!("{} ≤ ", percentile::name(share)));
+    let goal = conversation.goal_seconds.map(|goal| format!("{}{}", percentile.unwrap_or_default(), seconds(goal)));
+    match (conversation.now_seconds, goal) {
+        (Some(now), Some(goal)) => text.push_str(&format!(" {told} {}; the goal is {goal}", seconds(now))),
         (Some(now), None) => text.push_str(&format!(" {told} {}", seconds(now))),
         (None, Some(goal)) => text.push_str(&format!(" is to take {}", seconds(goal))),
         (None, None) => {}

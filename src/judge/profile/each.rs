@@ -9,15 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use rdiag_model::Component;
 use rdiag_model::ledger::{Ledger, Level, Target};
 use rdiag_model::probed::Bar;
+use rdiag_model::profile::Conversation;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::{Difference, Growth, Run, RunComponent, Runs, Spread};
 
 use super::account::{Account, ThreadAccount, share};
 use super::answer::cut;
+use super::percentile;
 use super::serial::{Family, Key, Parts, leaders, own_parts};
 
 /// Fewer runs than this are not divided into slow and fast ones.
-const LEAST: usize = 8;
+pub(super) const LEAST: usize = 8;
 /// From this many runs on the slowest tenth is compared, before the slowest quarter.
 const MANY: usize = 50;
 /// Slow runs that take longer than the fast ones by less than this share are no slow runs: some run is always the last.
@@ -29,24 +31,25 @@ const MAX_ROWS: usize = 16;
 const MAX_BARS: usize = 12;
 
 /// A run with all its parts.
-struct One<'l, 'a> {
+pub(super) struct One<'l, 'a> {
     first: &'a ThreadAccount<'l>,
     number: u64,
-    parts: Parts<'l>,
+    pub(super) parts: Parts<'l>,
 }
 
 impl One<'_, '_> {
-    fn seconds(&self) -> f64 {
+    pub(super) fn seconds(&self) -> f64 {
         self.first.seconds
     }
 
-    fn of(&self, id: Component) -> f64 {
+    pub(super) fn of(&self, id: Component) -> f64 {
         self.parts.iter().filter(|(key, _)| key.component == id).map(|(_, seconds)| seconds).sum()
     }
 }
 
-/// The runs of a window; `goal` in seconds.
-pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, goal: Option<f64>) -> Runs {
+/// The runs of a window, and how they stand to the goal that was told.
+pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, told: &Conversation) -> Runs {
+    let goal = told.goal_seconds;
     if ledger.level != Level::L3 {
         let limit = "Single runs are measured inside the kernel only (level L3), which this account is \
                      not: it is about all runs together.";
@@ -71,6 +74,7 @@ pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, goal
         open: open.len() as u64,
         response: spread(&times),
         within_goal: goal.map(|goal| times.iter().filter(|time| **time <= goal).count() as u64),
+        percentile: told.goal_share.zip(goal).map(|(share, goal)| percentile::of(&all, share, goal)),
         histogram: histogram(&times),
         components: components(&all),
         difference: difference(&all),

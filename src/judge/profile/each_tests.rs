@@ -22,8 +22,11 @@ fn named() -> Target {
 }
 
 fn profile_of(threads: Vec<Thread>, target: &Target, goal: Option<f64>) -> Profile {
+    profile_told(threads, target, Conversation { goal_seconds: goal, ..Conversation::default() })
+}
+
+fn profile_told(threads: Vec<Thread>, target: &Target, conversation: Conversation) -> Profile {
     let ledger = ledger(100.0, threads);
-    let conversation = Conversation { goal_seconds: goal, ..Conversation::default() };
     let refused = Vec::new();
     profile(Input {
         ledger: &ledger,
@@ -281,4 +284,66 @@ fn nobody_is_idle_within_a_request() {
     assert!(within.states.iter().all(|row| (row.state.word() == "sleeping") == (row.seconds > 0.0)), "{within:#?}");
     let window = profile_of(threads, &Target { pids: vec![7], ..Target::default() }, None);
     assert!(window.components[0].idle && window.busy.seconds == 0.0);
+}
+
+/// So many runs, with the goal that this share of them takes no longer than half a second.
+fn with_percentile(count: u32, share: f64) -> (Profile, Reach) {
+    let told = Conversation { goal_seconds: Some(0.5), goal_share: Some(share), ..Conversation::default() };
+    let profile = profile_told(napping(count), &command(), told);
+    let reach = profile.forecast.goal.as_ref().unwrap().reach;
+    (profile, reach)
+}
+
+#[test]
+fn a_percentile_is_missed_by_the_runs_beyond_it_and_met_by_their_absence() {
+    // Of 200 runs 40 take 1.1 s.
+    let (profile, reach) = with_percentile(200, 0.9);
+    let of = profile.runs.as_ref().unwrap().percentile.clone().unwrap();
+    assert_eq!((of.missed, of.met, of.now.map(|now| close(now, 1.1))), (40, Some(false), Some(true)));
+    assert_eq!((of.without.as_slice(), reach), (&[(C::WaitSleep, 0)][..], Reach::One));
+    let words = &profile.forecast.goal.as_ref().unwrap().words;
+    assert_eq!(
+        words,
+        "The goal p90 ≤ 500 ms is missed: 40 of 200 runs (20.0%) took longer, and 10.0% may (p90 is 1.10 s). If voluntary sleep \
+         (nanosleep, timer) took no longer than in the faster half, none would."
+    );
+    assert!(
+        profile.answer.asked.as_ref().unwrap().ends_with("; the goal is p90 ≤ 500 ms"),
+        "{:?}",
+        profile.answer.asked
+    );
+    let (profile, reach) = with_percentile(200, 0.8);
+    assert_eq!(reach, Reach::Met, "a fifth may take longer");
+    assert!(profile.forecast.goal.unwrap().words.starts_with("The goal p80 ≤ 500 ms is met: 40 of 200 runs"));
+}
+
+#[test]
+fn few_runs_say_of_a_percentile_only_that_it_is_missed() {
+    // 4 of 20 take longer: too many where one in a hundred may, and not where every tenth may.
+    let (profile, reach) = with_percentile(20, 0.99);
+    let of = profile.runs.as_ref().unwrap().percentile.clone().unwrap();
+    assert_eq!((of.now, of.met, reach), (None, Some(false), Reach::One));
+    let (profile, reach) = with_percentile(20, 0.9);
+    assert_eq!(reach, Reach::Unknown);
+    let words = profile.forecast.goal.unwrap().words;
+    assert!(
+        words.contains("not known: 4 of 20 runs (20.0%) took longer") && words.contains("takes 100 runs"),
+        "{words}"
+    );
+    let (_, reach) = with_percentile(4, 0.99);
+    assert_eq!(reach, Reach::Unknown, "none took longer, and these are few");
+}
+
+#[test]
+fn what_several_components_add_to_is_not_put_down_to_one() {
+    let slow = |number: u32| {
+        let parts = vec![part(C::CpuUser, 0.1), part(C::WaitSleep, 0.4), part(C::IoBlockRead, 0.4)];
+        run(100 + number, STARTER, f64::from(number) * 2.0, parts)
+    };
+    let fast = |number: u32| run(100 + number, STARTER, f64::from(number) * 2.0, vec![part(C::CpuUser, 0.1)]);
+    let threads = (0..100).map(|number| if number % 4 == 3 { slow(number) } else { fast(number) }).collect();
+    let told = Conversation { goal_seconds: Some(0.3), goal_share: Some(0.9), ..Conversation::default() };
+    let profile = profile_told(threads, &command(), told);
+    let goal = profile.forecast.goal.unwrap();
+    assert!(goal.reach == Reach::Several && goal.words.contains("No single component"), "{}", goal.words);
 }

@@ -12,7 +12,7 @@ use rdiag_model::runs::Runs;
 use super::account::{Account, ThreadAccount, share};
 use super::serial::{Family, Parts};
 use super::wakeups::Wakeups;
-use super::{advice, goal};
+use super::{advice, goal, percentile};
 
 /// Components with a row.
 const MAX_ROWS: usize = 12;
@@ -90,7 +90,13 @@ pub(super) fn forecast(
         thread: basis.serial.map(|thread| thread.thread.tid),
         children: basis.children.clone(),
         rows,
-        goal: conversation.goal_seconds.map(|goal| goal::goal(goal, &basis)),
+        goal: conversation.goal_seconds.map(|goal| match conversation.goal_share {
+            Some(share) => {
+                let of = runs.and_then(|runs| runs.percentile.as_ref());
+                percentile::goal(of, share, goal, runs.map_or(0, |runs| runs.count))
+            }
+            None => goal::goal(goal, &basis),
+        }),
     }
 }
 

@@ -22,6 +22,7 @@ mod forecast;
 #[cfg(test)]
 mod forecast_tests;
 mod goal;
+mod percentile;
 mod quality;
 mod serial;
 mod skew;
@@ -91,7 +92,7 @@ pub fn profile(input: Input<'_>) -> Profile {
         share: share(account.elapsed, account::clean(input.window_seconds)).min(1.0),
         why: why.clone(),
     });
-    let runs = input.target.each.then(|| each::runs(&account, ledger, input.target, conversation.goal_seconds));
+    let runs = input.target.each.then(|| each::runs(&account, ledger, input.target, &conversation));
     if let Some(runs) = runs.as_ref().filter(|_| conversation.now_seconds.is_none()) {
         conversation.now_seconds = runs.response.map(|response| response.mean);
         conversation.measured = runs.response.is_some();

@@ -147,6 +147,9 @@ pub struct Conversation {
     /// How long it may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal_seconds: Option<f64>,
+    /// Share of single runs that are to take no longer than `goal_seconds`, 0.99 for p99; none where their mean is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal_share: Option<f64>,
     /// Executions per day, to weigh a gain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_day: Option<f64>,
