@@ -85,6 +85,11 @@ impl Sink {
         *claimed = (*claimed).max(Some(level));
     }
 
+    /// Tells that nothing accounts for it any more, before the window is over.
+    pub fn give_back(&self) {
+        *self.shared.level.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// The best level at which it is being accounted for; none so far.
     #[must_use]
     pub fn claimed(&self) -> Option<Level> {

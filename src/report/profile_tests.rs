@@ -4,10 +4,10 @@ use super::{Style, html, json, markdown, terminal};
 use crate::accounts::{durations, ledger, part, thread, waits};
 use rdiag_judge::profile::{Input, profile};
 use rdiag_model::chain::{Chain, ChainLink};
-use rdiag_model::ledger::{Call, ComponentStacks, Ledger, Link, Slice, SlowCall, Thread, Timeline};
+use rdiag_model::ledger::{Call, ComponentStacks, Ledger, Level, Link, Slice, SlowCall, Thread, Timeline};
 use rdiag_model::ledger::{Waker, WakerEdge, WakerKind};
 use rdiag_model::probe::{Frame, Stack, Stacks};
-use rdiag_model::profile::Conversation;
+use rdiag_model::profile::{Conversation, Refused};
 use rdiag_model::{Component as C, Culprit, Finding, Profile, Reason, Report, Status, Target, Unavailable};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
@@ -97,7 +97,11 @@ fn stacks(owner: &str) -> Stacks {
 }
 
 fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
-    profile(Input {
+    profile(input(ledger, target, conversation))
+}
+
+fn input<'l>(ledger: &'l Ledger, target: &'l Target, conversation: Conversation) -> Input<'l> {
+    Input {
         ledger,
         source: "response",
         refused: Vec::new(),
@@ -107,7 +111,7 @@ fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
         target,
         conversation,
         cpus: None,
-    })
+    }
 }
 
 fn sample() -> Profile {
@@ -171,6 +175,28 @@ fn the_verdict_answers_what_was_asked_and_names_the_resource_behind_it() {
     let headline = verdict.headline.to_string();
     assert!(headline.contains("waiting for disk syncs (fsync, fdatasync and the like) [vda]"), "{headline}");
     assert!(headline.contains("Behind it: disk saturation is critical (vda)"), "{headline}");
+}
+
+#[test]
+fn samples_that_go_on_where_the_exact_account_had_to_stop_begin_with_that() {
+    let told = |reason| {
+        let gap = Unavailable::new(reason, "that of every event covers the first 785 ms only (it cost 4%)");
+        let refused =
+            vec![Refused { source: "response".into(), gap: gap.with_remedy("a larger --budget lets it go on") }];
+        let ledger = Ledger { level: Level::L1, ..syncing() };
+        let (target, conversation) = (Target { pids: vec![11], ..Target::default() }, Conversation::default());
+        let input = Input { refused, source: "task_states", ..input(&ledger, &target, conversation) };
+        let report = report(Ok(profile(input)));
+        (terminal(&report, None, &WIDE), markdown(&report).unwrap())
+    };
+    let (screen, page) = told(Reason::ShortWindow);
+    assert!(
+        screen.contains("From samples: A more exact account was not possible: that of every event covers"),
+        "{screen}"
+    );
+    assert!(page.contains("- A more exact account was not possible: that of every event covers"), "{page}");
+    let (screen, _) = told(Reason::Denied);
+    assert!(!screen.contains("From samples"), "{screen}");
 }
 
 /// A control group at its limit on I/O, with the process that does most of it.

@@ -4,7 +4,7 @@ use rdiag_model::component::ThreadState;
 use rdiag_model::ledger::{Slice, SlowCall};
 use rdiag_model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, Piece, ThreadRow};
 use rdiag_model::quantity::{number, percent, seconds};
-use rdiag_model::{Component, Profile};
+use rdiag_model::{Component, Profile, Reason};
 
 use super::words::{counted, plural};
 
@@ -18,6 +18,16 @@ pub(super) fn asked(profile: &Profile) -> Option<String> {
         return Some(asked.clone());
     }
     (told.goal_seconds.is_some() || !told.measured).then(|| format!("it {asked}"))
+}
+
+/// What comes before all that an account says: that it ended early, or that the more exact one did; and its name.
+pub(super) fn early_end(profile: &Profile) -> Option<(&'static str, &String)> {
+    let limits = &profile.answer.limits;
+    if profile.partial.is_some() {
+        return Some(("Early end", limits.first()?));
+    }
+    profile.refused.first().filter(|refused| refused.gap.reason == Reason::ShortWindow)?;
+    Some(("From samples", limits.iter().find(|limit| limit.starts_with("A more exact account"))?))
 }
 
 /// What is to be understood before the table is read.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::playbook::{Method, Plan, PlaybookError, duration};
 use rdiag_judge::profile::{Cpus, Input, profile};
 use rdiag_model::profile::{Conversation, Refused};
-use rdiag_model::{Ledger, Metrics, Profile, Reading, Reason, Recording, Target, Unavailable, Window};
+use rdiag_model::{Ledger, Metrics, Profile, Reading, Reason, Recording, Target, Unavailable, Window, quantity};
 
 /// Probes and collectors that make accounts, the best first.
 pub(super) const ACCOUNTANTS: [&str; 2] = ["response", "task_states"];
@@ -20,23 +20,32 @@ pub(super) fn of(recording: &Recording, plan: &Plan, metrics: &[Metrics]) -> Opt
     if plan.playbook.method != Method::MethodR {
         return None;
     }
-    let best = recording.windows.iter().enumerate().find_map(|(at, window)| Some((at, window, best(window)?)));
-    let Some((at, window, (source, ledger))) = best else {
+    let best = recording.windows.iter().enumerate().find_map(|(at, window)| Some((at, window, best(&window.ledgers)?)));
+    let Some((at, window, Best { source, ledger, ended_early })) = best else {
         let gap = recording.windows.iter().flat_map(refused).next().map(|refused| refused.gap);
         let nothing = || Unavailable::new(Reason::Absent, "the recording has no account of a task's time");
         return Some(Err(gap.unwrap_or_else(nothing)));
     };
     let ledger = without_starter(ledger, &recording.target);
+    // A recording may come from another version, or be made up: what cannot be read was not said.
+    let mut conversation = conversation(&recording.params).unwrap_or_default();
+    let mut refused = refused(window);
+    if let Some((source, early)) = ended_early {
+        refused.insert(0, Refused { source: source.to_owned(), gap: early_end(early) });
+        let lasted = conversation.now_seconds.is_none().then(|| lasted(early, &ledger, &recording.target)).flatten();
+        if lasted.is_some() {
+            (conversation.now_seconds, conversation.measured) = (lasted, true);
+        }
+    }
     Some(Ok(profile(Input {
         ledger: &ledger,
         source,
-        refused: refused(window),
+        refused,
         window: at,
         window_seconds: window.seconds,
         suspended_seconds: window.suspended_seconds,
         target: &recording.target,
-        // A recording may come from another version, or be made up: what cannot be read was not said.
-        conversation: conversation(&recording.params).unwrap_or_default(),
+        conversation,
         cpus: metrics.get(at).and_then(cpus),
     })))
 }
@@ -49,10 +58,47 @@ fn cpus(metrics: &Metrics) -> Option<Cpus> {
     Some(Cpus { busy, busiest: each.fold(busy, f64::max) })
 }
 
-/// The account of the highest level, and who made it.
-fn best(window: &Window) -> Option<(&str, &Ledger)> {
-    let made = window.ledgers.iter().filter_map(|(source, ledger)| Some((source.as_str(), ledger.as_ref().ok()?)));
-    made.filter(|(_, ledger)| has_threads(ledger)).max_by_key(|(_, ledger)| ledger.level)
+/// The accounts of a window, by who made them.
+type Ledgers = BTreeMap<String, Result<Ledger, Unavailable>>;
+
+/// The account that is told, and who made it.
+struct Best<'w> {
+    source: &'w str,
+    ledger: &'w Ledger,
+    /// A more exact one of the beginning only.
+    ended_early: Option<(&'w str, &'w Ledger)>,
+}
+
+/// The account of the highest level; but for one that ended early, where another one goes on from there and covers more.
+fn best(ledgers: &Ledgers) -> Option<Best<'_>> {
+    let made = ledgers.iter().filter_map(|(source, ledger)| Some((source.as_str(), ledger.as_ref().ok()?)));
+    let mut made: Vec<_> = made.filter(|(_, ledger)| has_threads(ledger)).collect();
+    made.sort_by_key(|(_, ledger)| std::cmp::Reverse(ledger.level));
+    let (source, ledger) = *made.first()?;
+    let longer = |(_, other): &&(&str, &Ledger)| other.stopped.is_none() && other.elapsed() > ledger.elapsed();
+    match made.iter().skip(1).find(longer).filter(|_| ledger.stopped.is_some()) {
+        Some(&(other, longer)) => Some(Best { source: other, ledger: longer, ended_early: Some((source, ledger)) }),
+        None => Some(Best { source, ledger, ended_early: None }),
+    }
+}
+
+/// Why the more exact account is not the one that is told.
+fn early_end(early: &Ledger) -> Unavailable {
+    let why = early.stopped.as_deref().unwrap_or_default().trim_end_matches('.');
+    let covers = quantity::seconds(early.elapsed());
+    Unavailable::new(Reason::ShortWindow, format!("that of every event covers the first {covers} only ({why})"))
+        .with_remedy("a larger --budget lets it go on")
+}
+
+/// How long the command took, of whose first thread one account saw the beginning and another the end.
+fn lasted(early: &Ledger, late: &Ledger, target: &Target) -> Option<f64> {
+    let first = target.pids.first().filter(|_| target.command.is_some())?;
+    let of = |ledger: &Ledger| {
+        let thread = ledger.threads.iter().find(|thread| thread.tid == *first)?;
+        Some((ledger.began + thread.began, ledger.began + thread.ended))
+    };
+    let ((began, _), (_, ended)) = (of(early)?, of(late)?);
+    Some(ended - began).filter(|seconds| seconds.is_finite() && *seconds > 0.0)
 }
 
 /// The account without the process that only starts what is observed: accounts that are made by samples hold it as well.
@@ -100,6 +146,10 @@ pub fn conversation(params: &BTreeMap<String, String>) -> Result<Conversation, P
             problem: format!("{text:?} is no number of executions"),
         })
     });
+    let (goal_share, goal_seconds) = match text("goal") {
+        Some(goal) => self::goal(&goal).map(|(share, seconds)| (share, Some(seconds)))?,
+        None => (None, None),
+    };
     Ok(Conversation {
         task: text("task"),
         for_whom: text("for"),
@@ -111,28 +161,6 @@ pub fn conversation(params: &BTreeMap<String, String>) -> Result<Conversation, P
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_told_is_read_and_nonsense_is_refused() {
-        let told = |pairs: &[(&str, &str)]| {
-            let params = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            conversation(&params)
-        };
-        assert_eq!(told(&[("goal", ""), ("task", " ")]).unwrap(), Conversation::default());
-        let full = told(&[("goal", "200ms"), ("now", "1.2s"), ("for", "customers"), ("per_day", "500")]).unwrap();
-        assert_eq!((full.goal_seconds, full.now_seconds, full.per_day), (Some(0.2), Some(1.2), Some(500.0)));
-        for wrong in [("goal", "fast"), ("now", "-1s"), ("per_day", "NaN"), ("per_day", "0")] {
-            assert!(told(&[wrong]).is_err(), "{wrong:?}");
-        }
-    }
-}
-    let (goal_share, goal_seconds) = match text("goal") {
-        Some(goal) => self::goal(&goal).map(|(share, seconds)| (share, Some(seconds)))?,
-        None => (None, None),
-    };
 /// A goal: a duration, `200ms`, or one that a share of the runs is to keep: `p99 <= 50ms`, `p99.9 50ms`.
 fn goal(text: &str) -> Result<(Option<f64>, f64), PlaybookError> {
     let wrong = |problem: String| PlaybookError::Param { name: "goal".into(), problem };
@@ -148,6 +176,58 @@ fn goal(text: &str) -> Result<(Option<f64>, f64), PlaybookError> {
     Ok((Some(percentile / 100.0), duration("goal", bound.trim())?))
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdiag_model::ledger::{Level, Thread};
+
+    fn account(level: Level, began: f64, ended: f64, stopped: Option<&str>) -> Ledger {
+        let thread = Thread { tid: 7, pid: 7, seconds: ended - began, ended: ended - began, ..Thread::default() };
+        let stopped = stopped.map(str::to_owned);
+        Ledger { level, began, ended, threads: vec![thread], stopped, ..Ledger::default() }
+    }
+
+    #[test]
+    fn where_the_exact_account_had_to_stop_samples_go_on_if_they_cover_more() {
+        let told = |exact: Ledger, samples: Option<Ledger>| {
+            let samples = samples.map(|ledger| ("task_states".to_owned(), Ok(ledger)));
+            let ledgers = std::iter::once(("response".to_owned(), Ok(exact))).chain(samples).collect();
+            let best = best(&ledgers).unwrap();
+            (best.ledger.level, best.ended_early.is_some())
+        };
+        let stopped =
+            || account(Level::L3, 100.0, 100.8, Some("its programs took 12% of the CPUs, and the budget is 5.0%"));
+        assert_eq!(told(stopped(), Some(account(Level::L2, 101.0, 110.0, None))), (Level::L2, true));
+        assert_eq!(told(stopped(), Some(account(Level::L1, 101.0, 101.5, None))), (Level::L3, false), "it covers less");
+        assert_eq!(told(stopped(), None), (Level::L3, false));
+        let whole = account(Level::L3, 100.0, 105.0, None);
+        assert_eq!(
+            told(whole, Some(account(Level::L1, 100.0, 110.0, None))),
+            (Level::L3, false),
+            "it did not have to stop"
+        );
+    }
+
+    #[test]
+    fn how_long_a_command_took_is_known_from_its_beginning_to_its_end() {
+        let (early, late) = (account(Level::L3, 100.0, 100.8, Some("why")), account(Level::L1, 101.0, 110.0, None));
+        let command = Target { pids: vec![7], command: Some("sort".into()), ..Target::default() };
+        assert_eq!(lasted(&early, &late, &command), Some(10.0));
+        assert_eq!(lasted(&early, &late, &Target { command: None, ..command.clone() }), None);
+        assert_eq!(lasted(&early, &late, &Target { pids: vec![8], ..command }), None);
+        let gap = early_end(&early);
+        assert_eq!(gap.why, "that of every event covers the first 800 ms only (why)");
+    }
+
+    #[test]
+    fn what_was_told_is_read_and_nonsense_is_refused() {
+        let told = |pairs: &[(&str, &str)]| {
+            let params = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            conversation(&params)
+        };
+        assert_eq!(told(&[("goal", ""), ("task", " ")]).unwrap(), Conversation::default());
+        let full = told(&[("goal", "200ms"), ("now", "1.2s"), ("for", "customers"), ("per_day", "500")]).unwrap();
+        assert_eq!((full.goal_seconds, full.now_seconds, full.per_day), (Some(0.2), Some(1.2), Some(500.0)));
         let of_runs = |goal| told(&[("goal", goal)]).map(|told| (told.goal_share, told.goal_seconds));
         for same in ["p99 <= 50ms", "p99<=50ms", "p99 ≤ 50ms", "P99 < 0.05s", "p99 50ms", "p99: 50ms"] {
             assert_eq!(of_runs(same).unwrap(), (Some(0.99), Some(0.05)), "{same}");
@@ -156,3 +236,8 @@ fn goal(text: &str) -> Result<(Option<f64>, f64), PlaybookError> {
         for wrong in ["p", "p99", "p <= 50ms", "p0 <= 1s", "p100 <= 1s", "p1.2.3 1s", "p99 >= 50ms", "p99 <= fast"] {
             assert!(of_runs(wrong).is_err(), "{wrong}");
         }
+        for wrong in [("goal", "fast"), ("now", "-1s"), ("per_day", "NaN"), ("per_day", "0")] {
+            assert!(told(&[wrong]).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -109,6 +109,11 @@ impl Meter {
         self.look = None;
     }
 
+    /// Looks at the cost anew, since it is another one from now on.
+    pub(super) fn anew(&mut self, host: &Host) {
+        (self.look, self.latest, self.next) = (None, ProbeCost::default(), host.now());
+    }
+
     /// All looks together.
     pub(super) fn all(&self) -> &ProbeCost {
         &self.all

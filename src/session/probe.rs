@@ -96,7 +96,7 @@ pub fn probe(
         let now = host.now();
         let over = running.poll(host).map(|()| running.must_stop(&ledger, host.facts().cpus));
         let over = match over {
-            Ok(over) => over,
+            Ok(over) => over && !running.relieve(host),
             Err(gap) => return ProbeEnd::Failed(gap),
         };
         if over {

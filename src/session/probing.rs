@@ -1,5 +1,5 @@
 //! Probes at work beside the collectors of a window: attached before it begins, polled with the samples, read at its end. All probes of a
-//! run share one budget (`--budget`): when it is exceeded, the most expensive one stops itself and says so.
+//! run share one budget (`--budget`): when it is exceeded, the most expensive one does without what it can, or stops itself, and says so.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,6 +53,8 @@ pub(super) struct Running {
     attach_seconds: f64,
     meter: Meter,
     notes: Vec<String>,
+    /// Of these: what it does without, for what it costs.
+    relieved: Vec<String>,
     /// Why it was stopped before its time.
     stopped: Option<String>,
     is_closed: bool,
@@ -74,6 +76,7 @@ impl Running {
             attach_seconds: began - before,
             meter,
             notes: Vec::new(),
+            relieved: Vec::new(),
             stopped: None,
             is_closed: false,
         })
@@ -96,6 +99,19 @@ impl Running {
     pub(super) fn must_stop(&self, ledger: &Ledger, cpus: u32) -> bool {
         let share = self.meter.share(cpus);
         share.is_some_and(|share| ledger.must_stop((self.order.window, self.order.def.id), share, self.order.budget))
+    }
+
+    /// Has it do without what it can, to cost less; whether there was anything left.
+    pub(super) fn relieve(&mut self, host: &Host) -> bool {
+        let Some(without) = self.probe.relieve(host) else { return false };
+        let (what, _) = self.meter.told(host.facts().cpus);
+        let budget = quantity::percent(self.order.budget);
+        let after = quantity::seconds(host.now() - self.started);
+        let note = format!("from {after} on {without}: {what}, and the budget is {budget}");
+        self.notes.push(note.clone());
+        self.relieved.push(note);
+        self.meter.anew(host);
+        true
     }
 
     /// Puts down that it is stopped for what it costs.
@@ -151,7 +167,8 @@ impl Running {
     fn end(&mut self, host: &Host, out: &Sink) -> Result<ProbeResult, Unavailable> {
         self.close();
         let result = self.read(host)?;
-        if let Some(ledger) = self.probe.ledger() {
+        if let Some(mut ledger) = self.probe.ledger() {
+            ledger.notes.append(&mut self.relieved);
             out.ledger(Ok(rdiag_model::Ledger { stopped: self.stopped.take(), ..ledger }));
         }
         Ok(result)
@@ -208,7 +225,14 @@ impl Collect for Probing {
         let ended = match running.poll(host) {
             Err(gap) => Some(Err(gap)),
             Ok(()) if running.must_stop(&self.ledger, host.facts().cpus) => {
+                if running.relieve(host) {
+                    return Ok(());
+                }
                 running.note_budget(host);
+                if running.probe.level().is_some() {
+                    // Samples may go on from here.
+                    out.give_back();
+                }
                 Some(running.end(host, out).map(Box::new))
             }
             Ok(()) if running.is_done(host) => Some(running.end(host, out).map(Box::new)),

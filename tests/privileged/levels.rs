@@ -99,7 +99,42 @@ fn a_program_that_must_free_memory_itself_is_said_to_do_so() {
 
 #[test]
 #[ignore = "needs: root, eBPF"]
-fn an_account_that_its_budget_stopped_is_said_to_be_that_of_the_beginning() {
+fn an_account_that_costs_more_than_its_budget_does_with_less_and_goes_on_from_samples() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
+        return;
+    }
+    let program = Ledger::start("pipe-ping-pong", &[]);
+    let pid = program.pid().to_string();
+    let output = rdiag()
+        .args(["run", "method-r", "--no-guided", "--duration", "6s", "--budget", "0.05%", "--format", "json"])
+        .args(["--out", "-", "--pid", &pid])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let profile = &report["profile"];
+    assert!(profile["level"] != "L3" && profile["partial"].is_null(), "{:#}", report["verdict"]);
+    let (elapsed, window) =
+        (profile["elapsed_seconds"].as_f64().unwrap(), report["window"]["seconds"].as_f64().unwrap());
+    assert!(elapsed > 0.5 * window, "{elapsed} of {window} s");
+    let refused = &profile["refused"][0];
+    let why = refused["gap"]["why"].as_str().unwrap();
+    assert!(refused["source"] == "response" && why.contains("the budget is 0.05%"), "{refused:#}");
+    let limits = report["verdict"]["limits"].to_string();
+    assert!(limits.contains("A more exact account was not possible") && limits.contains("--budget"), "{limits}");
+    let truth = program.truth();
+    let components = profile["components"].as_array().unwrap();
+    let share =
+        |id: &str| components.iter().find(|row| row["id"] == id).map_or(0.0, |row| row["share"].as_f64().unwrap());
+    let cpu = share("cpu.user") + share("cpu.sys");
+    let (is, unsure) = (truth.share("cpu.user") + truth.share("cpu.sys"), truth.unsure());
+    assert!((cpu - is).abs() < 0.08 + unsure, "{cpu}, and should be {is}");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn an_account_of_single_requests_that_its_budget_stopped_is_said_to_be_that_of_the_beginning() {
     let _alone = alone();
     if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")]) {
         return;
@@ -109,7 +144,14 @@ fn an_account_that_its_budget_stopped_is_said_to_be_that_of_the_beginning() {
     let out = folder.path().join("out");
     let pid = program.pid().to_string();
     let output = rdiag()
-        .args(["run", "method-r", "--no-guided", "--duration", "6s", "--budget", "0.05%", "--pid", &pid, "--out"])
+        .args(["run", "method-r", "--no-guided", "--duration", "6s", "--budget", "0.05%", "--pid", &pid])
+        .args([
+            "--each-from",
+            "tracepoint=syscalls:sys_enter_read",
+            "--each-to",
+            "tracepoint=syscalls:sys_exit_read",
+            "--out",
+        ])
         .arg(&out)
         .output()
         .unwrap();

@@ -2,7 +2,8 @@
 //! privilege for one's own processes.
 //!
 //! Time on a CPU and waiting for one are counted by the kernel, for each thread; what the samples tell is how the rest is
-//! divided. Where the kernel counts waits for disks too and tells (taskstats), these are exact as well: level L2. A better account of the same window makes this one superfluous: then nothing is sampled.
+//! divided. Where the kernel counts waits for disks too and tells (taskstats), these are exact as well: level L2. A better account of the
+//! same window makes this one superfluous: then nothing is sampled, unless that account ends early for what it costs.
 
 mod account;
 mod delays;
@@ -53,6 +54,8 @@ enum State {
     /// A probe accounts for the time, or there is no task to observe.
     #[default]
     Off,
+    /// A probe accounts for the time, and samples could go on where it has to stop.
+    Waiting,
     /// It is known which tasks to observe.
     Ready(Box<Sampler>),
     /// Sampling goes on in a thread of its own.
@@ -63,17 +66,25 @@ enum State {
 
 impl Collect for TaskStates {
     fn prepare(&mut self, host: &Host, out: &Sink) {
+        self.target = out.target().clone();
         if out.claimed() > Some(Level::L2) {
+            // Samples know of no single runs, and a recording does not go on.
+            if !self.target.each && !host.is_recorded() {
+                self.state = State::Waiting;
+            }
             return;
         }
-        self.target = out.target().clone();
         self.state = match sampler(host, &self.target) {
             Ok(sampler) => State::Ready(Box::new(sampler)),
             Err(gap) => State::Failed(gap),
         };
     }
 
-    fn sample(&mut self, host: &Host, _: &Sink) -> Result<(), Unavailable> {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        if matches!(self.state, State::Waiting) && out.claimed().is_none() {
+            // Without it, there is the account of the beginning.
+            self.state = sampler(host, &self.target).map_or(State::Off, |sampler| State::Ready(Box::new(sampler)));
+        }
         // Once it has begun, sampling goes on by itself.
         let State::Ready(sampler) = &mut self.state else { return Ok(()) };
         if host.is_recorded() {
@@ -103,7 +114,7 @@ impl Collect for TaskStates {
 
     fn finish(&mut self, host: &Host, out: &Sink) {
         let sampler = match std::mem::take(&mut self.state) {
-            State::Off => return,
+            State::Off | State::Waiting => return,
             State::Failed(gap) => {
                 out.ledger(Err(gap));
                 return;

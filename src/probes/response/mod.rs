@@ -362,3 +362,8 @@ impl Probe for Response {
         self.ledger.take()
     }
 }
+    fn relieve(&mut self, host: &Host) -> Option<String> {
+        // An error leaves it as it is, and then it has to stop.
+        self.calls.relieve(&mut self.object, now(host)).ok().flatten().map(str::to_owned)
+    }
+

@@ -18,6 +18,8 @@ pub(super) const EVENTS: [&str; 2] = ["sys_exit", "sys_enter"];
 const NUMBER: u32 = 2;
 /// A part of each such time is watched, at a moment of it that no program can guess. In ns.
 pub(super) const PERIOD: u64 = 1_000_000_000;
+/// Of which so much is watched where that was not said.
+const PART: u64 = 50_000_000;
 /// A command that makes fewer calls per second is slowed down by less than a percent.
 const FEW_CALLS: f64 = 20_000.0;
 /// Whether a command makes few is asked after this time, in ns.
@@ -33,6 +35,20 @@ pub(super) enum Plan {
     /// This many ns of each second.
     Parts(u64),
 }
+
+impl Plan {
+    /// The next cheaper one, and what it is; `is_whole` if calls are watched all the time now. What was watched stands for the rest, too.
+    fn cheaper(self, is_whole: bool) -> Option<(Self, &'static str)> {
+        match (self, is_whole) {
+            (Self::Never, _) => None,
+            (Self::WhileFew(length), true) => Some((Self::Parts(length), PARTS_ONLY)),
+            (Self::Always, true) => Some((Self::Parts(PART), PARTS_ONLY)),
+            _ => Some((Self::Never, "system calls are no longer watched")),
+        }
+    }
+}
+
+const PARTS_ONLY: &str = "system calls are watched in parts of the time only";
 
 /// What was watched so far; instants and times in ns of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -123,9 +139,7 @@ impl Watching {
             if passed < FIRST || made(object)? as f64 <= FEW_CALLS * passed as f64 * 1e-9 {
                 return Ok(());
             }
-            self.watched.whole = Some((from, now));
-            self.begin_parts(object, now, passed)?;
-            self.held.clear();
+            self.change_to_parts(object, from, now)?;
         }
         let (Plan::WhileFew(length) | Plan::Parts(length)) = self.plan else { return Ok(()) };
         if self.part.as_ref().is_some_and(JoinHandle::is_finished) {
@@ -135,6 +149,25 @@ impl Watching {
             self.watch_part(object, length)?;
             self.plan_next(now);
         }
+        Ok(())
+    }
+
+    /// Watches less from now on, since it costs too much, and says what; none where nothing is watched any more.
+    pub(super) fn relieve(&mut self, object: &mut Object, now: u64) -> Result<Option<&'static str>, Unavailable> {
+        let from = self.watched.whole.filter(|(_, until)| *until == u64::MAX).map(|(from, _)| from);
+        let Some((plan, said)) = self.plan.cheaper(from.is_some()) else { return Ok(None) };
+        if let Some(from) = from {
+            self.change_to_parts(object, from, now)?;
+        }
+        self.plan = plan;
+        Ok(Some(said))
+    }
+
+    /// From here on parts only are watched, and no longer all the time.
+    fn change_to_parts(&mut self, object: &mut Object, from: u64, now: u64) -> Result<(), Unavailable> {
+        self.watched.whole = Some((from, now));
+        self.begin_parts(object, now, now.saturating_sub(from))?;
+        self.held.clear();
         Ok(())
     }
 
@@ -204,6 +237,15 @@ fn hold(object: &mut Object) -> Result<Vec<Held>, Unavailable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_costs_too_much_is_watched_in_parts_and_then_no_more() {
+        let cheaper = |plan: Plan, is_whole| plan.cheaper(is_whole).map(|(plan, _)| plan);
+        assert_eq!(cheaper(Plan::WhileFew(7), true), Some(Plan::Parts(7)));
+        assert_eq!(cheaper(Plan::Always, true), Some(Plan::Parts(PART)));
+        assert_eq!([Plan::WhileFew(7), Plan::Parts(7)].map(|plan| cheaper(plan, false)), [Some(Plan::Never); 2]);
+        assert_eq!(cheaper(Plan::Never, false), None);
+    }
 
     #[test]
     fn parts_stand_for_the_time_from_the_first_on() {

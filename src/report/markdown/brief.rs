@@ -47,9 +47,9 @@ pub fn brief(report: &Report) -> Result<Text, ReportError> {
 fn account(profile: &Profile) -> Text {
     let mut out: Text = shown!("## Where the time of {} went\n\n", text(&profile.subject));
     // That an account ended early comes before anything that it says.
-    let early = profile.partial.as_ref().and(profile.answer.limits.first());
+    let (name, early) = profile_words::early_end(profile).unzip();
     let asked = profile_words::asked(profile);
-    let said = [("Early end", early), ("Asked", asked.as_ref()), ("Goal", profile.answer.goal.as_ref())];
+    let said = [(name.unwrap_or_default(), early), ("Asked", asked.as_ref()), ("Goal", profile.answer.goal.as_ref())];
     for (name, said) in said {
         if let Some(said) = said {
             out.push(shown!("**{}:** {}\n\n", name, text(said)));

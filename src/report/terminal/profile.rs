@@ -42,8 +42,8 @@ impl Page {
     /// What was asked, and what the table is about.
     fn profile_head(&mut self, profile: &Profile) {
         // That an account ended early comes before anything that it says.
-        if let (Some(_), Some(limit)) = (&profile.partial, profile.answer.limits.first()) {
-            self.item("Early end:", seen(limit), Paint::Bold, Paint::None);
+        if let Some((name, limit)) = words::early_end(profile) {
+            self.item(shown!("{}:", name), seen(limit), Paint::Bold, Paint::None);
         }
         if let Some(asked) = &words::asked(profile) {
             self.item("Asked:", seen(asked), Paint::Bold, Paint::None);
