@@ -71,6 +71,7 @@ mod real_programs;
 mod response;
 mod response_locks;
 mod response_peers;
+mod response_polls;
 mod response_running;
 mod response_truths;
 mod returns;

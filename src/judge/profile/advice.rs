@@ -1,5 +1,7 @@
 //! What can be done about a component, and where to look next: into the USE view of the resource behind it, and into probes.
 
+use std::net::SocketAddr;
+
 use rdiag_model::profile::{ComponentRow, Saving, Skew};
 use rdiag_model::quantity::percent;
 use rdiag_model::{Component, NextStep};
@@ -28,6 +30,8 @@ const DISKS: &str =
 const USE_MEMORY: &str = "See whether memory is short (rules memory.*): rdiag run use-method{again}";
 const USE_NET: &str = "See losses, retransmissions and full buffers (rules network.*): rdiag run use-method{again}";
 const OFF: &str = "See in which code it waits: rdiag probe offcputime {target}";
+/// How the port of a name server stands behind its address.
+const DNS: &str = " (DNS)";
 const PEER: &str =
     "Profile the task that ends the waits, if it still runs (-v lists the wakers): rdiag run method-r --pid ITS_PID";
 
@@ -160,6 +164,26 @@ pub(super) fn next(component: Component, whom: &Whom) -> Vec<NextStep> {
 
 fn step(text: &str, whom: &Whom) -> NextStep {
     NextStep { action: whom.named(text), changes_host: false }
+}
+
+/// Where to look for the peer that most of a wait was for, if it has an address.
+pub(super) fn on_peer(row: &ComponentRow) -> Option<NextStep> {
+    let waits = [Component::WaitPoll, Component::NetRecv].contains(&row.id);
+    let key = row.keys.first().filter(|key| waits && key.share > 0.5)?;
+    let (peer, is_dns) = match key.name.split_once(DNS) {
+        Some((peer, _)) => (peer, true),
+        None => (key.name.split(" or ").next()?, false),
+    };
+    let peer: SocketAddr = peer.parse().ok()?;
+    let action = if is_dns {
+        let server = peer.ip();
+        format!("See whether the name server answers: dig @{server} NAME; /etc/resolv.conf lists those that are asked")
+    } else if row.id == Component::WaitPoll {
+        format!("See who answers there: ss -tunp dst {peer}; profile that process if it runs here")
+    } else {
+        return None;
+    };
+    Some(NextStep { action, changes_host: false })
 }
 
 /// How busy the CPUs were in the window.

@@ -111,3 +111,23 @@ fn next_steps_lead_to_probes_and_rules_that_exist() {
         }
     }
 }
+
+#[test]
+fn who_waits_for_a_peer_is_sent_to_it_and_to_the_name_server_by_name() {
+    let next = |key: &str, id: C| {
+        let mut wait = waits(id, key, &[(2, 4.0)]);
+        wait.call = "poll".into();
+        let profile = plain(&ledger(10.0, vec![thread(1, 1, 10.0, vec![wait, part(C::CpuUser, 2.0)])]));
+        (profile.answer.headline.clone(), row(&profile, id).next[0].action.clone())
+    };
+    let (headline, step) = next("10.0.0.53:53 (DNS)", C::WaitPoll);
+    assert!(headline.contains("(mostly waiting for events (poll, epoll, select) [10.0.0.53:53 (DNS)])"), "{headline}");
+    assert!(step.contains("dig @10.0.0.53 NAME"), "{step}");
+    assert!(next("[2001:db8::53]:53 (DNS) or event", C::NetRecv).1.contains("dig @2001:db8::53 NAME"));
+    assert!(next("10.0.0.9:5432 or pipe:[7]", C::WaitPoll).1.contains("dst 10.0.0.9:5432"));
+    for other in ["pipe:[7]", "own port 80", "10.0.0.9, own port 80", "x (DNS)"] {
+        let (_, step) = next(other, C::WaitPoll);
+        assert!(!step.contains("dig") && !step.contains("ss "), "{step}");
+    }
+    assert!(!next("10.0.0.9:5432", C::NetRecv).1.contains("dst"), "that is said already");
+}

@@ -93,7 +93,8 @@ fn headline(profile: &Profile) -> String {
     let mut text = incomplete;
     if idle > 0.5 && !is_execution && profile.busy.share > 0.0 {
         // True and useless: a server that waits for clients. What it does with the rest is the question.
-        let largest = rows.iter().find(|row| row.idle).map_or("", |row| row.id.def().phrase);
+        let largest = rows.iter().find(|row| row.idle);
+        let largest = largest.map_or(String::new(), |row| format!("{}{}", row.id.def().phrase, mostly_about(row)));
         text.push_str(&format!(
             "{} of {whole} is waiting for work or for others (mostly {largest}). Of the remaining {}, ",
             percent(idle),
@@ -140,12 +141,16 @@ fn serial(profile: &Profile) -> Option<String> {
         } else {
             String::new()
         };
-        let key = profile.components.iter().find(|own| own.id == row.id).and_then(|own| own.keys.first());
-        let key = key.filter(|key| !key.name.is_empty() && key.share > 0.5);
-        let key = key.map(|key| format!(" [{}]", cut(&key.name))).unwrap_or_default();
+        let key = profile.components.iter().find(|own| own.id == row.id).map(mostly_about).unwrap_or_default();
         clauses.push(format!("{}{of} is {}{key}", percent(share), row.id.def().phrase));
     }
     (!clauses.is_empty()).then(|| clauses.join("; "))
+}
+
+/// ` [vda]`: what most of a component was about; "" where that is many things, or not known.
+fn mostly_about(row: &ComponentRow) -> String {
+    let key = row.keys.first().filter(|key| !key.name.is_empty() && key.share > 0.5);
+    key.map(|key| format!(" [{}]", cut(&key.name))).unwrap_or_default()
 }
 
 /// What the shares are shares of.
@@ -167,9 +172,7 @@ fn clauses(rows: &[&ComponentRow], share_of: &dyn Fn(&ComponentRow) -> f64, of: 
         }
         let of = if at == 0 { of } else { "" };
         let mut clause = format!("{}{of} is {}", percent(share), row.id.def().phrase);
-        if let Some(key) = row.keys.first().filter(|key| !key.name.is_empty() && key.share > 0.5) {
-            clause.push_str(&format!(" [{}]", cut(&key.name)));
-        }
+        clause.push_str(&mostly_about(row));
         if let (0, Some(count @ 2..), Some(mean), false) = (at, row.count, row.mean, row.id.on_cpu()) {
             clause.push_str(&format!(", {count} times, {} on average", seconds(mean)));
         }
@@ -243,7 +246,7 @@ fn asked(conversation: &Conversation) -> Option<String> {
     match (conversation.now_seconds, goal) {
         (Some(now), Some(goal)) => text.push_str(&format!(" {told} {}; the goal is {goal}", seconds(now))),
         (Some(now), None) => text.push_str(&format!(" {told} {}", seconds(now))),
-        (None, Some(goal)) => text.push_str(&format!(" is to take {}", seconds(goal))),
+        (None, Some(goal)) => text.push_str(&format!(" is to take {goal}")),
         (None, None) => {}
     }
     let text = text.trim();

@@ -156,7 +156,7 @@ fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>) 
     let pre_empted = account.component(Component::RunqPreempt);
     for row in profile.components.iter_mut().filter(|row| row.share >= advice::LEAST_SHARE) {
         let Some(cpus) = cpus.filter(|cpus| advice::is_slow_wake_up(row, pre_empted, *cpus)) else {
-            row.next = advice::next(row.id, &whom);
+            row.next = advice::on_peer(row).into_iter().chain(advice::next(row.id, &whom)).collect();
             continue;
         };
         let (words, next) = advice::on_slow_wake_ups(cpus, &whom);

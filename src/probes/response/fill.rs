@@ -11,6 +11,7 @@ use super::limits::{limit_keys, limit_threads};
 use super::looks::Looks;
 use super::objects;
 use super::on_cpu::on_cpu;
+use super::polls::Polls;
 use super::stacks::StackNames;
 use super::syscalls::all_calls;
 use super::timelines::timelines;
@@ -39,6 +40,7 @@ pub(super) struct Source<'s> {
     pub(super) stacks: &'s StackNames,
     pub(super) tops: &'s Tops,
     pub(super) looks: &'s Looks,
+    pub(super) polls: &'s Polls,
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
     pub(super) ended: u64,
@@ -52,7 +54,7 @@ pub(super) struct Source<'s> {
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source { host, settings, records, stacks, tops, looks, began, ended, watched, stolen } = source;
+    let Source { host, settings, records, stacks, tops, looks, polls, began, ended, watched, stolen } = source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
@@ -62,7 +64,7 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     for record in &records {
         let on_cpu = on_cpu(record, watched.all_until(record.ended), settings.tick, stolen);
         seen.push(on_cpu.seen);
-        let (thread, of_kinds) = thread(record, on_cpu.parts, &mut classes, &devices, began, &mut ledger.slow);
+        let (thread, of_kinds) = thread(record, on_cpu.parts, &mut classes, (&devices, polls), began, &mut ledger.slow);
         let died = if settings.marks { record.passed } else { record.died };
         let thread = Thread { died, ..thread };
         ledger.threads.push(thread);
@@ -93,7 +95,7 @@ fn thread(
     record: &Record,
     on_cpu: [(Component, f64, Accuracy); 4],
     classes: &mut Classes<'_>,
-    devices: &Devices,
+    (devices, polls): (&Devices, &Polls),
     window: u64,
     slow: &mut Vec<SlowCall>,
 ) -> (Thread, Kinds) {
@@ -115,24 +117,20 @@ fn thread(
                 kinds.entry(cell.kind.wait()).or_default().add(component, cell.ns.saturating_add(cell.open_ns));
                 let (call, key) = about(cell, component, classes.variable(record.process(), cell), devices);
                 let key = objects::throttled(key, classes.throttled_by(cell));
+                let named = polls.divide(record, cell);
+                for (name, own) in &named {
+                    slow.extend(slowest(record, own, component, &call, name, window));
+                    add(part(&mut parts, (component, call.clone(), name.clone())), own, sure);
+                }
+                if !named.is_empty() {
+                    continue;
+                }
                 slow.extend(slowest(record, cell, component, &call, &key, window));
                 (component, sure, call, key)
             }
             _ => continue,
         };
-        let part = part(&mut parts, (component, call, key));
-        part.seconds += seconds(cell.ns.saturating_add(cell.open_ns));
-        part.edge_seconds += seconds(cell.open_ns);
-        part.open = part.open.saturating_add(cell.open);
-        match (&mut part.durations, &cell.durations) {
-            (Some(sum), Some(durations)) => sum.add(durations),
-            // Without room for a distribution, nothing can be said of the whole.
-            (durations, None) => *durations = None,
-            (None, Some(_)) => {}
-        }
-        if !sure {
-            part.accuracy = Accuracy::Estimate(None);
-        }
+        add(part(&mut parts, (component, call, key)), cell, sure);
     }
     let instant = |at: u64| seconds(at.saturating_sub(window));
     let thread = Thread {
@@ -151,6 +149,22 @@ fn thread(
         delays: Vec::new(),
     };
     (thread, kinds)
+}
+
+/// Adds what a cell holds; `sure` if all that is known of it agrees.
+fn add(part: &mut Part, cell: &Cell, sure: bool) {
+    part.seconds += seconds(cell.ns.saturating_add(cell.open_ns));
+    part.edge_seconds += seconds(cell.open_ns);
+    part.open = part.open.saturating_add(cell.open);
+    match (&mut part.durations, &cell.durations) {
+        (Some(sum), Some(durations)) => sum.add(durations),
+        // Without room for a distribution, nothing can be said of the whole.
+        (durations, None) => *durations = None,
+        (None, Some(_)) => {}
+    }
+    if !sure {
+        part.accuracy = Accuracy::Estimate(None);
+    }
 }
 
 fn part(parts: &mut BTreeMap<PartKey, Part>, key: PartKey) -> &mut Part {
@@ -219,7 +233,8 @@ fn slowest(
         waker: None,
         stack: Vec::new(),
     };
-    let longest = (cell.count > 0).then(|| example(cell.max, cell.max_at.saturating_sub(cell.max), false));
+    let longest =
+        (cell.count > 0 && cell.max > 0).then(|| example(cell.max, cell.max_at.saturating_sub(cell.max), false));
     let open = (cell.open == 1).then(|| example(cell.open_ns, cell.open_at, true));
     longest.into_iter().chain(open)
 }

@@ -193,7 +193,7 @@ impl Record {
 }
 
 impl Cell {
-    fn absorb(&mut self, other: &Self) {
+    pub(super) fn absorb(&mut self, other: &Self) {
         for (sum, value) in [
             (&mut self.count, other.count),
             (&mut self.ns, other.ns),

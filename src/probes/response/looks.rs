@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::kernel::{Record, ThreadWords, cells_of};
 use super::kind::{Kind, PREEMPTED, THROTTLED, Type, WOKEN};
+use super::polls::{Asleep, YOUNGEST};
 use rdiag_kernel::mechanism::ebpf::Object;
 use rdiag_model::Unavailable;
 use rdiag_model::ledger::MAX_TIMELINES;
@@ -93,18 +94,25 @@ pub(super) struct Grown {
 }
 
 impl Looks {
-    /// Looks at all threads; `now` tells ns of CLOCK_MONOTONIC.
-    pub(super) fn look(&mut self, object: &Object, slots: u32, now: impl Fn() -> u64) -> Result<(), Unavailable> {
+    /// Looks at all threads, and returns those that have been asleep for a while; `now` tells ns of CLOCK_MONOTONIC.
+    pub(super) fn look(
+        &mut self,
+        object: &Object,
+        slots: u32,
+        now: impl Fn() -> u64,
+    ) -> Result<Vec<Asleep>, Unavailable> {
+        let mut asleep = Vec::new();
         self.round += 1;
         let every = self.skipped + 1;
         if !self.round.is_multiple_of(every) {
-            return Ok(());
+            return Ok(asleep);
         }
         for slot in 0..slots.min(MAX_SLOTS) {
             // Going through all of them takes a while, in which others go on.
             let at = now();
             let thread: ThreadWords = object.element("threads", slot)?;
             let Some(live) = Live::of(&thread) else { continue };
+            asleep.extend(live.asleep(slot, at));
             let full = self.watched.len() >= MAX_WATCHED;
             let key = (live.tid, live.process_born);
             if full && !self.watched.contains_key(&key) {
@@ -127,7 +135,7 @@ impl Looks {
             watched.looks.push(Look { round: self.round, at, sums });
         }
         self.thin(every);
-        Ok(())
+        Ok(asleep)
     }
 
     /// Twice the distance of looks when there are too many.
@@ -180,6 +188,7 @@ struct Live {
     kernel: u64,
     switches: u64,
     tid: u32,
+    pid: u32,
     process_born: u64,
     is_kernel_thread: bool,
     first: u64,
@@ -201,12 +210,27 @@ impl Live {
             kernel: *kernel,
             switches: *switches,
             tid: *ids as u32,
+            pid: (ids >> 32) as u32,
             process_born: *process_born,
             is_kernel_thread: flags & 1 != 0,
             first: *first,
             call: *call,
             woken: *woken,
             wait: Kind(*wait),
+        })
+    }
+
+    /// The wait that it is in, if that has lasted for a while.
+    fn asleep(&self, slot: u32, at: u64) -> Option<Asleep> {
+        let is_asleep = self.mode == BLOCKED && self.woken <= self.since && !self.is_kernel_thread;
+        (is_asleep && at.saturating_sub(self.since) >= YOUNGEST).then_some(Asleep {
+            slot,
+            tid: self.tid,
+            pid: self.pid,
+            process_born: self.process_born,
+            call: self.wait.call(),
+            since: self.since,
+            at,
         })
     }
 
@@ -264,6 +288,16 @@ mod tests {
         assert_eq!(sums(&words(BLOCKED, 200, 0, 0, 0, 0, READ.0), 160), []);
         assert_eq!(sums(&words(BLOCKED, 200, 0, 0, 0, 230, READ.0), 160), []);
         assert!(Live::of(&words(0, 1, 1, 1, 0, 0, 0)).is_none() && Live::of(&words(6, 1, 1, 1, 0, 0, 0)).is_none());
+    }
+
+    #[test]
+    fn a_thread_is_asleep_for_a_while_from_some_milliseconds_on_unless_it_was_woken() {
+        let asleep = |words: &ThreadWords, now| Live::of(words).unwrap().asleep(3, now);
+        let blocked = words(BLOCKED, 100, 0, 0, 0, 0, READ.0);
+        let is = Asleep { slot: 3, tid: 10, pid: 9, process_born: 77, call: 7, since: 100, at: 100 + YOUNGEST };
+        assert_eq!((asleep(&blocked, 100 + YOUNGEST), asleep(&blocked, 99 + YOUNGEST)), (Some(is), None));
+        assert_eq!(asleep(&words(BLOCKED, 100, 0, 0, 0, 130, READ.0), 100 + YOUNGEST), None);
+        assert_eq!(asleep(&words(PREEMPTED, 100, 0, 0, 0, 0, READ.0), 100 + YOUNGEST), None);
     }
 
     fn record(began: u64, ended: u64, user: u64, waited: u64) -> Record {

@@ -8,6 +8,7 @@
 //! fault or an interrupt from user mode the number there is -1). Where the kernel leaves switches out of `sched_switch`
 //! (`docs/kernels.md`), the events contradict each other; the time is then divided by the kernel's own account of run time and run delay.
 
+mod descriptors;
 mod edges;
 mod fill;
 mod kernel;
@@ -19,6 +20,7 @@ mod marks;
 mod notes;
 mod objects;
 mod on_cpu;
+mod polls;
 mod stacks;
 mod start;
 mod syscalls;
@@ -33,6 +35,7 @@ use super::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken
 use fill::Source;
 use kernel::{Met, Record, Room};
 use looks::Looks;
+use polls::Polls;
 use rdiag_kernel::host::{CpuTicks, Host, Stolen};
 use rdiag_kernel::mechanism::ebpf::Object;
 use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls as call_sites};
@@ -62,6 +65,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               io_getevents is one for a disk if the process sent a request to one within the second before. Throttled time holds the wait for a CPU after the quota was renewed. \
               A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable (CPython's interpreter \
               lock) or the stack (monitors of Java) says so; semaphores are not told from queues. \
+              What a poll, select or epoll waits for is read from /proc while it lasts, of waits of 20ms and more that a look finds (four in an \
+              interval); the thread's other waits in the same call have that name if all that were found do, and have none otherwise. \
               Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread last \
               went to sleep. Who ended a short wait is the task that ran there, even if an interrupt did.",
     overhead: "Of the CPU time of perf bench sched pipe, on one of two busy CPUs: 1.24 times when it is observed and calls are not \
@@ -167,6 +172,7 @@ struct Response {
     look_next: f64,
     /// For the timelines.
     looks: Looks,
+    polls: Polls,
     ledger: Option<Ledger>,
 }
 
@@ -183,7 +189,7 @@ impl Response {
         self.object.set_element("control", STOPPED, 0_u64)?;
         self.calls.begin(&mut self.object, self.began)?;
         self.iterate("begin_threads")?;
-        self.looks = Looks::default();
+        (self.looks, self.polls) = (Looks::default(), Polls::default());
         self.running = true;
         self.look_next = host.now() + LOOK_SECONDS / 4.0;
         Ok(())
@@ -294,6 +300,7 @@ impl Response {
             stacks,
             tops,
             looks,
+            polls: &self.polls,
             began: self.began,
             ended: stop,
             watched: self.calls.watched(),
@@ -321,7 +328,8 @@ impl Probe for Response {
         self.calls.poll(&mut self.object, now(host), made)?;
         self.take_ended(host)?;
         if !self.settings.marks {
-            self.looks.look(&self.object, self.room.threads, || now(host))?;
+            let asleep = self.looks.look(&self.object, self.room.threads, || now(host))?;
+            self.polls.look(host, &self.object, &asleep);
         }
         if host.now() >= self.look_next {
             self.look_next = host.now() + LOOK_SECONDS;
@@ -354,6 +362,11 @@ impl Probe for Response {
         Ok(Taken { outputs, lost, notes })
     }
 
+    fn relieve(&mut self, host: &Host) -> Option<String> {
+        // An error leaves it as it is, and then it has to stop.
+        self.calls.relieve(&mut self.object, now(host)).ok().flatten().map(str::to_owned)
+    }
+
     fn level(&self) -> Option<Level> {
         Some(Level::L3)
     }
@@ -362,8 +375,3 @@ impl Probe for Response {
         self.ledger.take()
     }
 }
-    fn relieve(&mut self, host: &Host) -> Option<String> {
-        // An error leaves it as it is, and then it has to stop.
-        self.calls.relieve(&mut self.object, now(host)).ok().flatten().map(str::to_owned)
-    }
-

@@ -8,7 +8,9 @@ use rdiag_kernel::classify::FileClass;
 
 /// Flag beside the port of a socket: the port is our own, not the peer's.
 const OWN_PORT: u64 = 1 << 16;
-const IPV6: u64 = 10;
+pub(super) const IPV6: u64 = 10;
+/// The port of name servers.
+const DNS: u64 = 53;
 /// In place of an object: the lock of the process's address space.
 const MMAP_LOCK: u64 = 1;
 
@@ -46,8 +48,13 @@ pub(super) fn throttled(key: String, by: Option<&str>) -> String {
     }
 }
 
+/// Family and port of a socket as the programs hand them on: of two ports the lower one, which says what service this is.
+pub(super) fn service(family: u64, own: u64, their: u64) -> u64 {
+    family << 32 | if their != 0 && their <= own { their } else { own | OWN_PORT }
+}
+
 /// Address of the peer with the port that says what service this is.
-fn peer(object: &[u64; 3]) -> String {
+pub(super) fn peer(object: &[u64; 3]) -> String {
     let [a, b, c] = object;
     let bytes = [a.to_ne_bytes(), b.to_ne_bytes()].concat();
     let address: [u8; 16] = bytes.try_into().unwrap_or_default();
@@ -58,12 +65,13 @@ fn peer(object: &[u64; 3]) -> String {
     };
     let (port, own) = (c & 0xffff, c & OWN_PORT != 0);
     let unspecified = v4.map_or(v6.is_unspecified(), |v4| v4.is_unspecified());
+    let service = if port == DNS { " (DNS)" } else { "" };
     match (v4, own) {
         _ if unspecified => format!("own port {port}"),
         (Some(v4), true) => format!("{v4}, own port {port}"),
-        (Some(v4), false) => format!("{v4}:{port}"),
+        (Some(v4), false) => format!("{v4}:{port}{service}"),
         (None, true) => format!("{v6}, own port {port}"),
-        (None, false) => format!("[{v6}]:{port}"),
+        (None, false) => format!("[{v6}]:{port}{service}"),
     }
 }
 
@@ -81,6 +89,9 @@ mod tests {
         let v4 = u64::from(u32::from_ne_bytes([10, 0, 0, 7]));
         assert_eq!(peer(&[v4, 0, 2 << 32 | 5432]), "10.0.0.7:5432");
         assert_eq!(peer(&[v4, 0, 2 << 32 | OWN_PORT | 80]), "10.0.0.7, own port 80");
+        assert_eq!(peer(&[v4, 0, service(2, 40_000, 53)]), "10.0.0.7:53 (DNS)");
+        assert_eq!(peer(&[v4, 0, service(2, 53, 40_000)]), "10.0.0.7, own port 53", "it is the name server itself");
+        assert_eq!(peer(&[v4, 0, service(2, 40_000, 0)]), "10.0.0.7, own port 40000");
         assert_eq!(peer(&[0, 0, 2 << 32 | OWN_PORT | 80]), "own port 80");
         let v6: [u8; 16] = Ipv6Addr::LOCALHOST.octets();
         let half = |at: usize| u64::from_ne_bytes(v6[at..at + 8].try_into().unwrap());

@@ -5,6 +5,7 @@ use super::fill;
 use super::kernel;
 use super::looks::Looks;
 use super::marks::Pair;
+use super::polls::Polls;
 use super::stacks::StackNames;
 use super::tops::Tops;
 use super::watching::{self, Plan, Watching};
@@ -86,6 +87,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         running: false,
         look_next: 0.0,
         looks: Looks::default(),
+        polls: Polls::default(),
         ledger: None,
     };
     response.begin(host)?;

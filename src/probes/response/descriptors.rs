@@ -1,0 +1,249 @@
+//! Which descriptors a thread in poll, select or epoll waits for, and what they stand for: read from /proc while it sleeps, so that the
+//! programs in the kernel have no part in it.
+//!
+//! /proc/PID/task/TID/syscall has the call with its arguments. The list of poll and the sets of select lie in the program's memory, from
+//! where they are read and nothing else; of an epoll instance the kernel itself tells what is in it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::FileExt as _;
+
+use super::objects;
+use rdiag_kernel::classify::{Abi, FileClass, calls};
+use rdiag_kernel::host::Host;
+
+/// More descriptors than these are no answer to what is waited for.
+const MAX_MEMBERS: usize = 16;
+/// Highest descriptor of select, plus one.
+const MAX_SELECT: usize = 1024;
+/// Of each table of sockets so much is read at most.
+const MAX_TABLE: u64 = 4 << 20;
+/// Names that are written out.
+const MAX_NAMES: usize = 3;
+/// Bytes of `struct pollfd`.
+const POLLFD: usize = 8;
+
+/// What a descriptor is open on, as its link says.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Member {
+    /// A socket with this inode.
+    Socket(u64),
+    /// A pipe, by its link.
+    Pipe(String),
+    /// What has no name but what it is.
+    Other(&'static str),
+}
+
+/// What a thread waits for that sleeps in this call; none where that cannot be seen, or they are too many.
+pub(super) fn members(host: &Host, pid: u32, tid: u32, call: u64) -> Option<Vec<Member>> {
+    let (number, arguments) = arguments(&host.read(&format!("proc/{pid}/task/{tid}/syscall")).ok()?)?;
+    if number != call {
+        return None;
+    }
+    let name = calls::name(Abi::Native, call.cast_signed())?;
+    let descriptors = match (name, arguments) {
+        ("poll" | "ppoll", [list, count, ..]) => {
+            let count = usize::try_from(count).ok().filter(|count| *count <= MAX_MEMBERS)?;
+            of_poll(&memory(host, pid, list, count * POLLFD)?)
+        }
+        ("select" | "pselect6", [highest, read, write, _]) => {
+            let highest = usize::try_from(highest).ok().filter(|highest| *highest <= MAX_SELECT)?;
+            let bytes = highest.div_ceil(64) * 8;
+            let sets = [read, write].into_iter().filter(|at| *at != 0);
+            let sets: Option<Vec<Vec<u8>>> = sets.map(|at| memory(host, pid, at, bytes)).collect();
+            of_select(&sets?, highest)
+        }
+        (name, [instance, ..]) if name.starts_with("epoll_") => {
+            of_epoll(&host.read(&format!("proc/{pid}/fdinfo/{}", instance as u32)).ok()?)
+        }
+        _ => return None,
+    };
+    if descriptors.len() > MAX_MEMBERS {
+        return None;
+    }
+    descriptors.into_iter().map(|fd| member(&host.link(&format!("proc/{pid}/fd/{fd}")).ok()?)).collect()
+}
+
+fn memory(host: &Host, pid: u32, at: u64, bytes: usize) -> Option<Vec<u8>> {
+    let mut read = vec![0; bytes];
+    host.open(&format!("proc/{pid}/mem")).ok()?.read_exact_at(&mut read, at).ok()?;
+    Some(read)
+}
+
+/// Number and first four arguments of the call in a line of /proc/PID/syscall.
+fn arguments(line: &str) -> Option<(u64, [u64; 4])> {
+    let mut words = line.split_whitespace();
+    let number = words.next()?.parse().ok()?;
+    let mut next = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    Some((number, [next()?, next()?, next()?, next()?]))
+}
+
+/// Descriptors of a list of `struct pollfd`; a negative one is left out by the kernel, too.
+fn of_poll(list: &[u8]) -> Vec<u32> {
+    let fd = |entry: &[u8; POLLFD]| {
+        let [a, b, c, d, ..] = *entry;
+        u32::try_from(i32::from_ne_bytes([a, b, c, d])).ok()
+    };
+    list.as_chunks::<POLLFD>().0.iter().filter_map(fd).collect()
+}
+
+/// Descriptors in any of some `fd_set`s.
+fn of_select(sets: &[Vec<u8>], highest: usize) -> Vec<u32> {
+    let is_in = |fd: &usize| sets.iter().any(|set| set.get(fd / 8).is_some_and(|byte| byte >> (fd % 8) & 1 != 0));
+    (0..highest).filter(is_in).filter_map(|fd| u32::try_from(fd).ok()).collect()
+}
+
+/// Descriptors in an epoll instance, from lines such as `tfd:        5 events:       19 data: …`.
+fn of_epoll(fdinfo: &str) -> Vec<u32> {
+    let fd = |line: &str| line.strip_prefix("tfd:")?.split_whitespace().next()?.parse().ok();
+    fdinfo.lines().filter_map(fd).take(MAX_MEMBERS + 1).collect()
+}
+
+/// What a link such as `socket:[4711]` stands for.
+fn member(target: &str) -> Option<Member> {
+    if let Some(inode) = target.strip_prefix("socket:[").and_then(|rest| rest.strip_suffix(']')) {
+        return Some(Member::Socket(inode.parse().ok()?));
+    }
+    Some(match FileClass::of_link(target) {
+        FileClass::Pipe => Member::Pipe(target.to_owned()),
+        class => Member::Other(class.word()),
+    })
+}
+
+/// Sockets by inode, with the name of what is at their other end.
+#[derive(Debug, Default)]
+pub(super) struct Sockets(BTreeMap<u64, String>);
+
+impl Sockets {
+    /// Looks them up in the tables of the network namespace that a process is in. UDP comes first: it has few sockets, and those of
+    /// resolvers.
+    pub(super) fn find(host: &Host, pid: u32, mut wanted: Vec<u64>) -> Self {
+        let mut found = BTreeMap::new();
+        for table in ["udp", "udp6", "tcp", "tcp6"] {
+            if wanted.is_empty() {
+                break;
+            }
+            let Ok(file) = host.open(&format!("proc/{pid}/net/{table}")) else { continue };
+            let lines = BufReader::new(file.take(MAX_TABLE)).lines().map_while(Result::ok);
+            for (inode, name) in lines.skip(1).filter_map(|line| socket(&line, table.starts_with("udp"))) {
+                if let Some(at) = wanted.iter().position(|own| *own == inode) {
+                    wanted.swap_remove(at);
+                    found.insert(inode, name);
+                }
+            }
+        }
+        Self(found)
+    }
+}
+
+/// Inode of a socket and the name of its peer, from a line of /proc/net/tcp, udp and their siblings of IPv6.
+fn socket(line: &str, is_udp: bool) -> Option<(u64, String)> {
+    let mut fields = line.split_whitespace().skip(1);
+    let (own, their) = (fields.next()?, fields.next()?);
+    let inode = fields.nth(6)?.parse().ok().filter(|inode| *inode != 0)?;
+    let port = |end: &str| u64::from_str_radix(end.rsplit_once(':')?.1, 16).ok();
+    let (own, their_port) = (port(own)?, port(their)?);
+    let hex = their.rsplit_once(':')?.0;
+    let mut words = [0_u32; 4];
+    for (word, at) in words.iter_mut().zip((0..hex.len()).step_by(8)) {
+        *word = u32::from_str_radix(hex.get(at..at + 8)?, 16).ok()?;
+    }
+    if is_udp && their_port == 0 {
+        // Its own port is no service's, or it is one that others ask: who answers is not known.
+        return Some((inode, format!("UDP from own port {own}")));
+    }
+    let [a, b, c, d] = words.map(u64::from);
+    let pair =
+        |first: u64, second: u64| if cfg!(target_endian = "big") { first << 32 | second } else { second << 32 | first };
+    let family = if hex.len() > 8 { objects::IPV6 } else { 0 };
+    Some((inode, objects::peer(&[pair(a, b), pair(c, d), objects::service(family, own, their_port)])))
+}
+
+/// The name of what is waited for: any of its members. Peers come first; "" where nothing has a name.
+pub(super) fn name(members: &[Member], sockets: &Sockets) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let rank = |member: &&Member| match member {
+        Member::Socket(inode) if sockets.0.contains_key(inode) => 0,
+        Member::Socket(_) => 1,
+        Member::Pipe(_) => 2,
+        Member::Other(_) => 3,
+    };
+    let mut sorted: Vec<&Member> = members.iter().collect();
+    sorted.sort_by_key(rank);
+    for member in sorted {
+        let own = match member {
+            Member::Socket(inode) => sockets.0.get(inode).cloned().unwrap_or_else(|| format!("socket:[{inode}]")),
+            Member::Pipe(link) => link.clone(),
+            Member::Other("") => "another file".to_owned(),
+            Member::Other(word) => (*word).to_owned(),
+        };
+        if !names.contains(&own) {
+            names.push(own);
+        }
+    }
+    // One more takes no more room than to say that there is one more.
+    if names.len() > MAX_NAMES + 1 {
+        let others = names.len() - MAX_NAMES;
+        names.truncate(MAX_NAMES);
+        names.push(format!("{others} others"));
+    }
+    names.join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_read_with_its_arguments() {
+        let line = "7 0x7ffc01 0x1 0x1388 0x0 0x0 0x7 0x7ffe 0x7f01\n";
+        assert_eq!(arguments(line), Some((7, [0x7f_fc01, 1, 0x1388, 0])));
+        assert_eq!((arguments("running\n"), arguments("-1 0x1 0x2\n"), arguments("")), (None, None, None));
+    }
+
+    #[test]
+    fn descriptors_are_those_of_the_list_the_sets_or_the_instance() {
+        let entry = |fd: i32| [fd.to_ne_bytes(), [1, 0, 0, 0]].concat();
+        assert_eq!(of_poll(&[entry(5), entry(-1), entry(1000)].concat()), [5, 1000]);
+        assert_eq!(of_poll(&entry(5)[..7]), [] as [u32; 0]);
+        let set = |fds: &[usize]| {
+            let mut set = vec![0_u8; 16];
+            fds.iter().for_each(|fd| set[fd / 8] |= 1 << (fd % 8));
+            set
+        };
+        assert_eq!(of_select(&[set(&[3, 70]), set(&[0, 90])], 71), [0, 3, 70]);
+        let fdinfo = "pos:\t0\nflags:\t02\ntfd:        5 events:       19 data: 5  pos:0 ino:1 sdev:8\ntfd:       12 events: 1\n";
+        assert_eq!(of_epoll(fdinfo), [5, 12]);
+    }
+
+    #[test]
+    fn sockets_are_named_by_their_peers_and_a_name_server_is_one_by_its_port() {
+        let line = "  11: 0100007F:A3C5 3500007F:0035 01 00000000:00000000 00:00000000 00000000  1000        0 4711 2 ffff88 0";
+        assert_eq!(socket(line, true), Some((4711, "127.0.0.53:53 (DNS)".to_owned())));
+        let line = line.replace(":0035", ":1538");
+        assert_eq!(socket(&line, false), Some((4711, "127.0.0.53:5432".to_owned())));
+        let six =
+            "0: 00000000000000000000000001000000:C001 B80D0120000000000000000001000000:01BB 01 0:0 0:0 0 0 0 12 2 f";
+        assert_eq!(socket(six, false), Some((12, "[2001:db8::1]:443".to_owned())));
+        let listens = "0: 00000000:1F90 00000000:0000 0A 0:0 0:0 0 0 0 13 1 f";
+        assert_eq!(socket(listens, false), Some((13, "own port 8080".to_owned())));
+        assert_eq!(socket(listens, true), Some((13, "UDP from own port 8080".to_owned())));
+        assert_eq!(
+            (socket("", true), socket("0: 1 2", true), socket("0: 0:1 zz:2 1 0 0 0 0 0 5", true)),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn what_is_waited_for_is_any_of_its_members_with_peers_first() {
+        let sockets = Sockets([(7, "10.0.0.1:5432".to_owned())].into());
+        let of = |members: &[Member]| name(members, &sockets);
+        assert_eq!(of(&[Member::Socket(7)]), "10.0.0.1:5432");
+        assert_eq!(of(&[Member::Other("event"), Member::Socket(7), Member::Other("event")]), "10.0.0.1:5432 or event");
+        let five: Vec<Member> = (1..=5).map(Member::Socket).collect();
+        assert_eq!(of(&five), "socket:[1] or socket:[2] or socket:[3] or 2 others");
+        let five: Vec<Member> = (4..=7).map(Member::Socket).collect();
+        assert_eq!(of(&five), "10.0.0.1:5432 or socket:[4] or socket:[5] or socket:[6]");
+        assert_eq!((of(&[]), of(&[Member::Other("")])), (String::new(), "another file".to_owned()));
+    }
+}
