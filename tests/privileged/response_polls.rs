@@ -1,17 +1,19 @@
-//! Waits in poll and select, whose programs know what they waited for: a name server that does not answer, a server that takes its time.
+//! Waits in poll, select and io_uring, whose programs know what they waited for: a name server that does not answer, a server that takes
+//! its time.
 
 use std::net::{TcpListener, UdpSocket};
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::response::NEEDS;
 use crate::support::{Need, alone, has, rdiag, skip};
 
-/// What the account of a script of Python says of its waits for events, the longest first: name, seconds and number.
-fn waits(script: &str) -> Vec<(String, f64, u64)> {
+/// What the account of a command says of its waits for events, the longest first: name, seconds and number.
+fn waits(command: &[&str]) -> Vec<(String, f64, u64)> {
     let output = rdiag()
         .args(["run", "method-r", "--no-guided", "--format", "json", "--out", "-", "--budget", "100%", "--"])
-        .args(["python3", "-S", "-c", script])
+        .args(command)
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -49,7 +51,7 @@ fn a_name_server_that_does_not_answer_and_a_slow_server_are_named_as_what_is_pol
          server = socket.create_connection(('127.0.0.1', {port}))\n\
          select.select([server], [], [], 0.7)\n"
     );
-    let waits = waits(&script);
+    let waits = waits(&["python3", "-S", "-c", &script]);
     let [dns, server, rest @ ..] = waits.as_slice() else { panic!("{waits:#?}") };
     assert!(dns.0 == "127.77.53.53:53 (DNS)" && (dns.1 - 1.8).abs() < 0.1 && dns.2 == 2, "{waits:#?}");
     assert!(server.0 == format!("127.0.0.1:{port}") && (server.1 - 0.7).abs() < 0.1 && server.2 == 1, "{waits:#?}");
@@ -73,7 +75,71 @@ fn an_event_loop_waits_for_any_of_its_descriptors() {
          for one in (server, reader): loop.register(one, select.EPOLLIN)\n\
          loop.poll(1.2)\n"
     );
-    let waits = waits(&script);
+    let waits = waits(&["python3", "-S", "-c", &script]);
     let (name, seconds, _) = waits.first().expect("a wait");
     assert!(name.starts_with(&format!("127.0.0.1:{port} or pipe:[")) && (seconds - 1.2).abs() < 0.1, "{waits:#?}");
+}
+
+/// A request to a disk, and then a wait of 1.5 s for a socket through an io_uring.
+const RING: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static int pair[2];
+static void *answer(void *none)
+{
+    struct timespec nap = { 1, 500000000 };
+    nanosleep(&nap, 0);
+    return write(pair[1], "x", 1) == 1 ? none : 0;
+}
+int main(int count, char **arguments)
+{
+    struct io_uring_params made = { 0 };
+    int ring = syscall(__NR_io_uring_setup, 4, &made);
+    if (ring < 0 || count < 2) return 77;
+    int flags = MAP_SHARED | MAP_POPULATE, rights = PROT_READ | PROT_WRITE;
+    char *queue = mmap(0, made.sq_off.array + made.sq_entries * 4, rights, flags, ring, IORING_OFF_SQ_RING);
+    struct io_uring_sqe *entries = mmap(0, made.sq_entries * sizeof(*entries), rights, flags, ring, IORING_OFF_SQES);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    pthread_t other;
+    pthread_create(&other, 0, answer, 0);
+    int file = open(arguments[1], O_RDWR | O_CREAT | O_DIRECT, 0600);
+    void *block;
+    if (posix_memalign(&block, 4096, 4096) || pwrite(file, memset(block, 1, 4096), 4096, 0) != 4096) return 77;
+    fsync(file);
+    static char got[8];
+    entries[0] = (struct io_uring_sqe){ .opcode = IORING_OP_RECV, .fd = pair[0], .addr = (unsigned long)got, .len = 1 };
+    *(unsigned *)(queue + made.sq_off.array) = 0;
+    unsigned *tail = (unsigned *)(queue + made.sq_off.tail);
+    __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+    return syscall(__NR_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0) != 1;
+}
+"#;
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, io_uring, /var/tmp on a disk"]
+fn an_io_uring_that_waits_for_a_socket_after_a_request_to_a_disk_waits_for_no_disk() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
+        return;
+    }
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (source, program, file) = (path("ring.c"), path("ring"), path("file"));
+    std::fs::write(&source, RING).unwrap();
+    assert!(Command::new("cc").args(["-O1", "-pthread", "-o", &program, &source]).status().unwrap().success());
+    if Command::new(&program).arg(&file).status().unwrap().code() == Some(77) {
+        return skip("io_uring is switched off, or /var/tmp takes no direct writes");
+    }
+    let waits = waits(&[&program, &file]);
+    let (name, seconds, count) = waits.first().expect("a wait");
+    assert!(name == "io_uring: recv" && (seconds - 1.5).abs() < 0.1 && *count == 1, "{waits:#?}");
 }

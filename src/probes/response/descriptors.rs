@@ -30,6 +30,8 @@ pub(super) enum Member {
     Socket(u64),
     /// A pipe, by its link.
     Pipe(String),
+    /// The requests of an io_uring.
+    Ring(String),
     /// What has no name but what it is.
     Other(&'static str),
 }
@@ -165,7 +167,7 @@ pub(super) fn name(members: &[Member], sockets: &Sockets) -> String {
     let rank = |member: &&Member| match member {
         Member::Socket(inode) if sockets.0.contains_key(inode) => 0,
         Member::Socket(_) => 1,
-        Member::Pipe(_) => 2,
+        Member::Pipe(_) | Member::Ring(_) => 2,
         Member::Other(_) => 3,
     };
     let mut sorted: Vec<&Member> = members.iter().collect();
@@ -173,7 +175,7 @@ pub(super) fn name(members: &[Member], sockets: &Sockets) -> String {
     for member in sorted {
         let own = match member {
             Member::Socket(inode) => sockets.0.get(inode).cloned().unwrap_or_else(|| format!("socket:[{inode}]")),
-            Member::Pipe(link) => link.clone(),
+            Member::Pipe(name) | Member::Ring(name) => name.clone(),
             Member::Other("") => "another file".to_owned(),
             Member::Other(word) => (*word).to_owned(),
         };

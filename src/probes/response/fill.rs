@@ -114,17 +114,25 @@ fn thread(
             (Type::Runq, THROTTLED) => (Component::Throttled, true, String::new(), String::new()),
             (Type::Wait, _) => {
                 let (component, sure) = classes.of(record.process(), cell);
-                kinds.entry(cell.kind.wait()).or_default().add(component, cell.ns.saturating_add(cell.open_ns));
+                let of_kind = kinds.entry(cell.kind.wait()).or_default();
                 let (call, key) = about(cell, component, classes.variable(record.process(), cell), devices);
                 let key = objects::throttled(key, classes.throttled_by(cell));
                 let named = polls.divide(record, cell);
                 for (name, own) in &named {
+                    // A wait for a ring that is known to be for other files is none for a disk.
+                    let (component, name) = match name.as_str() {
+                        "" => (component, &key),
+                        _ if component == Component::IoBlockAsync => (Component::WaitPoll, name),
+                        _ => (component, name),
+                    };
+                    of_kind.add(component, own.ns.saturating_add(own.open_ns));
                     slow.extend(slowest(record, own, component, &call, name, window));
                     add(part(&mut parts, (component, call.clone(), name.clone())), own, sure);
                 }
                 if !named.is_empty() {
                     continue;
                 }
+                of_kind.add(component, cell.ns.saturating_add(cell.open_ns));
                 slow.extend(slowest(record, cell, component, &call, &key, window));
                 (component, sure, call, key)
             }

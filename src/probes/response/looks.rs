@@ -193,6 +193,7 @@ struct Live {
     is_kernel_thread: bool,
     first: u64,
     call: u64,
+    argument: u64,
     woken: u64,
     wait: Kind,
 }
@@ -202,7 +203,7 @@ impl Live {
     fn of(thread: &ThreadWords) -> Option<Self> {
         let [mode, since, _, _, _, _, _, user, kernel, _, _, switches, rest @ ..] = thread;
         let [_, _, _, _, _, _, _, _, _, _, _, _, ids, process_born, _, flags, _, _, first, _, _, rest @ ..] = rest;
-        let [_, call, _, _, _, _, _, woken, _, _, _, _, wait, ..] = rest;
+        let [_, call, _, _, _, argument, _, woken, _, _, _, _, wait, ..] = rest;
         (ON..=BLOCKED).contains(mode).then_some(Self {
             mode: *mode,
             since: *since,
@@ -215,6 +216,7 @@ impl Live {
             is_kernel_thread: flags & 1 != 0,
             first: *first,
             call: *call,
+            argument: *argument,
             woken: *woken,
             wait: Kind(*wait),
         })
@@ -229,6 +231,7 @@ impl Live {
             pid: self.pid,
             process_born: self.process_born,
             call: self.wait.call(),
+            argument: self.argument,
             since: self.since,
             at,
         })
@@ -294,7 +297,8 @@ mod tests {
     fn a_thread_is_asleep_for_a_while_from_some_milliseconds_on_unless_it_was_woken() {
         let asleep = |words: &ThreadWords, now| Live::of(words).unwrap().asleep(3, now);
         let blocked = words(BLOCKED, 100, 0, 0, 0, 0, READ.0);
-        let is = Asleep { slot: 3, tid: 10, pid: 9, process_born: 77, call: 7, since: 100, at: 100 + YOUNGEST };
+        let is =
+            Asleep { slot: 3, tid: 10, pid: 9, process_born: 77, call: 7, argument: 0, since: 100, at: 100 + YOUNGEST };
         assert_eq!((asleep(&blocked, 100 + YOUNGEST), asleep(&blocked, 99 + YOUNGEST)), (Some(is), None));
         assert_eq!(asleep(&words(BLOCKED, 100, 0, 0, 0, 130, READ.0), 100 + YOUNGEST), None);
         assert_eq!(asleep(&words(PREEMPTED, 100, 0, 0, 0, 0, READ.0), 100 + YOUNGEST), None);

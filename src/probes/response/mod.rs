@@ -21,6 +21,7 @@ mod notes;
 mod objects;
 mod on_cpu;
 mod polls;
+mod rings;
 mod stacks;
 mod start;
 mod syscalls;
@@ -62,7 +63,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
               of one in 256 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
               call was long. Before Linux 5.19 a wait for a lock of the kernel is known by its stack, if at all. A wait in io_uring_enter or \
-              io_getevents is one for a disk if the process sent a request to one within the second before. Throttled time holds the wait for a CPU after the quota was renewed. \
+              io_getevents is one for a disk if the process sent a request to one within the second before, unless a look at the \
+              ring finds that all its requests wait for sockets or pipes. Throttled time holds the wait for a CPU after the quota was renewed. \
               A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable (CPython's interpreter \
               lock) or the stack (monitors of Java) says so; semaphores are not told from queues. \
               What a poll, select or epoll waits for is read from /proc while it lasts, of waits of 20ms and more that a look finds (four in an \

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::descriptors::{self, Member, Sockets};
 use super::kernel::{Cell, Record, ThreadWords};
+use super::rings;
 use rdiag_kernel::classify::Abi;
 use rdiag_kernel::classify::calls::{self, Kind as CallKind};
 use rdiag_kernel::host::Host;
@@ -38,6 +39,8 @@ pub(super) struct Asleep {
     pub(super) pid: u32,
     pub(super) process_born: u64,
     pub(super) call: u64,
+    /// The first of the call.
+    pub(super) argument: u64,
     /// In ns of CLOCK_MONOTONIC.
     pub(super) since: u64,
     /// When it was looked at.
@@ -66,9 +69,13 @@ pub(super) struct Polls {
 /// Some of a cell's waits, with the name of what they were for.
 pub(super) type Named = (String, Cell);
 
-/// Whether a call waits for any of many descriptors.
+/// Whether a call waits for any of many descriptors, or of the requests of an io_uring.
 fn is_poll(call: u64) -> bool {
-    calls::name(Abi::Native, call.cast_signed()).and_then(calls::kind) == Some(CallKind::Poll)
+    calls::name(Abi::Native, call.cast_signed()).and_then(calls::kind) == Some(CallKind::Poll) || is_ring(call)
+}
+
+fn is_ring(call: u64) -> bool {
+    calls::name(Abi::Native, call.cast_signed()) == Some("io_uring_enter")
 }
 
 impl Polls {
@@ -82,7 +89,7 @@ impl Polls {
                 known.last = own.at;
             } else if left > 0 && seen.len() < MAX_OF_THREAD && self.kept < MAX_KEPT {
                 left -= 1;
-                let members = descriptors::members(host, own.pid, own.tid, own.call).unwrap_or_default();
+                let members = members(host, own);
                 // It may have gone on to the next wait meanwhile.
                 if still(object, own) {
                     fresh.push((*own, members));
@@ -125,13 +132,16 @@ impl Polls {
     /// The waits of a cell by what they were for, which together are all of it; none where nothing is known beyond the cell itself.
     pub(super) fn divide(&self, record: &Record, cell: &Cell) -> Vec<Named> {
         let call = cell.kind.call();
-        if cell.max.max(cell.open_ns) < YOUNGEST || !is_poll(call) || cell.kind.io_wait() || cell.kind.kernel_lock() {
+        let is_disk = cell.kind.io_wait() && !is_ring(call);
+        if cell.max.max(cell.open_ns) < YOUNGEST || !is_poll(call) || is_disk || cell.kind.kernel_lock() {
             return Vec::new();
         }
         let all = self.seen.get(&(record.tid, record.process_born)).map_or(&[][..], Vec::as_slice);
         let within = |seen: &&Seen| seen.call == call && record.began <= seen.since + SAME && seen.since < record.ended;
         let seen: Vec<&Seen> = all.iter().filter(within).collect();
-        let Some(first) = seen.first() else { return Vec::new() };
+        let Some(first) = seen.first().filter(|_| seen.iter().any(|one| !one.name.is_empty())) else {
+            return Vec::new();
+        };
         let (mut rest, mut named) = (cell.clone(), BTreeMap::<&str, Cell>::new());
         for one in &seen {
             if let Some(own) = take(&mut rest, cell, one, record) {
@@ -154,6 +164,14 @@ impl Polls {
         }
         named.into_iter().map(|(name, own)| (name.to_owned(), own)).collect()
     }
+}
+
+/// What a thread waits for; nothing where that cannot be seen.
+fn members(host: &Host, own: &Asleep) -> Vec<Member> {
+    if is_ring(own.call) {
+        return rings::waits_for(host, own.pid, own.argument).map(Member::Ring).into_iter().collect();
+    }
+    descriptors::members(host, own.pid, own.tid, own.call).unwrap_or_default()
 }
 
 /// Whether a thread is still in the same wait.
@@ -320,6 +338,7 @@ mod tests {
     fn short_waits_and_those_of_other_calls_are_not_divided() {
         assert_eq!(divided(&cell(&[19], 100), &[(80, 99, "a")]), []);
         assert_eq!(divided(&cell(&[30], 100), &[]), []);
+        assert_eq!(divided(&cell(&[30], 100), &[(70, 99, "")]), [], "what was seen has no name");
         let read = Cell { kind: Kind(2), ..cell(&[30], 100) };
         assert_eq!(divided(&read, &[(70, 99, "a")]), []);
         let disk = Cell { kind: Kind(2 | poll() << 8 | 1 << 48), ..cell(&[30], 100) };
