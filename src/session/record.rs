@@ -246,6 +246,13 @@ impl<'h> Recorder<'h> {
         self.ask_some(Task::Sample, wanted)
     }
 
+    /// Begins a collector anew: those that read their source once ask it again, and what was recorded stays. One that failed or hangs is left alone.
+    pub(super) fn renew(&mut self, def: &'static CollectorDef) {
+        let host = self.host;
+        let slot = self.slots.iter_mut().find(|slot| slot.id == def.id && slot.state.is_some());
+        slot.into_iter().for_each(|slot| slot.state = Some((def.start)(host)));
+    }
+
     /// Ends it: the record of each collector, and the seconds that it took.
     pub(super) fn end(mut self) -> std::io::Result<(BTreeMap<String, CollectorRecord>, Costs)> {
         self.ask(Task::Finish, |_| true)?;

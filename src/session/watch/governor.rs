@@ -50,9 +50,13 @@ impl Governor {
         }
     }
 
+    /// Samples from one to the next of a collector.
+    pub(super) fn every(&self, id: &str, cadence: Cadence) -> usize {
+        self.natural(cadence).saturating_mul(self.stretch.get(id).copied().unwrap_or(1)) as usize
+    }
+
     pub(super) fn is_due(&self, id: &str, cadence: Cadence, number: usize) -> bool {
-        let every = self.natural(cadence).saturating_mul(self.stretch.get(id).copied().unwrap_or(1));
-        number.is_multiple_of(every as usize)
+        number.is_multiple_of(self.every(id, cadence))
     }
 
     /// Those that are asked less often, as so many times their own interval.

@@ -1,6 +1,6 @@
 //! The recorder: everything that the USE method collects, every few seconds, into a folder of bounded size. Blocks and tail are
-//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs` and `files.rs`; which processes stay in a block, `thin.rs`; old blocks with fewer samples,
-//! `tiers.rs`; how the host is set up, `settings.rs`; what is an incident, `pressure.rs` and `verdict.rs`, and what is done about it, `incidents.rs`
+//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs` and `files.rs`; which processes stay in a block, `thin.rs`; what is read seldom,
+//! `seldom.rs`; old blocks with fewer samples, `tiers.rs`; how the host is set up, `settings.rs`; what is an incident, `pressure.rs` and `verdict.rs`, and what is done about it, `incidents.rs`
 //! and `pins.rs`; when a block ends early, `clocks.rs`.
 //!
 //! Collectors are begun anew with each block, so none of them grows without bounds, and a block stands for itself. Nothing waits for the disk
@@ -13,6 +13,7 @@ mod incidents;
 mod keeper;
 mod pins;
 mod pressure;
+mod seldom;
 mod settings;
 mod thin;
 mod tiers;
@@ -223,7 +224,8 @@ fn block(
     let mut goes_on;
     let mut lengths: BTreeMap<&'static str, usize> = BTreeMap::new();
     loop {
-        recorder.sample_some(|slot| kept.governor.is_due(slot.id, slot.cadence, number))?;
+        seldom::ask_anew(&mut recorder, collectors, kept.governor, number);
+        recorder.sample_some(|slot| seldom::is_due(slot, kept.governor, (number, samples)))?;
         for slot in &recorder.slots {
             slot.sink.with_record(|record| {
                 let length = lengths.entry(slot.id).or_default();
@@ -259,6 +261,7 @@ fn block(
     }
     kept.hung.extend(recorder.slots.iter().filter(|slot| slot.late).map(|slot| (slot.id, LEFT_ALONE)));
     let (mut collectors, costs) = recorder.end()?;
+    seldom::from_first_to_last(&mut collectors);
     // Parts of a block are judged, and who was in a group at its end is not who was in it then.
     for labels in collectors.values_mut().flat_map(|record| record.labels.values_mut()) {
         labels.remove(rdiag_model::CollectorRecord::MEMBERS);
