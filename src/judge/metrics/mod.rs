@@ -15,7 +15,10 @@ mod unloaded;
 use std::collections::{BTreeMap, HashMap};
 
 use rdiag_model::recording::{CollectorRecord, Series, Window};
-use rdiag_model::{Facts, MetricDef, Metrics, Per, Reading, Reason, Unavailable};
+use rdiag_model::{Facts, MetricDef, Metrics, Per, Reading, Reason, Unavailable, quantity};
+
+/// What was read so many seconds beside the window is as good as read within it.
+const BESIDE: f64 = 0.5;
 
 /// The series of a window by name, with the record that each belongs to.
 pub(crate) struct Table<'w> {
@@ -48,6 +51,7 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
     for (collector, def) in catalogue {
         let reading = reading(&table, collector, def);
         let mut notes = disturbances(window, collector);
+        notes.extend(beside(&table, def, &reading));
         if let Reading::Measured { instances, .. } = &reading
             && let Some(Err(gap)) = instances.get("(others)")
         {
@@ -102,6 +106,34 @@ fn span(table: &Table<'_>, collector: &str, def: &MetricDef, reading: &Reading) 
     let all = intervals(table.window);
     let covered = formula::covered_intervals(&part, all, table.window.interval_seconds);
     (covered != (0..all)).then_some((covered.start, covered.end))
+}
+
+/// How far from the window a metric was read, if that was not within it: of a time that is over, what was read seldom may lie beside it.
+fn beside(table: &Table<'_>, def: &MetricDef, reading: &Reading) -> Option<String> {
+    let Reading::Measured { rank, .. } = reading else { return None };
+    let seconds = table.window.seconds;
+    let (mut first, mut last) = (f64::INFINITY, f64::NEG_INFINITY);
+    for term in def.sources.get(*rank)?.sum {
+        for (record, series) in table.series.get(term.series).into_iter().flatten() {
+            let is_beside = |time: &f64| *time < -BESIDE || *time > seconds + BESIDE;
+            if !record.times.first().is_some_and(is_beside) && !record.times.last().is_some_and(is_beside) {
+                continue;
+            }
+            let known = record.times.iter().zip(&series.values).filter(|(_, value)| value.is_some());
+            for (time, _) in known {
+                (first, last) = (first.min(*time), last.max(*time));
+            }
+        }
+    }
+    let before = || quantity::seconds(-first);
+    let after = || quantity::seconds(last - seconds);
+    match (first < -BESIDE, last > seconds + BESIDE) {
+        (true, true) => Some(format!("counted from {} before the window to {} after it", before(), after())),
+        (true, false) if last < 0.0 => Some(format!("read {} before the window", quantity::seconds(-last))),
+        (true, false) => Some(format!("counted from {} before the window on", before())),
+        (false, true) => Some(format!("counted until {} after the window", after())),
+        (false, false) => None,
+    }
 }
 
 /// What speaks against trusting the readings of a collector in this window.

@@ -95,3 +95,40 @@ fn what_a_collector_said_of_another_series_holds_where_it_found_nothing() {
     let other = ("disks.discards", Unavailable::new(Reason::Absent, "another"));
     assert!(gaps_of(&[], &[told, other])[0].why.starts_with("this kernel does not report disks.reads, or"));
 }
+
+/// What is noted of a counter that was read at these seconds, in a window of ten.
+fn noted(times: &[f64]) -> Option<Vec<String>> {
+    let series = Series {
+        name: "disks.reads".into(),
+        instance: Some("vda".into()),
+        kind: SeriesKind::Counter,
+        unit: RawUnit::Count,
+        values: vec![Some(Number::Whole(1)); times.len()],
+    };
+    let record = CollectorRecord { times: times.to_vec(), series: vec![series], ..CollectorRecord::default() };
+    let window = Window {
+        steps: Vec::new(),
+        begins: 0.0,
+        seconds: 10.0,
+        interval_seconds: 1.0,
+        suspended_seconds: 0.0,
+        collectors: [("disks".to_owned(), record)].into(),
+        probes: BTreeMap::new(),
+        ledgers: BTreeMap::new(),
+    };
+    const LEVEL: MetricDef =
+        MetricDef::new("disk.reads.level", Unit::Count, "Reads.", &[Formula::level(&[term("disks.reads")])])
+            .dimension("device");
+    super::evaluate(&window, &Facts::default(), &[("disks", &LEVEL)]).notes.remove("disk.reads.level")
+}
+
+#[test]
+fn what_was_read_beside_the_window_says_how_far_from_it() {
+    assert_eq!(noted(&[0.0, 5.0, 10.0]), None);
+    // The first reading of a host that suffers, and the last one.
+    assert_eq!(noted(&[-0.4, 10.4]), None);
+    assert_eq!(noted(&[-42.0]).unwrap(), ["read 42.0 s before the window"]);
+    assert_eq!(noted(&[-42.0, 18.0]).unwrap(), ["counted from 42.0 s before the window to 8.00 s after it"]);
+    assert_eq!(noted(&[-42.0, 5.0]).unwrap(), ["counted from 42.0 s before the window on"]);
+    assert_eq!(noted(&[5.0, 18.0]).unwrap(), ["counted until 8.00 s after the window"]);
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pick::{Part, Picked, slept};
-use crate::history::{Block, is_mean, of_samples};
+use crate::history::{Block, Header, is_mean, of_samples};
 use crate::playbook::Plan;
 use rdiag_collectors::{self as collectors, Cadence};
 use rdiag_model::recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Series};
@@ -40,7 +40,7 @@ pub(super) fn join(picked: &Picked<'_>, plan: &Plan) -> Joined {
         begins: 0.0,
         seconds: (end - begin).max(0.0),
         interval_seconds: header.interval_seconds,
-        suspended_seconds: picked.parts.iter().zip(picked.parts.iter().skip(1)).filter_map(|(a, b)| slept(a, b)).sum(),
+        suspended_seconds: suspended(picked),
         collectors: collectors.into_iter().map(|(id, joining)| (id, joining.finish())).collect(),
         probes: BTreeMap::new(),
         ledgers: BTreeMap::new(),
@@ -53,6 +53,11 @@ pub(super) fn join(picked: &Picked<'_>, plan: &Plan) -> Joined {
     let since = first.map_or(0.0, |part| part.from);
     let started = first.map_or(0, |part| part.piece.block.header.wall_micros + (since * 1e6) as i64);
     Joined { window, host: Facts { uptime_seconds: boottime, ..header.host.clone() }, started }
+}
+
+fn suspended(picked: &Picked<'_>) -> f64 {
+    let headers = || picked.parts.iter().map(|part| &part.piece.block.header);
+    headers().zip(headers().skip(1)).filter_map(|(before, next)| slept(before, next)).sum()
 }
 
 /// What one collector saw, as far as it is joined.
@@ -75,7 +80,7 @@ impl Joining {
         let high = record.times.iter().rposition(is_within).map_or(low, |at| at + 1);
         let shift = part.piece.block.header.monotonic - begin;
         self.record.times.extend(record.times.get(low..high).unwrap_or_default().iter().map(|time| time + shift));
-        let goes_beyond = high < record.times.len() && is_of_means(id, part);
+        let goes_beyond = high < record.times.len() && is_of_means(id, &part.piece.block.header);
         for series in &record.series {
             let mut values = series.values.get(low..high).unwrap_or_default().to_vec();
             if goes_beyond && is_mean(series) {
@@ -187,8 +192,7 @@ impl Joining {
 }
 
 /// Whether levels of a collector are means of the time after their sample: in a thinned block, but for what was read once in that time.
-fn is_of_means(id: &str, part: &Part<'_>) -> bool {
-    let header = &part.piece.block.header;
+pub(super) fn is_of_means(id: &str, header: &Header) -> bool {
     let is_read_once = header.stretched.contains_key(id)
         || collectors::find(id).is_some_and(|def| def.cadence == Cadence::Ends)
             && header.interval_seconds <= CAPACITIES;

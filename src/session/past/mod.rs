@@ -1,11 +1,15 @@
 //! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a gap.
 
 mod around;
+mod beside;
 mod bursts;
 mod changes;
 mod elsewhere;
+#[cfg(test)]
+mod equal;
 mod join;
 mod pick;
+mod since;
 #[cfg(test)]
 mod tests;
 mod usual;
@@ -125,7 +129,9 @@ fn recorded(
         let so_far = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
         format!("nothing was recorded between {} and {}{so_far}", zone.shown(span.from), zone.shown(span.to))
     })?;
-    let joined = join::join(&picked, plan);
+    let mut joined = join::join(&picked, plan);
+    since::count(&mut joined.window, &picked);
+    let beside = beside::Beside::of(&pieces, &picked).complete(&mut joined.window);
     notes.insert(0, source(&picked, &joined.window));
     let every = interval(joined.window.interval_seconds);
     match evened {
@@ -137,6 +143,7 @@ fn recorded(
             "The time it is compared with has a sample every {every} only, so this one is judged at that distance too"
         )),
     }
+    notes.extend(beside);
     let thinned_from = picked.parts.iter().find_map(|part| part.piece.block.header.recorded_every);
     let host = &joined.host;
     notes.extend(thinned_from.and_then(|every| bursts::told(&joined.window, (host, every), (joined.started, zone))));

@@ -10,7 +10,7 @@ use rdiag_model::quantity;
 const SAME_CLOCK: f64 = 1.0;
 
 /// Times are kept to a microsecond, so the last sample may seem to come after the end of its block.
-const ROUNDING: f64 = 1e-6;
+pub(super) const ROUNDING: f64 = 1e-6;
 
 /// A block, and the part of the time that it covers: seconds of its own.
 #[derive(Debug)]
@@ -40,14 +40,15 @@ fn wall(block: &Block, seconds: f64) -> i64 {
     block.header.wall_micros.saturating_add((seconds * 1e6) as i64)
 }
 
-fn continues(before: &Header, next: &Header) -> bool {
+/// Whether a block is of the same boot as one before it, and no clock was set between them.
+pub(super) fn continues(before: &Header, next: &Header) -> bool {
     let booted = |header: &Header| header.wall_micros as f64 * 1e-6 - header.boottime;
     before.boot == next.boot && (booted(before) - booted(next)).abs() < SAME_CLOCK && next.monotonic >= before.monotonic
 }
 
-/// Seconds that the host slept between the beginnings of two parts; none if it did not.
-pub(super) fn slept(before: &Part<'_>, next: &Part<'_>) -> Option<f64> {
-    let in_all = |part: &Part<'_>| part.piece.block.header.boottime - part.piece.block.header.monotonic;
+/// Seconds that the host slept between the beginnings of two blocks; none if it did not.
+pub(super) fn slept(before: &Header, next: &Header) -> Option<f64> {
+    let in_all = |header: &Header| header.boottime - header.monotonic;
     // A block may come from anywhere.
     Some(in_all(next) - in_all(before)).filter(|seconds| *seconds > SAME_CLOCK && seconds.is_finite())
 }
@@ -118,7 +119,7 @@ fn gaps(parts: &[Part<'_>], span: Span, zone: &Zone) -> Vec<String> {
     for part in parts {
         let begins = wall(&part.piece.block, part.from);
         interval = part.piece.block.header.recorded_interval();
-        if let Some(seconds) = before.and_then(|before| slept(before, part)) {
+        if let Some(seconds) = before.and_then(|before| slept(&before.piece.block.header, &part.piece.block.header)) {
             let length = quantity::seconds(seconds);
             notes.push(format!("The host slept for {length} before {}", zone.time_of_day(begins)));
             known_to = known_to.saturating_add((seconds * 1e6) as i64);

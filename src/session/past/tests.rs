@@ -6,12 +6,12 @@ use super::*;
 use crate::history::{Cost, FORMAT_VERSION as BLOCKS, Header, write_block};
 use crate::session::{analyze, read_recording, resolve};
 use rdiag_model::recording::{Process, ProcessPoint, Series};
-use rdiag_model::{Finding, Status};
+use rdiag_model::{Finding, Number, RawUnit, SeriesKind, Status};
 
 /// When the first block began, by the wall clock.
-const WALL: i64 = 1_760_000_000_000_000;
+pub(super) const WALL: i64 = 1_760_000_000_000_000;
 
-fn captured() -> Vec<(String, Recording)> {
+pub(super) fn captured() -> Vec<(String, Recording)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/host");
     #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]
     let read = |path: &std::path::Path| std::fs::read(path).unwrap();
@@ -23,7 +23,7 @@ fn captured() -> Vec<(String, Recording)> {
     all.iter().map(named).collect()
 }
 
-fn header(recording: &Recording, from: f64, seconds: f64) -> Header {
+pub(super) fn header(recording: &Recording, from: f64, seconds: f64) -> Header {
     let window = &recording.windows[0];
     Header {
         format_version: BLOCKS,
@@ -43,8 +43,55 @@ fn header(recording: &Recording, from: f64, seconds: f64) -> Header {
     }
 }
 
+/// A host, and what its recorder has of some collectors.
+pub(super) struct Host {
+    recording: Recording,
+    plan: Plan,
+}
+
+/// A collector with its times and its series.
+type Told = (&'static str, Vec<f64>, Vec<Series>);
+
+impl Host {
+    pub(super) fn new() -> Self {
+        let (_, recording) = captured().swap_remove(0);
+        let plan = plan(&recording);
+        Self { recording, plan }
+    }
+
+    /// A block that begins at some second, with a sample of PSI every 5 s.
+    pub(super) fn block<const N: usize>(&self, at: f64, seconds: f64, told: [Told; N]) -> Block {
+        let header = Header { interval_seconds: 5.0, ..header(&self.recording, at, seconds) };
+        let every: Vec<f64> = (0..=(seconds / 5.0) as usize).map(|at| at as f64 * 5.0).collect();
+        let all = told.into_iter().chain([("psi", every, Vec::new())]);
+        let record = |(id, times, series): Told| {
+            (id.to_owned(), CollectorRecord { times, series, ..CollectorRecord::default() })
+        };
+        Block { header, collectors: all.map(record).collect(), idle: Vec::new() }
+    }
+
+    /// The window between two seconds, and what is said of it.
+    pub(super) fn past(&self, blocks: Vec<Block>, from: f64, to: f64) -> (Window, Vec<String>) {
+        let piece = |block| Piece { name: "0000000000-1.rdh".into(), block, damage: Vec::new() };
+        let pieces = blocks.into_iter().map(piece).collect();
+        let mut past = past_of(pieces, span(from, to), &self.plan, &Zone::utc()).unwrap();
+        (past.recording.windows.remove(0), past.notes)
+    }
+}
+
+pub(super) fn level(name: &str, instance: Option<&str>, values: Vec<Option<Number>>) -> Series {
+    let (kind, unit) = (SeriesKind::Gauge, RawUnit::Count);
+    Series { name: name.into(), instance: instance.map(str::to_owned), kind, unit, values }
+}
+
+/// A counter.
+pub(super) fn whole(name: &str, instance: Option<&str>, values: &[Option<u64>]) -> Series {
+    let values = values.iter().map(|value| value.map(Number::Whole)).collect();
+    Series { kind: SeriesKind::Counter, ..level(name, instance, values) }
+}
+
 /// The part of a record that lies within, as a block has it.
-fn cut(record: &CollectorRecord, from: f64, to: f64) -> CollectorRecord {
+pub(super) fn cut(record: &CollectorRecord, from: f64, to: f64) -> CollectorRecord {
     let within = |time: &f64| (from..to).contains(time);
     let low = record.times.iter().position(within).unwrap_or(record.times.len());
     let high = record.times.iter().rposition(within).map_or(low, |at| at + 1);
@@ -93,12 +140,12 @@ fn files(recording: &Recording, length: f64) -> Vec<HistoryFile> {
         .collect()
 }
 
-fn span(from: f64, to: f64) -> Span {
+pub(super) fn span(from: f64, to: f64) -> Span {
     Span { from: WALL + (from * 1e6) as i64, to: WALL + (to * 1e6) as i64 }
 }
 
 /// What must be the same: which rule, of what, how bad, and who is behind it.
-fn essence(findings: &[Finding]) -> Vec<String> {
+pub(super) fn essence(findings: &[Finding]) -> Vec<String> {
     let mut all: Vec<String> = findings
         .iter()
         .map(|finding| {
@@ -111,7 +158,7 @@ fn essence(findings: &[Finding]) -> Vec<String> {
 }
 
 /// The plan of use-method without its drill-downs, whose probes no block holds.
-fn plan(recording: &Recording) -> Plan {
+pub(super) fn plan(recording: &Recording) -> Plan {
     let mut plan = resolve("use-method").unwrap().plan_of(recording).unwrap();
     plan.windows.truncate(1);
     plan
@@ -184,7 +231,6 @@ fn a_time_that_is_compared_with_a_thinned_one_gets_its_distance_and_says_so() {
 
 #[test]
 fn a_level_of_a_thinned_time_tells_nothing_of_what_came_after_it() {
-    use rdiag_model::{Number, RawUnit, SeriesKind};
     // Idle until 300 s, and then a queue of 12.
     let level = |name: &str, of: fn(usize) -> f64| Series {
         name: name.into(),
