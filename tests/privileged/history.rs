@@ -26,6 +26,29 @@ fn verdict(report: &Value, rule: &str) -> [String; 2] {
     [at("/status"), at("/culprit/name")]
 }
 
+/// Rules that the recorder may judge otherwise than a run beside it, with the reason.
+const OTHERWISE: &[(&str, &str)] = &[];
+
+/// What the run judged and the report about the past judges otherwise. What only a drill-down could tell is left out.
+fn unlike(live: &Value, past: &Value) -> Vec<String> {
+    let key = |finding: &Value| (finding["id"].to_string(), finding["instance"].to_string());
+    let all = |report: &Value| -> Vec<Value> { report["findings"].as_array().unwrap().clone() };
+    let judged: Vec<Value> = all(past);
+    let is_judged = |finding: &Value| !["unknown", "skipped"].contains(&finding["status"].as_str().unwrap());
+    let is_meant = |finding: &Value| !OTHERWISE.iter().any(|(rule, _)| finding["id"] == *rule) && is_judged(finding);
+    let mut unlike = Vec::new();
+    for wanted in all(live).iter().filter(|finding| is_meant(finding)) {
+        let Some(found) = judged.iter().find(|finding| key(finding) == key(wanted)) else {
+            unlike.push(format!("{:?} is {} and is not judged", key(wanted), wanted["status"]));
+            continue;
+        };
+        if found["status"] != wanted["status"] && !found.to_string().contains("not recorded then") {
+            unlike.push(format!("{:?} is {} and is judged {found:#}", key(wanted), wanted["status"]));
+        }
+    }
+    unlike
+}
+
 #[test]
 #[ignore = "needs: a quiet machine"]
 fn a_fault_that_is_over_is_judged_as_the_run_beside_it_did() {
@@ -53,6 +76,8 @@ fn a_fault_that_is_over_is_judged_as_the_run_beside_it_did() {
     for rule in ["cpu.saturation", "cpu.utilization"] {
         assert_eq!(verdict(&past, rule), verdict(&live, rule), "{rule}: {:#}", finding(&past, rule, None));
     }
+    let unlike = unlike(&live, &past);
+    assert!(unlike.is_empty(), "{}", unlike.join("\n"));
     assert_eq!(finding(&past, "cpu.saturation", None)["status"], "critical");
     assert_eq!(finding(&past, "cpu.saturation", None)["culprit"]["name"], "sh");
     // What only a probe could tell is no "ok".
