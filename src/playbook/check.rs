@@ -7,7 +7,8 @@ use super::suggest::did_you_mean;
 use super::{
     Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, SourceFile, Step, plan,
 };
-use rdiag_judge::rules::expression::{FUNCTIONS, VARIABLES, references, template_references};
+use rdiag_judge::rules::expression::{FUNCTIONS, VARIABLES};
+use rdiag_judge::rules::references::{references, template_references};
 use rdiag_judge::rules::{Reference, Rule, run_tests};
 use rdiag_model::status::parse_rule_id;
 use rdiag_model::{Kind, Resource};

@@ -12,7 +12,7 @@ use super::group::Judges;
 use super::{account, containers};
 use crate::playbook::{Measure, Plan, PlannedStep, Seen, conclude, statuses_cited};
 use rdiag_judge::metrics;
-use rdiag_judge::rules::expression::{Context, Expressions};
+use rdiag_judge::rules::{Expressions, Values};
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{
     Answer, Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Target, Unavailable, Window,
@@ -188,11 +188,11 @@ pub(super) fn decided<'a>(
     metrics: &Arc<Metrics>,
     statuses: BTreeMap<String, Status>,
 ) -> Vec<(&'a PlannedStep, Option<bool>)> {
-    let mut context = Context::default();
+    let mut values = Values::default();
     for id in metrics.readings.keys() {
-        context.set_metric(id, metrics.stats(id, "").ok());
+        values.set_metric(id, metrics.stats(id, "").ok());
     }
-    let context = context.value();
+    let context = values.context();
     let expressions = Expressions::new(facts, Arc::clone(metrics), Arc::default(), statuses);
     let holds = |when: &str| expressions.compile(when).and_then(|when| when.holds(&context)).ok();
     steps.map(|planned| (planned, planned.step.when.as_deref().map_or(Some(true), holds))).collect()

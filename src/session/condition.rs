@@ -12,7 +12,8 @@ use super::record::Recorder;
 use crate::playbook::suggest::did_you_mean;
 use rdiag_collectors::{self as collectors, CollectorDef};
 use rdiag_judge::metrics;
-use rdiag_judge::rules::expression::{Context, Expressions, Reference, references};
+use rdiag_judge::rules::references::references;
+use rdiag_judge::rules::{Expressions, Reference, Values};
 use rdiag_kernel::host::SharedHost;
 use rdiag_model::{MetricDef, Window};
 
@@ -165,11 +166,11 @@ impl Condition {
             ledgers: BTreeMap::new(),
         };
         let metrics = Arc::new(metrics::evaluate(&window, host.facts(), &self.catalogue));
-        let mut context = Context::default();
+        let mut values = Values::default();
         let mut gaps = Vec::new();
         for (_, metric) in &self.catalogue {
             let stats = metrics.stats(metric.id, "");
-            context.set_metric(metric.id, stats.as_ref().ok().copied());
+            values.set_metric(metric.id, stats.as_ref().ok().copied());
             match (metrics.readings.get(metric.id), metric.dimension) {
                 (Some(rdiag_model::Reading::Unavailable(gap)), _) => gaps.push(gap.to_string()),
                 (Some(_), Some(of)) if stats.is_err() && self.text.contains(&format!("{}.", metric.id)) => {
@@ -179,7 +180,7 @@ impl Condition {
             }
         }
         let expressions = Expressions::new(host.facts(), metrics, Arc::default(), BTreeMap::new());
-        let holds = expressions.compile(&self.text).and_then(|condition| condition.holds(&context.value()));
+        let holds = expressions.compile(&self.text).and_then(|condition| condition.holds(&values.context()));
         // Nothing happened that it could be about: the latency of a disk without requests.
         let undefined = || gaps.into_iter().next().map_or(Ok(false), |gap| Err(Unknown::Why(gap)));
         Ok(Some(holds.or_else(|error| match error.to_string() {

@@ -11,7 +11,7 @@ use crate::playbook::{Measure, Plan, PlannedStep, statuses_cited};
 use rdiag_collectors::{self as collectors, CollectorDef};
 use rdiag_judge::metrics;
 use rdiag_judge::rules::Rule;
-use rdiag_judge::rules::expression::{Reference, references, template_references};
+use rdiag_judge::rules::references::{Reference, references, template_references};
 use rdiag_model::{Facts, Finding, MetricDef, Target, Window};
 
 /// Judges the first window for the conditions of some steps.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use minijinja::Value;
-use rdiag_judge::rules::Expressions;
-use rdiag_judge::rules::expression::{Context, has_fallback, references, template_references};
+use rdiag_judge::rules::references::{has_fallback, references, template_references};
+use rdiag_judge::rules::{Expressions, Values};
 use rdiag_model::{Facts, Metrics, Reading, Stats, Status, Unit};
 
 /// No sentence is longer that anybody reads.
@@ -18,7 +18,7 @@ struct Scene {
 
 static SCENE: LazyLock<Scene> = LazyLock::new(|| {
     let mut metrics = Metrics { seconds: 10.0, ..Metrics::default() };
-    let mut context = Context::default();
+    let mut values = Values::default();
     for (metric, dimension) in
         [("cpu.busy.ratio", None), ("disk.await.seconds", Some("device")), ("process.cpu.seconds", Some("process"))]
     {
@@ -31,18 +31,18 @@ static SCENE: LazyLock<Scene> = LazyLock::new(|| {
             instances: instances.iter().map(|name| ((*name).to_owned(), Ok(Stats::constant(0.75)))).collect(),
         };
         metrics.readings.insert(metric.to_owned(), reading);
-        context.set_level(metric, Some(0.75));
+        values.set_level(metric, Some(0.75));
     }
     let label = |value: &str| [("stacked".to_owned(), value.to_owned()), ("cgroup".to_owned(), "/a".to_owned())].into();
     let labels = [("sda".to_owned(), label("no")), ("dm-0".to_owned(), label("yes"))];
     metrics.labels.insert("device".into(), labels.into());
-    context.set("value", Value::from(0.75));
-    context.set("instance", Value::from("sda"));
-    context.set("label.rotational", Value::from("1"));
+    values.set("value", Value::from(0.75));
+    values.set("instance", Value::from("sda"));
+    values.set("label.rotational", Value::from("1"));
     let log = BTreeMap::from([("oom".to_owned(), vec!["x (pid 1)".to_owned()])]);
     let statuses = BTreeMap::from([("cpu.saturation".to_owned(), Status::Warning)]);
     let expressions = Expressions::new(&Facts::default(), Arc::new(metrics), Arc::new(log), statuses);
-    Scene { expressions, context: context.value() }
+    Scene { expressions, context: values.context() }
 });
 
 /// One expression or sentence.

@@ -1,13 +1,14 @@
 //! The one expression language of rules, `when` and templates: minijinja, with the functions of this file.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use minijinja::value::{Kwargs, Object, Serde, Value};
+use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior, escape_formatter};
 
+use super::references::{Reference, all_references};
 use super::{bounds, culprit, filters};
-use rdiag_model::{Facts, Metrics, Stats, Status};
+use rdiag_model::{Facts, Metrics, Status};
 
 /// Steps that evaluating one expression may take; rules are not trusted.
 const FUEL: u64 = 50_000;
@@ -16,17 +17,6 @@ const FUEL: u64 = 50_000;
 pub const VARIABLES: [&str; 5] = ["value", "host", "label", "instance", "window"];
 /// Functions that expressions may call.
 pub const FUNCTIONS: [&str; 8] = ["knee", "top", "highest", "sum", "log", "status", "min", "max"];
-
-/// What an expression refers to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reference {
-    /// A metric, with the statistic that is taken (none inside `top(…)`, `highest(…)` and `sum(…)`).
-    Metric(String, Option<String>),
-    /// `value`, `host.cpus`, `label.rotational` …
-    Variable(String),
-    /// Nothing that is known.
-    Unknown(String),
-}
 
 /// The metrics and functions of one window, ready to evaluate expressions.
 pub struct Expressions {
@@ -162,7 +152,7 @@ fn labels(options: &Kwargs, but: &str) -> Result<Vec<(String, String)>, Error> {
 }
 
 /// The language without a window: enough to parse. Filling an environment costs more than parsing an expression.
-static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(|| {
+pub(super) static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut env = Environment::empty();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(FUEL));
@@ -203,74 +193,8 @@ fn metric_id(value: &Value) -> Result<String, Error> {
         .ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "this function takes a metric, without a statistic"))
 }
 
-/// Parses an expression and says what it refers to. `resolve` finds the metric id at the start of a dotted path.
-pub fn references(expression: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Result<BTreeSet<Reference>, Error> {
-    bounds::expression(expression)?;
-    Ok(all_references(PLAIN.compile_expression(expression)?.undeclared_variables(true), resolve))
-}
-
-/// The same for a template.
-pub fn template_references(
-    template: &str,
-    resolve: &dyn Fn(&str) -> Option<String>,
-) -> Result<BTreeSet<Reference>, Error> {
-    bounds::sentence(template)?;
-    Ok(all_references(PLAIN.template_from_str(template)?.undeclared_variables(true), resolve))
-}
-
-fn all_references(paths: HashSet<String>, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
-    paths.into_iter().filter_map(|path| reference(&path, resolve)).collect()
-}
-
-/// Whether each `highest(…)` and `sum(…)` of a metric in an expression says what holds where it was not measured:
-/// `highest(disk.await.seconds)|default(0)`.
-#[must_use]
-pub fn has_fallback(expression: &str, metric: &str) -> bool {
-    let falls_back = |(_, after): (&str, &str)| {
-        let filter = after.trim_start().strip_prefix('|');
-        filter.is_some_and(|filter| filter.trim_start().starts_with("default("))
-    };
-    let calls = calls_about(expression, metric);
-    !calls.is_empty() && calls.into_iter().all(falls_back)
-}
-
-/// Whether each `highest(…)` of a metric in an expression is about the judged instance alone:
-/// `highest(disk.slots.count, instance=instance)`.
-#[must_use]
-pub fn is_of_instance(expression: &str, metric: &str) -> bool {
-    let calls = calls_about(expression, metric);
-    !calls.is_empty() && calls.into_iter().all(|(options, _)| options.contains("instance=instance"))
-}
-
-/// What stands within each `highest(…)` and `sum(…)` about a metric, also as `where=METRIC`, and what follows it.
-fn calls_about<'e>(expression: &'e str, metric: &str) -> Vec<(&'e str, &'e str)> {
-    let calls = ["highest(", "sum("].into_iter().flat_map(|name| expression.split(name).skip(1));
-    let calls = calls.map(|rest| rest.split_once(')').unwrap_or((rest, "")));
-    let condition = format!("where={metric}");
-    calls.filter(|(inside, _)| inside.trim_start().starts_with(metric) || inside.contains(&condition)).collect()
-}
-
-fn reference(path: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Option<Reference> {
-    let first = path.split('.').next().unwrap_or(path);
-    if let Some(id) = resolve(path) {
-        let rest = path.get(id.len()..).unwrap_or("").trim_start_matches('.');
-        return Some(match rest {
-            "" => Reference::Metric(id, None),
-            field if Stats::FIELDS.contains(&field) => Reference::Metric(id, Some(field.to_owned())),
-            _ => Reference::Unknown(path.to_owned()),
-        });
-    }
-    if path == first && (FUNCTIONS.contains(&path) || STATUS_NAMES.iter().any(|(name, _)| *name == path)) {
-        return None;
-    }
-    if VARIABLES.contains(&first) {
-        return Some(Reference::Variable(path.to_owned()));
-    }
-    Some(Reference::Unknown(path.to_owned()))
-}
-
 /// Status words as they may stand in `when`: `status("cpu.saturation") >= warning`.
-const STATUS_NAMES: [(&str, Status); 5] = [
+pub(super) const STATUS_NAMES: [(&str, Status); 5] = [
     ("ok", Status::Ok),
     ("unknown", Status::Unknown),
     ("info", Status::Info),
@@ -282,101 +206,17 @@ fn rank(status: Status) -> u32 {
     status as u32
 }
 
-/// What the metrics and variables look like to an expression.
-#[derive(Debug, Default)]
-pub struct Context {
-    tree: BTreeMap<String, Node>,
-}
-
-#[derive(Debug)]
-enum Node {
-    Branch(BTreeMap<String, Node>),
-    Leaf(Value),
-}
-
-/// A metric in an expression: its statistics, and its id for `top` and `highest`.
-#[derive(Debug)]
-struct Figures {
-    id: String,
-    /// In the order of [`Stats::FIELDS`]; none where the metric was not measured.
-    values: Option<[f64; Stats::FIELDS.len()]>,
-}
-
-impl Object for Figures {
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        let key = key.as_str()?;
-        if key == "metric_id" {
-            return Some(Value::from(self.id.as_str()));
-        }
-        let at = Stats::FIELDS.iter().position(|field| *field == key)?;
-        self.values?.get(at).copied().map(Value::from)
-    }
-}
-
-impl Context {
-    /// Sets a value at a dotted path.
-    pub fn set(&mut self, path: &str, value: Value) {
-        let (stem, last) = path.rsplit_once('.').map_or((None, path), |(stem, last)| (Some(stem), last));
-        let mut at = &mut self.tree;
-        for part in stem.into_iter().flat_map(|stem| stem.split('.')) {
-            let node = at.entry(part.to_owned()).or_insert_with(|| Node::Branch(BTreeMap::new()));
-            if !matches!(node, Node::Branch(_)) {
-                *node = Node::Branch(BTreeMap::new());
-            }
-            let Node::Branch(below) = node else { return };
-            at = below;
-        }
-        at.insert(last.to_owned(), Node::Leaf(value));
-    }
-
-    /// Sets a metric to its statistics.
-    pub fn set_metric(&mut self, id: &str, stats: Option<&Stats>) {
-        let values = stats.map(|stats| Stats::FIELDS.map(|field| stats.field(field).unwrap_or(f64::NAN)));
-        self.set(id, Value::from_object(Figures { id: id.to_owned(), values }));
-    }
-
-    /// Sets a metric to one value, which then is all of its statistics.
-    pub fn set_level(&mut self, id: &str, value: Option<f64>) {
-        let values = value.map(|value| [value; Stats::FIELDS.len()]);
-        self.set(id, Value::from_object(Figures { id: id.to_owned(), values }));
-    }
-
-    /// The context as minijinja wants it.
-    #[must_use]
-    pub fn value(&self) -> Value {
-        fn convert(tree: &BTreeMap<String, Node>) -> Value {
-            let entries = tree.iter().map(|(key, node)| {
-                let value = match node {
-                    Node::Branch(below) => convert(below),
-                    Node::Leaf(value) => value.clone(),
-                };
-                (key.clone(), value)
-            });
-            Value::from_pairs(entries)
-        }
-        convert(&self.tree)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::values::Values;
+    use rdiag_model::Stats;
 
     #[test]
     fn the_knee_is_the_published_one() {
         for (servers, expected) in [(1.0, 0.50), (2.0, 0.58), (4.0, 0.66), (8.0, 0.74), (16.0, 0.81), (64.0, 0.90)] {
             assert!((knee(servers) - expected).abs() < 0.01, "{servers} servers: {}", knee(servers));
         }
-    }
-
-    #[test]
-    fn references_tell_metrics_from_variables_and_typing_errors() {
-        let resolve = |path: &str| path.starts_with("cpu.busy.ratio").then(|| "cpu.busy.ratio".to_owned());
-        let found = references("cpu.busy.ratio.mean > knee(host.cpus) and cpu.bsy > 1", &resolve).unwrap();
-        assert!(found.contains(&Reference::Metric("cpu.busy.ratio".into(), Some("mean".into()))));
-        assert!(found.contains(&Reference::Variable("host.cpus".into())));
-        assert!(found.contains(&Reference::Unknown("cpu.bsy".into())));
-        assert_eq!(found.len(), 3);
     }
 
     #[test]
@@ -396,27 +236,16 @@ mod tests {
         let stacked = |value: &str| [("stacked".to_owned(), value.to_owned())].into();
         let labels = [("sda".to_owned(), stacked("no")), ("dm-0".to_owned(), stacked("yes"))].into();
         metrics.labels.insert("device".into(), labels);
-        let mut context = Context::default();
-        context.set_metric("disk.x.seconds", None);
+        let mut values = Values::default();
+        values.set_metric("disk.x.seconds", None);
         let expressions = Expressions::new(&Facts::default(), Arc::new(metrics), Arc::default(), BTreeMap::new());
-        let number = |text: &str| expressions.compile(text).unwrap().number(&context.value());
+        let number = |text: &str| expressions.compile(text).unwrap().number(&values.context());
         assert_eq!(number("highest(disk.x.seconds)").unwrap(), 5.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='no')").unwrap(), 1.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='maybe')|default(0)").unwrap(), 0.0);
         assert!(number("highest(disk.x.seconds, stacked='maybe') + 1").is_err());
         assert_eq!(number("sum(disk.x.seconds, stacked='no')").unwrap(), 1.0);
         assert_eq!(number("sum(disk.x.seconds, where=disk.x.seconds, stacked='maybe')|default(7)").unwrap(), 0.0);
-    }
-
-    #[test]
-    fn a_metric_with_a_fallback_is_told_from_one_that_is_needed() {
-        assert!(has_fallback("(highest(disk.a.count, x='no')|default(0)) > 1", "disk.a.count"));
-        assert!(has_fallback("highest( disk.a.count ) | default(0) > 1", "disk.a.count"));
-        assert!(!has_fallback("highest(disk.a.count) > 1 and 0|default(0)", "disk.a.count"));
-        assert!(!has_fallback("highest(disk.a.count)|default(0) + highest(disk.a.count)", "disk.a.count"));
-        assert!(!has_fallback("highest(disk.b.count)|default(0)", "disk.a.count"));
-        let sum = "1 - (sum(disk.a.count, where=disk.b.count)|default(0))";
-        assert!(has_fallback(sum, "disk.a.count") && has_fallback(sum, "disk.b.count"));
     }
 
     #[test]

@@ -10,14 +10,18 @@ mod levels;
 mod membership;
 mod mutants;
 mod numbers;
+pub mod references;
 mod schema;
 mod selftest;
 #[cfg(test)]
 mod tests;
 mod tokens;
+pub mod values;
 
 pub use evaluate::{Judge, Scope};
-pub use expression::{Expressions, Reference};
+pub use expression::Expressions;
 pub use mutants::{Mutant, mutants};
+pub use references::Reference;
 pub use schema::{Given, GivenInstance, Next, Rule, RuleTest};
 pub use selftest::{Bench, Lookup, readings, run_tests};
+pub use values::Values;

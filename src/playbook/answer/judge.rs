@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Answering, PossibleCause};
-use rdiag_judge::rules::expression::{Context, Expressions};
+use rdiag_judge::rules::{Expressions, Values};
 use rdiag_model::answer::{Answer, Cause, Outcome};
 use rdiag_model::{Facts, Metrics, Status};
 
@@ -23,11 +23,11 @@ pub struct Seen<'s> {
 /// Judges each cause. A sentence that depends on a single finding is left empty, to be taken from there.
 #[must_use]
 pub fn conclude(spec: &Answering, seen: &Seen<'_>) -> Answer {
-    let mut context = Context::default();
+    let mut values = Values::default();
     for id in seen.metrics.readings.keys() {
-        context.set_metric(id, seen.metrics.stats(id, "").ok());
+        values.set_metric(id, seen.metrics.stats(id, "").ok());
     }
-    let context = context.value();
+    let context = values.context();
     let metrics = Arc::clone(&seen.metrics);
     let expressions = Expressions::new(seen.facts, metrics, Arc::default(), seen.statuses.clone());
     let holds = |text: &str| expressions.compile(text).and_then(|condition| condition.holds(&context)).ok();

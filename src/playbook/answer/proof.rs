@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::{Catalogue, Playbook};
 use super::{AnswerTest, Answering, Seen, conclude};
-use rdiag_judge::rules::expression::{references, template_references};
+use rdiag_judge::rules::references::{references, template_references};
 use rdiag_judge::rules::{Reference, readings};
 use rdiag_model::Status;
 use rdiag_model::answer::Outcome;

@@ -16,7 +16,8 @@ use needs::Needs;
 use work::Work;
 
 use super::culprit::OTHERS;
-use super::expression::{Context, Expressions};
+use super::expression::Expressions;
+use super::values::Values;
 use super::{Rule, confidence};
 use rdiag_model::{Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
 
@@ -124,17 +125,17 @@ impl<'s> Judge<'s> {
 
     /// What the expressions of a rule see of an instance: over the whole window, or in one interval.
     fn context(&self, needs: &Needs, instance: &str, labels: &Value, interval: Option<usize>) -> Value {
-        let mut context = Context::default();
+        let mut values = Values::default();
         for id in needs.required.iter().chain(&needs.optional) {
             let stats = self.measured(id, instance);
             match interval {
-                None => context.set_metric(id, stats),
-                Some(at) => context.set_level(id, stats.and_then(|stats| stats.intervals.get(at).copied().flatten())),
+                None => values.set_metric(id, stats),
+                Some(at) => values.set_level(id, stats.and_then(|stats| stats.intervals.get(at).copied().flatten())),
             }
         }
-        context.set("instance", Value::from(instance));
-        context.set("label", labels.clone());
-        context.value()
+        values.set("instance", Value::from(instance));
+        values.set("label", labels.clone());
+        values.context()
     }
 
     /// The labels of an instance, as expressions see them.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Judge;
 use crate::rules::Rule;
-use crate::rules::expression::{Compiled, Reference, Sentence, has_fallback, is_of_instance};
+use crate::rules::expression::{Compiled, Sentence};
+use crate::rules::references::{Reference, has_fallback, is_of_instance};
 use rdiag_model::{Reading, Unavailable};
 
 /// What the expressions of a rule refer to.

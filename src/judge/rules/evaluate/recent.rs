@@ -5,7 +5,7 @@ use minijinja::Value;
 
 use super::{Judge, Scope, Work, judge_window, with_value};
 use crate::rules::culprit::named_by_log;
-use crate::rules::expression::Context;
+use crate::rules::values::Values;
 use rdiag_model::quantity::seconds;
 use rdiag_model::{Culprit, Finding, LogLine, Stats, Status};
 
@@ -60,18 +60,18 @@ impl Judge<'_> {
         else {
             return;
         };
-        let mut context = Context::default();
+        let mut values = Values::default();
         for id in work.needs.required.iter().chain(&work.needs.optional) {
             let measured = self.measured(id, name);
             let of_window = match self.recent_count(work, id, class, name) {
                 Some(count) => measured.map(|stats| Stats { total: count as f64, ..stats.clone() }),
                 None => measured.cloned(),
             };
-            context.set_metric(id, of_window.as_ref());
+            values.set_metric(id, of_window.as_ref());
         }
-        context.set("instance", Value::from(name));
-        context.set("label", labels.clone());
-        let context = context.value();
+        values.set("instance", Value::from(name));
+        values.set("label", labels.clone());
+        let context = values.context();
         let Ok(value) = work.value.number(&context) else { return };
         let context = with_value(value, context);
         let is_refuted = || work.unless.as_ref().is_some_and(|unless| unless.holds(&context).unwrap_or(false));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use scene::{Catalogue, Scene};
 
 use super::evaluate::plain_sentence;
-use super::expression::{Reference, references, template_references};
+use super::references::{Reference, references, template_references};
 use super::{Given, Judge, Rule, RuleTest, Scope};
 use rdiag_model::{Facts, Finding, Metrics, Status, Unit};
 
