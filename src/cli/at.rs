@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::confined::confined;
 use super::fail_on::{FailOn, exit};
+use super::history_folder;
 use super::input::Input;
-use super::kept;
 use super::output::OutputArgs;
 use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
@@ -87,12 +87,12 @@ impl Asked {
     /// The same, and those of the time around it.
     fn with_around(at: &str, last: Option<&str>, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
         let (zone, span) = Self::time(at, last)?;
-        let folder = kept::open(&kept::place(history)?)?;
-        let (files, beside) = kept::files(&folder, span, Some(around(span)), ui)?;
+        let folder = history_folder::open(&history_folder::place(history)?)?;
+        let (files, beside) = history_folder::files(&folder, span, Some(around(span)), ui)?;
         let mut earlier = Vec::new();
         for (name, back) in EARLIER {
             let span = Span { from: span.from.saturating_sub(back), to: span.to.saturating_sub(back) };
-            let (files, _) = kept::files(&folder, span, None, ui)?;
+            let (files, _) = history_folder::files(&folder, span, None, ui)?;
             if files.iter().any(|file| file.name != session::TAIL) {
                 earlier.push(Earlier { name, span, files });
             }
@@ -120,8 +120,8 @@ impl Asked {
 
     /// Reads the files of a time whose span is known.
     pub(super) fn of_span(span: Span, zone: Zone, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
-        let folder = kept::open(&kept::place(history)?)?;
-        let (files, _) = kept::files(&folder, span, None, ui)?;
+        let folder = history_folder::open(&history_folder::place(history)?)?;
+        let (files, _) = history_folder::files(&folder, span, None, ui)?;
         Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), elsewhere: Vec::new(), hint: None })
     }
 
@@ -138,7 +138,7 @@ impl Asked {
             return (None, session::around_elsewhere(longer, spans, &self.zone));
         }
         let mut files: Vec<&HistoryFile> = self.beside.iter().chain(&self.files).collect();
-        files.sort_by(|a, b| kept::order(&a.name).cmp(&kept::order(&b.name)));
+        files.sort_by(|a, b| history_folder::order(&a.name).cmp(&history_folder::order(&b.name)));
         session::around(files.into_iter(), spans, &self.zone)
     }
 

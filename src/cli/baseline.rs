@@ -10,7 +10,7 @@ use super::confined::confined;
 use super::input::Input;
 use super::output::json;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, kept};
+use super::{Exit, Failure, state};
 use crate::session::{self, Sources};
 use crate::{report, shown};
 use rdiag_kernel::host::files::Folder;
@@ -38,14 +38,14 @@ intervals (times 1.48), and at least a tenth of the figure. This ranks and expla
 )]
 pub(super) struct Args {
     #[command(subcommand)]
-    what: What,
+    command: Command,
     /// Folder of the baselines [default: /var/lib/rdiag/baselines as root, else ~/.local/state/rdiag/baselines].
     #[arg(long, value_name = "DIR", global = true)]
     baselines: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Command {
     /// Keep recordings of one host: of several, what varies between them counts as usual.
     Save {
         /// Its name: letters, digits, `-`, `_` and `.`.
@@ -78,12 +78,14 @@ enum What {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let place = kept::of_user(args.baselines.as_ref(), "baselines")?;
-    match &args.what {
-        What::Save { name, recordings } => save(&place, valid(name)?, recordings, ui),
-        What::List => list(&place, ui),
-        What::Remove { name } => remove(&place, valid(name)?, ui),
-        What::Compare { name, recording, anyway, json } => compare(&place, valid(name)?, recording, *anyway, *json, ui),
+    let place = state::folder(args.baselines.as_ref(), "baselines")?;
+    match &args.command {
+        Command::Save { name, recordings } => save(&place, valid(name)?, recordings, ui),
+        Command::List => list(&place, ui),
+        Command::Remove { name } => remove(&place, valid(name)?, ui),
+        Command::Compare { name, recording, anyway, json } => {
+            compare(&place, valid(name)?, recording, *anyway, *json, ui)
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::at::{Asked, PLAYBOOK, plan_of};
 use super::confined::confined;
 use super::incidents::Found;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, kept};
+use super::{Exit, Failure, history_folder};
 use crate::history::{Header, header_of};
 use crate::session::{self, TAIL, begins, write_recording};
 use crate::shown;
@@ -19,11 +19,11 @@ use rdiag_model::{Metrics, Reading, quantity};
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    what: What,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Command {
     /// The times that were recorded, what recording cost, and the incidents: when, what was seen, and the recording of the drill-down.
     List {
         /// Folder of what was recorded [default: that of `rdiag watch`].
@@ -54,10 +54,10 @@ struct Time {
 const HEADER: u64 = 64 << 10;
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    match &args.what {
-        What::List { history } => list(history.as_ref(), ui),
-        What::Show(time) => show(time, ui),
-        What::Export(time) => export(time, ui),
+    match &args.command {
+        Command::List { history } => list(history.as_ref(), ui),
+        Command::Show(time) => show(time, ui),
+        Command::Export(time) => export(time, ui),
     }
 }
 
@@ -73,7 +73,7 @@ struct Stretch {
 }
 
 fn list(history: Option<&PathBuf>, ui: &Ui) -> Result<Exit, Failure> {
-    let folder = kept::open(&kept::place(history)?)?;
+    let folder = history_folder::open(&history_folder::place(history)?)?;
     let listing = || format!("listing the history in {}", folder.path().display());
     let all = folder.list().map_err(Failure::io(listing()))?;
     let incidents = Found::read(&folder, &all);

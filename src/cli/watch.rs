@@ -7,9 +7,10 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 use super::at::PLAYBOOK;
-use super::kept::{Size, place, size};
+use super::history_folder::place;
 use super::root::open_host;
 use super::signals::stop_on_signal;
+use super::size::{Size, size};
 use super::ui::{Text, Ui};
 use super::{Exit, Failure};
 use crate::playbook::{self, Plan};

@@ -12,7 +12,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use super::group::judges_groups;
-use super::probing::Ledger;
+use super::probing::ProbeShares;
 use super::provisional::{self, Provisional};
 use super::record::{self, Costs, Follow, Recorded, SoFar, WindowSpec};
 use super::run::{Observer, collectors_for, probes_for, work_of};
@@ -67,7 +67,7 @@ impl Run<'_> {
             interval: self.plan.interval,
             begin_at: None,
             then: None,
-            ledger: Arc::new(Ledger::default()),
+            shares: Arc::new(ProbeShares::default()),
         }
     }
 
@@ -107,18 +107,18 @@ pub(super) fn windows(
     let all = run;
     let run = *all;
     std::thread::scope(|scope| {
-        let looks = drills.map(|drills| Looks {
+        let watch = drills.map(|drills| ConditionWatch {
             run,
             scope,
             provisional: Provisional::new(run.host.facts(), run.plan, run.target, drills),
-            ledger: Arc::clone(&spec.ledger),
+            shares: Arc::clone(&spec.shares),
             then: observer.gives_up_rights().then(|| Phase::Measuring(work_of(run.plan))),
             begun: 0,
         });
         let mut first = First {
             run,
             scope,
-            looks,
+            watch,
             begun: None,
             narrows,
             next_show: 0.0,
@@ -135,18 +135,18 @@ pub(super) fn windows(
 
 /// Looks at the conditions of steps while the first window runs, by short windows of its own: some collectors give all they have only at the end
 /// of one.
-struct Looks<'s, 'e, 'r> {
+struct ConditionWatch<'s, 'e, 'r> {
     run: Run<'r>,
     scope: &'s Scope<'s, 'e>,
     provisional: Provisional<'r>,
-    ledger: Arc<Ledger>,
+    shares: Arc<ProbeShares>,
     /// What a drill-down needs once everything is attached.
     then: Option<Phase>,
     /// How many have begun.
     begun: usize,
 }
 
-impl<'s, 'r: 'e, 'e> Looks<'s, 'e, 'r> {
+impl<'s, 'r: 'e, 'e> ConditionWatch<'s, 'e, 'r> {
     /// Looks until all steps are wanted, or too little is left of the window that ends at `ends`.
     fn go_on(mut self, ends: f64, tell: &Sender<io::Result<Begun<'s, 'r>>>) {
         let (host, least) = (self.run.host, self.run.least());
@@ -160,7 +160,7 @@ impl<'s, 'r: 'e, 'e> Looks<'s, 'e, 'r> {
                 ..self.run.spec(&[], 0)
             };
             let Ok(Recorded { window, completed: true, .. }) =
-                record::window(host, &spec, self.run.began, self.run.stop, &mut Nobody)
+                record::window(host, &spec, self.run.began, self.run.stop, &mut NoFollower)
             else {
                 return;
             };
@@ -179,7 +179,7 @@ impl<'s, 'r: 'e, 'e> Looks<'s, 'e, 'r> {
         let mut spec = run.spec(&steps, self.begun);
         spec.duration = least;
         spec.until = Some(ends);
-        spec.ledger = Arc::clone(&self.ledger);
+        spec.shares = Arc::clone(&self.shares);
         spec.then = self.then;
         let (tell, unread) = channel();
         let (go_on, going_on) = channel();
@@ -199,9 +199,9 @@ struct Begun<'s, 'r> {
 }
 
 /// A look has no follower.
-struct Nobody;
+struct NoFollower;
 
-impl Follow for Nobody {
+impl Follow for NoFollower {
     fn measured(&mut self, _: &dyn Fn() -> Window) {}
 }
 
@@ -209,7 +209,7 @@ impl Follow for Nobody {
 struct First<'s, 'e, 'r, 'o> {
     run: Run<'r>,
     scope: &'s Scope<'s, 'e>,
-    looks: Option<Looks<'s, 'e, 'r>>,
+    watch: Option<ConditionWatch<'s, 'e, 'r>>,
     /// The drill-downs that begin, as long as any can.
     begun: Option<Receiver<io::Result<Begun<'s, 'r>>>>,
     /// What is given up when none can begin any more.
@@ -315,11 +315,11 @@ impl<'s, 'e, 'r: 'e> Follow for First<'s, 'e, 'r, '_> {
             self.recording.started.clone_from(&awaited.started);
             self.recording.setup.begin = Some(awaited.begin.clone());
         }
-        let Some(mut looks) = self.looks.take() else { return Ok(()) };
-        looks.run.began = self.run.began;
+        let Some(mut watch) = self.watch.take() else { return Ok(()) };
+        watch.run.began = self.run.began;
         let (tell, begun) = channel();
         let ends = so_far.ends();
-        let look = move || looks.go_on(ends, &tell);
+        let look = move || watch.go_on(ends, &tell);
         std::thread::Builder::new().name("rdiag-look".into()).spawn_scoped(self.scope, look)?;
         self.begun = Some(begun);
         Ok(())

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::probing::{Ledger, Order, Running};
+use super::probing::{Order, ProbeShares, Running};
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::launch::Watch;
 use rdiag_kernel::host::rights::{self, Phase, Work};
@@ -81,7 +81,7 @@ pub fn probe(
         Err(gap) => return ProbeEnd::Failed(gap),
     };
     rights::narrow(Phase::Measuring(PROBING));
-    let ledger = Ledger::default();
+    let shares = ProbeShares::default();
     let began = host.now();
     ready(began);
     let ends = request.duration.map(|seconds| began + seconds);
@@ -94,7 +94,7 @@ pub fn probe(
         let until = next_reading.min(host.now() + POLL_SECONDS).min(ends.unwrap_or(f64::INFINITY));
         host.wait(until, 0, stop);
         let now = host.now();
-        let over = running.poll(host).map(|()| running.must_stop(&ledger, host.facts().cpus));
+        let over = running.poll(host).map(|()| running.must_stop(&shares, host.facts().cpus));
         let over = match over {
             Ok(over) => over && !running.relieve(host),
             Err(gap) => return ProbeEnd::Failed(gap),

@@ -16,9 +16,9 @@ use rdiag_probes::{Context, FOR, Params, Probe, ProbeDef, Taken};
 /// What the probes of a run cost that measure at the same time, each as a share of all CPUs' time: one budget holds for all of them. Two
 /// windows may run the same probe.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(Mutex<BTreeMap<(usize, &'static str), f64>>);
+pub(super) struct ProbeShares(Mutex<BTreeMap<(usize, &'static str), f64>>);
 
-impl Ledger {
+impl ProbeShares {
     /// Enters what a probe costs; whether all together cost too much and this one the most.
     fn must_stop(&self, who: (usize, &'static str), share: f64, budget: f64) -> bool {
         let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,10 +95,10 @@ impl Running {
         self.probe.is_over() || ends > 0.0 && host.now() - self.began >= ends
     }
 
-    /// Whether it must stop: the probes in the ledger take more than they may, and this one the most.
-    pub(super) fn must_stop(&self, ledger: &Ledger, cpus: u32) -> bool {
+    /// Whether it must stop: all probes together take more than they may, and this one the most.
+    pub(super) fn must_stop(&self, shares: &ProbeShares, cpus: u32) -> bool {
         let share = self.meter.share(cpus);
-        share.is_some_and(|share| ledger.must_stop((self.order.window, self.order.def.id), share, self.order.budget))
+        share.is_some_and(|share| shares.must_stop((self.order.window, self.order.def.id), share, self.order.budget))
     }
 
     /// Has it do without what it can, to cost less; whether there was anything left.
@@ -191,7 +191,7 @@ impl Running {
 /// A probe in the place of a collector.
 pub(super) struct Probing {
     order: Order,
-    ledger: Arc<Ledger>,
+    shares: Arc<ProbeShares>,
     state: State,
 }
 
@@ -202,8 +202,8 @@ enum State {
 }
 
 impl Probing {
-    pub(super) fn new(order: Order, ledger: &Arc<Ledger>) -> Self {
-        Self { order, ledger: Arc::clone(ledger), state: State::Waiting }
+    pub(super) fn new(order: Order, shares: &Arc<ProbeShares>) -> Self {
+        Self { order, shares: Arc::clone(shares), state: State::Waiting }
     }
 }
 
@@ -224,7 +224,7 @@ impl Collect for Probing {
         let State::Running(running) = &mut self.state else { return Ok(()) };
         let ended = match running.poll(host) {
             Err(gap) => Some(Err(gap)),
-            Ok(()) if running.must_stop(&self.ledger, host.facts().cpus) => {
+            Ok(()) if running.must_stop(&self.shares, host.facts().cpus) => {
                 if running.relieve(host) {
                     return Ok(());
                 }
@@ -258,21 +258,21 @@ impl Collect for Probing {
 
 #[cfg(test)]
 mod tests {
-    use super::Ledger;
+    use super::ProbeShares;
 
     #[test]
     fn within_the_budget_none_stops_and_above_it_the_most_expensive_does() {
-        let ledger = Ledger::default();
-        assert!(!ledger.must_stop((0, "cheap"), 0.01, 0.05));
-        assert!(!ledger.must_stop((0, "dear"), 0.03, 0.05), "4 % of 5 %");
-        assert!(!ledger.must_stop((0, "cheap"), 0.025, 0.05), "5.5 %, and another costs more");
-        assert!(ledger.must_stop((0, "dear"), 0.03, 0.05));
-        assert!(!ledger.must_stop((0, "cheap"), 0.025, 0.05), "what was stopped costs nothing any more");
-        assert!(ledger.must_stop((0, "cheap"), 0.051, 0.05));
+        let shares = ProbeShares::default();
+        assert!(!shares.must_stop((0, "cheap"), 0.01, 0.05));
+        assert!(!shares.must_stop((0, "dear"), 0.03, 0.05), "4 % of 5 %");
+        assert!(!shares.must_stop((0, "cheap"), 0.025, 0.05), "5.5 %, and another costs more");
+        assert!(shares.must_stop((0, "dear"), 0.03, 0.05));
+        assert!(!shares.must_stop((0, "cheap"), 0.025, 0.05), "what was stopped costs nothing any more");
+        assert!(shares.must_stop((0, "cheap"), 0.051, 0.05));
     }
 
     #[test]
     fn a_budget_that_is_just_reached_is_kept() {
-        assert!(!Ledger::default().must_stop((0, "only"), 0.05, 0.05));
+        assert!(!ProbeShares::default().must_stop((0, "only"), 0.05, 0.05));
     }
 }

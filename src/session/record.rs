@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::probing::{Ledger, Order, Probing};
+use super::probing::{Order, ProbeShares, Probing};
 use super::worker::{Done, Job, Task, Worker};
 pub(super) use follow::{Awaited, Costs, Follow, Recorded, SoFar};
 use rdiag_collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
@@ -44,7 +44,7 @@ pub(super) struct WindowSpec {
     /// What is given up once everything is attached.
     pub(super) then: Option<Phase>,
     /// What its probes, and those of other windows at the same time, cost.
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) shares: Arc<ProbeShares>,
 }
 
 impl WindowSpec {
@@ -101,7 +101,7 @@ pub(super) fn window(
     let wait = |is_time: bool| spec.begin_at.filter(|_| is_time).is_none_or(|at| at.wait(host, stop));
     // A signal ends the wait, and with it the window.
     let _ = wait(waits_first);
-    recorder.prepare(&spec.probes, &spec.ledger)?;
+    recorder.prepare(&spec.probes, &spec.shares)?;
     if let Some(phase) = spec.then {
         recorder.worker.narrow(phase);
         rights::narrow(phase);
@@ -273,9 +273,9 @@ impl<'h> Recorder<'h> {
     }
 
     /// Attaches the probes, and lets collectors set up what takes time, before the window begins.
-    fn prepare(&mut self, orders: &[Order], ledger: &Arc<Ledger>) -> std::io::Result<()> {
+    fn prepare(&mut self, orders: &[Order], shares: &Arc<ProbeShares>) -> std::io::Result<()> {
         for order in orders {
-            let probing = Probing::new(order.clone(), ledger);
+            let probing = Probing::new(order.clone(), shares);
             self.add(order.def.id, Cadence::Gauge, &[], Box::new(probing), true);
         }
         // What needs the kernel's types finds them here; afterwards they would only take memory.

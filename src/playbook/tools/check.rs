@@ -28,7 +28,7 @@ pub fn map(tools: &Tools, catalogue: &Catalogue) -> Vec<Problem> {
             }
         }
     }
-    problems.extend(plan(tools));
+    problems.extend(announced(tools));
     problems
 }
 
@@ -64,7 +64,7 @@ fn wrong(tool: &Tool, tools: &Tools, catalogue: &Catalogue) -> Vec<(String, Stri
     }
     for id in &tool.by {
         if !catalogue.collectors.contains(&id.as_str()) && tools.planned(id).is_none() {
-            let known = catalogue.collectors.iter().copied().chain(tools.plan.planned.keys().map(String::as_str));
+            let known = catalogue.collectors.iter().copied().chain(tools.announced.planned.keys().map(String::as_str));
             let hint = did_you_mean(id, known).unwrap_or_else(|| "or add it to planned.yaml".into());
             say(first, format!("{first} is said to be answered by {id}, which is no probe or collector; {hint}"));
         }
@@ -77,14 +77,14 @@ fn wrong(tool: &Tool, tools: &Tools, catalogue: &Catalogue) -> Vec<(String, Stri
     found
 }
 
-fn plan(tools: &Tools) -> Vec<Problem> {
+fn announced(tools: &Tools) -> Vec<Problem> {
     let file = builtin::PLANNED.0;
     let mut problems = Vec::new();
-    if tools.plan.format_version != FORMAT_VERSION && tools.problems.is_empty() {
-        problems.push(Problem::whole(file, format!("format_version {} is not known", tools.plan.format_version)));
+    if tools.announced.format_version != FORMAT_VERSION && tools.problems.is_empty() {
+        problems.push(Problem::whole(file, format!("format_version {} is not known", tools.announced.format_version)));
     }
     let cited: BTreeSet<&String> = tools.all().flat_map(|(_, tool)| &tool.by).collect();
-    for id in tools.plan.planned.keys() {
+    for id in tools.announced.planned.keys() {
         if !cited.contains(id) {
             problems.push(problem(file, id, format!("{id} is planned, but it answers no tool")));
         }

@@ -54,7 +54,7 @@ pub struct Tool {
 /// The probes that are on their way.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Plan {
+struct Announced {
     format_version: u32,
     planned: BTreeMap<String, String>,
 }
@@ -76,7 +76,7 @@ pub enum Standing {
 pub struct Tools {
     /// By kind, in the order of the files.
     pub groups: Vec<Group>,
-    plan: Plan,
+    announced: Announced,
     /// Files that could not be understood.
     pub problems: Vec<Problem>,
 }
@@ -93,7 +93,7 @@ pub struct Found<'t> {
 }
 
 impl Tools {
-    /// The map that is part of the program. What the catalogue has is shipped, whatever the plan says.
+    /// The map that is part of the program. What the catalogue has is shipped, whatever `planned.yaml` says.
     #[must_use]
     pub fn builtin(catalogue: &Catalogue) -> Self {
         let mut tools = Self::read(builtin::TOOLS, builtin::PLANNED);
@@ -102,7 +102,7 @@ impl Tools {
     }
 
     fn ship(&mut self, catalogue: &Catalogue) {
-        self.plan.planned.retain(|id, _| !catalogue.collectors.contains(&id.as_str()));
+        self.announced.planned.retain(|id, _| !catalogue.collectors.contains(&id.as_str()));
     }
 
     /// Reads files, each a name and its text.
@@ -116,7 +116,7 @@ impl Tools {
             }
         }
         match load::parse(planned.0, planned.1) {
-            Ok(plan) => tools.plan = plan,
+            Ok(announced) => tools.announced = announced,
             Err(problem) => tools.problems.push(problem),
         }
         tools
@@ -130,7 +130,7 @@ impl Tools {
     /// What a probe that is on its way will answer.
     #[must_use]
     pub fn planned(&self, id: &str) -> Option<&str> {
-        self.plan.planned.get(id).map(String::as_str)
+        self.announced.planned.get(id).map(String::as_str)
     }
 
     /// How a tool stands here: what answers it foremost decides.

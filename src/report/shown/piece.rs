@@ -8,11 +8,11 @@ use super::Shown;
 
 /// A part of a text: words of rdiag, a number, or what is [`Shown`] in the same medium. There is no other way to make one.
 pub struct Piece<'p, M> {
-    what: What<'p>,
+    content: Content<'p>,
     medium: PhantomData<M>,
 }
 
-enum What<'p> {
+enum Content<'p> {
     Text(Cow<'p, str>),
     Count(i128),
     Number(f64),
@@ -22,12 +22,12 @@ impl<M> Piece<'_, M> {
     /// Writes it; `form` is what stands behind the colon in a sentence.
     pub(super) fn put(&self, out: &mut String, form: &str) {
         let Form { left, width, precision } = Form::of(form);
-        let written: &dyn fmt::Display = match &self.what {
-            What::Text(text) => text,
-            What::Count(count) => count,
-            What::Number(number) => number,
+        let written: &dyn fmt::Display = match &self.content {
+            Content::Text(text) => text,
+            Content::Count(count) => count,
+            Content::Number(number) => number,
         };
-        let precision = precision.filter(|_| matches!(self.what, What::Number(_)));
+        let precision = precision.filter(|_| matches!(self.content, Content::Number(_)));
         // Writing to a string does not fail.
         let _ = match (left, width, precision) {
             (Some(true), width, Some(precision)) => write!(out, "{written:<width$.precision$}"),
@@ -85,39 +85,39 @@ pub(super) fn fill<M>(sentence: &'static str, pieces: &[Piece<'_, M>]) -> String
 }
 
 impl<'p, M> Piece<'p, M> {
-    fn made(what: What<'p>) -> Self {
-        Self { what, medium: PhantomData }
+    fn made(content: Content<'p>) -> Self {
+        Self { content, medium: PhantomData }
     }
 }
 
 impl<M> From<&'static str> for Piece<'_, M> {
     fn from(words: &'static str) -> Self {
-        Self::made(What::Text(Cow::Borrowed(words)))
+        Self::made(Content::Text(Cow::Borrowed(words)))
     }
 }
 
 impl<'p, M> From<&'p Shown<M>> for Piece<'p, M> {
     fn from(shown: &'p Shown<M>) -> Self {
-        Self::made(What::Text(Cow::Borrowed(shown)))
+        Self::made(Content::Text(Cow::Borrowed(shown)))
     }
 }
 
 impl<M> From<Shown<M>> for Piece<'_, M> {
     fn from(shown: Shown<M>) -> Self {
-        Self::made(What::Text(Cow::Owned(shown.text)))
+        Self::made(Content::Text(Cow::Owned(shown.text)))
     }
 }
 
 impl<M> From<f64> for Piece<'_, M> {
     fn from(number: f64) -> Self {
-        Self::made(What::Number(number))
+        Self::made(Content::Number(number))
     }
 }
 
 impl<M> From<usize> for Piece<'_, M> {
     fn from(count: usize) -> Self {
         // No host has a usize of more than 64 bits.
-        Self::made(What::Count(i128::try_from(count).unwrap_or(i128::MAX)))
+        Self::made(Content::Count(i128::try_from(count).unwrap_or(i128::MAX)))
     }
 }
 
@@ -125,7 +125,7 @@ macro_rules! counts {
     ($($kind:ty),*) => {$(
         impl<M> From<$kind> for Piece<'_, M> {
             fn from(count: $kind) -> Self {
-                Self::made(What::Count(count.into()))
+                Self::made(Content::Count(count.into()))
             }
         }
     )*};
