@@ -1,4 +1,4 @@
-//! Hostile and odd files; the shipped binary reads real ones in `tests/elsewhere.rs`.
+//! Hostile and odd files; the shipped binary reads real ones in `tests/elsewhere/`.
 
 use super::*;
 use crate::session::resolve;

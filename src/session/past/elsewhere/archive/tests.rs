@@ -1,4 +1,4 @@
-//! What is found in an archive, and archives that are not what they seem. Real ones are read in `tests/elsewhere.rs`.
+//! What is found in an archive, and archives that are not what they seem. Real ones are read in `tests/elsewhere/`.
 
 use std::io::Write as _;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Odd and hostile dumps; the shipped binary reads a real one in `tests/elsewhere.rs`.
+//! Odd and hostile dumps; the shipped binary reads a real one in `tests/elsewhere/`.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,10 @@
 //! Times that other programs recorded (sysstat, atop, PCP, below), judged by the shipped binary.
 #![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
+mod atop;
+mod below;
+mod pcp;
+
 use serde_json::Value;
 
 use crate::support::rdiag;
@@ -166,6 +170,14 @@ fn two_times_of_sysstat_are_compared_from_one_file_or_from_one_of_each_day() {
     assert_eq!(compared(&[&early, &late])["findings"], both["findings"], "the first file is that of the earlier time");
 }
 
+/// A finding names the four processes that compute in the recordings of atop, PCP and below, and no burst can hide between their samples.
+fn assert_names_the_job(finding: &Value) {
+    assert!(["warning", "critical"].contains(&finding["status"].as_str().unwrap()), "{finding:#}");
+    let culprit = &finding["culprit"];
+    assert_eq!((&culprit["name"], &culprit["count"]), (&"report-job".into(), &4.into()), "{finding:#}");
+    assert!(!finding.to_string().contains("a burst may hide"), "{finding:#}");
+}
+
 /// What a rule says of a device.
 fn of_device(report: &Value, rule: &str, device: &str) -> (String, String) {
     let found = crate::support::finding(report, rule, Some(device));
@@ -201,228 +213,6 @@ fn what_sadf_prints_of_a_real_host_is_judged() {
     let of = |rule: &str| crate::support::finding(&report, rule, None)["status"].as_str().unwrap().to_owned();
     assert_eq!(of("cpu.utilization"), "warning", "both CPUs were busy");
     assert_eq!(of("memory.saturation"), "ok");
-}
-
-/// Eleven seconds of atop 2.8 on a host with 2 CPUs, on which four processes compute; of its processes, those that matter.
-fn log_of_atop() -> String {
-    std::fs::read_to_string(crate::support::path("tests/fixtures/atop/atop-2.8.jsonl")).unwrap()
-}
-
-/// The end of its last interval.
-const ATOP_ENDS: &str = "2026-11-25T21:11:43Z";
-
-#[test]
-fn atop_alone_gives_a_verdict_with_the_culprit_and_no_lower_confidence_where_its_samples_are_short() {
-    let (code, report, said) = told_elsewhere("--from", "11s", log_of_atop().as_bytes(), ATOP_ENDS);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("Source: atop, a sample every 2 s"), "{said}");
-    assert!(said.contains("atop records no latencies of disks"), "{said}");
-    assert_eq!((&report["host"]["hostname"], &report["host"]["cpus"]), (&"web-03".into(), &2.into()));
-    // The time since boot, with which the file begins, is no part of it.
-    assert_eq!((&report["window"]["seconds"], &report["window"]["interval_seconds"]), (&11.0.into(), &2.0.into()));
-    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
-    for rule in ["cpu.utilization", "cpu.saturation"] {
-        let finding = of(rule);
-        assert!(["warning", "critical"].contains(&finding["status"].as_str().unwrap()), "{finding:#}");
-        assert_eq!(
-            (&finding["culprit"]["name"], &finding["culprit"]["count"]),
-            (&"report-job".into(), &4.into()),
-            "{finding:#}"
-        );
-        assert!(!finding.to_string().contains("a burst may hide"), "{finding:#}");
-    }
-    assert_eq!(of("kernel.errors.bug")["status"], "unknown");
-    for rule in ["disk.utilization", "disk.saturation"] {
-        assert_eq!(of_device(&report, rule, "vda").0, "ok", "{rule}");
-    }
-    let kills = of("memory.errors.oom");
-    assert_eq!(kills["status"], "info", "14 since boot, none since then: {kills:#}");
-    assert!(kills.to_string().contains("since boot, none within the window"), "{kills:#}");
-}
-
-/// The same lines at another distance, and with other figures.
-fn stretched_log(every: i64, change: impl Fn(&mut Value)) -> String {
-    let log = log_of_atop();
-    let lines = log.lines().enumerate().map(|(at, line)| {
-        let mut sample: Value = serde_json::from_str(line).unwrap();
-        // A day before, so that none of it is still to come. The first line is that of the time since boot.
-        sample["timestamp"] = (1_795_641_092 - 86_400 + every * i64::try_from(at).unwrap()).into();
-        if at > 0 {
-            sample["elapsed"] = every.into();
-        }
-        change(&mut sample);
-        sample.to_string() + "\n"
-    });
-    lines.collect()
-}
-
-#[test]
-fn means_of_atop_over_minutes_are_of_low_confidence_and_name_the_culprit() {
-    let text = stretched_log(600, |sample| {
-        for (label, keys) in
-            [("CPU", &["utime", "stime", "ntime"][..]), ("PRC", &["utime", "stime"]), ("PSI", &["cstot"])]
-        {
-            let rows = match &mut sample[label] {
-                Value::Array(rows) => rows.iter_mut().collect(),
-                row => vec![row],
-            };
-            for row in rows {
-                keys.iter().for_each(|key| row[*key] = (row[*key].as_u64().unwrap() * 300).into());
-            }
-        }
-    });
-    let (code, report, said) = told_elsewhere("--from", "10m", text.as_bytes(), "2026-11-24T21:41:32Z");
-    assert!(
-        code == Some(0) && said.contains("Source: atop, means over 10 min: a burst of a minute may hide"),
-        "{said}"
-    );
-    let finding = crate::support::finding(&report, "cpu.utilization", None);
-    assert_eq!((&finding["status"], &finding["confidence"]), (&"warning".into(), &"low".into()), "{finding:#}");
-    assert_eq!(finding["culprit"]["name"], "report-job", "{finding:#}");
-    assert!(finding.to_string().contains("means of atop over 10 min"), "{finding:#}");
-    assert_eq!((&report["window"]["seconds"], &report["window"]["interval_seconds"]), (&600.0.into(), &150.0.into()));
-}
-
-#[test]
-fn a_quiet_log_of_atop_is_quiet_and_one_that_is_cut_off_says_so() {
-    let quiet = stretched_log(2, |sample| {
-        sample["CPU"]["itime"] = 380.into();
-        sample["PSI"]["cstot"] = 0.into();
-        for label in ["CPU", "PRC"] {
-            let rows = match &mut sample[label] {
-                Value::Array(rows) => rows.iter_mut().collect(),
-                row => vec![row],
-            };
-            for row in rows {
-                ["utime", "stime", "ntime", "rundelay"].iter().for_each(|key| row[*key] = 1.into());
-            }
-        }
-        sample["PRG"].as_array_mut().unwrap().iter_mut().for_each(|row| row["nthrrun"] = 0.into());
-    });
-    let cut = &quiet[..quiet.trim_end().rfind('\n').unwrap() + 500];
-    let (code, report, said) = told_elsewhere("--from", "8s", cut.as_bytes(), "2026-11-24T21:11:40Z");
-    assert!(code == Some(0) && said.contains("1 of its lines cannot be read and are left out (line 6: "), "{said}");
-    for rule in ["cpu.utilization", "cpu.saturation.pressure", "cpu.saturation.runnable"] {
-        let finding = crate::support::finding(&report, rule, None);
-        assert_eq!(finding["status"], "ok", "{finding:#}");
-    }
-    let (code, _, said) = told_elsewhere("--from", "8s", cut.as_bytes(), "2026-11-23T21:11:40Z");
-    assert!(code == Some(2) && said.contains("atop has nothing between"), "{said}");
-}
-
-/// Forty seconds of an archive, as pcp2json 6.0.3 prints it (a record in a line): on a host with 2 CPUs four processes compute.
-fn archive_of_pcp() -> String {
-    std::fs::read_to_string(crate::support::path("tests/fixtures/pcp/pcp2json-6.0.3.json")).unwrap()
-}
-
-#[test]
-fn an_archive_of_pcp_gives_a_verdict_with_the_culprit() {
-    let (code, report, said) = told_elsewhere("--from", "40s", archive_of_pcp().as_bytes(), "2026-03-10T03:00:40Z");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("Source: PCP, a sample every 10 s"), "{said}");
-    assert!(said.contains("Of PCP, file systems, control groups and logs are not read"), "{said}");
-    let host = &report["host"];
-    assert_eq!(
-        (&host["hostname"], &host["cpus"], &host["kernel"]),
-        (&"web-03".into(), &2.into(), &"6.1.0-18-amd64".into())
-    );
-    assert_eq!(report["window"]["interval_seconds"], 10.0, "a logger that is some ms late is on time");
-    assert!((report["window"]["seconds"].as_f64().unwrap() - 40.0).abs() < 0.1, "{:#}", report["window"]);
-    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
-    let busy = of("cpu.utilization");
-    assert!(["warning", "critical"].contains(&busy["status"].as_str().unwrap()), "{busy:#}");
-    assert_eq!((&busy["culprit"]["name"], &busy["culprit"]["count"]), (&"report-job".into(), &4.into()), "{busy:#}");
-    assert!(!busy.to_string().contains("a burst may hide"), "{busy:#}");
-    let kills = of("memory.errors.oom");
-    assert!(kills.to_string().contains("since boot, none within the window"), "14 of them: {kills:#}");
-    assert_eq!(of("kernel.errors.bug")["status"], "unknown");
-    assert!(!report.to_string().contains("hunter2"), "a password of a command line");
-}
-
-#[test]
-fn a_slow_archive_of_pcp_is_of_low_confidence_and_what_it_cannot_tell_is_refused() {
-    // The same records, 5 minutes apart.
-    let mut archive: Value = serde_json::from_str(&archive_of_pcp()).unwrap();
-    for record in archive["@pcp"]["@hosts"][0]["@metrics"].as_array_mut().unwrap() {
-        let at: f64 = record["@timestamp"].as_str().unwrap().parse().unwrap();
-        record["@timestamp"] = format!("{:.6}", 1_773_111_600.0 + (at - 1_773_111_600.0) * 30.0).into();
-    }
-    let (code, report, said) = told_elsewhere("--from", "20m", archive.to_string().as_bytes(), "2026-03-10T03:20:00Z");
-    assert!(code == Some(0) && said.contains("Source: PCP, means over 5 min: a burst of a minute may hide"), "{said}");
-    let busy = crate::support::finding(&report, "cpu.utilization", None);
-    assert_eq!(busy["confidence"], "low", "{busy:#}");
-    assert!(busy.to_string().contains("means of PCP over 5 min"), "{busy:#}");
-    let (code, _, said) = told_elsewhere("--from", "10m", archive.to_string().as_bytes(), "2026-03-11T03:20:00Z");
-    assert!(code == Some(2) && said.contains("PCP has nothing between"), "{said}");
-    archive["@pcp"]["@hosts"][0]["@metrics"][0]["@timestamp"] = "2026-03-10 03:00:00".into();
-    let (code, _, said) = told_elsewhere("--from", "20m", archive.to_string().as_bytes(), "2026-03-10T03:20:00Z");
-    assert!(
-        code == Some(2) && said.contains("does not tell the time zone") && said.contains("-Z UTC -f %s.%f"),
-        "{said}"
-    );
-}
-
-/// Sixteen seconds of below 0.9.0, six tables one behind the other: on a host with 2 CPUs four processes compute from the fourth second to the last
-/// but one. below was in a PID namespace, so what ran outside of it has no rows. Some columns and processes that had ended are left out.
-fn dump_of_below() -> String {
-    std::fs::read_to_string(crate::support::path("tests/fixtures/below/below-0.9.0.json")).unwrap()
-}
-
-#[test]
-fn a_dump_of_below_gives_a_verdict_with_the_culprit_and_knows_no_wait_for_a_cpu() {
-    let (code, report, said) = told_elsewhere("--from", "10s", dump_of_below().as_bytes(), "2026-03-10T03:00:13Z");
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("Source: below, a sample every 2 s"), "{said}");
-    assert!(said.contains("below records no busy time and no queue of disks"), "{said}");
-    assert!(!said.contains("tables that are not read") && !said.contains("is not known"), "{said}");
-    let host = &report["host"];
-    assert_eq!(
-        (&host["hostname"], &host["cpus"], &host["kernel"]),
-        (&"web-03".into(), &2.into(), &"6.1.0-18-amd64".into())
-    );
-    assert_eq!((&report["window"]["seconds"], &report["window"]["interval_seconds"]), (&10.0.into(), &2.0.into()));
-    let of = |rule: &str| crate::support::finding(&report, rule, None).clone();
-    for rule in ["cpu.utilization", "cpu.saturation.runnable"] {
-        let finding = of(rule);
-        assert!(["warning", "critical"].contains(&finding["status"].as_str().unwrap()), "{finding:#}");
-        assert_eq!(
-            (&finding["culprit"]["name"], &finding["culprit"]["count"]),
-            (&"report-job".into(), &4.into()),
-            "{finding:#}"
-        );
-        assert!(!finding.to_string().contains("a burst may hide"), "{finding:#}");
-    }
-    let saturation = of("cpu.saturation");
-    assert_eq!(saturation["status"], "unknown", "{saturation:#}");
-    for rule in ["disk.utilization", "disk.saturation", "kernel.errors.bug", "filesystem.utilization"] {
-        let finding = of(rule);
-        assert_eq!(finding["status"], "unknown", "{finding:#}");
-        assert!(finding["unavailable"]["why"].as_str().unwrap().contains("below does not record it"), "{finding:#}");
-    }
-    assert_eq!(of("memory.errors.oom")["status"], "ok");
-    assert!(!report.to_string().contains("hunter2"), "a password of a command line");
-    // Before the fourth second it was quiet.
-    let (_, report, said) = told_elsewhere("--from", "2s", dump_of_below().as_bytes(), "2026-03-10T03:00:01Z");
-    let finding = crate::support::finding(&report, "cpu.utilization", None);
-    assert_eq!(finding["status"], "ok", "{said}{finding:#}");
-}
-
-#[test]
-fn a_dump_of_below_with_units_or_without_a_table_says_what_to_type() {
-    let dump = dump_of_below();
-    let refused = |text: &str, wanted: &str| {
-        let (code, _, said) = told_elsewhere("--from", "10s", text.as_bytes(), "2026-03-10T03:00:13Z");
-        let typed =
-            "`for table in system process cgroup disk iface transport; do below dump $table --everything --raw -O json";
-        assert!(code == Some(2) && said.contains(wanted) && said.contains(typed), "{said}");
-    };
-    refused(&dump.replace("\"Total\":\"25276510208\"", "\"Total\":\"23.5 GB\""), "have units (Total: \"23.5 GB\")");
-    let (system, others) = dump.split_once("][[").unwrap();
-    refused(&format!("[[{others}"), "does not have two samples");
-    let (code, report, said) = told_elsewhere("--from", "10s", format!("{system}]").as_bytes(), "2026-03-10T03:00:13Z");
-    assert!(code == Some(0) && said.contains("who is behind it is not known"), "{said}");
-    let busy = crate::support::finding(&report, "cpu.utilization", None);
-    assert_eq!(busy["culprit"], Value::Null, "{busy:#}");
 }
 
 #[test]
