@@ -3,26 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::support::path;
+use crate::support::{files_below, path};
 
 /// The folders that paths in Markdown begin with.
 const FOLDERS: [&str; 8] = [".ci/", "benches/", "docs/", "lab-scenarios/", "playbooks/", "reports/", "src/", "tests/"];
 /// Where sources are.
 const OF_SOURCES: [&str; 2] = ["src", "tests"];
 const KINDS_OF_SOURCES: [&str; 4] = [".rs", ".h", ".c", ".md"];
-
-/// All files below a folder, as paths from the root.
-fn files_below(folder: &str, found: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir(path(folder)).unwrap() {
-        let entry = entry.unwrap();
-        let name = format!("{folder}/{}", entry.file_name().to_str().unwrap());
-        if entry.file_type().unwrap().is_dir() {
-            files_below(&name, found);
-        } else {
-            found.insert(name);
-        }
-    }
-}
 
 /// The words in backticks and in blocks of code.
 fn words_of_code(text: &str) -> impl Iterator<Item = &str> {

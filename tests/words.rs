@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rdiag::playbook::words::banned;
 
-use crate::support::path;
+use crate::support::{files_below, path};
 
 const FOLDERS: [&str; 6] = ["docs", "lab-scenarios", "packaging", "playbooks", "reports/templates", "src"];
 const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
@@ -14,18 +14,6 @@ const KINDS: [&str; 6] = [".html", ".md", ".rs", ".service", ".sh", ".yaml"];
 const LISTED: [&str; 2] = ["src/playbook/words/banned.rs", "src/playbook/words/tests.rs"];
 /// Messages of the kernel, which are matched as they are.
 const OF_THE_KERNEL: [&str; 1] = ["nobody cared"];
-
-fn files_below(folder: &str, found: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir(path(folder)).unwrap() {
-        let entry = entry.unwrap();
-        let name = format!("{folder}/{}", entry.file_name().to_str().unwrap());
-        if entry.file_type().unwrap().is_dir() {
-            files_below(&name, found);
-        } else if KINDS.iter().any(|kind| name.ends_with(kind)) {
-            found.insert(name);
-        }
-    }
-}
 
 /// The comments and string literals of Rust code, on the lines on which they stand. Names are what the code calls things, not sentences.
 fn sentences_of_code(text: &str) -> String {
@@ -137,7 +125,8 @@ fn no_sentence_uses_a_word_that_engineers_do_not() {
     for folder in FOLDERS {
         files_below(folder, &mut files);
     }
-    let read = files.iter().filter(|name| !LISTED.contains(&name.as_str()));
+    let is_read = |name: &&String| KINDS.iter().any(|kind| name.ends_with(kind)) && !LISTED.contains(&name.as_str());
+    let read = files.iter().filter(is_read);
     let (mut wrong, mut seen) = (Vec::new(), 0);
     for name in read {
         seen += 1;

@@ -52,6 +52,8 @@ mod probe_tests;
 mod probe_words;
 mod probed;
 #[cfg(test)]
+mod profile_testing;
+#[cfg(test)]
 mod profile_tests;
 mod profile_words;
 mod quality;

@@ -1,5 +1,6 @@
 //! A profile in every format: first a program that syncs too often, then hostile names and figures.
 
+use super::profile_testing::{input, profile_of, report_of};
 use super::{Style, html, json, markdown, terminal};
 use crate::accounts::{durations, ledger, part, thread, waits};
 use rdiag_judge::profile::{Input, profile};
@@ -96,24 +97,6 @@ fn stacks(owner: &str) -> Stacks {
     }
 }
 
-fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
-    profile(input(ledger, target, conversation))
-}
-
-fn input<'l>(ledger: &'l Ledger, target: &'l Target, conversation: Conversation) -> Input<'l> {
-    Input {
-        ledger,
-        source: "response",
-        refused: Vec::new(),
-        window: 0,
-        window_seconds: 10.0,
-        suspended_seconds: 0.0,
-        target,
-        conversation,
-        cpus: None,
-    }
-}
-
 fn sample() -> Profile {
     let target = Target { pids: vec![11], command: Some("orders --import june.csv".into()), ..Target::default() };
     let told = Conversation {
@@ -122,7 +105,7 @@ fn sample() -> Profile {
         goal_seconds: Some(5.0),
         ..Conversation::default()
     };
-    of(&syncing(), &target, told)
+    profile_of(&syncing(), &target, told)
 }
 
 /// The sample's host with one finding behind the task's waits.
@@ -134,22 +117,7 @@ fn report(profile: Result<Profile, Unavailable>) -> Report {
 fn report_with(profile: Result<Profile, Unavailable>, more: Vec<Finding>) -> Report {
     let mut disk = super::sample::finding("disk.saturation", Status::Critical);
     disk.instance = Some("vda".into());
-    super::build(super::Parts {
-        recording: &super::sample::recording(),
-        metrics: &[],
-        findings: std::iter::once(disk).chain(more).collect(),
-        profile: Some(profile),
-        answer: None,
-        steps: Vec::new(),
-        playbook: rdiag_model::report::PlaybookInfo {
-            name: "method-r".into(),
-            title: "Method R: where the time of one task goes".into(),
-            params: std::collections::BTreeMap::new(),
-        },
-        titles: &|_| None,
-        probes: &|_| None,
-        levels: &std::collections::BTreeMap::new(),
-    })
+    report_of(profile, std::iter::once(disk).chain(more).collect())
 }
 
 #[test]
@@ -299,8 +267,11 @@ fn counts_and_means_stand_beside_a_time_only_where_they_add_up_to_it() {
     use rdiag_model::ledger::Part;
 
     let line = |read: Part| {
-        let profile =
-            of(&ledger(10.0, vec![thread(1, 1, 10.0, vec![read])]), &Target::default(), Conversation::default());
+        let profile = profile_of(
+            &ledger(10.0, vec![thread(1, 1, 10.0, vec![read])]),
+            &Target::default(),
+            Conversation::default(),
+        );
         let line = lines(&profile).into_iter().find(|line| line.id == "io.block.read").unwrap();
         (line.count, line.mean, line.seconds)
     };
@@ -341,7 +312,7 @@ fn names_of_strangers_do_no_harm_in_any_format() {
     ledger.lost.insert(evil.into(), 7);
     let target = Target { pids: vec![11], command: Some(evil.into()), ..Target::default() };
     let told = Conversation { task: Some(evil.into()), for_whom: Some(evil.into()), ..Conversation::default() };
-    let report = report(Ok(of(&ledger, &target, told)));
+    let report = report(Ok(profile_of(&ledger, &target, told)));
     let page = html(&report).unwrap();
     assert!(page.contains("class=\"chain\"") && page.contains("class=\"flame\""), "they are in it");
     assert!(!page.contains("<script>alert") && !page.contains('\u{202e}') && !page.contains('\x1b'));

@@ -1,65 +1,22 @@
 //! Repeated runs in every format: a program that sleeps in every fifth run.
 
+use super::profile_testing::{goal, napping, profile_of, report_of};
 use super::{Style, html, json, markdown, terminal};
-use crate::accounts::{ledger, part, run};
-use rdiag_judge::profile::{Input, profile};
-use rdiag_model::ledger::{Ledger, Part, Thread};
-use rdiag_model::profile::Conversation;
-use rdiag_model::{Component as C, Profile, Report, Target};
+use crate::accounts::ledger;
+use rdiag_model::ledger::Thread;
+use rdiag_model::{Profile, Report, Target};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
-
-/// A program that sleeps in every fifth run.
-pub(super) fn napping(call: &str) -> Vec<Thread> {
-    let one = |number: u32| {
-        let mut parts = vec![part(C::CpuUser, 0.08 + f64::from(number % 3) * 0.01), part(C::CpuSys, 0.02)];
-        if number % 5 == 4 {
-            parts.push(Part { call: call.into(), ..part(C::WaitSleep, 1.0) });
-        }
-        run(100 + number, 10, f64::from(number) * 2.0, parts)
-    };
-    (0..20).map(one).collect()
-}
 
 fn of(threads: Vec<Thread>, command: &str) -> Profile {
     let target =
         Target { pids: vec![10], command: Some(command.into()), children: true, each: true, ..Target::default() };
-    profile_of(&ledger(42.0, threads), &target)
-}
-
-/// The profile of such an account, for a goal of 0.2 s.
-pub(super) fn profile_of(ledger: &Ledger, target: &Target) -> Profile {
-    profile(Input {
-        ledger,
-        source: "response",
-        refused: Vec::new(),
-        window: 0,
-        window_seconds: 10.0,
-        suspended_seconds: 0.0,
-        target,
-        conversation: Conversation { goal_seconds: Some(0.2), ..Conversation::default() },
-        cpus: None,
-    })
+    profile_of(&ledger(42.0, threads), &target, goal(0.2))
 }
 
 /// The report of a profile alone.
-pub(super) fn report(profile: Profile) -> Report {
-    super::build(super::Parts {
-        recording: &super::sample::recording(),
-        metrics: &[],
-        findings: Vec::new(),
-        profile: Some(Ok(profile)),
-        answer: None,
-        steps: Vec::new(),
-        playbook: rdiag_model::report::PlaybookInfo {
-            name: "method-r".into(),
-            title: "Method R: where the time of one task goes".into(),
-            params: std::collections::BTreeMap::new(),
-        },
-        titles: &|_| None,
-        probes: &|_| None,
-        levels: &std::collections::BTreeMap::new(),
-    })
+fn report(profile: Profile) -> Report {
+    report_of(Ok(profile), Vec::new())
 }
 
 #[test]

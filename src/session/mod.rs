@@ -24,6 +24,8 @@ mod run;
 mod setup;
 mod store;
 mod survey;
+#[cfg(test)]
+mod testing;
 mod watch;
 mod worker;
 

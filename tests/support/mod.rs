@@ -12,6 +12,7 @@ pub use series::{Lateness, Series};
 use skip::is_listed;
 pub(crate) use skip::{kind, skip};
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -27,6 +28,19 @@ pub fn rdiag() -> Command {
     command.env("XDG_CONFIG_HOME", "/nonexistent").env("NO_COLOR", "1").env_remove("RUST_BACKTRACE");
     command.timeout(Duration::from_secs(120));
     command
+}
+
+/// Adds all files below a folder, as paths from the package's root.
+pub fn files_below(folder: &str, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(path(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            files_below(&name, found);
+        } else {
+            found.insert(name);
+        }
+    }
 }
 
 /// A path below the package's root.

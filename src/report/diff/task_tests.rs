@@ -1,7 +1,7 @@
 use super::*;
 use crate::accounts::{durations, ledger, part, thread, waits};
 use crate::report::sample::report;
-use rdiag_judge::profile::{Input as Of, profile};
+use crate::report::profile_testing::profile_of;
 use rdiag_model::comparison::{PartChange, TaskBasis, TaskChange};
 use rdiag_model::ledger::{Call, Ledger, Thread};
 use rdiag_model::profile::Conversation;
@@ -10,17 +10,7 @@ use rdiag_model::{Component as C, Profile, Target};
 
 fn of(ledger: &Ledger, command: Option<&str>) -> Profile {
     let target = Target { pids: vec![1], command: command.map(str::to_owned), ..Target::default() };
-    profile(Of {
-        ledger,
-        source: "response",
-        refused: Vec::new(),
-        window: 0,
-        window_seconds: 10.0,
-        suspended_seconds: 0.0,
-        target: &target,
-        conversation: Conversation::default(),
-        cpus: None,
-    })
+    profile_of(ledger, &target, Conversation::default())
 }
 
 /// One thread: so many syncs of this length, and a second of CPU time.

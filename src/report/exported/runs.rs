@@ -60,7 +60,7 @@ fn parts(thread: &Thread) -> Vec<(Component, f64)> {
 mod tests {
     use super::*;
     use crate::accounts::{ledger, part, run};
-    use crate::report::run_tests::profile_of;
+    use crate::report::profile_testing::{goal, profile_of};
     use rdiag_model::Component as C;
     use rdiag_model::ledger::Marks;
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn all_runs_are_there_and_those_of_the_report_as_it_has_them() {
         let ledger = ledger(42.0, threads());
-        let profile = profile_of(&ledger, &target());
+        let profile = profile_of(&ledger, &target(), goal(0.2));
         let slowest = &profile.runs.as_ref().unwrap().slowest;
         let all = all(&profile, Some(&ledger));
         assert_eq!((all.len(), slowest.len()), (20, 16));
@@ -91,7 +91,7 @@ mod tests {
     fn requests_have_their_parts_and_without_an_account_there_are_the_slowest() {
         let ledger = ledger(42.0, threads());
         let marks = Some(Marks { from: "function=x:a".into(), to: "return=x:a".into() });
-        let profile = profile_of(&ledger, &Target { marks, ..target() });
+        let profile = profile_of(&ledger, &Target { marks, ..target() }, goal(0.2));
         assert_eq!(all(&profile, Some(&ledger))[0].parts, [(C::CpuUser, 0.1)]);
         assert_eq!(all(&profile, None).len(), 16);
         let other = crate::accounts::ledger(42.0, threads().split_off(1));

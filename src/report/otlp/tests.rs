@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::otlp;
 use crate::accounts::ledger;
 use crate::report::exported::Exported;
-use crate::report::run_tests::{self, napping, profile_of};
 use crate::report::sample;
+use crate::report::profile_testing::{goal, napping, profile_of, report_of};
 use rdiag_model::{Finding, Recording, Report, Target};
 
 fn lines(report: &Report, recording: Option<&Recording>) -> Vec<Value> {
@@ -32,7 +32,7 @@ fn of_runs() -> (Report, Recording) {
         ..Target::default()
     };
     let ledger = ledger(42.0, napping("clock_nanosleep"));
-    let report = run_tests::report(profile_of(&ledger, &target));
+    let report = report_of(Ok(profile_of(&ledger, &target, goal(0.2))), Vec::new());
     let mut recording = sample::recording();
     recording.windows[0].ledgers.insert("response".into(), Ok(ledger));
     recording.windows[0].begins = 0.25;

@@ -6,9 +6,9 @@ use super::perfetto;
 use super::trace::{Args, Slice, Trace};
 use crate::accounts::ledger;
 use crate::report::exported::Exported;
-use crate::report::run_tests::{self, napping, profile_of};
 use crate::report::sample;
 use crate::report::sample_probes::{result, schedule};
+use crate::report::profile_testing::{goal, napping, profile_of, report_of};
 use rdiag_model::probe::Output;
 use rdiag_model::report::{Curve, Lane};
 use rdiag_model::{Recording, Report, Target};
@@ -93,7 +93,7 @@ fn findings_are_drawn_where_they_held() {
 #[test]
 fn runs_and_states_of_a_task_are_slices_after_its_window_began() {
     let target = Target { pids: vec![10], command: Some("nap".into()), each: true, ..Target::default() };
-    let mut report = run_tests::report(profile_of(&ledger(42.0, napping("x")), &target));
+    let mut report = report_of(Ok(profile_of(&ledger(42.0, napping("x")), &target, goal(0.2))), Vec::new());
     report.window.spans[0] = rdiag_model::report::Span { from: 1.0, until: 43.0 };
     let slices = events(&report, None, "X");
     let runs = of(&slices, "run");

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tests::{WALL, captured, cut, essence, header, plan, span};
+use super::tests::{cut, essence, plan, span};
+use crate::session::testing::{WALL, captured, header_of};
 use super::*;
 use crate::history::write_block;
 use crate::session::analyze;
@@ -64,7 +65,7 @@ fn block(recording: &Recording) -> (HistoryFile, Span) {
         own.times.iter_mut().for_each(|time| *time += BEGINS);
         (id.clone(), own)
     };
-    let mut header = header(recording, -BEGINS, 130.0);
+    let mut header = header_of(recording, -BEGINS, 130.0);
     header.wall_micros = WALL;
     let block = Block { header, collectors: window.collectors.iter().map(record).collect(), idle: Vec::new() };
     let file = HistoryFile { name: "0000000000-1760000000.rdh".into(), bytes: write_block(&block) };

@@ -3,45 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::history::{Cost, FORMAT_VERSION as BLOCKS, Header, write_block};
-use crate::session::{analyze, read_recording, resolve};
+use crate::history::{Header, write_block};
+use crate::session::testing::{WALL, captured, header_of};
+use crate::session::{analyze, resolve};
 use rdiag_model::recording::{Process, ProcessPoint, Series};
 use rdiag_model::{Finding, Number, RawUnit, SeriesKind, Status};
-
-/// When the first block began, by the wall clock.
-pub(super) const WALL: i64 = 1_760_000_000_000_000;
-
-pub(super) fn captured() -> Vec<(String, Recording)> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/host");
-    #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]
-    let read = |path: &std::path::Path| std::fs::read(path).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]
-    let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut all: Vec<_> = all.filter(|path| path.extension().is_some_and(|ending| ending == "gz")).collect();
-    all.sort();
-    let named = |path: &std::path::PathBuf| (path.display().to_string(), read_recording(&read(path)).unwrap());
-    all.iter().map(named).collect()
-}
-
-pub(super) fn header(recording: &Recording, from: f64, seconds: f64) -> Header {
-    let window = &recording.windows[0];
-    Header {
-        format_version: BLOCKS,
-        tool: recording.tool.clone(),
-        host: recording.host.clone(),
-        boot: "a".into(),
-        wall_micros: WALL + (from * 1e6).round() as i64,
-        monotonic: recording.host.uptime_seconds.max(1.0) + from,
-        // Its processes began before that.
-        boottime: recording.host.uptime_seconds.max(1.0) + from,
-        seconds,
-        interval_seconds: window.interval_seconds,
-        recorded_every: None,
-        stretched: BTreeMap::new(),
-        settings: BTreeMap::new(),
-        cost: Cost::default(),
-    }
-}
 
 /// A host, and what its recorder has of some collectors.
 pub(super) struct Host {
@@ -61,7 +27,7 @@ impl Host {
 
     /// A block that begins at some second, with a sample of PSI every 5 s.
     pub(super) fn block<const N: usize>(&self, at: f64, seconds: f64, told: [Told; N]) -> Block {
-        let header = Header { interval_seconds: 5.0, ..header(&self.recording, at, seconds) };
+        let header = Header { interval_seconds: 5.0, ..header_of(&self.recording, at, seconds) };
         let every: Vec<f64> = (0..=(seconds / 5.0) as usize).map(|at| at as f64 * 5.0).collect();
         let all = told.into_iter().chain([("psi", every, Vec::new())]);
         let record = |(id, times, series): Told| {
@@ -131,7 +97,7 @@ fn files(recording: &Recording, length: f64) -> Vec<HistoryFile> {
             let collectors: BTreeMap<_, _> =
                 window.collectors.iter().map(|(id, record)| (id.clone(), cut(record, from, to))).collect();
             let last = collectors.values().filter_map(|record| record.times.last().copied()).fold(0.0, f64::max);
-            let block = Block { header: header(recording, from, last), collectors, idle: Vec::new() };
+            let block = Block { header: header_of(recording, from, last), collectors, idle: Vec::new() };
             HistoryFile {
                 name: format!("{at:010}-{}.rdh", (WALL / 1_000_000) + from as i64),
                 bytes: write_block(&block),
@@ -286,7 +252,7 @@ fn what_nobody_looked_at_is_unknown_with_the_remedy() {
 
 fn one_block(at: f64, seconds: f64, change: impl FnOnce(&mut Header)) -> Block {
     let (_, recording) = captured().swap_remove(0);
-    let mut header = Header { interval_seconds: 5.0, ..header(&recording, at, seconds) };
+    let mut header = Header { interval_seconds: 5.0, ..header_of(&recording, at, seconds) };
     change(&mut header);
     let times: Vec<f64> = (0..=(seconds / 5.0) as usize).map(|at| at as f64 * 5.0).collect();
     let record = CollectorRecord { times, ..CollectorRecord::default() };

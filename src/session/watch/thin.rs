@@ -74,9 +74,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::history::{Cost, FORMAT_VERSION, Header};
+    use crate::history::Header;
+    use crate::session::testing::header;
     use rdiag_model::Facts;
-    use rdiag_model::recording::{CollectorRecord, Tool};
+    use rdiag_model::recording::CollectorRecord;
 
     fn process(pid: u32, points: &[(u16, char, u64, u64)]) -> Process {
         let point = |(at, state, utime, resident_pages): &(u16, char, u64, u64)| ProcessPoint {
@@ -103,21 +104,8 @@ mod tests {
         processes.extend(filler);
         let record =
             CollectorRecord { times: (0..10).map(f64::from).collect(), processes, ..CollectorRecord::default() };
-        let header = Header {
-            format_version: FORMAT_VERSION,
-            tool: Tool { name: String::new(), version: String::new() },
-            host: Facts { memory_bytes: 4096 * 100_000, ..Facts::default() },
-            boot: String::new(),
-            wall_micros: 0,
-            monotonic: 0.0,
-            boottime: 0.0,
-            seconds: 600.0,
-            interval_seconds: 5.0,
-            recorded_every: None,
-            stretched: BTreeMap::new(),
-            settings: BTreeMap::new(),
-            cost: Cost::default(),
-        };
+        let host = Facts { memory_bytes: 4096 * 100_000, ..Facts::default() };
+        let header = Header { host, ..header() };
         let collectors = BTreeMap::from([("processes".to_owned(), record)]);
         let mut block = Block { header, collectors, idle: Vec::new() };
         thin(&mut block);

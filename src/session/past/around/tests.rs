@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::history::{Block, Cost, FORMAT_VERSION, Header, write_block};
-use rdiag_model::recording::{CollectorRecord, Number, Process, ProcessPoint, Series, Tool};
+use crate::history::{Block, Header, write_block};
+use crate::session::testing::{WALL, header};
+use rdiag_model::recording::{CollectorRecord, Number, Process, ProcessPoint, Series};
 use rdiag_model::report::{ChangeKind, Course};
 use rdiag_model::{Facts, RawUnit, SeriesKind};
 
-/// 2025-10-09 08:53:20 UTC, when the first block begins, and how long the host was up then.
-const WALL: i64 = 1_760_000_000_000_000;
+/// How long the host was up when the first block began.
 const UP: f64 = 1_000_000.0;
 const CPUS: u32 = 2;
 
@@ -27,19 +27,11 @@ fn counter(name: &str, values: impl Iterator<Item = u64>) -> Series {
 /// stall for I/O for so many.
 fn block(at: f64, busy: u64, stalled: u64, processes: Vec<Process>) -> Block {
     let header = Header {
-        format_version: FORMAT_VERSION,
-        tool: Tool { name: String::new(), version: String::new() },
         host: Facts { cpus: CPUS, memory_bytes: 4096 * 100_000, ..Facts::default() },
-        boot: "a".into(),
         wall_micros: WALL + (at * 1e6) as i64,
         monotonic: UP + at,
         boottime: UP + at,
-        seconds: 600.0,
-        interval_seconds: 5.0,
-        recorded_every: None,
-        stretched: BTreeMap::new(),
-        settings: BTreeMap::new(),
-        cost: Cost::default(),
+        ..header()
     };
     let times: Vec<f64> = (0..=120).map(|at| f64::from(at) * 5.0).collect();
     // Of two CPUs ten ticks for each percent of 5 s.

@@ -4,31 +4,24 @@ use std::collections::BTreeMap;
 
 use super::super::{HistoryFile, around};
 use super::*;
-use crate::history::{Cost, FORMAT_VERSION, Header, write_block};
+use crate::history::{Header, write_block};
 use crate::session::TAIL;
-use rdiag_model::recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Series, Tool};
+use crate::session::testing::{WALL, header};
+use rdiag_model::recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Series};
 use rdiag_model::{Facts, RawUnit, SeriesKind};
 
-/// 2025-10-09 08:53:20 UTC, when the first block begins, and how long the host was up then.
-const WALL: i64 = 1_760_000_000_000_000;
+/// How long the host was up when the first block began.
 const UP: f64 = 1_000_000.0;
 
 /// A block of ten minutes, a sample every 5 s, that begins so many seconds after the first.
 fn block(at: f64, change: impl FnOnce(&mut Block)) -> Block {
     let header = Header {
-        format_version: FORMAT_VERSION,
-        tool: Tool { name: String::new(), version: String::new() },
         host: Facts { kernel: "6.1.0".into(), memory_bytes: 4096 * 100_000, ..Facts::default() },
-        boot: "a".into(),
         wall_micros: WALL + (at * 1e6) as i64,
         monotonic: UP + at,
         boottime: UP + at,
         seconds: 595.0,
-        interval_seconds: 5.0,
-        recorded_every: None,
-        stretched: BTreeMap::new(),
-        settings: BTreeMap::new(),
-        cost: Cost::default(),
+        ..header()
     };
     let times = (0..120).map(|at| f64::from(at) * 5.0).collect();
     let record = CollectorRecord { times, ..CollectorRecord::default() };

@@ -1,19 +1,13 @@
 //! What is critical of captured hosts, when that is news, and what may be spent on it.
 
 use super::*;
-use crate::history::{Cost, FORMAT_VERSION};
-use crate::session::{read_recording, resolve};
+use crate::session::{resolve, testing};
 use rdiag_model::Recording;
 
+/// Those that every rule of the use-method can be judged on.
 fn captured() -> Vec<(String, Recording)> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/host");
-    #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]
-    let read = |path: &std::path::Path| std::fs::read(path).unwrap();
-    #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]
-    let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let named = |path: std::path::PathBuf| (path.display().to_string(), read_recording(&read(&path)).unwrap());
-    let all = all.filter(|path| path.extension().is_some_and(|ending| ending == "gz")).map(named);
-    all.filter(|(_, recording)| recording.playbook == "use-method").collect()
+    let is_whole = |(_, recording): &(String, Recording)| recording.playbook == "use-method";
+    testing::captured().into_iter().filter(is_whole).collect()
 }
 
 fn verdict(minute: f64, interval: f64) -> Verdict {
@@ -23,22 +17,7 @@ fn verdict(minute: f64, interval: f64) -> Verdict {
 }
 
 fn header(recording: &Recording) -> Header {
-    let uptime = recording.host.uptime_seconds.max(1.0);
-    Header {
-        format_version: FORMAT_VERSION,
-        tool: recording.tool.clone(),
-        host: recording.host.clone(),
-        boot: "a".into(),
-        wall_micros: 1_760_000_000_000_000,
-        monotonic: uptime,
-        boottime: uptime,
-        seconds: 0.0,
-        interval_seconds: recording.windows[0].interval_seconds,
-        recorded_every: None,
-        stretched: BTreeMap::new(),
-        settings: BTreeMap::new(),
-        cost: Cost::default(),
-    }
+    testing::header_of(recording, 0.0, 0.0)
 }
 
 fn critical(findings: &[Finding]) -> Vec<Key> {
