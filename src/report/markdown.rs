@@ -22,9 +22,11 @@ use rdiag_model::{Kind, ProbeResult, Report, Status};
 type Text = Shown<Markdown>;
 
 /// What a ticket comment may hold at most, in characters.
-pub(super) const MAX_CHARS: usize = 30_000;
+const MAX_CHARS: usize = 30_000;
 /// Room that is kept for the note about what was left out.
 const NOTE_CHARS: usize = 400;
+/// The same where it says no more than how many sections were left out.
+const SENTENCE_CHARS: usize = 200;
 /// Rows of a list or table.
 const MAX_ROWS: usize = 20;
 
@@ -106,6 +108,19 @@ impl Page {
         }
         fits
     }
+}
+
+/// As many sections, in their order, as fit into one comment, and how many do not.
+pub(super) fn fitting(sections: Vec<Text>) -> (Text, usize) {
+    let (mut out, mut left_out) = (Text::new(), 0);
+    for section in sections {
+        if out.chars().count() + section.chars().count() + SENTENCE_CHARS <= MAX_CHARS {
+            out.push(section);
+        } else {
+            left_out += 1;
+        }
+    }
+    (out, left_out)
 }
 
 /// A name, or a sentence with names in it.

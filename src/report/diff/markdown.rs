@@ -1,7 +1,7 @@
 //! A comparison as CommonMark, for a ticket.
 
 use super::{MOVED, lead, shares, statuses, task_cells, task_heads, values, word};
-use crate::report::markdown::{MAX_CHARS, table};
+use crate::report::markdown::{fitting, table};
 use crate::report::shown::{Markdown, Shown};
 use crate::shown;
 use rdiag_model::comparison::{Comparison, PartChange, Side, StacksChange, TaskChange};
@@ -26,15 +26,7 @@ pub fn markdown(comparison: &Comparison) -> Text {
         sections.extend([findings(comparison), metrics(comparison)]);
     }
     sections.extend(comparison.stacks.iter().map(stacks));
-    let mut out = Text::new();
-    let mut left_out = 0;
-    for section in sections {
-        if out.chars().count() + section.chars().count() + 200 <= MAX_CHARS {
-            out.push(section);
-        } else {
-            left_out += 1;
-        }
-    }
+    let (mut out, left_out) = fitting(sections);
     if left_out > 0 {
         out.push(shown!("*{} sections are left out here for length; HTML and JSON have them.*\n", left_out));
     }

@@ -3,7 +3,7 @@
 use rdiag_fleet::{Fault, Fleet, OddHost};
 
 use super::{compared, contrast, figures, how_rare, names, place, reach, roles, some_of, whose};
-use crate::report::markdown::{MAX_CHARS, table};
+use crate::report::markdown::{fitting, table};
 use crate::report::shown::{Markdown, Shown};
 use crate::shown;
 
@@ -27,15 +27,7 @@ pub fn markdown(fleet: &Fleet) -> Text {
     sections.extend(missing(fleet));
     sections.extend(culprits(fleet));
     sections.push(shown!("{}\n", sentence(compared(fleet))));
-    let mut out = Text::new();
-    let mut left_out = 0;
-    for section in sections {
-        if out.chars().count() + section.chars().count() + 200 <= MAX_CHARS {
-            out.push(section);
-        } else {
-            left_out += 1;
-        }
-    }
+    let (mut out, left_out) = fitting(sections);
     if left_out > 0 {
         out.push(shown!("\n*{} sections are left out here for length; HTML and JSON have them.*\n", left_out));
     }

@@ -173,18 +173,24 @@ fn boxed(class: &'static str, span: &Span, seconds: f64, y: f64, height: f64) ->
     )
 }
 
+/// The tops of steps that follow one another.
+fn tops(run: &[&Step], height: f64) -> Shown<Html> {
+    let mut out = Shown::new();
+    for (at, step) in run.iter().enumerate() {
+        let y = (1.0 - step.top) * height;
+        out.push(match at {
+            0 => shown!("M{:.1} {:.1}H{:.1}", step.from, y, step.until),
+            _ => shown!("V{:.1}H{:.1}", y, step.until),
+        });
+    }
+    out
+}
+
 /// Runs of steps between gaps, as lines.
 fn line(steps: &[Option<Step>], height: f64) -> Shown<Html> {
     let mut out = Shown::new();
     for run in runs(steps) {
-        for (at, step) in run.iter().enumerate() {
-            let y = (1.0 - step.top) * height;
-            if at == 0 {
-                out.push(shown!("M{:.1} {:.1}H{:.1}", step.from, y, step.until));
-            } else {
-                out.push(shown!("V{:.1}H{:.1}", y, step.until));
-            }
-        }
+        out.push(tops(&run, height));
     }
     out
 }
@@ -193,14 +199,7 @@ fn line(steps: &[Option<Step>], height: f64) -> Shown<Html> {
 fn areas(steps: &[Option<Step>], height: f64) -> Shown<Html> {
     let mut out = Shown::new();
     for run in runs(steps) {
-        for (at, step) in run.iter().enumerate() {
-            let y = (1.0 - step.top) * height;
-            if at == 0 {
-                out.push(shown!("M{:.1} {:.1}H{:.1}", step.from, y, step.until));
-            } else {
-                out.push(shown!("V{:.1}H{:.1}", y, step.until));
-            }
-        }
+        out.push(tops(&run, height));
         for step in run.iter().rev() {
             out.push(shown!("V{:.1}H{:.1}", (1.0 - step.floor) * height, step.from));
         }
