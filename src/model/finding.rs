@@ -131,8 +131,32 @@ pub struct Culprit {
     pub labels: BTreeMap<String, String>,
 }
 
+/// Below so many seconds, ticks and short bursts are much of what a window shows.
+pub const SHORT_WINDOW_SECONDS: f64 = 4.5;
+
 /// How metrics are called that count what happened before the window, too.
 const OF_THE_PAST: [&str; 3] = ["since_boot", "so_far", "recorded_errors"];
+
+/// Whether a metric, or one that a condition asks for, counts what happened before the window, too.
+#[must_use]
+pub fn counts_the_past(metric: &str) -> bool {
+    OF_THE_PAST.iter().any(|name| metric.contains(name))
+}
+
+/// How the reason begins for which less is concluded from a short window.
+const SHORT_WINDOW: &str = "the window was only";
+
+/// The reason for which less is concluded from a short window.
+#[must_use]
+pub fn short_window(seconds: f64) -> String {
+    format!("{SHORT_WINDOW} {seconds:.1} s long")
+}
+
+/// Whether that is what a reason says.
+#[must_use]
+pub fn is_short_window(reason: &str) -> bool {
+    reason.starts_with(SHORT_WINDOW)
+}
 
 impl Finding {
     /// Whether its events were all before the window, however recent: they explain nothing of what was measured.
@@ -144,10 +168,9 @@ impl Finding {
     /// Whether its events were all long before the window: history.
     #[must_use]
     pub fn is_past(&self) -> bool {
-        let counts_the_past = |condition: &String| OF_THE_PAST.iter().any(|name| condition.contains(name));
         self.status == Status::Info
             && self.value == Some(0.0)
-            && self.threshold.conditions.get(Status::Info.word()).is_some_and(counts_the_past)
+            && self.threshold.conditions.get(Status::Info.word()).is_some_and(|condition| counts_the_past(condition))
     }
 }
 

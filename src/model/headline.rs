@@ -16,6 +16,9 @@ pub struct Headline {
     pub detail: String,
 }
 
+/// What the title of a bottleneck begins with.
+pub const BOTTLENECK: &str = "Bottleneck: ";
+
 /// What stands between the title and the detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{causes, words};
-use rdiag_model::headline::{Headline, Link};
+use rdiag_model::headline::{BOTTLENECK, Headline, Link};
 use rdiag_model::quantity::seconds;
 use rdiag_model::{Confidence, Culprit, Finding, Kind, Resource, Status};
 
@@ -108,7 +108,7 @@ fn place_in_title(finding: &Finding) -> String {
 /// `Bottleneck: CPU saturation`, and where nothing queues for a server `File system utilization (/srv)`.
 fn named_place(finding: &Finding, place: &str) -> String {
     if is_bottleneck(finding) {
-        return format!("Bottleneck: {place}");
+        return format!("{BOTTLENECK}{place}");
     }
     let mut chars = place.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())

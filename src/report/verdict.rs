@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use super::answer as answers;
 use super::headline::{self, CORE, listed};
 use super::{quiet, words};
+use rdiag_model::finding::{SHORT_WINDOW_SECONDS, is_short_window};
 use rdiag_model::report::{Coverage, RuledOut, Verdict};
 use rdiag_model::{Answer, Finding, Kind, Recording, Resource, Status};
 
-/// Shorter windows are dominated by ticks and bursts.
-const SHORT_WINDOW_SECONDS: f64 = 4.5;
 /// Limits that are listed; the coverage has all of them.
 const MAX_LIMITS: usize = 8;
 /// Sentences per resource that are listed as ruled out.
@@ -74,8 +73,7 @@ fn doubts(findings: &[Finding], short: bool) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for finding in findings.iter().filter(|f| f.status >= Status::Warning) {
         // That the window was short has been said for all of them.
-        let reasons_here =
-            finding.confidence_reasons.iter().filter(|r| !(short && r.starts_with("the window was only")));
+        let reasons_here = finding.confidence_reasons.iter().filter(|reason| !(short && is_short_window(reason)));
         for reason in reasons_here {
             match reasons.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, ids)) => ids.push(words::full_id(finding)),

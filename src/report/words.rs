@@ -8,6 +8,7 @@ pub(super) use self::culprits::{culprit, deed, who, who_or_where};
 
 use super::escape::visible_within;
 use super::headline::listed;
+use rdiag_model::headline::BOTTLENECK;
 use rdiag_model::quantity::{percent, with_unit};
 use rdiag_model::report::{Cell, GapGroup, Report, Span, Timeline};
 use rdiag_model::{Confidence, Evidence, Finding, Kind, Resource, Status, Unit};
@@ -293,13 +294,13 @@ pub(super) fn unused(metric: &str) -> String {
 /// Where it is, with the host in front: the title of a page.
 pub(super) fn headline(report: &Report) -> String {
     let title = &report.verdict.headline.title;
-    format!("{}: {}", visible(&report.host.hostname), title.strip_prefix("Bottleneck: ").unwrap_or(title))
+    format!("{}: {}", visible(&report.host.hostname), title.strip_prefix(BOTTLENECK).unwrap_or(title))
 }
 
 /// The verdict as one sentence that needs no title.
 pub(super) fn verdict(report: &Report) -> String {
     let headline = report.verdict.headline.to_string();
-    headline.strip_prefix("Bottleneck: ").unwrap_or(&headline).to_owned()
+    headline.strip_prefix(BOTTLENECK).unwrap_or(&headline).to_owned()
 }
 
 /// The same with the host in front, for a chat.

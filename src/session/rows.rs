@@ -4,17 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::roles::{dimension_of, is_fleeting, process_name, role};
 use super::{Analysis, setup};
+use rdiag_model::finding::counts_the_past;
 use rdiag_model::quantity::bytes;
 use rdiag_model::rows::{FORMAT_VERSION, FactRow, FindingRow, Key, ReadingRow, Row, RunRow};
 use rdiag_model::{Facts, Finding, Kind, Metrics, Reading, Recording, Report, Stats, Status, Unit};
 
-/// How metrics are called that count what happened before the window: the longer a host is up, the more.
-const OF_THE_PAST: [&str; 4] = ["since_boot", "so_far", "recorded_errors", "uptime"];
-
-/// Whether hosts are compared by a metric.
+/// Whether hosts are compared by a metric. Of what is counted since the kernel started, there is the more the longer a host is up.
 #[must_use]
 pub fn is_compared(metric: &str, dimension: Option<&str>) -> bool {
-    !is_fleeting(dimension) && !OF_THE_PAST.iter().any(|name| metric.contains(name))
+    !is_fleeting(dimension) && !counts_the_past(metric) && !metric.contains("uptime")
 }
 
 /// Metrics that count errors, as rules cite them.

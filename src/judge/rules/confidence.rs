@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use rdiag_model::finding::{SHORT_WINDOW_SECONDS, short_window};
 use rdiag_model::{Confidence, Metrics, Reading};
-
-/// Below this, tick-based figures and short bursts dominate.
-const SHORT_WINDOW_SECONDS: f64 = 4.5;
 
 /// Reasons for less confidence that come from the data behind a finding. `confirmed` is a metric of which the kernel log says the same.
 pub(super) fn reasons(
@@ -16,7 +14,7 @@ pub(super) fn reasons(
 ) -> Vec<String> {
     let mut reasons = BTreeSet::new();
     if metrics.seconds > 0.0 && metrics.seconds < SHORT_WINDOW_SECONDS {
-        reasons.insert(format!("the window was only {:.1} s long", metrics.seconds));
+        reasons.insert(short_window(metrics.seconds));
     }
     for id in cited {
         reasons.extend(metrics.notes.get(id).into_iter().flatten().cloned());
