@@ -46,6 +46,7 @@ mod recorded;
 mod recorder;
 mod relocation;
 mod replay;
+mod reported_ids;
 mod rows;
 mod scale;
 mod schema;

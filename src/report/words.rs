@@ -1,6 +1,7 @@
 //! The words that all renderers share.
 
 mod culprits;
+mod deeds;
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::accounts::{durations, ledger, part, thread, waits};
-use crate::report::sample::report;
 use crate::report::profile_testing::profile_of;
+use crate::report::sample::report;
 use rdiag_model::comparison::{PartChange, TaskBasis, TaskChange};
 use rdiag_model::ledger::{Call, Ledger, Thread};
 use rdiag_model::profile::Conversation;

@@ -1,5 +1,6 @@
 //! Who is behind a finding, and what it did.
 
+use super::deeds::Deed;
 use super::visible;
 use rdiag_model::Culprit;
 use rdiag_model::quantity::{percent, with_unit};
@@ -60,69 +61,25 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         _ => return String::new(),
     };
     let metric = culprit.metric.as_deref().unwrap_or_default();
-    let (verb, noun) = match metric {
-        "process.cpu.seconds" | "process.cpu.ratio" => ("used", "the busy CPU time"),
-        "process.run_delay.seconds" => ("did", "the waiting for a CPU"),
-        "process.read.bytes" => ("did", "the reading from storage"),
-        "process.write.bytes" => ("did", "the writing to storage"),
-        "process.resident.bytes" => ("held", "the resident memory"),
-        "process.resident_growth.bytes" => ("made", "the growth of resident memory"),
-        "process.swap.bytes" => ("had", "the swapped-out memory"),
-        "process.major_faults.count" => ("took", "the major page faults"),
-        "process.minor_faults.count" => ("took", "the minor page faults"),
-        "process.threads.count" => ("had", "the threads"),
-        "process.switches.voluntary.count" => ("made", "the voluntary context switches"),
-        "process.switches.involuntary.count" => ("made", "the involuntary context switches"),
-        "profile.function.ratio" => ("took", "the sampled CPU time"),
-        "profile.process_cpu.seconds" => ("used", "the sampled CPU time"),
-        "tcptop.task.bytes_per_second" => ("carried", "the traffic of TCP"),
-        "tcpretrans.segments_by_peer.count" => ("had", "the retransmitted segments"),
-        "biotop.io_time.seconds" => ("had", "the time of requests in the device"),
-        "execsnoop.short_lived_by_parent.per_second" => ("started", "the short-lived processes"),
-        "syscount.process.per_second" => ("made", "the system calls"),
-        "filesystem.deleted_held.bytes" => ("held", "the space of deleted files"),
-        "cpu.core.interrupt.ratio" => ("took", "the interrupt time of all CPUs"),
-        "fd.aio_process.bytes" => ("had", "the rings for asynchronous I/O"),
-        "fd.process.count" => ("held", "the open files"),
-        "fileslower.process.seconds" => ("did", "the waiting in slow file operations"),
-        "filesystem.mounts_by.count" => ("had", "the mounts"),
-        "interrupts.ksoftirqd.ratio" => ("used", "the CPU time of ksoftirqd"),
-        "interrupts.line.per_second" => ("raised", "the interrupts"),
-        "network.interface.virtual_transmit_drops.count" => ("made", "the drops of virtual interfaces"),
-        "network.listener.waiting.seconds" => ("had", "the waiting in accept queues"),
-        "network.ports.towards.count" => ("had", "the local ports in use"),
-        "network.softnet.core_drops.count" => ("had", "the drops at full backlogs"),
-        "network.softnet.core_squeezed.per_second" => ("had", "the receive rounds that were cut off"),
-        "network.tcp.unanswered_by.count" => ("made", "the unanswered connection attempts"),
-        "network.udp.socket_drops.count" => ("lost", "the dropped UDP datagrams"),
-        "process.zombie_children.count" => ("had", "the zombies as children"),
-        "swapin.process.seconds" => ("did", "the waiting for swap-in"),
-        "tasks.stopped_listener.count" => ("had", "the listening sockets of stopped processes"),
-        "tasks.stopped_process.count" => ("was", "the stopped processes"),
-        "tasks.ptys_process.count" => ("held", "the pseudo-terminals"),
-        other => ("had", other),
-    };
+    let deed = Deed::of(metric);
     let own = thing(metric);
-    let noun = if noun == metric { own.as_str() } else { noun };
-    let of = |label: &str| culprit.labels.get(label).map(|text| visible(text));
+    let (verb, noun) = deed.map_or(("had", own.as_str()), |deed| (deed.verb, deed.of));
+    let label = |label: &str| culprit.labels.get(label).map(|text| visible(text));
     // Of several processes it is the file of the first.
     let by_file = metric == "biotop.io_time.seconds" && culprit.count == 1;
-    let place = of("file").filter(|_| by_file).map(|file| format!(", mostly for the file {file}")).unwrap_or_default();
+    let place = label("file").filter(|_| by_file);
+    let place = place.map(|file| format!(", mostly for the file {file}")).unwrap_or_default();
     // A share of what a control group did is none of the whole host's.
-    let place = match of(Culprit::SHARE_OF).filter(|_| culprit.share.is_some()) {
+    let place = match label(Culprit::SHARE_OF).filter(|_| culprit.share.is_some()) {
         Some(group) => format!(" of {group}{place}"),
         None => place,
     };
     match (culprit.share.is_some(), metric.is_empty()) {
         (true, false) => format!("{verb} {amount} {noun}{place}"),
         (true, true) => format!("had {amount} it"),
-        (false, false) => match metric {
-            "process.cpu.seconds" | "process.cpu.ratio" => format!("used {amount} of CPU time"),
-            "process.read.bytes" => format!("read {amount} from storage"),
-            "process.write.bytes" => format!("wrote {amount} to storage"),
-            "process.resident.bytes" => format!("held {amount} of memory"),
-            "process.run_delay.seconds" => format!("waited {amount} for a CPU"),
-            _ => format!("{verb} {amount} ({noun})"),
+        (false, false) => match deed.and_then(|deed| deed.alone) {
+            Some((verb, what)) => format!("{verb} {amount} {what}"),
+            None => format!("{verb} {amount} ({noun})"),
         },
         (false, true) => format!("had {amount}"),
     }

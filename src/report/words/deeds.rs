@@ -1,0 +1,70 @@
+//! The words for each metric by which rules name culprits: what the culprit did, and with what.
+
+/// The words of one metric.
+pub(super) struct Deed {
+    metric: &'static str,
+    /// `used 98.0% of the busy CPU time`: its verb.
+    pub(super) verb: &'static str,
+    /// And what it is a share of.
+    pub(super) of: &'static str,
+    /// Verb and object where the share is not known: `read 3.0 GiB from storage`. Without them it is `had 3 (the threads)`.
+    pub(super) alone: Option<(&'static str, &'static str)>,
+}
+
+impl Deed {
+    /// That of a metric; none where its id has to do.
+    pub(super) fn of(metric: &str) -> Option<&'static Self> {
+        DEEDS.iter().find(|deed| deed.metric == metric)
+    }
+
+    const fn alone(self, verb: &'static str, what: &'static str) -> Self {
+        Self { alone: Some((verb, what)), ..self }
+    }
+}
+
+const fn deed(metric: &'static str, verb: &'static str, of: &'static str) -> Deed {
+    Deed { metric, verb, of, alone: None }
+}
+
+const DEEDS: &[Deed] = &[
+    deed("process.cpu.seconds", "used", "the busy CPU time").alone("used", "of CPU time"),
+    deed("process.cpu.ratio", "used", "the busy CPU time").alone("used", "of CPU time"),
+    deed("process.run_delay.seconds", "did", "the waiting for a CPU").alone("waited", "for a CPU"),
+    deed("process.read.bytes", "did", "the reading from storage").alone("read", "from storage"),
+    deed("process.write.bytes", "did", "the writing to storage").alone("wrote", "to storage"),
+    deed("process.resident.bytes", "held", "the resident memory").alone("held", "of memory"),
+    deed("process.resident_growth.bytes", "made", "the growth of resident memory"),
+    deed("process.swap.bytes", "had", "the swapped-out memory"),
+    deed("process.major_faults.count", "took", "the major page faults"),
+    deed("process.minor_faults.count", "took", "the minor page faults"),
+    deed("process.threads.count", "had", "the threads"),
+    deed("process.switches.voluntary.count", "made", "the voluntary context switches"),
+    deed("process.switches.involuntary.count", "made", "the involuntary context switches"),
+    deed("profile.function.ratio", "took", "the sampled CPU time"),
+    deed("profile.process_cpu.seconds", "used", "the sampled CPU time"),
+    deed("tcptop.task.bytes_per_second", "carried", "the traffic of TCP"),
+    deed("tcpretrans.segments_by_peer.count", "had", "the retransmitted segments"),
+    deed("biotop.io_time.seconds", "had", "the time of requests in the device"),
+    deed("execsnoop.short_lived_by_parent.per_second", "started", "the short-lived processes"),
+    deed("syscount.process.per_second", "made", "the system calls"),
+    deed("filesystem.deleted_held.bytes", "held", "the space of deleted files"),
+    deed("cpu.core.interrupt.ratio", "took", "the interrupt time of all CPUs"),
+    deed("fd.aio_process.bytes", "had", "the rings for asynchronous I/O"),
+    deed("fd.process.count", "held", "the open files"),
+    deed("fileslower.process.seconds", "did", "the waiting in slow file operations"),
+    deed("filesystem.mounts_by.count", "had", "the mounts"),
+    deed("interrupts.ksoftirqd.ratio", "used", "the CPU time of ksoftirqd"),
+    deed("interrupts.line.per_second", "raised", "the interrupts"),
+    deed("network.interface.virtual_transmit_drops.count", "made", "the drops of virtual interfaces"),
+    deed("network.listener.waiting.seconds", "had", "the waiting in accept queues"),
+    deed("network.ports.towards.count", "had", "the local ports in use"),
+    deed("network.softnet.core_drops.count", "had", "the drops at full backlogs"),
+    deed("network.softnet.core_squeezed.per_second", "had", "the receive rounds that were cut off"),
+    deed("network.tcp.unanswered_by.count", "made", "the unanswered connection attempts"),
+    deed("network.udp.socket_drops.count", "lost", "the dropped UDP datagrams"),
+    deed("process.zombie_children.count", "had", "the zombies as children"),
+    deed("swapin.process.seconds", "did", "the waiting for swap-in"),
+    deed("tasks.stopped_listener.count", "had", "the listening sockets of stopped processes"),
+    deed("tasks.stopped_process.count", "was", "the stopped processes"),
+    deed("tasks.ptys_process.count", "held", "the pseudo-terminals"),
+];
