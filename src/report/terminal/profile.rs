@@ -83,7 +83,7 @@ impl Page {
         for (reason, count) in profile.lost.iter().take(MAX_LINES) {
             self.item(
                 "  !",
-                shown!("lost {}: {}", seen(&counted(*count, "event", "events")), seen(reason)),
+                shown!("lost {}: {}", seen(counted(*count, "event", "events")), seen(reason)),
                 Paint::None,
                 Paint::None,
             );
