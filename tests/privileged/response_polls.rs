@@ -18,7 +18,7 @@ fn waits(command: &[&str]) -> Vec<(String, f64, u64)> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let profile = &report["profile"];
+    let profile = report.get("profile").expect("a profile");
     assert_eq!(profile["level"], "L3", "{profile:#}");
     let polls = profile["components"].as_array().unwrap().iter().find(|row| row["id"] == "wait.poll");
     let keys = polls.and_then(|row| row["keys"].as_array()).cloned().unwrap_or_default();
