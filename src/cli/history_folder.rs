@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::ui::{Text, Ui};
 use super::{Failure, state};
-use crate::session::{HistoryFile, Span, TAIL, begins};
+use crate::session::{HistoryFile, NEAR, Span, TAIL, begins};
 use crate::shown;
 use rdiag_kernel::host::files::Folder;
 
@@ -40,11 +40,9 @@ pub(super) fn files(
     ui: &Ui,
 ) -> Result<(Vec<HistoryFile>, Vec<HistoryFile>), Failure> {
     let listing = || format!("listing the history in {}", folder.path().display());
-    let tells = |span: Span, name: &str| {
-        let (from, to) = (span.from.div_euclid(1_000_000) - LONGEST_BLOCK, span.to.div_euclid(1_000_000));
-        begins(name).is_some_and(|begins| (from..=to).contains(&begins))
-    };
-    let is_within = |name: &str| name == TAIL || tells(span, name);
+    // What is rarely read lies after it, too.
+    let near = Span { to: span.to.saturating_add((NEAR * 1e6) as i64), ..span };
+    let is_within = |name: &str| name == TAIL || tells(near, name);
     let all = folder.list().map_err(Failure::io(listing()))?.into_iter().map(|file| file.name);
     let wanted = all.filter(|name| is_within(name) || around.is_some_and(|of| tells(of, name)));
     let (within, beside): (Vec<String>, Vec<String>) = wanted.partition(|name| is_within(name));
@@ -67,7 +65,26 @@ pub(super) fn files(
     Ok((read(within, MAX_FILE), read(beside, MAX_BESIDE)))
 }
 
+/// Whether a block may tell something of a time, by its name.
+fn tells(span: Span, name: &str) -> bool {
+    let (from, to) = (span.from.div_euclid(1_000_000) - LONGEST_BLOCK, span.to.div_euclid(1_000_000));
+    begins(name).is_some_and(|begins| (from..=to).contains(&begins))
+}
+
 /// Blocks as they were recorded; the tail is the newest.
 pub(super) fn order(name: &str) -> (bool, &str) {
     (name == TAIL, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_may_tell_of_a_time_an_hour_after_it_began_and_none_that_began_later_does() {
+        let span = Span { from: 10_000_000_000, to: 10_600_000_000 };
+        let told = |second: i64| tells(span, &format!("0000000007-{second}.rdh"));
+        assert_eq!([6_299, 6_300, 10_600, 10_601].map(told), [false, true, true, false]);
+        assert!(!tells(span, TAIL) && !tells(span, "lock"));
+    }
 }

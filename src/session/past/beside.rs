@@ -1,22 +1,23 @@
-//! What is read seldom: capacities once a minute, some tables once a block, and what costs much less often still. A time in which none of that was read
-//! has what was read last before it, and a counter what was read on either side, as long as the host was not booted, did not sleep, and it is not
-//! old. Such a reading keeps its time, below 0 or beyond the end of the window, and each finding that rests on it says how far away it is.
+//! What is rarely read: capacities once a minute, some tables once a block, and what is expensive less often still. A time in which
+//! none of that was read has what was read last before it, and a counter what was read on either side, as long as the host was not booted,
+//! did not sleep, and it is not old. Such a reading keeps its time, below 0 or beyond the end of the window, and each finding that rests on
+//! it says how far away it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Piece;
 use super::join::is_of_means;
 use super::pick::{Picked, ROUNDING, continues, slept};
-use super::since::is_counted;
 use crate::history::Header;
 use rdiag_collectors::{self as collectors, Cadence};
 use rdiag_model::recording::{CollectorRecord, Number, Series};
 use rdiag_model::{Reason, SeriesKind, Unavailable, Window, quantity};
 
-/// A reading that is further away tells nothing of the window, in seconds.
-const OLDEST: f64 = 900.0;
+/// A reading that is further from a time tells nothing of it, in seconds.
+pub const NEAR: f64 = 900.0;
 
-/// Which samples of a block are readings of a series. A collector is made for a window of some seconds: what changes over hours is read once in it.
+/// Which samples of a block are readings of a series. A collector is made for a window of some seconds: what changes over hours is read
+/// once in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reads {
     /// Each one; what is not there was not there.
@@ -63,7 +64,7 @@ impl<'p> Beside<'p> {
         let mut blocks = Vec::new();
         let mut next = parts.first().copied();
         for piece in pieces.get(..at(parts.first()).unwrap_or(0)).unwrap_or_default().iter().rev() {
-            let is_near = header(piece).monotonic + header(piece).seconds >= begin - OLDEST;
+            let is_near = header(piece).monotonic + header(piece).seconds >= begin - NEAR;
             if !is_near || !next.is_some_and(|next| goes_on(header(piece), header(next))) {
                 break;
             }
@@ -73,7 +74,7 @@ impl<'p> Beside<'p> {
         blocks.extend(&parts);
         let mut before = parts.last().copied();
         for piece in at(parts.last()).and_then(|at| pieces.get(at + 1..)).unwrap_or_default() {
-            let is_near = header(piece).monotonic <= end + OLDEST;
+            let is_near = header(piece).monotonic <= end + NEAR;
             if !is_near || !before.is_some_and(|before| goes_on(header(before), header(piece))) {
                 break;
             }
@@ -89,7 +90,7 @@ impl<'p> Beside<'p> {
         for (id, record) in &mut window.collectors {
             let is_stretched = || self.blocks.iter().any(|piece| piece.block.header.stretched.contains_key(id));
             let is_seldom = collectors::find(id).is_some_and(|def| def.cadence == Cadence::Ends) || is_stretched();
-            if !is_seldom || is_counted(id) || !record.processes.is_empty() {
+            if !is_seldom || !record.processes.is_empty() {
                 continue;
             }
             let samples = self.samples(id);
@@ -125,7 +126,7 @@ impl<'p> Beside<'p> {
 
     fn place(&self, time: f64) -> Place {
         match time {
-            time if time < -OLDEST || time > self.seconds + OLDEST => Place::Far,
+            time if time < -NEAR || time > self.seconds + NEAR => Place::Far,
             time if time < -ROUNDING => Place::Before,
             time if time > self.seconds + ROUNDING => Place::After,
             _ => Place::Inside,
@@ -206,7 +207,7 @@ fn explain(record: &mut CollectorRecord, id: &str, samples: &[Sample<'_>], wante
         return;
     }
     let gap = || {
-        let away = quantity::seconds(OLDEST);
+        let away = quantity::seconds(NEAR);
         let why = format!("the recorder read {id} neither in this time nor in the {away} before it");
         Unavailable::new(Reason::ShortWindow, why).with_remedy("ask for a longer time with --last")
     };

@@ -9,12 +9,12 @@ mod elsewhere;
 mod equal;
 mod join;
 mod pick;
-mod since;
 #[cfg(test)]
 mod tests;
 mod usual;
 
 pub use self::around::{around, around_elsewhere};
+pub use self::beside::NEAR;
 pub use self::changes::AROUND;
 pub use self::elsewhere::{Origin, elsewhere, sosreport, temper};
 pub use self::usual::{SAMPLES, Side, unlike, usual};
@@ -130,7 +130,6 @@ fn recorded(
         format!("nothing was recorded between {} and {}{so_far}", zone.shown(span.from), zone.shown(span.to))
     })?;
     let mut joined = join::join(&picked, plan);
-    since::count(&mut joined.window, &picked);
     let beside = beside::Beside::of(&pieces, &picked).complete(&mut joined.window);
     notes.insert(0, source(&picked, &joined.window));
     let every = interval(joined.window.interval_seconds);

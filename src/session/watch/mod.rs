@@ -225,7 +225,7 @@ fn block(
     let mut lengths: BTreeMap<&'static str, usize> = BTreeMap::new();
     loop {
         seldom::ask_anew(&mut recorder, collectors, kept.governor, number);
-        recorder.sample_some(|slot| seldom::is_due(slot, kept.governor, (number, samples)))?;
+        recorder.sample_some(|slot| seldom::is_due(slot, kept.governor, number))?;
         for slot in &recorder.slots {
             slot.sink.with_record(|record| {
                 let length = lengths.entry(slot.id).or_default();
@@ -261,7 +261,6 @@ fn block(
     }
     kept.hung.extend(recorder.slots.iter().filter(|slot| slot.late).map(|slot| (slot.id, LEFT_ALONE)));
     let (mut collectors, costs) = recorder.end()?;
-    seldom::from_first_to_last(&mut collectors);
     // Parts of a block are judged, and who was in a group at its end is not who was in it then.
     for labels in collectors.values_mut().flat_map(|record| record.labels.values_mut()) {
         labels.remove(rdiag_model::CollectorRecord::MEMBERS);

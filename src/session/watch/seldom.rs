@@ -1,9 +1,7 @@
 //! Collectors that are made for a window of some seconds, in a block of minutes.
 //!
-//! File systems are asked once in a window, beside its samples, and each later sample has the answers to that: here they are asked anew each time, and
-//! one sample later is read what they answered. Tasks that wait are compared between the first and the last look, whichever that was.
-
-use std::collections::BTreeMap;
+//! File systems are asked once in a window, beside its samples, and each later sample has the answers to that: here they are asked anew
+//! each time, and one sample later is read what they answered.
 
 use super::super::record::{Recorder, Slot};
 use super::governor::Governor;
@@ -14,8 +12,6 @@ use rdiag_model::CollectorRecord;
 const ASKED: &str = "filesystems";
 /// 1 where a file system did not answer.
 const HUNG: &str = "filesystems.hung";
-/// What it records is a change from its first look to its last.
-const COMPARED: &str = "waiting_tasks";
 
 /// What a sample is for file systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,27 +51,13 @@ pub(super) fn ask_anew(
     }
 }
 
-/// Whether a collector is to be asked at a sample, of so many in a block.
-pub(super) fn is_due(slot: &Slot, governor: &Governor, (number, samples): (usize, usize)) -> bool {
-    if slot.id == COMPARED && number + 1 == samples {
-        return true;
-    }
+/// Whether a collector is to be asked at a sample.
+pub(super) fn is_due(slot: &Slot, governor: &Governor, number: usize) -> bool {
     if slot.id != ASKED {
         return governor.is_due(slot.id, slot.cadence, number);
     }
     let is_turn = turn(governor, number) != Turn::Neither;
     is_turn && (number < 2 || !slot.sink.with_record(|record| any_hangs(record)))
-}
-
-/// Puts the change between the first and the last look at the last one. The collector knows a window of two looks, and has it at the second.
-pub(super) fn from_first_to_last(collectors: &mut BTreeMap<String, CollectorRecord>) {
-    let Some(record) = collectors.get_mut(COMPARED) else { return };
-    let last = record.times.len().saturating_sub(1);
-    for series in &mut record.series {
-        if last > 1 && series.values.len() > last {
-            series.values.swap(1, last);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -107,23 +89,5 @@ mod tests {
             ..CollectorRecord::default()
         };
         assert!(any_hangs(&hung(1.0)) && !any_hangs(&hung(0.0)) && !any_hangs(&CollectorRecord::default()));
-    }
-
-    #[test]
-    fn a_change_between_two_looks_spans_the_block() {
-        let whole = |value| Some(Number::Whole(value));
-        let record = |values: Vec<Option<Number>>| CollectorRecord {
-            times: (0..values.len()).map(|at| at as f64 * 60.0).collect(),
-            series: vec![series("waiting_tasks.wait", values)],
-            ..CollectorRecord::default()
-        };
-        let mut collectors = BTreeMap::from([(COMPARED.to_owned(), record(vec![whole(0), whole(7), None, None]))]);
-        from_first_to_last(&mut collectors);
-        assert_eq!(collectors[COMPARED].series[0].values, [whole(0), None, None, whole(7)]);
-        for short in [vec![whole(0), whole(7)], vec![whole(0)], Vec::new()] {
-            let mut collectors = BTreeMap::from([(COMPARED.to_owned(), record(short.clone()))]);
-            from_first_to_last(&mut collectors);
-            assert_eq!(collectors[COMPARED].series[0].values, short);
-        }
     }
 }

@@ -27,7 +27,8 @@ fn what_was_read_last_before_a_time_holds_in_it_and_keeps_its_age() {
     let host = Host::new();
     let (window, notes) = host.past(vec![swapping(&host, 0.0, |minute| Some(minute as f64))], 100.0, 110.0);
     assert_eq!((times(&window, "swaps"), first(&window, "swaps")), (vec![-40.0], vec![Some(1.0)]));
-    let note = "Of 1 source that the recorder reads once a minute or less often, the last reading before this time is judged, 40.0 s old at most; \
+    let note = "Of 1 source that the recorder reads once a minute or less often, the last reading before this time is \
+                judged, 40.0 s old at most; \
                 the findings say how old";
     assert!(notes.iter().any(|said| said == note), "{notes:?}");
     // Within the time there is one: nothing older is taken, and nothing said.
