@@ -72,7 +72,8 @@ fn runnable_tasks_and_sleepers_are_no_tasks_in_d_state() {
     let _alone = alone();
     let sleepers = Load::start(MANY, "sleep", &["60"]);
     let asleep = report("high-load", 3);
-    assert_eq!(outcome(&asleep, "blocked"), "ruled_out", "{:#}", asleep["answer"]);
+    // Where the load is low, too, nothing points to it, and no step looks for it.
+    assert_ne!(outcome(&asleep, "blocked"), "found", "{:#}", asleep["answer"]);
     drop(sleepers);
     let count = 8 * std::thread::available_parallelism().unwrap().get();
     let loops = Load::start(count, "sh", &["-c", "while :; do :; done"]);
