@@ -9,6 +9,9 @@ use rdiag_model::quantity::{percent, with_unit};
 const PLACES: [&str; 11] =
     ["mount", "filesystem", "device", "array", "interface", "qdisc", "zone", "cpu", "softirq", "interrupt", "clock"];
 
+/// Metrics by which a process is named for the state that it is in, of which a share says nothing.
+const STOPPED: [&str; 2] = ["tasks.stopped_listener.count", "tasks.stopped_process.count"];
+
 /// The label of a culprit in a list.
 pub(in crate::report) fn who_or_where(culprit: &Culprit) -> &'static str {
     if PLACES.contains(&culprit.kind.as_str()) { "where" } else { "who" }
@@ -55,12 +58,15 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
             count => format!("is named {count} times by the kernel log"),
         };
     }
+    let metric = culprit.metric.as_deref().unwrap_or_default();
+    if STOPPED.contains(&metric) {
+        return "is stopped".into();
+    }
     let amount = match (culprit.share, culprit.value, culprit.unit) {
         (Some(share), ..) => format!("{} of", percent(share)),
         (None, Some(value), Some(unit)) => with_unit(value, unit),
         _ => return String::new(),
     };
-    let metric = culprit.metric.as_deref().unwrap_or_default();
     let deed = Deed::of(metric);
     let own = thing(metric);
     let (verb, noun) = deed.map_or(("had", own.as_str()), |deed| (deed.verb, deed.of));
@@ -119,6 +125,12 @@ mod tests {
     fn phrase(kind: &str, name: &str, metric: &str) -> String {
         let (kind, name, metric) = (kind.to_owned(), name.to_owned(), Some(metric.to_owned()));
         culprit(&Culprit { kind, name, metric, count: 1, share: Some(0.619), pids: Vec::new(), ..stress() })
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_has_no_share_of_it() {
+        let phrase = phrase("process", "nginx", "tasks.stopped_listener.count");
+        assert_eq!(phrase, "nginx is stopped");
     }
 
     #[test]

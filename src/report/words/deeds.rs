@@ -64,7 +64,5 @@ const DEEDS: &[Deed] = &[
     deed("network.udp.socket_drops.count", "lost", "the dropped UDP datagrams"),
     deed("process.zombie_children.count", "had", "the zombies as children"),
     deed("swapin.process.seconds", "did", "the waiting for swap-in"),
-    deed("tasks.stopped_listener.count", "had", "the listening sockets of stopped processes"),
-    deed("tasks.stopped_process.count", "was", "the stopped processes"),
     deed("tasks.ptys_process.count", "held", "the pseudo-terminals"),
 ];
