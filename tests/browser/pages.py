@@ -22,8 +22,11 @@ app;main;log;write;entry_SYSCALL_64;do_syscall_64;vfs_write 20
 
 def write(rdiag, folder):
     """Writes all pages, each with its name."""
+    # Within the folder: a page that names its files must not be as wide as the name of a temporary folder happens to be.
+    rdiag = rdiag.resolve()
+
     def run(*arguments):
-        done = subprocess.run([rdiag, *map(str, arguments)], capture_output=True, text=True)
+        done = subprocess.run([rdiag, *map(str, arguments)], capture_output=True, text=True, cwd=folder)
         if done.returncode > 2:
             raise SystemExit(f"rdiag {' '.join(map(str, arguments))}: {done.stderr}")
 
@@ -40,7 +43,7 @@ def write(rdiag, folder):
     pages["flame graph"] = folder / "flame.html"
     run("analyze", folded, "--out", pages["flame graph"])
     pages["diff"] = folder / "diff.html"
-    run("diff", folder / QUIET, folder / STORIES[0], "--out", pages["diff"])
+    run("diff", QUIET, STORIES[0], "--out", pages["diff"])
     pages["fleet"] = folder / "fleet.html"
     hosts = folder / "hosts"
     hosts.mkdir()
