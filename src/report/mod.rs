@@ -80,6 +80,7 @@ mod verdict;
 mod verdict_tests;
 mod wait_words;
 mod words;
+mod worth;
 
 use std::collections::BTreeMap;
 

@@ -1,14 +1,12 @@
 //! What to do next: the steps of the rules with what is known put in, and without those whose answer is in the report already.
 
 use super::causes::{self, Problem};
-use super::words;
+use super::{words, worth};
 use rdiag_model::probed::ProbedOutput;
 use rdiag_model::{Culprit, NextStep, Report, Status};
 
 /// Next actions.
 const MAX_NEXT: usize = 3;
-/// Components of a task's time below this share are not worth a step.
-const LEAST_COMPONENT: f64 = 0.05;
 /// What begins a step that only asks who it is.
 const ASKS_WHO: [&str; 3] = ["Find the process", "Find the largest consumer", "Find their parents"];
 /// What begins a step for one thread, and a reason that one thread would be: several processes, or tasks that wait for a CPU, are more.
@@ -26,7 +24,7 @@ const STANDS_FOR: [&str; 4] =
 /// any.
 pub(super) fn actions(report: &Report) -> Vec<NextStep> {
     let task = report.profile.iter().flat_map(|profile| &profile.components);
-    let task = task.filter(|row| row.share >= LEAST_COMPONENT).map(|row| row.next.clone());
+    let task = task.filter(|row| worth::has_next_steps(row)).map(|row| row.next.clone());
     let problems = causes::fired(report).problems;
     let mut lists: Vec<Vec<NextStep>> = task.chain(problems.iter().map(|problem| steps(report, problem))).collect();
     if problems.is_empty() && report.verdict.status == Status::Unknown {

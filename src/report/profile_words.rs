@@ -192,23 +192,6 @@ pub(super) fn delays(profile: &Profile) -> Vec<String> {
     profile.delays.iter().map(sentence).collect()
 }
 
-/// Components that are worth a closer look: the largest, idle ones only if nothing else is there; where one thread spans
-/// an execution, those of that thread.
-pub(super) fn worth(profile: &Profile, most: usize, least: f64) -> Vec<&ComponentRow> {
-    let relevant = |row: &&ComponentRow| row.share >= least || row.busy_share.is_some_and(|share| share >= 0.1);
-    let is_execution = profile.target.command.is_some();
-    let place = |row: &ComponentRow| profile.forecast.rows.iter().position(|other| other.id == row.id);
-    let mut all: Vec<&ComponentRow> = profile.components.iter().filter(relevant).collect();
-    let has_runs = profile.runs.as_ref().is_some_and(|runs| runs.count > 0);
-    if has_runs || (is_execution && profile.forecast.thread.is_some()) {
-        all.sort_by_key(|row| place(row).unwrap_or(usize::MAX));
-    } else if !is_execution && all.iter().any(|row| !row.idle) {
-        all.sort_by_key(|row| row.idle);
-    }
-    all.truncate(most);
-    all
-}
-
 /// `vda 93.0%, vdb 7.0%`; empty if there is nothing to tell.
 pub(super) fn pieces(pieces: &[Piece], most: usize) -> String {
     let shown = pieces.iter().take(most).map(|piece| match (piece.others, piece.name.as_str()) {

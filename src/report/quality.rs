@@ -1,6 +1,6 @@
 //! How far to trust the account of a task's time.
 
-use super::words;
+use super::{words, worth};
 use rdiag_model::ledger::Level;
 use rdiag_model::profile::{Grade, Quality};
 use rdiag_model::quantity::percent;
@@ -15,9 +15,6 @@ pub(super) fn quality(profile: &Profile) -> String {
     };
     format!("Quality {}, measured {how}: {}.", grade(profile.quality.grade), profile.quality.words)
 }
-
-/// What is left over below this share is not worth a figure on the first screen.
-const ALL: f64 = 0.005;
 
 /// How sure the account is, for a reader with ten seconds: whether it adds up, and whether other counts of the same time agree.
 pub(super) fn confidence(quality: &Quality, level: Level) -> String {
@@ -37,7 +34,7 @@ pub(super) fn confidence(quality: &Quality, level: Level) -> String {
         (_, 1) => format!("another count disagrees on {}", against.join(", ")),
         _ => format!("other counts disagree on {}", against.join(", ")),
     };
-    let left = if quality.residual_share < ALL {
+    let left = if quality.residual_share < worth::LEFT_OVER {
         "all time accounted for".to_owned()
     } else {
         format!("{} of the time unaccounted or counted twice", percent(quality.residual_share))

@@ -6,6 +6,7 @@ use rdiag_model::runs::{Difference, Growth, Run, Runs, Spread};
 use super::escape::visible_within;
 use super::profile_words::NOT_KNOWN;
 use super::words::plural;
+use super::worth;
 
 /// What stands where runs do not differ enough, or are too few.
 pub(super) const ALIKE: &str =
@@ -114,7 +115,7 @@ pub(super) fn signed(value: f64) -> String {
 /// Of the difference: in no component; none if that is next to nothing.
 pub(super) fn unexplained(difference: &Difference) -> Option<String> {
     let share = difference.unexplained_seconds / difference.seconds;
-    (share.abs() >= 0.01).then(|| format!("{} of it is in no component.", percent(share)))
+    (share.abs() >= worth::UNEXPLAINED).then(|| format!("{} of it is in no component.", percent(share)))
 }
 
 /// `cpu.user 900 ms, wait.sleep 20 ms`.

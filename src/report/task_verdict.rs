@@ -1,16 +1,12 @@
 //! The conclusion of Method R: the answer to what was asked about the task, not the state of the host.
 
-use super::{io_limit, words};
+use super::{io_limit, words, worth};
 use rdiag_model::chain::ChainLink;
-use rdiag_model::profile::{ComponentRow, Grade, Reach};
+use rdiag_model::profile::{Grade, Reach};
 use rdiag_model::quantity::percent;
 use rdiag_model::report::Verdict;
 use rdiag_model::{Finding, Profile, Recording, Status, Unavailable};
 
-/// Components below this share are not looked into for the headline.
-const WORTH: f64 = 0.2;
-/// And of the busy time of a task that mostly waits for work: below this share of all its time, it explains nothing.
-const SOME: f64 = 0.05;
 /// That CPUs are busy makes a task wait for one. It does not make its own code take longer.
 const OF_OTHERS: &str = "cpu.utilization";
 /// From this share on, a wait is what the time went into.
@@ -72,9 +68,8 @@ fn missed(profile: &Profile) -> u64 {
 
 /// What fired of the rules that explain the largest components.
 fn behind(profile: &Profile, findings: &[Finding]) -> Option<String> {
-    let of_busy = |row: &ComponentRow| row.share >= SOME && row.busy_share.is_some_and(|share| share >= WORTH);
-    let large = |row: &&ComponentRow| row.share >= WORTH || of_busy(row);
-    let rules = profile.components.iter().filter(large).flat_map(|row| &row.rules);
+    let large = profile.components.iter().filter(|row| worth::may_be_behind(row));
+    let rules = large.flat_map(|row| &row.rules);
     let rules: Vec<&String> = rules.filter(|rule| !rule.starts_with(OF_OTHERS)).collect();
     let explains = |finding: &&Finding| finding.status >= Status::Warning && rules.contains(&&finding.id);
     // At its own limit the task does not wait for the disk, however busy that is.

@@ -10,15 +10,10 @@ use super::waits::{Chains, Code, Spreads};
 use crate::report::profile_words::{self as words, Shade};
 use crate::report::shown::{Html, Shown};
 use crate::report::words::counted;
-use crate::report::{quality, svg};
+use crate::report::{quality, svg, worth};
 use rdiag_model::Profile;
 use rdiag_model::profile::{CallProfile, ComponentRow, Range};
 use rdiag_model::quantity::{number, percent, seconds};
-
-/// Components that are looked into.
-const MAX_LOOKED_INTO: usize = 6;
-/// A component below this share is not.
-const WORTH: f64 = 0.02;
 
 #[derive(Serialize)]
 pub(super) struct ProfileView {
@@ -112,8 +107,8 @@ impl ProfileView {
     }
 
     pub(super) fn of(profile: &Profile, limits: &Limits) -> Self {
-        let worth = words::worth(profile, MAX_LOOKED_INTO, WORTH);
-        let looked_into: Vec<&str> = worth.iter().map(|row| row.id.id()).collect();
+        let described = worth::described(profile, worth::ON_PAGE);
+        let linked: Vec<&str> = described.iter().map(|row| row.id.id()).collect();
         let mut shades: Vec<Shade> = profile.components.iter().map(|row| Shade::of(row.id)).collect();
         shades.sort_unstable();
         shades.dedup();
@@ -141,7 +136,7 @@ impl ProfileView {
             legend: shades.iter().map(|shade| Legend { class: shade.class(), word: word(*shade) }).collect(),
             counts: words::has_counts(profile),
             errors: words::has_errors(profile),
-            lines: words::lines(profile).into_iter().map(|line| line_view(line, &looked_into)).collect(),
+            lines: words::lines(profile).into_iter().map(|line| line_view(line, &linked)).collect(),
             total: seconds(profile.task_seconds),
             sum: words::sum(profile),
             busy: words::busy(profile).unwrap_or_default(),
@@ -153,10 +148,10 @@ impl ProfileView {
                 .iter()
                 .map(|row| StateView { word: row.state.word(), share: percent(row.share) })
                 .collect(),
-            spreads: Spreads::of(&worth),
+            spreads: Spreads::of(&described),
             chains: Chains::of(profile, limits.rows),
             delays: words::delays(profile),
-            components: worth.into_iter().map(|row| component(profile, row)).collect(),
+            components: described.into_iter().map(|row| component(profile, row)).collect(),
             forecast_basis: profile.forecast.basis.clone(),
             forecast: forecast(profile),
             threads,
@@ -186,8 +181,8 @@ fn strip(profile: &Profile) -> Shown<Html> {
     svg::stretches(&parts.collect::<Vec<_>>(), 26)
 }
 
-fn line_view(line: words::Line, looked_into: &[&str]) -> LineView {
-    let link = if looked_into.contains(&line.id.as_str()) { anchor(&line.id) } else { String::new() };
+fn line_view(line: words::Line, linked: &[&str]) -> LineView {
+    let link = if linked.contains(&line.id.as_str()) { anchor(&line.id) } else { String::new() };
     LineView {
         link,
         bar: (line.share.clamp(0.0, 1.0) * 1000.0).round() / 10.0,

@@ -30,9 +30,10 @@ struct Spread {
 }
 
 impl Spreads {
-    pub(super) fn of(worth: &[&ComponentRow]) -> Option<Self> {
+    pub(super) fn of(described: &[&ComponentRow]) -> Option<Self> {
         let shown = || {
-            let all = worth.iter().filter(|row| row.bins.len() > 1 && row.count.is_some_and(|count| count >= LEAST));
+            let all =
+                described.iter().filter(|row| row.bins.len() > 1 && row.count.is_some_and(|count| count >= LEAST));
             all.take(MAX_SPREADS)
         };
         let axis = Axis::over(shown().map(|row| row.bins.as_slice()))?;

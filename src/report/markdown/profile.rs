@@ -2,7 +2,7 @@
 
 use super::super::profile_words as words;
 use super::super::quality;
-use super::super::wait_words;
+use super::super::{wait_words, worth};
 use super::{Text, table, text, titles};
 use crate::shown;
 use rdiag_model::Profile;
@@ -13,10 +13,6 @@ use rdiag_model::quantity::{number, percent, seconds};
 const MAX_ROWS: usize = 8;
 /// Chains of waits.
 const MAX_CHAINS: usize = 3;
-/// Components that are looked into.
-const MAX_LOOKED_INTO: usize = 4;
-/// A component below this share is not.
-const WORTH: f64 = 0.05;
 
 /// The table that sums up to 100 %, with what was asked and answered.
 pub(super) fn head(profile: &Profile) -> Text {
@@ -60,7 +56,7 @@ pub(super) fn head(profile: &Profile) -> Text {
 
 /// What the large components are made of, each by itself.
 pub(super) fn components(profile: &Profile) -> Vec<Text> {
-    words::worth(profile, MAX_LOOKED_INTO, WORTH).into_iter().map(|row| component(profile, row)).collect()
+    worth::described(profile, worth::IN_MARKDOWN).into_iter().map(|row| component(profile, row)).collect()
 }
 
 fn component(profile: &Profile, row: &ComponentRow) -> Text {

@@ -2,7 +2,7 @@
 
 use super::super::profile_words::{self as words, Line, Shade};
 use super::super::quality;
-use super::super::wait_words;
+use super::super::{wait_words, worth};
 use super::{Page, Paint, Text, blanks, pad, seen};
 use crate::report::shown::{Piece, Terminal};
 use crate::report::words::counted;
@@ -12,10 +12,6 @@ use rdiag_model::ledger::Timeline;
 use rdiag_model::profile::{ComponentRow, ThreadRow};
 use rdiag_model::quantity::{number, percent, seconds};
 
-/// Components that are looked into.
-const MAX_LOOKED_INTO: usize = 3;
-/// A component below this share is not looked into.
-const WORTH: f64 = 0.05;
 /// Lines of the forecast, of calls, of threads.
 const MAX_LINES: usize = 6;
 /// Chains of waits.
@@ -70,7 +66,7 @@ impl Page {
         }
         self.item("  States:", Text::seen(words::states(profile)), Paint::None, Paint::None);
         self.blank();
-        for row in words::worth(profile, MAX_LOOKED_INTO, WORTH) {
+        for row in worth::described(profile, worth::ON_TERMINAL) {
             self.component(profile, row);
         }
         self.chains(profile);
@@ -114,7 +110,8 @@ impl Page {
             titles.push("±");
         }
         let lines: Vec<Line> = words::lines(profile);
-        let lines: Vec<&Line> = lines.iter().filter(|line| line.component.is_none() || line.share >= 0.0005).collect();
+        let lines: Vec<&Line> =
+            lines.iter().filter(|line| line.component.is_none() || line.share >= worth::LINE).collect();
         // `11 + 2 open` needs more room than a number.
         let width = |column: usize| {
             let longest = |line: &&Line| figures(line).get(column).map_or(0, |figure| figure.chars().count());
@@ -132,7 +129,7 @@ impl Page {
             let mark = if line.idle { " *" } else { "" };
             let name = shown!("{}{}", seen(&line.title), mark);
             let text = shown!("{:>7} {}{}  ", Text::seen(&line.percent), bar, figures);
-            let paint = if line.share >= 0.1 { Paint::Bold } else { Paint::None };
+            let paint = if line.share >= worth::BOLD { Paint::Bold } else { Paint::None };
             self.item_at(text, name, paint);
         }
         let first = widths.first().copied().unwrap_or(9);

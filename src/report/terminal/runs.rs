@@ -1,6 +1,6 @@
 //! Repeated runs: how long they took, and what differs between the slow and the fast ones.
 
-use super::super::run_words as words;
+use super::super::{run_words as words, worth};
 use super::{Page, Paint, Text, seen};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
@@ -70,7 +70,7 @@ impl Page {
             let [share, more] = [percent(row.share), words::signed(row.seconds)].map(Text::seen);
             let figures = shown!("{:>8}{:>11}{} ", share, more, both);
             let text = format!("{}; above any fast run in {}", words::grown(row), words::above(row, difference));
-            let paint = if row.share >= 0.1 { Paint::Bold } else { Paint::None };
+            let paint = if row.share >= worth::BOLD { Paint::Bold } else { Paint::None };
             self.hanging(&figures, &seen(&text), 4, paint, Paint::None);
         }
         if let Some(text) = words::unexplained(difference) {
@@ -90,7 +90,7 @@ impl Page {
         self.push("How the time of a run is spread", Paint::Bold);
         self.item_at(shown!("{}  ", line(&titles)), "of a run", Paint::Dim);
         self.item_at(shown!("{}  ", line(&words::figures(response, response))), "all", Paint::Bold);
-        for row in runs.components.iter().filter(|row| row.share >= 0.005).take(MAX_LINES) {
+        for row in runs.components.iter().filter(|row| row.share >= worth::SPREAD_OVER_RUNS).take(MAX_LINES) {
             let figures = line(&words::figures(response, &row.spread));
             self.item_at(shown!("{}  ", figures), seen(&row.title), Paint::None);
         }
