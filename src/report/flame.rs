@@ -5,7 +5,7 @@
 
 use super::calls::{Calls, Cut, Family, Function, MAX_DEPTH, Node, is_real};
 use super::escape::visible_within;
-use super::profile_words::Shade;
+use super::shade::Shade;
 use super::shown::{Html, Shown};
 use crate::shown;
 use rdiag_model::probe::Stacks;

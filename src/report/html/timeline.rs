@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::report::profile_words::{self as words, Shade};
+use crate::report::profile_words as words;
+use crate::report::shade::Shade;
 use crate::report::shown::{Html, Shown};
 use crate::report::svg::{self, Area};
 use crate::report::words::counted;

@@ -1,7 +1,8 @@
 //! The profile of a task's time: the table whose sum is 100 %, then what it is made of.
 
-use super::super::profile_words::{self as words, Line, Shade};
+use super::super::profile_words::{self as words, Line};
 use super::super::quality;
+use super::super::shade::{Shade, dominant};
 use super::super::{wait_words, worth};
 use super::{Page, Paint, Text, blanks, pad, seen};
 use crate::report::shown::{Piece, Terminal};
@@ -295,7 +296,7 @@ fn shade_at(timeline: &Timeline, elapsed: f64, at: usize, width: usize) -> Optio
     for slice in &timeline.slices {
         let overlap = slice.until.min(until) - slice.from.max(from);
         if overlap > best.map_or(0.0, |best| best.0)
-            && let Some(component) = words::dominant(slice)
+            && let Some(component) = dominant(slice)
         {
             best = Some((overlap, Shade::of(component)));
         }
