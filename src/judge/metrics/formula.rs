@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::delta::{Delta, delta};
 use super::gaps::{explain, gap_of, gap_of_all, missing, owner};
-use super::process::Held;
+use super::process::RunDelay;
 use super::{Table, intervals, throttled};
 use rdiag_model::recording::{CollectorRecord, Series};
 use rdiag_model::{Formula, Per, Reason, Stats, Term, Unavailable};
@@ -106,14 +106,14 @@ fn instance(
     match formula.per {
         Per::Level | Per::LevelOf(_) => levels(table, record, &over, &under, matches!(formula.per, Per::LevelOf(_))),
         Per::Slope => slope(table, record, &over),
-        Per::Second => changes(table, record, name, &over, &Under::Time, Quotient::Rate, formula.floor),
-        Per::Nothing => changes(table, record, name, &over, &Under::Time, Quotient::Total, formula.floor),
+        Per::Second => changes(table, record, name, &over, &Divisor::Time, Quotient::Rate, formula.floor),
+        Per::Nothing => changes(table, record, name, &over, &Divisor::Time, Quotient::Total, formula.floor),
         Per::Waiting(_) => {
-            let under = Under::Waiting(under, throttled::waits(table));
+            let under = Divisor::Waiting(under, throttled::waits(table));
             changes(table, record, name, &over, &under, Quotient::Rate, formula.floor)
         }
-        Per::Capacity(_) => changes(table, record, name, &over, &Under::Level(under), Quotient::Rate, formula.floor),
-        _ => changes(table, record, name, &over, &Under::Change(under), Quotient::Rate, formula.floor),
+        Per::Capacity(_) => changes(table, record, name, &over, &Divisor::Level(under), Quotient::Rate, formula.floor),
+        _ => changes(table, record, name, &over, &Divisor::Change(under), Quotient::Rate, formula.floor),
     }
     .map_err(|gap| explain(table, collector, formula, name, gap))
 }
@@ -125,17 +125,17 @@ pub(super) enum Quotient {
 }
 
 /// What the change of a sum is divided by.
-enum Under<'s> {
+enum Divisor<'s> {
     Time,
     Change(Vec<(f64, &'s Series)>),
     /// A level times the time for which it held; the level at the end of a sub-window stands for all of it.
     Level(Vec<(f64, &'s Series)>),
     /// The sum itself, which is time spent waiting, and another change, which is time spent running; the waits of tasks
     /// that a quota stopped are left out of both.
-    Waiting(Vec<(f64, &'s Series)>, Vec<Held>),
+    Waiting(Vec<(f64, &'s Series)>, Vec<RunDelay>),
 }
 
-impl<'s> Under<'s> {
+impl<'s> Divisor<'s> {
     fn terms(&self) -> &[(f64, &'s Series)] {
         match self {
             Self::Time => &[],
@@ -149,7 +149,7 @@ fn changes(
     record: &CollectorRecord,
     name: &str,
     over: &[(f64, &Series)],
-    under: &Under<'_>,
+    under: &Divisor<'_>,
     quotient: Quotient,
     floor: f64,
 ) -> Result<Stats, Unavailable> {
@@ -170,14 +170,14 @@ fn changes(
             let change = |terms: &[(f64, &Series)]| sum_of_changes(terms, before, at);
             let (from, to) = (time(record, before), time(record, at));
             let per = match under {
-                Under::Time => Some(to - from),
-                Under::Change(terms) => change(terms),
-                Under::Waiting(ran, _) => change(ran).zip(change(over)).map(|(ran, waited)| ran + waited),
-                Under::Level(terms) => sum_of_levels(terms, at).map(|level| level * (to - from)),
+                Divisor::Time => Some(to - from),
+                Divisor::Change(terms) => change(terms),
+                Divisor::Waiting(ran, _) => change(ran).zip(change(over)).map(|(ran, waited)| ran + waited),
+                Divisor::Level(terms) => sum_of_levels(terms, at).map(|level| level * (to - from)),
             };
             match (replaced, change(over), per) {
                 (false, Some(over), Some(per)) if to > from => parts.push(match under {
-                    Under::Waiting(_, held) => throttled::less(held, Part { from, to, over, under: per }),
+                    Divisor::Waiting(_, delays) => throttled::less(delays, Part { from, to, over, under: per }),
                     _ => Part { from, to, over, under: per },
                 }),
                 _ => discarded += 1,

@@ -1,10 +1,15 @@
 //! Metrics from the table of processes.
 
+mod changes;
+mod run_delay;
+
 use std::collections::BTreeMap;
 
-use super::formula::{Outcome, Part, Quotient, describe, statistics};
+use self::changes::parts;
+pub(super) use self::run_delay::{RunDelay, run_delays, wait_of_tasks};
+use super::formula::{Outcome, Quotient, describe, statistics};
 use super::members::Members;
-use super::{Table, intervals, throttled};
+use super::{Table, intervals};
 use rdiag_model::metric::ProcessField;
 use rdiag_model::recording::{CollectorRecord, Process, ProcessPoint, Window};
 use rdiag_model::{Facts, Metrics, Reason, Stats, Unavailable};
@@ -66,7 +71,7 @@ pub(super) fn field(table: &Table<'_>, field: ProcessField, per_second: bool) ->
     if field == ProcessField::Cpu && !per_second {
         super::uncharged::add(table, &mut instances);
     }
-    if let Some(gap) = told(record, field) {
+    if let Some(gap) = gap_of_file(record, field) {
         instances.insert(OTHERS.to_owned(), Err(gap));
     } else if instances.is_empty() {
         instances.insert(OTHERS.to_owned(), Ok(constant(0.0, table.window)));
@@ -159,7 +164,7 @@ fn keep_largest(instances: &mut Instances, intervals: usize) {
 }
 
 /// Why a field is missing for some processes or all: what the collector said about its file.
-fn told(record: &CollectorRecord, field: ProcessField) -> Option<Unavailable> {
+fn gap_of_file(record: &CollectorRecord, field: ProcessField) -> Option<Unavailable> {
     let file = source(field).split(',').next()?.rsplit('/').next()?;
     // Whose stat is hidden is hidden altogether.
     record.gaps.get(file).or_else(|| record.gaps.get("stat")).cloned()
@@ -167,7 +172,7 @@ fn told(record: &CollectorRecord, field: ProcessField) -> Option<Unavailable> {
 
 /// Why a field has no value for any process.
 fn unreadable(record: &CollectorRecord, field: ProcessField) -> Unavailable {
-    told(record, field).unwrap_or_else(|| {
+    gap_of_file(record, field).unwrap_or_else(|| {
         let file = source(field).split(',').next().unwrap_or_default();
         Unavailable::new(Reason::Absent, format!("{file} gave nothing for any process"))
     })
@@ -189,144 +194,11 @@ fn source(field: ProcessField) -> &'static str {
     }
 }
 
-/// A change of a counter between two samples, by their indexes.
-struct Change {
-    from: u16,
-    to: u16,
-    amount: f64,
-}
-
-/// The changes of a counter. What a process that was born within the window shows at its first sample happened within
-/// the window too.
-fn changes(process: &Process, counter: impl Fn(&ProcessPoint) -> Option<f64>, born_within: bool) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let mut before: Option<(u16, f64)> = born_within.then(|| (process.first.saturating_sub(1), 0.0));
-    let mut last: Option<&ProcessPoint> = None;
-    for point in &process.points {
-        let crept = last.replace(point).is_some_and(|last| crept(last, point));
-        let Some(now) = counter(point) else { continue };
-        if let Some((at, then)) = before
-            && point.at > at
-        {
-            // Nothing moved between the last point and the sample before this one: the change is of this interval.
-            let from = if crept { at } else { point.at - 1 };
-            changes.push(Change { from, to: point.at, amount: now - then });
-        }
-        before = Some((point.at, now));
-    }
-    changes
-}
-
-/// Whether stat shows nothing between two points, so that what the other files show (which were not read in between)
-/// came about little by little, at no known time.
-fn crept(before: &ProcessPoint, now: &ProcessPoint) -> bool {
-    (before.utime, before.stime, before.minor_faults, before.major_faults)
-        == (now.utime, now.stime, now.minor_faults, now.major_faults)
-        && (before.state, before.threads, before.resident_pages) == (now.state, now.threads, now.resident_pages)
-}
-
-/// The whole life of a process within the window in parts: those in which a field changed, and those in which it did
-/// not. Empty if the field could not be read.
-fn parts(
-    record: &CollectorRecord,
-    process: &Process,
-    field: ProcessField,
-    facts: &Facts,
-    born_within: bool,
-) -> Vec<Part> {
-    let time = |at: u16| record.times.get(usize::from(at)).copied().unwrap_or(0.0);
-    let counter = |point: &ProcessPoint| value(field, point, facts);
-    let Some(first) = process.points.iter().find(|point| counter(point).is_some()) else { return Vec::new() };
-    let mut parts = Vec::new();
-    let mut done = if born_within { process.first.saturating_sub(1) } else { first.at };
-    let part = |from: u16, to: u16, over: f64| {
-        let (from, to) = (time(from), time(to));
-        Part { from, to, over, under: to - from }
-    };
-    for Change { from, to, amount } in changes(process, counter, born_within) {
-        if from > done {
-            parts.push(part(done, from, 0.0));
-        }
-        parts.push(part(from, to, if field == ProcessField::ResidentGrowth { amount } else { amount.max(0.0) }));
-        done = to;
-    }
-    if process.last > done {
-        parts.push(part(done, process.last, 0.0));
-    }
-    parts
-}
-
 /// First and last sample that saw any process.
 fn span(record: &CollectorRecord) -> (u16, u16) {
     let begin = record.processes.iter().map(|process| process.first).min().unwrap_or(0);
     let end = record.processes.iter().map(|process| process.last).max().unwrap_or(0);
     (begin, end)
-}
-
-/// Time that tasks waited for a CPU, per time they wanted one, over all processes that could be read.
-pub(super) fn wait_of_tasks(table: &Table<'_>) -> Outcome {
-    let record = record(table)?;
-    let (begin, _) = span(record);
-    let count = record.times.len();
-    let mut waited = vec![0.0; count];
-    let mut ran = vec![0.0; count];
-    let mut readable = false;
-    let stopped = throttled::groups(table);
-    for process in &record.processes {
-        readable |= process.points.iter().any(|point| point.run_ns.is_some());
-        let born_within = process.first > begin;
-        // A throttled task does not wait for a CPU, although the kernel counts it as waiting.
-        if throttled::is_in(process, &stopped) {
-            continue;
-        }
-        add(&mut waited, changes(process, |point| Some(point.wait_ns? as f64 * 1e-9), born_within));
-        add(&mut ran, changes(process, |point| Some(point.run_ns? as f64 * 1e-9), born_within));
-    }
-    if !readable {
-        return Err(unreadable(record, ProcessField::RunDelay));
-    }
-    let mut parts = Vec::new();
-    for at in 1..count {
-        let (from, to) =
-            (record.times.get(at - 1).copied().unwrap_or(0.0), record.times.get(at).copied().unwrap_or(0.0));
-        let (w, r) = (waited.get(at).copied().unwrap_or(0.0), ran.get(at).copied().unwrap_or(0.0));
-        parts.push(Part { from, to, over: w, under: w + r });
-    }
-    let stats = statistics(&parts, Quotient::Rate, intervals(table.window), table.window.interval_seconds, 0.0);
-    let but = if stopped.is_empty() { "" } else { ", but for those that a CPU quota stopped" };
-    let source = format!("/proc/PID/schedstat, fields 1 and 2, of the processes seen{but}");
-    Ok((BTreeMap::from([(String::new(), stats)]), source))
-}
-
-/// Time that some tasks waited, between two samples.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
-    pub(super) from: f64,
-    pub(super) to: f64,
-    pub(super) seconds: f64,
-}
-
-/// Time that the processes which `wanted` says yes to waited in run queues. Nothing where it cannot be read.
-pub(super) fn waits_of(table: &Table<'_>, wanted: impl Fn(&Process) -> bool) -> Vec<Held> {
-    let Ok(record) = record(table) else { return Vec::new() };
-    let (begin, _) = span(record);
-    let mut waited = vec![0.0; record.times.len()];
-    for process in record.processes.iter().filter(|process| wanted(process)) {
-        add(&mut waited, changes(process, |point| Some(point.wait_ns? as f64 * 1e-9), process.first > begin));
-    }
-    let spans = record.times.iter().zip(record.times.iter().skip(1)).zip(waited.iter().skip(1));
-    spans.map(|((from, to), seconds)| Held { from: *from, to: *to, seconds: *seconds }).collect()
-}
-
-/// Adds changes to sums per interval, named by the sample that ends it. A change at no known time is spread over the
-/// intervals in which it may have happened.
-fn add(sums: &mut [f64], changes: Vec<Change>) {
-    for Change { from, to, amount } in changes {
-        let share = amount.max(0.0) / f64::from((to - from).max(1));
-        for sum in sums.get_mut(usize::from(from) + 1..=usize::from(to)).into_iter().flatten() {
-            *sum += share;
-        }
-    }
 }
 
 /// The kernel's process from which it starts all its threads; no user's process has this parent.

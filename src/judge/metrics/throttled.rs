@@ -2,7 +2,7 @@
 //! 6.18, and so since quotas exist), although the CPUs may idle. What is known of such waits is left out here, and rules count waiting as
 //! CPU saturation only where the CPUs were in fact busy.
 
-use super::process::{self, Held};
+use super::process::{self, RunDelay};
 use super::{Table, formula::Part};
 use rdiag_model::recording::Process;
 
@@ -33,13 +33,13 @@ pub(super) fn is_in(process: &Process, groups: &[&str]) -> bool {
 
 /// Seconds for which tasks of stopped groups waited, by the samples of the table of processes. Empty where no group was
 /// stopped.
-pub(super) fn waits(table: &Table<'_>) -> Vec<Held> {
+pub(super) fn waits(table: &Table<'_>) -> Vec<RunDelay> {
     let groups = groups(table);
-    if groups.is_empty() { Vec::new() } else { process::waits_of(table, |process| is_in(process, &groups)) }
+    if groups.is_empty() { Vec::new() } else { process::run_delays(table, |process| is_in(process, &groups)) }
 }
 
 /// The change of waiting and running in a sub-window, without the waits of stopped tasks.
-pub(super) fn less(waits: &[Held], part: Part) -> Part {
+pub(super) fn less(waits: &[RunDelay], part: Part) -> Part {
     let held: f64 = waits
         .iter()
         .map(|wait| {
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_waits_of_stopped_tasks_are_taken_off_where_they_overlap() {
-        let waits = [Held { from: 0.0, to: 1.0, seconds: 2.0 }, Held { from: 1.0, to: 2.0, seconds: 1.0 }];
+        let waits = [RunDelay { from: 0.0, to: 1.0, seconds: 2.0 }, RunDelay { from: 1.0, to: 2.0, seconds: 1.0 }];
         let part = less(&waits, Part { from: 0.5, to: 1.5, over: 4.0, under: 6.0 });
         assert!((part.over - 2.5).abs() < 1e-9 && (part.under - 4.5).abs() < 1e-9, "{part:?}");
         let part = less(&waits, Part { from: 0.0, to: 1.0, over: 1.0, under: 2.0 });
