@@ -63,7 +63,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Crates that have one home.
 const HOMES: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
-    ("indicatif", &["cli/measure.rs", "cli/ui.rs"]),
+    ("indicatif", &["cli/measure/progress.rs", "cli/ui.rs"]),
     ("serde_yaml", &["playbook/load.rs"]),
     ("minijinja", &["judge/rules", "report"]),
     ("sysinfo", &["kernel/host/facts.rs"]),

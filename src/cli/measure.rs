@@ -1,29 +1,29 @@
 //! What `run` and `record` share: the options of a measurement, what can fail before it, and the measurement itself.
 
+mod progress;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use indicatif::ProgressBar;
-
+use self::progress::Progress;
 use super::command::Command;
 use super::root::open_host;
 use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure, conversation, params, task};
 use crate::lab::recipe::under_way;
-use crate::playbook::{self, Method, Plan, PlannedStep};
-use crate::report;
-use crate::session::{self, Observer, Run};
+use crate::playbook::{self, Method, Plan};
+use crate::session::{self, Run};
 use crate::shown;
 use rdiag_kernel::host::launch::{Ended, How};
 use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::host::{BeginAt, NoInstant, SharedHost};
 use rdiag_kernel::mechanism::tracefs;
 use rdiag_model::setup::{Begin, WallClock};
-use rdiag_model::{Exercise, Finding, Recording, Status, Target};
+use rdiag_model::{Exercise, Recording, Target};
 
 /// From so many seconds on, a late beginning is reported.
 const LATE: f64 = 0.5;
@@ -238,17 +238,7 @@ pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Resul
     let exercise = || if prepared.is_live { under_way(&prepared.host) } else { None };
     let before = exercise();
     let streams = prepared.streams && !ui.is_hushed();
-    let mut progress = Progress {
-        ui,
-        bar: None,
-        what: Text::new(),
-        command: prepared.command.as_mut(),
-        keep,
-        is_kept: false,
-        begin_at: prepared.begin_at,
-        streams,
-        told: BTreeMap::new(),
-    };
+    let mut progress = Progress::new(prepared.command.as_mut(), prepared.begin_at, streams, keep, ui);
     let mut run = session::run(&prepared.host, &prepared.plan, &prepared.target, &prepared.stop, &mut progress)
         .map_err(Failure::io("measuring"))?;
     let is_kept = progress.is_kept;
@@ -285,102 +275,3 @@ fn tell_of_beginning(begin: &Begin, clock: Option<WallClock>, ui: &Ui) {
 
 /// Writes down what is known of a run.
 pub(super) type Keep<'k> = &'k dyn Fn(&Recording) -> Result<(), Failure>;
-
-struct Progress<'u> {
-    ui: &'u Ui,
-    bar: Option<ProgressBar>,
-    /// What the bar says of the window.
-    what: Text,
-    command: Option<&'u mut Command>,
-    keep: Keep<'u>,
-    /// Whether what was handed over last could be written down.
-    is_kept: bool,
-    begin_at: Option<BeginAt>,
-    /// Whether findings are printed while the first window runs.
-    streams: bool,
-    /// What has been told in lines: rule and instance, and how bad.
-    told: BTreeMap<(String, Option<String>), Status>,
-}
-
-/// Lines of provisional findings, where there is no terminal to draw on.
-const MOST_LINES: usize = 8;
-
-impl Observer for Progress<'_> {
-    fn window(&mut self, steps: &[&PlannedStep], seconds: f64, drill_down: bool) {
-        // One within another window: the bar goes on, and says so.
-        if let (true, Some(bar)) = (drill_down, &self.bar) {
-            let question = match steps {
-                [only] => Text::seen(&only.step.question),
-                _ => shown!("{} questions", steps.len()),
-            };
-            self.what.push(shown!("; drill-down: {}", question));
-            return self.ui.say_on(bar, &self.what);
-        }
-        let what = match (drill_down, steps) {
-            (true, [only]) => format!("drill-down, {seconds:.0} s: {}", only.step.question),
-            (true, _) => format!("drill-down, {seconds:.0} s: {} questions", steps.len()),
-            (false, _) if self.begin_at.is_some() => {
-                let at = self.begin_at.map(|at| at.to_string()).unwrap_or_default();
-                format!("beginning at {at}, then measuring for {seconds:.0} s; Ctrl-C ends early")
-            }
-            (false, _) if self.command.is_some() => "measuring until the command ends".to_owned(),
-            (false, _) => format!("measuring for {seconds:.0} s; Ctrl-C ends early"),
-        };
-        self.what = Text::seen(what);
-        self.bar = Some(self.ui.bar(&self.what));
-    }
-
-    fn begun(&mut self) {
-        if let Some(command) = &mut self.command {
-            command.let_go();
-        }
-    }
-
-    fn progress(&mut self, share: f64) {
-        if let Some(bar) = &self.bar {
-            bar.set_position((share * 1000.0) as u64);
-        }
-    }
-
-    fn wants_findings(&self) -> bool {
-        self.streams
-    }
-
-    fn findings(&mut self, seconds: f64, findings: Vec<Finding>) {
-        if let Some(bar) = self.bar.as_ref().filter(|bar| !bar.is_hidden()) {
-            let so_far = report::so_far(findings, seconds, &self.ui.style());
-            return self.ui.say_on(bar, &shown!("{}\n{}", &self.what, so_far));
-        }
-        for finding in findings.iter().filter(|finding| finding.status >= Status::Warning && !finding.is_past()) {
-            let of = (finding.id.clone(), finding.instance.clone());
-            if self.told.len() >= MOST_LINES || self.told.get(&of).is_some_and(|told| *told >= finding.status) {
-                continue;
-            }
-            if self.told.is_empty() {
-                self.ui.note("So far, provisional until the end:");
-            }
-            self.told.insert(of, finding.status);
-            self.ui.note(report::so_far_line(finding, seconds));
-        }
-    }
-
-    fn window_ended(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
-
-    fn begin_at(&self) -> Option<BeginAt> {
-        self.begin_at
-    }
-
-    fn gives_up_rights(&self) -> bool {
-        true
-    }
-
-    fn keep(&mut self, recording: &Recording) {
-        // A command that never began was not measured.
-        self.is_kept =
-            !self.command.as_ref().is_some_and(|command| command.never_began()) && (self.keep)(recording).is_ok();
-    }
-}
