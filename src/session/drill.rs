@@ -4,16 +4,19 @@
 //! Conditions are looked at on a thread of its own, and each drill-down has one, so that neither judging nor attaching holds up the samples of the
 //! first window. All are judged when they are over, and each by its own length.
 
+mod conditions;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::thread::Scope;
 use std::time::Duration;
 
+use self::conditions::{ConditionWatch, InnerWindow, StartedDrill};
 use super::group::judges_groups;
 use super::probing::ProbeShares;
-use super::provisional::{self, Provisional};
+use super::provisional;
 use super::record::{self, Costs, Follow, Recorded, SoFar, WindowSpec};
 use super::run::{Observer, collectors_for, probes_for, work_of};
 use crate::playbook::{Plan, PlannedStep};
@@ -21,20 +24,6 @@ use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::rights::Phase;
 use rdiag_model::{Recording, Target, Window};
 
-/// Conditions are first looked at after so many intervals: most rules want three in a row.
-const FIRST_INTERVALS: f64 = 3.0;
-/// Not before so many seconds, with shorter intervals.
-const FIRST_SECONDS: f64 = 1.0;
-/// In a short window, after this share of it.
-const FIRST_SHARE: f64 = 1.0 / 3.0;
-/// In less, what the kernel counts in ticks says nothing.
-const FIRST_LEAST: f64 = 0.25;
-/// The next look is as long as this part of the first one, or of what is over: in a long window, what begins late is seen later.
-const NEXT_SHARE: f64 = 0.5;
-const NEXT_SHARE_OF_ALL: f64 = 0.25;
-/// A drill-down takes at least this share of the first window, and need not take longer than so many seconds.
-const LEAST_SHARE: f64 = 0.25;
-const LEAST_SECONDS: f64 = 2.0;
 /// Share of one CPU that judging all rules may take for who wants to see what comes.
 const SHOWING: f64 = 0.005;
 /// From one such judgement to the next, in seconds, at least.
@@ -45,7 +34,7 @@ const TOGETHER: Duration = Duration::from_millis(200);
 
 /// What all windows of a run have in common.
 #[derive(Clone, Copy)]
-pub(super) struct Run<'r> {
+pub(super) struct RunContext<'r> {
     pub(super) host: &'r SharedHost,
     pub(super) plan: &'r Plan,
     pub(super) target: &'r Target,
@@ -54,7 +43,7 @@ pub(super) struct Run<'r> {
     pub(super) stop: &'r AtomicBool,
 }
 
-impl Run<'_> {
+impl RunContext<'_> {
     /// A window of its own for some steps, the run's `window`th.
     pub(super) fn spec(&self, steps: &[&PlannedStep], window: usize) -> WindowSpec {
         WindowSpec {
@@ -77,45 +66,27 @@ impl Run<'_> {
         let cgroup = self.target.cgroup.clone().filter(|_| !judges_groups(self.plan));
         Target { cgroup, ..self.target.clone() }
     }
-
-    /// How long a drill-down takes at least.
-    fn least(&self) -> f64 {
-        (self.plan.duration * LEAST_SHARE).min(LEAST_SECONDS)
-    }
-
-    /// How long the first look takes.
-    fn first_look(&self) -> f64 {
-        let Plan { duration, interval, .. } = self.plan;
-        (FIRST_INTERVALS * interval).max(FIRST_SECONDS).min(duration * FIRST_SHARE).max(FIRST_LEAST)
-    }
 }
 
 /// Records a window, and within it those of the `drills` whose conditions hold early enough, and enters them into the recording. `gives_up` if
 /// nothing is attached after these. Whether none was ended early, and what each collector took.
 pub(super) fn windows(
-    run: &mut Run<'_>,
+    context: &mut RunContext<'_>,
     mut spec: WindowSpec,
     drills: Option<&Vec<PlannedStep>>,
     gives_up: bool,
     recording: &mut Recording,
     observer: &mut dyn Observer,
 ) -> io::Result<(bool, Costs)> {
+    let run = *context;
     let narrows = gives_up.then(|| Phase::Measuring(work_of(run.plan)));
     if drills.is_none() {
         spec.then = narrows;
     }
-    let all = run;
-    let run = *all;
     std::thread::scope(|scope| {
-        let watch = drills.map(|drills| ConditionWatch {
-            run,
-            scope,
-            provisional: Provisional::new(run.host.facts(), run.plan, run.target, drills),
-            shares: Arc::clone(&spec.shares),
-            then: observer.gives_up_rights().then(|| Phase::Measuring(work_of(run.plan))),
-            begun: 0,
-        });
-        let mut first = First {
+        let then = observer.gives_up_rights().then(|| Phase::Measuring(work_of(run.plan)));
+        let watch = drills.map(|drills| ConditionWatch::new(run, scope, drills, &spec.shares, then));
+        let mut first = FirstFollower {
             run,
             scope,
             watch,
@@ -128,107 +99,28 @@ pub(super) fn windows(
             observer,
         };
         let recorded = record::window(run.host, &spec, run.began, run.stop, &mut first)?;
-        all.began = first.run.began;
+        context.began = first.run.began;
         first.conclude(recorded)
     })
 }
 
-/// Looks at the conditions of steps while the first window runs, by short windows of its own: some collectors give all they have only at the end
-/// of one.
-struct ConditionWatch<'s, 'e, 'r> {
-    run: Run<'r>,
-    scope: &'s Scope<'s, 'e>,
-    provisional: Provisional<'r>,
-    shares: Arc<ProbeShares>,
-    /// What a drill-down needs once everything is attached.
-    then: Option<Phase>,
-    /// How many have begun.
-    begun: usize,
-}
-
-impl<'s, 'r: 'e, 'e> ConditionWatch<'s, 'e, 'r> {
-    /// Looks until all steps are wanted, or too little is left of the window that ends at `ends`.
-    fn go_on(mut self, ends: f64, tell: &Sender<io::Result<Begun<'s, 'r>>>) {
-        let (host, least) = (self.run.host, self.run.least());
-        let began = host.now();
-        let mut length = self.run.first_look();
-        while !self.provisional.is_over() && ends - (host.now() + length) >= least * 0.99 {
-            let spec = WindowSpec {
-                collectors: self.provisional.collectors(),
-                duration: length,
-                interval: length,
-                ..self.run.spec(&[], 0)
-            };
-            let Ok(Recorded { window, completed: true, .. }) =
-                record::window(host, &spec, self.run.began, self.run.stop, &mut NoFollower)
-            else {
-                return;
-            };
-            let wanted = self.provisional.wanted(&window);
-            if !wanted.is_empty() && tell.send(self.begin(wanted, ends, least)).is_err() {
-                return;
-            }
-            length = (self.run.first_look() * NEXT_SHARE).max((host.now() - began) * NEXT_SHARE_OF_ALL);
-        }
-    }
-
-    /// Begins a window for some steps that ends when the first one does.
-    fn begin(&mut self, steps: Vec<&'r PlannedStep>, ends: f64, least: f64) -> io::Result<Begun<'s, 'r>> {
-        let run = self.run;
-        self.begun += 1;
-        let mut spec = run.spec(&steps, self.begun);
-        spec.duration = least;
-        spec.until = Some(ends);
-        spec.shares = Arc::clone(&self.shares);
-        spec.then = self.then;
-        let (tell, unread) = channel();
-        let (go_on, going_on) = channel();
-        let mut told = Told { has_probes: !spec.probes.is_empty(), tell, going_on };
-        let seconds = (ends - run.host.now()).max(least);
-        let record = move || record::window(run.host, &spec, run.began, run.stop, &mut told);
-        let thread = std::thread::Builder::new().name("rdiag-drill".into()).spawn_scoped(self.scope, record)?;
-        Ok(Begun { steps, seconds, inner: Inner { thread, unread: Some((unread, go_on)) } })
-    }
-}
-
-/// A drill-down that has begun.
-struct Begun<'s, 'r> {
-    steps: Vec<&'r PlannedStep>,
-    seconds: f64,
-    inner: Inner<'s>,
-}
-
-/// A look has no follower.
-struct NoFollower;
-
-impl Follow for NoFollower {
-    fn measured(&mut self, _: &dyn Fn() -> Window) {}
-}
-
 /// Follows the first window, and has others begin.
-struct First<'s, 'e, 'r, 'o> {
-    run: Run<'r>,
+struct FirstFollower<'s, 'e, 'r, 'o> {
+    run: RunContext<'r>,
     scope: &'s Scope<'s, 'e>,
     watch: Option<ConditionWatch<'s, 'e, 'r>>,
     /// The drill-downs that begin, as long as any can.
-    begun: Option<Receiver<io::Result<Begun<'s, 'r>>>>,
+    begun: Option<Receiver<io::Result<StartedDrill<'s, 'r>>>>,
     /// What is given up when none can begin any more.
     narrows: Option<Phase>,
     next_show: f64,
     has_probes: bool,
-    inner: Vec<Inner<'s>>,
+    inner: Vec<InnerWindow<'s>>,
     recording: &'o mut Recording,
     observer: &'o mut dyn Observer,
 }
 
-/// A window that runs within the first one.
-struct Inner<'s> {
-    thread: ScopedJoinHandle<'s, io::Result<Recorded>>,
-    /// What it has read before its probes are, which it does once the other side has let go.
-    unread: Option<(Receiver<Window>, Sender<()>)>,
-}
-
-impl First<'_, '_, '_, '_> {
+impl FirstFollower<'_, '_, '_, '_> {
     /// Takes over the drill-downs that have begun; waits for those that may still begin if `is_last`.
     fn take_over(&mut self, is_last: bool) -> io::Result<()> {
         let Some(all) = &self.begun else { return Ok(()) };
@@ -236,7 +128,7 @@ impl First<'_, '_, '_, '_> {
             let next = if is_last { all.recv().map_err(|_| TryRecvError::Disconnected) } else { all.try_recv() };
             match next {
                 Ok(begun) => {
-                    let Begun { steps, seconds, inner } = begun?;
+                    let StartedDrill { steps, seconds, inner } = begun?;
                     self.observer.window(&steps, seconds, true);
                     self.inner.push(inner);
                 }
@@ -267,17 +159,17 @@ impl First<'_, '_, '_, '_> {
         let before = self.recording.windows.len();
         let mut released = Vec::new();
         for inner in &mut self.inner {
-            let Some((unread, go_on)) = inner.unread.take() else { continue };
-            let told = match patience {
+            let Some((unread, release)) = inner.unread.take() else { continue };
+            let received = match patience {
                 Some(patience) => unread.recv_timeout(patience).map_err(|error| error == RecvTimeoutError::Timeout),
                 None => unread.recv().map_err(|_| false),
             };
-            match told {
+            match received {
                 Ok(window) => {
                     self.recording.windows.push(window);
-                    released.push(go_on);
+                    released.push(release);
                 }
-                Err(is_late) => inner.unread = is_late.then_some((unread, go_on)),
+                Err(is_late) => inner.unread = is_late.then_some((unread, release)),
             }
         }
         if self.recording.windows.len() > before || patience.is_some() && self.has_probes {
@@ -294,7 +186,7 @@ impl First<'_, '_, '_, '_> {
         self.recording.windows.push(window);
         self.take_over(true)?;
         self.keep_unread(None);
-        for Inner { thread, .. } in self.inner {
+        for InnerWindow { thread, .. } in self.inner {
             let ended = |_| io::Error::other("the thread of a drill-down ended");
             let recorded = thread.join().map_err(ended)??;
             self.recording.windows.push(recorded.window);
@@ -307,7 +199,7 @@ impl First<'_, '_, '_, '_> {
     }
 }
 
-impl<'s, 'e, 'r: 'e> Follow for First<'s, 'e, 'r, '_> {
+impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
     fn begun(&mut self, so_far: &SoFar<'_, '_>) -> io::Result<()> {
         self.observer.begun();
         if let (began, Some(awaited)) = so_far.began() {
@@ -319,7 +211,7 @@ impl<'s, 'e, 'r: 'e> Follow for First<'s, 'e, 'r, '_> {
         watch.run.began = self.run.began;
         let (tell, begun) = channel();
         let ends = so_far.ends();
-        let look = move || watch.go_on(ends, &tell);
+        let look = move || watch.look_until(ends, &tell);
         std::thread::Builder::new().name("rdiag-look".into()).spawn_scoped(self.scope, look)?;
         self.begun = Some(begun);
         Ok(())
@@ -340,22 +232,6 @@ impl<'s, 'e, 'r: 'e> Follow for First<'s, 'e, 'r, '_> {
             self.recording.windows.push(known());
             self.keep_unread(Some(TOGETHER));
             self.recording.windows.pop();
-        }
-    }
-}
-
-/// Follows a window that runs within another: it waits until what it has read is written down, before it reads its probes.
-struct Told {
-    has_probes: bool,
-    tell: Sender<Window>,
-    going_on: Receiver<()>,
-}
-
-impl Follow for Told {
-    fn measured(&mut self, known: &dyn Fn() -> Window) {
-        if self.has_probes && self.tell.send(known()).is_ok() {
-            // Nothing is ever sent: the other side lets go.
-            let _ = self.going_on.recv();
         }
     }
 }

@@ -71,7 +71,7 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> io::Result<Run> {
     let (cpu_before, _) = own_usage();
-    let mut common = drill::Run { host, plan, target, began: host.now(), stop };
+    let mut context = drill::RunContext { host, plan, target, began: host.now(), stop };
     let mut recording = Recording {
         format_version: FORMAT_VERSION,
         tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
@@ -97,12 +97,12 @@ pub fn run(
         }
         let last_level = if within && level == 0 { 1 } else { level };
         let gives_up = last_level + 1 == plan.windows.len() && observer.gives_up_rights();
-        let mut spec = common.spec(&steps, recording.windows.len());
+        let mut spec = context.spec(&steps, recording.windows.len());
         spec.begin_at = observer.begin_at().filter(|_| level == 0);
         observer.window(&steps, plan.duration, level > 0);
         let drills = if within && level == 0 { plan.windows.get(1) } else { None };
         let before = recording.windows.len();
-        let (completed, took) = drill::windows(&mut common, spec, drills, gives_up, &mut recording, observer)?;
+        let (completed, took) = drill::windows(&mut context, spec, drills, gives_up, &mut recording, observer)?;
         observer.window_ended();
         for (collector, seconds) in took {
             *costs.entry(collector).or_default() += seconds;
