@@ -20,8 +20,9 @@ pub(super) fn of(recording: &Recording, plan: &Plan, metrics: &[Metrics]) -> Opt
     if plan.playbook.method != Method::MethodR {
         return None;
     }
-    let best = recording.windows.iter().enumerate().find_map(|(at, window)| Some((at, window, best(&window.ledgers)?)));
-    let Some((at, window, Best { source, ledger, ended_early })) = best else {
+    let best =
+        recording.windows.iter().enumerate().find_map(|(at, window)| Some((at, window, chosen(&window.ledgers)?)));
+    let Some((at, window, ChosenLedger { source, ledger, ended_early })) = best else {
         let gap = recording.windows.iter().flat_map(refused).next().map(|refused| refused.gap);
         let nothing = || Unavailable::new(Reason::Absent, "the recording has no account of a task's time");
         return Some(Err(gap.unwrap_or_else(nothing)));
@@ -61,8 +62,8 @@ fn cpus(metrics: &Metrics) -> Option<Cpus> {
 /// The accounts of a window, by who made them.
 type Ledgers = BTreeMap<String, Result<Ledger, Unavailable>>;
 
-/// The account that is told, and who made it.
-struct Best<'w> {
+/// The account that the report gives, and who made it.
+struct ChosenLedger<'w> {
     source: &'w str,
     ledger: &'w Ledger,
     /// A more exact one of the beginning only.
@@ -70,19 +71,21 @@ struct Best<'w> {
 }
 
 /// The account of the highest level; but for one that ended early, where another one goes on from there and covers more.
-fn best(ledgers: &Ledgers) -> Option<Best<'_>> {
+fn chosen(ledgers: &Ledgers) -> Option<ChosenLedger<'_>> {
     let made = ledgers.iter().filter_map(|(source, ledger)| Some((source.as_str(), ledger.as_ref().ok()?)));
     let mut made: Vec<_> = made.filter(|(_, ledger)| has_threads(ledger)).collect();
     made.sort_by_key(|(_, ledger)| std::cmp::Reverse(ledger.level));
     let (source, ledger) = *made.first()?;
     let longer = |(_, other): &&(&str, &Ledger)| other.stopped.is_none() && other.elapsed() > ledger.elapsed();
     match made.iter().skip(1).find(longer).filter(|_| ledger.stopped.is_some()) {
-        Some(&(other, longer)) => Some(Best { source: other, ledger: longer, ended_early: Some((source, ledger)) }),
-        None => Some(Best { source, ledger, ended_early: None }),
+        Some(&(other, longer)) => {
+            Some(ChosenLedger { source: other, ledger: longer, ended_early: Some((source, ledger)) })
+        }
+        None => Some(ChosenLedger { source, ledger, ended_early: None }),
     }
 }
 
-/// Why the more exact account is not the one that is told.
+/// Why the more exact account is not the one that the report gives.
 fn early_end(early: &Ledger) -> Unavailable {
     let why = early.stopped.as_deref().unwrap_or_default().trim_end_matches('.');
     let covers = quantity::seconds(early.elapsed());
@@ -192,7 +195,7 @@ mod tests {
         let told = |exact: Ledger, samples: Option<Ledger>| {
             let samples = samples.map(|ledger| ("task_states".to_owned(), Ok(ledger)));
             let ledgers = std::iter::once(("response".to_owned(), Ok(exact))).chain(samples).collect();
-            let best = best(&ledgers).unwrap();
+            let best = chosen(&ledgers).unwrap();
             (best.ledger.level, best.ended_early.is_some())
         };
         let stopped =

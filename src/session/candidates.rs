@@ -24,7 +24,7 @@ pub struct Candidate {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Sight {
+struct ProcessTimes {
     comm: String,
     ticks: u64,
     delay_ns: u64,
@@ -33,12 +33,12 @@ struct Sight {
 /// Looks twice, `seconds` apart, and gives the processes with the most CPU time and waiting, rdiag itself left out.
 #[must_use]
 pub fn candidates(host: &SharedHost, seconds: f64) -> Vec<Candidate> {
-    let before = look(host);
+    let before = all_times(host);
     let began = host.now();
     host.wait(began + seconds, 1, &AtomicBool::new(false));
     let elapsed = (host.now() - began).max(1e-3);
     let ticks_per_second = host.facts().ticks_per_second.max(1) as f64;
-    let mut all: Vec<Candidate> = look(host)
+    let mut all: Vec<Candidate> = all_times(host)
         .into_iter()
         .filter_map(|(pid, after)| {
             let before = before.get(&pid)?;
@@ -70,18 +70,18 @@ pub fn names_unless_there(host: &SharedHost, comm: &str) -> Option<BTreeSet<Stri
     if pids.iter().any(is_thread) { None } else { Some(names) }
 }
 
-fn look(host: &SharedHost) -> BTreeMap<u32, Sight> {
+fn all_times(host: &SharedHost) -> BTreeMap<u32, ProcessTimes> {
     let names = host.list("proc").unwrap_or_default();
     let own = host.facts().pid;
     let pids = names.iter().filter_map(|name| name.parse::<u32>().ok()).filter(|pid| *pid != own);
-    pids.take(MAX_PROCESSES).filter_map(|pid| Some((pid, sight(host, pid)?))).collect()
+    pids.take(MAX_PROCESSES).filter_map(|pid| Some((pid, process_times(host, pid)?))).collect()
 }
 
-fn sight(host: &SharedHost, pid: u32) -> Option<Sight> {
+fn process_times(host: &SharedHost, pid: u32) -> Option<ProcessTimes> {
     let (comm, ticks) = stat(&host.read(&format!("proc/{pid}/stat")).ok()?)?;
     let schedstat = host.read(&format!("proc/{pid}/schedstat")).unwrap_or_default();
     let delay_ns = schedstat.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    Some(Sight { comm, ticks, delay_ns })
+    Some(ProcessTimes { comm, ticks, delay_ns })
 }
 
 /// The name, and user and system time together. The name may hold anything, so it ends at the last parenthesis.

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::probing::{Order, ProbeShares, Running};
+use super::probing::{ProbeOrder, ProbeShares, Running};
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::launch::Watch;
 use rdiag_kernel::host::rights::{self, Phase, Work};
@@ -75,7 +75,8 @@ pub fn probe(
         marks: None,
         starter: None,
     };
-    let order = Order { def: request.def, params: request.params.clone(), filter, budget: request.budget, window: 0 };
+    let order =
+        ProbeOrder { def: request.def, params: request.params.clone(), filter, budget: request.budget, window: 0 };
     let mut running = match Running::start(order, host) {
         Ok(running) => running,
         Err(gap) => return ProbeEnd::Failed(gap),

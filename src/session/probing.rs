@@ -33,7 +33,7 @@ impl ProbeShares {
 
 /// What a probe is to do.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
+pub(super) struct ProbeOrder {
     pub(super) def: &'static ProbeDef,
     pub(super) params: Params,
     pub(super) filter: Filter,
@@ -45,7 +45,7 @@ pub(super) struct Order {
 
 /// A probe that was started.
 pub(super) struct Running {
-    order: Order,
+    order: ProbeOrder,
     probe: Box<dyn Probe>,
     started: f64,
     /// When the period of the next reading began.
@@ -62,7 +62,7 @@ pub(super) struct Running {
 
 impl Running {
     /// Loads and attaches.
-    pub(super) fn start(order: Order, host: &Host) -> Result<Self, Unavailable> {
+    pub(super) fn start(order: ProbeOrder, host: &Host) -> Result<Self, Unavailable> {
         let before = host.now();
         let context = Context::new(host, &order.params, &order.filter);
         let probe = (order.def.start)(&context)?;
@@ -190,7 +190,7 @@ impl Running {
 
 /// A probe in the place of a collector.
 pub(super) struct Probing {
-    order: Order,
+    order: ProbeOrder,
     shares: Arc<ProbeShares>,
     state: State,
 }
@@ -202,7 +202,7 @@ enum State {
 }
 
 impl Probing {
-    pub(super) fn new(order: Order, shares: &Arc<ProbeShares>) -> Self {
+    pub(super) fn new(order: ProbeOrder, shares: &Arc<ProbeShares>) -> Self {
         Self { order, shares: Arc::clone(shares), state: State::Waiting }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::probing::{Order, ProbeShares};
+use super::probing::{ProbeOrder, ProbeShares};
 use super::worker::Task;
 pub(super) use follow::{Awaited, Costs, Follow, Recorded, SoFar};
 use rdiag_collectors::{Cadence, CollectorDef};
@@ -24,7 +24,7 @@ pub(super) use recorder::{Recorder, Slot};
 pub(super) struct WindowSpec {
     pub(super) steps: Vec<String>,
     pub(super) collectors: Vec<&'static CollectorDef>,
-    pub(super) probes: Vec<Order>,
+    pub(super) probes: Vec<ProbeOrder>,
     pub(super) target: Target,
     /// How long it takes in seconds; at least so long, if it has an end of its own.
     pub(super) duration: f64,

@@ -8,7 +8,7 @@ use super::allotted;
 use super::analyze::{Analysis, Analyst};
 use super::drill;
 use super::group::judges_groups;
-use super::probing::Order;
+use super::probing::ProbeOrder;
 use super::setup;
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
@@ -157,14 +157,14 @@ pub(super) fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors:
 }
 
 /// The probes of some steps, each once: the first step's parameters hold.
-pub(super) fn probes_for(steps: &[&PlannedStep], target: &Target, budget: f64, window: usize) -> Vec<Order> {
-    let mut orders: Vec<Order> = Vec::new();
+pub(super) fn probes_for(steps: &[&PlannedStep], target: &Target, budget: f64, window: usize) -> Vec<ProbeOrder> {
+    let mut orders: Vec<ProbeOrder> = Vec::new();
     for measure in steps.iter().flat_map(|planned| &planned.step.collect) {
         let Some(def) = probes::find(measure.id()) else { continue };
         // The playbook was checked, so these parameters are right.
         let Ok(params) = Params::new(def.id, def.params, &measure.params()) else { continue };
         if orders.iter().all(|order| order.def.id != def.id) {
-            orders.push(Order { def, params, filter: filter_for(def, target), budget, window });
+            orders.push(ProbeOrder { def, params, filter: filter_for(def, target), budget, window });
         }
     }
     orders

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::super::probing::{Order, ProbeShares, Probing};
+use super::super::probing::{ProbeOrder, ProbeShares, Probing};
 use super::super::worker::{Done, Job, Task, Worker};
 use super::{Awaited, Costs};
 use rdiag_collectors::{Cadence, Collect, CollectorDef, Shared, Sink};
@@ -116,7 +116,7 @@ impl<'h> Recorder<'h> {
     }
 
     /// Attaches the probes, and lets collectors set up what takes time, before the window begins.
-    pub(super) fn prepare(&mut self, orders: &[Order], shares: &Arc<ProbeShares>) -> std::io::Result<()> {
+    pub(super) fn prepare(&mut self, orders: &[ProbeOrder], shares: &Arc<ProbeShares>) -> std::io::Result<()> {
         for order in orders {
             let probing = Probing::new(order.clone(), shares);
             self.add(order.def.id, Cadence::Gauge, &[], Box::new(probing), true);
