@@ -1,7 +1,7 @@
 //! From which share of a task's time on a component is mentioned, in each place that mentions components: all levels of Method R's reports.
 //!
-//! Those that decide what the account itself says (`LEAST_SHARE` of its next steps, its headline, its forecast) are with it in
-//! `src/judge/profile/`, since recorded proofs depend on them.
+//! Those of the account itself are with it in `src/judge/profile/`: of its next steps (`advice.rs`), headline (`answer.rs`) and forecast
+//! (`forecast.rs`).
 
 use rdiag_model::Profile;
 use rdiag_model::profile::ComponentRow;
