@@ -12,6 +12,7 @@ mod probes;
 mod profile;
 mod runs;
 mod schedule;
+mod table;
 mod timeline;
 mod view;
 mod waits;

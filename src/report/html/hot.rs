@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::probes::{CellView, Head, TableView};
+use super::table::{CellView, Head, TableView};
 use crate::report::escape::visible_within as short;
 use crate::report::{hot_words as words, probe_words};
 use rdiag_model::Unit;

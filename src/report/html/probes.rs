@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::hot::{HotView, TreeView};
 use super::schedule::ScheduleView;
+use super::table::{CellView, Head, TableView};
 use super::view::{Limits, Named, more};
 use crate::report::escape::visible_within as short;
 use crate::report::shown::{Html, Shown};
@@ -67,26 +68,6 @@ struct Chart {
     caption: String,
     figures: String,
     svg: Shown<Html>,
-}
-
-#[derive(Serialize)]
-pub(super) struct TableView {
-    pub(super) title: String,
-    pub(super) head: Vec<Head>,
-    pub(super) rows: Vec<Vec<CellView>>,
-    pub(super) others: String,
-}
-
-#[derive(Serialize)]
-pub(super) struct Head {
-    pub(super) title: String,
-    pub(super) number: bool,
-}
-
-#[derive(Serialize)]
-pub(super) struct CellView {
-    pub(super) text: String,
-    pub(super) number: bool,
 }
 
 #[derive(Serialize)]

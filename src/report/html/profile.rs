@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::probes::{CellView, Head, TableView};
 use super::runs::RunsView;
+use super::table::{CellView, TableView, figure, table, text};
 use super::timeline::{ThreadView, threads};
 use super::view::Limits;
 use super::waits::{Chains, Code, Spreads};
@@ -327,17 +327,4 @@ fn calls(all: &CallProfile, most: usize) -> TableView {
         view.others = format!("{} other calls, {}.", all.others.others, seconds(all.others.seconds));
     }
     view
-}
-
-pub(super) fn table(title: &str, heads: &[&str], texts: usize, rows: Vec<Vec<CellView>>) -> TableView {
-    let head = heads.iter().enumerate().map(|(at, title)| Head { title: (*title).to_owned(), number: at >= texts });
-    TableView { title: title.to_owned(), head: head.collect(), rows, others: String::new() }
-}
-
-pub(super) fn text(text: String) -> CellView {
-    CellView { text, number: false }
-}
-
-pub(super) fn figure(text: String) -> CellView {
-    CellView { text, number: true }
 }

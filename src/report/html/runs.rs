@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::probes::TableView;
-use super::profile::{figure, table, text};
+use super::table::{TableView, figure, table, text};
 use super::view::Limits;
 use crate::report::shown::{Html, Shown};
 use crate::report::{run_words as words, svg};
