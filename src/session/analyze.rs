@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::group::Judges;
+use super::group::GroupJudge;
 use super::{account, containers};
 use crate::playbook::{Measure, Plan, PlannedStep, Seen, conclude, statuses_cited};
 use rdiag_judge::metrics;
@@ -65,12 +65,12 @@ impl<'a> Analyst<'a> {
         let index = self.metrics.len();
         let metrics = Arc::new(metrics::evaluate(window, self.facts, &catalogue_of(window)));
         let log = log_of(window);
-        let judges = Judges::new(self.facts, &metrics, index, &log, self.plan.recent, self.target);
+        let judge = GroupJudge::new(self.facts, &metrics, index, &log, self.plan.recent, self.target);
         let mut judged: BTreeSet<&str> = BTreeSet::new();
         for planned in self.plan.windows.iter().flatten().filter(|planned| window.steps.contains(&planned.step.id)) {
             for (rule, origin) in &planned.rules {
                 if judged.insert(&rule.id) {
-                    self.findings.extend(judges.judge(rule, origin));
+                    self.findings.extend(judge.judge(rule, origin));
                 }
             }
             self.outcomes.insert(&planned.step.id, outcome(planned, Some(index), &self.findings));

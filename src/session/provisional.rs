@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::analyze::{catalogue_of, decided, log_of, statuses_of};
-use super::group::Judges;
+use super::group::GroupJudge;
 use super::record::SoFar;
 use crate::playbook::{Measure, Plan, PlannedStep, statuses_cited};
 use rdiag_collectors::{self as collectors, CollectorDef};
@@ -63,8 +63,8 @@ impl<'a> Provisional<'a> {
         let metrics = Arc::new(metrics::evaluate(window, self.facts, &self.catalogue));
         let log = log_of(window);
         // What was over before the window is nothing to look into.
-        let judges = Judges::new(self.facts, &metrics, 0, &log, 0.0, self.target);
-        let findings: Vec<Finding> = self.rules.iter().flat_map(|(rule, origin)| judges.judge(rule, origin)).collect();
+        let judge = GroupJudge::new(self.facts, &metrics, 0, &log, 0.0, self.target);
+        let findings: Vec<Finding> = self.rules.iter().flat_map(|(rule, origin)| judge.judge(rule, origin)).collect();
         let decided = decided(self.pending.iter().copied(), self.facts, &metrics, statuses_of(&findings));
         let wanted: Vec<_> =
             decided.into_iter().filter_map(|(step, holds)| (holds == Some(true)).then_some(step)).collect();
@@ -78,10 +78,10 @@ pub(super) fn all(facts: &Facts, plan: &Plan, target: &Target, so_far: &SoFar<'_
     let window = so_far.window(|_| true);
     let metrics = Arc::new(metrics::evaluate(&window, facts, &catalogue_of(&window)));
     let log = log_of(&window);
-    let judges = Judges::new(facts, &metrics, 0, &log, plan.recent, target);
+    let judge = GroupJudge::new(facts, &metrics, 0, &log, plan.recent, target);
     let mut judged: BTreeSet<&str> = BTreeSet::new();
     let rules = plan.windows.first().into_iter().flatten().flat_map(|planned| &planned.rules);
-    rules.filter(|(rule, _)| judged.insert(&rule.id)).flat_map(|(rule, origin)| judges.judge(rule, origin)).collect()
+    rules.filter(|(rule, _)| judged.insert(&rule.id)).flat_map(|(rule, origin)| judge.judge(rule, origin)).collect()
 }
 
 /// The metric at the start of a dotted path.
