@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::headline::listed;
+use super::sentence::listed;
 use rdiag_model::quantity;
 
 /// Shares of version 1 for one CPU that is requested.

@@ -1,6 +1,7 @@
 //! The answer to a symptom: the sentences of its causes, and the headline that begins with the symptom.
 
-use super::headline::{behind, first_sentence, listed, when};
+use super::headline::{behind, when};
+use super::sentence::{first_sentence, listed};
 use super::{quiet, words};
 use rdiag_model::answer::{Answer, Cause, Outcome};
 use rdiag_model::headline::{Headline, Link};

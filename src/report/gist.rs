@@ -1,6 +1,7 @@
 //! What one screen, and a short comment in a ticket, hold of a report: the problems.
 
-use super::{groups, headline, past, words};
+use super::sentence::first_sentence;
+use super::{groups, past, words};
 use rdiag_model::report::MatrixRow;
 use rdiag_model::{Confidence, Finding, Report, Status};
 
@@ -48,14 +49,13 @@ impl<'r> Gist<'r> {
             } else if gist.problems.len() == MAX_PROBLEMS {
                 gist.more.push(finding);
             } else {
-                let is_told =
-                    report.verdict.headline.detail.contains(&headline::first_sentence(&finding.summary, true));
+                let is_told = report.verdict.headline.detail.contains(&first_sentence(&finding.summary, true));
                 let is_news = !is_told && groups::lead_of_cell(&groups, at).is_none();
                 let culprit = finding.culprit.as_ref().map(words::culprit);
                 gist.problems.push(Problem {
                     lead: finding,
                     others: group.others.clone(),
-                    sentence: is_news.then(|| headline::first_sentence(&finding.summary, false)),
+                    sentence: is_news.then(|| first_sentence(&finding.summary, false)),
                     who: culprit.clone().filter(|_| culprit != named),
                     label: finding.culprit.as_ref().map_or("who", words::who_or_where),
                 });

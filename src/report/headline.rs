@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::sentence::{first_sentence, listed};
 use super::{causes, words};
 use rdiag_model::headline::{BOTTLENECK, Headline, Link};
 use rdiag_model::quantity::seconds;
@@ -9,12 +10,6 @@ use rdiag_model::{Confidence, Culprit, Finding, Kind, Resource, Status};
 
 /// Without a look at the queues of these four, no report may say that there is no bottleneck.
 pub(super) const CORE: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::Disk, Resource::Network];
-/// Length of the finding's own sentence within the headline.
-const MAX_SENTENCE: usize = 180;
-/// A sentence this long is cut at its semicolon, if it has one.
-const LONG_SENTENCE: usize = 150;
-/// What stands before the semicolon is the news if it is this long.
-const ENOUGH: usize = 80;
 /// Errors that stop a CPU: what waits meanwhile waits for that, and no queue that was seen beside them proves a bottleneck of its own.
 const STOPS_A_CPU: &[&str] = &["cpu.errors.lockup"];
 /// Resources whose utilization is that of a server, for which work queues. Of the others it is space, or a number of things that has a limit.
@@ -173,58 +168,6 @@ fn place(finding: &Finding) -> String {
     match words::instance_of(finding) {
         Some(instance) => format!("{cell} ({instance})"),
         None => cell,
-    }
-}
-
-/// The first sentence, or as much of it as there is room for; `within` a sentence it begins in lower case.
-pub(super) fn first_sentence(summary: &str, within: bool) -> String {
-    let summary = summary.trim();
-    let end = summary.find(". ").unwrap_or(summary.len());
-    let mut sentence = summary.get(..end).unwrap_or(summary).trim_end_matches('.');
-    // Of a long sentence, the first half is the news.
-    if sentence.chars().count() > LONG_SENTENCE
-        && let Some((news, _)) = sentence.split_once("; ")
-        && news.chars().count() > ENOUGH
-    {
-        sentence = news;
-    }
-    let mut words = String::new();
-    for word in sentence.split(' ') {
-        if words.chars().count() + word.chars().count() > MAX_SENTENCE {
-            // Rather a whole clause than half of the next one.
-            match words.rfind([',', ';']).filter(|at| *at > ENOUGH) {
-                Some(at) => words.truncate(at),
-                None => words.push_str(" …"),
-            }
-            break;
-        }
-        if !words.is_empty() {
-            words.push(' ');
-        }
-        words.extend(word.chars().take(MAX_SENTENCE));
-    }
-    if within { lower_first(&words) } else { words }
-}
-
-/// "Threads waited" goes on as "threads waited", but "TCP" and "OOM" stay.
-fn lower_first(sentence: &str) -> String {
-    let mut chars = sentence.chars();
-    match (chars.next(), chars.next()) {
-        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
-            first.to_lowercase().chain([second]).chain(chars).collect()
-        }
-        _ => sentence.to_owned(),
-    }
-}
-
-/// `a, b and c`; what is too much becomes `and 2 more`.
-pub(super) fn listed(items: &[String], most: usize) -> String {
-    let shown: Vec<&str> = items.iter().take(most).map(String::as_str).collect();
-    match (shown.as_slice(), items.len().saturating_sub(most)) {
-        ([], _) => String::new(),
-        ([only], 0) => (*only).to_owned(),
-        ([init @ .., last], 0) => format!("{} and {last}", init.join(", ")),
-        (all, more) => format!("{} and {more} more", all.join(", ")),
     }
 }
 

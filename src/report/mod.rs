@@ -66,6 +66,7 @@ mod sample;
 #[cfg(test)]
 mod sample_probes;
 mod schedule;
+mod sentence;
 mod shade;
 pub mod shown;
 pub mod speedscope;

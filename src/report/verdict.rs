@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::answer as answers;
-use super::headline::{self, CORE, listed};
+use super::headline::{self, CORE};
+use super::sentence::listed;
 use super::{quiet, words};
 use rdiag_model::finding::{SHORT_WINDOW_SECONDS, is_short_window};
 use rdiag_model::report::{Coverage, RuledOut, Verdict};

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 pub(super) use self::culprits::{culprit, deed, who, who_or_where};
 
 use super::escape::visible_within;
-use super::headline::listed;
+use super::sentence::listed;
 use rdiag_model::headline::BOTTLENECK;
 use rdiag_model::quantity::{percent, with_unit};
 use rdiag_model::report::{Cell, GapGroup, Report, Span, Timeline};

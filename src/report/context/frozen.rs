@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::headline::listed;
+use super::super::sentence::listed;
 use rdiag_model::probe::{Output, Stack, Stacks};
 use rdiag_model::{Finding, NextStep, Recording};
 

@@ -1,7 +1,7 @@
 //! The causes of a symptom, as a list.
 
 use super::super::answer::MAX_CAUSES;
-use super::super::headline::first_sentence;
+use super::super::sentence::first_sentence;
 use super::{Text, text};
 use crate::shown;
 use rdiag_model::Report;

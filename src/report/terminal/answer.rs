@@ -1,7 +1,7 @@
 //! The causes of a symptom: which was found, which were ruled out, and by what.
 
 use super::super::answer::MAX_CAUSES;
-use super::super::headline::first_sentence;
+use super::super::sentence::first_sentence;
 use super::{Page, Paint, Text, pad, seen};
 use crate::shown;
 use rdiag_model::answer::Outcome;
