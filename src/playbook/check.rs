@@ -1,14 +1,17 @@
 //! Whether playbooks and rules hold together: everything they cite exists, and their tests pass.
 
+mod expressions;
+mod place;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::expressions::check_expression;
+pub(super) use self::expressions::{check_template_of, check_when};
+pub(super) use self::place::Place;
 use super::answer;
 use super::suggest::did_you_mean;
-use super::{
-    Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, SourceFile, Step, plan,
-};
-use rdiag_judge::rules::expression::{FUNCTIONS, VARIABLES};
-use rdiag_judge::rules::references::{references, template_references};
+use super::{Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, Step, plan};
+use rdiag_judge::rules::references::references;
 use rdiag_judge::rules::{Reference, Rule, run_tests};
 use rdiag_model::status::parse_rule_id;
 use rdiag_model::{Kind, Resource};
@@ -77,7 +80,7 @@ pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogu
     let defaults = plan::defaults(playbook).unwrap_or_default();
     let mut ids = BTreeSet::new();
     for step in &playbook.steps {
-        let place = Place { file: &loaded.file, start: start_of(&loaded.file.text, &step.id) };
+        let place = Place::of_entry(&loaded.file, &step.id);
         if !ids.insert(&step.id) {
             problems.push(place.problem(&step.id, format!("the step id {:?} is used twice", step.id)));
         }
@@ -137,9 +140,7 @@ fn check_windows(whole: &Place<'_>, playbook: &Playbook, library: &Library, cata
         Err(cycle) => {
             let first = cycle.first().cloned().unwrap_or_default();
             let message = format!("the conditions of these steps wait for each other: {}", cycle.join(" → "));
-            return vec![
-                Place { file: whole.file, start: start_of(&whole.file.text, &first) }.problem("when", message),
-            ];
+            return vec![Place::of_entry(whole.file, &first).problem("when", message)];
         }
     };
     let mut problems = Vec::new();
@@ -149,7 +150,7 @@ fn check_windows(whole: &Place<'_>, playbook: &Playbook, library: &Library, cata
         let collected: BTreeSet<&str> = steps.iter().flat_map(|step| step.collect.iter().map(Measure::id)).collect();
         problems.extend(contradicting(whole, &steps));
         for step in &steps {
-            let place = Place { file: whole.file, start: start_of(&whole.file.text, &step.id) };
+            let place = Place::of_entry(whole.file, &step.id);
             for id in &step.rules {
                 let Some(loaded) = library.rules.get(id) else { continue };
                 for collector in collectors_of(&loaded.rule, catalogue) {
@@ -174,7 +175,7 @@ fn contradicting(whole: &Place<'_>, steps: &[&Step]) -> Vec<Problem> {
         for measure in step.collect.iter().filter(|measure| matches!(measure, Measure::With(_))) {
             let (id, params) = (measure.id(), measure.params());
             if given.get(id).is_some_and(|known| *known != params) {
-                let place = Place { file: whole.file, start: start_of(&whole.file.text, &step.id) };
+                let place = Place::of_entry(whole.file, &step.id);
                 let message = format!("{id} stands twice in the same window, with different parameters");
                 let hint = "the first would hold for both; ask in a step of its own, with a `when`".to_owned();
                 problems.push(place.problem(id, message).hint(Some(hint)));
@@ -196,140 +197,6 @@ fn collectors_of<'c>(rule: &Rule, catalogue: &'c Catalogue) -> BTreeSet<&'c str>
             _ => None,
         })
         .collect()
-}
-
-/// What is wrong with a condition over statuses and readings.
-pub(super) fn check_when(
-    place: &Place<'_>,
-    owner: &str,
-    when: &str,
-    playbook: &Playbook,
-    catalogue: &Catalogue,
-) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let evaluated: BTreeSet<&str> =
-        playbook.steps.iter().flat_map(|step| step.rules.iter().map(String::as_str)).collect();
-    for id in plan::statuses_cited(when) {
-        if !evaluated.contains(id.as_str()) {
-            let message = format!("the condition asks for the status of {id:?}, which no step evaluates");
-            problems.push(place.problem(&id, message).hint(did_you_mean(&id, evaluated.iter().copied())));
-        }
-    }
-    let mut dimensions = BTreeSet::new();
-    problems.extend(check_expression(place, owner, "when", when, catalogue, &mut dimensions));
-    problems
-}
-
-fn check_expression(
-    place: &Place<'_>,
-    owner: &str,
-    key: &str,
-    expression: &str,
-    catalogue: &Catalogue,
-    dimensions: &mut BTreeSet<&'static str>,
-) -> Vec<Problem> {
-    let resolve = |path: &str| catalogue.resolve(path);
-    let found = match references(expression, &resolve) {
-        Ok(found) => found,
-        Err(error) => {
-            let message =
-                format!("{key} of {owner} is no expression: {}", error.detail().unwrap_or("it cannot be parsed"));
-            return vec![place.problem(key, message)];
-        }
-    };
-    let mut problems = Vec::new();
-    for reference in found {
-        match reference {
-            Reference::Metric(id, statistic) => {
-                let dimension = catalogue.metric(&id).and_then(|metric| metric.dimension);
-                if statistic.is_some() && key != "culprit" {
-                    dimensions.extend(dimension);
-                }
-                let whole_metric = ["top(", "highest(", "sum("].iter().any(|call| expression.contains(call));
-                if statistic.is_none() && !whole_metric {
-                    let message = format!("{key} of {owner} takes no statistic of {id}");
-                    let hint = format!("write {id}.mean, or one of .min .max .p95 .last .total");
-                    problems.push(place.problem(&id, message).hint(Some(hint)));
-                }
-            }
-            Reference::Unknown(name) => problems.push(unknown_name(place, owner, key, &name, catalogue)),
-            Reference::Variable(_) => {}
-        }
-    }
-    problems
-}
-
-/// What is wrong with a sentence of a rule or a playbook.
-pub(super) fn check_template_of(
-    place: &Place<'_>,
-    owner: &str,
-    key: &str,
-    template: &str,
-    catalogue: &Catalogue,
-) -> Vec<Problem> {
-    let resolve = |path: &str| catalogue.resolve(path);
-    match template_references(template, &resolve) {
-        Ok(found) => {
-            let unknown = found.into_iter().filter_map(|reference| match reference {
-                Reference::Unknown(name) => Some(unknown_name(place, owner, key, &name, catalogue)),
-                _ => None,
-            });
-            unknown.collect()
-        }
-        Err(error) => {
-            let message =
-                format!("{key} of {owner} is no template: {}", error.detail().unwrap_or("it cannot be parsed"));
-            vec![place.problem(key, message)]
-        }
-    }
-}
-
-fn unknown_name(place: &Place<'_>, owner: &str, key: &str, name: &str, catalogue: &Catalogue) -> Problem {
-    let metrics = catalogue.metrics.iter().map(|metric| metric.id);
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let hint = did_you_mean(name, FUNCTIONS.iter().chain(&VARIABLES).copied().filter(|_| !name.contains('.')))
-        .or_else(|| did_you_mean(stem, metrics));
-    place.problem(name, format!("{key} of {owner} cites {name:?}, which is no metric, variable or function")).hint(hint)
-}
-
-/// Where in a file something stands.
-pub(super) struct Place<'p> {
-    file: &'p SourceFile,
-    start: usize,
-}
-
-impl<'p> Place<'p> {
-    /// Where a rule stands.
-    pub(super) fn of_rule(file: &'p SourceFile, rule: &Rule) -> Self {
-        Self::of_entry(file, &rule.id)
-    }
-
-    /// Where an entry with an id stands.
-    pub(super) fn of_entry(file: &'p SourceFile, id: &str) -> Self {
-        Self { file, start: start_of(&file.text, id) }
-    }
-
-    /// The beginning of a file.
-    pub(super) fn of_file(file: &'p SourceFile) -> Self {
-        Self { file, start: 0 }
-    }
-
-    pub(super) fn problem(&self, token: &str, message: String) -> Problem {
-        Problem::at(&self.file.label, &self.file.text, self.start, token, message)
-    }
-}
-
-/// Where the entry with this id begins.
-fn start_of(text: &str, id: &str) -> usize {
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let entry = line.trim_start().trim_start_matches("- ").trim_end();
-        if entry.strip_prefix("id:").is_some_and(|rest| rest.trim().trim_matches(['"', '\'']) == id) {
-            return offset;
-        }
-        offset += line.len();
-    }
-    0
 }
 
 /// Everything that is wrong anywhere, by file.
