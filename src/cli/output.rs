@@ -9,7 +9,7 @@ use std::rc::Rc;
 use clap::ValueEnum as _;
 
 pub(super) use self::format::Format;
-use self::own::Own;
+use self::own::OwnFolder;
 use super::confined::Desk;
 use super::ui::{Text, Ui};
 use super::{Failure, stacks};
@@ -34,18 +34,18 @@ pub(super) struct OutputArgs {
 
 /// A folder that is there and can be written.
 #[derive(Debug, Clone)]
-pub(super) enum Out {
+pub(super) enum OutputFolder {
     /// By this process.
-    Own(Rc<Own>),
+    Own(Rc<OwnFolder>),
     /// By the one that this process is a confined copy of.
-    Asked(PathBuf, Desk),
+    OfParent(PathBuf, Desk),
 }
 
-impl Out {
+impl OutputFolder {
     fn path(&self) -> &Path {
         match self {
             Self::Own(folder) => folder.path(),
-            Self::Asked(path, _) => path,
+            Self::OfParent(path, _) => path,
         }
     }
 
@@ -53,14 +53,14 @@ impl Out {
         if let Self::Own(own) = &self {
             own.leave();
         }
-        Self::Asked(self.path().to_owned(), desk.clone())
+        Self::OfParent(self.path().to_owned(), desk.clone())
     }
 
     /// Writes a text.
     pub(super) fn save<M>(&self, name: &str, text: &Shown<M>) -> Result<(), Failure> {
         let written = match self {
             Self::Own(folder) => folder.write(Path::new(name), |file| file.write_all(text.as_bytes())),
-            Self::Asked(_, desk) => desk.write(name, text),
+            Self::OfParent(_, desk) => desk.write(name, text),
         };
         written.map_err(Failure::io(format!("writing {}", self.path().join(name).display())))
     }
@@ -71,9 +71,9 @@ pub(super) enum Target {
     /// One format to stdout.
     Stdout(Format),
     /// Files in a folder.
-    Folder(Out, Vec<Format>),
+    Folder(OutputFolder, Vec<Format>),
     /// One file of this name in a folder.
-    File(Out, String, Format),
+    File(OutputFolder, String, Format),
     /// The terminal only.
     Terminal,
 }
@@ -107,9 +107,9 @@ impl OutputArgs {
             (None, None) if self.format.is_empty() => return Ok(Target::Terminal),
             (None, None) => PathBuf::from("."),
         };
-        let out =
-            Own::prepare(&folder).map_err(Failure::io(format!("preparing the output folder {}", folder.display())))?;
-        Ok(Target::Folder(Out::Own(Rc::new(out)), all()))
+        let out = OwnFolder::prepare(&folder)
+            .map_err(Failure::io(format!("preparing the output folder {}", folder.display())))?;
+        Ok(Target::Folder(OutputFolder::Own(Rc::new(out)), all()))
     }
 
     /// The file that `--out` names, whose ending says the format.
@@ -130,8 +130,8 @@ impl OutputArgs {
         };
         let (folder, name) = split(path)?;
         let attempt = format!("preparing the output folder {}", folder.display());
-        let folder = Own::prepare(&folder).map_err(Failure::io(attempt))?;
-        Ok(Target::File(Out::Own(Rc::new(folder)), name, format))
+        let folder = OwnFolder::prepare(&folder).map_err(Failure::io(attempt))?;
+        Ok(Target::File(OutputFolder::Own(Rc::new(folder)), name, format))
     }
 }
 
@@ -151,9 +151,11 @@ pub(super) fn split(path: &Path) -> Result<(PathBuf, String), Failure> {
 
 impl Target {
     /// The folder, for the process that keeps its rights.
-    pub(super) fn folder(&self) -> Option<Rc<Own>> {
+    pub(super) fn folder(&self) -> Option<Rc<OwnFolder>> {
         match self {
-            Self::Folder(Out::Own(folder), _) | Self::File(Out::Own(folder), ..) => Some(Rc::clone(folder)),
+            Self::Folder(OutputFolder::Own(folder), _) | Self::File(OutputFolder::Own(folder), ..) => {
+                Some(Rc::clone(folder))
+            }
             _ => None,
         }
     }
@@ -300,7 +302,7 @@ impl Target {
     /// Writes the recording into the folder. It goes first, since it is what cannot be made again. Where one format goes to stdout nothing is to
     /// be left on the disk, so there whatever ends rdiag before it has printed takes all of it.
     pub(super) fn keep(&self, recording: &Recording) -> Result<(), Failure> {
-        let Self::Folder(Out::Own(folder), _) = self else { return Ok(()) };
+        let Self::Folder(OutputFolder::Own(folder), _) = self else { return Ok(()) };
         let name = Path::new("recording.json.gz");
         folder
             .write(name, |file| write_recording(recording, file))

@@ -14,34 +14,36 @@ use rdiag_model::{ProbeResult, Recording, Report, Unit};
 const FOLDED_PER_SECOND: f64 = 1e6;
 
 /// Stacks, and the probe that they come from.
-pub(super) struct Named {
+pub(super) struct NamedStacks {
     pub(super) name: String,
     pub(super) stacks: Stacks,
 }
 
 /// The stacks of one reading.
-pub(super) fn of_result(result: &ProbeResult) -> Vec<Named> {
+pub(super) fn of_result(result: &ProbeResult) -> Vec<NamedStacks> {
     let stacks = result.outputs.iter().filter_map(|output| match output {
         Output::Stacks(stacks) => Some(stacks.clone()),
         _ => None,
     });
-    stacks.map(|stacks| Named { name: result.probe.clone(), stacks }).collect()
+    stacks.map(|stacks| NamedStacks { name: result.probe.clone(), stacks }).collect()
 }
 
 /// All stacks of a recording.
-pub(super) fn of_recording(recording: &Recording) -> Vec<Named> {
+pub(super) fn of_recording(recording: &Recording) -> Vec<NamedStacks> {
     let results = recording.windows.iter().flat_map(|window| window.probes.values().flatten());
     results.flat_map(of_result).collect()
 }
 
 /// The stacks of a report: of many, it holds the largest.
-pub(super) fn of_report(report: &Report) -> Vec<Named> {
+pub(super) fn of_report(report: &Report) -> Vec<NamedStacks> {
     let of = |output: &ProbedOutput| match output {
         ProbedOutput::Stacks(sums) => Some(sums.stacks.clone()),
         _ => None,
     };
     let outputs = report.probes.iter().flat_map(|probed| probed.outputs.iter().map(move |output| (probed, output)));
-    outputs.filter_map(|(probed, output)| Some(Named { name: probed.probe.clone(), stacks: of(output)? })).collect()
+    outputs
+        .filter_map(|(probed, output)| Some(NamedStacks { name: probed.probe.clone(), stacks: of(output)? }))
+        .collect()
 }
 
 /// Stacks in one of the formats that are made of stacks.
@@ -59,7 +61,7 @@ pub(super) fn render(stacks: &Stacks, format: Format) -> Result<Shown<Whole>, Fa
 }
 
 /// Writes all stacks in those of the target's formats that are made of stacks. Gives back the names of the files.
-pub(super) fn write(named: &[Named], target: &Target, ui: &Ui) -> Result<Vec<String>, Failure> {
+pub(super) fn write(named: &[NamedStacks], target: &Target, ui: &Ui) -> Result<Vec<String>, Failure> {
     let none = || Failure::Usage {
         message: "there are no stacks to draw: no probe with stacks has a result in it".into(),
         hint: Some("`rdiag list probes` shows which have".into()),

@@ -24,15 +24,15 @@ const WITHOUT_ERRORS: f64 = 0.95;
 
 /// What is odd about hosts, by their place.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Outliers {
     pub(crate) readings: BTreeMap<usize, Vec<Outlier>>,
     pub(crate) errors: BTreeMap<usize, Vec<ErrorCount>>,
     /// How many readings are unusual.
     pub(crate) unusual: BTreeMap<usize, usize>,
 }
 
-pub(crate) fn find(all: &Gathering) -> (Found, Compared) {
-    let (mut found, mut compared) = (Found::default(), Compared::default());
+pub(crate) fn find(all: &Gathering) -> (Outliers, Compared) {
+    let (mut found, mut compared) = (Outliers::default(), Compared::default());
     for group in all.groups() {
         let mut columns: Vec<Vec<(u32, f32)>> = vec![Vec::new(); all.series.len()];
         for (at, host) in all.hosts.iter().enumerate().filter(|(_, host)| host.group == group) {
@@ -85,11 +85,11 @@ pub(crate) fn find(all: &Gathering) -> (Found, Compared) {
 }
 
 /// A reading that is far: the host's place, the value and its distance.
-type Far = (usize, f64, f64);
+type FarReading = (usize, f64, f64);
 
 /// Those of the far ones that stand apart from all others on their side of the median, with those beyond them. Distance and difference
 /// grow together, so that no host beyond a far one is not far.
-fn apart(far: Vec<Far>, mut distances: Vec<f64>) -> Vec<Far> {
+fn apart(far: Vec<FarReading>, mut distances: Vec<f64>) -> Vec<FarReading> {
     if far.is_empty() {
         return far;
     }

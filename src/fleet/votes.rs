@@ -8,7 +8,7 @@ use rdiag_model::{Confidence, Kind, Status};
 use super::contrast::{Tally, contrast};
 use super::document::{Fault, OddFinding, OddHost, Outlier, Reach};
 use super::gather::{Fired, Gathering, is_judged};
-use super::outliers::{Found, LEAST_HOSTS};
+use super::outliers::{LEAST_HOSTS, Outliers};
 use super::spread::wilson;
 
 /// A common fault is on so many hosts at least, whatever their share.
@@ -137,7 +137,7 @@ fn fault(all: &Gathering, group: usize, rule: u32, count: &Count) -> Option<Faul
 }
 
 /// Hosts that are unlike the others of their group, with their place; the worst first.
-pub(crate) fn odd(all: &Gathering, tally: &Tally, counts: &Counts, found: &Found) -> Vec<(usize, OddHost)> {
+pub(crate) fn odd(all: &Gathering, tally: &Tally, counts: &Counts, found: &Outliers) -> Vec<(usize, OddHost)> {
     let mut rules: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     for ((_, rule), count) in counts.iter().filter(|(_, count)| count.is_odd() && !count.is_common()) {
         for at in &count.hosts {
@@ -161,7 +161,7 @@ fn odd_host(
     all: &Gathering,
     tally: &Tally,
     counts: &Counts,
-    found: &Found,
+    found: &Outliers,
     at: usize,
     rules: &BTreeSet<u32>,
 ) -> Option<OddHost> {

@@ -84,7 +84,7 @@ pub(super) struct Node {
 
 /// Nodes that are not among those given, because they are too small or too many.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Cut {
+pub(super) struct LeftOut {
     pub(super) branches: usize,
     pub(super) value: f64,
     pub(super) largest: f64,
@@ -196,7 +196,7 @@ impl Calls {
 
     /// The largest nodes: no smaller than `least`, no more than `most`, each with the nodes above it. Parents stand before
     /// their children.
-    pub(super) fn nodes(&self, least: f64, most: usize) -> (Vec<Node>, Cut) {
+    pub(super) fn nodes(&self, least: f64, most: usize) -> (Vec<Node>, LeftOut) {
         let mut before = Vec::with_capacity(self.paths.len() + 1);
         let mut sum = 0.0;
         before.push(sum);
@@ -205,7 +205,7 @@ impl Calls {
             before.push(sum);
         }
         let mut waiting = BinaryHeap::new();
-        let (mut nodes, mut cut) = (Vec::new(), Cut::default());
+        let (mut nodes, mut cut) = (Vec::new(), LeftOut::default());
         self.divide(0..self.paths.len(), 0, None, &before, &mut waiting);
         while let Some(Waiting { weight, start, end, depth, parent }) = waiting.pop() {
             if weight < least || nodes.len() >= most {

@@ -65,14 +65,14 @@ fn of(window: &Metrics, facts: &Facts, id: &str) -> Option<Consumers> {
             add(&mut rows, labels.and_then(|all| all.get(instance)), instance, stats);
         }
     }
-    let mut rows: Vec<Named> = rows.into_values().collect();
+    let mut rows: Vec<ConsumerRow> = rows.into_values().collect();
     rows.sort_by(|a, b| b.row.value.total_cmp(&a.row.value).then_with(|| a.row.name.cmp(&b.row.name)));
     let charged: f64 = unkept + rows.iter().map(|named| named.row.value).sum::<f64>();
     let whole = whole(window, facts, id, charged, unattributed)?;
     // The crowd of those that did next to nothing tells nothing.
     let large = rows.iter().take_while(|named| named.row.value >= whole.value * LEAST_SHARE).count();
     let rest = rows.split_off(large.clamp(1, ROWS).min(rows.len()));
-    let share = |named: Named| Consumer {
+    let share = |named: ConsumerRow| Consumer {
         share: named.row.value / whole.value,
         values: thinned(&named.row.values),
         ..named.row
@@ -92,15 +92,20 @@ fn of(window: &Metrics, facts: &Facts, id: &str) -> Option<Consumers> {
 }
 
 /// A row, and how much of it the process has that it names.
-struct Named {
+struct ConsumerRow {
     row: Consumer,
     largest: f64,
 }
 
-fn add(rows: &mut BTreeMap<String, Named>, labels: Option<&BTreeMap<String, String>>, instance: &str, stats: &Stats) {
+fn add(
+    rows: &mut BTreeMap<String, ConsumerRow>,
+    labels: Option<&BTreeMap<String, String>>,
+    instance: &str,
+    stats: &Stats,
+) {
     let label = |name: &str| labels.and_then(|labels| labels.get(name)).cloned();
     let name = label("name").unwrap_or_else(|| instance.to_owned());
-    let named = rows.entry(name.clone()).or_insert_with(|| Named {
+    let named = rows.entry(name.clone()).or_insert_with(|| ConsumerRow {
         row: Consumer { name, count: 0, pid: None, command: None, value: 0.0, share: 0.0, values: Vec::new() },
         largest: 0.0,
     });

@@ -17,7 +17,7 @@ pub struct Exported<'r> {
 }
 
 /// When a finding held.
-pub(super) struct Held {
+pub(super) struct HeldSpans {
     pub(super) spans: Vec<Span>,
     /// Whether it held in just these stretches; else this is the window over which it was judged.
     pub(super) exact: bool,
@@ -48,13 +48,13 @@ impl<'r> Exported<'r> {
     }
 
     /// When a finding held, by its place in the report; none if it is about the time before the window, or cites no reading.
-    pub(super) fn held(&self, at: usize, finding: &Finding) -> Option<Held> {
+    pub(super) fn held(&self, at: usize, finding: &Finding) -> Option<HeldSpans> {
         let bands = self.report.timeline.iter().flat_map(|timeline| &timeline.bands);
         if let Some(band) = bands.into_iter().find(|band| band.finding == at) {
-            return Some(Held { spans: band.spans.clone(), exact: band.exact });
+            return Some(HeldSpans { spans: band.spans.clone(), exact: band.exact });
         }
         let window = self.judged_over(finding)?;
-        (!finding.is_over()).then(|| Held { spans: vec![window], exact: false })
+        (!finding.is_over()).then(|| HeldSpans { spans: vec![window], exact: false })
     }
 
     /// The window that a finding was judged by: that of its first reading.

@@ -3,7 +3,7 @@
 //! The picture holds the widest frames, as many as it has room for, and says what it leaves out. Where scripts run, a small one
 //! adds zoom and search to what is drawn.
 
-use super::calls::{Calls, Cut, Family, Function, MAX_DEPTH, Node, is_real};
+use super::calls::{Calls, Family, Function, LeftOut, MAX_DEPTH, Node, is_real};
 use super::escape::visible_within;
 use super::shade::Shade;
 use super::shown::{Html, Shown};
@@ -192,7 +192,7 @@ impl Picture {
         }
     }
 
-    fn not_drawn(&self, cut: &Cut, drawn: f64) -> String {
+    fn not_drawn(&self, cut: &LeftOut, drawn: f64) -> String {
         let mut parts = self.left_out.clone();
         if self.calls.has_deeper {
             parts.push(format!("frames beyond the first {MAX_DEPTH}"));

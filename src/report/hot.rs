@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::calls::{Calls, Cut, Family, Function, Node};
+use super::calls::{Calls, Family, Function, LeftOut, Node};
 use rdiag_model::hot::{CallNode, CallTree, Hot, HotRow, HotTable};
 use rdiag_model::probe::{Activity, Stacks};
 
@@ -152,7 +152,7 @@ fn below(nodes: &[Node]) -> HashMap<Option<usize>, Vec<usize>> {
     below
 }
 
-fn tree(calls: &Calls, nodes: &[Node], cut: Cut) -> CallTree {
+fn tree(calls: &Calls, nodes: &[Node], cut: LeftOut) -> CallTree {
     let below = below(nodes);
     let mut tree =
         CallTree { cut: cut.branches, cut_value: cut.value, cut_largest: cut.largest, ..CallTree::default() };

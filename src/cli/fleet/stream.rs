@@ -45,7 +45,7 @@ pub(super) fn split() -> io::Result<Option<(Pieces, Child)>> {
             // What is missing of it here, `rdiag doctor` says.
             let _ = confine(CONFINEMENT);
             // If the reader is gone, there is no use in going on.
-            let _ = pieces(&mut Tape::new(io::stdin().lock()), &mut to);
+            let _ = pieces(&mut HoldingReader::new(io::stdin().lock()), &mut to);
             Ok(None)
         }
         Side::Parent(splitter) => Ok(Some((Pieces { from, count: 0 }, splitter))),
@@ -90,22 +90,22 @@ impl Iterator for Pieces {
 }
 
 /// Hands over one piece after the other.
-fn pieces<R: Read>(tape: &mut Tape<R>, to: &mut PipeWriter) -> io::Result<()> {
+fn pieces<R: Read>(reader: &mut HoldingReader<R>, to: &mut PipeWriter) -> io::Result<()> {
     loop {
-        tape.skip_space()?;
-        let first = tape.fill_buf()?;
+        reader.skip_space()?;
+        let first = reader.fill_buf()?;
         let found = match first {
             [] => return Ok(()),
-            [0x1f, ..] => packed(tape),
-            [b'{', ..] => plain(tape),
+            [0x1f, ..] => packed(reader),
+            [b'{', ..] => plain(reader),
             _ => Err("what follows there is no recording".to_owned()),
         };
         match found {
             Ok(()) => {
-                let piece = tape.passed();
+                let piece = reader.passed();
                 to.write_all(&(piece.len() as u64).to_le_bytes())?;
                 to.write_all(piece)?;
-                tape.forget();
+                reader.forget();
             }
             Err(why) => {
                 // A sentence of always the same length needs no second number.
@@ -113,15 +113,15 @@ fn pieces<R: Read>(tape: &mut Tape<R>, to: &mut PipeWriter) -> io::Result<()> {
                 sentence.resize(LONGEST as usize, b' ');
                 to.write_all(&DAMAGED.to_le_bytes())?;
                 to.write_all(&sentence)?;
-                tape.next_packed()?;
+                reader.next_packed()?;
             }
         }
     }
 }
 
 /// Passes over one packed recording.
-fn packed<R: Read>(tape: &mut Tape<R>) -> Result<(), String> {
-    let size = io::copy(&mut GzDecoder::new(&mut *tape).take(MOST + 1), &mut io::sink());
+fn packed<R: Read>(reader: &mut HoldingReader<R>) -> Result<(), String> {
+    let size = io::copy(&mut GzDecoder::new(&mut *reader).take(MOST + 1), &mut io::sink());
     match size {
         Ok(size) if size > MOST => Err("it is larger than 512 MiB unpacked".to_owned()),
         Ok(_) => Ok(()),
@@ -130,19 +130,19 @@ fn packed<R: Read>(tape: &mut Tape<R>) -> Result<(), String> {
 }
 
 /// Passes over one that is not packed.
-fn plain<R: Read>(tape: &mut Tape<R>) -> Result<(), String> {
-    let mut read = serde_json::Deserializer::from_reader(&mut *tape);
+fn plain<R: Read>(reader: &mut HoldingReader<R>) -> Result<(), String> {
+    let mut read = serde_json::Deserializer::from_reader(&mut *reader);
     IgnoredAny::deserialize(&mut read).map(drop).map_err(|error| format!("it is cut off or damaged: {error}"))
 }
 
 /// What was read since the last piece, with a place in it.
-struct Tape<R> {
+struct HoldingReader<R> {
     from: R,
     held: Vec<u8>,
     at: usize,
 }
 
-impl<R: Read> Tape<R> {
+impl<R: Read> HoldingReader<R> {
     fn new(from: R) -> Self {
         Self { from, held: Vec::new(), at: 0 }
     }
@@ -205,7 +205,7 @@ impl<R: Read> Tape<R> {
     }
 }
 
-impl<R: Read> Read for Tape<R> {
+impl<R: Read> Read for HoldingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.fill_buf()?.read(buffer)?;
         self.consume(read);
@@ -213,7 +213,7 @@ impl<R: Read> Read for Tape<R> {
     }
 }
 
-impl<R: Read> BufRead for Tape<R> {
+impl<R: Read> BufRead for HoldingReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.at >= self.held.len() {
             self.more()?;
@@ -249,7 +249,7 @@ mod tests {
     /// Each piece, or the sentence about it.
     fn found_in(from: impl Read) -> Vec<Result<String, String>> {
         let (reader, mut writer) = io::pipe().unwrap();
-        pieces(&mut Tape::new(from), &mut writer).unwrap();
+        pieces(&mut HoldingReader::new(from), &mut writer).unwrap();
         drop(writer);
         let text = |mut file: File| {
             let mut bytes = Vec::new();

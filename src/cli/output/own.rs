@@ -9,13 +9,13 @@ use rdiag_kernel::host::files::Folder;
 
 /// A folder that can be written. When it is dropped, it goes with those above it that were made for it, as far as they are empty.
 #[derive(Debug)]
-pub(in crate::cli) struct Own {
+pub(in crate::cli) struct OwnFolder {
     folder: Folder,
     /// What was not there before, the innermost first.
     made: RefCell<Vec<PathBuf>>,
 }
 
-impl Own {
+impl OwnFolder {
     /// Makes it, if it is not there, and proves that it can be written.
     pub(super) fn prepare(path: &Path) -> io::Result<Self> {
         let is_new = |path: &&Path| !path.as_os_str().is_empty() && path.symlink_metadata().is_err();
@@ -29,7 +29,7 @@ impl Own {
     }
 }
 
-impl Deref for Own {
+impl Deref for OwnFolder {
     type Target = Folder;
 
     fn deref(&self) -> &Folder {
@@ -37,7 +37,7 @@ impl Deref for Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnFolder {
     fn drop(&mut self) {
         // What has something in it stays, and so does what is above it.
         let _ = self.made.get_mut().iter().try_for_each(std::fs::remove_dir);
@@ -50,7 +50,7 @@ mod tests {
 
     fn dropped(write: bool, leave: bool) -> bool {
         let place = tempfile::tempdir().unwrap();
-        let own = Own::prepare(&place.path().join("a/b")).unwrap();
+        let own = OwnFolder::prepare(&place.path().join("a/b")).unwrap();
         if write {
             own.write(Path::new("x"), |file| file.write_all(b"x")).unwrap();
         }
@@ -70,7 +70,7 @@ mod tests {
         assert!(dropped(true, false));
         assert!(dropped(false, true));
         let place = tempfile::tempdir().unwrap();
-        drop(Own::prepare(place.path()).unwrap());
+        drop(OwnFolder::prepare(place.path()).unwrap());
         assert!(place.path().exists());
     }
 }

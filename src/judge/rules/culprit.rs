@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::membership::{self, Seen};
+use super::membership::{self, GroupUse};
 use rdiag_model::{Culprit, Metrics, Reading, Stats};
 
 /// What stands for the small rows of a table together.
@@ -76,7 +76,7 @@ pub(super) fn top(
         None => Some(value / whole).filter(|share| *share < LEAST_SHARE || !misses_many(metrics, metric)),
         Some(group) => {
             let own = membership::own_figure(metrics, metric, group);
-            let seen = Seen { known: whole, unplaced, own, allowed: membership::allowed(metrics, metric, group) };
+            let seen = GroupUse { known: whole, unplaced, own, allowed: membership::allowed(metrics, metric, group) };
             let others = groups.iter().filter(|(other, _)| *other != name);
             let next = others.map(|(_, members)| sum(members)).fold(0.0, f64::max);
             if !seen.names(value, next) {

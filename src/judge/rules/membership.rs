@@ -46,7 +46,7 @@ pub(super) fn allowed(metrics: &Metrics, metric: &str, group: &str) -> Option<f6
 
 /// What is seen of a group: what its known processes did, what those did whose group is not known, and what the kernel counted for it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct GroupUse {
     pub(super) known: f64,
     pub(super) unplaced: f64,
     pub(super) own: Option<f64>,
@@ -54,7 +54,7 @@ pub(super) struct Seen {
     pub(super) allowed: Option<f64>,
 }
 
-impl Seen {
+impl GroupUse {
     /// The most that processes did which are in the group and are not known to be.
     fn hidden(self) -> f64 {
         let whole = self.own.or(self.allowed);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_whole_is_what_the_group_itself_had() {
-        let share = |known, unplaced, own, value| Seen { known, unplaced, own, allowed: None }.share(value);
+        let share = |known, unplaced, own, value| GroupUse { known, unplaced, own, allowed: None }.share(value);
         assert_eq!(share(8.0, 900.0, Some(8.0), 4.0), Some(0.5), "strangers are elsewhere");
         assert_eq!(share(19.0, 900.0, Some(20.0), 19.0), Some(0.95));
         assert_eq!(share(4.0, 0.0, Some(16.0), 4.0), Some(0.25), "the rest is no process's");
@@ -107,21 +107,21 @@ mod tests {
 
     #[test]
     fn who_is_one_of_few_that_were_seen_is_not_named_and_who_is_the_largest_in_any_case_has_no_share() {
-        let half = Seen { known: 10.0, unplaced: 900.0, own: Some(20.0), allowed: None };
+        let half = GroupUse { known: 10.0, unplaced: 900.0, own: Some(20.0), allowed: None };
         assert!(!half.names(9.0, 1.0), "9 of 20, and the other 10 may be of one that did 1");
-        let most = Seen { own: Some(15.0), ..half };
+        let most = GroupUse { own: Some(15.0), ..half };
         assert!(most.names(9.0, 1.0), "at most 1 + 5 are of another");
         assert_eq!((half.share(9.0), most.share(9.0)), (None, None));
-        let unmeasured = Seen { known: 10.0, unplaced: 40.0, own: None, allowed: None };
+        let unmeasured = GroupUse { known: 10.0, unplaced: 40.0, own: None, allowed: None };
         assert!(!unmeasured.names(10.0, 0.0) && unmeasured.share(10.0).is_none());
     }
 
     #[test]
     fn what_others_did_elsewhere_hides_no_one_in_a_group_that_its_quota_keeps_from_more() {
-        let used_up = Seen { known: 1.0, unplaced: 8.0, own: None, allowed: Some(1.05) };
+        let used_up = GroupUse { known: 1.0, unplaced: 8.0, own: None, allowed: Some(1.05) };
         assert!(used_up.names(1.0, 0.0));
         assert!(used_up.share(1.0).is_some_and(|share| share > 0.95 && share < 1.0), "the rest may be of others");
-        let idle = Seen { known: 0.1, ..used_up };
+        let idle = GroupUse { known: 0.1, ..used_up };
         assert!(!idle.names(0.1, 0.0) && idle.share(0.1).is_none(), "others may have used the quota");
     }
 }

@@ -12,7 +12,7 @@ const SEARCH: &str = "Find what takes the space: du ";
 const LOOK_FOR_DELETED: &str = "lsof +L1";
 
 /// What deleted files hold of a file system that is nearly full.
-pub(super) struct Held {
+pub(super) struct DeletedFiles {
     mount: Option<String>,
     bytes: f64,
     who: Option<Culprit>,
@@ -20,18 +20,18 @@ pub(super) struct Held {
 }
 
 /// The file systems of which deleted files hold a part that is worth a warning.
-pub(super) fn held(findings: &[Finding]) -> Vec<Held> {
+pub(super) fn held(findings: &[Finding]) -> Vec<DeletedFiles> {
     let of = |finding: &Finding| {
         let is_worth = finding.id == DELETED && finding.status >= Status::Warning;
         let bytes = mean(finding, "filesystem.deleted.bytes").filter(|_| is_worth)?;
         let who = finding.culprit.clone().filter(|culprit| culprit.kind == "process");
-        Some(Held { mount: finding.instance.clone(), bytes, who, next: finding.next.clone() })
+        Some(DeletedFiles { mount: finding.instance.clone(), bytes, who, next: finding.next.clone() })
     };
     findings.iter().filter_map(of).collect()
 }
 
 /// Says how much of it deleted files hold. If it is most of what is used, their holder is behind it, and there is nothing to search.
-pub(super) fn complete(finding: &mut Finding, held: &[Held]) {
+pub(super) fn complete(finding: &mut Finding, held: &[DeletedFiles]) {
     if finding.id != SPACE || !finding.status.fired() {
         return;
     }

@@ -36,7 +36,7 @@ pub(super) struct FindingView {
     log: Vec<String>,
     next: Vec<rdiag_model::NextStep>,
     others_name: String,
-    others: Vec<Other>,
+    others: Vec<OtherInstance>,
     more_others: String,
     value: String,
     held: String,
@@ -60,7 +60,7 @@ pub(super) struct PlotView {
 }
 
 #[derive(Serialize)]
-pub(super) struct Other {
+pub(super) struct OtherInstance {
     instance: String,
     value: String,
     summary: String,
@@ -134,7 +134,7 @@ pub(super) fn finding(page: &mut Page<'_>, group: &Group<'_>, is_compact: bool) 
             .others
             .iter()
             .take(limits.rows)
-            .map(|other| Other {
+            .map(|other| OtherInstance {
                 instance: other.instance.as_deref().map(words::instance).unwrap_or_default(),
                 value: words::value(other),
                 summary: other.summary.clone(),

@@ -122,20 +122,20 @@ pub(super) struct GapView {
 }
 
 #[derive(Serialize)]
-pub(super) struct Out {
+pub(super) struct RuledOutView {
     name: &'static str,
     complete: bool,
     sentences: Vec<String>,
 }
 
-pub(super) fn ruled_out(report: &Report, limits: &Limits) -> Vec<Out> {
+pub(super) fn ruled_out(report: &Report, limits: &Limits) -> Vec<RuledOutView> {
     let out = |cleared: &rdiag_model::report::RuledOut| {
         let mut sentences: Vec<String> = cleared.sentences.iter().take(limits.sentences).cloned().collect();
         let left = cleared.sentences.len().saturating_sub(limits.sentences);
         if left > 0 {
             sentences.push(format!("{left} more, in the JSON report."));
         }
-        Out { name: words::resource(cleared.resource), complete: cleared.complete, sentences }
+        RuledOutView { name: words::resource(cleared.resource), complete: cleared.complete, sentences }
     };
     report.ruled_out.iter().take(Resource::ALL.len()).map(out).collect()
 }

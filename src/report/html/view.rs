@@ -7,8 +7,8 @@ use super::around::{AroundView, around};
 use super::finding::{FindingView, Page, finding, problem};
 use super::host::{ConsumersView, TimelineView, consumers, timeline};
 use super::lists::{
-    ByHand, ChangesView, Check, GapView, Out, Step, Top, UsualView, all_checks, by_hand, changes, collectors, gap_view,
-    not_applicable, ruled_out, steps, top, usual,
+    ByHand, ChangesView, Check, GapView, RuledOutView, Step, Top, UsualView, all_checks, by_hand, changes, collectors,
+    gap_view, not_applicable, ruled_out, steps, top, usual,
 };
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
@@ -114,7 +114,7 @@ pub(super) struct View {
     probes: Vec<ProbeView>,
     more_probes: String,
     passed_name: String,
-    ruled_out: Vec<Out>,
+    ruled_out: Vec<RuledOutView>,
     gaps_name: String,
     gaps: Vec<GapView>,
     more_gaps: String,
