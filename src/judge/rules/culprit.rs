@@ -128,41 +128,6 @@ fn family(name: &str) -> &str {
     }
 }
 
-/// The largest mean over all instances, or over those whose labels are as given.
-pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String)]) -> Option<f64> {
-    let Some(Reading::Measured { dimension, instances, .. }) = metrics.readings.get(metric) else { return None };
-    let labels = dimension.as_ref().and_then(|of| metrics.labels.get(of));
-    let fits = |instance: &str| {
-        let own = labels.and_then(|all| all.get(instance));
-        wanted.iter().all(|(key, value)| match key.as_str() {
-            "instance" => instance == value,
-            _ => own.and_then(|own| own.get(key)) == Some(value),
-        })
-    };
-    // What a table sums up of its small rows is no culprit, and may be more than its largest row.
-    let named = instances.iter().filter(|(instance, _)| *instance != OTHERS && fits(instance));
-    let measured = named.filter_map(|(_, stats)| stats.as_ref().ok());
-    measured.map(|stats| stats.mean).max_by(f64::total_cmp)
-}
-
-/// The totals of all instances together, or of those whose labels are as given, and of which another metric counted something. Where that
-/// one was not measured of an instance, it may have.
-pub(super) fn sum(metrics: &Metrics, metric: &str, counted: Option<&str>, wanted: &[(String, String)]) -> Option<f64> {
-    let Some(Reading::Measured { dimension, instances, .. }) = metrics.readings.get(metric) else { return None };
-    let labels = dimension.as_ref().and_then(|of| metrics.labels.get(of));
-    let fits = |instance: &str| {
-        let own = labels.and_then(|all| all.get(instance));
-        wanted.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
-    };
-    let has_counted = |instance: &str| {
-        counted.and_then(|id| metrics.measured(id, instance)).is_none_or(|counted| counted.total > 0.0)
-    };
-    let chosen = instances.iter().filter(|(instance, _)| fits(instance) && has_counted(instance));
-    let measured: Vec<f64> = chosen.filter_map(|(_, stats)| Some(stats.as_ref().ok()?.total)).collect();
-    let is_measured = instances.values().any(Result::is_ok);
-    is_measured.then(|| measured.iter().sum())
-}
-
 /// The subject that the kernel log names most often in a class of lines, if that is at least every second time: one of six victims is
 /// no culprit. Processes of one name are one.
 pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
@@ -191,14 +156,14 @@ pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use super::{OTHERS, family, highest, named_by_log, sum, top};
+    use super::{OTHERS, family, named_by_log, top};
     use rdiag_model::{Metrics, Reading, Stats, Unit};
 
     /// CPU time of processes: id, name, seconds.
-    fn metrics(processes: &[(&str, &str, f64)]) -> Metrics {
+    pub(in crate::rules) fn metrics(processes: &[(&str, &str, f64)]) -> Metrics {
         let stats = |seconds: f64| Ok(Stats::constant(seconds));
         let instances = processes.iter().map(|(pid, _, seconds)| ((*pid).to_owned(), stats(*seconds))).collect();
         let reading = Reading::Measured {
@@ -299,41 +264,6 @@ mod tests {
         assert_eq!(named(&["sda", "sda", "sdb"]), Some(("sda".to_owned(), 2)));
         assert_eq!(named(&["java (pid 8)"]), Some(("java (pid 8)".to_owned(), 1)));
         assert_eq!(named(&[]), None);
-    }
-
-    #[test]
-    fn the_highest_is_the_largest_of_all_named_and_no_mean() {
-        let all = [("10", "a", 1.0), ("20", "b", 4.0), ("30", "c", 2.0), (OTHERS, OTHERS, 8.0)];
-        assert_eq!(highest(&metrics(&all), "cpu", &[]), Some(4.0));
-    }
-
-    #[test]
-    fn a_sum_is_of_all_instances_or_of_those_of_which_another_metric_counted_something() {
-        let mut all = metrics(&[("/a", "a", 2.0), ("/b", "b", 3.0), ("/c", "c", 4.0)]);
-        let instances = [("/a", 0.0), ("/b", 7.0)];
-        let instances = instances.map(|(name, value)| (name.to_owned(), Ok(Stats::constant(value)))).into();
-        let reading = Reading::Measured {
-            unit: Unit::Count,
-            dimension: Some("process".into()),
-            source: "a test".into(),
-            rank: 0,
-            instances,
-        };
-        all.readings.insert("limit".to_owned(), reading);
-        let added = |counted: Option<&str>, wanted: &[(String, String)]| sum(&all, "cpu", counted, wanted);
-        assert_eq!(added(None, &[]), Some(9.0));
-        assert_eq!(added(Some("limit"), &[]), Some(7.0), "of /c it is not known");
-        assert_eq!(added(Some("nothing"), &[]), Some(9.0));
-        assert_eq!(added(None, &[("name".to_owned(), "b".to_owned())]), Some(3.0));
-        assert_eq!(added(None, &[("name".to_owned(), "x".to_owned())]), Some(0.0));
-        assert_eq!(sum(&Metrics::default(), "cpu", None, &[]), None, "what was not measured is no 0");
-    }
-
-    #[test]
-    fn of_one_instance_the_highest_is_its_own_figure_and_of_an_unknown_one_there_is_none() {
-        let all = metrics(&[("10", "a", 1.0), ("20", "b", 4.0)]);
-        let of = |instance: &str| highest(&all, "cpu", &[("instance".to_owned(), instance.to_owned())]);
-        assert_eq!((of("10"), of("20"), of("30")), (Some(1.0), Some(4.0), None));
     }
 
     #[test]

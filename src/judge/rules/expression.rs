@@ -7,7 +7,7 @@ use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior, escape_formatter};
 
 use super::references::{Reference, all_references};
-use super::{bounds, culprit, filters};
+use super::{aggregates, bounds, culprit, filters};
 use rdiag_model::{Facts, Metrics, Status};
 
 /// Steps that evaluating one expression may take; rules are not trusted.
@@ -118,11 +118,11 @@ impl Expressions {
             let counted: Option<Value> = options.get("where")?;
             let counted = counted.map(|counted| metric_id(&counted)).transpose()?;
             let wanted = labels(&options, "where")?;
-            let sum = culprit::sum(&shared, &metric_id(&metric)?, counted.as_deref(), &wanted);
+            let sum = aggregates::sum(&shared, &metric_id(&metric)?, counted.as_deref(), &wanted);
             Ok(sum.map_or(Value::UNDEFINED, Value::from))
         });
         env.add_function("highest", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
-            let highest = culprit::highest(&metrics, &metric_id(&metric)?, &labels(&options, "")?);
+            let highest = aggregates::highest(&metrics, &metric_id(&metric)?, &labels(&options, "")?);
             Ok(highest.map_or(Value::UNDEFINED, Value::from))
         });
         env.add_function("log", move |class: &str| -> Value {

@@ -1,5 +1,6 @@
 //! Metrics → Findings: evaluates expressions over readings. No threshold lives here; they are data in `playbooks/rules/`.
 
+mod aggregates;
 mod bounds;
 mod confidence;
 mod culprit;

@@ -3,7 +3,7 @@
 use minijinja::Value;
 use serde::Deserialize as _;
 
-use super::{Judge, Needs, Work};
+use super::{Judge, Needs, PreparedRule};
 use crate::rules::culprit::LEAST_SHARE;
 use crate::rules::{Next, Rule};
 use rdiag_model::finding::Threshold;
@@ -59,12 +59,12 @@ impl Judge<'_> {
 
     pub(super) fn culprit(
         &self,
-        work: &Work<'_>,
+        prepared: &PreparedRule<'_>,
         context: &Value,
         name: &str,
         dimension: Option<&str>,
     ) -> Option<Culprit> {
-        let value = work.culprit.as_ref()?.eval(context).ok()?;
+        let value = prepared.culprit.as_ref()?.eval(context).ok()?;
         // `instance`, or `top(…) or instance` where no culprit is known.
         if dimension.is_some() && value.as_str() == Some(name) {
             let kind = dimension.unwrap_or("instance").to_owned();
@@ -97,10 +97,10 @@ impl Judge<'_> {
         newest.into_iter().take(10).map(|line| format!("[{:.3}] {}", line.seconds_since_boot, line.text)).collect()
     }
 
-    pub(super) fn summary(&self, work: &Work<'_>, context: &Value, finding: &Finding) -> String {
-        let sentence = if finding.status.fired() { &work.says } else { &work.quiet };
+    pub(super) fn summary(&self, prepared: &PreparedRule<'_>, context: &Value, finding: &Finding) -> String {
+        let sentence = if finding.status.fired() { &prepared.says } else { &prepared.quiet };
         let text = sentence.as_ref().and_then(|sentence| sentence.render(context).ok());
-        let text = text.unwrap_or_else(|| plain_sentence(work.rule, finding.value));
+        let text = text.unwrap_or_else(|| plain_sentence(prepared.rule, finding.value));
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         match &finding.refuted_by {
             Some(why) => format!("{text} ({why})"),

@@ -2,8 +2,8 @@
 
 mod finding;
 mod needs;
+mod prepared;
 mod recent;
-mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use minijinja::value::{Serde, merge_maps};
 
 pub(super) use finding::plain_sentence;
 use needs::Needs;
-use work::Work;
+use prepared::PreparedRule;
 
 use super::culprit::OTHERS;
 use super::expression::Expressions;
@@ -56,11 +56,11 @@ impl<'s> Judge<'s> {
     /// The findings of a rule: one, or one for each instance of the metrics that it cites.
     #[must_use]
     pub fn judge(&self, rule: &Rule, origin: &str) -> Vec<Finding> {
-        let work = match self.prepare(rule, origin) {
-            Ok(work) => work,
+        let prepared = match self.prepare(rule, origin) {
+            Ok(prepared) => prepared,
             Err(error) => return vec![self.unjudged(rule, origin, "", Unavailable::new(Reason::Malformed, error))],
         };
-        let needs = &work.needs;
+        let needs = &prepared.needs;
         // Without one of its metrics a rule can judge nothing: that is one gap, not one for each instance.
         let gap = needs.required.iter().find_map(|id| match self.scope.metrics.readings.get(id) {
             Some(Reading::Unavailable(gap)) => Some(gap.clone()),
@@ -68,11 +68,11 @@ impl<'s> Judge<'s> {
         });
         if let Some(gap) = gap {
             let context = self.context(needs, "", &self.labels("", None), None);
-            let skipped = self.not_applicable(&work, "", &context);
+            let skipped = self.not_applicable(&prepared, "", &context);
             return vec![skipped.unwrap_or_else(|| self.unjudged(rule, origin, "", gap))];
         }
         let Some(dimension) = self.dimension(needs) else {
-            return vec![self.instance(&work, "", None)];
+            return vec![self.instance(&prepared, "", None)];
         };
         let mut instances = BTreeSet::new();
         // Instances are those of the judged value: what a condition cites besides may have more of them (all interfaces,
@@ -90,7 +90,7 @@ impl<'s> Judge<'s> {
             let gap = Unavailable::new(Reason::NotApplicable, format!("this host shows no {dimension}"));
             return vec![self.unjudged(rule, origin, "", gap)];
         }
-        instances.into_iter().map(|name| self.instance(&work, name, Some(&dimension))).collect()
+        instances.into_iter().map(|name| self.instance(&prepared, name, Some(&dimension))).collect()
     }
 
     /// A metric's figures for an instance; those of the whole host where the metric has no instances.
@@ -144,12 +144,12 @@ impl<'s> Judge<'s> {
         Value::from(Serde(labels.cloned().unwrap_or_default()))
     }
 
-    fn instance(&self, work: &Work<'_>, name: &str, dimension: Option<&str>) -> Finding {
-        let Work { rule, origin, needs, .. } = work;
+    fn instance(&self, prepared: &PreparedRule<'_>, name: &str, dimension: Option<&str>) -> Finding {
+        let PreparedRule { rule, origin, needs, .. } = prepared;
         let mut finding = self.blank(rule, origin, name);
         let labels = self.labels(name, dimension);
         let plain = self.context(needs, name, &labels, None);
-        if let Some(skipped) = self.not_applicable(work, name, &plain) {
+        if let Some(skipped) = self.not_applicable(prepared, name, &plain) {
             return skipped;
         }
         let missing = needs.required.iter().find_map(|id| self.stats(id, name).err());
@@ -157,7 +157,7 @@ impl<'s> Judge<'s> {
         if let Some(gap) = missing {
             return self.unjudged(rule, origin, name, gap);
         }
-        let value = match work.value.number(&plain) {
+        let value = match prepared.value.number(&plain) {
             Ok(value) => value,
             Err(error) => {
                 let why = format!("`{}` has no value: {}", rule.value, detail(&error));
@@ -167,14 +167,14 @@ impl<'s> Judge<'s> {
         finding.value = Some(value);
         let context = with_value(value, plain);
         let judged = match rule.hold {
-            None => judge_window(work, &context),
-            Some(hold) => self.judge_intervals(work, name, &labels, hold, &mut finding),
+            None => judge_window(prepared, &context),
+            Some(hold) => self.judge_intervals(prepared, name, &labels, hold, &mut finding),
         };
         finding.status = match judged {
             Ok(status) => status,
             Err(gap) => {
                 let known = self.gap_of_instance(needs, name).or_else(|| match gap.reason {
-                    Reason::Malformed => unknown_label(work, &labels, dimension.unwrap_or("host")),
+                    Reason::Malformed => unknown_label(prepared, &labels, dimension.unwrap_or("host")),
                     _ => None,
                 });
                 return self.unjudged(rule, origin, name, known.unwrap_or(gap));
@@ -182,42 +182,42 @@ impl<'s> Judge<'s> {
         };
         finding.evidence = self.evidence(needs, name);
         let cited = finding.evidence.iter().map(|evidence| evidence.metric.clone()).collect();
-        let confirmed = self.is_limit_logged(work, name).then_some(recent::LIMIT_FAILURES);
+        let confirmed = self.is_limit_logged(prepared, name).then_some(recent::LIMIT_FAILURES);
         finding.confidence_reasons.extend(confidence::reasons(&self.scope.metrics, &cited, name, confirmed));
         if finding.status.fired() {
-            refute(work, &context, &mut finding);
+            refute(prepared, &context, &mut finding);
         }
         if finding.is_past() {
-            self.count_recent(work, name, &labels, &mut finding);
+            self.count_recent(prepared, name, &labels, &mut finding);
         }
         if finding.status.fired() {
-            let named = self.culprit(work, &context, name, dimension);
-            finding.culprit = named.or_else(|| self.recent_culprit(work, name, &finding));
+            let named = self.culprit(prepared, &context, name, dimension);
+            finding.culprit = named.or_else(|| self.recent_culprit(prepared, name, &finding));
             finding.log = self.log_lines(rule);
         }
         finding.confidence = confidence::level(&finding.confidence_reasons);
-        finding.summary = self.summary(work, &context, &finding);
+        finding.summary = self.summary(prepared, &context, &finding);
         finding
     }
 
     /// The finding of a rule that makes no sense here.
-    fn not_applicable(&self, work: &Work<'_>, name: &str, context: &Value) -> Option<Finding> {
-        let condition = work.rule.applies.as_ref()?;
-        let applies = work.applies.as_ref()?.holds(context).unwrap_or(true);
+    fn not_applicable(&self, prepared: &PreparedRule<'_>, name: &str, context: &Value) -> Option<Finding> {
+        let condition = prepared.rule.applies.as_ref()?;
+        let applies = prepared.applies.as_ref()?.holds(context).unwrap_or(true);
         let gap = || Unavailable::new(Reason::NotApplicable, condition.because.clone());
-        (!applies).then(|| self.unjudged(work.rule, work.origin, name, gap()))
+        (!applies).then(|| self.unjudged(prepared.rule, prepared.origin, name, gap()))
     }
 
     /// The worst status whose condition held for `hold` intervals in a row.
     fn judge_intervals(
         &self,
-        work: &Work<'_>,
+        prepared: &PreparedRule<'_>,
         name: &str,
         labels: &Value,
         hold: usize,
         finding: &mut Finding,
     ) -> Result<Status, Unavailable> {
-        let needs = &work.needs;
+        let needs = &prepared.needs;
         let intervals = self.scope.metrics.intervals.max(1);
         let measured = self.measured_intervals(&needs.required, intervals);
         let needed = hold.clamp(1, measured.max(1));
@@ -236,13 +236,13 @@ impl<'s> Judge<'s> {
                 continue;
             }
             let context = self.context(needs, name, labels, Some(at));
-            let value = work.value.number(&context).ok();
+            let value = prepared.value.number(&context).ok();
             contexts.push(value.map(|value| with_value(value, context)));
         }
         if contexts.iter().all(Option::is_none) {
             return Err(Unavailable::new(Reason::ShortWindow, "in no interval were all readings there that it needs"));
         }
-        for (status, text, condition) in &work.conditions {
+        for (status, text, condition) in &prepared.conditions {
             let verdicts: Vec<Result<bool, Unavailable>> = contexts
                 .iter()
                 .map(|context| match context {
@@ -287,8 +287,8 @@ fn with_value(value: f64, context: Value) -> Value {
 }
 
 /// The worst status whose condition holds over the whole window.
-fn judge_window(work: &Work<'_>, context: &Value) -> Result<Status, Unavailable> {
-    for (status, text, condition) in &work.conditions {
+fn judge_window(prepared: &PreparedRule<'_>, context: &Value) -> Result<Status, Unavailable> {
+    for (status, text, condition) in &prepared.conditions {
         if condition.holds(context).map_err(|error| broken(text, &error))? {
             return Ok(*status);
         }
@@ -297,8 +297,8 @@ fn judge_window(work: &Work<'_>, context: &Value) -> Result<Status, Unavailable>
 }
 
 /// Takes a finding back if what speaks against it holds.
-fn refute(work: &Work<'_>, context: &Value, finding: &mut Finding) {
-    let (Some(unless), Some(condition)) = (&work.rule.unless, &work.unless) else { return };
+fn refute(prepared: &PreparedRule<'_>, context: &Value, finding: &mut Finding) {
+    let (Some(unless), Some(condition)) = (&prepared.rule.unless, &prepared.unless) else { return };
     match condition.holds(context) {
         Ok(true) => {
             finding.status = Status::Ok;
@@ -310,8 +310,8 @@ fn refute(work: &Work<'_>, context: &Value, finding: &mut Finding) {
 }
 
 /// What is not known of an instance though a condition asks for it: a source that has the figures may not say what they are of.
-fn unknown_label(work: &Work<'_>, labels: &Value, dimension: &str) -> Option<Unavailable> {
-    let mut asked = work.conditions.iter().flat_map(|(_, _, condition)| condition.labels());
+fn unknown_label(prepared: &PreparedRule<'_>, labels: &Value, dimension: &str) -> Option<Unavailable> {
+    let mut asked = prepared.conditions.iter().flat_map(|(_, _, condition)| condition.labels());
     let is_known = |label: &String| labels.get_attr(label).is_ok_and(|value| !value.is_undefined());
     let label = asked.find(|label| !is_known(label))?;
     let why = format!("whether that is much depends on the {label} of the {dimension}, which is not known");

@@ -3,7 +3,7 @@
 
 use minijinja::Value;
 
-use super::{Judge, Scope, Work, judge_window, with_value};
+use super::{Judge, PreparedRule, Scope, judge_window, with_value};
 use crate::rules::culprit::named_by_log;
 use crate::rules::values::Values;
 use rdiag_model::quantity::seconds;
@@ -54,16 +54,16 @@ impl Judge<'_> {
 
     /// Judges a finding of the past as if its recent lines were of the window. Nothing changes if none is recent, or if the rule finds
     /// nothing in them.
-    pub(super) fn count_recent(&self, work: &Work<'_>, name: &str, labels: &Value, finding: &mut Finding) {
-        let Some(class) = &work.rule.log else { return };
+    pub(super) fn count_recent(&self, prepared: &PreparedRule<'_>, name: &str, labels: &Value, finding: &mut Finding) {
+        let Some(class) = &prepared.rule.log else { return };
         let Some(newest) = self.recent(class, name).filter_map(|line| age(&self.scope, line)).min_by(f64::total_cmp)
         else {
             return;
         };
         let mut values = Values::default();
-        for id in work.needs.required.iter().chain(&work.needs.optional) {
+        for id in prepared.needs.required.iter().chain(&prepared.needs.optional) {
             let measured = self.measured(id, name);
-            let of_window = match self.recent_count(work, id, class, name) {
+            let of_window = match self.recent_count(prepared, id, class, name) {
                 Some(count) => measured.map(|stats| Stats { total: count as f64, ..stats.clone() }),
                 None => measured.cloned(),
             };
@@ -72,10 +72,10 @@ impl Judge<'_> {
         values.set("instance", Value::from(name));
         values.set("label", labels.clone());
         let context = values.context();
-        let Ok(value) = work.value.number(&context) else { return };
+        let Ok(value) = prepared.value.number(&context) else { return };
         let context = with_value(value, context);
-        let is_refuted = || work.unless.as_ref().is_some_and(|unless| unless.holds(&context).unwrap_or(false));
-        if let Ok(status) = judge_window(work, &context)
+        let is_refuted = || prepared.unless.as_ref().is_some_and(|unless| unless.holds(&context).unwrap_or(false));
+        if let Ok(status) = judge_window(prepared, &context)
             && status >= Status::Warning
             && !is_refuted()
         {
@@ -84,9 +84,9 @@ impl Judge<'_> {
     }
 
     /// Who the recent lines of a finding name, where its rule takes who the log names.
-    pub(super) fn recent_culprit(&self, work: &Work<'_>, name: &str, finding: &Finding) -> Option<Culprit> {
-        let class = work.rule.log.as_ref()?;
-        let asks = finding.seconds_before.is_some() && work.rule.culprit.as_ref()?.starts_with("log(");
+    pub(super) fn recent_culprit(&self, prepared: &PreparedRule<'_>, name: &str, finding: &Finding) -> Option<Culprit> {
+        let class = prepared.rule.log.as_ref()?;
+        let asks = finding.seconds_before.is_some() && prepared.rule.culprit.as_ref()?.starts_with("log(");
         let subjects: Vec<String> =
             self.recent(class, name).filter(|_| asks).filter_map(|l| l.subject.clone()).collect();
         named_by_log(&subjects)
@@ -101,13 +101,13 @@ impl Judge<'_> {
 
     /// Whether a line of the window names a control group as the one whose limit was reached: where the kernel counts every hit of
     /// the limit and no failures (v1), the log has told that this was one.
-    pub(super) fn is_limit_logged(&self, work: &Work<'_>, group: &str) -> bool {
-        let of_class = |line: &&LogLine| Some(&line.class) == work.rule.log.as_ref() && line.in_window;
+    pub(super) fn is_limit_logged(&self, prepared: &PreparedRule<'_>, group: &str) -> bool {
+        let of_class = |line: &&LogLine| Some(&line.class) == prepared.rule.log.as_ref() && line.in_window;
         !group.is_empty() && self.scope.log.iter().filter(of_class).any(|line| limited_by(line) == Some(group))
     }
 
     /// What a metric would have counted of the recent lines; none for metrics that count something else.
-    fn recent_count(&self, work: &Work<'_>, id: &str, class: &str, name: &str) -> Option<usize> {
+    fn recent_count(&self, prepared: &PreparedRule<'_>, id: &str, class: &str, name: &str) -> Option<usize> {
         if id == AT_LIMITS {
             return Some(self.recent(class, name).filter(|line| line.text.contains(AT_LIMIT)).count());
         }
@@ -116,7 +116,7 @@ impl Judge<'_> {
             return (!is_of_boot).then(|| self.recent(own, "").count());
         }
         // The kernel counts kills apart from its log.
-        let is_value = work.rule.value.strip_suffix(".total") == Some(id);
+        let is_value = prepared.rule.value.strip_suffix(".total") == Some(id);
         (is_value || id == LIMIT_FAILURES).then(|| self.recent(class, name).count())
     }
 }

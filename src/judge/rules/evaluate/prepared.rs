@@ -6,8 +6,8 @@ use crate::rules::Rule;
 use crate::rules::expression::{Compiled, Sentence};
 use rdiag_model::Status;
 
-/// A rule at work.
-pub(super) struct Work<'w> {
+/// A rule, ready to be judged.
+pub(super) struct PreparedRule<'w> {
     pub(super) rule: &'w Rule,
     /// Where its thresholds come from.
     pub(super) origin: &'w str,
@@ -26,7 +26,7 @@ pub(super) struct Work<'w> {
 
 impl Judge<'_> {
     /// Parses a rule and finds out what it needs; an error is a sentence.
-    pub(super) fn prepare<'w>(&'w self, rule: &'w Rule, origin: &'w str) -> Result<Work<'w>, String> {
+    pub(super) fn prepare<'w>(&'w self, rule: &'w Rule, origin: &'w str) -> Result<PreparedRule<'w>, String> {
         let mut needs = Needs::default();
         let mut parse = |key: &str, text: &'w str| -> Result<Compiled<'w>, String> {
             let parsed = self.expressions.compile(text);
@@ -46,6 +46,6 @@ impl Judge<'_> {
         for sentence in [&says, &quiet].into_iter().flatten() {
             self.mentions(&mut needs, sentence);
         }
-        Ok(Work { rule, origin, needs, value, conditions, applies, unless, culprit, says, quiet })
+        Ok(PreparedRule { rule, origin, needs, value, conditions, applies, unless, culprit, says, quiet })
     }
 }
