@@ -193,6 +193,28 @@ fn a_reader_that_ends_costs_the_recording_that_it_was_at_and_no_other() {
 }
 
 #[test]
+fn a_recording_of_which_more_is_to_be_said_than_a_line_takes_costs_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let quiet = recording("whole-host-quiet");
+    put(folder.path(), &quiet, "before");
+    put(folder.path(), &quiet, "behind");
+    let long = "x".repeat(17 << 20);
+    let mut named = quiet.clone();
+    named["host"]["hostname"] = json!(long);
+    std::fs::write(folder.path().join("between.json"), named.to_string()).unwrap();
+    let mut wrong = quiet;
+    wrong["interrupted"] = json!(long);
+    std::fs::write(folder.path().join("beside.json"), wrong.to_string()).unwrap();
+    let (fleet, code) = rolled(folder.path(), &[]);
+    assert_eq!((names(&fleet["hosts"]), code), (vec!["before", "behind"], Some(0)));
+    assert_eq!(names(&fleet["not_judged"]), ["beside", "between"]);
+    assert!(fleet["not_judged"][1]["detail"].as_str().unwrap().ends_with("takes more than 16 MiB"));
+    let rows = rdiag().arg("fleet").arg(folder.path()).args(["--format", "rows"]).output().unwrap();
+    let runs = String::from_utf8(rows.stdout).unwrap().lines().filter(|line| line.contains(r#""tbl":"runs""#)).count();
+    assert_eq!((runs, rows.status.code()), (4, Some(0)), "{}", String::from_utf8_lossy(&rows.stderr));
+}
+
+#[test]
 fn no_name_in_a_recording_acts_in_what_is_said_of_a_fleet() {
     const NAME: &str = "\u{1b}[2J\u{202e}\nFORGED: <b>x</b> [y](javascript:z) \"onmouseover='z'";
     let folder = tempfile::tempdir().unwrap();

@@ -27,6 +27,12 @@ fn the_folder_of_an_sosreport_says_what_to_type_and_then_which_file_is_meant() {
         assert!(found == Some(code) && said.contains(wanted), "{wanted}: {found:?} {said}");
     };
     expect(2, "the folder has nothing of 2026-03-10 that sysstat, atop or PCP recorded");
+    // The sender chose its links: one that leads out of it must not show a file of this host as one of the sender's.
+    let (outside, link) = (tempfile::NamedTempFile::new().unwrap(), place.path().join("sa10.json"));
+    std::fs::write(outside.path(), sadf(&[("03:10:01", 99.0, 85.0)])).unwrap();
+    std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+    expect(2, "the folder has nothing of 2026-03-10 that sysstat, atop or PCP recorded");
+    std::fs::remove_file(link).unwrap();
     put("var/log/sa/sa09", b"\x96\xd5");
     expect(2, "recorded; it has sa09");
     put("sos_commands/sar/sar10", b"Linux 6.1.0 (db-1)");

@@ -108,8 +108,7 @@ impl Asked {
 
     /// The same of a time whose span is known.
     pub(super) fn of_span_from_elsewhere(span: Span, zone: Zone, file: &Path) -> Result<Self, Failure> {
-        let Meant { files, hint } = unpacked::meant(file, span, &zone)?;
-        let elsewhere = files.iter().map(|file| Input::open(file, &[])).collect::<Result<_, _>>()?;
+        let Meant { files: elsewhere, hint } = unpacked::meant(file, span, &zone)?;
         Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), elsewhere, hint })
     }
 

@@ -2,7 +2,9 @@
 //!
 //! A recording may be crafted to exhaust the memory or time of its reader. So a reader takes a few dozen files, which were
 //! opened for it, says a line of each, and after each line moves a mark. If it ends before its last file, the file at the mark is to blame: it
-//! is named, and another reader goes on behind it.
+//! is named, and another reader goes on behind it. A reader that has used up much of its time leaves the next files to another one, so that no
+//! file is blamed for the time that those before it took. What is said of a file is bounded as well: a line that is longer than its reader
+//! takes would be lost, and with it the count of all.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,6 +13,7 @@ use std::io::{self, PipeWriter, Read as _, Write as _};
 use rdiag_fleet::{Host, NotJudged, Why};
 use serde::{Deserialize, Serialize};
 
+use super::MAX_LINE;
 use super::files::{Grouping, Sent, stem};
 use super::reduce::reduce;
 use crate::cli::ui::{Text, Ui};
@@ -18,15 +21,19 @@ use crate::lab::library::reproducing;
 use crate::session::{self, NamedPlaybook, Sources, StoreError};
 use crate::shown;
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
-use rdiag_kernel::host::files;
+use rdiag_kernel::host::{files, thread_usage};
 use rdiag_model::rows::Row;
 
 /// Recordings of the largest hosts take a tenth of this memory, and so many of them a part of this time.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 300, readable: &[] };
 /// Files that one process reads.
 const AT_ONCE: usize = 64;
+/// CPU seconds after which a reader begins no other file: each has two thirds of [`CONFINEMENT`] for itself.
+const ENOUGH: f64 = 100.0;
 /// Files larger than this are no recordings.
 const MAX_FILE: u64 = 512 << 20;
+/// Characters of the reason why a file cannot be used. An error may repeat what it found there.
+const MAX_DETAIL: usize = 1000;
 
 /// What is said of one file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -94,11 +101,11 @@ pub(super) fn all(mut sent: impl Iterator<Item = Opened>, by: By<'_>, out: &Pipe
                 Ok(Some(result)) => result,
                 // This is the reader, and it is done.
                 Ok(None) => return,
-                Err(error) => (0, format!("no process could be started to read it: {error}")),
+                Err(error) => (0, Some(format!("no process could be started to read it: {error}"))),
             };
             told = true;
             left = left.get(done..).unwrap_or_default();
-            if let Some(blamed) = left.first() {
+            if let (Some(blamed), Some(why)) = (left.first(), why) {
                 let line = Line::Absent(gap(&blamed.sent, why));
                 // The end of the line that was begun, if one was.
                 if (&mut &*out).write_all(b"\n").and_then(|()| say(out, &line)).is_err() {
@@ -110,13 +117,14 @@ pub(super) fn all(mut sent: impl Iterator<Item = Opened>, by: By<'_>, out: &Pipe
     }
 }
 
-/// Has a process without rights read files: how many it was done with when it ended, and how it ended. None in that process itself.
+/// Has a process without rights read files: how many it was done with when it ended, and why it ended at the next one. None in that process
+/// itself.
 fn reader(
     files: &[Opened],
     judge: Judge<'_>,
     out: &PipeWriter,
     ui: Option<&Ui>,
-) -> io::Result<Option<(usize, String)>> {
+) -> io::Result<Option<(usize, Option<String>)>> {
     let (mut marks, mark) = io::pipe()?;
     match fork()? {
         Side::Child => {
@@ -131,34 +139,56 @@ fn reader(
             let ended = child.wait()?;
             let mut done = Vec::new();
             (&mut marks).take(files.len() as u64).read_to_end(&mut done)?;
-            let why = match ended {
-                Ended::Killed(libc::SIGXCPU) => "its reader used up its CPU time".to_owned(),
-                Ended::Killed(libc::SIGABRT) => "its reader ran out of memory".to_owned(),
-                Ended::Killed(signal) => format!("its reader was ended by signal {signal}"),
-                Ended::Exited(code) => format!("its reader ended with code {code}"),
-            };
-            Ok(Some((done.len(), why)))
+            Ok(Some((done.len(), why(&ended, done.len()))))
         }
+    }
+}
+
+/// Why a reader ended at a file; none if it has read others and left that one to another reader.
+fn why(ended: &Ended, done: usize) -> Option<String> {
+    match ended {
+        Ended::Exited(0) if done > 0 => None,
+        Ended::Killed(libc::SIGXCPU) => Some("its reader used up its CPU time".to_owned()),
+        Ended::Killed(libc::SIGABRT) => Some("its reader ran out of memory".to_owned()),
+        Ended::Killed(signal) => Some(format!("its reader was ended by signal {signal}")),
+        Ended::Exited(code) => Some(format!("its reader ended with code {code}")),
     }
 }
 
 fn read(files: &[Opened], mut judge: Judge<'_>, out: &PipeWriter, mark: &PipeWriter, ui: Option<&Ui>) {
     judge.exercises = reproducing();
     for (at, opened) in files.iter().enumerate() {
-        let line = match judge.judged(opened, ui.filter(|_| at == 0)) {
-            Ok((host, rows)) => {
-                if rows.into_iter().any(|row| say(out, &Line::Row(row)).is_err()) {
-                    return;
-                }
-                Line::Host(Box::new(host))
-            }
-            Err(gap) => Line::Absent(gap),
+        if at > 0 && thread_usage() > ENOUGH {
+            return;
+        }
+        let told = judge.judged(opened, ui.filter(|_| at == 0)).and_then(|(host, rows)| {
+            let too_long =
+                || gap(&opened.sent, format!("what is compared of it takes more than {} MiB", MAX_LINE >> 20));
+            lines(host, rows).ok_or_else(too_long)
+        });
+        let said = match told {
+            Ok(lines) => (&mut &*out).write_all(&lines),
+            Err(gap) => say(out, &Line::Absent(gap)),
         };
         // If the reader is gone, there is no use in going on.
-        if say(out, &line).is_err() || (&mut &*mark).write_all(b".").is_err() {
+        if said.is_err() || (&mut &*mark).write_all(b".").is_err() {
             return;
         }
     }
+}
+
+/// What is said of a host that was judged; none if a line of it is longer than is taken.
+fn lines(host: Host, rows: Vec<Row>) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    for line in rows.into_iter().map(Line::Row).chain([Line::Host(Box::new(host))]) {
+        let begins = text.len();
+        serde_json::to_writer(&mut text, &line).ok()?;
+        text.push(b'\n');
+        if (text.len() - begins) as u64 > MAX_LINE {
+            return None;
+        }
+    }
+    Some(text)
 }
 
 fn say(mut out: &PipeWriter, line: &Line) -> io::Result<()> {
@@ -170,6 +200,7 @@ fn say(mut out: &PipeWriter, line: &Line) -> io::Result<()> {
 /// A file that cannot be used.
 fn gap(sent: &Sent, detail: String) -> NotJudged {
     let file = sent.path.display().to_string();
+    let detail: String = detail.chars().take(MAX_DETAIL).collect();
     NotJudged { host: stem(&file), why: Why::Unreadable, detail: format!("{file}: {detail}") }
 }
 
@@ -212,5 +243,26 @@ impl Judge<'_> {
             Vec::new()
         };
         Ok((host, rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_blamed_for_what_its_own_reading_took_alone() {
+        assert_eq!(why(&Ended::Exited(0), 3), None, "its reader had read enough, and another one goes on");
+        for (ended, done) in [(Ended::Exited(0), 0), (Ended::Exited(101), 3), (Ended::Killed(libc::SIGXCPU), 3)] {
+            assert!(why(&ended, done).is_some(), "{done}");
+        }
+        assert!(ENOUGH * 2.0 < CONFINEMENT.cpu_seconds as f64);
+    }
+
+    #[test]
+    fn an_error_that_repeats_what_it_found_is_cut_to_what_a_line_takes() {
+        let sent = Sent { path: "runs/web-1.json".into(), report: None };
+        let gap = gap(&sent, "x".repeat(17 << 20));
+        assert!(gap.host == "web-1" && gap.detail.len() < 2 * MAX_DETAIL, "{}", gap.detail.len());
     }
 }
