@@ -54,8 +54,13 @@ impl Building {
         let from = match self.times.last() {
             Some(last) if start - last <= 1.0 => *last,
             _ => {
+                let before = self.times.len();
                 self.times.push(start);
-                self.series.values_mut().for_each(|series| series.values.push(Some(Number::Real(series.total))));
+                // A counter that was known stands still; of a level, and of what was not known, nothing is known then.
+                let is_known =
+                    |series: &&mut Growing| series.kind != SeriesKind::Gauge && series.values.len() == before;
+                let known = self.series.values_mut().filter(is_known);
+                known.for_each(|series| series.values.push(Some(Number::Real(series.total))));
                 start
             }
         };

@@ -21,6 +21,9 @@ const SOURCE: Source = Source {
 
 /// Ticks are a hundredth of a second wherever sysstat runs.
 const HERTZ: f64 = 100.0;
+/// Characters of a name, and CPUs of a host.
+const MAX_NAME: usize = 64;
+const MAX_CPUS: u32 = 65_536;
 
 /// The recording of a time, from what `sadf -j` printed.
 pub(super) fn past(text: &[u8], time: &Time<'_>) -> Result<Past, String> {
@@ -73,17 +76,18 @@ fn of_host(host: &HostPart, time: &Time<'_>) -> Result<Past, String> {
     let read = host.statistics.iter().filter_map(|sample| sample.interval(time.zone));
     let intervals = time.pick(read, &SOURCE)?;
     let memory = intervals.iter().rev().find_map(|interval| total_memory(&interval.sample.memory));
+    let (cpus, name) = (host.cpus.clamp(1, MAX_CPUS), |text: &str| text.chars().take(MAX_NAME).collect());
     let facts = Facts {
-        hostname: host.nodename.clone(),
-        kernel: host.release.clone(),
-        arch: host.machine.clone(),
-        cpus: host.cpus.max(1),
-        cpus_present: host.cpus.max(1),
+        hostname: name(&host.nodename),
+        kernel: name(&host.release),
+        arch: name(&host.machine),
+        cpus,
+        cpus_present: cpus,
         memory_bytes: memory.map_or(0, |kibibytes| (kibibytes * 1024.0) as u64),
         ..unknown_host()
     };
     time.past(&SOURCE, &intervals, facts, |building, interval| {
-        let telling = Telling { sample: interval.sample, seconds: interval.seconds, cpus: host.cpus };
+        let telling = Telling { sample: interval.sample, seconds: interval.seconds, cpus };
         telling.cpu(building);
         telling.memory(building);
         telling.disks(building);
@@ -114,7 +118,7 @@ impl Telling<'_> {
         for row in self.sample.cpus() {
             let Some(cpu) = row.get("cpu").and_then(Value::as_str) else { continue };
             let is_all = cpu == "all";
-            let ticks = self.seconds * HERTZ * if is_all { f64::from(self.cpus.max(1)) } else { 1.0 };
+            let ticks = self.seconds * HERTZ * if is_all { f64::from(self.cpus) } else { 1.0 };
             for (all, core, keys) in FIELDS {
                 // A field that this version or call does not print is none of this machine.
                 let share: f64 = keys.iter().filter_map(|key| figure(row, key)).sum::<f64>() / 100.0;

@@ -104,6 +104,22 @@ fn time_since_boot_and_what_overlaps_are_no_intervals_and_tell_the_kills_before(
 }
 
 #[test]
+fn where_nothing_was_recorded_counters_stand_still_and_no_level_is_zero() {
+    let with = |end, more: &str| line(end, 2, &[(1, "init", "S", "-E")], 10, more);
+    let memory = r#", "MEM": {"availablemem": 2048000}"#;
+    let text = with(1002, memory) + &with(1004, "") + &with(1102, memory) + &with(1104, memory);
+    let past = of(&text, 104).unwrap();
+    let values = |name: &str| {
+        let real = |value| if let Some(rdiag_model::Number::Real(value)) = value { Some(value) } else { None };
+        series(&past, name).unwrap().values.into_iter().map(real).collect::<Vec<_>>()
+    };
+    let times = &past.recording.windows[0].collectors["meminfo"].times;
+    assert_eq!(*times, [0.0, 2.0, 4.0, 100.0, 102.0, 104.0]);
+    assert_eq!(values("meminfo.available"), [None, Some(2000.0), None, None, Some(2000.0), Some(2000.0)]);
+    assert_eq!(values("cpu_stat.user"), [0.0, 10.0, 20.0, 20.0, 30.0, 40.0].map(Some));
+}
+
+#[test]
 fn hostile_figures_are_dropped_and_never_panic() {
     let disks = |figure: &str| {
         format!(

@@ -41,7 +41,7 @@ pub(super) fn tell(tables: &Tables, step: &Step, cpus: f64, building: &mut Build
         let before = named(tables, table, title, step.from);
         for (name, row) in now {
             let is_meant = match table {
-                Table::Disk => !is_partition(name, disks.keys()),
+                Table::Disk => !is_partition(name, |disk| disks.contains_key(disk)),
                 _ => *name != "lo",
             };
             if is_meant {
@@ -57,14 +57,12 @@ fn named<'t>(tables: &'t Tables, table: Table, title: &str, at: i64) -> BTreeMap
     tables.rows(table, at).iter().filter_map(|row| Some((row.text(title, &tables.texts)?, row))).collect()
 }
 
-/// below lists partitions beside their disk: `sda1`, `nvme0n1p1`.
-fn is_partition<'t>(name: &str, mut all: impl Iterator<Item = &'t &'t str>) -> bool {
-    all.any(|disk| {
-        let rest = name.strip_prefix(disk);
-        let number =
-            if disk.ends_with(|c: char| c.is_ascii_digit()) { rest.and_then(|r| r.strip_prefix('p')) } else { rest };
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-    })
+/// below lists partitions beside their disk: `sda1`, `nvme0n1p1`. Each disk is asked for by its name, however many there are.
+fn is_partition(name: &str, is_disk: impl Fn(&str) -> bool) -> bool {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let ends_in_digit = |disk: &&str| disk.ends_with(|c: char| c.is_ascii_digit());
+    let is_numbered = || stem.strip_suffix('p').filter(ends_in_digit).is_some_and(&is_disk);
+    stem.len() < name.len() && (is_disk(stem) || is_numbered())
 }
 
 /// Tells what stands in a row.
@@ -142,8 +140,9 @@ mod tests {
 
     #[test]
     fn a_partition_is_named_after_its_disk() {
-        let all = ["nvme0n1", "nvme0n1p1", "sda", "sda1", "sdaa", "dm-1", "dm-10", "md127", "vda"];
-        let found: Vec<&str> = all.into_iter().filter(|name| is_partition(name, all.iter())).collect();
-        assert_eq!(found, ["nvme0n1p1", "sda1"]);
+        let all =
+            ["nvme0n1", "nvme0n1p1", "sda", "sda1", "sdaa", "sdp", "sdp1", "dm-1", "dm-10", "md127", "vda", "7", ""];
+        let found: Vec<&str> = all.into_iter().filter(|name| is_partition(name, |disk| all.contains(&disk))).collect();
+        assert_eq!(found, ["nvme0n1p1", "sda1", "sdp1", "7"]);
     }
 }

@@ -45,12 +45,26 @@ struct Cell {
 
 /// What is known of a host, process or device at a time.
 #[derive(Debug, Default)]
-pub(super) struct Row(Vec<Cell>);
+pub(super) struct Row {
+    /// A cell of each title at most: each of them is looked for among all.
+    cells: Vec<Cell>,
+    /// Of single CPUs.
+    cores: Vec<Cell>,
+}
 
 impl Row {
+    /// Adds a cell. Of a title that is there twice the first one stands.
+    fn put(&mut self, cell: Cell) {
+        if cell.cpu != HOST {
+            self.cores.push(cell);
+        } else if !self.cells.iter().any(|known| known.column == cell.column) {
+            self.cells.push(cell);
+        }
+    }
+
     fn value(&self, title: &str) -> Option<Value> {
         let column = column(title)?;
-        self.0.iter().find(|cell| cell.column == column && cell.cpu == HOST).map(|cell| cell.value)
+        self.cells.iter().find(|cell| cell.column == column).map(|cell| cell.value)
     }
 
     pub(super) fn number(&self, title: &str) -> Option<f64> {
@@ -74,7 +88,7 @@ impl Row {
 
     /// The figures of a table: what each becomes, the CPU that it is of alone, the figure.
     pub(super) fn figures(&self, table: Table) -> impl Iterator<Item = (&'static str, Kind, Option<u32>, f64)> {
-        self.0.iter().filter_map(move |cell| {
+        self.cells.iter().chain(&self.cores).filter_map(move |cell| {
             let (_, title, kind) = of(cell.column).filter(|(whose, ..)| *whose == table)?;
             let Value::Number(number) = cell.value else { return None };
             Some((*title, *kind, Some(cell.cpu).filter(|cpu| *cpu != HOST), number))
@@ -83,7 +97,7 @@ impl Row {
 
     /// How many CPUs have figures of their own.
     pub(super) fn cpus(&self) -> usize {
-        let mut cpus: Vec<u32> = self.0.iter().map(|cell| cell.cpu).filter(|cpu| *cpu != HOST).collect();
+        let mut cpus: Vec<u32> = self.cores.iter().map(|cell| cell.cpu).collect();
         cpus.sort_unstable();
         cpus.dedup();
         cpus.len()
@@ -137,7 +151,7 @@ impl Tables {
 
     fn add(&mut self, row: Row, table: Option<Table>) {
         let Some(table) = table else {
-            self.has_others |= !row.0.is_empty();
+            self.has_others |= !row.cells.is_empty() || !row.cores.is_empty();
             return;
         };
         match row.number("Timestamp") {
@@ -225,7 +239,9 @@ impl<'de> Visitor<'de> for Element<'_> {
         while let Some(title) = map.next_key::<Cow<'de, str>>()? {
             let Printed(printed) = map.next_value()?;
             table = table.or(TOLD_BY.iter().find(|(told_by, _)| *told_by == title).map(|(_, table)| *table));
-            row.0.extend(printed.and_then(|printed| self.tables.cell(&title, &printed)));
+            if let Some(cell) = printed.and_then(|printed| self.tables.cell(&title, &printed)) {
+                row.put(cell);
+            }
         }
         self.tables.add(row, table);
         Ok(())

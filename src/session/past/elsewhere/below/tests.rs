@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::super::tests::{SECOND, plan, processes, series};
-use super::columns::{COLUMNS, Kind};
+use super::columns::{COLUMNS, Kind, Table};
+use super::tables::Tables;
 use crate::session::{Past, Span, elsewhere};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
@@ -107,6 +108,17 @@ fn shares_rates_and_counters_of_the_host_become_what_the_kernel_counts() {
     assert_eq!((past.origin.name, past.origin.means_over), ("below", None));
     assert_eq!(past.notes[0], "Source: below, a sample every 5 s");
     assert!(past.notes.iter().any(|note| note.contains("who is behind it is not known")), "{:?}", past.notes);
+}
+
+#[test]
+fn a_title_that_is_there_many_times_in_a_row_is_one_figure() {
+    let titles = r#", "RX Bytes": "8", "CPU 0 User": "1""#.repeat(1000);
+    let text = format!(r#"[{{"Timestamp": "{BEGINS}", "RX Bytes": "7"{titles}}}]"#);
+    let tables = Tables::read(text.as_bytes()).unwrap();
+    let [row] = tables.rows(Table::Interface, BEGINS) else { panic!("one row") };
+    // Each figure is looked for in the row before: among as many as there are, a file of some MB took hours.
+    assert_eq!(row.figures(Table::Interface).map(|(.., figure)| figure).collect::<Vec<_>>(), [7.0]);
+    assert_eq!((row.number("RX Bytes"), row.cpus()), (Some(7.0), 1));
 }
 
 #[test]

@@ -150,6 +150,14 @@ fn entities_of_a_document_type_stand_for_nothing() {
 }
 
 #[test]
+fn a_name_and_a_number_of_cpus_that_no_host_has_are_cut() {
+    let cpu = "<cpu-load><cpu number=\"all\" usr=\"50.00\" idle=\"50.00\"/></cpu-load>";
+    let text = of_interval(&"n".repeat(100_000), "utc=\"1\"", cpu).replace("cpus>2<", "cpus>4294967295<");
+    let host = of(&text, "03:00:00", 2).unwrap().recording.host;
+    assert_eq!((host.hostname.len(), host.cpus), (64, 65_536));
+}
+
+#[test]
 fn hostile_xml_is_refused_within_bounds() {
     let deep = "<a>".repeat(100_000);
     let refused = of(&of_interval("a", "utc=\"1\"", &deep), "03:00:00", 2).unwrap_err();
@@ -157,6 +165,9 @@ fn hostile_xml_is_refused_within_bounds() {
     let row = format!("<cpu{}/>", " a=\"\"".repeat(100_000));
     let many = format!("<cpu-load>{}</cpu-load>", row.repeat(51));
     let refused = of(&of_interval("a", "utc=\"1\"", &many), "03:00:00", 2).unwrap_err();
+    assert!(refused.contains("has more than 5000000 values"), "{refused}");
+    let texts = format!("<memory>{}</memory>", "<a>1</a>".repeat(5_000_001));
+    let refused = of(&of_interval("a", "utc=\"1\"", &texts), "03:00:00", 2).unwrap_err();
     assert!(refused.contains("has more than 5000000 values"), "{refused}");
     for text in [
         "<sysstat",

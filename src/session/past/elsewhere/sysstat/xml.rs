@@ -53,7 +53,7 @@ pub(super) fn host(text: &str, mut is_wanted: impl FnMut(&Sample) -> bool) -> Re
                 reading.end(element.name().into_inner());
             }
             Ok(Event::End(element)) => reading.end(element.name().into_inner()),
-            Ok(Event::Text(text)) => reading.text(&text),
+            Ok(Event::Text(text)) => reading.text(&text)?,
             Ok(Event::Eof) => break None,
             Ok(_) => {}
             Err(error) => break Some(error),
@@ -160,8 +160,8 @@ impl Reading {
         Ok(())
     }
 
-    fn text(&mut self, text: &str) {
-        let Some(key) = self.key.take() else { return };
+    fn text(&mut self, text: &str) -> Result<(), String> {
+        let Some(key) = self.key.take() else { return Ok(()) };
         let text = text.trim();
         match (&mut self.sample, key.as_str()) {
             (Some(sample), _) => {
@@ -171,6 +171,14 @@ impl Reading {
             (None, "release") => self.host.release = text.to_owned(),
             (None, "machine") => self.host.machine = text.to_owned(),
             (None, _) => self.host.cpus = text.parse().unwrap_or(0),
+        }
+        self.bounded()
+    }
+
+    fn bounded(&self) -> Result<(), String> {
+        match self.values > MAX_VALUES {
+            true => Err(format!("it has more than {MAX_VALUES} values of that time: give a shorter --last")),
+            false => Ok(()),
         }
     }
 
@@ -202,9 +210,7 @@ impl Reading {
             map.insert(key.to_owned(), Value::String(value.into_owned()));
             self.values += 1;
         }
-        if self.values > MAX_VALUES {
-            return Err(format!("it has more than {MAX_VALUES} values of that time: give a shorter --last"));
-        }
+        self.bounded()?;
         Ok(map)
     }
 
