@@ -67,3 +67,42 @@ fn no_manifest_is_made_of_what_cannot_be_installed() {
         assert!(told.status.code() == Some(2) && stderr.contains(why) && told.stdout.is_empty(), "{why}: {stderr}");
     }
 }
+
+/// Runs the plugin beside a kubectl that answers as it is told.
+fn plugin(folder: &std::path::Path, kubectl: &str, args: &[&str]) -> Output {
+    use std::os::unix::fs::PermissionsExt as _;
+    let stub = folder.join("kubectl");
+    std::fs::write(&stub, format!("#!/bin/sh\n{kubectl}\n")).unwrap();
+    std::fs::set_permissions(&stub, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new("sh");
+    command.arg(path("contrib/kubernetes/kubectl-rdiag")).args(args).current_dir(folder);
+    command.env("PATH", format!("{}:/usr/bin:/bin", folder.display())).env("RDIAG", "true").env("RDIAG_POLL", "0");
+    command.output().unwrap()
+}
+
+#[test]
+fn whatever_the_log_of_a_pod_holds_there_is_a_reason_why_its_node_has_no_recording() {
+    for log in ["RDIAG1 3 \\nAAAA\\nRDIAG1 END\\n", "RDIAG1 10 zz\\nRDIAG1 END\\n", "\\033[2J", ""] {
+        let folder = tempfile::tempdir().unwrap();
+        let answers = format!(
+            "case \"$*\" in *'get nodes'*) echo node-a ;; *'get pod'*) printf Succeeded ;;\n\
+             *--limit-bytes=*) printf '{log}' ;; *logs*) exit 1 ;; esac"
+        );
+        let output = plugin(folder.path(), &answers, &["-o", "fleet"]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stderr.is_empty(), "{log}: {stderr}");
+        let hosts = std::fs::read_to_string(folder.path().join("fleet/hosts")).unwrap();
+        assert!(hosts.starts_with("node-a\tits log holds no recording") && !hosts.contains('\u{1b}'), "{log}: {hosts}");
+    }
+}
+
+#[test]
+fn the_name_of_a_node_is_a_text_whatever_number_it_looks_like() {
+    let folder = tempfile::tempdir().unwrap();
+    let pod = String::from_utf8(plugin(folder.path(), "exit 1", &["pod", "1e3"]).stdout).unwrap();
+    assert!(pod.contains("  nodeName: \"1e3\"\n"), "{pod}");
+    for name in ["a\"b", "a b", "a\nb: c", "$(id)", ""] {
+        let output = plugin(folder.path(), "exit 1", &["pod", name]);
+        assert!(output.stdout.is_empty() && !output.status.success(), "{name:?}");
+    }
+}
