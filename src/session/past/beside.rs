@@ -119,7 +119,11 @@ impl<'p> Beside<'p> {
             let Some(record) = piece.block.collectors.get(id) else { continue };
             let time = |time: &f64| time + piece.block.header.monotonic - self.begin;
             let times = record.times.iter().map(time).enumerate();
-            all.extend(times.map(|(at, time)| Sample { record, at, time, place: self.place(time) }));
+            let sample = |(at, time)| {
+                let has_answer = record.series.iter().any(|series| value(series, at).is_some());
+                Sample { record, at, time, place: self.place(time), has_answer }
+            };
+            all.extend(times.map(sample));
         }
         all
     }
@@ -138,14 +142,17 @@ impl<'p> Beside<'p> {
         let mut wanted: BTreeMap<usize, BTreeSet<&'p str>> = BTreeMap::new();
         // A reading that found nothing has no series, and says why.
         let mut names: BTreeMap<&'p str, bool> = prefixes(id).map(|prefix| (prefix, false)).collect();
-        for sample in samples {
+        // Samples of one block have its series.
+        for block in samples.chunk_by(|one, next| std::ptr::eq(one.record, next.record)) {
             let counts = |series: &'p Series| (series.name.as_str(), series.kind != SeriesKind::Gauge);
-            names.extend(sample.record.series.iter().filter(|series| !is_identity(&series.name)).map(counts));
+            let all = block.first().map_or(&[][..], |sample| &sample.record.series);
+            names.extend(all.iter().filter(|series| !is_identity(&series.name)).map(counts));
         }
         for (name, is_counter) in names {
+            let reads = reads(name);
             let readings = |place| {
                 let of_place =
-                    move |(_, sample): &(usize, &Sample<'p>)| sample.place == place && sample.is_reading(name);
+                    move |(_, sample): &(usize, &Sample<'p>)| sample.place == place && sample.is_reading(reads);
                 samples.iter().enumerate().filter(of_place).map(|(at, _)| at)
             };
             let lacking =
@@ -181,20 +188,22 @@ struct Sample<'p> {
     at: usize,
     time: f64,
     place: Place,
+    /// Whether any series has a value then.
+    has_answer: bool,
 }
 
 impl Sample<'_> {
-    fn value(&self, series: &Series) -> Option<Number> {
-        series.values.get(self.at).copied().flatten()
-    }
-
-    fn is_reading(&self, name: &str) -> bool {
-        match reads(name) {
+    fn is_reading(&self, reads: Reads) -> bool {
+        match reads {
             Reads::Each => true,
             Reads::Once(at) => self.at == at,
-            Reads::Answered => self.record.series.iter().any(|series| self.value(series).is_some()),
+            Reads::Answered => self.has_answer,
         }
     }
+}
+
+fn value(series: &Series, at: usize) -> Option<Number> {
+    series.values.get(at).copied().flatten()
 }
 
 fn is_identity(name: &str) -> bool {
@@ -216,7 +225,7 @@ fn explain(record: &mut CollectorRecord, id: &str, samples: &[Sample<'_>], wante
         return;
     }
     let is_inside =
-        |prefix: &str| samples.iter().any(|sample| sample.place == Place::Inside && sample.is_reading(prefix));
+        |prefix: &str| samples.iter().any(|sample| sample.place == Place::Inside && sample.is_reading(reads(prefix)));
     let is_added = |prefix: &str| wanted.values().any(|names| names.contains(prefix));
     for prefix in prefixes(id).filter(|prefix| !is_inside(prefix) && !is_added(prefix)) {
         if !record.gaps.keys().any(|key| key.starts_with(prefix) || prefix.starts_with(key.as_str())) {
@@ -253,7 +262,7 @@ fn enter(record: &mut CollectorRecord, samples: &[Sample<'_>], wanted: &BTreeMap
     let places = (0..before.len()).chain(before.len() + own..all);
     for (place, (sample, names)) in places.zip(before.iter().chain(&after)) {
         for one in &sample.record.series {
-            let value = sample.value(one).filter(|_| names.contains(one.name.as_str()) || is_identity(&one.name));
+            let value = value(one, sample.at).filter(|_| names.contains(one.name.as_str()) || is_identity(&one.name));
             let Some(value) = value else { continue };
             let key = (one.name.clone(), one.instance.clone());
             let known = series.entry(key).or_insert_with(|| Series { values: vec![None; all], ..one.clone() });
