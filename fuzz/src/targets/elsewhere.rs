@@ -13,7 +13,7 @@ use super::recorded;
 const SPAN: Span = Span { from: 1_773_100_800_000_000, to: 1_773_122_400_000_000 };
 
 /// That of use-method.
-static PLAN: LazyLock<Plan> = LazyLock::new(|| {
+pub(super) static PLAN: LazyLock<Plan> = LazyLock::new(|| {
     let library = Library::read(Vec::new());
     let loaded = library.playbook("use-method").expect("a playbook of rdiag's own").clone();
     Plan::new(&loaded, &library, &BTreeMap::new()).expect("a playbook of rdiag's own has a plan")

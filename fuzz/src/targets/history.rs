@@ -1,8 +1,26 @@
 //! What the recorder kept, perhaps on another host: a column of a block, or a sample of a tail.
 
 use rdiag::history;
-use rdiag::session::{HistoryFile, Span, around};
+use rdiag::report::escape::visible;
+use rdiag::session::{HistoryFile, Span, around, incident_in_words};
 use rdiag_kernel::host::Zone;
+
+/// The list of incidents: what is none is named, and what is one can be written again.
+pub fn incidents(data: &[u8]) -> bool {
+    let Ok((incidents, _)) = history::read_incidents(data) else { return false };
+    let written = history::write_incidents(&incidents);
+    assert!(written.len() as u64 <= history::MAX_INCIDENTS, "a list that is written is too long to be read");
+    let (again, damage) = history::read_incidents(&written).expect("what was written can be read");
+    assert!(again == incidents && damage.is_empty(), "a list that is written and read is another one");
+    for incident in &incidents {
+        let file = incident.file();
+        assert!(!file.contains('/') && history::incident_second(&file) == Some(incident.second()), "{file}");
+        let (from, to) = incident.span();
+        assert!(from <= to);
+        super::shown::plain("an incident", &visible(&incident_in_words(incident)));
+    }
+    !incidents.is_empty()
+}
 
 /// The first byte says what the rest is; the checksums around it are right.
 pub fn column(data: &[u8]) -> bool {

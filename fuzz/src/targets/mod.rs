@@ -7,8 +7,10 @@
 pub mod elf;
 pub mod elsewhere;
 pub mod expression;
+pub mod fleet;
 pub mod history;
 pub mod host;
+pub mod past;
 pub mod profile;
 pub mod recorded;
 pub mod shown;
@@ -46,6 +48,10 @@ pub const ALL: &[Target] = &[
     Target { name: "elf", check: elf::symbols, mebibytes: 768, seconds: 60 },
     Target { name: "binaries", check: elf::points, mebibytes: 256, seconds: 10 },
     Target { name: "history", check: history::column, mebibytes: 512, seconds: 20 },
+    Target { name: "past", check: past::blocks, mebibytes: 512, seconds: 20 },
+    Target { name: "incidents", check: history::incidents, mebibytes: 64, seconds: 5 },
+    Target { name: "fleet", check: fleet::hosts, mebibytes: 512, seconds: 20 },
+    Target { name: "class", check: fleet::class, mebibytes: 64, seconds: 5 },
     Target { name: "elsewhere", check: elsewhere::printed, mebibytes: 512, seconds: 20 },
     Target { name: "process_maps", check: elf::maps, mebibytes: 64, seconds: 5 },
 ];
