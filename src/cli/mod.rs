@@ -51,6 +51,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 pub use exit::{Exit, Failure};
+pub use fleet::taken_apart;
 
 use crate::lab::{keeper, load};
 use rdiag_kernel::host::{again, launch, rights, statvfs};

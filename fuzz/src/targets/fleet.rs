@@ -1,6 +1,7 @@
-//! What readers say of hosts, rolled up, and what students hand in: names that senders chose, in every format.
+//! What readers say of hosts, rolled up, and what students hand in: names that senders chose, in every format. Recordings on stdin, taken apart.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 
 use rdiag::lab::class::{Student, overview};
 use rdiag::lab::place::Progress;
@@ -50,4 +51,24 @@ pub fn class(data: &[u8]) -> bool {
     shown::document("the class", &overview.markdown());
     shown::json("the class as JSON", &report::shown::json(&overview).expect("a class has a JSON form"));
     true
+}
+
+/// Bytes that come one at a time.
+struct Slowly<'b>(&'b [u8]);
+
+impl Read for Slowly<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let first = buffer.len().min(1);
+        self.0.read(&mut buffer[..first])
+    }
+}
+
+/// `cat RECORDING… | rdiag fleet -`.
+pub fn stream(data: &[u8]) -> bool {
+    let pieces = rdiag::cli::taken_apart(data).expect("memory can be read");
+    let slowly = rdiag::cli::taken_apart(Slowly(data)).expect("memory can be read");
+    assert!(pieces == slowly, "what comes in pieces is taken apart otherwise");
+    let bytes: usize = pieces.iter().flatten().map(Vec::len).sum();
+    assert!(bytes <= data.len(), "more comes out than went in");
+    pieces.iter().any(Option::is_some)
 }

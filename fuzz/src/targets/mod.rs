@@ -51,6 +51,7 @@ pub const ALL: &[Target] = &[
     Target { name: "past", check: past::blocks, mebibytes: 512, seconds: 20 },
     Target { name: "incidents", check: history::incidents, mebibytes: 64, seconds: 5 },
     Target { name: "fleet", check: fleet::hosts, mebibytes: 512, seconds: 20 },
+    Target { name: "stream", check: fleet::stream, mebibytes: 64, seconds: 10 },
     Target { name: "class", check: fleet::class, mebibytes: 64, seconds: 5 },
     Target { name: "elsewhere", check: elsewhere::printed, mebibytes: 512, seconds: 20 },
     Target { name: "process_maps", check: elf::maps, mebibytes: 64, seconds: 5 },

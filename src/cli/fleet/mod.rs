@@ -16,6 +16,7 @@ use self::files::{Expected, Grouping, Sent};
 use self::judging::{By, Line};
 use self::output::{Format, Output};
 use self::stream::Pieces;
+pub use self::stream::taken_apart;
 use super::confined::{Desk, confined};
 use super::fail_on::FailOn;
 use super::output::line as line_of;

@@ -2,7 +2,7 @@
 //!
 //! Where one ends is only known by unpacking it, and a crafted one may exhaust memory or time there. So a process
 //! without rights finds the ends and hands each piece over with its length. What is damaged costs itself: behind it, the next packed recording
-//! is looked for by the bytes that each begins with.
+//! is looked for by the bytes that each begins with. What holds nothing else is neither tried at each of its bytes nor listed as many hosts.
 
 use std::fs::File;
 use std::io::{self, BufRead, PipeReader, PipeWriter, Read, Seek as _, Write};
@@ -29,6 +29,9 @@ const CHUNK: usize = 1 << 16;
 const DAMAGED: u64 = u64::MAX;
 /// Longest such sentence.
 const LONGEST: u64 = 1 << 10;
+/// Damaged pieces in a row that are listed, and behind whose first byte the next one is looked for. Behind more of them it is the last that may
+/// begin in what was passed over, so that no byte is read again and again.
+const MOST_DAMAGED: usize = 100;
 
 /// What was sent, piece by piece.
 pub(super) struct Pieces {
@@ -90,7 +93,8 @@ impl Iterator for Pieces {
 }
 
 /// Hands over one piece after the other.
-fn pieces<R: Read>(reader: &mut HoldingReader<R>, to: &mut PipeWriter) -> io::Result<()> {
+fn pieces<R: Read>(reader: &mut HoldingReader<R>, to: &mut impl Write) -> io::Result<()> {
+    let mut damaged = 0;
     loop {
         reader.skip_space()?;
         let first = reader.fill_buf()?;
@@ -106,17 +110,42 @@ fn pieces<R: Read>(reader: &mut HoldingReader<R>, to: &mut PipeWriter) -> io::Re
                 to.write_all(&(piece.len() as u64).to_le_bytes())?;
                 to.write_all(piece)?;
                 reader.forget();
+                damaged = 0;
             }
-            Err(why) => {
+            Err(_) if damaged >= MOST_DAMAGED => reader.next_packed(true)?,
+            Err(mut why) => {
+                damaged += 1;
+                if damaged == MOST_DAMAGED {
+                    why += "; so is what follows, up to the next recording that is whole";
+                }
                 // A sentence of always the same length needs no second number.
                 let mut sentence = why.into_bytes();
                 sentence.resize(LONGEST as usize, b' ');
                 to.write_all(&DAMAGED.to_le_bytes())?;
                 to.write_all(&sentence)?;
-                reader.next_packed()?;
+                reader.next_packed(false)?;
             }
         }
     }
+}
+
+/// The pieces of what was sent, none in the place of one that is damaged. Fuzzing begins with it.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn taken_apart(from: impl Read) -> io::Result<Vec<Option<Vec<u8>>>> {
+    let mut sent = Vec::new();
+    pieces(&mut HoldingReader::new(from), &mut sent)?;
+    let (mut rest, mut all) = (&sent[..], Vec::new());
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let length = u64::from_le_bytes(*length);
+        let is_damaged = length == DAMAGED;
+        let length = usize::try_from(if is_damaged { LONGEST } else { length }).unwrap_or(usize::MAX);
+        let (piece, behind) = behind.split_at_checked(length).ok_or(io::ErrorKind::UnexpectedEof)?;
+        all.push((!is_damaged).then(|| piece.to_vec()));
+        rest = behind;
+    }
+    Ok(all)
 }
 
 /// Passes over one packed recording.
@@ -139,22 +168,29 @@ fn plain<R: Read>(reader: &mut HoldingReader<R>) -> Result<(), String> {
 struct HoldingReader<R> {
     from: R,
     held: Vec<u8>,
+    /// Where the piece begins.
+    begin: usize,
     at: usize,
 }
 
 impl<R: Read> HoldingReader<R> {
     fn new(from: R) -> Self {
-        Self { from, held: Vec::new(), at: 0 }
+        Self { from, held: Vec::new(), begin: 0, at: 0 }
     }
 
     /// What was passed over.
     fn passed(&self) -> &[u8] {
-        self.held.get(..self.at).unwrap_or_default()
+        self.held.get(self.begin..self.at).unwrap_or_default()
     }
 
+    /// The next piece begins here. What is behind is moved when that is no more than was passed: not with each piece.
     fn forget(&mut self) {
-        self.held.drain(..self.at.min(self.held.len()));
-        self.at = 0;
+        self.at = self.at.min(self.held.len());
+        self.begin = self.at;
+        if self.begin >= self.held.len() / 2 {
+            self.held.drain(..self.begin);
+            (self.begin, self.at) = (0, 0);
+        }
     }
 
     fn skip_space(&mut self) -> io::Result<()> {
@@ -168,28 +204,39 @@ impl<R: Read> HoldingReader<R> {
         }
     }
 
-    /// Goes on to the next packed recording behind the first byte that is held, or to the end.
-    fn next_packed(&mut self) -> io::Result<()> {
-        self.at = 1.min(self.held.len());
+    /// Goes on to the next packed recording behind the first byte that is held, or to the end; to the `last` that begins in what was passed over,
+    /// if there is one.
+    fn next_packed(&mut self, last: bool) -> io::Result<()> {
+        let second = self.begin + 1;
+        self.at = if last {
+            let until = self.held.len().min(self.at + MAGIC.len() - 1);
+            let passed = self.held.get(second..until).unwrap_or_default();
+            let found = passed.windows(MAGIC.len()).rposition(|bytes| bytes == MAGIC);
+            found.map_or(self.at.max(second), |at| second + at)
+        } else {
+            second
+        };
         self.forget();
         loop {
-            if let Some(at) = self.held.windows(MAGIC.len()).position(|bytes| bytes == MAGIC) {
-                self.at = at;
+            let held = self.held.get(self.begin..).unwrap_or_default();
+            if let Some(at) = held.windows(MAGIC.len()).position(|bytes| bytes == MAGIC) {
+                self.at = self.begin + at;
                 self.forget();
                 return Ok(());
             }
             // What may be the beginning of one is kept.
-            self.at = self.held.len().saturating_sub(MAGIC.len() - 1);
+            self.at = self.begin.max(self.held.len().saturating_sub(MAGIC.len() - 1));
             self.forget();
             if self.more()? == 0 {
                 self.held.clear();
+                (self.begin, self.at) = (0, 0);
                 return Ok(());
             }
         }
     }
 
     fn more(&mut self) -> io::Result<usize> {
-        if self.held.len() as u64 > MOST {
+        if (self.held.len() - self.begin) as u64 > MOST {
             return Err(io::Error::other("it is larger than 512 MiB"));
         }
         let before = self.held.len();
@@ -249,8 +296,9 @@ mod tests {
     /// Each piece, or the sentence about it.
     fn found_in(from: impl Read) -> Vec<Result<String, String>> {
         let (reader, mut writer) = io::pipe().unwrap();
-        pieces(&mut HoldingReader::new(from), &mut writer).unwrap();
-        drop(writer);
+        let mut sent = Vec::new();
+        pieces(&mut HoldingReader::new(from), &mut sent).unwrap();
+        std::thread::spawn(move || writer.write_all(&sent).unwrap());
         let text = |mut file: File| {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).unwrap();
@@ -294,5 +342,31 @@ mod tests {
         }
         let [Ok(_), Err(error)] = &*found(&[&*whole, cut].concat()) else { panic!("the last is cut off") };
         assert!(error.contains("cut off"), "{error}");
+    }
+
+    #[test]
+    fn what_holds_many_beginnings_and_no_recording_is_a_few_hosts_and_read_in_one_go() {
+        let whole = gzip("{\"a\": 1}");
+        let head = [&MAGIC[..], &[0; 7]].concat();
+        for damaged in [MAGIC.repeat(50_000), [b"{\"", &MAGIC.repeat(50_000)[..], b"\n"].concat(), head.repeat(20_000)]
+        {
+            let found = found(&[&whole, &*damaged, &whole].concat());
+            let (errors, all) = (found.iter().filter(|one| one.is_err()).count(), found.len());
+            assert!(found.first().is_some_and(Result::is_ok) && found.last().is_some_and(Result::is_ok), "{found:?}");
+            assert!((1..=MOST_DAMAGED).contains(&errors) && all == errors + 2, "{errors} of {all}");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_is_not_moved_with_each_piece() {
+        let mut reader = HoldingReader::new(io::empty());
+        reader.held = vec![0; 1 << 20];
+        reader.at = 10;
+        reader.forget();
+        assert_eq!((reader.begin, reader.held.len(), reader.passed().len()), (10, 1 << 20, 0));
+        reader.at = 600 << 10;
+        assert_eq!(reader.passed().len(), (600 << 10) - 10);
+        reader.forget();
+        assert_eq!((reader.begin, reader.at, reader.held.len()), (0, 0, 424 << 10));
     }
 }

@@ -1,0 +1,3 @@
+#![no_main]
+
+rdiag_fuzz::fuzz!("stream");
