@@ -31,6 +31,16 @@ size=$(stat -c %s "$rdiag")
 ((size <= 26 * 1024 * 1024)) || fail "$size bytes, of at most 26 MiB"
 say "$size bytes, of at most 26 MiB" ok
 
+sbom=("$packages"/rdiag-*.cdx.json)
+python3 - "${sbom[0]}" Cargo.lock <<'PYTHON' || fail "the SBOM names crates as Cargo.lock has them"
+import json, re, sys
+listed = {(one["name"], one["version"]) for one in json.load(open(sys.argv[1]))["components"]}
+locked = set(re.findall(r'name = "(.+)"\nversion = "(.+)"', open(sys.argv[2]).read()))
+sys.exit(not (len(listed) > 50 and listed <= locked and {"serde_json", "aya"} <= {name for name, _ in listed}))
+PYTHON
+(cd "$packages" && sha256sum --quiet --check SHA256SUMS.*) || fail "the checksums are those of the files"
+say "a list of crates as Cargo.lock has them, checksums" ok
+
 # What cargo-binstall would take of the archive, by the metadata in Cargo.toml.
 archive=("$packages"/rdiag-*.tar.gz)
 [[ ${archive[0]} =~ /(rdiag)-([0-9][^/]*)-((x86_64|aarch64)-[a-z0-9-]+)\.tar\.gz$ ]] || fail "the archive has its name"
@@ -78,6 +88,14 @@ unproc "$image"
 images rm --all >/dev/null
 say "an image FROM scratch: one file, a verdict" ok
 
+# brought ROOT FILE…: what a package brings beside the program, below a root; the recorder is not enabled by it.
+brought() {
+    local root=$1 file
+    for file in "${@:2}"; do [[ -s $root/$file ]] || fail "a package brings $file"; done
+    [[ -z $(find "$root/etc" -name 'rdiag*' 2>/dev/null) ]] || fail "the recorder is off until it is enabled"
+}
+completions=(usr/share/bash-completion/completions/rdiag usr/share/fish/vendor_completions.d/rdiag.fish)
+
 for release in bookworm bullseye; do
     root=$work/$release
     mmdebstrap --quiet --variant=essential "$release" "$root" >/dev/null 2>"$work/log" || { cat "$work/log"; fail "a root of $release"; }
@@ -87,31 +105,38 @@ for release in bookworm bullseye; do
     list >"$work/before"
     cp "${deb[0]}" "$root/tmp/rdiag.deb"
     chroot "$root" dpkg -i /tmp/rdiag.deb >/dev/null || fail "dpkg -i on $release"
+    # What dpkg leaves out of a root without documentation is in the package all the same.
+    brought "$root" usr/bin/rdiag lib/systemd/system/rdiag-watch.service "${completions[@]}" usr/share/zsh/vendor-completions/_rdiag
     proc "$root"
     verdict "$root" 0:0 && verdict "$root" 65534:65534 || fail "a verdict on $release, as root and as a user"
     unproc "$root"
     chroot "$root" dpkg -P rdiag >/dev/null || fail "dpkg -P on $release"
     list >"$work/after"
     diff "$work/before" "$work/after" || fail "nothing is left on $release"
-    say "$release: dpkg -i, a verdict as root and as a user, dpkg -P, nothing left" ok
+    say "$release: dpkg -i, a verdict as root and as a user, the recorder off, dpkg -P, nothing left" ok
 done
 
+dpkg-deb --contents "${deb[0]}" >"$work/contents"
+grep -q ' ./usr/share/man/man1/rdiag\.1\.gz$' "$work/contents" || fail "the .deb has the manual page"
 mkdir -p "$work/rpm"
 rpm --root "$work/rpm" --initdb
 # Only its own database may be there before and after.
 rpm --root "$work/rpm" --nodeps --noscripts -i "${rpm[0]}" || fail "rpm -i"
-"$work/rpm/usr/bin/rdiag" --version >/dev/null || fail "what rpm installed starts"
+brought "$work/rpm" usr/bin/rdiag usr/lib/systemd/system/rdiag-watch.service usr/share/man/man1/rdiag.1.gz "${completions[@]}" \
+    usr/share/zsh/site-functions/_rdiag
+proc "$work/rpm"
+verdict "$work/rpm" 0:0 && verdict "$work/rpm" 65534:65534 || fail "a verdict in a root of rpm, as root and as a user"
+unproc "$work/rpm"
 rpm --root "$work/rpm" -e rdiag || fail "rpm -e"
 left=$(cd "$work/rpm" && find . -type f ! -path './var/lib/rpm/*' ! -path './root/*')
 [[ -z $left ]] || fail "nothing is left by rpm: $left"
-say "rpm: installed, started, removed, nothing left" ok
+say "rpm: installed, a verdict as root and as a user, removed, nothing left" ok
 
 # The program lies elsewhere here, and not every root is the host's.
 sed "s|^ExecStart=/usr/bin/rdiag|ExecStart=$rdiag|" packaging/rdiag-watch.service >"$work/rdiag-watch.service"
 systemd-analyze verify --man=no "$work/rdiag-watch.service" || fail "systemd-analyze verify"
 systemd-analyze security --offline=true --threshold=50 "$work/rdiag-watch.service" >"$work/log" || { tail -1 "$work/log"; fail "systemd-analyze security"; }
-! grep -q rdiag-watch "$work/bookworm/etc/systemd/system" -r 2>/dev/null || fail "the recorder is off until it is enabled"
-say "rdiag-watch.service: verified, exposure at most 5.0, off" ok
+say "rdiag-watch.service: verified, exposure at most 5.0" ok
 
 lintian --tag-display-limit 0 --allow-root --fail-on error "${deb[0]}" || fail "lintian"
 say "lintian: no errors" ok
