@@ -286,6 +286,44 @@ fn each_command_of_the_page_on_fleets_does_what_it_says() {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(std::fs::read_to_string(folder.path().join("fleet.html")).unwrap().contains("Hosts and resources"));
+    let made = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    for name in ["rolled-up/fleet.html", "rolled-up/fleet.md", "rolled-up/fleet.json"] {
+        assert!(made(name).contains("web-3"), "{name}");
+    }
+    let rows: Vec<Value> = made("fleet.ndjson").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.iter().filter(|row| row["tbl"] == "runs").count(), 3, "two hosts, and the one that is missing");
+}
+
+/// What asks for the commands of a section of the page, beside this.
+const SCRIPTS: [(&str, &str); 4] = [
+    ("Other transports", "tests/transports/check.py"),
+    ("Ansible", "tests/ansible/check.py"),
+    ("Kubernetes", "tests/kubernetes/check.py"),
+    ("A bucket of recordings, and a history", "tests/spark/check.py"),
+];
+
+#[test]
+fn each_command_of_the_page_that_is_not_run_here_is_run_by_a_script_of_the_full_proof() {
+    let [page, full] = ["docs/fleet.md", ".ci/full"].map(|file| std::fs::read_to_string(path(file)).unwrap());
+    let sections: Vec<&str> = page.split("\n## ").filter(|section| section.contains("```bash\n")).collect();
+    let titles: Vec<&str> = sections.iter().map(|section| section.lines().next().unwrap()).collect();
+    for (section, title) in sections.iter().zip(&titles) {
+        let (_, script) =
+            SCRIPTS.iter().find(|(known, _)| known == title).unwrap_or_else(|| panic!("{title} is run by no script"));
+        let text = std::fs::read_to_string(path(script)).unwrap();
+        let asks = text.contains(&format!("blocks(\"{title}\")")) || text.contains(&format!("SECTION = \"{title}\""));
+        assert!(asks && full.contains(script), "{script} and {title}");
+        // A block of more would be no error of a script that takes the first.
+        let blocks = section.matches("```bash\n").count();
+        assert_eq!(blocks, if *title == "Other transports" { 3 } else { 1 }, "{title}");
+    }
+    assert_eq!(titles.len(), SCRIPTS.len());
+    // Within sentences stand names and options, and no command of which nothing is known.
+    let prose: String = page.split("```").step_by(2).collect();
+    let words: Vec<&str> = prose.split('`').skip(1).step_by(2).collect();
+    let with_options = |words: &&&str| words.contains(" -") && !words.starts_with('-');
+    let commands: Vec<&&str> = words.iter().filter(with_options).collect();
+    assert_eq!(commands, [&"rdiag run use-method --pod NAMESPACE/POD"], "tests/one_group.rs runs this one");
 }
 
 /// `reports/examples/fleet-of-200/`: 200 hosts of which 150 are short of CPUs, one alone is short of memory, and three have sent nothing.

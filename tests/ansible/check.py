@@ -15,7 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from place import EVIL, TREES, Place
+from place import EVIL, ROOT, TREES, Place
+
+sys.path.insert(0, str(ROOT / "tests"))
+from fleet_page import blocks  # noqa: E402
 
 
 def full_file_system(folder: Path) -> Path | None:
@@ -100,11 +103,38 @@ def check(rdiag: str, folder: Path) -> None:
     print("a host that fails now is not judged by what it sent before")
 
 
+def check_page(rdiag: str, folder: Path) -> None:
+    """What docs/fleet.md says to one who has the sources, an inventory and rdiag."""
+    place = Place(folder, rdiag)
+    for n in range(4):
+        story = "whole-host-short-of-cpu" if n else "whole-host-quiet"
+        place.host("web", f"web-{n}", rdiag_path=place.tree(f"web-{n}", story))
+    place.host("db", "dead", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1)
+    place.inventory()
+    (folder / "inventory.json").rename(folder / "inventory")
+    (folder / "contrib").symlink_to(ROOT / "contrib")
+    bin = folder / "bin"
+    bin.mkdir()
+    (bin / "rdiag").symlink_to(rdiag)
+    environment = place.environment() | {"PATH": f"{bin}:{os.environ['PATH']}", "ANSIBLE_COLLECTIONS_PATH": str(folder / "installed")}
+    (block,) = blocks("Ansible")
+    # Without -e: a play ends with 4 where a host could not be reached.
+    done = subprocess.run(["sh", "-c", block], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    said = done.stdout + done.stderr
+    assert done.returncode in (0, 4), said
+    assert (folder / "installed/ansible_collections/rdiag/diagnose/MANIFEST.json").exists(), said
+    fleet = json.loads((folder / "fleet/fleet.json").read_text())
+    assert fleet["judged"] == 4 and [gap["host"] for gap in fleet["not_judged"]] == ["dead"], f"{fleet['headline']}\n{said}"
+    assert "3 of 4" in fleet["headline"], fleet["headline"]
+    print("the commands of docs/fleet.md: the collection is installed, and the inventory judged")
+
+
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    with tempfile.TemporaryDirectory(prefix="rdiag-ansible.") as folder:
-        check(str(Path(sys.argv[1]).resolve()), Path(folder))
+    for check_of in [check, check_page]:
+        with tempfile.TemporaryDirectory(prefix="rdiag-ansible.") as folder:
+            check_of(str(Path(sys.argv[1]).resolve()), Path(folder))
 
 
 # In a mount namespace of its own, the full file system ends with this program, however it ends.

@@ -20,6 +20,10 @@ from urllib.parse import parse_qs, urlparse
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.dont_write_bytecode = True
+from fleet_page import blocks  # noqa: E402
+
 KUBERNETES = ROOT / "contrib/kubernetes"
 TREES = ROOT / "tests/fixtures/hosts"
 DENIED = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": privileged (container "rdiag" must not set securityContext.privileged=true)'
@@ -51,6 +55,8 @@ class Cluster:
         self.pods: dict[str, dict] = {}
         self.seen: list[dict] = []
         self.refused: dict[str, int] = {}
+        # What is not a pod, by kind.
+        self.applied: list[str] = []
         self.lock = threading.Lock()
         command = [rdiag, "record", "use-method", "--armor", "-o", "-", "--root", TREES / "whole-host-quiet"]
         self.log = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
@@ -89,6 +95,34 @@ class Cluster:
         return (404, status(404, "NotFound", "no log")) if node == "no-log" else (200, text)
 
 
+# What rbac.yaml makes, by the version of its API.
+KINDS = {
+    "v1": [("namespaces", "Namespace", False)],
+    "rbac.authorization.k8s.io/v1": [("roles", "Role", True), ("clusterroles", "ClusterRole", False)],
+}
+
+
+def path_of(version: str) -> str:
+    return f"/apis/{version}" if "/" in version else f"/api/{version}"
+
+
+def resources(version: str, kinds: list[tuple[str, str, bool]]) -> dict:
+    verbs = ["get", "list", "create", "delete", "deletecollection", "patch"]
+    all_kinds = [{"name": n, "singularName": "", "namespaced": own, "kind": kind, "verbs": verbs} for n, kind, own in kinds]
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": all_kinds}
+
+
+def openapi(version: str) -> dict:
+    """What kubectl asks before it leaves the validation of fields to the API."""
+    group, _, own = version.rpartition("/")
+    def patch(kind: str) -> dict:
+        named = {"group": group, "version": own, "kind": kind}
+        return {"patch": {"parameters": [{"name": "fieldValidation", "in": "query"}], "x-kubernetes-group-version-kind": named}}
+
+    paths = {f"{path_of(version)}/{name}/{{name}}": patch(kind) for name, kind, _ in KINDS[version]}
+    return {"openapi": "3.0.0", "info": {"title": "stub", "version": "1"}, "paths": paths}
+
+
 def labels(node: str, system: str) -> dict:
     """Nodes of two sizes, and of the others none is known."""
     size = {"node-a": "large", "node-c": "large", "busy-api": "small.2x", "cut-off": "large"}.get(node)
@@ -125,12 +159,23 @@ def handler(cluster: Cluster) -> type:
             if path == "/api":
                 return self.answer(200, {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
             if path == "/apis":
-                return self.answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": []})
+                version = {"groupVersion": "rbac.authorization.k8s.io/v1", "version": "v1"}
+                group = {"name": "rbac.authorization.k8s.io", "versions": [version], "preferredVersion": version}
+                return self.answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]})
             if path == "/api/v1":
-                verbs = ["get", "list", "create", "delete", "deletecollection"]
-                kinds = [("nodes", "Node", False), ("pods", "Pod", True), ("pods/log", "Pod", True)]
-                all_kinds = [{"name": n, "singularName": "", "namespaced": own, "kind": kind, "verbs": verbs} for n, kind, own in kinds]
-                return self.answer(200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": all_kinds})
+                kinds = [("nodes", "Node", False), ("pods", "Pod", True), ("pods/log", "Pod", True), *KINDS["v1"]]
+                return self.answer(200, resources("v1", kinds))
+            if path == "/openapi/v3":
+                urls = {path_of(version).strip("/"): {"serverRelativeURL": f"/openapi/v3{path_of(version)}"} for version in KINDS}
+                return self.answer(200, {"paths": urls})
+            for version, kinds in KINDS.items():
+                if path == path_of(version):
+                    return self.answer(200, resources(version, kinds))
+                if path == f"/openapi/v3{path_of(version)}":
+                    return self.answer(200, openapi(version))
+            if path == "/openapi/v2":
+                # Of an older kubectl: a document that describes nothing.
+                return self.answer(200, b"")
             if path == "/api/v1/nodes":
                 nodes = [(node, "linux") for node in NODES] + [("win-1", "windows")]
                 listed = [{"kind": "Node", "apiVersion": "v1", "metadata": {"name": node, "labels": labels(node, system)}} for node, system in nodes if f"kubernetes.io/os={system}" in wanted]
@@ -144,7 +189,11 @@ def handler(cluster: Cluster) -> type:
             return self.answer(404, status(404, "NotFound", f"no {path}"))
 
         def do_POST(self) -> None:
-            self.answer(*cluster.create(json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            one = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if one["kind"] != "Pod":
+                cluster.applied.append(one["kind"])
+                return self.answer(201, one)
+            self.answer(*cluster.create(one))
 
         def do_DELETE(self) -> None:
             size = int(self.headers.get("Content-Length") or 0)
@@ -184,7 +233,8 @@ def check_files(environment: dict, folder: Path) -> None:
     check_pod(yaml.safe_load(done.stdout))
 
 
-def check(rdiag: str, folder: Path) -> None:
+def serve(rdiag: str, folder: Path) -> tuple[Cluster, dict]:
+    """The stub, and the environment in which kubectl asks it."""
     cluster = Cluster(rdiag)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler(cluster))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -206,6 +256,27 @@ def check(rdiag: str, folder: Path) -> None:
         "RDIAG_POLL": "0.2",
         "NO_COLOR": "1",
     }
+    return cluster, environment
+
+
+def check_page(rdiag: str, folder: Path) -> None:
+    """What docs/fleet.md says to one who has the sources, a cluster and rdiag."""
+    cluster, environment = serve(rdiag, folder)
+    (folder / "contrib").symlink_to(ROOT / "contrib")
+    (block,) = blocks("Kubernetes")
+    environment["PATH"] = f"{folder}/.local/bin:{environment['PATH']}"
+    done = subprocess.run(["sh", "-ec", block], env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    assert sorted(cluster.applied) == ["ClusterRole", "Namespace", "Role"], cluster.applied
+    image = block.split(" -i ")[1].split()[0]
+    assert cluster.seen and {pod["spec"]["containers"][0]["image"] for pod in cluster.seen} == {image}
+    document = json.loads((folder / "fleet/fleet.json").read_text())
+    assert document["judged"] == sum(not why for why in NODES.values()) and not cluster.pods, document["headline"]
+    print("the commands of docs/fleet.md: permissions and plugin are installed, and the nodes judged")
+
+
+def check(rdiag: str, folder: Path) -> None:
+    cluster, environment = serve(rdiag, folder)
     check_files(environment, folder)
     out = folder / "fleet"
     (out / "runs").mkdir(parents=True)
@@ -235,8 +306,9 @@ def check(rdiag: str, folder: Path) -> None:
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    with tempfile.TemporaryDirectory(prefix="rdiag-kubernetes.") as folder:
-        check(str(Path(sys.argv[1]).resolve()), Path(folder))
+    for check_of in [check, check_page]:
+        with tempfile.TemporaryDirectory(prefix="rdiag-kubernetes.") as folder:
+            check_of(str(Path(sys.argv[1]).resolve()), Path(folder))
 
 
 main()

@@ -22,10 +22,11 @@ from types import SimpleNamespace
 import duckdb
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/sql"))
+sys.path[:0] = [str(ROOT / "tests/sql"), str(ROOT / "tests")]
 sys.dont_write_bytecode = True
 import check  # noqa: E402
 import engines  # noqa: E402
+from fleet_page import blocks  # noqa: E402
 
 JOB = ROOT / "fleet/spark/judge.py"
 # How long nobody else sleeps.
@@ -39,9 +40,12 @@ exec RDIAG "$@"
 HOSTILE = ['"; touch pwned;"', "$(touch pwned)", "a b%20c", "line\nbreak", "-rf", "[a]{b,c}?", "\u202eöä", "day=2020-01-01"]
 TABLES = {f"tbl={name}" for name in ("runs", "readings", "findings", "facts")}
 PARQUET = "read_parquet('rows/*/*/*.parquet', hive_partitioning = true)"
-# Without a day that is asked for.
-VIEW = f"CREATE VIEW fleet AS SELECT * FROM {PARQUET} WHERE day > '2020-01-01'"
-VIEW_OF_SPARK = "CREATE TEMPORARY VIEW fleet AS SELECT * FROM parquet.`rows` WHERE day > '2020-01-01'"
+# As docs/fleet.md has them, of one day; and without a day that is asked for.
+SECTION = "A bucket of recordings, and a history"
+(VIEWS,) = blocks(SECTION, "sql")
+DAYS = {"of Spark": VIEWS.splitlines()[0], "of DuckDB": VIEWS.splitlines()[1]}
+assert all("day = '2026-03-02'" in view for view in DAYS.values()), VIEWS
+VIEW_OF_SPARK, VIEW = (view.replace("day = '2026-03-02'", "day > '2020-01-01'") for view in DAYS.values())
 
 
 def named(recording: bytes, host: str, **other: str) -> bytes:
@@ -76,15 +80,19 @@ def lay(folder: Path) -> None:
     (deep / "large.json").write_bytes(b" " * (1 << 20) + plain)
 
 
-def submit(folder: Path, *arguments: object) -> subprocess.CompletedProcess:
+def submit(folder: Path, *arguments: object, command: list | None = None) -> subprocess.CompletedProcess:
+    """The job with these arguments on two workers, or a command that names spark-submit."""
     spark = Path(importlib.util.find_spec("pyspark").origin).parent
-    settings = {"spark.ui.enabled": "false", "spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.sql.shuffle.partitions": "4"}
-    command = [spark / "bin/spark-submit", "--master", "local-cluster[2,1,1024]"]
-    command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    settings = {"spark.master": "local-cluster[2,1,1024]", "spark.ui.enabled": "false"}
+    settings |= {"spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.sql.shuffle.partitions": "4"}
+    (folder / "conf").mkdir(exist_ok=True)
+    (folder / "conf/spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     own = {"SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder), "PYSPARK_PYTHON": sys.executable}
+    own |= {"SPARK_CONF_DIR": str(folder / "conf"), "PATH": f"{folder}/bin:{spark}/bin:{os.environ['PATH']}"}
     # Of both Spark makes one: what the job says on stderr comes on stdout.
     kept = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": 1200, "check": False}
-    run = subprocess.run([str(part) for part in [*command, JOB, *arguments]], cwd=folder, env=os.environ | own, **kept)
+    command = command or [spark / "bin/spark-submit", JOB, *arguments]
+    run = subprocess.run([str(part) for part in command], cwd=folder, env=os.environ | own, **kept)
     # Without progress and the stacks of Java.
     run.stdout = "\n".join(line for line in run.stdout.splitlines() if not line.startswith("\tat ") and " INFO " not in line)
     return run
@@ -169,6 +177,30 @@ def check_units() -> None:
     assert not required - row.keys(), required - row.keys()
 
 
+def check_page(rdiag: Path, folder: Path) -> None:
+    """The command of docs/fleet.md over a folder of recordings, and the view of their day; and the same with --append."""
+    for made in ("runs", "bin"):
+        (folder / made).mkdir()
+    (folder / "fleet").symlink_to(ROOT / "fleet")
+    (folder / "bin/rdiag").symlink_to(rdiag)
+    tree = ROOT / "tests/fixtures/hosts/whole-host-quiet"
+    packed = subprocess.run([rdiag, "record", "use-method", "-o", "-", "--root", tree], stdout=subprocess.PIPE, check=True).stdout
+    for n in range(3):
+        (folder / f"runs/web-{n}.json.gz").write_bytes(gzip.compress(named(packed, f"web-{n}")))
+    (block,) = blocks(SECTION)
+    for times, more in enumerate(["", " --append"], 1):
+        run = submit(folder, command=["sh", "-ec", block.rstrip() + more])
+        assert run.returncode == 0, run.stdout[-6000:]
+        os.chdir(folder)
+        engine = duckdb.connect()
+        engine.execute(DAYS["of DuckDB"])
+        judged = "SELECT host, count(*) FROM fleet WHERE tbl = 'runs' AND not_judged IS NULL GROUP BY host ORDER BY host"
+        found = engine.execute(judged).fetchall()
+        os.chdir(ROOT)
+        assert found == [(f"web-{n}", times) for n in range(3)], f"{more}: {found}"
+    print("the command of docs/fleet.md: three recordings judged, and added once more")
+
+
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -176,6 +208,8 @@ def main() -> None:
         sys.exit(f"{missing} is missing: see tests/fleet.requirements and tests/spark.requirements")
     check_units()
     rdiag = Path(sys.argv[1]).resolve()
+    with tempfile.TemporaryDirectory(prefix="rdiag-spark.") as place:
+        check_page(rdiag, Path(place))
     with tempfile.TemporaryDirectory(prefix="rdiag-spark.") as place:
         folder = Path(place)
         recordings, empty, wrapper = folder / "recordings", folder / "empty", folder / "rdiag"

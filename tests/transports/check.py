@@ -14,6 +14,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.dont_write_bytecode = True
+from fleet_page import blocks  # noqa: E402
+
 TREES = ROOT / "tests/fixtures/hosts"
 SSH = """#!/bin/sh
 while :; do
@@ -37,11 +41,6 @@ exec "{rdiag}" "$@"
 """
 
 
-def blocks() -> list[str]:
-    text = (ROOT / "docs/fleet.md").read_text()
-    return [block.split("```")[0] for block in text.split("```bash\n")[1:]]
-
-
 def script(path: Path, text: str) -> None:
     path.write_text(text)
     path.chmod(0o755)
@@ -53,7 +52,7 @@ def check(rdiag: Path, folder: Path) -> None:
     script(bin / "ssh", SSH)
     script(bin / "rdiag", RDIAG.format(rdiag=rdiag, tree=TREES / "whole-host-quiet"))
     environment = os.environ | {"PATH": f"{bin}:{os.environ['PATH']}", "HOME": str(folder), "NO_COLOR": "1"}
-    *carried, back = blocks()
+    *carried, back = blocks("Other transports")
     assert len(carried) == 2, "a command for each transport"
     for command in carried:
         name = command.splitlines()[1].split()[0]
