@@ -13,7 +13,7 @@ use crate::schema::validate;
 use crate::support::{path, rdiag};
 
 /// What a recorded tree gives.
-fn recording(story: &str) -> Value {
+pub fn recording(story: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("recording.json.gz");
     let root = path("tests/fixtures/hosts").join(story);
@@ -23,19 +23,19 @@ fn recording(story: &str) -> Value {
 }
 
 /// A host's recording, under a name.
-fn put(folder: &Path, recording: &Value, host: &str) {
+pub fn put(folder: &Path, recording: &Value, host: &str) {
     let mut own = recording.clone();
     own["host"]["hostname"] = json!(host);
     std::fs::write(folder.join(format!("{host}.json")), own.to_string()).unwrap();
 }
 
-fn rolled(folder: &Path, args: &[&str]) -> (Value, Option<i32>) {
+pub fn rolled(folder: &Path, args: &[&str]) -> (Value, Option<i32>) {
     let output = rdiag().arg("fleet").arg(folder).args(["--format", "json"]).args(args).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     (serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}")), output.status.code())
 }
 
-fn names(list: &Value) -> Vec<&str> {
+pub fn names(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|one| one["host"].as_str().unwrap()).collect()
 }
 

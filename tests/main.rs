@@ -26,6 +26,7 @@ mod elsewhere;
 mod examples;
 mod exports;
 mod fleet;
+mod fleet_truth;
 mod fuzzed;
 mod history;
 mod hostile;

@@ -58,7 +58,7 @@ def plant(own: dict, dice: random.Random) -> None:
     """Something that no other host has."""
     own["setup"]["facts"]["governor"] = "powersave"
     for series in own["windows"][0]["collectors"].get("interfaces", {}).get("series", []):
-        if series["name"].endswith("rx_errors") and series["values"]:
+        if series["name"] == "interfaces.device_receive_errors" and series["values"]:
             series["values"][-1] = (series["values"][-1] or 0) + dice.randint(5, 500)
     memory = own["windows"][0]["collectors"]["meminfo"]["series"]
     for series in memory:
@@ -113,14 +113,14 @@ def digits(answers: dict[str, list[dict]]) -> dict[str, list]:
     return {name: [{column: plain(value) for column, value in row.items()} for row in rows] for name, rows in answers.items()}
 
 
-def ask(rdiag: str, seed: int, folder: Path, stories: dict, asked_engines: dict) -> tuple[int, bool, bool]:
-    """One fleet; how many odd hosts it has, whether a common fault, and whether a fact that one host alone has."""
+def ask(rdiag: str, seed: int, folder: Path, stories: dict, asked_engines: dict) -> tuple[int, bool, bool, bool]:
+    """One fleet; how many odd hosts it has, whether a common fault, a fact that one host alone has, and errors that nearly no other has."""
     shutil.rmtree(folder / "runs", ignore_errors=True)
     command, size = fleet(rdiag, folder, stories, seed)
     document = json.loads(subprocess.run([rdiag, *command, "--format", "json"], stdout=subprocess.PIPE, check=False).stdout)
     with open(folder / "fleet.ndjson", "wb") as rows:
         subprocess.run([rdiag, *command, "--format", "rows"], stdout=rows, check=False)
-    expected, contrasted, first = told(document), False, None
+    expected, contrasted, counted, first = told(document), False, False, None
     for name, engine in asked_engines.items():
         answers = engine.answers()
         for what, hosts in asked(answers).items():
@@ -133,8 +133,8 @@ def ask(rdiag: str, seed: int, folder: Path, stories: dict, asked_engines: dict)
         for odd in document["odd"]:
             for fact in odd["contrast"]:
                 assert fact["shared"] > 0 or (odd["host"], fact["fact"]) in contrasts, f"fleet {seed}: {odd['host']} {fact} by {name}"
-        contrasted = bool(contrasts)
-    return len(expected["odd"]), bool(expected["common"]), contrasted
+        contrasted, counted = bool(contrasts), any(row["what"] == "errors" for row in answers["odd"])
+    return len(expected["odd"]), bool(expected["common"]), contrasted, counted
 
 
 def main() -> None:
@@ -154,8 +154,8 @@ def main() -> None:
         for engine in asked_engines.values():
             engine.close()
         os.chdir(ROOT)
-    named, with_common, with_contrast = (sum(column) for column in zip(*found))
-    assert named and with_common and with_contrast, "nothing was planted"
+    named, with_common, with_contrast, with_errors = (sum(column) for column in zip(*found))
+    assert named and with_common and with_contrast and with_errors, f"nothing of one kind was planted: {list(zip(*found))}"
     print(f"{given.fleets} fleets: {named} odd hosts, {with_common} fleets with a common fault, the same by rdiag and {', '.join(names)}")
 
 
