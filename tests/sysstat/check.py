@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A fault of a minute that is over is diagnosed from sysstat alone: its own sadc records this host while the fault is induced, and what its
-own sadf prints of the file is judged with `--at`. No recorder runs.
+"""A fault of a minute that is over is diagnosed with `--at`: from sysstat alone, whose own sadc records this host while the fault is induced and
+whose own sadf prints the file; and from `rdiag watch` with its own settings, which records the same minute.
 
     tests/sysstat/check.py RDIAG [--fault cpu|disk]      by default both, three and a half minutes in all
 
 The fault must be found, with the CPUs or the device that it is about; that it is over, and was not before, must be seen as well. sysstat
-records no processes, so no culprit may be named. Each fault is judged on samples of a second and on the means over a minute that most files
-of sysstat are closer to.
+records no processes, so no culprit may be named; the recorder has to name who made the CPUs short, and to pin that time. What sysstat has of a
+fault is judged on samples of a second and on the means over a minute that most files of sysstat are closer to.
 """
 
 import argparse
@@ -29,6 +29,13 @@ WORSE = ["unknown", "skipped", "ok", "info", "warning", "critical"]
 WANTED = {
     "cpu": [("cpu.saturation.runnable", "", "warning")],
     "disk": [("disk.saturation.pressure", "", "info")],
+}
+
+
+# The same of the recorder, with who is behind it.
+WANTED_OF_RECORDER = {
+    "cpu": ("cpu.saturation", "warning", {"sh"}),
+    "disk": ("disk.saturation.pressure", "info", None),
 }
 
 
@@ -62,10 +69,11 @@ def device_of(folder: str) -> str:
     return name.parent.name if (name / "partition").exists() else name.name
 
 
-def record(folder: str, commands: list[list[str]]) -> tuple[str, dict[str, float]]:
-    """sysstat's file, and when each part ended."""
+def record(rdiag: str, folder: str, commands: list[list[str]]) -> tuple[str, dict[str, float], str]:
+    """sysstat's file, when each part ended, and what the recorder of rdiag said; its history lies beside that file."""
     file, ends = f"{folder}/sa", {}
-    recorder = subprocess.Popen([SADC, "-S", "XALL", "1", str(BEFORE + FAULT + AFTER + 5), file])
+    sadc = subprocess.Popen([SADC, "-S", "XALL", "1", str(BEFORE + FAULT + AFTER + 5), file])
+    watch = subprocess.Popen([rdiag, "watch", "--trigger", "pin", "--history", f"{folder}/history"], stderr=subprocess.PIPE, text=True)
     try:
         time.sleep(BEFORE)
         ends["before"] = time.time()
@@ -75,16 +83,22 @@ def record(folder: str, commands: list[list[str]]) -> tuple[str, dict[str, float
         time.sleep(AFTER)
         ends["after"] = time.time()
     finally:
-        recorder.terminate()
-        recorder.wait()
-    return file, ends
+        for recorder in (sadc, watch):
+            recorder.terminate()
+        sadc.wait()
+        _, said = watch.communicate()
+    return file, ends, said
 
 
 def judged(rdiag: str, file: str, end: float, seconds: int, every: int) -> dict:
     """The report about the seconds up to an end, from what sadf prints of the file at an interval."""
     printed = subprocess.run(["sadf", "-j", str(every), file, "--", "-A"], capture_output=True, check=True, env=os.environ | {"LC_ALL": "C"}).stdout
+    return report_of(rdiag, end, seconds, ["--from", "-"], printed)
+
+
+def report_of(rdiag: str, end: float, seconds: int, source: list[str], printed: bytes = b"") -> dict:
     at = datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    command = [rdiag, "run", "use-method", "--at", at, "--last", f"{seconds}s", "--from", "-", "--format", "json", "--out", "-"]
+    command = [rdiag, "run", "use-method", "--at", at, "--last", f"{seconds}s", *source, "--format", "json", "--out", "-"]
     run = subprocess.run(command, input=printed, capture_output=True, check=False)
     if not run.stdout:
         sys.exit(f"{' '.join(command)}: {run.stderr.decode()}")
@@ -99,11 +113,34 @@ def worst(report: dict, rule: str, instance: str) -> str:
     return max((one["status"] for one in findings(report, rule, instance)), key=WORSE.index, default="unknown")
 
 
+def check_recorder(rdiag: str, what: str, place: str, ends: dict[str, float], said: str) -> list[str]:
+    """What is wrong with what the recorder has of the same fault."""
+    rule, least, culprits = WANTED_OF_RECORDER[what]
+    source = ["--history", f"{place}/history"]
+    reports = {"the fault": report_of(rdiag, ends["fault"], FAULT - 3, source), "after": report_of(rdiag, ends["after"], AFTER - 5, source)}
+    status = {name: worst(report, rule, "") for name, report in reports.items()}
+    named = {one["culprit"]["name"] for one in findings(reports["the fault"], rule, "") if one.get("culprit")}
+    print(f"{what}, recorder: {rule}: the fault {status['the fault']} by {', '.join(named) or 'nothing'}, after {status['after']}")
+    wrong = []
+    if WORSE.index(status["the fault"]) < WORSE.index(least):
+        wrong.append(f"{what}, recorder: {rule} is {status['the fault']}")
+    if WORSE.index(status["after"]) >= WORSE.index(status["the fault"]):
+        wrong.append(f"{what}, recorder: {rule} is {status['after']} after the fault, as in it")
+    if culprits and named != culprits:
+        wrong.append(f"{what}, recorder: {rule} names {named} and not {culprits}")
+    if not reports["the fault"]["verdict"]["limits"][0].startswith("Source: the recorder, a sample every 5 s"):
+        wrong.append(f"{what}, recorder: the source is {reports['the fault']['verdict']['limits'][0]}")
+    listed = subprocess.run([rdiag, "history", "list", *source], stdout=subprocess.PIPE, text=True, check=True).stdout
+    if what == "cpu" and not any("incident: " in line and "  pinned  " in line for line in listed.splitlines()):
+        wrong.append(f"{what}, recorder: nothing is pinned: {listed}{said}")
+    return wrong
+
+
 def check(rdiag: str, what: str, place: str) -> list[str]:
     """What is wrong."""
     commands = loops() if what == "cpu" else writers(place)
-    file, ends = record(place, commands)
-    wrong = []
+    file, ends, said = record(rdiag, place, commands)
+    wrong = check_recorder(rdiag, what, place, ends, said)
     reports = {
         "before": judged(rdiag, file, ends["before"], BEFORE - 3, 1),
         "the fault": judged(rdiag, file, ends["fault"], FAULT - 3, 1),
