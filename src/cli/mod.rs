@@ -11,6 +11,8 @@ mod confined;
 mod conversation;
 mod diff;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod exit;
 mod explain;
 mod fail_on;

@@ -165,7 +165,7 @@ fn words(command: &str) -> (Vec<String>, String) {
 }
 
 /// Whether a command could begin: its options, and the playbook, probe and parameters that it names.
-fn run_dry(command: &str, library: &Library) -> Result<(), String> {
+pub(super) fn run_dry(command: &str, library: &Library) -> Result<(), String> {
     let (words, plain) = words(command);
     if plain.contains(['<', '>', '|', '&', ';', '$', '`', '(', ')', '#']) {
         return Err("a shell would not take it as it stands; put single quotes around the word".into());

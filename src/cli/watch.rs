@@ -32,7 +32,9 @@ again with a sample a minute: counters stay true, levels become means of a minut
 Incidents: PSI cpu some above 60 % of 10 s, memory full above 10 % of 4 s, io full above 40 % of 4 s, where the last minute was below that share; \
 or a rule of use-method that is critical over the last minute and was not in the minute before. \
 At most one in 30 minutes for each resource, and ten drill-downs a day. Pinned blocks take at most half of --keep; then the oldest incident is \
-pinned no longer. `rdiag history list` shows them."
+pinned no longer. `rdiag history list` shows them.
+
+Exit codes: 0 ended by SIGTERM, Ctrl-C or --duration; 2 wrong usage; 4 another recorder has the folder, it cannot be written to, or another failure."
 )]
 pub(super) struct Args {
     /// Folder for what is recorded [default: /var/lib/rdiag/history; without root ~/.local/state/rdiag/history].

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A fault of a minute that is over is diagnosed with `--at`: from sysstat alone, whose own sadc records this host while the fault is induced and
-whose own sadf prints the file; and from `rdiag watch` with its own settings, which records the same minute.
+"""A fault of a minute that is over is diagnosed with `--at`: from sysstat alone, whose own sadc records this host while the fault is
+induced and whose own sadf prints the file; and from `rdiag watch` with its own settings, which records the same minute.
 
     tests/sysstat/check.py RDIAG [--fault cpu|disk]      by default both, three and a half minutes in all
 
 The fault must be found, with the CPUs or the device that it is about; that it is over, and was not before, must be seen as well. sysstat
-records no processes, so no culprit may be named; the recorder has to name who made the CPUs short, and to pin that time. What sysstat has of a
-fault is judged on samples of a second and on the means over a minute that most files of sysstat are closer to.
+records no processes, so no culprit may be named; the recorder has to name who made the CPUs short, and to pin that time. What sysstat has
+of a fault is judged on samples of a second and on the means over a minute that most files of sysstat are closer to.
 """
 
 import argparse

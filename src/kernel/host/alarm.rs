@@ -81,4 +81,27 @@ mod tests {
         }
         assert!(host.pressure_alarm("../version", "some", 0.5, 4.0).is_err());
     }
+
+    #[test]
+    fn a_trigger_rings_when_tasks_wait_for_a_cpu() {
+        let host = Host::live(Path::new("/"));
+        // Before Linux 6.5 it takes a capability, and some kernels have no PSI.
+        let Ok(alarm) = host.pressure_alarm("cpu", "some", 0.05, 2.0) else { return };
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let cpus = std::thread::available_parallelism().unwrap().get();
+        let rang = std::thread::scope(|scope| {
+            for _ in 0..2 * cpus {
+                scope.spawn(|| while !over.load(std::sync::atomic::Ordering::Relaxed) {});
+            }
+            let mut rang = false;
+            while !rang && std::time::Instant::now() < until {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                rang = alarm.rang().unwrap();
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            rang
+        });
+        assert!(rang, "two threads for each CPU, and no stall within 20 s");
+    }
 }
