@@ -17,7 +17,7 @@ use super::unpacked::{self, Meant};
 use super::{Exit, Failure};
 use crate::lab::library::reproducing;
 use crate::playbook::{self, Method, Plan};
-use crate::session::{self, HistoryFile, NamedPlaybook, Past, Side, Span};
+use crate::session::{self, Given, HistoryFile, NamedPlaybook, Past, Side, Span};
 use crate::shown;
 use rdiag_kernel::host::{Clock, Zone};
 use rdiag_model::report::{Around, Changes, Usual};
@@ -45,8 +45,9 @@ pub(super) struct AtArgs {
     history: Option<PathBuf>,
     /// Judge what sysstat, atop, PCP or below recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL`,
     /// `pcp2json -r` or `below dump` (see docs/history.md) prints it; `-` for stdin. Of an sosreport, its folder or the archive (.tar.xz, .tar.gz).
+    /// Alone or beside one of these: the kernel log of that time, as `journalctl _TRANSPORT=kernel -o json` prints it of the journal.
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
-    from: Option<PathBuf>,
+    from: Vec<PathBuf>,
 }
 
 /// Of a larger file, only the time that is judged is read: it takes seconds.
@@ -71,10 +72,36 @@ pub(super) struct Asked {
     beside: Vec<HistoryFile>,
     /// The same time of earlier days.
     earlier: Vec<Earlier>,
-    /// What another program printed, the best first.
-    elsewhere: Vec<Input>,
-    /// What to try where that tells nothing.
+    /// What other programs printed.
+    elsewhere: Vec<Printed>,
+}
+
+/// What one program printed.
+struct Printed {
+    /// The file; of a folder that has several, the best first.
+    files: Vec<Input>,
+    /// What to try where they tell nothing.
     hint: Option<String>,
+}
+
+impl Printed {
+    /// Opens what was given with one `--from`.
+    fn open(file: &Path, span: Span, zone: &Zone) -> Result<Self, Failure> {
+        let Meant { files, hint } = unpacked::meant(file, span, zone)?;
+        Ok(Self { files, hint })
+    }
+
+    /// What the first of the files tells that tells anything.
+    fn first<T>(&self, read: impl Fn(&Input) -> Result<T, String>) -> Result<T, Failure> {
+        let mut refused = None;
+        for input in &self.files {
+            match read(input) {
+                Ok(told) => return Ok(told),
+                Err(why) => refused = refused.or(Some(format!("reading {}: {why}", input.name))),
+            }
+        }
+        Err(Failure::usage(refused.unwrap_or_default(), self.hint.as_deref()))
+    }
 }
 
 impl Asked {
@@ -97,19 +124,19 @@ impl Asked {
                 earlier.push(Earlier { name, span, files });
             }
         }
-        Ok(Self { span, zone, files, beside, earlier, elsewhere: Vec::new(), hint: None })
+        Ok(Self { span, zone, files, beside, earlier, elsewhere: Vec::new() })
     }
 
-    /// The same from what another program printed.
-    fn from_elsewhere(at: &str, last: Option<&str>, file: &Path) -> Result<Self, Failure> {
+    /// The same from what other programs printed.
+    fn from_elsewhere(at: &str, last: Option<&str>, files: &[PathBuf]) -> Result<Self, Failure> {
         let (zone, span) = Self::time(at, last)?;
-        Self::of_span_from_elsewhere(span, zone, file)
+        Self::of_span_from_elsewhere(span, zone, files)
     }
 
     /// The same of a time whose span is known.
-    pub(super) fn of_span_from_elsewhere(span: Span, zone: Zone, file: &Path) -> Result<Self, Failure> {
-        let Meant { files: elsewhere, hint } = unpacked::meant(file, span, &zone)?;
-        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), elsewhere, hint })
+    pub(super) fn of_span_from_elsewhere(span: Span, zone: Zone, files: &[PathBuf]) -> Result<Self, Failure> {
+        let elsewhere = files.iter().map(|file| Printed::open(file, span, &zone)).collect::<Result<_, _>>()?;
+        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), elsewhere })
     }
 
     /// Whether it comes from another program than the recorder.
@@ -121,7 +148,7 @@ impl Asked {
     pub(super) fn of_span(span: Span, zone: Zone, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
         let folder = history_folder::open(&history_folder::place(history)?)?;
         let (files, _) = history_folder::files(&folder, span, None, ui)?;
-        Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), elsewhere: Vec::new(), hint: None })
+        Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), elsewhere: Vec::new() })
     }
 
     fn time(at: &str, last: Option<&str>) -> Result<(Zone, Span), Failure> {
@@ -162,12 +189,9 @@ impl Asked {
 
     /// The same with at least so many seconds from sample to sample; those of other programs are as they are.
     pub(super) fn past_every(&self, plan: &Plan, at_least: f64) -> Result<Past, Failure> {
-        if let Some((input, beside)) = self.elsewhere.split_first() {
-            let read = |input: &Input| session::elsewhere(input.reader(), self.span, plan, &self.zone);
-            return read(input).or_else(|why| {
-                let refused = || Failure::usage(format!("reading {}: {why}", input.name), self.hint.as_deref());
-                beside.iter().find_map(|input| read(input).ok()).ok_or_else(refused)
-            });
+        if self.is_from_elsewhere() {
+            let read = |input: &Input| session::given(input.reader(), self.span, plan, &self.zone);
+            return self.joined(self.elsewhere.iter().map(|printed| printed.first(read)), plan);
         }
         session::past_every(&self.files, self.span, plan, &self.zone, at_least).map_err(|why| {
             Failure::usage(why, Some("`rdiag history list` shows what was recorded; `rdiag watch` records from now on"))
@@ -176,26 +200,48 @@ impl Asked {
 
     /// The same, and of what another program printed also that of the time around it, as far as it is there.
     fn past_and_longer(&self, plan: &Plan) -> Result<(Past, Option<Past>), Failure> {
-        let Some((input, beside)) = self.elsewhere.split_first() else { return Ok((self.past(plan)?, None)) };
-        self.with_longer(input, plan).or_else(|why| {
-            let refused = || Failure::usage(format!("reading {}: {why}", input.name), self.hint.as_deref());
-            beside.iter().find_map(|input| self.with_longer(input, plan).ok()).ok_or_else(refused)
+        if !self.is_from_elsewhere() {
+            return Ok((self.past(plan)?, None));
+        }
+        let mut longer = None;
+        let mut read = |printed: &Printed| -> Result<Given, Failure> {
+            let (told, more) = printed.first(|input| self.with_longer(input, plan))?;
+            longer = longer.take().or(more);
+            Ok(told)
+        };
+        let past = self.joined(self.elsewhere.iter().map(&mut read), plan)?;
+        Ok((past, longer))
+    }
+
+    /// The recording of it from what was printed.
+    fn joined(&self, printed: impl Iterator<Item = Result<Given, Failure>>, plan: &Plan) -> Result<Past, Failure> {
+        let given = printed.collect::<Result<Vec<_>, _>>()?;
+        session::joined(given, self.span, plan, &self.zone).map_err(|why| {
+            let names: Vec<&str> =
+                self.elsewhere.iter().flat_map(|printed| &printed.files).map(|file| file.name.as_str()).collect();
+            Failure::usage(format!("reading {}: {why}", names.join(" and ")), None)
         })
     }
 
     /// What was printed is read a second time for the time around: a mean over ten minutes belongs to the time of which it tells most.
-    fn with_longer(&self, input: &Input, plan: &Plan) -> Result<(Past, Option<Past>), String> {
+    fn with_longer(&self, input: &Input, plan: &Plan) -> Result<(Given, Option<Past>), String> {
         let (mut reader, mut bytes) = (input.reader(), Vec::new());
         let read = reader.by_ref().take(MAX_AROUND + 1).read_to_end(&mut bytes);
         read.map_err(|error| error.to_string())?;
         if bytes.len() as u64 > MAX_AROUND {
             let all = std::io::Cursor::new(bytes).chain(reader);
-            let mut past = session::elsewhere(all, self.span, plan, &self.zone)?;
-            past.notes.push("The time around it is not shown: the file is larger than 64 MB".to_owned());
-            return Ok((past, None));
+            let mut told = session::given(all, self.span, plan, &self.zone)?;
+            if let Given::Recorded(past) = &mut told {
+                past.notes.push("The time around it is not shown: the file is larger than 64 MB".to_owned());
+            }
+            return Ok((told, None));
         }
-        let past = session::elsewhere(bytes.as_slice(), self.span, plan, &self.zone)?;
-        Ok((past, session::elsewhere(bytes.as_slice(), around(self.span), plan, &self.zone).ok()))
+        let told = session::given(bytes.as_slice(), self.span, plan, &self.zone)?;
+        let longer = match &told {
+            Given::Recorded(_) => session::elsewhere(bytes.as_slice(), around(self.span), plan, &self.zone).ok(),
+            Given::Journal(_) => None,
+        };
+        Ok((told, longer))
     }
 }
 
@@ -241,9 +287,9 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
     let plan = plan_of(&named)?;
     let at = order.at.at.as_deref().unwrap_or("now");
     let last = order.at.last.as_deref();
-    let asked = match &order.at.from {
-        Some(file) => Asked::from_elsewhere(at, last, file)?,
-        None => Asked::with_around(at, last, order.at.history.as_ref(), ui)?,
+    let asked = match order.at.from.as_slice() {
+        [] => Asked::with_around(at, last, order.at.history.as_ref(), ui)?,
+        files => Asked::from_elsewhere(at, last, files)?,
     };
     let stamp: String = asked.zone.instant(asked.span.to).chars().filter(char::is_ascii_alphanumeric).collect();
     let folder = format!("rdiag-{}-at-{stamp}", plan.playbook.name);

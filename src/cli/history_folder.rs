@@ -26,7 +26,7 @@ pub(super) fn open(path: &Path) -> Result<Folder, Failure> {
     Folder::kept(path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Failure::usage(
             format!("there is no history in {}", path.display()),
-            Some("`rdiag watch` records it from now on; with sysstat: sadf -j /var/log/sysstat/saDD -- -A | rdiag run use-method --at TIME --from -"),
+            Some("`rdiag watch` records it from now on; with sysstat: sadf -j /var/log/sysstat/saDD -- -A | rdiag run use-method --at TIME --from -, the kernel log alone: journalctl _TRANSPORT=kernel -o json in its place"),
         ),
         _ => Failure::Io { attempt: format!("opening the history in {}", path.display()), source },
     })

@@ -35,8 +35,8 @@ pub(super) struct SidesArgs {
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
     /// Compare what sysstat, atop, PCP or below recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL`,
-    /// `pcp2json -r` or `below dump` (see docs/history.md) prints it, or an sosreport. Given twice, the first has the earlier --at and the second
-    /// the later one.
+    /// `pcp2json -r` or `below dump` (see docs/history.md) prints it, an sosreport, or the kernel log of the journal. Given twice, the first has
+    /// the earlier --at and the second the later one.
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
     from: Vec<PathBuf>,
 }
@@ -62,7 +62,7 @@ impl SidesArgs {
         }
         let time = |span, file: Option<&PathBuf>| {
             let asked = match file {
-                Some(file) => Asked::of_span_from_elsewhere(span, zone.clone(), file)?,
+                Some(file) => Asked::of_span_from_elsewhere(span, zone.clone(), std::slice::from_ref(file))?,
                 None => Asked::of_span(span, zone.clone(), self.history.as_ref(), ui)?,
             };
             Ok::<_, Failure>(Source::Time(asked))

@@ -225,12 +225,16 @@ pub(super) fn occasion(report: &Report) -> String {
         0 => String::new(),
         bytes => format!(" · {} of memory", rdiag_model::quantity::bytes(bytes as f64)),
     };
+    // The kernel log alone does not always say how many there are.
+    let cpus = match host.cpus {
+        0 => String::new(),
+        cpus => format!(" · {}", plural(cpus as usize, "CPU", "CPUs")),
+    };
     format!(
-        "{} · {} · Linux {} · {}{memory}",
+        "{} · {} · Linux {}{cpus}{memory}",
         visible(&host.hostname),
         visible(&report.window.started),
         visible(&host.kernel),
-        plural(host.cpus as usize, "CPU", "CPUs"),
     )
 }
 

@@ -40,8 +40,8 @@ pub use library::{
     NamedPlaybook, Sources, default_folders, library, resolve, resolve_among, resolve_recorded, sources, sources_for,
 };
 pub use past::{
-    AROUND, HistoryFile, NEAR, Origin, Past, Piece, SAMPLES, Side, Span, around, around_elsewhere, elsewhere, interval,
-    past, past_every, pieces, sosreport, temper, unlike, usual,
+    AROUND, Given, HistoryFile, Journal, NEAR, Origin, Past, Piece, SAMPLES, Side, Span, around, around_elsewhere,
+    elsewhere, given, interval, joined, past, past_every, pieces, sosreport, temper, unlike, usual,
 };
 pub use probe::{PROBING, ProbeEnd, ProbeRequest, probe};
 pub use roles::{dimension_of, is_fleeting, role};

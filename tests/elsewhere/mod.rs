@@ -3,6 +3,7 @@
 
 mod atop;
 mod below;
+mod journal;
 mod pcp;
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What other programs printed of their recordings: sysstat, atop, PCP, below.
+//! What other programs printed of their recordings: sysstat, atop, PCP, below, the journal.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -84,6 +84,14 @@ impl Sentence<'_> {
     }
 }
 
+/// The facts as expressions see them: where a source does not say how many CPUs there are, that is undefined.
+fn host(facts: &Facts) -> Value {
+    let all = Value::from(Serde(facts));
+    let unknown = if facts.cpus == 0 { "cpus" } else { return all };
+    let names = all.try_iter().into_iter().flatten().filter(|name| name.as_str() != Some(unknown));
+    Value::from_pairs(names.filter_map(|name| Some((name.to_string(), all.get_item(&name).ok()?))))
+}
+
 impl Expressions {
     /// Expressions over the metrics of one window of a host. `log` holds, by class, who the kernel log names.
     pub fn new(
@@ -93,7 +101,7 @@ impl Expressions {
         statuses: BTreeMap<String, Status>,
     ) -> Self {
         let mut env = PLAIN.clone();
-        env.add_global("host", Value::from(Serde(facts)));
+        env.add_global("host", host(facts));
         env.add_global("window", Value::from_pairs([("seconds", metrics.seconds)]));
         for (name, status) in STATUS_NAMES {
             env.add_global(name, rank(status));

@@ -12,6 +12,7 @@ mod escapes;
 mod facts;
 pub mod files;
 mod folder;
+mod held;
 mod kept;
 pub mod launch;
 pub mod message;
@@ -29,6 +30,7 @@ mod stolen;
 mod tree;
 mod zone;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,6 +60,7 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 pub struct Host {
     root: PathBuf,
     replay: Option<HostSpec>,
+    held: Option<held::Held>,
     instant: AtomicUsize,
     clock: Clock,
     facts: Facts,
@@ -66,13 +69,7 @@ pub struct Host {
 impl Host {
     /// The machine rdiag runs on, seen through `root` (`/`, or where a container has the host's tree).
     pub fn live(root: &Path) -> Self {
-        let mut host = Self {
-            root: root.to_owned(),
-            replay: None,
-            instant: AtomicUsize::new(0),
-            clock: Clock::live(),
-            facts: Facts::default(),
-        };
+        let mut host = Self::empty(root);
         host.facts = facts::gather(&host, None);
         host
     }
@@ -80,12 +77,32 @@ impl Host {
     /// A recorded tree: `t0`, `t1` … under `root` hold the files at each instant.
     pub fn recorded(root: &Path, spec: HostSpec) -> Self {
         let clock = Clock::replay(&spec);
-        let mut host =
-            Self { root: root.to_owned(), replay: None, instant: AtomicUsize::new(0), clock, facts: Facts::default() };
+        let mut host = Self { clock, ..Self::empty(root) };
         let given = spec.facts.clone();
         host.replay = Some(spec);
         host.facts = facts::gather(&host, given);
         host
+    }
+
+    /// A host of which only the text of some files is known (`dev/kmsg`), at each instant: no other file is there.
+    pub fn of_texts(files: BTreeMap<String, Vec<Vec<u8>>>) -> Self {
+        let held = held::Held::new(files);
+        let times = (0..held.instants()).map(|at| at as f64).collect();
+        let spec = HostSpec { times, ..HostSpec::default() };
+        let clock = Clock::replay(&spec);
+        // No path leads anywhere below what is no folder.
+        Self { replay: Some(spec), held: Some(held), clock, ..Self::empty(Path::new("/dev/null")) }
+    }
+
+    fn empty(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            replay: None,
+            held: None,
+            instant: AtomicUsize::new(0),
+            clock: Clock::live(),
+            facts: Facts::default(),
+        }
     }
 
     /// Whether this is a recorded tree with its own instants.
@@ -180,6 +197,9 @@ impl Host {
     /// Opens a file for reading in pieces, without blocking on it.
     pub fn open(&self, path: &str) -> Result<std::fs::File, SourceError> {
         self.fault(path)?;
+        if let Some(held) = &self.held {
+            return held.open(path, self.instant.load(Ordering::Relaxed));
+        }
         let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
         if self.is_tree() {
             return self.in_tree(path, flags).map(Into::into).map_err(|e| SourceError::io(path, &e));

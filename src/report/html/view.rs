@@ -263,8 +263,11 @@ fn facts(report: &Report) -> Vec<Named> {
     ]
     .into_iter()
     // Recorded trees do not tell everything.
-    .filter(|(name, _)| {
-        !(*name == "Memory" && host.memory_bytes == 0 || *name == "Up for" && host.uptime_seconds == 0.0)
+    .filter(|(name, _)| match *name {
+        "Memory" => host.memory_bytes != 0,
+        "Up for" => host.uptime_seconds != 0.0,
+        "CPUs" => host.cpus != 0,
+        _ => true,
     })
     .chain(words::recipe(report).map(|(said, command)| ("Exercise", format!("{said} The same again: {command}"))))
     .map(|(name, value)| Named { name: name.into(), value })

@@ -16,7 +16,7 @@ mod usual;
 pub use self::around::{around, around_elsewhere};
 pub use self::beside::NEAR;
 pub use self::changes::AROUND;
-pub use self::elsewhere::{Origin, elsewhere, sosreport, temper};
+pub use self::elsewhere::{Given, Journal, Origin, elsewhere, given, joined, sosreport, temper};
 pub use self::usual::{SAMPLES, Side, unlike, usual};
 
 use std::collections::BTreeMap;

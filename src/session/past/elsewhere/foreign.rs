@@ -26,7 +26,7 @@ const KNOWN: [(usize, &[u8], &str); 8] = [
 
 /// What is read here, for one who gave something else.
 const READ: &str = "it is nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL`, `pcp2json` or `below dump TABLE --everything \
-    --raw -O json` prints";
+    --raw -O json` prints, nor what `journalctl _TRANSPORT=kernel -o json` does";
 /// In a file of a PCP archive, after four bytes.
 const PCP: [u8; 3] = [0x50, 0x05, 0x26];
 
@@ -57,8 +57,8 @@ pub(super) fn what(bytes: &[u8]) -> String {
     if let Some((_, _, what)) = KNOWN.iter().find(|(at, magic, _)| stands_at(*at, magic)) {
         return (*what).to_owned();
     }
-    match bytes.trim_ascii().is_empty() {
-        true => "it is empty: did the command before the pipe fail?".to_owned(),
-        false => READ.to_owned(),
+    if bytes.trim_ascii().is_empty() {
+        return format!("it is empty: did the command before the pipe fail? {}", super::journal::NOTHING);
     }
+    super::journal::as_text(bytes).unwrap_or_else(|| READ.to_owned())
 }

@@ -1,4 +1,5 @@
-//! What other programs recorded of a host, where rdiag's recorder did not run: what sysstat, atop, PCP and below print of their files.
+//! What other programs recorded of a host, where rdiag's recorder did not run: what sysstat, atop, PCP and below print of their files, and what
+//! journalctl prints of the kernel's lines in the journal.
 //!
 //! What happened in an interval becomes the counter that would have given it, so that metrics and rules are those of any recording. An
 //! interval of a minute or more is a mean in which a burst may hide: it is cut into equal parts, since a rule that asks for three in a row
@@ -11,6 +12,7 @@ mod below;
 mod building;
 mod devices;
 mod foreign;
+mod journal;
 mod packed;
 mod pcp;
 mod processes;
@@ -26,6 +28,7 @@ use std::io::Read;
 use serde_json::{Map, Value};
 
 use self::building::Building;
+pub use self::journal::Journal;
 use self::packed::{LIMITS, Limits};
 use super::{Past, Span, interval, params};
 use crate::playbook::Plan;
@@ -33,7 +36,7 @@ use crate::session::Analysis;
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead, Tool};
-use rdiag_model::{Confidence, Facts, Reason, Recording, Setup, Target, Unavailable, Window};
+use rdiag_model::{Confidence, Facts, Finding, Reason, Recording, Setup, Status, Target, Unavailable, Window};
 
 /// Parts of an interval that is a mean.
 const PARTS: usize = 4;
@@ -50,15 +53,23 @@ const MAX_INTERVALS: usize = 22_000;
 /// Who recorded a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Origin {
-    /// What people call it: `recorder`, `sysstat`, `atop`, `PCP`, `below`.
+    /// What people call it: `recorder`, `sysstat`, `atop`, `PCP`, `below`, `journal`.
     pub name: &'static str,
     /// Seconds over which its figures are means, where those are so many that a burst may hide in them.
     pub means_over: Option<f64>,
+    /// Whether the kernel log is that of the journal, line by line.
+    pub logged: bool,
+    /// Why that there is no line proves little.
+    pub doubt: Option<String>,
 }
 
 impl Origin {
     /// rdiag's own recorder.
-    pub(super) const RECORDER: Self = Self { name: "recorder", means_over: None };
+    pub(super) const RECORDER: Self = Self::of("recorder", None);
+
+    const fn of(name: &'static str, means_over: Option<f64>) -> Self {
+        Self { name, means_over, logged: false, doubt: None }
+    }
 }
 
 /// A program that records.
@@ -89,20 +100,72 @@ impl<S> Interval<S> {
     }
 }
 
-/// The recording of a time, from what another program printed; which one, its first bytes say. It may be packed with gzip or xz, or be an
-/// archive (an sosreport) that has it: what is of that time is found in it.
+/// What was given.
+#[derive(Debug)]
+pub enum Given {
+    /// What a program recorded of the time.
+    Recorded(Box<Past>),
+    /// The kernel's lines of any time.
+    Journal(Box<Journal>),
+}
+
+/// What another program printed of a time; which one, its first bytes say. It may be packed with gzip or xz, or be an archive (an sosreport)
+/// that has it: what is of that time is found in it.
 ///
 /// # Errors
 /// When it is nothing that is read here, or tells nothing of that time, in words.
-pub fn elsewhere(from: impl Read, span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
+pub fn given(from: impl Read, span: Span, plan: &Plan, zone: &Zone) -> Result<Given, String> {
     within(from, &Time { span, plan, zone }, &LIMITS)
 }
 
-fn within(from: impl Read, time: &Time<'_>, limits: &Limits) -> Result<Past, String> {
+/// The recording of a time, from what was given of it: figures of one program, and the kernel's lines.
+///
+/// # Errors
+/// When there are figures of two programs, nothing at all, or no line of that time or before it, in words.
+pub fn joined(given: Vec<Given>, span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
+    let time = Time { span, plan, zone };
+    let (mut recorded, mut journals): (Option<Past>, Vec<Journal>) = (None, Vec::new());
+    for one in given {
+        match one {
+            Given::Journal(journal) => journals.push(*journal),
+            Given::Recorded(past) => match &recorded {
+                Some(first) => {
+                    let (first, second) = (first.origin.name, past.origin.name);
+                    return Err(format!("figures of {first} and of {second} were given: one of them can be judged"));
+                }
+                None => recorded = Some(*past),
+            },
+        }
+    }
+    let journal = journals.pop();
+    if !journals.is_empty() {
+        return Err("more than one journal was given: print both times into one file".to_owned());
+    }
+    match (recorded, journal) {
+        (Some(mut past), Some(journal)) => journal.beside(&mut past, &time).map(|()| past),
+        (Some(past), None) => Ok(past),
+        (None, Some(journal)) => journal.past(&time),
+        (None, None) => Err("nothing was given".to_owned()),
+    }
+}
+
+/// The recording of a time, from what one program printed.
+///
+/// # Errors
+/// As [`given`] and [`joined`].
+pub fn elsewhere(from: impl Read, span: Span, plan: &Plan, zone: &Zone) -> Result<Past, String> {
+    joined(vec![given(from, span, plan, zone)?], span, plan, zone)
+}
+
+fn within(from: impl Read, time: &Time<'_>, limits: &Limits) -> Result<Given, String> {
     let given = packed::open(from)?;
-    match given.is_archive {
-        true => archive::past(given, time, limits),
-        false => printed(&given.bytes(limits.file)?, time),
+    if given.is_archive {
+        return archive::past(given, time, limits).map(|past| Given::Recorded(Box::new(past)));
+    }
+    let bytes = given.bytes(limits.file)?;
+    match journal::prints(&bytes) {
+        true => journal::read(&bytes).map(|journal| Given::Journal(Box::new(journal))),
+        false => printed(&bytes, time).map(|past| Given::Recorded(Box::new(past))),
     }
 }
 
@@ -124,15 +187,29 @@ fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|part| part == wanted)
 }
 
-/// What is said of findings that rest on means over minutes.
+/// What is said of findings that rest on means over minutes, and of those that rest on a log that may be incomplete.
 pub fn temper(analysis: &mut Analysis, origin: &Origin) {
-    let Some(seconds) = origin.means_over else { return };
-    let reason =
-        format!("it is judged on means of {} over {}, in which a burst may hide", origin.name, interval(seconds));
     for finding in &mut analysis.findings {
-        finding.confidence = Confidence::Low;
-        finding.confidence_reasons.push(reason.clone());
+        let reason = match (origin.logged && rests_on_log(finding), origin.means_over) {
+            (true, _) => origin.doubt.clone().filter(|_| finding.status == Status::Ok),
+            (false, Some(seconds)) => Some(format!(
+                "it is judged on means of {} over {}, in which a burst may hide",
+                origin.name,
+                interval(seconds)
+            )),
+            (false, None) => None,
+        };
+        if let Some(reason) = reason {
+            finding.confidence = Confidence::Low;
+            finding.confidence_reasons.push(reason);
+        }
     }
+}
+
+/// Whether a finding rests on the kernel log alone.
+fn rests_on_log(finding: &Finding) -> bool {
+    let is_of_log = |metric: &str| metric.starts_with("kernel.log.") || metric.starts_with("memory.oom_kills");
+    !finding.evidence.is_empty() && finding.evidence.iter().all(|evidence| is_of_log(&evidence.metric))
 }
 
 /// What is asked for.
@@ -236,7 +313,7 @@ impl Time<'_> {
             interrupted: false,
             overhead: Overhead::default(),
         };
-        let origin = Origin { name: source.name, means_over: is_of_means.then_some(typical) };
+        let origin = Origin::of(source.name, is_of_means.then_some(typical));
         Ok(Past { recording, began: begin, notes, origin, holes: holes(intervals, begin) })
     }
 

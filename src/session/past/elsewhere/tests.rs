@@ -78,7 +78,7 @@ fn processes_of_atop_are_those_of_a_recording() {
     assert_eq!((ended.run_ns, ended.wait_ns), (None, None), "without rundelay, a wait of none is not known");
     let total = series(&past, "processes.total").unwrap();
     assert_eq!(total.values[1..], [Some(2.0), Some(1.0)].map(|value| value.map(rdiag_model::Number::Real)));
-    assert_eq!(past.origin, Origin { name: "atop", means_over: None });
+    assert_eq!(past.origin, Origin::of("atop", None));
 }
 
 #[test]

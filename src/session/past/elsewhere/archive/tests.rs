@@ -9,7 +9,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::super::packed::{LIMITS, Limits};
 use super::super::tests::plan;
-use super::super::{Time, within};
+use super::super::{Given, Time, within};
 use crate::playbook::Plan;
 use crate::session::{Past, Span};
 use rdiag_kernel::host::Zone;
@@ -32,7 +32,10 @@ static PLAN: LazyLock<Plan> = LazyLock::new(plan);
 
 fn read(bytes: &[u8], end: i64, limits: &Limits) -> Result<Past, String> {
     let span = Span { from: end - 3_000_000, to: end };
-    within(bytes, &Time { span, plan: &PLAN, zone: &Zone::utc() }, limits)
+    match within(bytes, &Time { span, plan: &PLAN, zone: &Zone::utc() }, limits)? {
+        Given::Recorded(past) => Ok(*past),
+        Given::Journal(_) => Err("it is a journal".to_owned()),
+    }
 }
 
 fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
