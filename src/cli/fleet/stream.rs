@@ -5,7 +5,7 @@
 //! is looked for by the bytes that each begins with. What holds nothing else is neither tried at each of its bytes nor listed as many hosts.
 
 use std::fs::File;
-use std::io::{self, BufRead, PipeReader, PipeWriter, Read, Seek as _, Write};
+use std::io::{self, BufRead, PipeReader, Read, Seek as _, Write};
 use std::path::PathBuf;
 
 use flate2::bufread::GzDecoder;
