@@ -224,7 +224,7 @@ fn course(metrics: &Metrics, began: i64, zone: &Zone) -> Text {
     for row in 0..rows {
         let part = row * intervals / rows..(row + 1) * intervals / rows;
         let seconds = part.start as f64 / intervals as f64 * metrics.seconds;
-        let at = zone.time_of_day(began + (seconds * 1e6) as i64);
+        let at = zone.time_of_day(began.saturating_add((seconds * 1e6) as i64));
         text.push(&shown!("{:<10}", &Text::seen(at)));
         for (_, metric, written) in COLUMNS {
             let mean = metrics.measured(metric, "").and_then(|stats| mean(&stats.intervals, part.clone()));

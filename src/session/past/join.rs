@@ -51,7 +51,7 @@ pub(super) fn join(picked: &Picked<'_>, plan: &Plan) -> Joined {
         record.log.iter_mut().for_each(|line| line.in_window |= line.seconds_since_boot >= begin);
     }
     let since = first.map_or(0.0, |part| part.from);
-    let started = first.map_or(0, |part| part.piece.block.header.wall_micros + (since * 1e6) as i64);
+    let started = first.map_or(0, |part| part.piece.block.header.wall_micros.saturating_add((since * 1e6) as i64));
     Joined { window, host: Facts { uptime_seconds: boottime, ..header.host.clone() }, started }
 }
 
