@@ -1,5 +1,5 @@
-//! What `rdiag diff` compares: two files, two times that are over, or a file and a time. Of files the first is BEFORE; where a time is among
-//! them, whichever is earlier.
+//! What `rdiag diff` compares: two files, two times that are over, or a file and a time. Of files the first is BEFORE; where a time is
+//! among them, whichever is earlier.
 
 use std::path::{Path, PathBuf};
 
@@ -24,8 +24,8 @@ pub(super) struct SidesArgs {
     /// The second.
     #[arg(value_name = "AFTER", required_unless_present = "at")]
     after: Option<PathBuf>,
-    /// A time that `rdiag watch` recorded, in the place of a file: 03:12, "yesterday 03:12", now; -24h counts back from the other --at. May be
-    /// given twice; the earlier one is BEFORE.
+    /// A time that `rdiag watch` recorded, in the place of a file: 03:12, "yesterday 03:12", now; -24h counts back from the other --at. May
+    /// be given twice; the earlier one is BEFORE.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     at: Vec<String>,
     /// How much of the time up to each --at [default: 10m].
@@ -34,9 +34,9 @@ pub(super) struct SidesArgs {
     /// Folder of what was recorded [default: that of `rdiag watch`].
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
-    /// Compare what sysstat, atop, PCP or below recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL`,
-    /// `pcp2json -r` or `below dump` (see docs/history.md) prints it, an sosreport, or the kernel log of the journal. Given twice, the first has
-    /// the earlier --at and the second the later one.
+    /// Compare what sysstat, atop, PCP or below recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J
+    /// ALL`, `pcp2json -r` or `below dump` (see docs/history.md) prints it, an sosreport, or the kernel log of the journal. Given twice,
+    /// the first has the earlier --at and the second the later one.
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
     from: Vec<PathBuf>,
 }

@@ -1,5 +1,6 @@
-//! A host of which only the text of some files is known, such as lines of the kernel log that another program kept: the collectors that read
-//! these files on a live host read them here. Each is a file in memory, so that a process that can open none by its path has them as well.
+//! A host of which only the text of some files is known, such as lines of the kernel log that another program kept: the collectors that
+//! read these files on a live host read them here. Each is a file in memory, so that a process that can open none by its path has them as
+//! well.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,8 +1,9 @@
 //! The kernel's lines in the journal, as `journalctl -o json` or `-o export` prints them, of this boot or an earlier one.
 //!
-//! The collector of the kernel log reads them as /dev/kmsg would have had them, so that patterns, metrics and rules are those of any recording.
-//! What counts is the time by the wall clock: the kernel's own stamps begin anew with each boot. Who wrote a line is what journald says of it:
-//! only what came from the kernel's buffer (`_TRANSPORT=kernel`) is taken, and what a program wrote there keeps its facility.
+//! The collector of the kernel log reads them as /dev/kmsg would have had them, so that patterns, metrics and rules are those of any
+//! recording. What counts is the time by the wall clock: the kernel's own stamps begin anew with each boot. Who wrote a line is what
+//! journald says of it: only what came from the kernel's buffer (`_TRANSPORT=kernel`) is taken, and what a program wrote there keeps its
+//! facility.
 
 mod entries;
 mod export;
@@ -27,8 +28,8 @@ const SOURCE: Source = Source {
 /// What prints it so that it can be read here. `journalctl -k` shows the boot of today alone.
 pub(super) const COMMAND: &str = "journalctl _TRANSPORT=kernel -o json";
 /// Why it may have nothing.
-pub(super) const NOTHING: &str = "journalctl prints nothing where no journal is kept (Storage=persistent in /etc/systemd/journald.conf keeps \
-     one across boots), and where this user may not read it (group systemd-journal or adm)";
+pub(super) const NOTHING: &str = "journalctl prints nothing where no journal is kept (Storage=persistent in /etc/systemd/journald.conf \
+     keeps one across boots), and where this user may not read it (group systemd-journal or adm)";
 
 /// The time of an entry, in both forms.
 const TIME: &str = "__REALTIME_TIMESTAMP";

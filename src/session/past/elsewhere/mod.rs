@@ -1,5 +1,5 @@
-//! What other programs recorded of a host, where rdiag's recorder did not run: what sysstat, atop, PCP and below print of their files, and what
-//! journalctl prints of the kernel's lines in the journal.
+//! What other programs recorded of a host, where rdiag's recorder did not run: what sysstat, atop, PCP and below print of their files, and
+//! what journalctl prints of the kernel's lines in the journal.
 //!
 //! What happened in an interval becomes the counter that would have given it, so that metrics and rules are those of any recording. An
 //! interval of a minute or more is a mean in which a burst may hide: it is cut into equal parts, since a rule that asks for three in a row
@@ -109,8 +109,8 @@ pub enum Given {
     Journal(Box<Journal>),
 }
 
-/// What another program printed of a time; which one, its first bytes say. It may be packed with gzip or xz, or be an archive (an sosreport)
-/// that has it: what is of that time is found in it.
+/// What another program printed of a time; which one, its first bytes say. It may be packed with gzip or xz, or be an archive (an
+/// sosreport) that has it: what is of that time is found in it.
 ///
 /// # Errors
 /// When it is nothing that is read here, or tells nothing of that time, in words.

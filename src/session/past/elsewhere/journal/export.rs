@@ -1,5 +1,5 @@
-//! Entries as `journalctl -o export` prints them: a field on each line and an empty line after each entry. A value that is no text of one line
-//! has its length before it, in 8 bytes, the lowest first.
+//! Entries as `journalctl -o export` prints them: a field on each line and an empty line after each entry. A value that is no text of one
+//! line has its length before it, in 8 bytes, the lowest first.
 
 use super::TIME;
 use super::entries::{Fields, Journal};

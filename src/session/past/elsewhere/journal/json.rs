@@ -1,5 +1,5 @@
-//! Entries as `journalctl -o json` prints them: an object on each line. A value is a text; a list of bytes, where it is none; a list of such,
-//! where a field has several; or nothing, where it is long.
+//! Entries as `journalctl -o json` prints them: an object on each line. A value is a text; a list of bytes, where it is none; a list of
+//! such, where a field has several; or nothing, where it is long.
 
 use std::fmt;
 
