@@ -11,7 +11,7 @@ use super::input as sent;
 use super::output::{is_file, split};
 use super::screen::TalkArgs;
 use super::sides::{SidesArgs, Source};
-use super::stacks::{Named, of_recording, of_report, of_result};
+use super::stacks::{NamedStacks, of_recording, of_report, of_result};
 use super::{Exit, Failure, ui::Ui};
 use crate::history::is_finer;
 use crate::lab::library::reproducing;
@@ -273,6 +273,6 @@ fn side(file: String, report: &Report) -> Side {
     }
 }
 
-fn stacks(named: Vec<Named>) -> Vec<(String, rdiag_model::probe::Stacks)> {
+fn stacks(named: Vec<NamedStacks>) -> Vec<(String, rdiag_model::probe::Stacks)> {
     named.into_iter().map(|named| (named.name, named.stacks)).collect()
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::probes::{CellView, Head, TableView};
+use super::table::{CellView, Head, TableView};
 use super::view::Limits;
 use crate::report::diff::{MOVED, lead, shares, statuses, task_cells, task_heads, values, word};
 use crate::report::escape::visible_within as short;

@@ -90,10 +90,10 @@ fn lines_of_an_earlier_boot_count_at_their_time_by_the_wall_clock() {
     ];
     let past = told(&lines);
     assert_eq!((counted(&past, "oom"), counted(&past, "disk")), ((1.0, 1.0), (2.0, 3.0)), "without the oldest boot");
-    let told: Vec<_> = log(&past).into_iter().map(|l| (l.class, l.in_window, l.seconds_since_boot)).collect();
+    let lines: Vec<_> = log(&past).into_iter().map(|l| (l.class, l.in_window, l.seconds_since_boot)).collect();
     // Stamps are those of the boot that was running ten minutes before; what the kernel found when it began is left out.
     let expected = [("disk", true, 5_310.0), ("disk", false, 10.0), ("oom", false, 4_810.0)];
-    assert_eq!(told, expected.map(|(class, is_in, at)| (class.to_owned(), is_in, at)));
+    assert_eq!(lines, expected.map(|(class, is_in, at)| (class.to_owned(), is_in, at)));
     let host = &past.recording.host;
     assert_eq!((host.kernel.as_str(), host.cpus, host.uptime_seconds), ("6.1.0-18-amd64", 8, 5_010.0));
     assert!(past.notes.iter().any(|note| note == "The host was booted at 1970-01-01 02:45:00 UTC"), "{:?}", past.notes);
