@@ -59,7 +59,11 @@ fn an_oom_kill_that_only_the_journal_has_is_found_at_its_time_and_an_hour_later_
     assert!(said.contains("Source: the journal, lines of the kernel log with their times"), "{said}");
     assert!(said.contains("Judged: 2026-03-10 02:59:00 UTC to 2026-03-10 03:09:00 UTC"), "{said}");
     let oom = finding(&report, "memory.errors.oom", None);
-    assert_eq!((&oom["status"], &oom["culprit"]["name"]), (&"critical".into(), &"postgres".into()), "{oom:#}");
+    assert_eq!(
+        (&oom["status"], &oom["culprit"]["name"]),
+        (&"critical".into(), &"postgres (pid 812)".into()),
+        "{oom:#}"
+    );
     assert!(oom["log"][0].as_str().unwrap().contains("Killed process 812"), "{oom:#}");
     assert_eq!(oom["confidence"], "high", "{oom:#}");
     assert!(["warning", "critical"].contains(&status(&report, "disk.errors")), "{report:#}");
@@ -178,8 +182,8 @@ fn a_name_in_the_journal_acts_on_no_terminal_and_no_page() {
         command.args(["report", "--at", "2026-03-10T03:08Z", "--from", "-", "--format", format, "--out", "-"]);
         let output = command.write_stdin(text.clone()).output().unwrap();
         let page = String::from_utf8(output.stdout).unwrap();
-        assert!(page.contains("Killed process 812") && !page.contains('\u{1b}'), "{format}");
-        assert!(!page.contains("(\u{1b}") && !page.contains("J<script>"), "{format}");
+        assert!(page.contains("CRITICAL (pid 812)") && page.contains("&lt;script&gt;"), "{format}: {page}");
+        assert!(!page.contains('\u{1b}') && !page.contains("J<script>") && !page.contains("\nCRITICAL ("), "{format}");
     }
 }
 

@@ -111,7 +111,8 @@ impl Journal {
         if host.cpus == 0 {
             (host.cpus, host.cpus_present) = (cpus.unwrap_or(0), cpus.unwrap_or(0));
         }
-        let at = past.notes.len().min(1);
+        // Sources come first.
+        let at = past.notes.iter().take_while(|note| note.starts_with("Source: ")).count();
         past.notes.splice(at..at, notes);
         let vmstat = window.collectors.entry("vmstat".to_owned()).or_default();
         if counts_kills(vmstat, &record) {

@@ -57,19 +57,19 @@ fn a_line_of_the_window_is_one_of_it_and_an_earlier_one_is_not() {
     let past = told(&lines);
     assert_eq!((counted(&past, "disk"), counted(&past, "oom")), ((1.0, 1.0), (0.0, 1.0)));
     assert_eq!(series(&past, "vmstat.oom_kill").unwrap().values, series(&past, "kernel_log.oom").unwrap().values);
-    let told: Vec<_> =
+    let found: Vec<_> =
         log(&past).into_iter().map(|l| (l.class, l.in_window, l.seconds_since_boot, l.subject)).collect();
     let subject = |text: &str| Some(text.to_owned());
     let expected = [
         ("oom".to_owned(), true, 1000.0, subject("postgres (pid 812)")),
         ("disk".to_owned(), false, 400.0, subject("sdb")),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
     let host = &past.recording.host;
     assert_eq!((host.hostname.as_str(), host.uptime_seconds, host.cpus), ("db-1", 1000.0, 0));
     assert_eq!(past.recording.windows[0].seconds, 600.0);
     assert_eq!(past.origin, super::super::Origin { logged: true, ..super::super::Origin::of("journal", None) });
-    assert!(past.notes[1].starts_with("Source: the journal"), "{:?}", past.notes);
+    assert!(past.notes[0].starts_with("Source: the journal"), "{:?}", past.notes);
     // What the journal does not count is not zero.
     assert_eq!(series(&past, "kernel_log.missed"), None);
     assert!(past.recording.windows[0].collectors["kernel_log"].gaps.contains_key("kernel_log.missed"));
@@ -90,10 +90,10 @@ fn lines_of_an_earlier_boot_count_at_their_time_by_the_wall_clock() {
     ];
     let past = told(&lines);
     assert_eq!((counted(&past, "oom"), counted(&past, "disk")), ((1.0, 1.0), (2.0, 3.0)), "without the oldest boot");
-    let lines: Vec<_> = log(&past).into_iter().map(|l| (l.class, l.in_window, l.seconds_since_boot)).collect();
+    let found: Vec<_> = log(&past).into_iter().map(|l| (l.class, l.in_window, l.seconds_since_boot)).collect();
     // Stamps are those of the boot that was running ten minutes before; what the kernel found when it began is left out.
     let expected = [("disk", true, 5_310.0), ("disk", false, 10.0), ("oom", false, 4_810.0)];
-    assert_eq!(lines, expected.map(|(class, is_in, at)| (class.to_owned(), is_in, at)));
+    assert_eq!(found, expected.map(|(class, is_in, at)| (class.to_owned(), is_in, at)));
     let host = &past.recording.host;
     assert_eq!((host.kernel.as_str(), host.cpus, host.uptime_seconds), ("6.1.0-18-amd64", 8, 5_010.0));
     assert!(past.notes.iter().any(|note| note == "The host was booted at 1970-01-01 02:45:00 UTC"), "{:?}", past.notes);
