@@ -51,7 +51,7 @@ pub struct Journal {
     numbers: HashMap<Box<[u8]>, usize>,
     /// The name of the host.
     pub(super) host: Option<String>,
-    /// When the first and the last entry came, of whatever kind.
+    /// When the first and the last entry were written, of whatever kind.
     pub(super) reach: Option<(i64, i64)>,
     /// Lines that are no entries.
     pub(super) unreadable: usize,
@@ -136,8 +136,7 @@ impl Journal {
             self.unreadable += 1;
             return Ok(());
         };
-        let (first, last) = self.reach.unwrap_or((realtime, realtime));
-        self.reach = Some((first.min(realtime), last.max(realtime)));
+        self.reaches(realtime);
         let Some(transport) = &fields.transport else {
             self.is_of_unknown_kind = true;
             return Ok(());
@@ -154,6 +153,7 @@ impl Journal {
         }
         let delay = fields.monotonic.zip(fields.written).map_or(0, |(read, written)| read.saturating_sub(written));
         let wall = realtime.saturating_sub(if delay > LATE { delay } else { 0 });
+        self.reaches(wall);
         let boot = self.boot(&fields, realtime)?;
         let number = |value: Option<i64>, highest: u8| {
             value.and_then(|value| u8::try_from(value).ok()).filter(|value| *value <= highest)
@@ -168,6 +168,11 @@ impl Journal {
         }
         self.entries.push(Entry { wall, boot, priority, text: text.into() });
         Ok(())
+    }
+
+    fn reaches(&mut self, at: i64) {
+        let (first, last) = self.reach.unwrap_or((at, at));
+        self.reach = Some((first.min(at), last.max(at)));
     }
 
     /// The number of an entry's boot.
