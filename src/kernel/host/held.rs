@@ -20,7 +20,7 @@ impl Held {
         Self(files)
     }
 
-    /// How many instants they tell of.
+    /// How many instants there are.
     pub(super) fn instants(&self) -> usize {
         self.0.values().map(Vec::len).max().unwrap_or(0)
     }
