@@ -58,8 +58,7 @@ struct Slowly<'b>(&'b [u8]);
 
 impl Read for Slowly<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let first = buffer.len().min(1);
-        self.0.read(&mut buffer[..first])
+        self.0.read(buffer.get_mut(..1).unwrap_or_default())
     }
 }
 

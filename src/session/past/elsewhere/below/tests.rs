@@ -116,7 +116,7 @@ fn a_title_that_is_there_many_times_in_a_row_is_one_figure() {
     let text = format!(r#"[{{"Timestamp": "{BEGINS}", "RX Bytes": "7"{titles}}}]"#);
     let tables = Tables::read(text.as_bytes()).unwrap();
     let [row] = tables.rows(Table::Interface, BEGINS) else { panic!("one row") };
-    // Each figure is looked for in the row before: among as many as there are, a file of some MB took hours.
+    // Each figure is looked for in the row before: among as many as there are, that took the square of their number.
     assert_eq!(row.figures(Table::Interface).map(|(.., figure)| figure).collect::<Vec<_>>(), [7.0]);
     assert_eq!((row.number("RX Bytes"), row.cpus()), (Some(7.0), 1));
 }
