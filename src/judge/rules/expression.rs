@@ -228,6 +228,17 @@ mod tests {
     }
 
     #[test]
+    fn how_many_cpus_there_are_is_undefined_where_it_is_not_known() {
+        let holds = |cpus: u32, condition: &str| {
+            let facts = Facts { cpus, ..Facts::default() };
+            let all = Expressions::new(&facts, Arc::default(), Arc::default(), BTreeMap::new());
+            all.compile(condition).and_then(|condition| condition.holds(&Values::default().context())).ok()
+        };
+        assert_eq!([1, 2, 0].map(|cpus| holds(cpus, "host.cpus > 1")), [Some(false), Some(true), None]);
+        assert_eq!([1, 0].map(|cpus| holds(cpus, "host.page_size == 4096")), [Some(true); 2]);
+    }
+
+    #[test]
     fn the_highest_of_labelled_instances_is_found_and_nothing_is_undefined() {
         let mut metrics = Metrics::default();
         let instance = |value: f64| Ok(Stats::constant(value));

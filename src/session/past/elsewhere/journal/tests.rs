@@ -1,11 +1,16 @@
 //! Lines of the journal: when they were written, by which boot and who wrote them; and what is no journal.
 
+use std::sync::LazyLock;
+
 use super::super::tests::{SECOND, plan, series};
 use super::super::{Past, elsewhere};
 use super::*;
+use crate::playbook::Plan;
 use crate::session::Span;
 use rdiag_model::LogLine;
 use rdiag_model::recording::Number;
+
+static PLAN: LazyLock<Plan> = LazyLock::new(plan);
 
 const KILL: &str = "Out of memory: Killed process 812 (postgres) total-vm:9kB, anon-rss:1kB, file-rss:0kB";
 const DISK: &str = "I/O error, dev sdb, sector 4711 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2";
@@ -33,7 +38,7 @@ fn entry(
 
 /// What is known of the time from second 10,000 to 10,600.
 fn of(bytes: &[u8]) -> Result<Past, String> {
-    elsewhere(bytes, Span { from: 10_000 * SECOND, to: 10_600 * SECOND }, &plan(), &Zone::utc())
+    elsewhere(bytes, Span { from: 10_000 * SECOND, to: 10_600 * SECOND }, &PLAN, &Zone::utc())
 }
 
 fn told(lines: &[String]) -> Past {
