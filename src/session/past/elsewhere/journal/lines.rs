@@ -59,7 +59,7 @@ impl Journal {
         for (nth, time) in times.iter().enumerate() {
             // What is of the beginning itself is of the window.
             let is_in = |entry: &&Entry| if nth == 0 { entry.wall < began } else { entry.wall <= at(*time) };
-            feed.instant(std::iter::from_fn(|| written.next_if(&is_in)), nth == 0);
+            feed.instant(std::iter::from_fn(|| written.next_if(is_in)), nth == 0);
         }
         let left_out = feed.left_out;
         let mut record = feed.collect(times)?;
