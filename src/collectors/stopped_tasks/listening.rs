@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::socket_table::{each_line, listeners};
-use rdiag_kernel::host::{Host, socket_owners_beside};
+use rdiag_kernel::host::{Host, SocketOwners, socket_owners_beside};
 
 /// Descriptors of a process that are looked at.
 const MAX_DESCRIPTORS: usize = 4096;
@@ -14,37 +14,41 @@ const ACCEPTS: u32 = 0x0001_0000;
 /// Programs that hold the sockets of services that they start, and accept nothing on them meanwhile.
 const ACTIVATORS: [&str; 2] = ["systemd", "init"];
 
-/// Names of the sockets on which each of these stopped processes listens, without those that a running process has open as well: workers
-/// that share the socket of a stopped parent go on serving. `stopped` are all that are stopped.
-pub(super) fn alone(host: &Host, pids: &[u32], stopped: &BTreeSet<u32>) -> BTreeMap<u32, BTreeSet<String>> {
-    let mut found: BTreeMap<u32, BTreeMap<u64, String>> = BTreeMap::new();
-    for pid in pids.iter().copied() {
-        let held = sockets(host, pid);
-        if !held.is_empty() {
-            found.insert(pid, listened(host, pid, &held));
-        }
-    }
-    let wanted: BTreeSet<u64> = found.values().flat_map(BTreeMap::keys).copied().collect();
-    let shared = if wanted.is_empty() { BTreeSet::new() } else { shared(host, &wanted, stopped) };
-    let alone = |sockets: BTreeMap<u64, String>| -> BTreeSet<String> {
-        sockets.into_iter().filter(|(inode, _)| !shared.contains(inode)).map(|(_, name)| name).collect()
-    };
-    found.into_iter().map(|(pid, sockets)| (pid, alone(sockets))).collect()
+/// What stopped processes listen on.
+#[derive(Debug, Default)]
+pub(super) struct Listening {
+    /// Names of the sockets on which each of them listens alone.
+    pub(super) alone: BTreeMap<u32, BTreeSet<String>>,
+    /// Those of which a running process may have a socket open as well: the search for one ended early.
+    pub(super) unknown: BTreeSet<u32>,
 }
 
-/// Those of them that a running process has open, which may accept on them.
-fn shared(host: &Host, wanted: &BTreeSet<u64>, stopped: &BTreeSet<u32>) -> BTreeSet<u64> {
-    let mut beside = stopped.clone();
-    loop {
-        let (owners, _) = socket_owners_beside(host, wanted, &beside);
-        let activators = owners.values().filter(|(_, name)| ACTIVATORS.contains(&name.as_str()));
-        let before = beside.len();
-        beside.extend(activators.map(|(pid, _)| *pid));
-        // Behind an activator there may be another holder.
-        if beside.len() == before {
-            return owners.into_keys().collect();
+/// Names of the sockets on which each of these stopped processes listens, without those that a running process has open as well: workers
+/// that share the socket of a stopped parent go on serving. `stopped` are all that are stopped.
+pub(super) fn alone(host: &Host, pids: &[u32], stopped: &BTreeSet<u32>) -> Listening {
+    let mut held: BTreeMap<u32, BTreeMap<u64, String>> = BTreeMap::new();
+    for pid in pids.iter().copied() {
+        let sockets = sockets(host, pid);
+        if !sockets.is_empty() {
+            held.insert(pid, listened(host, pid, &sockets));
         }
     }
+    let wanted: BTreeSet<u64> = held.values().flat_map(BTreeMap::keys).copied().collect();
+    let found = match wanted.is_empty() {
+        true => SocketOwners::default(),
+        false => socket_owners_beside(host, &wanted, stopped, &ACTIVATORS),
+    };
+    let mut told = Listening::default();
+    for (pid, sockets) in held {
+        let alone: BTreeSet<String> =
+            sockets.into_iter().filter(|(inode, _)| !found.owners.contains_key(inode)).map(|(_, name)| name).collect();
+        if found.cut && !alone.is_empty() {
+            told.unknown.insert(pid);
+        } else {
+            told.alone.insert(pid, alone);
+        }
+    }
+    told
 }
 
 /// Inodes of the sockets that a process has open.

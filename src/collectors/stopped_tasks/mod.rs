@@ -154,7 +154,12 @@ fn record(host: &Host, stopped: &[Stopped], out: &Sink) {
         out.level("stopped_tasks.process", &instance, 1.0);
         out.label(&instance, "name", process.name.as_str());
         out.label(&instance, "pid", process.pid.to_string());
-        let sockets = listening.remove(&process.pid).unwrap_or_default();
+        if listening.unknown.contains(&process.pid) {
+            let why = "not all open files could be searched for a running process that has its sockets as well";
+            out.gap("stopped_tasks.listens", &instance, Unavailable::new(Reason::NotVisible, why));
+            continue;
+        }
+        let sockets = listening.alone.remove(&process.pid).unwrap_or_default();
         out.level("stopped_tasks.listens", &instance, sockets.len() as f64);
         if !sockets.is_empty() {
             let names: Vec<&str> = sockets.iter().map(String::as_str).take(MAX_NAMED).collect();

@@ -66,3 +66,29 @@ fn a_stopped_server_is_one_whose_socket_nothing_else_has_open() {
     assert_eq!(told(&[8]), (0.0, None), "a worker serves");
     assert_eq!(told(&[1, 8]), (0.0, None));
 }
+
+#[test]
+fn where_the_search_for_other_holders_ended_early_it_is_not_known_who_listens_alone() {
+    let server = [(1, "init", 'S', 9), (7, "server", 'T', 5), (3, "hoarder", 'S', 5)];
+    let story = story(&[&server, &server]);
+    listens(&story, 7, 77);
+    story.link("proc/7/fd/3", "socket:[77]");
+    // More open files than are searched, in a process that is looked at first.
+    (0..200_001).for_each(|at| drop(story.link(&format!("proc/3/fd/{at}"), "/x")));
+    let metrics = story.metrics(&COLLECTOR);
+    assert!(gap(&metrics, LISTENER, "7:500").why.starts_with("not all open files could be searched"));
+}
+
+#[test]
+fn any_number_of_processes_may_have_the_name_of_a_service_manager() {
+    let named: Vec<(u32, &str, char, u32)> = (100..1100).map(|pid| (pid, "systemd", 'S', 1)).collect();
+    let server = [&[(1, "init", 'S', 9), (7, "server", 'T', 5)][..], &named].concat();
+    let story = story(&[&server, &server]);
+    listens(&story, 7, 77);
+    story.link("proc/7/fd/3", "socket:[77]");
+    for (pid, ..) in &named {
+        story.link(&format!("proc/{pid}/fd/3"), "socket:[77]").put(&format!("proc/{pid}/comm"), "systemd\n");
+    }
+    // A search for each of them took as many times half a second.
+    assert_eq!(stats(&story.metrics(&COLLECTOR), LISTENER, "7:500").last, 1.0);
+}

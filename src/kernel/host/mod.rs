@@ -44,7 +44,7 @@ pub use kept::Kept;
 pub use process_dir::ProcessDir;
 pub use replay::{Fault, HostSpec, OpenFile};
 pub use same_file::same_open_file;
-pub use socket_owners::{socket_owners, socket_owners_beside};
+pub use socket_owners::{SocketOwners, socket_owners, socket_owners_beside};
 pub use source::SourceError;
 pub use stolen::{CpuTicks, Stolen};
 pub use zone::Zone;
