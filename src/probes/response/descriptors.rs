@@ -3,6 +3,9 @@
 //!
 //! /proc/PID/task/TID/syscall has the call with its arguments. The list of poll and the sets of select lie in the program's memory, from
 //! where they are read and nothing else; of an epoll instance the kernel itself tells what is in it.
+//!
+//! Memory that is a file's is not read: its owner may be the file system (FUSE), and who reads it waits for as long as the owner likes, in
+//! a way that no signal ends, while the programs stay attached.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -22,6 +25,9 @@ const MAX_TABLE: u64 = 4 << 20;
 const MAX_NAMES: usize = 3;
 /// Bytes of `struct pollfd`.
 const POLLFD: usize = 8;
+/// Of an entry of /proc/PID/pagemap: the page is there, and it is a file's or shared.
+const PRESENT: u64 = 1 << 63;
+const OF_FILE: u64 = 1 << 61;
 
 /// What a descriptor is open on, as its link says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +73,16 @@ pub(super) fn members(host: &Host, pid: u32, tid: u32, call: u64) -> Option<Vec<
 }
 
 fn memory(host: &Host, pid: u32, at: u64, bytes: usize) -> Option<Vec<u8>> {
+    let page = host.facts().page_size.max(1);
+    let last = at.checked_add(bytes as u64)?.checked_sub(1)?.max(at) / page;
+    let pages = host.open(&format!("proc/{pid}/pagemap")).ok()?;
+    for number in at / page..=last {
+        let mut entry = [0; 8];
+        pages.read_exact_at(&mut entry, number.checked_mul(8)?).ok()?;
+        if u64::from_ne_bytes(entry) & (PRESENT | OF_FILE) != PRESENT {
+            return None;
+        }
+    }
     let mut read = vec![0; bytes];
     host.open(&format!("proc/{pid}/mem")).ok()?.read_exact_at(&mut read, at).ok()?;
     Some(read)
@@ -201,6 +217,18 @@ mod tests {
         let line = "7 0x7ffc01 0x1 0x1388 0x0 0x0 0x7 0x7ffe 0x7f01\n";
         assert_eq!(arguments(line), Some((7, [0x7f_fc01, 1, 0x1388, 0])));
         assert_eq!((arguments("running\n"), arguments("-1 0x1 0x2\n"), arguments("")), (None, None, None));
+    }
+
+    #[test]
+    fn memory_is_read_that_is_no_files() {
+        static OF_PROGRAM: [u8; 16] = *b"part of the file";
+        let (host, own) = (Host::live(std::path::Path::new("/")), std::process::id());
+        let memory = |bytes: &[u8]| memory(&host, own, bytes.as_ptr() as u64, bytes.len());
+        let list = vec![7_u8; 64];
+        assert_eq!(memory(&list), Some(list.clone()));
+        assert!(OF_PROGRAM.starts_with(b"part") && memory(&OF_PROGRAM).is_none());
+        assert_eq!(super::memory(&host, own, u64::MAX - 3, 64), None);
+        assert_eq!(super::memory(&host, own, 0, 8), None, "no page is there");
     }
 
     #[test]

@@ -24,6 +24,10 @@ const MAX_OF_THREAD: usize = 1000;
 const MAX_KEPT: usize = 50_000;
 /// Looking up sockets takes at most one part in so many of the time.
 const REST: f64 = 50.0;
+/// The same of reading descriptors: an epoll instance may have a million of them.
+const REST_OF_READING: f64 = 10.0;
+/// One look reads descriptors for no longer, in seconds, but for the last one.
+const MOST_SECONDS: f64 = 0.05;
 /// A rest of fewer seconds is none: the next look comes later anyway.
 const SHORT: f64 = 0.1;
 /// Instants of the programs that differ by less than this, in ns, are of the same wait.
@@ -64,6 +68,8 @@ pub(super) struct Polls {
     kept: usize,
     /// Before this instant, in seconds, no sockets are looked up.
     rest_until: f64,
+    /// Before this one, no descriptors are read.
+    read_from: f64,
 }
 
 /// Some of a cell's waits, with the name of what they were for.
@@ -82,20 +88,24 @@ impl Polls {
     /// Looks at what threads sleep for. Whatever cannot be read has no name.
     pub(super) fn look(&mut self, host: &Host, object: &Object, asleep: &[Asleep]) {
         let mut fresh: Vec<(Asleep, Vec<Member>)> = Vec::new();
-        let mut left = MAX_FRESH;
+        let began = host.now();
+        let mut left = if began < self.read_from { 0 } else { MAX_FRESH };
         for own in asleep.iter().filter(|own| own.at.saturating_sub(own.since) >= YOUNGEST && is_poll(own.call)) {
             let seen = self.seen.entry((own.tid, own.process_born)).or_default();
             if let Some(known) = seen.last_mut().filter(|known| known.since == own.since) {
                 known.last = own.at;
             } else if left > 0 && seen.len() < MAX_OF_THREAD && self.kept < MAX_KEPT {
-                left -= 1;
                 let members = members(host, own);
+                left = if host.now() - began < MOST_SECONDS { left - 1 } else { 0 };
                 // It may have gone on to the next wait meanwhile.
                 if still(object, own) {
                     fresh.push((*own, members));
                 }
             }
         }
+        let read = host.now();
+        let rest = (read - began) * REST_OF_READING;
+        self.read_from = if rest < SHORT { 0.0 } else { read + rest };
         let sockets = self.sockets(host, &fresh);
         for (own, members) in fresh {
             let none = Sockets::default();
