@@ -202,9 +202,10 @@ fn row(
         if basis.adds_up {
             let after = response - seconds * (1.0 - kept);
             let elsewhere = basis.joined.get(&id).copied().unwrap_or(0.0) * (1.0 - kept);
-            // No wakeup follows a wait that does not happen.
-            let woken = basis.wakeups.after(id, &basis.parts) * (1.0 - kept);
-            return [(after - woken - basis.uncertain).max(0.0), (after + elsewhere + basis.uncertain).min(response)];
+            // No wakeup follows a wait that does not happen, and who needs less CPU time is preempted and throttled less.
+            let woken = basis.wakeups.after(id, &basis.parts) + with_cpu_time(id, seconds, basis);
+            let least = after - woken * (1.0 - kept) - basis.uncertain;
+            return [least.max(0.0), (after + elsewhere + basis.uncertain).min(response)];
         }
         // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
         let remaining = |thread: &ThreadAccount<'_>| {
@@ -231,6 +232,18 @@ fn row(
             .filter(|_| basis.is_execution && basis.doubt.is_none())
             .map(|times| (basis.response - vanished[0]) * times.clamp(0.0, 1e12)),
     }
+}
+
+/// Waits for a CPU that come with CPU time, and go with it: those of a task that had one. The share of them that goes with so many seconds.
+fn with_cpu_time(id: Component, seconds: f64, basis: &Basis<'_>) -> f64 {
+    if !id.on_cpu() {
+        return 0.0;
+    }
+    let sum = |wanted: fn(Component) -> bool| -> f64 {
+        basis.parts.iter().filter(|(component, _)| wanted(**component)).map(|(_, part)| part).sum()
+    };
+    let taken = sum(|component| matches!(component, Component::Runq | Component::RunqPreempt | Component::Throttled));
+    taken * share(seconds, sum(Component::on_cpu)).min(1.0)
 }
 
 fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, runs: Option<u64>) -> String {

@@ -54,6 +54,26 @@ fn the_time_of_switching_tasks_goes_with_the_waits_before_it_and_not_by_itself()
 }
 
 #[test]
+fn less_cpu_time_is_preempted_and_throttled_less() {
+    let parts = |wait, seconds| vec![part(C::CpuUser, 4.0), part(C::CpuSys, 1.0), part(wait, seconds)];
+    let user = |wait| {
+        let profile = command(&ledger(10.0, vec![thread(1, 1, 10.0, parts(wait, 5.0))]), None);
+        let row = profile.forecast.rows.iter().find(|row| row.id == C::CpuUser).unwrap();
+        (row.vanished, row.halved)
+    };
+    // Four fifths of the CPU time, and of the waits that come with it.
+    for wait in [C::RunqPreempt, C::Throttled, C::Runq] {
+        let (vanished, halved) = user(wait);
+        assert!(close(vanished[0], 2.0) && close(vanished[1], 6.0), "{vanished:?}");
+        assert!(close(halved[0], 6.0) && close(halved[1], 8.0), "{halved:?}");
+    }
+    // A wait that ends by a wakeup does not come with CPU time.
+    for wait in [C::RunqWakeup, C::IoBlockRead] {
+        assert!(close(user(wait).0[0], 6.0), "{wait:?}");
+    }
+}
+
+#[test]
 fn unaccounted_time_widens_every_forecast() {
     let parts = vec![part(C::IoBlockSync, 6.0), part(C::CpuUser, 3.0)];
     let profile = command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), None);
