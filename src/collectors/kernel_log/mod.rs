@@ -155,7 +155,8 @@ mod tests {
             ("ata3.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen", "disk", "ata3.00"),
             ("sd 2:0:0:0: [sdc] rejecting I/O to offline device", "disk", "sdc"),
             ("md/raid1:md0: Disk failure on sda1, disabling device.", "disk", "sda1"),
-            ("Read-error on swap-device (254:0:1234)", "swap", "254:0:1234"),
+            ("Read-error on swap-device (254:0:1234)", "swap", "254:0"),
+            ("Write-error on swap-device (253:1:80)", "swap", "253:1"),
             ("EXT4-fs error (device sda2): ext4_lookup:1855: inode #2: comm ls: deleted inode", "filesystem", "sda2"),
             ("XFS (dm-0): Metadata corruption detected at xfs_agf_verify+0x1/0x2", "filesystem", "dm-0"),
             ("BTRFS warning (device vdb): csum failed root 5 ino 257 off 0", "filesystem", "vdb"),
@@ -201,6 +202,7 @@ mod tests {
     fn lines_that_name_nobody_still_have_their_class() {
         let lines = [
             ("nf_conntrack: nf_conntrack: table full, dropping packet", "conntrack"),
+            ("nf_conntrack: nf_conntrack: table full in netns 4026532281, dropping packet", "conntrack"),
             ("TCP: out of memory -- consider tuning tcp_mem", "tcp_memory"),
             ("VFS: file-max limit 1024 reached", "file_max"),
             ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", "lockup"),

@@ -29,9 +29,11 @@ enum Subject {
     Before(&'static str),
     /// `Killed process 12 (name)`.
     Victim,
+    /// `swap-device (254:0:1234)`, a device and a sector: the device.
+    SwapDevice,
 }
 
-use Subject::{Before, Between, Nobody, Task, Victim};
+use Subject::{Before, Between, Nobody, SwapDevice, Task, Victim};
 
 const fn line(class: &'static str, all: &'static [&'static str], subject: Subject) -> Pattern {
     Pattern { class, all, none: &[], subject }
@@ -60,8 +62,8 @@ pub(super) const PATTERNS: &[Pattern] = &[
     line("crash", &["^traps: ", "] general protection"], Task("traps: ", " general protection")),
     line("crash", &["^traps: ", "] trap "], Task("traps: ", " trap ")),
 
-    line("swap", &["^Read-error on swap-device ("], Between("swap-device (", ")")),
-    line("swap", &["^Write-error on swap-device ("], Between("swap-device (", ")")),
+    line("swap", &["^Read-error on swap-device ("], SwapDevice),
+    line("swap", &["^Write-error on swap-device ("], SwapDevice),
     line("swap", &["Bad swap file entry "], Nobody),
     line("swap", &["Bad swap offset entry "], Nobody),
 
@@ -156,7 +158,8 @@ pub(super) const PATTERNS: &[Pattern] = &[
     line("nic", &["link status definitely down"], Between("(slave ", ")")),
     line("nic", &[": Detected Hardware Unit Hang"], Before(": Detected Hardware")),
 
-    line("conntrack", &["conntrack: table full, dropping packet"], Nobody),
+    // Since Linux 6.16 it says `table full in netns 4026532281, dropping packet` where that is not the first one.
+    line("conntrack", &["conntrack: table full", ", dropping packet"], Nobody),
     line("neighbour", &["eighbo", " table overflow"], Between("neighbour: ", ":")),
     line("syn_flood", &["ossible SYN flooding on port "], Between("on port ", ". ")),
     line("tcp_memory", &["^TCP: out of memory"], Nobody),
@@ -195,6 +198,10 @@ impl Pattern {
                 head.trim_end_matches([' ', ':']).rsplit(' ').next().map(|word| word.trim_matches(':').to_owned())
             }
             Victim => victim(text),
+            SwapDevice => {
+                let place = between(text, "swap-device (", ")")?;
+                place.rsplit_once(':').map(|(device, _)| device.to_owned())
+            }
         };
         found.filter(|name| !name.is_empty())
     }

@@ -209,14 +209,11 @@ pub(super) const METRICS: &[MetricDef] = &[
         "network.tcp.receive_queue_drops.count",
         Unit::Count,
         "Segments dropped at a socket whose receive buffer or backlog was full.",
-        &[Formula::change(&[
-            term("tcp_udp.backlog_drops"),
-            optional("tcp_udp.pruned"),
-            optional("tcp_udp.receive_queue_drops"),
-        ])],
+        // A segment that finds the buffer full counts as RcvPruned, and once more as TCPRcvQDrop or TCPOFODrop.
+        &[Formula::change(&[term("tcp_udp.backlog_drops"), optional("tcp_udp.pruned")])],
     )
     .caveat("They are retransmitted: it costs time and no data.")
-    .manual("nstat -az TcpExtTCPRcvQDrop TcpExtTCPBacklogDrop TcpExtRcvPruned"),
+    .manual("nstat -az TcpExtTCPBacklogDrop TcpExtRcvPruned"),
     MetricDef::new(
         "network.tcp.zero_windows.per_second",
         Unit::PerSecond,
