@@ -143,3 +143,59 @@ fn an_io_uring_that_waits_for_a_socket_after_a_request_to_a_disk_waits_for_no_di
     let (name, seconds, count) = waits.first().expect("a wait");
     assert!(name == "io_uring: recv" && (seconds - 1.5).abs() < 0.1 && *count == 1, "{waits:#?}");
 }
+
+/// A poll of 1.2 s for a pipe, whose list is taken out of memory meanwhile: who reads it waits for the program itself.
+const GONE: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static void *list;
+static int owner;
+static void *take_away(void *none)
+{
+    struct uffdio_register own = { { (unsigned long)list, 4096 }, UFFDIO_REGISTER_MODE_MISSING, 0 };
+    usleep(10000);
+    if (ioctl(owner, UFFDIO_REGISTER, &own) || madvise(list, 4096, MADV_DONTNEED)) _exit(77);
+    usleep(1150000);
+    close(owner);
+    return none;
+}
+int main(void)
+{
+    struct uffdio_api api = { UFFD_API, 0, 0 };
+    int ends[2];
+    owner = syscall(__NR_userfaultfd, O_CLOEXEC);
+    list = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (owner < 0 || ioctl(owner, UFFDIO_API, &api) || list == MAP_FAILED || pipe(ends)) return 77;
+    *(struct pollfd *)list = (struct pollfd){ ends[0], POLLIN, 0 };
+    pthread_t other;
+    pthread_create(&other, 0, take_away, 0);
+    return poll(list, 1, 1200);
+}
+"#;
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, userfaultfd"]
+fn a_list_of_poll_that_has_gone_from_memory_is_known_and_holds_nothing_up() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (source, program) = (path("gone.c"), path("gone"));
+    std::fs::write(&source, GONE).unwrap();
+    assert!(Command::new("cc").args(["-O1", "-pthread", "-o", &program, &source]).status().unwrap().success());
+    if Command::new(&program).status().unwrap().code() == Some(77) {
+        return skip("there is no userfaultfd");
+    }
+    let waits = waits(&[&program]);
+    let (name, seconds, count) = waits.first().expect("a wait");
+    assert!(name.starts_with("pipe:[") && (seconds - 1.2).abs() < 0.1 && *count == 1, "{waits:#?}");
+}

@@ -19,6 +19,7 @@ ABOUT = {
     "history": ["src/history", "src/session/past", "src/session/watch"],
     "hostile_symbols": ["src/kernel/mechanism/symbols"],
     "rights": ["src/kernel/host/launch", "src/kernel/host/rights.rs"],
+    "starting": ["src/kernel/mechanism/ebpf"],
     "survival": ["src/cli/signals.rs", "src/kernel/host/launch", "src/kernel/mechanism/tracefs/undo"],
 }
 # What begins a path that leads to no helper.
@@ -213,6 +214,9 @@ def pieces(test: str) -> dict[str, str]:
         found["accounts"] = digest(folder(ROOT / "src/judge/profile"), folder(ROOT / "src/kernel/classify"))
     for module in set(test.split("::")) & ABOUT.keys():
         found |= {f"code {place}": folder(ROOT / place) for place in ABOUT[module]}
+    if "starting" in test.split("::"):
+        # All of them are loaded.
+        found["every program"] = digest(*(program(file) for file in sorted((ROOT / "src").rglob("*.bpf.c"))))
     if "::lab" in test:
         # What a class has reached is told of exercises that were judged long ago.
         found["exercises"] = folder(ROOT / "src/lab", but=("class.rs",))

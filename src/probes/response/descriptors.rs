@@ -1,33 +1,29 @@
-//! Which descriptors a thread in poll, select or epoll waits for, and what they stand for: read from /proc while it sleeps, so that the
-//! programs in the kernel have no part in it.
+//! Which descriptors a thread in poll, select or epoll waits for, and what they stand for.
 //!
-//! /proc/PID/task/TID/syscall has the call with its arguments. The list of poll and the sets of select lie in the program's memory, from
-//! where they are read and nothing else; of an epoll instance the kernel itself tells what is in it.
-//!
-//! Memory that is a file's is not read: its owner may be the file system (FUSE), and who reads it waits for as long as the owner likes, in
-//! a way that no signal ends, while the programs stay attached.
+//! The list of poll and the sets of select lie in the program's memory, from where the programs in the kernel note them when the thread
+//! goes out; of one that slept before the observation began they are not known. Of an epoll instance the kernel tells what is in it
+//! (/proc/PID/fdinfo/N), at any time.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::fs::FileExt as _;
 
 use super::objects;
+use super::polls::Asleep;
 use rdiag_kernel::classify::{Abi, FileClass, calls};
 use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::ebpf::Object;
 
 /// More descriptors than these are no answer to what is waited for.
 const MAX_MEMBERS: usize = 16;
-/// Highest descriptor of select, plus one.
-const MAX_SELECT: usize = 1024;
 /// Of each table of sockets so much is read at most.
 const MAX_TABLE: u64 = 4 << 20;
 /// Names that are written out.
 const MAX_NAMES: usize = 3;
 /// Bytes of `struct pollfd`.
 const POLLFD: usize = 8;
-/// Of an entry of /proc/PID/pagemap: the page is there, and it is a file's or shared.
-const PRESENT: u64 = 1 << 63;
-const OF_FILE: u64 = 1 << 61;
+/// Words of `struct polled` that follow `since` and `count`, and of one set of select.
+const LIST_WORDS: usize = 16;
+const SET_WORDS: usize = LIST_WORDS / 2;
 
 /// What a descriptor is open on, as its link says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,27 +38,20 @@ pub(super) enum Member {
     Other(&'static str),
 }
 
-/// What a thread waits for that sleeps in this call; none where that cannot be seen, or they are too many.
-pub(super) fn members(host: &Host, pid: u32, tid: u32, call: u64) -> Option<Vec<Member>> {
-    let (number, arguments) = arguments(&host.read(&format!("proc/{pid}/task/{tid}/syscall")).ok()?)?;
-    if number != call {
-        return None;
-    }
-    let name = calls::name(Abi::Native, call.cast_signed())?;
-    let descriptors = match (name, arguments) {
-        ("poll" | "ppoll", [list, count, ..]) => {
-            let count = usize::try_from(count).ok().filter(|count| *count <= MAX_MEMBERS)?;
-            of_poll(&memory(host, pid, list, count * POLLFD)?)
+/// What a thread waits for that is asleep; none where that cannot be seen, or they are too many.
+pub(super) fn members(host: &Host, object: &Object, own: &Asleep) -> Option<Vec<Member>> {
+    let pid = own.pid;
+    let descriptors = match calls::name(Abi::Native, own.call.cast_signed())? {
+        "poll" | "ppoll" => {
+            let (count, list) = polled(object, own)?;
+            of_poll(list.get(..count.checked_mul(POLLFD)?)?)
         }
-        ("select" | "pselect6", [highest, read, write, _]) => {
-            let highest = usize::try_from(highest).ok().filter(|highest| *highest <= MAX_SELECT)?;
-            let bytes = highest.div_ceil(64) * 8;
-            let sets = [read, write].into_iter().filter(|at| *at != 0);
-            let sets: Option<Vec<Vec<u8>>> = sets.map(|at| memory(host, pid, at, bytes)).collect();
-            of_select(&sets?, highest)
+        "select" | "pselect6" => {
+            let (highest, sets) = polled(object, own)?;
+            of_select(&sets, highest)
         }
-        (name, [instance, ..]) if name.starts_with("epoll_") => {
-            of_epoll(&host.read(&format!("proc/{pid}/fdinfo/{}", instance as u32)).ok()?)
+        name if name.starts_with("epoll_") => {
+            of_epoll(&host.read(&format!("proc/{pid}/fdinfo/{}", own.argument as u32)).ok()?)
         }
         _ => return None,
     };
@@ -72,28 +61,11 @@ pub(super) fn members(host: &Host, pid: u32, tid: u32, call: u64) -> Option<Vec<
     descriptors.into_iter().map(|fd| member(&host.link(&format!("proc/{pid}/fd/{fd}")).ok()?)).collect()
 }
 
-fn memory(host: &Host, pid: u32, at: u64, bytes: usize) -> Option<Vec<u8>> {
-    let page = host.facts().page_size.max(1);
-    let last = at.checked_add(bytes as u64)?.checked_sub(1)?.max(at) / page;
-    let pages = host.open(&format!("proc/{pid}/pagemap")).ok()?;
-    for number in at / page..=last {
-        let mut entry = [0; 8];
-        pages.read_exact_at(&mut entry, number.checked_mul(8)?).ok()?;
-        if u64::from_ne_bytes(entry) & (PRESENT | OF_FILE) != PRESENT {
-            return None;
-        }
-    }
-    let mut read = vec![0; bytes];
-    host.open(&format!("proc/{pid}/mem")).ok()?.read_exact_at(&mut read, at).ok()?;
-    Some(read)
-}
-
-/// Number and first four arguments of the call in a line of /proc/PID/syscall.
-fn arguments(line: &str) -> Option<(u64, [u64; 4])> {
-    let mut words = line.split_whitespace();
-    let number = words.next()?.parse().ok()?;
-    let mut next = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    Some((number, [next()?, next()?, next()?, next()?]))
+/// What the programs noted when this wait began: how many, and the list or the two sets.
+fn polled(object: &Object, own: &Asleep) -> Option<(usize, Vec<u8>)> {
+    let [since, count, list @ ..]: [u64; 2 + LIST_WORDS] = object.element("polled", own.slot).ok()?;
+    let list = list.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    (since == own.since).then_some((usize::try_from(count).ok()?, list))
 }
 
 /// Descriptors of a list of `struct pollfd`; a negative one is left out by the kernel, too.
@@ -105,10 +77,11 @@ fn of_poll(list: &[u8]) -> Vec<u32> {
     list.as_chunks::<POLLFD>().0.iter().filter_map(fd).collect()
 }
 
-/// Descriptors in any of some `fd_set`s.
-fn of_select(sets: &[Vec<u8>], highest: usize) -> Vec<u32> {
+/// Descriptors in any of some `fd_set`s, each as long as the programs note them.
+fn of_select(sets: &[u8], highest: usize) -> Vec<u32> {
+    let sets: Vec<&[u8]> = sets.chunks(SET_WORDS * 8).collect();
     let is_in = |fd: &usize| sets.iter().any(|set| set.get(fd / 8).is_some_and(|byte| byte >> (fd % 8) & 1 != 0));
-    (0..highest).filter(is_in).filter_map(|fd| u32::try_from(fd).ok()).collect()
+    (0..highest.min(SET_WORDS * 64)).filter(is_in).filter_map(|fd| u32::try_from(fd).ok()).collect()
 }
 
 /// Descriptors in an epoll instance, from lines such as `tfd:        5 events:       19 data: …`.
@@ -213,35 +186,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_read_with_its_arguments() {
-        let line = "7 0x7ffc01 0x1 0x1388 0x0 0x0 0x7 0x7ffe 0x7f01\n";
-        assert_eq!(arguments(line), Some((7, [0x7f_fc01, 1, 0x1388, 0])));
-        assert_eq!((arguments("running\n"), arguments("-1 0x1 0x2\n"), arguments("")), (None, None, None));
-    }
-
-    #[test]
-    fn memory_is_read_that_is_no_files() {
-        static OF_PROGRAM: [u8; 16] = *b"part of the file";
-        let (host, own) = (Host::live(std::path::Path::new("/")), std::process::id());
-        let memory = |bytes: &[u8]| memory(&host, own, bytes.as_ptr() as u64, bytes.len());
-        let list = vec![7_u8; 64];
-        assert_eq!(memory(&list), Some(list.clone()));
-        assert!(OF_PROGRAM.starts_with(b"part") && memory(&OF_PROGRAM).is_none());
-        assert_eq!(super::memory(&host, own, u64::MAX - 3, 64), None);
-        assert_eq!(super::memory(&host, own, 0, 8), None, "no page is there");
-    }
-
-    #[test]
     fn descriptors_are_those_of_the_list_the_sets_or_the_instance() {
         let entry = |fd: i32| [fd.to_ne_bytes(), [1, 0, 0, 0]].concat();
         assert_eq!(of_poll(&[entry(5), entry(-1), entry(1000)].concat()), [5, 1000]);
         assert_eq!(of_poll(&entry(5)[..7]), [] as [u32; 0]);
         let set = |fds: &[usize]| {
-            let mut set = vec![0_u8; 16];
+            let mut set = vec![0_u8; SET_WORDS * 8];
             fds.iter().for_each(|fd| set[fd / 8] |= 1 << (fd % 8));
             set
         };
-        assert_eq!(of_select(&[set(&[3, 70]), set(&[0, 90])], 71), [0, 3, 70]);
+        assert_eq!(of_select(&[set(&[3, 70]), set(&[0, 90])].concat(), 71), [0, 3, 70]);
         let fdinfo = "pos:\t0\nflags:\t02\ntfd:        5 events:       19 data: 5  pos:0 ino:1 sdev:8\ntfd:       12 events: 1\n";
         assert_eq!(of_epoll(fdinfo), [5, 12]);
     }

@@ -1,8 +1,8 @@
 //! What threads waited for in poll, select and epoll: looked at while they sleep, with the looks of the timelines.
 //!
-//! The programs know the call and its time, and not the descriptors. A wait that a look finds is one of those that the thread's sum
-//! holds, so it is taken out of that with its time and stands under the name of what it waited for. What no look found is left without
-//! a name, unless all that were found had the same one and stand for most of the time.
+//! The programs know the call, its time and the descriptors that poll and select name, and not what these are open on. A wait that a
+//! look finds is one of those that the thread's sum holds, so it is taken out of that with its time and stands under the name of what it
+//! waited for. What no look found is left without a name, unless all that were found had the same one and stand for most of the time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -95,7 +95,7 @@ impl Polls {
             if let Some(known) = seen.last_mut().filter(|known| known.since == own.since) {
                 known.last = own.at;
             } else if left > 0 && seen.len() < MAX_OF_THREAD && self.kept < MAX_KEPT {
-                let members = members(host, own);
+                let members = members(host, object, own);
                 left = if host.now() - began < MOST_SECONDS { left - 1 } else { 0 };
                 // It may have gone on to the next wait meanwhile.
                 if still(object, own) {
@@ -177,11 +177,11 @@ impl Polls {
 }
 
 /// What a thread waits for; nothing where that cannot be seen.
-fn members(host: &Host, own: &Asleep) -> Vec<Member> {
+fn members(host: &Host, object: &Object, own: &Asleep) -> Vec<Member> {
     if is_ring(own.call) {
         return rings::waits_for(host, own.pid, own.argument).map(Member::Ring).into_iter().collect();
     }
-    descriptors::members(host, own.pid, own.tid, own.call).unwrap_or_default()
+    descriptors::members(host, object, own).unwrap_or_default()
 }
 
 /// Whether a thread is still in the same wait.

@@ -8,6 +8,7 @@
  * that moment: by the thread itself, or under the lock of the run queue that switches it. */
 #include "locks.h"
 #include "marks.h"
+#include "polled.h"
 
 static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, struct task_struct *prev, bool preempted,
 				     u64 now)
@@ -32,6 +33,7 @@ static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, 
 		return;
 	}
 	describe_wait(thread, prev, state, true);
+	note_polled(thread, slot, prev);
 	take_user_stack(ctx, thread, prev);
 	thread->mode = BLOCKED;
 }

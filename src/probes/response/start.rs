@@ -54,6 +54,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
     let room = kernel::room(expected(host, filter));
     let sizes = [
         ("threads", room.threads),
+        ("polled", room.threads),
         ("cells", room.cells),
         ("spreads", room.spreads),
         ("names", room.cells),

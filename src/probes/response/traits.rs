@@ -50,6 +50,9 @@ const FREES: &[&str] = &["close", "close_range", "dup2", "dup3", "execve", "exec
 
 /// Calls that wait for any of many requests.
 const RINGS: &[&str] = &["io_uring_enter", "io_getevents", "io_pgetevents"];
+/// Calls that wait for any of a list of descriptors, and of sets of them.
+const POLLS: &[&str] = &["poll", "ppoll"];
+const SELECTS: &[&str] = &["select", "pselect6"];
 
 /// For each call what its arguments and result are, as response.bpf.c has it.
 pub(super) fn all() -> Vec<u8> {
@@ -58,12 +61,16 @@ pub(super) fn all() -> Vec<u8> {
     const TAKES_ADDRESS: u8 = 4;
     const FREES_FD: u8 = 8;
     const IS_RING: u8 = 16;
-    let sets: [(&[&str], u8); 5] = [
+    const IS_POLL: u8 = 32;
+    const IS_SELECT: u8 = 64;
+    let sets: [(&[&str], u8); 7] = [
         (MOVES_BYTES, TAKES_FD | GIVES_BYTES),
         (ON_FILE, TAKES_FD),
         (&["futex"], TAKES_ADDRESS),
         (FREES, FREES_FD),
         (RINGS, IS_RING),
+        (POLLS, IS_POLL),
+        (SELECTS, IS_SELECT),
     ];
     let mut traits = vec![0_u8; calls::CALLS];
     for (names, bits) in sets {
@@ -84,7 +91,7 @@ mod tests {
     fn a_read_takes_a_descriptor_and_gives_bytes_and_a_close_frees_one() {
         let of = |name| all()[calls::number(name).unwrap() as usize];
         assert_eq!([of("read"), of("fsync"), of("futex"), of("close"), of("nanosleep")], [3, 1, 4, 8, 0]);
-        assert_eq!([of("io_uring_enter"), of("io_getevents")], [16, 16]);
+        assert_eq!([of("io_uring_enter"), of("io_getevents"), of("ppoll"), of("pselect6")], [16, 16, 32, 64]);
         assert_eq!(all().len(), calls::CALLS);
     }
 }
