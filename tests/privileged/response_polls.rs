@@ -28,6 +28,12 @@ fn waits(command: &[&str]) -> Vec<(String, f64, u64)> {
     keys.iter().map(figures).collect()
 }
 
+/// A server's socket at a port below those that clients get: of two ports the lower one is taken for the service's.
+fn service() -> TcpListener {
+    let at = |port: u16| TcpListener::bind(("127.0.0.1", port)).ok();
+    (20_000..30_000).find_map(at).expect("a port is free")
+}
+
 #[test]
 #[ignore = "needs: root, eBPF, python3"]
 fn a_name_server_that_does_not_answer_and_a_slow_server_are_named_as_what_is_polled_for() {
@@ -38,7 +44,7 @@ fn a_name_server_that_does_not_answer_and_a_slow_server_are_named_as_what_is_pol
     let Ok(_silent) = UdpSocket::bind("127.77.53.53:53") else {
         return skip("there is a name server on all addresses");
     };
-    let slow = TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = service();
     let port = slow.local_addr().unwrap().port();
     let script = format!(
         "import select, socket\n\
@@ -65,7 +71,7 @@ fn an_event_loop_waits_for_any_of_its_descriptors() {
     if !has(NEEDS) || !has(&[Need::Tool("python3")]) {
         return;
     }
-    let slow = TcpListener::bind("127.0.0.1:0").unwrap();
+    let slow = service();
     let port = slow.local_addr().unwrap().port();
     let script = format!(
         "import os, select, socket\n\

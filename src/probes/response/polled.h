@@ -25,11 +25,19 @@ struct {
 	__type(value, struct polled);
 } polled SEC(".maps");
 
-static __always_inline bool read_set(u8 *set, u64 at, u32 bytes)
+/* Into a place that has room for `most`. The verifier must see the bound where it is needed: it forgets that of a number which lay on
+ * the stack meanwhile. */
+static __always_inline bool read_list(u8 *into, u64 at, u64 bytes, const u64 most)
 {
-	if (!at)
-		return true;
-	return bytes <= SET && !bpf_probe_read_user(set, bytes, (void *)at);
+	asm volatile("" : "+r"(bytes));
+	return bytes <= most && !bpf_probe_read_user(into, bytes, (void *)at);
+}
+
+static __always_inline bool read_sets(u8 *sets, void *saved, u64 bytes)
+{
+	u64 read = call_argument(saved, 1, false), write = call_argument(saved, 2, false);
+
+	return (!read || read_list(sets, read, bytes, SET)) && (!write || read_list(sets + SET, write, bytes, SET));
 }
 
 static __noinline void note_polled(struct thread *thread, u64 slot, struct task_struct *prev)
@@ -43,19 +51,11 @@ static __noinline void note_polled(struct thread *thread, u64 slot, struct task_
 	if (!own)
 		return;
 	void *saved = registers(prev);
+	u64 count = (u32)(has & IS_POLL ? call_argument(saved, 1, false) : thread->argument);
 	own->since = 0;
+	own->count = count;
 	__builtin_memset(own->list, 0, POLLED);
-	if (has & IS_POLL) {
-		u32 count = call_argument(saved, 1, false);
-		if (count > POLLED / POLLFD || bpf_probe_read_user(own->list, count * POLLFD, (void *)thread->argument))
-			return;
-		own->count = count;
-	} else {
-		u32 highest = thread->argument, bytes = (highest + 63) / 64 * 8;
-		if (highest > SET * 8 || !read_set(own->list, call_argument(saved, 1, false), bytes) ||
-		    !read_set(own->list + SET, call_argument(saved, 2, false), bytes))
-			return;
-		own->count = highest;
-	}
-	own->since = thread->t;
+	if (has & IS_POLL ? read_list(own->list, thread->argument, count * POLLFD, POLLED)
+			  : read_sets(own->list, saved, (count + 63) / 64 * 8))
+		own->since = thread->t;
 }
