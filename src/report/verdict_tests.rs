@@ -40,6 +40,9 @@ fn the_headline_names_the_code_that_a_finding_of_the_same_resource_knows() {
     findings.last_mut().unwrap().culprit.as_mut().unwrap().name = "[no symbols: app]".into();
     let (_, told) = headline(findings.clone());
     assert!(told.ends_with("; code without symbols of app took 70.0% of the sampled CPU time"), "{told}");
+    findings.last_mut().unwrap().culprit.as_mut().unwrap().name = "[no symbols: compiled at run time]".into();
+    let (_, told) = headline(findings.clone());
+    assert!(told.ends_with("; code compiled at run time took 70.0% of the sampled CPU time"), "{told}");
     findings.last_mut().unwrap().culprit.as_mut().unwrap().name = "[no symbols: unknown]".into();
     let (_, told) = headline(findings);
     assert!(told.ends_with("; code of unknown origin took 70.0% of the sampled CPU time"), "{told}");

@@ -34,6 +34,7 @@ pub(in crate::report) fn who(culprit: &Culprit) -> String {
         ("process" | "log" | "ipc_table", ..) => name.into_owned(),
         // The process was gone before its mappings were read.
         ("function", ..) if name == "[no symbols: unknown]" => "code of unknown origin".to_owned(),
+        ("function", ..) if name == "[no symbols: compiled at run time]" => "code compiled at run time".to_owned(),
         ("function", ..) if name.starts_with("[no symbols: ") => {
             format!("code without symbols of {}", name.trim_start_matches("[no symbols: ").trim_end_matches(']'))
         }
