@@ -5,8 +5,8 @@ use super::error::LabError;
 use super::limit;
 use super::module;
 use super::place::{Place, Undo};
+use rdiag_kernel::host::Host;
 use rdiag_kernel::host::own::{self, boot_id};
-use rdiag_kernel::host::{Host, files};
 
 /// How long ended processes may take to be gone, in seconds: a task that waits for a disk ends when the disk has answered.
 const PATIENCE_SECONDS: f64 = 8.0;
@@ -94,12 +94,8 @@ pub fn remove_folders(place: &Place) -> Result<usize, LabError> {
         {
             own::remove_swap(space).map_err(LabError::failed(format!("disabling swap on {}", space.display())))?;
         }
-        if let Undo::Folder(folder) = undo
-            && place.is_scratch(folder)
-            && folder.symlink_metadata().is_ok()
-        {
-            files::remove_directory(folder).map_err(LabError::failed(format!("removing {}", folder.display())))?;
-            removed += 1;
+        if let Undo::Folder(folder) = undo {
+            removed += usize::from(place.remove_scratch(folder)?);
         }
     }
     Ok(removed)
@@ -113,9 +109,10 @@ mod tests {
     #[test]
     fn only_folders_of_the_lab_are_removed_and_a_second_time_finds_nothing() {
         let temporary = tempfile::tempdir().unwrap();
-        let place = Place::existing(temporary.path().join("lab"));
+        std::fs::create_dir(temporary.path().join("lab")).unwrap();
+        let place = Place::existing(&temporary.path().join("lab")).unwrap();
         let (own, other) = (place.scratch(7), temporary.path().join("scratch-1"));
-        for folder in [place.folder(), &own, &other] {
+        for folder in [&own, &other] {
             std::fs::create_dir(folder).unwrap();
         }
         place.note(&Undo::Folder(own.clone())).unwrap();
@@ -130,10 +127,11 @@ mod tests {
     #[test]
     fn a_number_from_before_a_reboot_is_no_process_and_a_line_that_was_cut_off_is_left_out() {
         let temporary = tempfile::tempdir().unwrap();
-        let place = Place::existing(temporary.path().to_owned());
+        let place = Place::existing(temporary.path()).unwrap();
         let own = Identity::own().unwrap();
         place.note(&Undo::Process(Identity { boot: "earlier".into(), ..own })).unwrap();
-        files::append_line(&temporary.path().join("journal"), "{\"process\":{\"pid\":1,").unwrap();
+        let journal = std::fs::OpenOptions::new().append(true).open(temporary.path().join("journal"));
+        std::io::Write::write_all(&mut journal.unwrap(), b"{\"process\":{\"pid\":1,").unwrap();
         let host = Host::live(std::path::Path::new("/"));
         assert_eq!(clean(&host, &place).unwrap(), Cleaned::default());
     }

@@ -153,7 +153,7 @@ pub fn check(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &Va
     }
     let folder = place.folder().join(format!("dev-check-{}-{}", scenario.id, variant.name));
     files::prepare_directory(&folder).map_err(LabError::failed("preparing a folder for the check"))?;
-    let own = Place::existing(folder);
+    let own = Place::existing(&folder)?;
     let checked = clean(host, &own).and_then(|_| check_below(host, &own, scenario, variant));
     files::remove_directory(own.folder()).map_err(LabError::failed("removing the folder of the check"))?;
     checked

@@ -308,7 +308,7 @@ mod tests {
         let found = look(&host).unwrap();
         assert!(found.used.cpus >= 1.0 && (0.0..=found.used.cpus).contains(&found.used.others), "{found:?}");
         let temporary = tempfile::tempdir().unwrap();
-        let (done, seen) = during(&host, &Place::existing(temporary.path().to_owned()), || 42);
+        let (done, seen) = during(&host, &Place::existing(temporary.path()).unwrap(), || 42);
         assert!(done == 42 && (0.0..=1.0).contains(&seen.stolen), "{seen:?}");
     }
 }

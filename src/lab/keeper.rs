@@ -62,7 +62,7 @@ pub fn main() -> ExitCode {
     let Some(charge) = charge else { return ExitCode::from(2) };
     own::leave_session();
     own::set_name("rdiag:lab");
-    let place = Place::existing(charge.folder.clone());
+    let Ok(place) = Place::existing(&charge.folder) else { return ExitCode::from(2) };
     let mut children = Vec::new();
     if start_all(&charge, &place, &mut children).is_ok() {
         watch(&charge, &mut children);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use super::lesson::Score;
 use super::limit::Limit;
 use super::load::Task;
 use super::reading::Readings;
-use rdiag_kernel::host::files;
+use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::own::Identity;
 
 /// None of these files is larger.
@@ -22,9 +23,9 @@ const MAX_BYTES: u64 = 4 << 20;
 /// No description of a run is larger.
 const MAX_RUN_BYTES: u64 = 256 * 1024;
 
-/// The folder.
+/// The folder, held open: what was trusted when it was found is what is read, whatever its path leads to by then.
 #[derive(Debug, Clone)]
-pub struct Place(PathBuf);
+pub struct Place(Arc<Folder>);
 
 /// An exercise that was started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -142,53 +143,60 @@ fn users_folder() -> Option<PathBuf> {
 impl Place {
     /// The user's folder, made if it is not there: `$XDG_STATE_HOME/rdiag/lab`, or `~/.local/state/rdiag/lab`.
     pub fn of_user() -> Result<Self, LabError> {
-        let Some(folder) = users_folder() else {
+        let Some(path) = users_folder() else {
             let message = "there is no place to keep the state of an exercise: neither XDG_STATE_HOME nor HOME is set";
             return Err(LabError::usage(message, "set HOME to a folder that you may write to"));
         };
-        files::prepare_directory(&folder)
-            .map_err(LabError::failed(format!("preparing the state folder {}", folder.display())))?;
+        let attempt = format!("preparing the state folder {}", path.display());
+        let folder = Folder::prepare(&path).map_err(LabError::failed(attempt.clone()))?;
         // What lies there is done: processes are ended, folders removed.
-        if let Some(why) = files::distrust(&folder) {
-            let message = format!("{} cannot hold the state of an exercise: {why}", folder.display());
+        if let Some(why) = folder.distrust().map_err(LabError::failed(attempt))? {
+            let message = format!("{} cannot hold the state of an exercise: {why}", path.display());
             return Err(LabError::usage(message, "set HOME to your own folder (as root: HOME=/root, or `sudo -H`)"));
         }
-        Ok(Self(folder))
+        Ok(Self(Arc::new(folder)))
     }
 
     /// The same folder, only if it is there: for those who have nothing to keep in it.
     #[must_use]
     pub fn if_there() -> Option<Self> {
-        users_folder().filter(|folder| folder.is_dir() && files::distrust(folder).is_none()).map(Self)
+        let folder = Folder::at(&users_folder()?).ok()?;
+        folder.distrust().ok()?.is_none().then(|| Self(Arc::new(folder)))
     }
 
     /// The same of another user, by their home. What they have set XDG_STATE_HOME to is not known.
     #[must_use]
     pub fn of_other(home: &Path) -> Option<Self> {
-        home.is_absolute().then(|| Self(home.join(".local/state/rdiag/lab"))).filter(|place| place.0.is_dir())
+        home.is_absolute().then(|| Self::existing(&home.join(".local/state/rdiag/lab")).ok())?
     }
 
     /// The exercise that another user started, if a file of theirs says so.
     #[must_use]
     pub fn run_of_user(&self, user: u32) -> Option<Run> {
-        serde_json::from_slice(&files::read_of_user(&self.0.join("run.json"), user, MAX_RUN_BYTES).ok()?).ok()
+        serde_json::from_slice(&self.0.read_of_user("run.json", user, MAX_RUN_BYTES).ok()?).ok()
     }
 
     /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.0
+        self.0.path()
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn owner(&self) -> Option<u32> {
+        self.0.owner().ok()
     }
 
     /// A folder for the files of a run.
     #[must_use]
     pub fn scratch(&self, seed: u64) -> PathBuf {
-        self.0.join(format!("scratch-{seed:016x}"))
+        self.folder().join(format!("scratch-{seed:016x}"))
     }
 
     /// Keeps other commands of the lab out until it is dropped.
     pub fn lock(&self) -> Result<File, LabError> {
-        let locked = files::try_lock(&self.0.join("lock")).map_err(LabError::failed("locking the state folder"))?;
+        let locked = self.0.lock("lock").map_err(LabError::failed("locking the state folder"))?;
         locked.ok_or_else(|| {
             LabError::usage("another lab command is running", "wait until it is done, or stop it with Ctrl-C")
         })
@@ -218,12 +226,12 @@ impl Place {
     pub fn note(&self, undo: &Undo) -> Result<(), LabError> {
         let attempt = "writing the journal";
         let line = serde_json::to_string(undo).map_err(|error| LabError::failed(attempt)(error.into()))?;
-        files::append_line(&self.0.join("journal"), &line).map_err(LabError::failed(attempt))
+        self.0.append_line("journal", &line).map_err(LabError::failed(attempt))
     }
 
     /// All changes that were noted, the oldest first. A line that was cut off by a crash was never acted upon.
     pub fn journal(&self) -> Result<Vec<Undo>, LabError> {
-        let bytes = match files::read_named(&self.0.join("journal"), MAX_BYTES) {
+        let bytes = match self.0.read("journal", MAX_BYTES) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(LabError::failed("reading the journal"))?,
         };
@@ -235,20 +243,20 @@ impl Place {
     #[must_use]
     pub fn is_scratch(&self, folder: &Path) -> bool {
         let named = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("scratch-"));
-        named && folder.parent() == Some(&self.0)
+        named && folder.parent() == Some(self.folder())
     }
 
     /// Forgets the run: everything is undone.
     pub fn forget(&self) -> Result<(), LabError> {
         for name in ["journal", "run.json"] {
-            files::remove_file(&self.0.join(name)).map_err(LabError::failed(format!("removing {name}")))?;
+            self.0.remove(name).map_err(LabError::failed(format!("removing {name}")))?;
         }
         Ok(())
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, LabError> {
-        let path = self.0.join(name);
-        let bytes = match files::read_named(&path, MAX_BYTES) {
+        let path = self.folder().join(name);
+        let bytes = match self.0.read(name, MAX_BYTES) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(LabError::failed(format!("reading {}", path.display())))?,
         };
@@ -260,14 +268,54 @@ impl Place {
     }
 
     fn write(&self, name: &str, what: &impl Serialize) -> Result<(), LabError> {
-        let path = self.0.join(name);
-        files::write_atomically(&path, |out| serde_json::to_writer_pretty(out, what).map_err(Into::into))
-            .map_err(LabError::failed(format!("writing {}", path.display())))
+        let attempt = format!("writing {}", self.folder().join(name).display());
+        let written = self.0.write(Path::new(name), |out| serde_json::to_writer_pretty(out, what).map_err(Into::into));
+        written.map_err(LabError::failed(attempt))
+    }
+
+    /// Removes the folder of a run and all that is in it; returns whether it was there.
+    pub fn remove_scratch(&self, folder: &Path) -> Result<bool, LabError> {
+        let name = folder.file_name().and_then(|name| name.to_str());
+        let Some(name) = name.filter(|_| self.is_scratch(folder) && folder.symlink_metadata().is_ok()) else {
+            return Ok(false);
+        };
+        self.0.remove_folder(name).map_err(LabError::failed(format!("removing {}", folder.display())))?;
+        Ok(true)
     }
 
     /// A folder that was prepared before.
-    #[must_use]
-    pub(super) fn existing(folder: PathBuf) -> Self {
-        Self(folder)
+    pub(super) fn existing(folder: &Path) -> Result<Self, LabError> {
+        let attempt = format!("opening the state folder {}", folder.display());
+        Ok(Self(Arc::new(Folder::at(folder).map_err(LabError::failed(attempt))?)))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test's own files")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_is_that_of_the_folder_that_was_found_and_not_of_one_in_its_place() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (at, moved) = (temporary.path().join("lab"), temporary.path().join("moved"));
+        std::fs::create_dir(&at).unwrap();
+        let place = Place::existing(&at).unwrap();
+        let own = Undo::Folder(place.scratch(7));
+        place.note(&own).unwrap();
+        std::fs::rename(&at, &moved).unwrap();
+        for folder in [at.clone(), at.join("scratch-0000000000000007"), moved.join("scratch-0000000000000007")] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(at.join("journal"), "{\"group\":\"system.slice\"}\n").unwrap();
+        assert_eq!(place.journal().unwrap(), [own]);
+        assert!(place.remove_scratch(&place.scratch(7)).unwrap());
+        assert!(at.join("scratch-0000000000000007").exists() && !moved.join("scratch-0000000000000007").exists());
+        // A link in the journal's place is not read, and a FIFO is not waited for.
+        std::fs::remove_file(moved.join("journal")).unwrap();
+        std::os::unix::fs::symlink(at.join("journal"), moved.join("journal")).unwrap();
+        assert!(place.journal().is_err());
+        place.forget().unwrap();
+        assert!(place.journal().unwrap().is_empty() && at.join("journal").exists());
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::{Place, Run};
 use super::{library, runner};
-use rdiag_kernel::host::{Host, files};
+use rdiag_kernel::host::Host;
 use rdiag_model::{Exercise, Facts};
 
 /// How to start the same exercise again.
@@ -68,7 +68,7 @@ fn is_root() -> bool {
 
 /// sudo may keep HOME, so that the folder of this user is another user's.
 fn kept_in(host: &Host, place: &Place) -> Option<Exercise> {
-    match files::owner_of(place.folder()).ok()? {
+    match place.owner()? {
         user if user == rustix::process::geteuid().as_raw() => told(host, &place.run().ok()??),
         user => of_user(host, place, user),
     }

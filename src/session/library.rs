@@ -87,9 +87,10 @@ pub fn sources(folders: &[PathBuf], named: &[PathBuf]) -> Result<Sources, Playbo
                 Err(source) => return Err(unreadable(&place, source)),
             };
             for path in paths {
-                match files::distrust(&path) {
-                    Some(why) => left_out.push(distrusted(&path, &why)),
-                    None => sources.push(read(&path, rules)?),
+                // What is asked is what is read: who owns a folder above could exchange it in between.
+                match files::read_trusted(&path, load::MAX_BYTES).map_err(|source| unreadable(&path, source))? {
+                    Err(why) => left_out.push(distrusted(&path, &why)),
+                    Ok(bytes) => sources.push(source(&path, bytes, rules)?),
                 }
             }
         }
@@ -130,7 +131,10 @@ fn is_rule_file(text: &str) -> bool {
 }
 
 fn read(path: &Path, rules: bool) -> Result<SourceFile, PlaybookError> {
-    let bytes = files::read_named(path, load::MAX_BYTES).map_err(|source| unreadable(path, source))?;
+    source(path, files::read_named(path, load::MAX_BYTES).map_err(|source| unreadable(path, source))?, rules)
+}
+
+fn source(path: &Path, bytes: Vec<u8>, rules: bool) -> Result<SourceFile, PlaybookError> {
     let text = String::from_utf8(bytes).map_err(|_| {
         let source = std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not UTF-8 text");
         unreadable(path, source)

@@ -3,29 +3,27 @@
 use std::cell::RefCell;
 use std::io;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rdiag_kernel::host::files::Folder;
+use rdiag_kernel::host::files::{Folder, Made};
 
 /// A folder that can be written. When it is dropped, it goes with those above it that were made for it, as far as they are empty.
 #[derive(Debug)]
 pub(in crate::cli) struct OwnFolder {
     folder: Folder,
-    /// What was not there before, the innermost first.
-    made: RefCell<Vec<PathBuf>>,
+    made: RefCell<Made>,
 }
 
 impl OwnFolder {
     /// Makes it, if it is not there, and proves that it can be written.
     pub(super) fn prepare(path: &Path) -> io::Result<Self> {
-        let is_new = |path: &&Path| !path.as_os_str().is_empty() && path.symlink_metadata().is_err();
-        let made = path.ancestors().take_while(is_new).map(Path::to_owned).collect();
-        Ok(Self { folder: Folder::prepare(path)?, made: RefCell::new(made) })
+        let (folder, made) = Folder::prepare_anew(path)?;
+        Ok(Self { folder, made: RefCell::new(made) })
     }
 
     /// It is that of another process from here on, which looks after it.
     pub(super) fn leave(&self) {
-        self.made.take();
+        self.made.borrow_mut().keep();
     }
 }
 
@@ -34,13 +32,6 @@ impl Deref for OwnFolder {
 
     fn deref(&self) -> &Folder {
         &self.folder
-    }
-}
-
-impl Drop for OwnFolder {
-    fn drop(&mut self) {
-        // What has something in it stays, and so does what is above it.
-        let _ = self.made.get_mut().iter().try_for_each(std::fs::remove_dir);
     }
 }
 

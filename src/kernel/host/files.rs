@@ -7,6 +7,7 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 pub use super::folder::Folder;
+pub use super::made::Made;
 
 /// Creates the directory for a run's output, with mode 0700, and proves that files can be made in it ([`Folder::prepare`]).
 pub fn prepare_directory(path: &Path) -> io::Result<()> {
@@ -34,6 +35,16 @@ pub fn read_open(file: &std::fs::File, limit: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is larger than {limit} bytes")));
     }
     Ok(bytes)
+}
+
+/// Reads a file that decides what this program does, at most `limit` bytes; or says why it is not to be believed ([`distrust`]). What is
+/// asked is what is read.
+pub fn read_trusted(path: &Path, limit: u64) -> io::Result<Result<Vec<u8>, String>> {
+    let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    match distrust_opened(&found)? {
+        Some(why) => Ok(Err(why)),
+        None => read_open(&open_found(&found)?, limit).map(Ok),
+    }
 }
 
 /// Opens a file that the user named. What it is, is asked before it is opened, since that alone can do something to a device, and a FIFO may
@@ -75,49 +86,31 @@ fn is_of_shell(fifo: &OwnedFd) -> bool {
     rustix::fs::fstatfs(fifo).is_ok_and(|told| u64::try_from(told.f_type) == Ok(PIPEFS_MAGIC))
 }
 
-/// Reads a file that another user keeps, at most `limit` bytes. It must be a regular file of that user's that no other user may write to; a link
-/// in its place is not followed, and what would block (a FIFO) is not waited for. Folders on the way may be links: whatever they lead to
-/// must be that user's own as well.
-pub fn read_of_user(path: &Path, user: u32, limit: u64) -> io::Result<Vec<u8>> {
-    use rustix::fs::OFlags;
-    use std::io::Read as _;
-    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() || found.uid() != user || found.mode() & 0o022 != 0 {
-        let why = format!("it is no file that only user {user} may write to");
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    }
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is larger than {limit} bytes")));
-    }
-    Ok(bytes)
-}
-
 /// Why a file or folder that decides what this program does is not to be believed: it is not this user's or root's, or others may write to
 /// it. None if it is, or if it is not there. Of a link, what it leads to counts.
 pub fn distrust(path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     let found = path.metadata().ok()?;
-    let (own, user) = (rustix::process::geteuid().as_raw(), found.uid());
+    why_distrusted(found.uid(), found.mode())
+}
+
+/// The same of what is open, which the owner of a folder on the way can exchange for nothing else.
+pub(super) fn distrust_opened(opened: &OwnedFd) -> io::Result<Option<String>> {
+    let found = fstat(opened)?;
+    Ok(why_distrusted(found.st_uid, found.st_mode))
+}
+
+fn why_distrusted(user: u32, mode: u32) -> Option<String> {
+    let own = rustix::process::geteuid().as_raw();
     // A user's own group often has no other members; root's files have no such excuse.
     let others = if own == 0 { 0o022 } else { 0o002 };
     if user != own && user != 0 {
         Some(format!("it belongs to user {user}"))
-    } else if found.mode() & others != 0 {
+    } else if mode & others != 0 {
         Some("others may write to it".to_owned())
     } else {
         None
     }
-}
-
-/// Whose a file or folder is.
-pub fn owner_of(path: &Path) -> io::Result<u32> {
-    use std::os::unix::fs::MetadataExt as _;
-    Ok(path.metadata()?.uid())
 }
 
 /// Files with the given extension in a directory that the user keeps, sorted; none when there is no such directory.
@@ -142,15 +135,6 @@ pub fn list_folders(directory: &Path) -> io::Result<Vec<std::path::PathBuf>> {
         std::fs::read_dir(directory)?.flatten().filter(is_folder).map(|entry| entry.path()).collect();
     paths.sort();
     Ok(paths)
-}
-
-/// Adds a line to a file that only this user may read, and has it on the disk before it returns.
-pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
-    file.write_all(format!("{line}\n").as_bytes())?;
-    file.sync_data()
 }
 
 /// Creates a directory with mode 0700 that was not there before.
@@ -288,6 +272,11 @@ mod tests {
             assert_eq!(with(0o664).as_deref(), Some("others may write to it"));
             std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
             assert_eq!(with(0o600).as_deref(), Some("it belongs to user 65534"));
+            assert_eq!(read_trusted(&file, 9).unwrap().unwrap_err(), "it belongs to user 65534");
+            std::os::unix::fs::chown(&file, Some(0), None).unwrap();
         }
+        assert_eq!((with(0o600), read_trusted(&file, 9).unwrap().unwrap()), (None, Vec::new()));
+        with(0o666);
+        assert_eq!(read_trusted(&file, 9).unwrap().unwrap_err(), "others may write to it");
     }
 }

@@ -40,11 +40,16 @@ impl Folder {
             }
             folder => folder?,
         };
-        // A few kilobytes tell a full file system before the window starts rather than after it.
-        let (name, mut probe) = folder.create()?;
+        folder.prove()?;
+        Ok(folder)
+    }
+
+    /// A few kilobytes tell a full file system before the window starts rather than after it.
+    pub(super) fn prove(&self) -> io::Result<()> {
+        let (name, mut probe) = self.create()?;
         let written = probe.write_all(&[0; 64 * 1024]).and_then(|()| probe.sync_data());
-        folder.forget(name.as_deref());
-        written.map(|()| folder)
+        self.forget(name.as_deref());
+        written
     }
 
     /// A folder that is there.

@@ -3,11 +3,12 @@
 //! Nothing here waits for a disk: a recorder must go on when the disk is what is ill.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::files;
@@ -43,10 +44,63 @@ impl Folder {
     pub fn kept(path: &Path) -> io::Result<Self> {
         let path = path.components().as_path();
         let folder = Self::open(path, OFlags::NOFOLLOW)?;
-        match files::distrust(path) {
+        // The descriptor, not the path: who owns a folder above could show another one to each look.
+        match folder.distrust()? {
             Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
             None => Ok(folder),
         }
+    }
+
+    /// Why what lies there is not to be believed: others own it, or may write to it ([`files::distrust`]).
+    ///
+    /// # Errors
+    /// When it does not say whose it is.
+    pub fn distrust(&self) -> io::Result<Option<String>> {
+        files::distrust_opened(&self.handle)
+    }
+
+    /// Whose it is.
+    ///
+    /// # Errors
+    /// When it does not say so.
+    pub fn owner(&self) -> io::Result<u32> {
+        Ok(fstat(&self.handle)?.st_uid)
+    }
+
+    /// Reads a file of another user's, at most `limit` bytes: a regular one of that user's that no other user may write to.
+    ///
+    /// # Errors
+    /// When it is none, or larger.
+    pub fn read_of_user(&self, name: &str, user: u32, limit: u64) -> io::Result<Vec<u8>> {
+        let file = self.regular(name)?;
+        let found = fstat(&file)?;
+        if found.st_uid != user || found.st_mode & 0o022 != 0 {
+            let why = format!("it is no file that only user {user} may write to");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        files::read_open(&file, limit)
+    }
+
+    /// Adds a line to a file that only this user may read, and has it on the disk before it returns.
+    ///
+    /// # Errors
+    /// When it cannot be opened or written.
+    pub fn append_line(&self, name: &str, line: &str) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(openat(&self.handle, named(name)?, flags | OFlags::CLOEXEC, mode)?);
+        file.write_all(format!("{line}\n").as_bytes())?;
+        file.sync_data()
+    }
+
+    /// Removes a folder in it and all that it holds, and follows no link; that it is not there is as good.
+    ///
+    /// # Errors
+    /// When something of it stays.
+    pub fn remove_folder(&self, name: &str) -> io::Result<()> {
+        // The path of the descriptor leads to the folder that was found, and the rest is one name of it.
+        let here = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
+        files::remove_directory(&Path::new(&here).join(named(name)?))
     }
 
     /// Its files, by name.
@@ -152,7 +206,6 @@ fn named(name: &str) -> io::Result<&str> {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the test's own files")]
 mod tests {
-    use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -195,6 +248,31 @@ mod tests {
         assert!(Folder::kept(&place.path().join("link")).is_err());
         std::fs::set_permissions(place.path().join("kept"), std::fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(Folder::kept(&place.path().join("kept")).unwrap_err().to_string(), "others may write to it");
+    }
+
+    #[test]
+    fn a_folder_is_judged_and_read_as_it_was_found_whatever_its_path_leads_to_now() {
+        let place = tempfile::tempdir().unwrap();
+        let (at, moved) = (place.path().join("at"), place.path().join("moved"));
+        let folder = Folder::keeping(&at).unwrap();
+        std::fs::set_permissions(&at, std::fs::Permissions::from_mode(0o777)).unwrap();
+        std::fs::create_dir(at.join("run")).unwrap();
+        std::fs::rename(&at, &moved).unwrap();
+        let good = Folder::keeping(&at).unwrap();
+        std::fs::create_dir(at.join("run")).unwrap();
+        assert_eq!(folder.distrust().unwrap().as_deref(), Some("others may write to it"));
+        assert_eq!(good.distrust().unwrap(), None);
+        folder.append_line("journal", "one").unwrap();
+        folder.append_line("journal", "two").unwrap();
+        assert_eq!(folder.read("journal", 8).unwrap(), b"one\ntwo\n");
+        assert!(moved.join("journal").exists() && !at.join("journal").exists());
+        folder.remove_folder("run").unwrap();
+        folder.remove_folder("run").unwrap();
+        assert!(!moved.join("run").exists() && at.join("run").exists());
+        assert!(folder.remove_folder("..").is_err() && folder.remove_folder("../at").is_err());
+        std::os::unix::fs::symlink(&at, moved.join("link")).unwrap();
+        folder.remove_folder("link").unwrap();
+        assert!(at.join("run").exists(), "a link goes, and not what it leads to");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod folder;
 mod held;
 mod kept;
 pub mod launch;
+mod made;
 pub mod message;
 pub mod own;
 mod process_dir;
