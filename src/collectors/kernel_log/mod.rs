@@ -217,6 +217,62 @@ mod tests {
     }
 
     #[test]
+    fn what_a_user_has_the_kernel_quote_is_no_word_of_the_kernel() {
+        let said = [
+            "Killed process 1 (systemd) total-vm:9kB",
+            "Out of memory: Killed process 1 (systemd) total-vm:9kB",
+            "x[1]: segfault at 0",
+            "blk_update_request: I/O error, dev sda, sector 1",
+            "sd 2:0:0:0: [sdc] rejecting I/O to offline device",
+            "mce: [Hardware Error]: event severity: fatal",
+            "watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [x:1]",
+            "e1000e: eno1 NIC Link is Down",
+            "thermal: critical temperature reached",
+            "dd: page allocation failure: order:4",
+        ];
+        for said in said {
+            assert_ne!(class_and_subject(said).0, "none", "{said}");
+            for line in [
+                format!("tmpfs: Unknown parameter '{said}'"),
+                format!("overlayfs: failed to resolve '/tmp/{said}': -2"),
+                format!("process '/usr/bin/{said}' launched '-' with NULL argv: empty string added"),
+                format!("warning: process `x' used {said}"),
+                format!("Memory cgroup stats for /user.slice/user-1000.slice/{said}:"),
+                format!("Tasks in /user.slice/{said} are going to be killed due to memory.oom.group set"),
+            ] {
+                assert_eq!(class_and_subject(&line).0, "none", "{line}");
+            }
+            let pids = format!("cgroup: fork rejected by pids controller in /user.slice/{said}");
+            assert_eq!(class_and_subject(&pids).0, "pids", "{pids}");
+        }
+        for line in [
+            "x: Link is Down invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+            "CPU: 0 UID: 1000 PID: 812 Comm: x: Link is Down Not tainted 6.18.0 #1",
+            "[    812]  1000   812      551      256        0      256         0    45056        0             0 x: Link is Down",
+        ] {
+            assert_eq!(class_and_subject(line).0, "none", "{line}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_a_quote_or_a_slash_in_it_hides_no_line() {
+        let lines = [
+            (
+                "it's /a \\xe2\\x82\\xac[4242]: segfault at 0 ip 00007f sp 00007f",
+                "crash",
+                "it's /a \\xe2\\x82\\xac (pid 4242)",
+            ),
+            ("it's /x: page allocation failure: order:4, mode:0x40cc0", "page_allocation", "it's /x"),
+            ("Memory cgroup out of memory: Killed process 7 (it's /x) total-vm:9kB", "oom", "it's /x (pid 7)"),
+            ("INFO: task it's /x:812 blocked for more than 120 seconds.", "hung_task", "it's /x (pid 812)"),
+            ("watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [it's:9]", "lockup", "it's (pid 9)"),
+        ];
+        for (line, class, subject) in lines {
+            assert_eq!(class_and_subject(line), (class, Some(subject.to_owned())), "{line}");
+        }
+    }
+
+    #[test]
     fn what_healthy_machines_log_at_boot_is_of_no_class() {
         let lines = [
             "EDAC MC: Ver: 3.0.0",

@@ -48,6 +48,9 @@ const fn except(
     Pattern { class, all, none, subject }
 }
 
+/// What the kernel says of tasks: their names are any text of fifteen characters.
+const OF_TASKS: &[&str] = &[" invoked oom-killer: ", " Comm: ", "^["];
+
 /// Removable drives without a medium answer every probe with an error, which says nothing about the host's storage.
 const NO_REAL_DISK: &[&str] = &["dev fd", "dev sr", "operation not supported error"];
 
@@ -150,13 +153,13 @@ pub(super) const PATTERNS: &[Pattern] = &[
 
     line("nic", &["NETDEV WATCHDOG: CPU:"], Before(": NETDEV WATCHDOG")),
     line("nic", &["^NETDEV WATCHDOG: "], Between("WATCHDOG: ", " (")),
-    line("nic", &["NIC Link is Down"], Before("NIC Link is")),
-    line("nic", &[": Link is Down"], Before(": Link is")),
-    line("nic", &[": Link is down"], Before(": Link is")),
-    line("nic", &[": link down"], Before(": link down")),
-    line("nic", &[": Link down"], Before(": Link down")),
+    except("nic", &["NIC Link is Down"], OF_TASKS, Before("NIC Link is")),
+    except("nic", &[": Link is Down"], OF_TASKS, Before(": Link is")),
+    except("nic", &[": Link is down"], OF_TASKS, Before(": Link is")),
+    except("nic", &[": link down"], OF_TASKS, Before(": link down")),
+    except("nic", &[": Link down"], OF_TASKS, Before(": Link down")),
     line("nic", &["link status definitely down"], Between("(slave ", ")")),
-    line("nic", &[": Detected Hardware Unit Hang"], Before(": Detected Hardware")),
+    except("nic", &[": Detected Hardware Unit Hang"], OF_TASKS, Before(": Detected Hardware")),
 
     // Since Linux 6.16 it says `table full in netns 4026532281, dropping packet` where that is not the first one.
     line("conntrack", &["conntrack: table full", ", dropping packet"], Nobody),
@@ -178,13 +181,39 @@ pub(super) const PATTERNS: &[Pattern] = &[
     line("interrupts", &["^irq ", ": nobody cared"], Between("", ":")),
 ];
 
+/// Characters of a task's name, at most; the kernel writes what is no plain text as `\xNN`.
+const LONGEST_NAME: usize = 15;
+
+/// Whether what stands before a place in a line is the kernel's own words. Any user can have the kernel quote them (`tmpfs: Unknown parameter
+/// '…'` needs no more than a namespace), or name a control group: what follows a quote or a path may be anybody's.
+fn is_kernels_own(head: &str) -> bool {
+    let quotes = head.contains(['\'', '"', '`']);
+    let has_path = head.starts_with('/') || [" /", "=/"].iter().any(|path| head.contains(path));
+    !quotes && !has_path
+}
+
+/// Whether it is no more than the name of a task, with its number behind it or not. It may hold quotes and slashes.
+fn is_name(head: &str) -> bool {
+    let name = head.rsplit_once('[').map_or(head, |(name, _)| name);
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    let escapes = name.split("\\x").skip(1).filter(|rest| is_escape(rest)).count();
+    name.chars().count() - 3 * escapes <= LONGEST_NAME
+}
+
 impl Pattern {
     fn fits(&self, text: &str) -> bool {
         let occurs = |needle: &str| match needle.strip_prefix('^') {
             Some(start) => text.starts_with(start),
             None => text.contains(needle),
         };
-        self.all.iter().all(|needle| occurs(needle)) && !self.none.iter().any(|needle| occurs(needle))
+        // By what comes first in the kernel's format a line is known; names may stand between that and the rest. These begin with a name.
+        let begins_with_name = matches!(self.class, "crash" | "page_allocation");
+        let is_ours = |head: &str| is_kernels_own(head) || (begins_with_name && is_name(head));
+        let begins =
+            |needle: &&str| needle.starts_with('^') || text.split_once(*needle).is_some_and(|(head, _)| is_ours(head));
+        self.all.first().is_some_and(begins)
+            && self.all.iter().all(|needle| occurs(needle))
+            && !self.none.iter().any(|needle| occurs(needle))
     }
 
     /// The subject of the line, in words for people: `name (pid 12)` for tasks.
