@@ -5,13 +5,16 @@ use std::io::Read as _;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
 
-use super::PointError;
-use crate::host::Host;
+use super::{PointError, bounds};
+use crate::host::{Host, SourceError};
+use crate::mechanism::symbols;
 use crate::mechanism::tracefs::select::fits;
 use rdiag_model::Reason;
 
 /// Larger files are not searched: they are read whole.
 const MAX_FILE: u64 = 512 << 20;
+/// More marked places than these are not looked at: a large program has hundreds.
+const MAX_NOTES: usize = 50_000;
 /// `STT_FUNC` and `STT_GNU_IFUNC` of ELF.
 const FUNCTION: u8 = 2;
 const INDIRECT: u8 = 10;
@@ -78,17 +81,31 @@ fn wrong(path: &str, problem: &str) -> PointError {
     PointError::plain(Reason::Malformed, format!("{path} cannot be searched: {problem}"))
 }
 
-/// All of a program or library.
+/// All of a program or library. Whatever its path leads to by now, no device or FIFO is opened, and nothing that a FUSE daemon serves.
 pub(super) fn read(host: &Host, path: &str) -> Result<Vec<u8>, PointError> {
-    let file = host
-        .open(path.trim_start_matches('/'))
-        .map_err(|error| PointError::plain(error.reason, format!("{path} cannot be opened: {error}")))?;
+    let place = path.trim_start_matches('/');
+    let file = if host.is_recorded() || host.is_seen_from_outside() {
+        host.open(place)
+    } else {
+        let process = place.strip_prefix("proc/").and_then(|rest| rest.split('/').next()?.parse().ok());
+        symbols::open_linked(&host.locate(place), process).map_err(|error| SourceError::io(place, &error))
+    };
+    let file = file.map_err(|error| PointError::plain(error.reason, format!("{path} cannot be opened: {error}")))?;
     let mut bytes = Vec::new();
     let read = file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| wrong(path, &error.to_string()))?;
     if read as u64 > MAX_FILE {
         return Err(wrong(path, "it is larger than 512 MiB"));
     }
     Ok(bytes)
+}
+
+/// A program or library, taken apart, that is no larger in any respect than such a file is.
+pub(super) fn parsed<'d>(bytes: &'d [u8], path: &str) -> Result<object::File<'d>, PointError> {
+    let elf = object::File::parse(bytes).map_err(|error| wrong(path, &error.to_string()))?;
+    match bounds::exceeded(&elf, bytes.len() as u64) {
+        Some(problem) => Err(wrong(path, problem)),
+        None => Ok(elf),
+    }
 }
 
 /// Where in a file an address of the program lies.
@@ -112,7 +129,7 @@ struct Functions {
 
 fn functions(host: &Host, path: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Functions, PointError> {
     let bytes = read(host, path)?;
-    let elf = object::File::parse(&*bytes).map_err(|error| wrong(path, &error.to_string()))?;
+    let elf = parsed(&bytes, path)?;
     let mut found = Functions { is_stripped: elf.symbols().next().is_none(), ..Functions::default() };
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
@@ -195,14 +212,14 @@ pub(super) struct Note {
 
 /// All notes of a program or library; those that cannot be understood are left out.
 pub(super) fn notes(bytes: &[u8], path: &str) -> Result<Vec<Note>, PointError> {
-    let elf = object::File::parse(bytes).map_err(|error| wrong(path, &error.to_string()))?;
+    let elf = parsed(bytes, path)?;
     let Some(section) = elf.section_by_name(".note.stapsdt") else { return Ok(Vec::new()) };
     let data = section.data().map_err(|error| wrong(path, &error.to_string()))?;
     // Tools that move a program afterwards (prelink) leave the notes as they were; this section says by how much.
     let base = elf.section_by_name(".stapsdt.base").map(|section| section.address());
     let mut notes = Vec::new();
     let mut rest = data;
-    while let Some((description, next)) = next_note(rest) {
+    while let Some((description, next)) = next_note(rest).filter(|_| notes.len() < MAX_NOTES) {
         rest = next;
         notes.extend(description.and_then(|description| note(&elf, base, description)));
     }

@@ -3,6 +3,7 @@
 //! Names are looked up, nothing is attached.
 
 mod binaries;
+mod bounds;
 mod btf;
 mod error;
 mod format;

@@ -111,8 +111,8 @@ pub fn obstacle(host: &Host, path: &str, shown: &str) -> Result<(), Unavailable>
         return Err(because(format!("{function} looks at the address to which it returns, or returns twice")));
     }
     let bytes = binaries::read(host, path).map_err(super::PointError::gap)?;
-    match harmed(&bytes, function) {
-        Err(problem) => Err(because(format!("{path} cannot be searched for what it is made of: {problem}"))),
+    match binaries::parsed(&bytes, path).map(|elf| harmed(&elf, function)) {
+        Err(error) => Err(because(error.message)),
         Ok(Some(why)) => Err(because(format!("{path} {why}"))),
         Ok(None) => Ok(()),
     }
@@ -133,16 +133,15 @@ fn is_special(function: &str) -> bool {
 }
 
 /// What of the file would be harmed, in words that follow its name.
-fn harmed(bytes: &[u8], function: &str) -> Result<Option<String>, object::Error> {
-    let elf = object::File::parse(bytes)?;
+fn harmed(elf: &object::File<'_>, function: &str) -> Option<String> {
     for section in elf.sections() {
         let known = SECTIONS.iter().find(|(name, _)| section.name_bytes().is_ok_and(|own| own == name.as_bytes()));
         if let Some((name, runtime)) = known {
-            return Ok(Some(format!("is made with {runtime} (it has a section {name})")));
+            return Some(format!("is made with {runtime} (it has a section {name})"));
         }
         if section.kind() != object::SectionKind::Text && is_loaded(&section) && section.data().is_ok_and(has_go_table)
         {
-            return Ok(Some(format!("is made with {GO} (it has its table of functions)")));
+            return Some(format!("is made with {GO} (it has its table of functions)"));
         }
     }
     let is_nothrow = NOTHROW.contains(&function);
@@ -153,7 +152,7 @@ fn harmed(bytes: &[u8], function: &str) -> Result<Option<String>, object::Error>
         let name = name.split('@').next().unwrap_or(name);
         let is_defined = !symbol.is_undefined() && matches!(symbol.flags(), SymbolFlags::Elf { .. });
         if let Some((known, runtime)) = DEFINED.iter().find(|(known, _)| is_defined && fits(known, name)) {
-            return Ok(Some(format!("is made with {runtime} (it has {})", known.trim_end_matches('*'))));
+            return Some(format!("is made with {runtime} (it has {})", known.trim_end_matches('*')));
         }
         if !is_nothrow && (EXCEPTIONS.contains(&name) || (name == RAISE && !is_defined)) {
             throws.get_or_insert_with(|| {
@@ -161,7 +160,7 @@ fn harmed(bytes: &[u8], function: &str) -> Result<Option<String>, object::Error>
             });
         }
     }
-    Ok(throws)
+    throws
 }
 
 fn is_loaded(section: &object::Section<'_, '_>) -> bool {
@@ -242,7 +241,7 @@ mod tests {
     }
 
     fn why(sections: &[(&str, &[u8])], symbols: &[(&str, bool)], function: &str) -> Option<String> {
-        harmed(&program(sections, symbols), function).unwrap()
+        harmed(&object::File::parse(&*program(sections, symbols)).unwrap(), function)
     }
 
     #[test]
@@ -286,6 +285,6 @@ mod tests {
 
     #[test]
     fn files_that_are_none_are_refused() {
-        harmed(b"#!/bin/sh", "work").unwrap_err();
+        assert!(binaries::parsed(b"#!/bin/sh", "work").is_err());
     }
 }

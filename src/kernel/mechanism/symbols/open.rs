@@ -108,6 +108,19 @@ pub(super) fn find_below(folder: &Path, path: &str) -> io::Result<Found> {
     found(path.iter().try_fold(folder, step)?)
 }
 
+/// Opens what a path leads to, links followed, if it is a regular file that no FUSE daemon serves. `pid` is a process that sees its mount.
+///
+/// # Errors
+/// When it is something else, or may not be read.
+pub(in crate::mechanism) fn open_linked(path: &Path, pid: Option<u32>) -> io::Result<std::fs::File> {
+    let found = found(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)?;
+    // In a changed root the mount may be in no list.
+    if let Some(kind) = found.file_system(pid).filter(|kind| is_fuse(kind)) {
+        return Err(stalls(&kind));
+    }
+    Ok(found.reopen()?.into())
+}
+
 fn found(handle: OwnedFd) -> io::Result<Found> {
     // What the kernel has cached of it will do: no server is asked.
     let wanted = StatxFlags::BASIC_STATS;
@@ -138,6 +151,10 @@ impl Found {
             Some(_) => {}
             None => return Err(io::Error::other("its file system is mounted no more")),
         }
+        self.reopen()
+    }
+
+    fn reopen(&self) -> io::Result<OwnedFd> {
         let path = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
         // A lease or a lock of another process is not waited for.
         Ok(open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
