@@ -80,6 +80,7 @@ const HOMES: &[(&str, &[&str])] = &[
         "object",
         &[
             "kernel/mechanism/points/binaries.rs",
+            "kernel/mechanism/points/bounds.rs",
             "kernel/mechanism/points/returns.rs",
             "kernel/mechanism/ebpf/types",
             "kernel/mechanism/symbols/reader/copy.rs",
