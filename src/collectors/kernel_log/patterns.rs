@@ -185,7 +185,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
 const LONGEST_NAME: usize = 15;
 
 /// Whether what stands before a place in a line is the kernel's own words. Any user can have the kernel quote them (`tmpfs: Unknown parameter
-/// '…'` needs no more than a namespace), or name a control group: what follows a quote or a path may be anybody's.
+/// '…'` needs no more than a namespace), or name a control group: what follows a quote or a path may be a user's.
 fn is_kernels_own(head: &str) -> bool {
     let quotes = head.contains(['\'', '"', '`']);
     let has_path = head.starts_with('/') || [" /", "=/"].iter().any(|path| head.contains(path));

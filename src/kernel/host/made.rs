@@ -31,7 +31,7 @@ impl Drop for Made {
 }
 
 impl Folder {
-    /// The same as [`Folder::prepare`], and what was made for it. What is made is made step by step in what is open, so that nobody can
+    /// The same as [`Folder::prepare`], and what was made for it. What is made is made step by step in what is open, so that no user can
     /// lead it elsewhere by a link.
     ///
     /// # Errors
