@@ -7,7 +7,7 @@
 A program (`benches/forecasts.c` and those below) runs under rdiag once, as it is. Then it runs alone with half of one part, and without that
 part, several times in turn with the unchanged one. The forecast of the part's component in report.json is held against the median. It
 holds where the median is within its range, or within 10 % of an end of it; a component without a row is forecast to bring nothing.
-A program that gains less than that is apart from one that gains more: a report says that gains are upper bounds.
+A program that gains less than that, as other waits take the place of what is gone, is apart from one that gains more.
 """
 
 import argparse

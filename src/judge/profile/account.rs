@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
 use rdiag_model::component::ThreadState;
-use rdiag_model::ledger::{Ledger, Link, MAX_LINKS, MAX_SLICES, Slice, Target, Thread, Timeline};
+use rdiag_model::ledger::{Call, Ledger, Link, MAX_LINKS, MAX_SLICES, Slice, Target, Thread, Timeline};
 use rdiag_model::profile::{Population, ThreadRow};
 
 /// No duration is longer than this (30 years): whatever claims to be is nonsense.
@@ -42,6 +42,8 @@ pub(super) struct Account<'l> {
     pub(super) requests: bool,
     /// The wakers of each thread's waits.
     pub(super) links: &'l [Link],
+    /// Calls of all threads.
+    pub(super) calls: &'l [Call],
 }
 
 /// One thread, added up.
@@ -72,6 +74,7 @@ impl<'l> Account<'l> {
             threads,
             requests,
             links: ledger.links.get(..ledger.links.len().min(MAX_LINKS)).unwrap_or_default(),
+            calls: &ledger.calls,
         }
     }
 

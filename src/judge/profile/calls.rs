@@ -22,7 +22,7 @@ pub(super) fn profile(ledger: &Ledger, account: &Account<'_>) -> Option<CallProf
         return None;
     }
     let watched = ledger.calls_share.filter(|share| *share > 0.0 && *share < 1.0);
-    let fits = estimates_fit(ledger, account);
+    let fits = estimates_fit(account);
     let calls: Vec<Call> = ledger.calls.iter().map(|call| in_whole(call, fits)).collect();
     let mut named: BTreeMap<String, Call> = BTreeMap::new();
     for call in &calls {
@@ -67,14 +67,40 @@ fn in_whole(call: &Call, fits: f64) -> Call {
 }
 
 /// How much of the CPU time that is estimated from parts of the time the threads can have used: how much they had, is known.
-fn estimates_fit(ledger: &Ledger, account: &Account<'_>) -> f64 {
+fn estimates_fit(account: &Account<'_>) -> f64 {
     let on_cpu = |estimated: bool| -> f64 {
-        let calls = ledger.calls.iter().filter(|call| (call.stands_for > 1.0) == estimated).map(Call::in_whole);
+        let calls = account.calls.iter().filter(|call| (call.stands_for > 1.0) == estimated).map(Call::in_whole);
         calls.filter_map(|call| call.on_cpu_seconds).map(clean).sum()
     };
     let left = account.sum_of(Component::on_cpu) - on_cpu(false);
     let estimated = on_cpu(true);
     if estimated > left { share(left.max(0.0), estimated) } else { 1.0 }
+}
+
+/// CPU time of the calls in which a thread waits, by component: of as many calls as there were waits. Of one thread only, as it is not known
+/// which thread made a call.
+pub(super) fn cpu_time_of_waits(account: &Account<'_>) -> BTreeMap<Component, f64> {
+    let [only] = account.threads.as_slice() else { return BTreeMap::new() };
+    let fits = estimates_fit(account);
+    let mut by_name: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for call in account.calls {
+        let whole = in_whole(call, fits);
+        let (count, on_cpu) = by_name.entry(&call.name).or_default();
+        *count += whole.count as f64;
+        *on_cpu += whole.on_cpu_seconds.unwrap_or(0.0).min(whole.seconds);
+    }
+    let mut waits: BTreeMap<(Component, &str), f64> = BTreeMap::new();
+    let waiting = |component: Component| !component.on_cpu() && !component.runnable();
+    for part in only.thread.parts.iter().filter(|part| waiting(part.component)) {
+        let count = part.durations.as_ref().map_or(0, |durations| durations.count);
+        *waits.entry((part.component, &part.call)).or_default() += count as f64;
+    }
+    let mut seconds = BTreeMap::new();
+    for ((component, name), waits) in waits {
+        let Some((count, on_cpu)) = by_name.get(name) else { continue };
+        *seconds.entry(component).or_default() += on_cpu * share(waits, *count).min(1.0);
+    }
+    seconds
 }
 
 fn row(name: String, call: &Call, account: &Account<'_>) -> CallRow {

@@ -1,5 +1,5 @@
-//! What response time would be if a component vanished or were halved: bounds, never promises. Waits that vanish may be replaced by others,
-//! threads side by side hide each other, and unaccounted time widens the bounds.
+//! What response time would be if a component vanished or were halved and the rest stayed as it is: no promises. Waits that vanish may be
+//! replaced by others or take others with them, threads side by side hide each other, and unaccounted time widens the bounds.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use rdiag_model::runs::Runs;
 use super::account::{Account, ThreadAccount, share};
 use super::serial::{Family, Parts};
 use super::wakeups::Wakeups;
-use super::{advice, goal, percentile};
+use super::{advice, calls, goal, percentile};
 
 /// Components with a row.
 const MAX_ROWS: usize = 12;
@@ -20,6 +20,13 @@ const MAX_ROWS: usize = 12;
 const MAX_CHILDREN: usize = 5;
 /// A component below this share of R is not worth a row.
 const LEAST: f64 = 0.005;
+/// Waits that may end when others set the time, however early they begin; worth a word above this share of R.
+const PACING: [Component; 5] =
+    [Component::WaitSleep, Component::WaitPoll, Component::IpcPipe, Component::NetAccept, Component::WaitTty];
+const PACED: f64 = 0.05;
+/// What a forecast assumes.
+const ALL_ELSE_EQUAL: &str =
+    "The rest is assumed to stay as it is: other waits may replace what vanishes, or vanish with it.";
 /// Where potentially idle waits hold more of the window than this, its shares are not those of one execution.
 pub(super) const MOSTLY_IDLE: f64 = 0.2;
 
@@ -41,6 +48,8 @@ pub(super) struct Basis<'a> {
     pub(super) joined: BTreeMap<Component, f64>,
     /// What the waits for a CPU follow.
     pub(super) wakeups: Wakeups,
+    /// CPU time of the calls that a component's waits are in, scaled: it goes with them if the calls are not made.
+    pub(super) calls: BTreeMap<Component, f64>,
     /// Whether the parts add up to R; else they run side by side.
     pub(super) adds_up: bool,
     /// R is the time of one execution, and not just that of a window.
@@ -66,6 +75,10 @@ pub(super) fn forecast(
         Some(thread) => Wakeups::of(&[thread]),
         None => Wakeups::of(&account.threads.iter().collect::<Vec<_>>()),
     };
+    if basis.serial.is_some() {
+        let scaled = |(component, seconds)| (component, seconds * basis.scale);
+        basis.calls = calls::cpu_time_of_waits(account).into_iter().map(scaled).collect();
+    }
     // Runs that were observed to their end are whole ones, whenever that was.
     if let Some(partial) = partial.filter(|_| number.is_none()) {
         basis.doubt = Some(format!(
@@ -116,6 +129,7 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
         children: Vec::new(),
         joined: BTreeMap::new(),
         wakeups: Wakeups::default(),
+        calls: BTreeMap::new(),
         adds_up: true,
         is_execution: true,
         is_beginning: false,
@@ -165,6 +179,7 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         children,
         joined,
         wakeups: Wakeups::default(),
+        calls: BTreeMap::new(),
         is_execution: response.is_some(),
         is_beginning: false,
         doubt,
@@ -204,7 +219,8 @@ fn row(
             let elsewhere = basis.joined.get(&id).copied().unwrap_or(0.0) * (1.0 - kept);
             // No wakeup follows a wait that does not happen, and who needs less CPU time is preempted and throttled less.
             let woken = basis.wakeups.after(id, &basis.parts) + with_cpu_time(id, seconds, basis);
-            let least = after - woken * (1.0 - kept) - basis.uncertain;
+            let called = basis.calls.get(&id).copied().unwrap_or(0.0);
+            let least = after - (woken + called) * (1.0 - kept) - basis.uncertain;
             return [least.max(0.0), (after + elsewhere + basis.uncertain).min(response)];
         }
         // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
@@ -226,7 +242,7 @@ fn row(
         halved: bounds(0.5),
         speed_up: (vanished[0] > basis.response * 1e-6).then(|| basis.response / vanished[0]),
         saving: advice.saving,
-        words: advice.words.to_owned(),
+        words: format!("{}{}", advice.words, paced(id, basis)),
         per_day_seconds: conversation
             .per_day
             .filter(|_| basis.is_execution && basis.doubt.is_none())
@@ -246,6 +262,20 @@ fn with_cpu_time(id: Component, seconds: f64, basis: &Basis<'_>) -> f64 {
     taken * share(seconds, sum(Component::on_cpu)).min(1.0)
 }
 
+/// What is added to CPU time where the task waits for what may set its pace: then less work saves nothing.
+fn paced(id: Component, basis: &Basis<'_>) -> String {
+    let part = |wait: &Component| basis.parts.get(wait).copied().unwrap_or(0.0);
+    let waits: Vec<&str> =
+        PACING.iter().filter(|wait| part(wait) > PACED * basis.response).map(|wait| wait.id()).collect();
+    if !matches!(id, Component::CpuUser | Component::CpuSys) || waits.is_empty() {
+        return String::new();
+    }
+    format!(
+        " If a timer or the arrival of input ends its waits ({}), less work lengthens them instead.",
+        waits.join(", ")
+    )
+}
+
 fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, runs: Option<u64>) -> String {
     let response = quantity::seconds(basis.response);
     let of = match (basis.is_execution, conversation.measured) {
@@ -255,14 +285,11 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
     };
     let mut words = match basis.serial {
         None if runs.is_some() => format!(
-            "Forecast from {response}, the mean of {} runs, whose parts add up to it. What vanishes may be replaced by other \
-             waits: gains are upper bounds.",
+            "Forecast from {response}, the mean of {} runs, whose parts add up to it. {ALL_ELSE_EQUAL}",
             runs.unwrap_or(0)
         ),
         Some(_) if account.threads.len() == 1 => {
-            format!(
-                "One thread, so its parts add up to {of}. What vanishes may be replaced by other waits: gains are upper bounds."
-            )
+            format!("One thread, so its parts add up to {of}. {ALL_ELSE_EQUAL}")
         }
         Some(thread) if !basis.joined.is_empty() => format!(
             "Forecast from {of}, for {}, whose time spans all of it, and what it waited for ({}): children, and threads that ended one \
@@ -273,13 +300,13 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
         ),
         Some(thread) if !basis.children.is_empty() => format!(
             "Forecast from {of}, for {}, whose time spans all of it, and the children that ran alone while it waited for \
-             them ({}); what these wait for from other processes is in their own profiles. Gains are upper bounds.",
+             them ({}); what these wait for from other processes is in their own profiles. {ALL_ELSE_EQUAL}",
             thread.name(),
             basis.children.join(", ")
         ),
         Some(thread) => format!(
             "Forecast from {of}, for {}, whose time spans all of it; what it waits for from other threads and processes \
-             is in their own profiles. Gains are upper bounds.",
+             is in their own profiles. {ALL_ELSE_EQUAL}",
             thread.name()
         ),
         None => format!(

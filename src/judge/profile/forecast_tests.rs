@@ -5,7 +5,7 @@ use super::testing::{ledger, part, run, thread, waits};
 use super::tests::{close, of, plain, syncing};
 use super::*;
 use rdiag_model::Component as C;
-use rdiag_model::ledger::{Link, Thread, Waker, WakerEdge, WakerKind};
+use rdiag_model::ledger::{Call, CallKind, Link, Thread, Waker, WakerEdge, WakerKind};
 use rdiag_model::profile::{Reach, Saving};
 
 fn command(ledger: &Ledger, goal: Option<f64>) -> Profile {
@@ -71,6 +71,56 @@ fn less_cpu_time_is_preempted_and_throttled_less() {
     for wait in [C::RunqWakeup, C::IoBlockRead] {
         assert!(close(user(wait).0[0], 6.0), "{wait:?}");
     }
+}
+
+#[test]
+fn the_cpu_time_of_calls_may_go_with_the_waits_in_them() {
+    let call = |name: &str, count, on_cpu| Call {
+        kind: CallKind::Syscall,
+        stands_for: 1.0,
+        name: name.into(),
+        on: "file".into(),
+        count,
+        errors: std::collections::BTreeMap::new(),
+        seconds: 8.0,
+        on_cpu_seconds: on_cpu,
+        open: 0,
+        bytes: None,
+        durations: None,
+    };
+    let read = |calls, beside: bool| {
+        let wait = rdiag_model::ledger::Part { call: "pread64".into(), ..waits(C::IoBlockRead, "vda", &[(50, 0.1)]) };
+        let mut threads = vec![thread(1, 1, 10.0, vec![wait, part(C::CpuUser, 3.0), part(C::CpuSys, 2.0)])];
+        threads.extend(beside.then(|| thread(2, 1, 10.0, vec![part(C::WaitSleep, 10.0)])));
+        let profile = command(&Ledger { calls, ..ledger(10.0, threads) }, None);
+        let row = profile.forecast.rows.into_iter().find(|row| row.id == C::IoBlockRead).unwrap();
+        (row.vanished, row.halved)
+    };
+    let (vanished, halved) = read(vec![call("pread64", 50, Some(1.0))], false);
+    assert!(close(vanished[0], 4.0) && close(vanished[1], 5.0), "{vanished:?}");
+    assert!(close(halved[0], 7.0) && close(halved[1], 7.5), "{halved:?}");
+    // A quarter of the calls waited.
+    assert!(close(read(vec![call("pread64", 200, Some(1.0))], false).0[0], 4.75));
+    // Other calls, CPU time that is not known, and calls that another thread may have made.
+    assert!(close(read(vec![call("pwrite64", 50, Some(1.0))], false).0[0], 5.0));
+    assert!(close(read(vec![call("pread64", 50, None)], false).0[0], 5.0));
+    assert!(close(read(vec![call("pread64", 50, Some(1.0))], true).0[0], 5.0));
+}
+
+#[test]
+fn less_work_may_lengthen_the_waits_that_set_the_pace() {
+    let words = |wait, seconds, id| {
+        let parts = vec![part(C::CpuUser, 10.0 - seconds), part(wait, seconds)];
+        let rows = command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), None).forecast.rows;
+        rows.into_iter().find(|row| row.id == id).unwrap().words
+    };
+    for wait in [C::WaitSleep, C::IpcPipe, C::WaitPoll] {
+        let said = words(wait, 6.0, C::CpuUser);
+        assert!(said.contains(&format!("ends its waits ({}), less work", wait.id())), "{said}");
+        assert!(!words(wait, 6.0, wait).contains("lengthens them"), "of CPU time only");
+    }
+    assert!(!words(C::WaitSleep, 0.4, C::CpuUser).contains("lengthens them"), "too short to matter");
+    assert!(!words(C::IoBlockRead, 6.0, C::CpuUser).contains("lengthens them"), "a disk sets no pace");
 }
 
 #[test]

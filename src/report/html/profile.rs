@@ -283,7 +283,8 @@ fn forecast(profile: &Profile) -> Option<TableView> {
             ]
         })
         .collect();
-    let heads = ["Component", "Now", "If gone, at best", "If halved, at best", "Faster", "What can be done"];
+    let heads =
+        ["Component", "Now", "If gone, all else equal", "If halved, all else equal", "Faster", "What can be done"];
     (!rows.is_empty()).then(|| {
         let mut view = table("What if it were gone", &heads, 1, rows);
         if let Some(last) = view.head.last_mut() {

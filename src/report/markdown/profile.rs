@@ -106,7 +106,14 @@ pub(super) fn forecast(profile: &Profile) -> Text {
     if forecast.rows.is_empty() {
         return Text::new();
     }
-    let head = titles(["Component", "Now", "If gone, at best", "If halved, at best", "Faster", "What can be done"]);
+    let head = titles([
+        "Component",
+        "Now",
+        "If gone, all else equal",
+        "If halved, all else equal",
+        "Faster",
+        "What can be done",
+    ]);
     let rows: Vec<Vec<Text>> = forecast
         .rows
         .iter()

@@ -216,7 +216,7 @@ impl Page {
         self.line(seen(&forecast.basis), 2, Paint::Dim);
         for row in forecast.rows.iter().take(MAX_LINES) {
             let [vanished, halved] = [row.vanished, row.halved].map(|bounds| Text::seen(words::bounds(bounds)));
-            let text = shown!("at best: gone {}, halved {}. {}", vanished, halved, seen(&row.words));
+            let text = shown!("all else equal: gone {}, halved {}. {}", vanished, halved, seen(&row.words));
             self.item(shown!("  {}", pad(row.id.id(), 15)), text, Paint::None, Paint::None);
         }
         self.blank();
