@@ -271,7 +271,7 @@ fn paced(id: Component, basis: &Basis<'_>) -> String {
         return String::new();
     }
     format!(
-        " If a timer or the arrival of input ends its waits ({}), less work lengthens them instead.",
+        " If its waits ({}) end at times that it does not set (a clock, input), less work only lengthens them.",
         waits.join(", ")
     )
 }

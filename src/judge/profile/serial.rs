@@ -85,13 +85,12 @@ impl<'l, 'a> Family<'l, 'a> {
         let ids = (of.thread.pid, of.thread.tid);
         // Of several threads that had the same TID, it is not known which one waited.
         let [_] = self.by_id.get(&ids).map(Vec::as_slice).unwrap_or_default() else { return Vec::new() };
-        let life = of.thread.began..=of.thread.ended + MOMENT;
         let links = self.links.get(&ids).map(Vec::as_slice).unwrap_or_default();
         let joined = links.iter().filter_map(|link| {
             let waker = &link.edge.waker;
             let [only] = self.by_id.get(&(waker.pid, waker.tid))?.as_slice() else { return None };
             let gone = only.thread.born && only.thread.died && only.thread.tid != only.thread.pid;
-            let within = life.contains(&only.thread.began) && life.contains(&only.thread.ended);
+            let within = of.thread.began <= only.thread.began && has_ended_for(only, of);
             let seconds = clean(link.edge.seconds).min(only.seconds);
             (gone && within && seconds > 0.0).then_some((*only, link.edge.component, seconds))
         });
@@ -173,7 +172,7 @@ impl<'l, 'a> Family<'l, 'a> {
         let mut whole = true;
         for group in &groups {
             match group.members.as_slice() {
-                [only] if only.thread.ended <= own.thread.ended + MOMENT => {
+                [only] if has_ended_for(only, own) => {
                     let (of_child, all) = self.follow(only, &only.thread.comm, depth - 1, seen);
                     whole &= all;
                     for (key, seconds) in of_child {
@@ -193,6 +192,15 @@ impl<'l, 'a> Family<'l, 'a> {
     }
 }
 
+/// Whether a child or a thread had ended for the one that waited for it, which it wakes before its last switch: it may be preempted between
+/// the two, for no longer than it was at any time.
+fn has_ended_for(ended: &ThreadAccount<'_>, waiter: &ThreadAccount<'_>) -> bool {
+    let is_off = |component| matches!(component, Component::Runq | Component::RunqPreempt | Component::Throttled);
+    let parts = ended.thread.parts.iter().filter(|part| is_off(part.component));
+    let longest = parts.filter_map(|part| part.durations.as_ref()).map(|waits| clean(waits.max)).fold(0.0, f64::max);
+    ended.thread.ended <= waiter.thread.ended + MOMENT + longest
+}
+
 /// Whether a wait on a futex was ended by another thread of the process, and not time and again.
 fn may_be_join(link: &Link) -> bool {
     let (edge, waker) = (&link.edge, &link.edge.waker);
@@ -209,7 +217,7 @@ impl<'l> Group<'l, '_> {
     /// How long any of them lived while their parent did.
     fn seconds_within(&self, parent: &ThreadAccount<'l>) -> f64 {
         match self.members.as_slice() {
-            [only] if only.thread.ended <= parent.thread.ended + MOMENT => only.seconds,
+            [only] if has_ended_for(only, parent) => only.seconds,
             _ => clean(self.until.min(parent.thread.ended) - self.from),
         }
     }
