@@ -28,12 +28,27 @@ const SERIES: &[SeriesDef] = &[
     count("neighbours.ndisc_table_fulls", "/proc/net/stat/ndisc_cache, table_fulls, all CPUs"),
     count("neighbours.arp_discards", "/proc/net/stat/arp_cache, unresolved_discards, all CPUs"),
     count("neighbours.ndisc_discards", "/proc/net/stat/ndisc_cache, unresolved_discards, all CPUs"),
+    count("neighbours.arp_unanswered", "/proc/net/stat/arp_cache, res_failed, all CPUs"),
+    count("neighbours.ndisc_unanswered", "/proc/net/stat/ndisc_cache, res_failed, all CPUs"),
 ];
 
-/// File, table, limit's folder, and the two series of counters.
-const TABLES: [(&str, &str, &str, &str, &str); 2] = [
-    ("arp_cache", "IPv4", "ipv4", "neighbours.arp_table_fulls", "neighbours.arp_discards"),
-    ("ndisc_cache", "IPv6", "ipv6", "neighbours.ndisc_table_fulls", "neighbours.ndisc_discards"),
+/// Columns of the counters.
+const COLUMNS: [&str; 3] = ["table_fulls", "unresolved_discards", "res_failed"];
+
+/// File, table, limit's folder, and the series of each column.
+const TABLES: [(&str, &str, &str, [&str; 3]); 2] = [
+    (
+        "arp_cache",
+        "IPv4",
+        "ipv4",
+        ["neighbours.arp_table_fulls", "neighbours.arp_discards", "neighbours.arp_unanswered"],
+    ),
+    (
+        "ndisc_cache",
+        "IPv6",
+        "ipv6",
+        ["neighbours.ndisc_table_fulls", "neighbours.ndisc_discards", "neighbours.ndisc_unanswered"],
+    ),
 ];
 
 const METRICS: &[MetricDef] = &[
@@ -57,11 +72,19 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.neighbours.unresolved_discards.count",
         Unit::Count,
-        "Packets dropped because the neighbour they were for did not answer.",
+        "Packets dropped because too many waited for the address of a neighbour.",
         &[Formula::change(&[term("neighbours.arp_discards"), optional("neighbours.ndisc_discards")])],
     )
     .caveat("Attempts to reach unused addresses, such as a network scan, raise it.")
     .manual("cat /proc/net/stat/arp_cache (unresolved_discards); lnstat"),
+    MetricDef::new(
+        "network.neighbours.unanswered.count",
+        Unit::Count,
+        "How often the kernel gave up asking for the address of a neighbour, or whether it is still there.",
+        &[Formula::change(&[term("neighbours.arp_unanswered"), optional("neighbours.ndisc_unanswered")])],
+    )
+    .caveat("For the whole host, all network namespaces together. An address that is asked for all the time counts every three seconds.")
+    .manual("cat /proc/net/stat/arp_cache (res_failed); lnstat"),
 ];
 
 struct Neighbours;
@@ -70,7 +93,7 @@ impl Collect for Neighbours {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let mut gap = None;
         let mut seen = false;
-        for (file, table, folder, fulls, discards) in TABLES {
+        for (file, table, folder, counters) in TABLES {
             let text = match host.read(&format!("proc/net/stat/{file}")) {
                 Ok(text) => text,
                 Err(error) => {
@@ -86,7 +109,7 @@ impl Collect for Neighbours {
                 Ok(limit) => out.level("neighbours.limit", table, limit as f64),
                 Err(error) => out.gap("neighbours.limit", table, limit_gap(&error)),
             }
-            for (series, column) in [(fulls, "table_fulls"), (discards, "unresolved_discards")] {
+            for (series, column) in counters.into_iter().zip(COLUMNS) {
                 sum(&text, column).into_iter().for_each(|value| out.count(series, "", value));
             }
         }
@@ -111,8 +134,8 @@ mod tests {
     use rdiag_model::Reason;
 
     fn stat(entries: u32, fulls: u32, discards: u32) -> String {
-        let line = format!("{entries:08x} {fulls:08x} {discards:08x}\n");
-        format!("entries table_fulls unresolved_discards\n{line}{line}")
+        let line = format!("{entries:08x} {:08x} {discards:08x} {fulls:08x}\n", discards + 4);
+        format!("entries res_failed unresolved_discards table_fulls\n{line}{line}")
     }
 
     #[test]
@@ -126,6 +149,7 @@ mod tests {
         assert_eq!(metrics.stats("network.neighbours.ratio", "IPv4").unwrap().last, 0.5);
         assert_eq!(metrics.stats("network.neighbours.overflows.count", "").unwrap().total, 6.0);
         assert_eq!(metrics.stats("network.neighbours.unresolved_discards.count", "").unwrap().total, 2.0);
+        assert_eq!(metrics.stats("network.neighbours.unanswered.count", "").unwrap().total, 2.0);
     }
 
     #[test]

@@ -8,6 +8,14 @@ use rdiag_model::metric::{Formula, MetricDef, Term, minus, optional, term};
 const DATA_RETRANSMITS: &[Term] =
     &[term("tcp_udp.retransmits"), Term { series: "tcp_udp.syn_retransmits", weight: -1.0, optional: true }];
 
+/// Those of them for which something was lost. A peer that had the data already says so (DSACK): then the segment had arrived, and was only
+/// late, or its acknowledgement was lost, or a tail loss probe asked. Linux counts these segments since 5.9.
+const NEEDED_RETRANSMITS: &[Term] = &[
+    term("tcp_udp.retransmits"),
+    Term { series: "tcp_udp.syn_retransmits", weight: -1.0, optional: true },
+    Term { series: "tcp_udp.received_twice", weight: -1.0, optional: true },
+];
+
 /// A ratio per segment or per connection says nothing of fewer than these.
 const LEAST_SEGMENTS: f64 = 1000.0;
 const LEAST_OPENS: f64 = 100.0;
@@ -92,11 +100,19 @@ pub(super) const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.tcp.retransmitted.ratio",
         Unit::Ratio,
-        "TCP retransmit rate: data segments retransmitted per segment sent.",
-        &[Formula::ratio(DATA_RETRANSMITS, &[term("tcp_udp.segments_sent")]).floor(LEAST_SEGMENTS)],
+        "TCP retransmit rate: data segments retransmitted, less those that the peer had already, per segment sent.",
+        &[Formula::ratio(NEEDED_RETRANSMITS, &[term("tcp_udp.segments_sent")]).floor(LEAST_SEGMENTS)],
     )
-    .caveat("No peer is named, and loopback traffic dilutes it.")
-    .manual("nstat -az TcpRetransSegs TcpOutSegs TcpExtTCPSynRetrans"),
+    .caveat("No peer is named, and loopback traffic dilutes it. Before Linux 5.9, and of peers without SACK, needless ones count too.")
+    .manual("nstat -az TcpRetransSegs TcpOutSegs TcpExtTCPSynRetrans TcpExtTCPDSACKRecvSegs"),
+    MetricDef::new(
+        "network.tcp.received_twice.per_second",
+        Unit::PerSecond,
+        "Data segments sent from here that peers reported as received twice (DSACK), per second.",
+        &[Formula::rate(&[term("tcp_udp.received_twice")])],
+    )
+    .caveat("Reported a round trip after the retransmission. Peers without SACK report none.")
+    .manual("nstat -az TcpExtTCPDSACKRecvSegs"),
     MetricDef::new(
         "network.tcp.timeouts.per_second",
         Unit::PerSecond,

@@ -47,6 +47,7 @@ pub(super) const SERIES: &[SeriesDef] = &[
     count("tcp_udp.listen_overflows", "/proc/net/netstat, TcpExt ListenOverflows"),
     count("tcp_udp.listen_drops", "/proc/net/netstat, TcpExt ListenDrops"),
     count("tcp_udp.lost_retransmits", "/proc/net/netstat, TcpExt TCPLostRetransmit"),
+    count("tcp_udp.received_twice", "/proc/net/netstat, TcpExt TCPDSACKRecvSegs"),
     count("tcp_udp.timeouts", "/proc/net/netstat, TcpExt TCPTimeouts"),
     count("tcp_udp.loss_probes", "/proc/net/netstat, TcpExt TCPLossProbes"),
     count("tcp_udp.aborted_on_memory", "/proc/net/netstat, TcpExt TCPAbortOnMemory"),

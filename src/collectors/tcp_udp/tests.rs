@@ -74,6 +74,20 @@ fn retransmitted_requests_are_no_lost_data() {
 }
 
 #[test]
+fn what_a_peer_had_already_was_not_lost() {
+    let mut tree = Story::of_seconds(1);
+    instant(&tree, 0, 0, 0);
+    tree.put("proc/net/netstat", "TcpExt: TCPSynRetrans TCPDSACKRecvSegs\nTcpExt: 0 7\n");
+    tree.next();
+    instant(&tree, 2000, 208, 0);
+    tree.put("proc/net/netstat", "TcpExt: TCPSynRetrans TCPDSACKRecvSegs\nTcpExt: 0 207\n");
+    let metrics = tree.metrics(&COLLECTOR);
+    assert_eq!(metrics.stats(RATIO, "").unwrap().mean, 0.004);
+    assert_eq!(metrics.stats("network.tcp.retransmits.per_second", "").unwrap().mean, 208.0);
+    assert_eq!(metrics.stats("network.tcp.received_twice.per_second", "").unwrap().mean, 200.0);
+}
+
+#[test]
 fn three_segments_make_no_ratio() {
     let mut tree = Story::of_seconds(1);
     instant(&tree, 0, 0, 0);
