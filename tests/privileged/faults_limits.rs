@@ -71,6 +71,7 @@ fn memory_that_is_promised_is_short_only_where_promises_are_kept() {
     let found = finding(&report, "memory.utilization.overcommit", None);
     assert_eq!(found["status"], "warning", "{found:#}");
     assert!((0.92..0.97).contains(&found["value"].as_f64().unwrap()), "{found:#}");
+    assert!(found["culprit"].is_null(), "who committed the most is not measured: {found:#}");
     assert_nothing_else_fired(&report, &["memory.utilization.overcommit", "cpu."]);
 }
 

@@ -54,6 +54,7 @@ fn packets_of_connections_for_which_the_table_has_no_room_are_counted() {
     let dropped = finding(&report, "network.errors.conntrack_drop", None);
     assert_eq!(dropped["status"], "critical", "{dropped:#}");
     assert!((50.0..=150.0).contains(&dropped["value"].as_f64().unwrap()), "50 each second: {dropped:#}");
+    assert!(dropped["log"][0].as_str().is_some_and(|line| line.contains("table full")), "{dropped:#}");
     assert_nothing_else_fired(&report, &["network.utilization.conntrack", "network.errors.conntrack_drop", "cpu."]);
 }
 
@@ -116,6 +117,7 @@ fn a_flood_of_half_open_connections_fills_the_queue_of_its_listener() {
         let queue = finding(&report, "network.saturation.syn_queue", None);
         assert_eq!(queue["status"], status, "{queue:#}");
         assert!(queue["value"].as_f64().unwrap() > 50.0, "{queue:#}");
+        assert_eq!(queue["culprit"]["name"], "10.9.8.1:7000", "not the one whose connection waits: {queue:#}");
         assert_nothing_else_fired(&report, &["network.saturation.syn_queue", "cpu."]);
     }
 }
