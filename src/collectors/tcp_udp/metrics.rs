@@ -225,11 +225,19 @@ pub(super) const METRICS: &[MetricDef] = &[
         "network.tcp.receive_queue_drops.count",
         Unit::Count,
         "Segments dropped at a socket whose receive buffer or backlog was full.",
-        // A segment that finds the buffer full counts as RcvPruned, and once more as TCPRcvQDrop or TCPOFODrop.
-        &[Formula::change(&[term("tcp_udp.backlog_drops"), optional("tcp_udp.pruned")])],
+        // Each is counted once as TCPRcvQDrop (since 4.19) or TCPOFODrop, where TCP has no memory left too; and where the socket's own room was all
+        // used, once more as RcvPruned.
+        &[
+            Formula::change(&[
+                term("tcp_udp.backlog_drops"),
+                term("tcp_udp.receive_queue_drops"),
+                optional("tcp_udp.out_of_order_drops"),
+            ]),
+            Formula::change(&[term("tcp_udp.backlog_drops"), optional("tcp_udp.pruned")]),
+        ],
     )
     .caveat("They are retransmitted: it costs time and no data.")
-    .manual("nstat -az TcpExtTCPBacklogDrop TcpExtRcvPruned"),
+    .manual("nstat -az TcpExtTCPBacklogDrop TcpExtTCPRcvQDrop TcpExtTCPOFODrop"),
     MetricDef::new(
         "network.tcp.zero_windows.per_second",
         Unit::PerSecond,

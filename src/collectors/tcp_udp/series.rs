@@ -54,6 +54,8 @@ pub(super) const SERIES: &[SeriesDef] = &[
     count("tcp_udp.aborted_on_timeout", "/proc/net/netstat, TcpExt TCPAbortOnTimeout"),
     count("tcp_udp.memory_pressures", "/proc/net/netstat, TcpExt TCPMemoryPressures"),
     count("tcp_udp.backlog_drops", "/proc/net/netstat, TcpExt TCPBacklogDrop"),
+    count("tcp_udp.receive_queue_drops", "/proc/net/netstat, TcpExt TCPRcvQDrop"),
+    count("tcp_udp.out_of_order_drops", "/proc/net/netstat, TcpExt TCPOFODrop"),
     count("tcp_udp.request_drops", "/proc/net/netstat, TcpExt TCPReqQFullDrop"),
     count("tcp_udp.time_wait_overflows", "/proc/net/netstat, TcpExt TCPTimeWaitOverflow"),
     count("tcp_udp.zero_windows", "/proc/net/netstat, TcpExt TCPToZeroWindowAdv"),
