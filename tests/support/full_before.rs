@@ -28,7 +28,8 @@ impl FullBefore {
         // Only what cannot hang is asked: a disk, and what lies above one. A blank within a path is written as \040; it is not asked either.
         let points = words.filter_map(|words| match words[..] {
             [device, point, kind, ..] if device.starts_with("/dev/") && !kind.starts_with("fuse") => Some(point),
-            [_, point, "overlay", ..] => Some(point),
+            // In a guest, 9p is the disk of the machine that emulates it.
+            [_, point, "overlay" | "9p", ..] => Some(point),
             _ => None,
         });
         Self(points.filter_map(|point| Some((point.to_owned(), shares_of_mount(point)?))).collect())
