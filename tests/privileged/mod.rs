@@ -26,6 +26,7 @@ mod guest_cpus;
 mod guest_disks;
 mod guest_limits;
 mod guest_log;
+mod guest_nfs;
 mod history;
 mod hostile_symbols;
 mod huge_pages;
