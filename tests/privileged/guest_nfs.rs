@@ -5,16 +5,16 @@ use std::process::Command;
 
 use super::guest_log::{KernelLog, Setting};
 use super::kernels::modprobe;
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report, wait_until};
+use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report_every, wait_until};
 
 /// A server of NFS 3 over TCP, with the protocol that mounts it, on one port: a folder that holds `file`. To 127.0.0.1 it answers after
-/// a few hundredths of a second, to 127.0.0.2 a read takes seconds.
+/// an eighth of a second, to 127.0.0.2 a read takes seconds.
 const SERVER: &str = "
 import socket, struct, threading, time
 pack = struct.pack
 GETATTR, LOOKUP, ACCESS, READ, WRITE = 1, 3, 4, 6, 7
-SLOW = {('127.0.0.1', READ): 0.05, ('127.0.0.1', WRITE): 0.06, ('127.0.0.1', GETATTR): 0.05, ('127.0.0.1', LOOKUP): 0.05,
-    ('127.0.0.1', ACCESS): 0.05, ('127.0.0.2', READ): 2.5}
+SLOW = {('127.0.0.1', READ): 0.125, ('127.0.0.1', WRITE): 0.125, ('127.0.0.1', GETATTR): 0.125, ('127.0.0.1', LOOKUP): 0.125,
+    ('127.0.0.1', ACCESS): 0.125, ('127.0.0.2', READ): 2.5}
 def opaque(data): return pack('>I', len(data)) + data + bytes(-len(data) % 4)
 def attributes(handle):
     kind, mode, size, number = (2, 0o755, 4096, 1) if handle == b'root' else (1, 0o644, 64 << 20, 2)
@@ -136,7 +136,8 @@ fn vm_an_nfs_server_that_answers_slowly_is_told_from_one_that_does_not_answer_in
     let file = format!("if={}/file", late.path());
     let read = Load::start(1, "dd", &[&file, "of=/dev/null", "bs=4k", "iflag=direct"]);
     std::thread::sleep(std::time::Duration::from_secs(3));
-    let report = live_report(7);
+    // Few samples: on an emulated CPU the server and rdiag are much for one another.
+    let report = live_report_every("2s", 10);
     let stats = std::fs::read_to_string("/proc/self/mountstats").unwrap();
     let [slow_place, late_place] = [&slow, &late].map(|mount| mount.path().to_owned());
     drop((users, read));
@@ -153,7 +154,7 @@ fn vm_an_nfs_server_that_answers_slowly_is_told_from_one_that_does_not_answer_in
     ] {
         let found = finding(&report, rule, Some(&slow_place));
         assert_eq!(found["status"], status, "{found:#}");
-        assert!(found["value"].as_f64().is_some_and(|seconds| (0.04..0.3).contains(&seconds)), "{found:#}");
+        assert!(found["value"].as_f64().is_some_and(|seconds| (0.1..1.0).contains(&seconds)), "{found:#}");
     }
     // It is slow, but answers in its time.
     assert_eq!(finding(&report, "filesystem.errors.nfs_retransmits", Some(&slow_place))["status"], "ok");
