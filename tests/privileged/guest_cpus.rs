@@ -10,7 +10,7 @@ const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
 
-fn ready() -> bool {
+fn has_cpus_and_clocks() -> bool {
     has(&[Need::Root, Need::Path("/proc/schedstat"), Need::Path(CPU), Need::Path(CLOCK), Need::Tool("taskset")])
 }
 
@@ -31,7 +31,7 @@ while True:
 #[ignore = "needs: root, a guest, python3"]
 fn vm_a_cpu_that_is_off_a_clock_that_is_slow_and_a_log_that_is_overwritten_are_worth_knowing() {
     let _alone = alone();
-    if !ready() {
+    if !has_cpus_and_clocks() {
         return;
     }
     let available = std::fs::read_to_string(format!("{CLOCKS}/available_clocksource")).unwrap();
@@ -62,7 +62,7 @@ const LOOP: &str = "ulimit -t 60; while :; do :; done";
 #[ignore = "needs: root, a guest, taskset"]
 fn vm_loops_on_one_cpu_wait_in_its_run_queue_while_the_other_idles() {
     let _alone = alone();
-    if !ready() {
+    if !has_cpus_and_clocks() {
         return;
     }
     let clock = std::fs::read_to_string(CLOCK).unwrap();
@@ -74,8 +74,6 @@ fn vm_loops_on_one_cpu_wait_in_its_run_queue_while_the_other_idles() {
     let queue = finding(&report, "cpu.saturation.core", Some("0"));
     assert_eq!((&queue["status"], &queue["culprit"]["name"]), (&"warning".into(), &"sh".into()), "{queue:#}");
     assert!(queue["value"].as_f64().is_some_and(|share| (0.6..0.9).contains(&share)), "{queue:#}");
-    let other = finding(&report, "cpu.saturation.core", Some("1"));
-    assert_eq!(other["status"], "ok", "{other:#}");
     // All CPUs are on, the clock is what it is, and the log was read to its end.
     assert_eq!(finding(&report, "cpu.utilization.offline", None)["status"], "ok");
     let status = if is_slow(&clock) { "info" } else { "ok" };

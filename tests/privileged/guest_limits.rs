@@ -3,7 +3,7 @@
 use super::guest_log::{KernelLog, Setting};
 use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report, wait_until};
 
-fn ready() -> bool {
+fn has_limit_of_files() -> bool {
     has(&[Need::Root, Need::Tool("python3"), Need::Path("/proc/sys/fs/file-max")])
 }
 
@@ -28,14 +28,14 @@ while True:
 #[ignore = "needs: root, a guest, python3"]
 fn vm_opens_that_are_refused_at_the_limit_of_the_host_are_critical() {
     let _alone = alone();
-    if !ready() {
+    if !has_limit_of_files() {
         return;
     }
     let log = KernelLog::new();
     let before = std::fs::read_to_string("/proc/sys/fs/file-max").unwrap();
     let most = Setting::to("/proc/sys/fs/file-max", before.trim());
     let files = Load::start(1, "python3", &["-c", FILES]);
-    let reached = || KernelLog::lines().lines().any(|line| line.contains("VFS: file-max limit"));
+    let reached = || KernelLog::all_lines().lines().any(|line| line.contains("VFS: file-max limit"));
     assert!(wait_until(60, reached), "an open is refused");
     let report = live_report(5);
     drop((files, most, log));
@@ -44,5 +44,6 @@ fn vm_opens_that_are_refused_at_the_limit_of_the_host_are_critical() {
     assert_eq!(refused["status"], "critical", "{refused:#}");
     let open = finding(&report, "fd.utilization", None);
     assert_eq!((&open["status"], &open["culprit"]["name"]), (&"critical".into(), &"python3".into()), "{open:#}");
-    assert_nothing_else_fired(&report, &["fd.errors.host", "fd.utilization"]);
+    // rdiag and the load are much for an emulated CPU.
+    assert_nothing_else_fired(&report, &["fd.errors.host", "fd.utilization", "cpu."]);
 }

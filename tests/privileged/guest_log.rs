@@ -21,7 +21,7 @@ impl KernelLog {
     }
 
     /// All lines that it holds.
-    pub(super) fn lines() -> String {
+    pub(super) fn all_lines() -> String {
         String::from_utf8_lossy(&Command::new("dmesg").output().unwrap().stdout).into_owned()
     }
 }
