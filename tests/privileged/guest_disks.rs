@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::guest_log::{KernelLog, Setting};
 use super::kernels::modprobe;
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report, wait_until};
+use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report_every, wait_until};
 
 fn has_disk_modules() -> bool {
     has(&[Need::Root, Need::Path("/proc/pressure/io"), Need::Tool("modprobe"), Need::Tool("python3"), Need::Tool("dd")])
@@ -210,7 +210,7 @@ fn vm_disks_that_fail_an_array_that_lacks_a_member_and_a_slow_disk_are_told_apar
         format!("while :; do dd if=/dev/{} of=/dev/null bs=4k skip=256 count=1 iflag=direct; sleep 1; done", scsi.name);
     let read = Load::start(1, "sh", &["-c", &read]);
     let fill = Load::start(1, "python3", &["-c", FILL]);
-    let report = live_report(6);
+    let report = live_report_every("2s", 10);
     let name = scsi.name.clone();
     drop((write, read, fill));
     drop((slow, scsi, arrays, zram));
@@ -267,7 +267,11 @@ impl BadSwap {
             assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
         }
         settle();
-        std::fs::write(NullDisks::folder(number).join("badblocks"), "+8-65535").unwrap();
+        // As many as the kernel keeps in one entry: of a longer range, 5.10 keeps the entries in the wrong order, and finds none of them.
+        for first in (8..65536).step_by(512) {
+            let bad = format!("+{first}-{}", (first + 511).min(65535));
+            std::fs::write(NullDisks::folder(number).join("badblocks"), bad).unwrap();
+        }
         Self { disk }
     }
 }
@@ -343,13 +347,13 @@ fn vm_a_disk_that_stands_still_swap_that_fails_and_dirty_memory_that_is_written_
     let hung = Setting::to("/proc/sys/kernel/hung_task_timeout_secs", "5");
     let send = Load::start(1, "python3", &["-c", SEND_AWAY]);
     let dirty = Load::start(1, "sh", &["-c", "exec cat /dev/zero >/dev/nullb0"]);
-    // 40 seconds for a write.
-    assert!(ScsiDisk::slow_down(10_000), "the SCSI disk is idle");
+    // A minute for a write.
+    assert!(ScsiDisk::slow_down(15_000), "the SCSI disk is idle");
     let began = Instant::now();
     let stuck = Load::start(1, "python3", &["-c", WRITE, &format!("/dev/{}", scsi.name)]);
     // The kernel looks for hung tasks every 5 s, and reports one that it finds for the second time.
     std::thread::sleep(Duration::from_secs(6));
-    let report = live_report(6);
+    let report = live_report_every("2s", 10);
     println!("the report was there {:?} after the write began", began.elapsed());
     let name = scsi.name.clone();
     drop((send, dirty, hung));
