@@ -10,7 +10,7 @@ const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 const CPU: &str = "/sys/devices/system/cpu/cpu1/online";
 
-fn has_cpus_and_clocks() -> bool {
+fn ready() -> bool {
     has(&[Need::Root, Need::Path("/proc/schedstat"), Need::Path(CPU), Need::Path(CLOCK), Need::Tool("taskset")])
 }
 
@@ -31,7 +31,7 @@ while True:
 #[ignore = "needs: root, a guest, python3"]
 fn vm_a_cpu_that_is_off_a_clock_that_is_slow_and_a_log_that_is_overwritten_are_worth_knowing() {
     let _alone = alone();
-    if !has_cpus_and_clocks() {
+    if !ready() {
         return;
     }
     let available = std::fs::read_to_string(format!("{CLOCKS}/available_clocksource")).unwrap();
@@ -62,7 +62,7 @@ const LOOP: &str = "ulimit -t 60; while :; do :; done";
 #[ignore = "needs: root, a guest, taskset"]
 fn vm_loops_on_one_cpu_wait_in_its_run_queue_while_the_other_idles() {
     let _alone = alone();
-    if !has_cpus_and_clocks() {
+    if !ready() {
         return;
     }
     let clock = std::fs::read_to_string(CLOCK).unwrap();

@@ -8,7 +8,7 @@ use super::guest_log::{KernelLog, Setting};
 use super::kernels::modprobe;
 use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report_every, wait_until};
 
-fn has_disk_modules() -> bool {
+fn ready() -> bool {
     has(&[Need::Root, Need::Path("/proc/pressure/io"), Need::Tool("modprobe"), Need::Tool("python3"), Need::Tool("dd")])
 }
 
@@ -195,7 +195,7 @@ while True:
 #[ignore = "needs: root, a kernel of the matrix with its modules, python3"]
 fn vm_disks_that_fail_an_array_that_lacks_a_member_and_a_slow_disk_are_told_apart() {
     let _alone = alone();
-    if !has_disk_modules() {
+    if !ready() {
         return;
     }
     let log = KernelLog::new();
@@ -331,7 +331,7 @@ impl Drop for LittleDirty {
 #[ignore = "needs: root, a kernel of the matrix with its modules, python3"]
 fn vm_a_disk_that_stands_still_swap_that_fails_and_dirty_memory_that_is_written_too_slowly_are_named() {
     let _alone = alone();
-    if !has_disk_modules() || !has(&[Need::Tool("mkswap"), Need::Tool("swapon")]) {
+    if !ready() || !has(&[Need::Tool("mkswap"), Need::Tool("swapon")]) {
         return;
     }
     let log = KernelLog::new();

@@ -3,7 +3,7 @@
 use super::guest_log::{KernelLog, Setting};
 use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report, wait_until};
 
-fn has_limit_of_files() -> bool {
+fn ready() -> bool {
     has(&[Need::Root, Need::Tool("python3"), Need::Path("/proc/sys/fs/file-max")])
 }
 
@@ -28,7 +28,7 @@ while True:
 #[ignore = "needs: root, a guest, python3"]
 fn vm_opens_that_are_refused_at_the_limit_of_the_host_are_critical() {
     let _alone = alone();
-    if !has_limit_of_files() {
+    if !ready() {
         return;
     }
     let log = KernelLog::new();
