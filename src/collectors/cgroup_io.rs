@@ -1,6 +1,7 @@
 //! Limits of control groups on I/O to single devices, and how much of them is used. A group at such a limit waits while
 //! the device idles.
 
+use super::block_devices::name_of;
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Version, Watch};
@@ -188,12 +189,6 @@ fn done(texts: &[(&'static str, String)], device: &str, kind: &Kind) -> Option<u
         let count = |rest: &str| rest.strip_prefix(direction)?.trim().parse().ok();
         if *file == wanted { lines.find_map(|(_, rest)| count(rest)) } else { None }
     })
-}
-
-/// The name of a device number, or the number.
-fn name_of(host: &Host, device: &str) -> String {
-    let link = host.link(&format!("sys/dev/block/{device}"));
-    link.ok().and_then(|target| Some(target.rsplit('/').next()?.to_owned())).unwrap_or_else(|| device.to_owned())
 }
 
 #[cfg(test)]

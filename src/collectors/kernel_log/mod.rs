@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 
+use super::block_devices::name_of;
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::{Reason, Unavailable};
@@ -79,8 +80,12 @@ impl Collect for KernelLog {
         Ok(())
     }
 
-    fn finish(&mut self, _: &Host, out: &Sink) {
-        for line in std::mem::take(&mut self.scan).lines() {
+    fn finish(&mut self, host: &Host, out: &Sink) {
+        for mut line in std::mem::take(&mut self.scan).lines() {
+            // The kernel writes the number of the device there; people know it by its name.
+            if line.class == "swap" {
+                line.subject = line.subject.map(|device| name_of(host, &device));
+            }
             out.log(line);
         }
     }
@@ -127,8 +132,19 @@ fn explain(error: &SourceError, host: &Host) -> Unavailable {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::Story;
     use super::patterns::{PATTERNS, recognise};
     use super::*;
+
+    #[test]
+    fn swap_space_that_fails_is_named_like_the_disk_that_it_is_on() {
+        let log =
+            "3,1,1000000,-;Read-error on swap-device (254:1:1234)\n3,2,1000001,-;Write-error on swap-device (8:2:80)\n";
+        let story = Story::of_seconds(1).file(0, "dev/kmsg", log);
+        story.link("sys/dev/block/254:1", "../../devices/virtual/block/nullb1");
+        let named: Vec<_> = story.record(&COLLECTOR).log.into_iter().filter_map(|line| line.subject).collect();
+        assert_eq!(named, ["nullb1", "8:2"], "of the second there is no device");
+    }
 
     #[test]
     fn every_class_has_a_pattern_and_every_pattern_a_class() {
