@@ -7,6 +7,7 @@ All of them record at the same time, so that whatever else the machine does hits
 memory is VmRSS and RssAnon of /proc/PID/status, looked at each second, since the largest block of memory is needed for an instant (when a
 block is written, every ten minutes; hence the 21 minutes). Needs sysstat and atop. below (as root, a release build) takes part where
 --below names it, with the options of its own unit for systemd; with --no-exitstats without its BPF program. Prints Markdown.
+In a PID namespace rdiag may load no program into the kernel, and reads the files of each process instead, which costs more.
 """
 import argparse
 import os
