@@ -3,8 +3,13 @@
 use super::culprit::OTHERS;
 use rdiag_model::{Metrics, Reading};
 
-/// The largest mean over all instances, or over those whose labels are as given.
-pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String)]) -> Option<f64> {
+/// The largest mean over all instances but `beside`, or over those whose labels are as given.
+pub(super) fn highest(
+    metrics: &Metrics,
+    metric: &str,
+    beside: Option<&str>,
+    wanted: &[(String, String)],
+) -> Option<f64> {
     let Some(Reading::Measured { dimension, instances, .. }) = metrics.readings.get(metric) else { return None };
     let labels = dimension.as_ref().and_then(|of| metrics.labels.get(of));
     let fits = |instance: &str| {
@@ -15,7 +20,8 @@ pub(super) fn highest(metrics: &Metrics, metric: &str, wanted: &[(String, String
         })
     };
     // What a table sums up of its small rows is no culprit, and may be more than its largest row.
-    let named = instances.iter().filter(|(instance, _)| *instance != OTHERS && fits(instance));
+    let is_meant = |instance: &str| instance != OTHERS && beside != Some(instance) && fits(instance);
+    let named = instances.iter().filter(|(instance, _)| is_meant(instance));
     let measured = named.filter_map(|(_, stats)| stats.as_ref().ok());
     measured.map(|stats| stats.mean).max_by(f64::total_cmp)
 }
@@ -47,7 +53,7 @@ mod tests {
     #[test]
     fn the_highest_is_the_largest_of_all_named_and_no_mean() {
         let all = [("10", "a", 1.0), ("20", "b", 4.0), ("30", "c", 2.0), (OTHERS, OTHERS, 8.0)];
-        assert_eq!(highest(&metrics(&all), "cpu", &[]), Some(4.0));
+        assert_eq!(highest(&metrics(&all), "cpu", None, &[]), Some(4.0));
     }
 
     #[test]
@@ -75,7 +81,15 @@ mod tests {
     #[test]
     fn of_one_instance_the_highest_is_its_own_figure_and_of_an_unknown_one_there_is_none() {
         let all = metrics(&[("10", "a", 1.0), ("20", "b", 4.0)]);
-        let of = |instance: &str| highest(&all, "cpu", &[("instance".to_owned(), instance.to_owned())]);
+        let of = |instance: &str| highest(&all, "cpu", None, &[("instance".to_owned(), instance.to_owned())]);
         assert_eq!((of("10"), of("20"), of("30")), (Some(1.0), Some(4.0), None));
+    }
+
+    #[test]
+    fn beside_an_instance_the_highest_is_that_of_the_others() {
+        let beside = |all: &[_], instance| highest(&metrics(all), "cpu", Some(instance), &[]);
+        let two = [("10", "a", 1.0), ("20", "b", 4.0)];
+        assert_eq!((beside(&two, "10"), beside(&two, "20"), beside(&two, "30")), (Some(4.0), Some(1.0), Some(4.0)));
+        assert_eq!(beside(&two[..1], "10"), None, "there is no other one");
     }
 }

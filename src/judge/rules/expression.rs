@@ -130,7 +130,9 @@ impl Expressions {
             Ok(sum.map_or(Value::UNDEFINED, Value::from))
         });
         env.add_function("highest", move |metric: Value, options: Kwargs| -> Result<Value, Error> {
-            let highest = aggregates::highest(&metrics, &metric_id(&metric)?, &labels(&options, "")?);
+            let beside: Option<String> = options.get("beside")?;
+            let wanted = labels(&options, "beside")?;
+            let highest = aggregates::highest(&metrics, &metric_id(&metric)?, beside.as_deref(), &wanted);
             Ok(highest.map_or(Value::UNDEFINED, Value::from))
         });
         env.add_function("log", move |class: &str| -> Value {
@@ -262,6 +264,7 @@ mod tests {
         assert_eq!(number("highest(disk.x.seconds)").unwrap(), 5.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='no')").unwrap(), 1.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='maybe')|default(0)").unwrap(), 0.0);
+        assert_eq!(number("highest(disk.x.seconds, beside='dm-0')").unwrap(), 1.0);
         assert!(number("highest(disk.x.seconds, stacked='maybe') + 1").is_err());
         assert_eq!(number("sum(disk.x.seconds, stacked='no')").unwrap(), 1.0);
         assert_eq!(number("sum(disk.x.seconds, where=disk.x.seconds, stacked='maybe')|default(7)").unwrap(), 0.0);
