@@ -111,7 +111,9 @@ fn a_reader_that_does_not_fit_into_its_cgroup_is_no_shortage_of_the_host() {
     let load = group.start(&format!("while :; do cat {} > /dev/null; done", file.0.display()));
     let report = live_report(5);
     drop(load);
-    for found in report["findings"].as_array().unwrap().iter().filter(|found| found["resource"] == "memory") {
+    // Errors that the kernel told of before, such as those of a test that fails swap space, are no work of the reader's.
+    let own = |found: &&serde_json::Value| found["resource"] == "memory" && found["seconds_before"].is_null();
+    for found in report["findings"].as_array().unwrap().iter().filter(own) {
         assert!(!["warning", "critical"].contains(&found["status"].as_str().unwrap()), "{found:#}");
     }
 }
