@@ -9,6 +9,9 @@ use rdiag_kernel::host::{Host, SourceError, socket_owners};
 
 /// State LISTEN, as the tables have it.
 pub(super) const LISTEN: u8 = 0x0A;
+/// No line is longer. The kernel fills a read until the next line does not fit, so one that leaves more room was the last: to ask once more
+/// for nothing would have it search its whole table of connections a second time, which is most of what a look costs on a host with few.
+const LONGEST_LINE: usize = 512;
 /// More listeners than these are not looked at.
 const MAX_LISTENERS: usize = 4096;
 
@@ -96,8 +99,9 @@ pub(super) fn each_line(host: &Host, path: &str, mut take: impl FnMut(&str) -> b
     loop {
         let read = file.read(&mut buffer).map_err(|error| SourceError::io(path, &error))?;
         text.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        let is_last = read + LONGEST_LINE < buffer.len();
         let whole =
-            if read == 0 { text.len() } else { text.iter().rposition(|byte| *byte == b'\n').map_or(0, |n| n + 1) };
+            if is_last { text.len() } else { text.iter().rposition(|byte| *byte == b'\n').map_or(0, |n| n + 1) };
         let lines: Vec<u8> = text.drain(..whole).collect();
         for line in String::from_utf8_lossy(&lines).lines() {
             if !std::mem::take(&mut head) && !take(line) {
@@ -105,7 +109,7 @@ pub(super) fn each_line(host: &Host, path: &str, mut take: impl FnMut(&str) -> b
             }
         }
         // A line that never ends is no table.
-        if read == 0 || text.len() > 4 * buffer.len() {
+        if is_last || text.len() > 4 * buffer.len() {
             return Ok(());
         }
     }

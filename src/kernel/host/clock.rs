@@ -72,6 +72,11 @@ impl Clock {
 
     /// Sleeps until a monotonic time; `false` when `stop` was set before that.
     pub fn wait_until(&self, until: f64, stop: &AtomicBool) -> bool {
+        self.sleep_until(until, SLICE_SECONDS, stop)
+    }
+
+    /// The same in pieces of so many seconds: a signal to this thread ends one, and what other threads do is noticed after it.
+    pub(super) fn sleep_until(&self, until: f64, slice_seconds: f64, stop: &AtomicBool) -> bool {
         loop {
             if stop.load(Ordering::Relaxed) {
                 return false;
@@ -80,8 +85,8 @@ impl Clock {
             if left <= 0.0 {
                 return true;
             }
-            let slice = left.min(SLICE_SECONDS);
-            let request = Timespec { tv_sec: 0, tv_nsec: (slice * 1e9) as i64 };
+            let slice = left.min(slice_seconds);
+            let request = Timespec { tv_sec: slice as i64, tv_nsec: (slice.fract() * 1e9) as i64 };
             let _ = rustix::thread::nanosleep(&request);
         }
     }
@@ -115,4 +120,20 @@ pub fn own_usage() -> (f64, u64) {
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
         .unwrap_or(0);
     (cpu, peak * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_at_its_time_and_not_before_unless_it_is_stopped() {
+        let clock = Clock::live();
+        for slice in [0.001, 60.0] {
+            let until = clock.now(0) + 0.02;
+            assert!(clock.sleep_until(until, slice, &AtomicBool::new(false)));
+            assert!(clock.now(0) >= until);
+            assert!(!clock.sleep_until(until + 60.0, slice, &AtomicBool::new(true)));
+        }
+    }
 }

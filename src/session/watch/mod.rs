@@ -190,7 +190,7 @@ fn wait(
 ) -> bool {
     loop {
         let next = until.min(host.now() + LOOK);
-        if !host.wait(next, 0, stop) {
+        if !host.rest(next, stop) {
             return false;
         }
         if next >= until {
