@@ -1,0 +1,72 @@
+use super::*;
+use crate::testing::{Story, stats};
+
+#[test]
+fn fields_are_found_whatever_stands_between_them() {
+    let fields = parse("MemTotal:  100 kB\nNew thing: x\n\nHugePages_Free: 3\nActive(anon): 7 kB extra\n");
+    assert_eq!(fields.get("MemTotal"), Some(&100));
+    assert_eq!(fields.get("HugePages_Free"), Some(&3));
+    assert_eq!(fields.get("Active(anon)"), Some(&7));
+    assert_eq!(fields.len(), 3);
+}
+
+#[test]
+fn a_cut_negative_or_too_large_figure_is_left_out_and_the_others_stay() {
+    let fields = parse("MemTotal: 18446744073709551616 kB\nMemFree: -1 kB\nCached: 5 kB\nMemAvail");
+    assert_eq!(fields, HashMap::from([("Cached", 5)]));
+}
+
+#[test]
+fn the_pool_of_huge_pages_is_known_to_old_kernels_too() {
+    let pool = |text: &str| {
+        let story = Story::of_seconds(2).file(0, "proc/meminfo", format!("MemTotal: 1000 kB\n{text}"));
+        story.metrics(&COLLECTOR).stats("memory.huge_pages.ratio", "").map(|stats| stats.last)
+    };
+    assert_eq!(pool("HugePages_Total: 2\nHugePages_Free: 1\nHugepagesize: 100 kB\n").unwrap(), 0.2);
+    assert_eq!(pool("HugePages_Total: 2\nHugePages_Free: 1\nHugepagesize: 100 kB\nHugetlb: 300 kB").unwrap(), 0.3);
+    assert_eq!(pool("Committed_AS: 2 kB\n").unwrap_err().reason, Reason::NotApplicable);
+    assert_eq!(pool("").unwrap_err().reason, Reason::Absent);
+}
+
+#[test]
+fn promised_memory_is_judged_only_where_overcommitting_is_forbidden() {
+    let ratio = |mode: &str| {
+        let text = "MemTotal: 9 kB\nCommitLimit: 100 kB\nCommitted_AS: 150 kB\n";
+        let story = Story::of_seconds(2).file(0, "proc/meminfo", text).file(0, "proc/sys/vm/overcommit_memory", mode);
+        story.metrics(&COLLECTOR).stats("memory.committed.ratio", "").map(|stats| stats.last)
+    };
+    assert_eq!(ratio("2\n").unwrap(), 1.5);
+    assert_eq!(ratio("0\n").unwrap_err().reason, Reason::NotApplicable);
+    assert_eq!(ratio("x\n").unwrap_err().reason, Reason::Malformed);
+}
+
+#[test]
+fn available_memory_that_falls_is_a_rate_with_its_slowest_interval_and_one_that_rises_is_below_zero() {
+    let rates = |available: [u64; 4]| {
+        let mut tree = Story::of_seconds(1);
+        for (at, kilobytes) in available.into_iter().enumerate() {
+            if at > 0 {
+                tree.next();
+            }
+            tree.put("proc/meminfo", format!("MemTotal: 9000 kB\nMemFree: 1 kB\nMemAvailable: {kilobytes} kB\n"));
+        }
+        stats(&tree.metrics(&COLLECTOR), "memory.available_decline.bytes_per_second", "")
+    };
+    let falls = rates([8000, 7000, 6900, 5000]);
+    assert_eq!((falls.mean, falls.min, falls.total), (1024e3, 102_400.0, 3072e3));
+    assert_eq!(rates([5000, 6000, 7000, 8000]).mean, -1024e3);
+}
+
+#[test]
+fn every_field_has_its_series() {
+    for (series, _) in FIELDS {
+        assert!(SERIES.iter().any(|def| def.name == series), "{series} is not declared");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_whatever_makes_it_panic(text in "(?s).{0,300}") {
+        let _ = parse(&text);
+    }
+}
