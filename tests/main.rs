@@ -60,6 +60,7 @@ mod support;
 mod tiers;
 mod tools;
 mod typed;
+mod usage;
 mod use_rows;
 mod words;
 

@@ -28,6 +28,17 @@ fn the_readme_shows_real_output() {
 }
 
 #[test]
+fn the_rule_in_the_readme_passes_the_check() {
+    let readme = std::fs::read_to_string(path("README.md")).unwrap();
+    let rule = readme.split_once("```yaml\n").unwrap().1.split_once("```").unwrap().0;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.yaml");
+    std::fs::write(&file, rule).unwrap();
+    let output = rdiag().arg("check").arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}{}", printed(&output.stdout), printed(&output.stderr));
+}
+
+#[test]
 fn the_readme_shows_what_is_said_of_a_recorded_task() {
     let recording = |name: &str| path("tests/fixtures/recordings").join(name);
     let (slow, fast) = (recording("orders-dsync.json.gz"), recording("orders-fdatasync.json.gz"));

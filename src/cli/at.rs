@@ -253,7 +253,7 @@ fn around(span: Span) -> Span {
 
 /// So much of the time up to `to` as `--last` says.
 pub(super) fn span(to: i64, last: Option<&str>) -> Result<Span, Failure> {
-    let last = last.map_or(Ok(LAST), |text| playbook::duration("last", text))?;
+    let last = last.map_or(Ok(LAST), |text| playbook::duration("--last", text))?;
     if !(SHORTEST..=LONGEST).contains(&last) {
         return Err(Failure::usage("--last takes 1s to 6h".into(), Some("a shorter time shows a short fault better")));
     }

@@ -15,7 +15,7 @@ use rdiag_model::Unavailable;
 
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage, an invalid \
-playbook, or a file that is not what the command reads; 3 nothing could be measured; 4 a failure while running; 5 a probe, or the account of a task's time, was stopped by its budget; \
+playbook, or a file that is not what the command reads; 3 nothing could be measured; 4 a failure while running; 5 the probe of `rdiag probe`, or the account of a task's time, was stopped by its budget; \
 6 the condition of `wait` did not hold in time; 130 interrupted, after writing what there was. `run` and `record` with a COMMAND that fails exit as it does: with its code, or with 128 + N \
 if signal N ended it.";
 
@@ -35,7 +35,7 @@ pub enum Exit {
     Nothing,
     /// 4: a failure while running.
     Failed,
-    /// 5: a probe, or the account of a task's time, was stopped by its budget before its time was over.
+    /// 5: the probe of `rdiag probe`, or the account of a task's time, was stopped by its budget before its time was over.
     OverBudget,
     /// 6: the condition of `wait` did not hold within its `--timeout`.
     TimedOut,
@@ -239,9 +239,7 @@ impl Failure {
             Self::Usage { hint, .. } | Self::Ended { hint, .. } => hint.clone(),
             Self::Lab(error) => error.hint.clone(),
             Self::Unavailable { gap, .. } => gap.remedy.clone(),
-            Self::Missing { .. } => Some(
-                "name the folder that `rdiag run` wrote, its report.json, or a recording (recording.json.gz)".into(),
-            ),
+            Self::Missing { .. } => Some("check the path; --help of the command says which files it reads".into()),
             Self::Launch(LaunchError::NotFound(_)) => Some(
                 "write the program and its arguments as words of their own after --; `sh -c '…'` runs a line".into(),
             ),

@@ -95,8 +95,18 @@ fn unknown(id: &str, library: &Library, map: &Tools) -> Failure {
     Failure::Usage { message: format!("nothing is named {id:?}"), hint }
 }
 
+/// Wraps a line; what follows hangs below its text, behind a number or a heading.
 fn wrap(line: &str, width: usize) -> String {
-    let indent: String = line.chars().take_while(|c| *c == ' ').collect();
+    let is_blank = |c: &char| *c == ' ';
+    let blanks = line.chars().take_while(is_blank).count();
+    let text = line.get(blanks..).unwrap_or_default();
+    let head = text.split_once(". ").filter(|(head, _)| head.parse::<u32>().is_ok()).map(|(head, _)| head.len() + 2);
+    let is_heading = |head: &str| head.len() < 14 && head.chars().all(|c| c.is_alphabetic() || c == ' ');
+    let heading = || {
+        let (head, rest) = text.split_once(": ").filter(|(head, _)| blanks == 0 && is_heading(head))?;
+        Some(head.len() + 2 + rest.chars().take_while(is_blank).count())
+    };
+    let indent = " ".repeat(blanks + head.or_else(heading).unwrap_or(0));
     let options = textwrap::Options::new(width).subsequent_indent(&indent).break_words(false);
     // Names and options of commands stay whole.
     let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);

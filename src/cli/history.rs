@@ -99,7 +99,10 @@ fn list(history: Option<&PathBuf>, ui: &Ui) -> Result<Exit, Failure> {
             }
         }
         if stretches.is_empty() && text.is_empty() {
-            ui.note("Nothing whole is there yet: the first block ends ten minutes after the recorder began.");
+            ui.note(match starts.is_empty() {
+                true => "Nothing was recorded here; `rdiag watch` records.",
+                false => "Nothing whole is there yet: the first block ends ten minutes after the recorder began.",
+            });
         }
         for stretch in &stretches {
             text.push(line(stretch, &zone));

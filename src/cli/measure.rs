@@ -152,7 +152,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     let mut given = given_params(args)?;
     // What is wrong with them is reported before anything is asked.
     let tried = Plan::new(&named.loaded, &named.library, &given)?;
-    let interval = args.interval.as_deref().map(|text| playbook::duration("interval", text)).transpose()?;
+    let interval = args.interval.as_deref().map(|text| playbook::duration("--interval", text)).transpose()?;
     let until_it_ends = !args.command.is_empty() && args.duration.is_none();
     params::interval_fits(interval, (!until_it_ends).then_some(tried.duration))?;
     let budget = playbook::budget(&args.budget)?;

@@ -107,6 +107,13 @@ impl OutputArgs {
             (None, None) if self.format.is_empty() => return Ok(Target::Terminal),
             (None, None) => PathBuf::from("."),
         };
+        if folder.exists() && !folder.is_dir() {
+            let message = format!("--out {}: it is there, and no folder", folder.display());
+            return Err(Failure::usage(
+                message,
+                Some("one file ends in .html, .md or .json; all of them take a folder"),
+            ));
+        }
         let out = OwnFolder::prepare(&folder)
             .map_err(Failure::io(format!("preparing the output folder {}", folder.display())))?;
         Ok(Target::Folder(OutputFolder::Own(Rc::new(out)), all()))

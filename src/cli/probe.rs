@@ -125,6 +125,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     }
     check_names(&host, def, &request)?;
     super::task::lives(&host, &request.pids)?;
+    request.cgroup = request.cgroup.map(|path| super::task::group_named(&path, &host)).transpose()?;
     if let Some(comm) = request.comm.as_deref()
         && let Some(names) = session::names_unless_there(&host, comm)
     {

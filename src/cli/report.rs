@@ -21,7 +21,8 @@ const MAX_FILE: u64 = 64 << 20;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The report (report.json), a recording (recording.json.gz), or the folder of a run.
-    #[arg(value_name = "REPORT", required_unless_present = "at", conflicts_with = "at")]
+    // Options of a time that is over would be ignored, silently: clap asks for no --at beside what excludes it.
+    #[arg(value_name = "REPORT", required_unless_present = "at", conflicts_with_all = ["at", "last", "history", "from", "playbook"])]
     report: Option<PathBuf>,
     #[command(flatten)]
     at: AtArgs,

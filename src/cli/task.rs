@@ -59,10 +59,14 @@ fn group(args: &MeasureArgs, host: &SharedHost) -> Result<Option<String>, Failur
         let wrong = |why| Failure::usage(format!("--pod {pod}: {why}"), Some(hint));
         return session::group_of_pod(host, pod).map(Some).map_err(wrong);
     }
-    let Some(path) = &args.cgroup else { return Ok(None) };
+    args.cgroup.as_deref().map(|path| group_named(path, host)).transpose()
+}
+
+/// A control group by its path, which must be there.
+pub(super) fn group_named(path: &str, host: &SharedHost) -> Result<String, Failure> {
     let hint = "give its path as /proc/PID/cgroup shows it; `systemd-cgls` lists them";
     let none = || Failure::usage(format!("there is no control group {path:?}"), Some(hint));
-    session::named_group(host, path).map(Some).ok_or_else(none)
+    session::named_group(host, path).ok_or_else(none)
 }
 
 /// The marks between which requests are looked at. What a function does lies between its entry and its return.

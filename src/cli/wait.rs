@@ -41,8 +41,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let held = playbook::duration("for", &args.held)?;
-    let timeout = args.timeout.as_deref().map(|text| playbook::duration("timeout", text)).transpose()?;
+    let held = playbook::duration("--for", &args.held)?;
+    let timeout = args.timeout.as_deref().map(|text| playbook::duration("--timeout", text)).transpose()?;
     // What is wrong with the command would be noticed when it happens.
     let words = std::iter::once(OsString::from("rdiag")).chain(args.command.iter().cloned());
     if let Err(error) = Cli::try_parse_from(words) {

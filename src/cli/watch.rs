@@ -108,14 +108,14 @@ const SHORTEST_OF_A_TREE: f64 = 0.001;
 const BLOCK: std::ops::RangeInclusive<f64> = 0.5..=3600.0;
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
-    let interval = playbook::duration("interval", &args.interval)?;
-    let block = playbook::duration("block", &args.block)?;
-    let tier = playbook::duration("tier", &args.tier)?;
-    let look = playbook::duration("look", &args.look)?;
+    let interval = playbook::duration("--interval", &args.interval)?;
+    let block = playbook::duration("--block", &args.block)?;
+    let tier = playbook::duration("--tier", &args.tier)?;
+    let look = playbook::duration("--look", &args.look)?;
     let budget = playbook::budget(&args.budget)?;
     // What is wrong with it would be noticed at an incident.
-    playbook::duration("drill-down", &args.drill_down)?;
-    let duration = args.duration.as_deref().map(|text| playbook::duration("duration", text)).transpose()?;
+    playbook::duration("--drill-down", &args.drill_down)?;
+    let duration = args.duration.as_deref().map(|text| playbook::duration("--duration", text)).transpose()?;
     let shortest = if args.root == Path::new("/") { SHORTEST_INTERVAL } else { SHORTEST_OF_A_TREE };
     if interval < shortest || !BLOCK.contains(&block) || block / interval > 3600.0 {
         let message = format!("samples every {} in blocks of {} are not recorded", args.interval, args.block);
@@ -159,7 +159,10 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
 fn failure(error: WatchError) -> Failure {
     let hint = match &error {
         WatchError::InUse { .. } => "one recorder is enough; `--history DIR` records elsewhere",
-        WatchError::Folder { .. } => "name a folder of your own with --history, or run rdiag as root",
+        WatchError::Folder { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            "name a folder of your own with --history, or run rdiag as root"
+        }
+        WatchError::Folder { .. } => "name a folder with --history; it is made if it is not there",
         WatchError::Io(_) => return Failure::Ended { message: error.to_string(), hint: None },
     };
     Failure::Ended { message: error.to_string(), hint: Some(hint.to_owned()) }

@@ -96,8 +96,11 @@ fn quiet(fleet: &Fleet) -> String {
     match fleet.some.first() {
         Some(fault) => {
             let what = place(fault.resource, fault.kind, "");
-            let more =
-                if fleet.some.len() > 1 { format!(", and {} more rules", fleet.some.len() - 1) } else { String::new() };
+            let more = match fleet.some.len() - 1 {
+                0 => String::new(),
+                1 => ", and 1 more rule".to_owned(),
+                more => format!(", and {more} more rules"),
+            };
             format!("{hosts}: no common fault; {what} on {} of {}{more}", fault.reach.hosts, fault.reach.judged)
         }
         None => format!("{hosts}: no common fault, and no host unlike the others"),

@@ -110,10 +110,10 @@ pub enum PlaybookError {
         /// Why.
         source: std::io::Error,
     },
-    /// A `--param` that does not fit.
-    #[error("parameter {name}: {problem}")]
+    /// A `--param`, or the value of an option, that does not fit.
+    #[error("{}{name}: {problem}", if .name.starts_with("--") { "" } else { "parameter " })]
     Param {
-        /// Its name.
+        /// Its name; of an option with the dashes.
         name: String,
         /// What is wrong with it.
         problem: String,

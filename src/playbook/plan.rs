@@ -151,17 +151,19 @@ pub fn duration(name: &str, text: &str) -> Result<f64, PlaybookError> {
     if seconds.is_finite() && seconds > 0.0 {
         return Ok(seconds);
     }
-    Err(PlaybookError::Param {
-        name: name.to_owned(),
-        problem: format!("{text:?} is no duration; write 500ms, 10s, 2m or 1h"),
-    })
+    let problem = match seconds == 0.0 {
+        true => "it must be longer than 0".to_owned(),
+        false => format!("{text:?} is no duration; write 500ms, 10s, 2m or 1h"),
+    };
+    Err(PlaybookError::Param { name: name.to_owned(), problem })
 }
 
-/// `5%` or `5` → 0.05: a share of all CPUs' time.
+/// The value of `--budget`: `5%` or `5` → 0.05, a share of all CPUs' time.
 pub fn budget(text: &str) -> Result<f64, PlaybookError> {
     let percent = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
-    percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent| percent / 100.0).ok_or_else(|| {
-        PlaybookError::Param { name: "budget".into(), problem: format!("{text:?} is no share of the CPUs; write 5%") }
+    percent.filter(|percent| *percent > 0.0 && *percent <= 100.0).map(|percent| percent / 100.0).ok_or_else(|| {
+        let problem = format!("{text:?} is no share of the CPUs above 0 and up to 100%; write 5%");
+        PlaybookError::Param { name: "--budget".into(), problem }
     })
 }
 

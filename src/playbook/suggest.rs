@@ -13,7 +13,10 @@ pub fn nearest<'c>(written: &str, candidates: impl IntoIterator<Item = &'c str>)
         (alike + part, candidate)
     });
     let (score, best) = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    (score > 0.75).then_some(best)
+    // Words with the same letters in them are alike by that measure, however different they are.
+    let longest = written.chars().count().max(best.chars().count());
+    let is_near = best.contains(written) || 2 * strsim::damerau_levenshtein(written, best) <= longest;
+    (score > 0.75 && is_near).then_some(best)
 }
 
 #[cfg(test)]
@@ -25,5 +28,6 @@ mod tests {
         let known = ["cpu.saturation", "memory.saturation", "use-method"];
         assert_eq!(did_you_mean("cpu.saturaton", known).as_deref(), Some("did you mean `cpu.saturation`?"));
         assert_eq!(did_you_mean("zzz", known), None);
+        assert_eq!(did_you_mean("nosuchthing", ["count"]), None);
     }
 }

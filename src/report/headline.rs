@@ -71,8 +71,13 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
     for problem in causes::of(findings).problems.iter().filter(|problem| !problem.leads().any(|own| own.id == lead.id))
     {
         let other = problem.lead.lead;
+        // Of two groups that lost work, the second one is news: they may have nothing to do with each other.
+        let is_alike = other.resource == lead.resource && other.kind == Kind::Errors && lead.kind == Kind::Errors;
+        let own = words::instance_of(lead).filter(|_| is_alike && other.status == Status::Critical);
         if named.insert((other.resource, other.kind)) {
             also.push(words::cell(other.resource, other.kind) + &when(other));
+        } else if own.is_some_and(|own| words::instance_of(other).is_some_and(|instance| instance != own)) {
+            also.push(place(other) + &when(other));
         }
     }
     if !also.is_empty() {
@@ -180,12 +185,6 @@ fn quiet(findings: &[Finding]) -> (Status, Headline) {
         let why = why.map(|why| format!(" ({})", why.trim_end_matches('.'))).unwrap_or_default();
         return (Status::Unknown, Headline::from(format!("Inconclusive: nothing could be measured{why}")));
     }
-    let unseen: Vec<Resource> = CORE.into_iter().filter(|resource| unseen_saturation(findings, *resource)).collect();
-    if !unseen.is_empty() {
-        let cells: Vec<String> = unseen.iter().map(|r| words::cell(*r, Kind::Saturation)).collect();
-        let title = format!("Inconclusive: {} could not be measured", listed(&cells, 4));
-        return (Status::Unknown, clauses(title, &["no check that could be made fired"]));
-    }
     let mut cells: Vec<String> = Vec::new();
     for finding in findings.iter().filter(|f| f.status == Status::Info && !f.is_past()) {
         let cell = words::cell(finding.resource, finding.kind);
@@ -193,8 +192,15 @@ fn quiet(findings: &[Finding]) -> (Status, Headline) {
             cells.push(cell);
         }
     }
-    let status = if cells.is_empty() { Status::Ok } else { Status::Info };
     let notes = if cells.is_empty() { String::new() } else { format!("worth knowing: {}", listed(&cells, 3)) };
+    let unseen: Vec<Resource> = CORE.into_iter().filter(|resource| unseen_saturation(findings, *resource)).collect();
+    if !unseen.is_empty() {
+        let cells: Vec<String> = unseen.iter().map(|r| words::cell(*r, Kind::Saturation)).collect();
+        let title = format!("Inconclusive: {} could not be measured", listed(&cells, 4));
+        let others = if notes.is_empty() { "no check that could be made fired" } else { &notes };
+        return (Status::Unknown, clauses(title, &[others]));
+    }
+    let status = if cells.is_empty() { Status::Ok } else { Status::Info };
     let headline = if unknown == 0 {
         let made = words::plural(judged, "check", "checks");
         clauses(format!("No bottleneck found: {made} made, none fired"), &[&notes])
@@ -265,6 +271,27 @@ mod tests {
         full.instance = Some("/web".into());
         let told = headline(&[finding("cgroup.errors.pids", Status::Critical), full]);
         assert!(told.ends_with("the summary of cgroup.errors.pids. Also: control group utilization (/web)"), "{told}");
+    }
+
+    #[test]
+    fn errors_of_a_second_instance_are_named_and_a_warning_about_it_is_none() {
+        let of = |id: &str, instance: &str, status| Finding { instance: Some(instance.into()), ..finding(id, status) };
+        let oom = of("cgroup.errors.oom", "/web", Status::Critical);
+        let recorded = of("filesystem.errors.recorded", "sda1", Status::Critical);
+        let told_of_all = headline(&[finding("filesystem.errors", Status::Critical), recorded]);
+        assert!(told_of_all.ends_with("the summary of filesystem.errors"), "those may be the same: {told_of_all}");
+        let told = |status| headline(&[oom.clone(), of("cgroup.errors.pids", "/jobs", status)]);
+        assert!(told(Status::Critical).ends_with("(also: control group errors (/jobs))"), "{}", told(Status::Critical));
+        assert!(told(Status::Warning).ends_with("the summary of cgroup.errors.oom"), "{}", told(Status::Warning));
+    }
+
+    #[test]
+    fn what_could_not_be_seen_hides_nothing_of_what_is_worth_knowing() {
+        let unseen = finding("disk.saturation", Status::Unknown);
+        let told = headline(&[unseen.clone(), finding("cpu.saturation", Status::Ok)]);
+        assert!(told.ends_with("no check that could be made fired"), "{told}");
+        let told = headline(&[unseen, finding("cpu.utilization", Status::Info)]);
+        assert!(told.ends_with("disk saturation could not be measured; worth knowing: CPU utilization"), "{told}");
     }
 
     #[test]

@@ -217,7 +217,7 @@ impl Page {
         }
         if groups.len() > MAX_GAPS {
             let more = groups.len() - MAX_GAPS;
-            self.line(shown!("and {} more causes; `rdiag doctor` lists them", more), 2, Paint::Dim);
+            self.line(shown!("and {} more causes; --format json lists them", more), 2, Paint::Dim);
         }
         self.blank();
     }

@@ -128,6 +128,7 @@ impl Condition {
                 }
                 // A device may come and go, or have had nothing to do; what was never there is a mistake.
                 Some(Err(Unknown::Why(_))) if was_read => false,
+                Some(Err(Unknown::Wrong(why))) => return Err(ConditionError::Wrong(why)),
                 Some(Err(Unknown::Why(why))) => {
                     return Err(ConditionError::Unavailable("what the condition names".into(), why));
                 }
@@ -167,24 +168,31 @@ impl Condition {
         };
         let metrics = Arc::new(metrics::evaluate(&window, host.facts(), &self.catalogue));
         let mut values = Values::default();
-        let mut gaps = Vec::new();
+        let (mut gaps, mut wrong) = (Vec::new(), None);
         for (_, metric) in &self.catalogue {
             let stats = metrics.stats(metric.id, "");
             values.set_metric(metric.id, stats.as_ref().ok().copied());
             match (metrics.readings.get(metric.id), metric.dimension) {
                 (Some(rdiag_model::Reading::Unavailable(gap)), _) => gaps.push(gap.to_string()),
                 (Some(_), Some(of)) if stats.is_err() && self.text.contains(&format!("{}.", metric.id)) => {
-                    gaps.push(format!("{0} has a figure for each {of}: write highest({0})", metric.id));
+                    wrong = Some(format!("{0} has a figure for each {of}: write highest({0})", metric.id));
                 }
                 _ => {}
             }
         }
         let expressions = Expressions::new(host.facts(), metrics, Arc::default(), BTreeMap::new());
         let holds = expressions.compile(&self.text).and_then(|condition| condition.holds(&values.context()));
+        if let Some(wrong) = wrong {
+            return Ok(Some(Err(Unknown::Wrong(wrong))));
+        }
         // Nothing happened that it could be about: the latency of a disk without requests.
         let undefined = || gaps.into_iter().next().map_or(Ok(false), |gap| Err(Unknown::Why(gap)));
         Ok(Some(holds.or_else(|error| match error.to_string() {
             why if why.starts_with("undefined") => undefined(),
+            why if why.contains("not true or false") => {
+                let how = "compare it with something, as in 'psi.io.full.ratio > 0.1'";
+                Err(Unknown::Wrong(format!("the condition is a figure, and neither true nor false: {how}")))
+            }
             why => Err(Unknown::Why(why)),
         })))
     }
@@ -196,6 +204,8 @@ enum Unknown {
     Late(String),
     /// What it names cannot be read.
     Why(String),
+    /// It is no condition, which shows only when it is evaluated.
+    Wrong(String),
 }
 
 /// How often a source may be late before it is given up: each time one more thread waits for it.

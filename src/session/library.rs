@@ -171,7 +171,15 @@ pub fn resolve_among(name: &str, sources: &Sources) -> Result<NamedPlaybook, Pla
         let own = library.playbooks.values().find(|loaded| loaded.file.label == path.display().to_string());
         match own {
             Some(loaded) => loaded.clone(),
-            None => return Err(PlaybookError::Invalid(library.problems)),
+            None => {
+                let mut problems = library.problems;
+                if problems.is_empty() {
+                    let message = "it holds rules, and a playbook is what is run".to_owned();
+                    let hint = format!("rules in ~/.config/rdiag/rules/ are used; `rdiag check {name}` tests these");
+                    problems.push(Problem::whole(name, message).hint(Some(hint)));
+                }
+                return Err(PlaybookError::Invalid(problems));
+            }
         }
     } else {
         match library.playbook(name) {

@@ -200,7 +200,8 @@ fn say(mut out: &PipeWriter, line: &Line) -> io::Result<()> {
 /// A file that cannot be used.
 fn gap(sent: &Sent, detail: String) -> NotJudged {
     let file = sent.path.display().to_string();
-    let detail: String = detail.chars().take(MAX_DETAIL).collect();
+    let lines: Vec<&str> = detail.lines().map(str::trim).collect();
+    let detail: String = lines.join("; ").chars().take(MAX_DETAIL).collect();
     NotJudged { host: stem(&file), why: Why::Unreadable, detail: format!("{file}: {detail}") }
 }
 

@@ -73,6 +73,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let output = Output::of(args.out.as_deref(), &args.format)?;
     let target = output.folder()?;
     let sources = session::sources_for(args.playbook.as_deref())?;
+    // One that is wrong is no fault of the hosts.
+    args.playbook.as_deref().map(|name| session::resolve_among(name, &sources)).transpose()?;
     let by = By { sources: &sources, playbook: args.playbook.as_deref(), grouping: &grouping, rows: output.is_rows() };
     let cannot = || Failure::io("starting the process that judges");
     let mut splitting = None;

@@ -40,7 +40,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let lesson = lesson::find(id)?;
     let mut out = format!("\n{}: {}\n\n", lesson.id, lesson.title);
     let view = if args.here {
-        playbook::duration("duration", &args.duration)?;
+        playbook::duration("--duration", &args.duration)?;
         ui.note(shown!("looking at this host for {} …", Text::seen(&args.duration)));
         View::measured(&Arc::new(live()), &lesson, &args.duration, &AtomicBool::new(false))?
     } else {

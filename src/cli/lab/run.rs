@@ -38,7 +38,7 @@ pub(super) struct StartArgs {
 pub(super) fn start(args: &StartArgs, ui: &Ui) -> Result<Exit, Failure> {
     let (host, place) = (live(), Place::of_user()?);
     let scenario = library::find(&args.id)?;
-    let seconds = args.time.as_deref().map(|time| playbook::duration("for", time)).transpose()?;
+    let seconds = args.time.as_deref().map(|time| playbook::duration("--for", time)).transpose()?;
     let wish = Wish { variant: args.variant.clone(), seed: args.seed, seconds, force: args.force };
     let _lock = place.lock()?;
     if let Some(run) = place.run()? {

@@ -116,7 +116,7 @@ fn request(def: &'static ProbeDef, args: &Args) -> Result<ProbeRequest, Failure>
         return Err(Failure::usage("--format svg and speedscope give one file".into(), Some("leave --interval out")));
     }
     let time = |name: &str, text: &Option<String>| -> Result<Option<f64>, Failure> {
-        let parse = |text: &String| playbook::duration(name, text);
+        let parse = |text: &String| playbook::duration(&format!("--{name}"), text);
         Ok(text.as_ref().map(parse).transpose()?)
     };
     let interval = time("interval", &args.interval)?;

@@ -148,11 +148,11 @@ fn disturbances(window: &Window, collector: &str) -> Vec<String> {
     notes.extend(probe::disturbances(window, collector));
     let Some(record) = window.collectors.get(collector) else { return notes };
     if record.jittered > 0 {
-        notes.push(format!(
-            "{} of {} readings were slow, so their time is uncertain",
-            record.jittered,
-            record.times.len()
-        ));
+        let (slow, all) = (record.jittered, record.times.len());
+        notes.push(match slow {
+            1 => format!("1 of {all} readings was slow, so its time is uncertain"),
+            _ => format!("{slow} of {all} readings were slow, so their time is uncertain"),
+        });
     }
     if record.missed > 0 {
         notes.push(match record.missed {

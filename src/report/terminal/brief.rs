@@ -33,7 +33,11 @@ pub fn brief(report: &Report, written: Option<&Text>, style: &Style) -> Text {
     if unknown > 0 {
         let all = report.coverage.checks.judged + unknown;
         page.line(
-            shown!("Not measured: {} of {} checks; -v lists them, `rdiag doctor` says what would help.", unknown, all),
+            shown!(
+                "Not measured: {} of {} checks; -v lists them; `rdiag doctor` on the host says what would help.",
+                unknown,
+                all
+            ),
             0,
             Paint::Dim,
         );

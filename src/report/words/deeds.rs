@@ -57,7 +57,7 @@ const DEEDS: &[Deed] = &[
     deed("interrupts.line.per_second", "raised", "the interrupts"),
     deed("network.interface.virtual_transmit_drops.count", "made", "the drops of virtual interfaces"),
     deed("network.listener.waiting.seconds", "had", "the waiting in accept queues"),
-    deed("network.ports.towards.count", "had", "the local ports in use"),
+    deed("network.ports.towards.count", "had", "the outgoing connections"),
     deed("network.softnet.core_drops.count", "had", "the drops at full backlogs"),
     deed("network.softnet.core_squeezed.per_second", "had", "the receive rounds that were cut off"),
     deed("network.tcp.unanswered_by.count", "made", "the unanswered connection attempts"),

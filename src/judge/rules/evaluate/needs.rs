@@ -61,7 +61,7 @@ impl Judge<'_> {
                 }
                 Reference::Metric(id, _) => needs.optional.insert(id),
                 Reference::Unknown(name) if judged => {
-                    return Err(format!("{key} of {} cites {name}, which was not collected", rule.id));
+                    return Err(format!("{name}, in {key} of {}, was not collected", rule.id));
                 }
                 _ => false,
             };

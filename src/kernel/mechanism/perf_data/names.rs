@@ -164,9 +164,8 @@ fn named(
         notes.push(format!("no names for {}{more}", refused.join("; ")));
     }
     if unchecked > 0 {
-        notes.push(format!(
-            "{unchecked} files have no build id on record: whether they are still the same was not checked"
-        ));
+        let files = if unchecked == 1 { "1 file has" } else { &format!("{unchecked} files have") };
+        notes.push(format!("{files} no build id on record, and may have changed since"));
     }
     named
 }
