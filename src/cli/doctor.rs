@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::hanging::hanging;
 use super::root::open_host;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure};
@@ -48,12 +49,13 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     section(&mut out, "Cannot be measured", by_gap.values().filter(|(gap, _)| gap.reason != Reason::NotApplicable));
     section(&mut out, "Does not apply here", by_gap.values().filter(|(gap, _)| gap.reason == Reason::NotApplicable));
     // The probes take some seconds, and what is known by then can be read meanwhile.
-    ui.print(&Text::lines(&out))?;
+    let shown = |text: String| Text::lines(if ui.is_terminal() { hanging(&text, ui.style().width) } else { text });
+    ui.print(&shown(out))?;
     let count = rdiag_probes::ALL.len();
     let bar = ui.bar(&Text::seen(format!("trying {count} probes inside the kernel")));
     let tried = session::survey_probes(&host, &|done| bar.set_position((done * 1000 / count) as u64));
     bar.finish_and_clear();
-    ui.print(&Text::lines(probes(&tried)))?;
+    ui.print(&shown(probes(&tried)))?;
     Ok(if works == 0 { Exit::Nothing } else { Exit::Done })
 }
 

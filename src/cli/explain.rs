@@ -4,6 +4,7 @@
 mod terms;
 mod texts;
 
+use super::hanging::hanging;
 use super::ui::{Text, Ui};
 use super::{Exit, Failure, tools};
 use crate::playbook::Library;
@@ -38,9 +39,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         return Err(unknown(id, &library, &map));
     }
     let text = found.join("\n\n");
-    let width = ui.style().width;
-    let wrapped: Vec<String> = text.lines().map(|line| wrap(line, width)).collect();
-    ui.print(&Text::lines(format!("{}\n", wrapped.join("\n"))))?;
+    ui.print(&Text::lines(hanging(&text, ui.style().width)))?;
     Ok(Exit::Done)
 }
 
@@ -93,24 +92,6 @@ fn unknown(id: &str, library: &Library, map: &Tools) -> Failure {
     let hint = hint.or_else(|| id.split_whitespace().filter(|word| word.len() > 3).find_map(like));
     let hint = hint.or_else(|| Some(others.into()));
     Failure::Usage { message: format!("nothing is named {id:?}"), hint }
-}
-
-/// Wraps a line; what follows hangs below its text, behind a number or a heading.
-fn wrap(line: &str, width: usize) -> String {
-    let is_blank = |c: &char| *c == ' ';
-    let blanks = line.chars().take_while(is_blank).count();
-    let text = line.get(blanks..).unwrap_or_default();
-    let head = text.split_once(". ").filter(|(head, _)| head.parse::<u32>().is_ok()).map(|(head, _)| head.len() + 2);
-    let is_heading = |head: &str| head.len() < 14 && head.chars().all(|c| c.is_alphabetic() || c == ' ');
-    let heading = || {
-        let (head, rest) = text.split_once(": ").filter(|(head, _)| blanks == 0 && is_heading(head))?;
-        Some(head.len() + 2 + rest.chars().take_while(is_blank).count())
-    };
-    let indent = " ".repeat(blanks + head.or_else(heading).unwrap_or(0));
-    let options = textwrap::Options::new(width).subsequent_indent(&indent).break_words(false);
-    // Names and options of commands stay whole.
-    let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
-    textwrap::fill(line, options)
 }
 
 #[cfg(test)]

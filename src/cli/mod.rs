@@ -18,6 +18,7 @@ mod explain;
 mod fail_on;
 mod fleet;
 mod guided;
+mod hanging;
 mod history;
 mod history_folder;
 mod incidents;

@@ -134,6 +134,9 @@ pub struct Culprit {
 /// Below so many seconds, ticks and short bursts are much of what a window shows.
 pub const SHORT_WINDOW_SECONDS: f64 = 4.5;
 
+/// How the reason begins for which a kernel log without a line rules nothing out.
+pub const UNREAD_RECORDS: &str = "records of the kernel log that were overwritten before they could be read:";
+
 /// How metrics are called that count what happened before the window, too.
 const OF_THE_PAST: [&str; 3] = ["since_boot", "so_far", "recorded_errors"];
 

@@ -7,16 +7,18 @@ pub fn did_you_mean<'c>(written: &str, candidates: impl IntoIterator<Item = &'c 
 
 /// The candidate that is most like what was written.
 pub fn nearest<'c>(written: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
-    let scored = candidates.into_iter().map(|candidate| {
+    // Words with the same letters in them are alike by the measure below, however different they are.
+    let is_near = |candidate: &&str| {
+        let longest = written.chars().count().max(candidate.chars().count());
+        candidate.contains(written) || 2 * strsim::damerau_levenshtein(written, candidate) <= longest
+    };
+    let scored = candidates.into_iter().filter(is_near).map(|candidate| {
         let alike = strsim::jaro_winkler(written, candidate);
         let part = if !written.is_empty() && candidate.contains(written) { 0.15 } else { 0.0 };
         (alike + part, candidate)
     });
     let (score, best) = scored.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    // Words with the same letters in them are alike by that measure, however different they are.
-    let longest = written.chars().count().max(best.chars().count());
-    let is_near = best.contains(written) || 2 * strsim::damerau_levenshtein(written, best) <= longest;
-    (score > 0.75 && is_near).then_some(best)
+    (score > 0.75).then_some(best)
 }
 
 #[cfg(test)]

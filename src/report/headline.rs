@@ -71,9 +71,10 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
     for problem in causes::of(findings).problems.iter().filter(|problem| !problem.leads().any(|own| own.id == lead.id))
     {
         let other = problem.lead.lead;
-        // Of two groups that lost work, the second one is news: they may have nothing to do with each other.
-        let is_alike = other.resource == lead.resource && other.kind == Kind::Errors && lead.kind == Kind::Errors;
-        let own = words::instance_of(lead).filter(|_| is_alike && other.status == Status::Critical);
+        // Of two control groups that lost work, the second one is news. Mounts and disks may be the same thing by another name.
+        let is_group = |finding: &Finding| finding.resource == Resource::Cgroup && finding.kind == Kind::Errors;
+        let own =
+            words::instance_of(lead).filter(|_| is_group(lead) && is_group(other) && other.status == Status::Critical);
         if named.insert((other.resource, other.kind)) {
             also.push(words::cell(other.resource, other.kind) + &when(other));
         } else if own.is_some_and(|own| words::instance_of(other).is_some_and(|instance| instance != own)) {

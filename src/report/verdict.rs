@@ -6,7 +6,7 @@ use super::answer as answers;
 use super::headline::{self, CORE};
 use super::sentence::listed;
 use super::{quiet, words};
-use rdiag_model::finding::{SHORT_WINDOW_SECONDS, is_short_window};
+use rdiag_model::finding::{SHORT_WINDOW_SECONDS, UNREAD_RECORDS, is_short_window};
 use rdiag_model::report::{Coverage, RuledOut, Verdict};
 use rdiag_model::{Answer, Finding, Kind, Recording, Resource, Status};
 
@@ -86,6 +86,11 @@ fn doubts(findings: &[Finding], short: bool) -> Vec<String> {
     reasons.into_iter().take(3).map(text).collect()
 }
 
+/// Whether a check looked for lines of a log of which a part is lost: that it found none rules nothing out.
+fn is_unread(finding: &Finding) -> bool {
+    finding.confidence_reasons.iter().any(|reason| reason.starts_with(UNREAD_RECORDS))
+}
+
 /// By resource, what the checks that did not fire saw. A rule that fired for one instance rules nothing out, nor does one whose figure is
 /// beyond its threshold.
 pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
@@ -97,7 +102,7 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
         let mut sentences = Vec::new();
         let mut left = 0;
         let mut calm: Vec<&Finding> =
-            of().filter(|f| f.status == Status::Ok && !fired.contains(f.id.as_str())).collect();
+            of().filter(|f| f.status == Status::Ok && !fired.contains(f.id.as_str()) && !is_unread(f)).collect();
         // An instance that is beyond the threshold leaves nothing to be said of the others.
         let beyond: BTreeSet<&str> = calm.iter().filter(|f| quiet::is_beyond(f)).map(|f| f.id.as_str()).collect();
         calm.retain(|f| !beyond.contains(f.id.as_str()));
@@ -122,8 +127,9 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
             sentences.push(format!("{} more found nothing.", words::plural(left, "check", "checks")));
         }
         if !sentences.is_empty() {
-            let complete =
-                beyond.is_empty() && of().all(|f| matches!(f.status, Status::Ok | Status::Skipped | Status::Info));
+            let complete = beyond.is_empty()
+                && !of().any(is_unread)
+                && of().all(|f| matches!(f.status, Status::Ok | Status::Skipped | Status::Info));
             all.push(RuledOut { resource, complete, sentences });
         }
     }

@@ -39,6 +39,14 @@ fn an_interrupt_that_nobody_handles_locks_up_a_cpu_and_floods_the_log() {
     let lost = check(&report, "kernel.saturation.log", None, "warning", 1500.0);
     assert!(lost["summary"].as_str().unwrap().ends_with("lost, 6 read."), "{lost:#}");
     assert_eq!(finding(&report, "kernel.utilization.clocksource", Some("tsc"))["status"], "ok");
+    // What was overwritten may have held other lines: that none was seen rules nothing out.
+    let hardware = finding(&report, "hardware.errors.log", None);
+    assert_eq!((&hardware["status"], &hardware["confidence"]), (&"ok".into(), &"medium".into()), "{hardware:#}");
+    let why = "records of the kernel log that were overwritten before they could be read: 1500";
+    assert_eq!(hardware["confidence_reasons"][0], why);
+    assert_eq!(lost["confidence"], "high", "{lost:#}");
+    let said = report["verdict"]["ruled_out"].to_string();
+    assert!(!said.contains("The kernel log has no"), "{said}");
 }
 
 #[test]

@@ -14,7 +14,8 @@ mod unloaded;
 
 use std::collections::{BTreeMap, HashMap};
 
-use rdiag_model::recording::{CollectorRecord, Series, Window};
+use rdiag_model::finding::UNREAD_RECORDS;
+use rdiag_model::recording::{CollectorRecord, Number, Series, Window};
 use rdiag_model::{Facts, MetricDef, Metrics, Per, Reading, Reason, Unavailable, quantity};
 
 /// What was read so many seconds beside the window is as good as read within it.
@@ -52,6 +53,7 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
         let reading = reading(&table, collector, def);
         let mut notes = disturbances(window, collector);
         notes.extend(beside(&table, def, &reading));
+        notes.extend(unread(&table, def, &reading));
         if let Reading::Measured { instances, .. } = &reading
             && let Some(Err(gap)) = instances.get("(others)")
         {
@@ -134,6 +136,21 @@ fn beside(table: &Table<'_>, def: &MetricDef, reading: &Reading) -> Option<Strin
         (false, true) => Some(format!("counted until {} after the window", after())),
         (false, false) => None,
     }
+}
+
+/// How many records of the kernel log were overwritten within the window, where none of a kind was seen among the others.
+fn unread(table: &Table<'_>, def: &MetricDef, reading: &Reading) -> Option<String> {
+    let Reading::Measured { instances, .. } = reading else { return None };
+    let is_of_records = def.id.starts_with("kernel.log.")
+        && !["missed", "overwritten", "records"].iter().any(|own| def.id.contains(own));
+    if !is_of_records || instances.values().flatten().any(|stats| stats.max > 0.0) {
+        return None;
+    }
+    let (_, series) = table.series.get("kernel_log.missed")?.first()?;
+    let mut known = series.values.iter().flatten().map(|count| Number::as_f64(*count));
+    let first = known.next()?;
+    let lost = known.next_back()? - first;
+    (lost > 0.0).then(|| format!("{UNREAD_RECORDS} {lost}"))
 }
 
 /// What speaks against trusting the readings of a collector in this window.

@@ -162,8 +162,12 @@ impl Host {
     }
 
     /// Waits until the monotonic time `until` in one piece, for who waits all day: waking up twenty times a second costs more than a tenth of
-    /// what the recorder takes. Returns early, with `false`, when a signal to this thread set `stop`; of another thread's it learns at the end.
+    /// what the recorder takes. Returns early, with `false`, when a signal to this thread set `stop`; of another thread's, and of one just before
+    /// it falls asleep, it learns at the end, so that must not be far.
     pub fn rest(&self, until: f64, stop: &AtomicBool) -> bool {
+        if self.is_recorded() {
+            return self.wait(until, 0, stop);
+        }
         self.clock.sleep_until(until, f64::from(u32::MAX), stop) && !stop.load(Ordering::Relaxed)
     }
 

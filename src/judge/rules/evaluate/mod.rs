@@ -19,6 +19,7 @@ use super::culprit::OTHERS;
 use super::expression::Expressions;
 use super::values::Values;
 use super::{Rule, confidence};
+use rdiag_model::finding::UNREAD_RECORDS;
 use rdiag_model::{Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
 
 /// What a rule may look at: the readings of one window, the host's facts, and the kernel log.
@@ -186,6 +187,11 @@ impl<'s> Judge<'s> {
         finding.confidence_reasons.extend(confidence::reasons(&self.scope.metrics, &cited, name, confirmed));
         if finding.status.fired() {
             refute(prepared, &context, &mut finding);
+        }
+        // Lines that were lost speak only against having found none of those that are asked for.
+        let asks_the_log = needs.judged.iter().any(|id| id.starts_with("kernel.log."));
+        if finding.status.fired() || !asks_the_log {
+            finding.confidence_reasons.retain(|reason| !reason.starts_with(UNREAD_RECORDS));
         }
         if finding.is_past() {
             self.count_recent(prepared, name, &labels, &mut finding);
