@@ -23,7 +23,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong_with_what_was_typed() {
         (&["fleet", given, "--playbook", "nosuch"], "there is no playbook named \"nosuch\""),
         (
             &["wait", "--when", "cpu.runnable.count", "--", "run", "use-method"],
-            "it is neither true nor false: compare it with something",
+            "the condition is neither true nor false: compare it with something",
         ),
         (&["probe", "runqlat", "--cgroup", "nosuch"], "there is no control group \"nosuch\""),
         (&["analyze", given, "--out", "file"], "--out file: it is there, and no folder"),

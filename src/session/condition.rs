@@ -191,7 +191,7 @@ impl Condition {
             why if why.starts_with("undefined") => undefined(),
             why if why.contains("not true or false") => {
                 let how = "compare it with something, as in 'psi.io.full.ratio > 0.1'";
-                Err(Unknown::Wrong(format!("it is neither true nor false: {how}")))
+                Err(Unknown::Wrong(format!("the condition is neither true nor false: {how}")))
             }
             why => Err(Unknown::Why(why)),
         })))
