@@ -105,6 +105,24 @@ fn a_journal_that_another_user_can_write_ends_no_process() {
         }
         assert_eq!(sleeper.try_wait().unwrap(), None, "it still runs");
     }
+    // Nor is one of one's own in a folder of another's, who can put a different one into its place.
+    let (above, own) = (folder.parent().unwrap(), rustix::process::geteuid().as_raw());
+    std::os::unix::fs::chown(&folder, Some(own), None).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for (mode, owner) in [(0o777, None), (0o755, Some(65534))].into_iter().take(others.len()) {
+        std::fs::set_permissions(above, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(above, owner, None).unwrap();
+        for args in [&["stop"][..], &["start", "01"]] {
+            let (code, _, error) = lab(state.path(), args);
+            assert!(
+                code == Some(2) && error.contains("cannot hold the state of an exercise: of a folder above it, "),
+                "{args:?}: {error}"
+            );
+        }
+        assert_eq!(sleeper.try_wait().unwrap(), None, "it still runs");
+    }
+    std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::chown(above, Some(own), None).unwrap();
     // A folder of one's own is believed.
     std::os::unix::fs::chown(&folder, Some(rustix::process::geteuid().as_raw()), None).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();

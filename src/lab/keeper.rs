@@ -62,7 +62,9 @@ pub fn main() -> ExitCode {
     let Some(charge) = charge else { return ExitCode::from(2) };
     own::leave_session();
     own::set_name("rdiag:lab");
-    let Ok(place) = Place::existing(&charge.folder) else { return ExitCode::from(2) };
+    // It is opened by its path, in which another folder may lie by now.
+    let place = Place::existing(&charge.folder).ok().filter(Place::is_trusted);
+    let Some(place) = place else { return ExitCode::from(2) };
     let mut children = Vec::new();
     if start_all(&charge, &place, &mut children).is_ok() {
         watch(&charge, &mut children);

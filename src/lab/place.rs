@@ -150,7 +150,7 @@ impl Place {
         let attempt = format!("preparing the state folder {}", path.display());
         let folder = Folder::prepare(&path).map_err(LabError::failed(attempt.clone()))?;
         // What lies there is done: processes are ended, folders removed.
-        if let Some(why) = folder.distrust().map_err(LabError::failed(attempt))? {
+        if let Some(why) = folder.distrust_with_above().map_err(LabError::failed(attempt))? {
             let message = format!("{} cannot hold the state of an exercise: {why}", path.display());
             return Err(LabError::usage(message, "set HOME to your own folder (as root: HOME=/root, or `sudo -H`)"));
         }
@@ -161,7 +161,7 @@ impl Place {
     #[must_use]
     pub fn if_there() -> Option<Self> {
         let folder = Folder::at(&users_folder()?).ok()?;
-        folder.distrust().ok()?.is_none().then(|| Self(Arc::new(folder)))
+        folder.distrust_with_above().ok()?.is_none().then(|| Self(Arc::new(folder)))
     }
 
     /// The same of another user, by their home. What they have set XDG_STATE_HOME to is not known.
@@ -281,6 +281,11 @@ impl Place {
         };
         self.0.remove_folder(name).map_err(LabError::failed(format!("removing {}", folder.display())))?;
         Ok(true)
+    }
+
+    /// Whether no other user can have put it there.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.0.distrust_with_above().is_ok_and(|why| why.is_none())
     }
 
     /// A folder that was prepared before.

@@ -87,15 +87,15 @@ pub fn sources(folders: &[PathBuf], named: &[PathBuf]) -> Result<Sources, Playbo
                 Err(source) => return Err(unreadable(&place, source)),
             };
             for path in paths {
-                // What is asked is what is read: who owns a folder above could exchange it in between.
-                match files::read_trusted(&path, load::MAX_BYTES).map_err(|source| unreadable(&path, source))? {
-                    Err(why) => left_out.push(distrusted(&path, &why)),
-                    Ok(bytes) => sources.push(source(&path, bytes, rules)?),
+                match trusted(&path, rules)? {
+                    Ok(file) => sources.push(file),
+                    Err(why) => left_out.push(why),
                 }
             }
         }
     }
     for path in named {
+        // It was named, so whose it is does not matter.
         let mut file = read(path, false)?;
         file.rules = is_rule_file(&file.text);
         sources.push(file);
@@ -110,13 +110,26 @@ fn is_path(name: &str) -> bool {
 
 /// Reads what the playbook may use that a name or path means; without one, what every playbook may use.
 pub fn sources_for(name: Option<&str>) -> Result<Sources, PlaybookError> {
-    let mut named = Vec::new();
-    if let Some(path) = name.filter(|name| is_path(name)).map(Path::new) {
-        let beside = path.parent().unwrap_or(Path::new(".")).join("rules");
-        named.extend(files::list_named(&beside, "yaml").map_err(|source| unreadable(&beside, source))?);
-        named.push(path.to_owned());
+    let Some(path) = name.filter(|name| is_path(name)).map(Path::new) else { return sources(&default_folders(), &[]) };
+    let mut all = sources(&default_folders(), &[path.to_owned()])?;
+    // The playbook was named, and what lies beside it was not.
+    let beside = path.parent().unwrap_or(Path::new(".")).join("rules");
+    for path in files::list_named(&beside, "yaml").map_err(|source| unreadable(&beside, source))? {
+        match trusted(&path, false)? {
+            Ok(file) => all.files.push(SourceFile { rules: is_rule_file(&file.text), ..file }),
+            Err(why) => all.left_out.push(why),
+        }
     }
-    sources(&default_folders(), &named)
+    Ok(all)
+}
+
+/// Reads a file that was not named itself; or why it is not used: others may write to it.
+fn trusted(path: &Path, rules: bool) -> Result<Result<SourceFile, Problem>, PlaybookError> {
+    // What is asked is what is read: who owns a folder above could exchange it in between.
+    match files::read_trusted(path, load::MAX_BYTES).map_err(|source| unreadable(path, source))? {
+        Err(why) => Ok(Err(distrusted(path, &why))),
+        Ok(bytes) => source(path, bytes, rules).map(Ok),
+    }
 }
 
 fn distrusted(path: &Path, why: &str) -> Problem {

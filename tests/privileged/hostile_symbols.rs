@@ -168,6 +168,28 @@ fn a_pipe_in_the_place_of_debug_information_is_never_opened() {
     assert!(report.contains("piping_work"), "{report:.4000}");
 }
 
+#[test]
+#[ignore = "needs: root, perf events, cc, python3, FUSE"]
+fn a_program_on_an_overlay_that_a_user_has_over_a_stuck_daemon_costs_its_own_names_and_no_time() {
+    let _beside = beside_others();
+    if !has(&NEEDS) || !has(&[Need::Tool("python3"), Need::Tool("unshare"), Need::Path("/dev/fuse")]) {
+        return;
+    }
+    let (folder, program) = compiled(&spinning("overlaid_work"), "overlaid.c", CC);
+    let [mount, over, log] = ["mount", "over", "log"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&mount).unwrap();
+    std::fs::create_dir(&over).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["-Urm", "--kill-child", "python3"]).arg(path("tests/privileged/hostile/stuck_fuse.py"));
+    command.args([&mount, &program, &over]).stdin(Stdio::null()).stdout(std::fs::File::create(&log).unwrap());
+    let _daemon = Daemon(command.spawn().unwrap(), mount.clone());
+    says(&log, "stuck");
+    let told = std::fs::read_to_string(&log).unwrap();
+    let pid = told.lines().find_map(|line| line.strip_prefix("pid ")).unwrap_or_else(|| panic!("{told}"));
+    let report = profile_beside_an_innocent_one(pid.parse().unwrap());
+    assert!(report.contains("it is on an overlay of a user's namespace"), "{report:.4000}");
+}
+
 /// A daemon that is killed with the test, and the mount that it has left.
 struct Daemon(Child, std::path::PathBuf);
 

@@ -190,6 +190,7 @@ mod tests {
             ("virtio_net virtio0 eth1: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5212 ms", "nic", "eth1"),
             ("igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Down", "nic", "eno1"),
             ("r8169 0000:02:00.0 enp2s0: Link is Down", "nic", "enp2s0"),
+            ("tg3 0000:02:00.0: eth1: Link is down.", "nic", "eth1"),
             ("neighbour: arp_cache: neighbor table overflow!", "neighbour", "arp_cache"),
             (
                 "TCP: request_sock_TCP: Possible SYN flooding on port 0.0.0.0:8080. Sending cookies.",
@@ -265,6 +266,8 @@ mod tests {
             "x: Link is Down invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
             "CPU: 0 UID: 1000 PID: 812 Comm: x: Link is Down Not tainted 6.18.0 #1",
             "[    812]  1000   812      551      256        0      256         0    45056        0             0 x: Link is Down",
+            "eth0: link down[5799] bad frame in rt_sigreturn frame:00000000ab12 ip:7f sp:7f orax:f in none[400000+1000]",
+            "eth0: Link is Down[9] general protection fault ip:7f sp:7f error:0",
         ] {
             assert_eq!(class_and_subject(line).0, "none", "{line}");
         }

@@ -8,7 +8,7 @@
 pub(super) struct Pattern {
     /// One of the classes.
     pub(super) class: &'static str,
-    /// All of these occur; `^` in front means: at the beginning of the line.
+    /// All of these occur; `^` in front means: at the beginning of the line, `$` behind: at its end.
     pub(super) all: &'static [&'static str],
     /// None of these occurs.
     pub(super) none: &'static [&'static str],
@@ -153,11 +153,12 @@ pub(super) const PATTERNS: &[Pattern] = &[
 
     line("nic", &["NETDEV WATCHDOG: CPU:"], Before(": NETDEV WATCHDOG")),
     line("nic", &["^NETDEV WATCHDOG: "], Between("WATCHDOG: ", " (")),
-    except("nic", &["NIC Link is Down"], OF_TASKS, Before("NIC Link is")),
-    except("nic", &[": Link is Down"], OF_TASKS, Before(": Link is")),
-    except("nic", &[": Link is down"], OF_TASKS, Before(": Link is")),
-    except("nic", &[": link down"], OF_TASKS, Before(": link down")),
-    except("nic", &[": Link down"], OF_TASKS, Before(": Link down")),
+    // Some are no longer than the name of a task, behind which the kernel says what the task did: these end the line.
+    except("nic", &["NIC Link is Down$"], OF_TASKS, Before("NIC Link is")),
+    except("nic", &[": Link is Down$"], OF_TASKS, Before(": Link is")),
+    except("nic", &[": Link is down$"], OF_TASKS, Before(": Link is")),
+    except("nic", &[": link down$"], OF_TASKS, Before(": link down")),
+    except("nic", &[": Link down$"], OF_TASKS, Before(": Link down")),
     line("nic", &["link status definitely down"], Between("(slave ", ")")),
     except("nic", &[": Detected Hardware Unit Hang"], OF_TASKS, Before(": Detected Hardware")),
 
@@ -202,15 +203,18 @@ fn is_name(head: &str) -> bool {
 
 impl Pattern {
     fn fits(&self, text: &str) -> bool {
-        let occurs = |needle: &str| match needle.strip_prefix('^') {
-            Some(start) => text.starts_with(start),
-            None => text.contains(needle),
+        let occurs = |needle: &str| match (needle.strip_prefix('^'), needle.strip_suffix('$')) {
+            (Some(start), _) => text.starts_with(start),
+            (None, Some(end)) => text.trim_end_matches('.').ends_with(end),
+            (None, None) => text.contains(needle),
         };
         // By what comes first in the kernel's format a line is known; names may stand between that and the rest. These begin with a name.
         let begins_with_name = matches!(self.class, "crash" | "page_allocation");
         let is_ours = |head: &str| is_kernels_own(head) || (begins_with_name && is_name(head));
-        let begins =
-            |needle: &&str| needle.starts_with('^') || text.split_once(*needle).is_some_and(|(head, _)| is_ours(head));
+        let begins = |needle: &&str| {
+            let marker = needle.trim_end_matches('$');
+            needle.starts_with('^') || text.split_once(marker).is_some_and(|(head, _)| is_ours(head))
+        };
         self.all.first().is_some_and(begins)
             && self.all.iter().all(|needle| occurs(needle))
             && !self.none.iter().any(|needle| occurs(needle))

@@ -100,11 +100,11 @@ impl Scan {
     /// A kill, with the reason that was told before it.
     fn kill(&mut self, text: &str) -> String {
         let told = self.constraint.take();
-        let in_cgroup = text.contains("Memory cgroup out of memory") || told.as_ref().is_some_and(|c| c.in_cgroup);
+        let in_cgroup = text.starts_with("Memory cgroup out of memory") || told.as_ref().is_some_and(|c| c.in_cgroup);
         self.cgroup_kills += u64::from(in_cgroup);
         match told {
             Some(constraint) => format!("{text} [{}]", constraint.words),
-            None if in_cgroup => format!("{text} [limit of a memory cgroup]"),
+            None if in_cgroup => format!("{text} [{OF_SOME_GROUP}]"),
             None => text.to_owned(),
         }
     }
@@ -136,12 +136,18 @@ impl Scan {
     }
 }
 
-/// What the lines before a kill say about whose memory ran out. Kernels before 5.0 say it in other words than later ones.
+/// What the lines before a kill say about whose memory ran out. Kernels before 5.0 say it in other words than later ones. A control group may be
+/// called whatever its owner likes, also like a part of such a line: where a part occurs twice, no group is named.
 fn constraint(text: &str) -> Option<Constraint> {
+    let is_once = |part: &str| text.matches(part).count() == 1;
     if text.starts_with("oom-kill:constraint=") {
         let field = |key| between(text, key, ",").unwrap_or("");
+        let is_clear =
+            [",cpuset=", ",oom_memcg=", ",task_memcg="].into_iter().all(|key| text.matches(key).count() <= 1);
         let kind = field("constraint=");
         let words = match kind {
+            "CONSTRAINT_MEMCG" if !is_clear => OF_SOME_GROUP.to_owned(),
+            "CONSTRAINT_CPUSET" if !is_clear => "the memory nodes of a cpuset were exhausted".to_owned(),
             "CONSTRAINT_MEMCG" => {
                 let limit = field(",oom_memcg=");
                 format!("limit of the memory cgroup {limit}; the victim was in {}", field(",task_memcg="))
@@ -154,13 +160,16 @@ fn constraint(text: &str) -> Option<Constraint> {
     }
     if text.starts_with("Task in ") && text.contains(" killed as a result of limit of ") {
         let limit = between(text, " as a result of limit of ", "").unwrap_or("");
-        return Some(Constraint { in_cgroup: true, words: format!("limit of the memory cgroup {limit}") });
+        let named = || format!("limit of the memory cgroup {limit}");
+        let words = if is_once(" as a result of limit of ") { named() } else { OF_SOME_GROUP.to_owned() };
+        return Some(Constraint { in_cgroup: true, words });
     }
-    if text.contains("emory cgroup out of memory: Kill process ") {
-        return Some(Constraint { in_cgroup: true, words: "limit of a memory cgroup".to_owned() });
-    }
-    None
+    let old = ["Memory cgroup out of memory: Kill process ", "memory cgroup out of memory: Kill process "];
+    let is_old = old.into_iter().any(|words| text.starts_with(words));
+    is_old.then(|| Constraint { in_cgroup: true, words: OF_SOME_GROUP.to_owned() })
 }
+
+const OF_SOME_GROUP: &str = "limit of a memory cgroup";
 
 #[cfg(test)]
 mod tests {
@@ -189,6 +198,29 @@ mod tests {
         let line = scan.lines().next().unwrap();
         assert_eq!(line.subject.as_deref(), Some("a) b (pid 123)"));
         assert!(line.in_window && line.text.ends_with("[limit of the memory cgroup /box; the victim was in /box/in]"));
+    }
+
+    #[test]
+    fn what_a_user_has_the_kernel_quote_or_calls_a_group_makes_no_limit_of_a_group() {
+        let of_host = "6,1,1,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,task=x,pid=7,uid=0";
+        let kill = "3,3,3,-;Out of memory: Killed process 7 (x) total-vm:1kB, anon-rss:1kB";
+        let quoted = "4,2,2,-;tmpfs: Unknown parameter 'emory cgroup out of memory: Kill process '";
+        let scan_of = |records: &[&str]| {
+            let scan = scan(records, true);
+            (scan.cgroup_kills, scan.lines().next().unwrap().text)
+        };
+        let (kills, text) = scan_of(&[of_host, quoted, kill]);
+        assert!(kills == 0 && text.ends_with("[the whole host was out of memory]"), "{text}");
+        for group in [
+            "oom_memcg=/x,task_memcg=/system.slice/sshd.service,task_memcg=/x",
+            "oom_memcg=/a,oom_memcg=/b,task_memcg=/c",
+        ] {
+            let told = format!(
+                "6,1,1,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,{group},task=x,pid=7,uid=0"
+            );
+            let (kills, text) = scan_of(&[&told, kill]);
+            assert!(kills == 1 && text.ends_with("[limit of a memory cgroup]"), "{text}");
+        }
     }
 
     #[test]

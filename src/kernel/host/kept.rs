@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
@@ -57,6 +57,32 @@ impl Folder {
     /// When it does not say whose it is.
     pub fn distrust(&self) -> io::Result<Option<String>> {
         files::distrust_opened(&self.handle)
+    }
+
+    /// The same, or why one of the folders above it is not to be believed: who may write there can put another folder into its place. Where
+    /// folders are sticky (/tmp), users may exchange only what is theirs.
+    ///
+    /// # Errors
+    /// When one of them does not say whose it is.
+    pub fn distrust_with_above(&self) -> io::Result<Option<String>> {
+        if let Some(why) = self.distrust()? {
+            return Ok(Some(why));
+        }
+        let above = |of: &OwnedFd| openat(of, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let own = rustix::process::geteuid().as_raw();
+        let mut last = fstat(&self.handle)?;
+        let mut folder = above(&self.handle)?;
+        loop {
+            let found = fstat(&folder)?;
+            if (found.st_dev, found.st_ino) == (last.st_dev, last.st_ino) {
+                return Ok(None);
+            }
+            let is_sticky = found.st_mode & 0o1000 != 0 && (found.st_uid == own || found.st_uid == 0);
+            if let Some(why) = files::distrust_opened(&folder)?.filter(|_| !is_sticky) {
+                return Ok(Some(format!("of a folder above it, {why}")));
+            }
+            (last, folder) = (found, above(&folder)?);
+        }
     }
 
     /// Whose it is.

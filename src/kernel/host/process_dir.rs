@@ -136,7 +136,7 @@ impl ProcessDir {
         Ok(String::from_utf8_lossy(name).trim_end_matches('\0').to_owned())
     }
 
-    /// The stat(2) result of the file behind a link such as `1234/fd/5`. It waits for the file's file system.
+    /// What the kernel knows of the file behind a link such as `1234/fd/5`. No server is asked, which may never answer.
     pub fn behind(&self, name: &str) -> Result<OpenFile, SourceError> {
         self.fault(name)?;
         let fail = |e: rustix::io::Errno| SourceError::io(&format!("proc/{name}"), &io::Error::from(e));
@@ -146,13 +146,14 @@ impl ProcessDir {
             let known = spec.and_then(|spec| spec.open_files.get(&format!("proc/{name}")).copied());
             return known.ok_or_else(|| fail(Errno::NOENT));
         }
-        let stat = rustix::fs::statat(&self.dir, name, rustix::fs::AtFlags::empty()).map_err(fail)?;
+        let how = rustix::fs::AtFlags::STATX_DONT_SYNC;
+        let stat = rustix::fs::statx(&self.dir, name, how, rustix::fs::StatxFlags::BASIC_STATS).map_err(fail)?;
         Ok(OpenFile {
-            regular: rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file(),
-            deleted: stat.st_nlink == 0,
-            device: stat.st_dev,
-            inode: stat.st_ino,
-            blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
+            regular: rustix::fs::FileType::from_raw_mode(stat.stx_mode.into()).is_file(),
+            deleted: stat.stx_nlink == 0,
+            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+            blocks: stat.stx_blocks,
         })
     }
 

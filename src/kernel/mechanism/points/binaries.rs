@@ -41,10 +41,16 @@ const FOLDERS: &[&str] = &[
 
 /// The file that is meant: a path, or a name that is searched for (`libc`, `libc.so.6`, `bash`), as a process sees it.
 pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<String, PointError> {
-    let roots = process.map(|pid| format!("proc/{pid}/root/")).into_iter().chain([String::new()]);
+    let own = (None, String::new());
+    let roots = process.map(|pid| (Some(pid), format!("proc/{pid}/root/"))).into_iter().chain([own]);
     let is_path = file.contains('/');
     let mut known = Vec::new();
-    for root in roots {
+    for (process, root) in roots {
+        // Looking into a folder that a FUSE daemon serves would wait for it.
+        let may_walk = |path: &str| process.is_none_or(|pid| host.is_recorded() || symbols::may_walk(pid, path));
+        if is_path && !may_walk(file) {
+            continue;
+        }
         if is_path {
             let path = format!("{root}{}", file.trim_start_matches('/'));
             if host.is_file(&path) {
@@ -52,7 +58,7 @@ pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<Stri
             }
             continue;
         }
-        for folder in FOLDERS {
+        for folder in FOLDERS.iter().filter(|folder| may_walk(folder)) {
             let names = host.list(&format!("{root}{folder}")).unwrap_or_default();
             if let Some(name) = best(&names, file) {
                 let path = format!("{root}{folder}/{name}");

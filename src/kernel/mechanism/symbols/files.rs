@@ -1,6 +1,6 @@
 //! Names for places in files, after the fact: for recordings of other tools, whose processes have long ended.
 
-use std::path::Path;
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use super::worker::{Detail, Named, Of, Worker};
@@ -23,6 +23,15 @@ pub struct Files<'h> {
 /// A build id, and a function at its address.
 type Kernel = (Option<Vec<u8>>, Option<(String, u64)>);
 
+/// Whether a path is none of a program: it is relative, leads upwards, or to what the kernel makes.
+fn is_absurd(path: &Path) -> bool {
+    let mut parts = path.components();
+    let is_kernels = |name: &std::ffi::OsStr| ["dev", "proc", "sys"].iter().any(|place| name == *place);
+    !path.is_absolute()
+        || parts.clone().any(|part| part == Component::ParentDir)
+        || matches!(parts.nth(1), Some(Component::Normal(name)) if is_kernels(name))
+}
+
 impl<'h> Files<'h> {
     /// On this machine.
     #[must_use]
@@ -32,14 +41,9 @@ impl<'h> Files<'h> {
 
     /// The functions at these offsets of a file, outermost first; none where it has no name. Or why the file cannot be used.
     pub fn names(&mut self, path: &str, build_id: Option<&[u8]>, offsets: &[u64]) -> Result<Vec<Vec<Frame>>, String> {
-        // The path comes from a file that is not trusted. Opening a device can do something, and a pipe may never answer.
-        let absurd = ["/dev/", "/proc/", "/sys/"].iter().any(|place| path.starts_with(place)) || path.contains("/../");
-        if absurd || !self.host.exists(path) || !self.host.is_file(path) {
-            return Err(if self.host.exists(path) {
-                "it is no regular file".into()
-            } else {
-                "there is no such file".into()
-            });
+        // The path comes from a file that is not trusted; no link on it is followed, and what it leads to is asked on that thread.
+        if is_absurd(Path::new(path)) {
+            return Err("it is no path of a program or library".to_owned());
         }
         let object = path.rsplit('/').next().unwrap_or_default().to_owned();
         let of = Of::File { path: Path::new(path).to_owned(), build_id: build_id.map(<[u8]>::to_vec) };
@@ -122,15 +126,23 @@ mod tests {
     fn devices_pipes_and_files_of_the_kernel_are_never_opened() {
         let host = Host::live(Path::new("/"));
         let mut files = Files::new(&host);
-        for path in
-            ["/dev/null", "/dev/watchdog", "/proc/kmsg", "/proc/self/exe", "/tmp/../dev/null", "/tmp", "/no/such/file"]
-        {
+        for path in [
+            "/dev/null",
+            "/dev/watchdog",
+            "/proc/kmsg",
+            "//proc/self/exe",
+            "/./proc/self/exe",
+            "/tmp/../dev/null",
+            "/tmp/..",
+            "proc/self/exe",
+            "",
+        ] {
             let why = files.names(path, None, &[1]).unwrap_err();
-            assert!(
-                why.starts_with("it is no regular file") || why.starts_with("there is no such file"),
-                "{path}: {why}"
-            );
+            assert_eq!(why, "it is no path of a program or library", "{path}");
         }
-        assert!(files.worker.is_none());
+        assert!(files.worker.is_none(), "nothing was asked");
+        let why = |path| Files::new(&host).names(path, None, &[1]).unwrap_err();
+        assert_eq!(why("/tmp"), "it is no regular file");
+        assert!(why("/no/such/file").starts_with("No such file"), "{}", why("/no/such/file"));
     }
 }

@@ -38,7 +38,7 @@ impl Lookup {
         match of {
             Of::Kernel => (self.kernel(addresses), Vec::new()),
             Of::File { path, build_id } => {
-                let found = open::find(path, By::Path).map_err(|error| error.to_string());
+                let found = open::find_named(None, path).map_err(|error| error.to_string());
                 let names = found.and_then(|found| {
                     let open = || found.open(None);
                     let source =
@@ -93,7 +93,7 @@ impl Lookup {
             if by_link { open::find(link, By::Mapping) } else { Err(io::ErrorKind::PermissionDenied.into()) };
         // In a container the kernel may refuse its links to a root who seems to have the right.
         if let (Err(_), true, Some(path)) = (&found, by_path, &file.path) {
-            found = open::find_on(file.device, path);
+            found = open::find_named(Some(file.device), path);
         }
         let found = found.map_err(|error| error.to_string())?;
         let open = || found.open(Some(pid));

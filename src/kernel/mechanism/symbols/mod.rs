@@ -22,6 +22,7 @@ mod kernel;
 mod lookup;
 mod mapped;
 mod maps;
+mod mounts;
 mod open;
 mod perf_map;
 pub mod reader;
@@ -35,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use files::Files;
-pub(in crate::mechanism) use open::open_linked;
+pub(in crate::mechanism) use open::{may_walk, open_linked};
 pub use perf_map::OBJECT as COMPILED;
 pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
 

@@ -1,8 +1,7 @@
 //! Opening what a process has mapped, or what a profile names, without being led elsewhere.
 //!
 //! Paths and files belong to the user who runs the process. So a file is found without being opened (`O_PATH`), through no symbolic link; what
-//! it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not: the
-//! daemon may never answer, and a thread that waits for it cannot be killed while it does.
+//! it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not (see [`super::mounts`]).
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,6 +10,8 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat, openat2, statx};
 use rustix::io::Errno;
+
+use super::mounts::Mounts;
 
 /// What tells a file in one state from every other.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -62,39 +63,33 @@ fn behind_a_link(error: Errno) -> io::Error {
     if error == Errno::LOOP { io::Error::other("its path leads through a symbolic link") } else { error.into() }
 }
 
-/// Finds a file by its path, if it lies on this device. A walk along a path that a FUSE daemon serves would already wait for it.
+/// Finds a file by its path, if the walk to it asks no file system that may never answer; `device` is where it should lie, if that is known.
 ///
 /// # Errors
-/// As [`find`], and when the device is such a daemon's.
-pub(super) fn find_on(device: (u32, u32), path: &Path) -> io::Result<Found> {
-    let number = format!("{}:{}", device.0, device.1);
-    match mount_type("self", |fields| fields.get(2) == Some(&number.as_str())) {
-        Some(kind) if is_fuse(&kind) => Err(stalls(&kind)),
-        _ => find(path, By::Path),
+/// As [`find`], and when a FUSE daemon serves a part of the path.
+pub(super) fn find_named(device: Option<(u32, u32)>, path: &Path) -> io::Result<Found> {
+    if let Some(mounts) = Mounts::own() {
+        device.and_then(|device| mounts.by_device(device)).transpose()?;
+        mounts.walk(path)?;
     }
+    find(path, By::Path)
 }
 
-fn is_fuse(kind: &str) -> bool {
-    kind == "fuse" || kind.starts_with("fuse.")
+/// Whether a walk along a path, as a process sees it, asks no file system that may never answer.
+pub(in crate::mechanism) fn may_walk(pid: u32, path: &str) -> bool {
+    Mounts::of(pid).is_some_and(|mounts| mounts.walk(Path::new(path)).is_ok())
 }
 
-fn stalls(kind: &str) -> io::Error {
-    io::Error::other(format!("it is on {kind}, whose daemon could stall its readers"))
-}
-
-/// The type of the file system of the first mount that a process sees and whose fields (/proc/PID/mountinfo) are the wanted ones.
-#[expect(clippy::disallowed_methods, reason = "this thread has no host, and the file is the kernel's")]
-fn mount_type(who: &str, is_wanted: impl Fn(&[&str]) -> bool) -> Option<String> {
-    let mounts = std::fs::read_to_string(format!("/proc/{who}/mountinfo")).ok()?;
-    let line = mounts.lines().find(|line| is_wanted(&line.split(' ').take(3).collect::<Vec<_>>()))?;
-    line.split_once(" - ")?.1.split(' ').next().map(str::to_owned)
-}
-
-/// Finds a file by its path below a folder, `/` being that folder: the tree of a container.
+/// Finds a file by its path below the root of a process: the tree of a container. `root` is /proc/PID/root.
 ///
 /// # Errors
-/// When it is not there, no regular file, or behind a link.
-pub(super) fn find_below(folder: &Path, path: &str) -> io::Result<Found> {
+/// When it is not there, no regular file, behind a link, or on a file system that may never answer.
+pub(super) fn find_below(pid: u32, root: &Path, path: &str) -> io::Result<Found> {
+    Mounts::of(pid).ok_or(io::ErrorKind::NotFound)?.walk(Path::new(path))?;
+    below(root, path)
+}
+
+fn below(folder: &Path, path: &str) -> io::Result<Found> {
     let (folder, path) =
         (open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?, Path::new(path));
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -115,9 +110,7 @@ pub(super) fn find_below(folder: &Path, path: &str) -> io::Result<Found> {
 pub(in crate::mechanism) fn open_linked(path: &Path, pid: Option<u32>) -> io::Result<std::fs::File> {
     let found = found(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)?;
     // In a changed root the mount may be in no list.
-    if let Some(kind) = found.file_system(pid).filter(|kind| is_fuse(kind)) {
-        return Err(stalls(&kind));
-    }
+    found.mount(pid).transpose()?;
     Ok(found.reopen()?.into())
 }
 
@@ -146,11 +139,7 @@ impl Found {
     /// # Errors
     /// When it may not be read, or is served by a FUSE daemon.
     pub(super) fn open(&self, pid: Option<u32>) -> io::Result<OwnedFd> {
-        match self.file_system(pid) {
-            Some(kind) if is_fuse(&kind) => return Err(stalls(&kind)),
-            Some(_) => {}
-            None => return Err(io::Error::other("its file system is mounted no more")),
-        }
+        self.mount(pid).ok_or_else(|| io::Error::other("its file system is mounted no more"))??;
         self.reopen()
     }
 
@@ -160,12 +149,12 @@ impl Found {
         Ok(open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// The type of its file system, by the mount that it was found through.
+    /// Whether the mount that it was found through may stall a reader; none if neither this process nor that one sees it.
     #[expect(clippy::disallowed_methods, reason = "this thread has no host, and these files are the kernel's")]
-    fn file_system(&self, pid: Option<u32>) -> Option<String> {
+    fn mount(&self, pid: Option<u32>) -> Option<io::Result<()>> {
         let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.handle.as_raw_fd())).ok()?;
         let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().to_owned();
-        let whose = ["self".to_owned()].into_iter().chain(pid.map(|pid| pid.to_string()));
-        whose.into_iter().find_map(|who| mount_type(&who, |fields| fields.first() == Some(&id.as_str())))
+        let own = Mounts::own().and_then(|mounts| mounts.by_id(&id));
+        own.or_else(|| Mounts::of(pid?)?.by_id(&id))
     }
 }

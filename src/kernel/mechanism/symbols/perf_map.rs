@@ -29,7 +29,7 @@ impl PerfMap {
         let inner = if inner.is_empty() { pid.to_string() } else { inner.to_owned() };
         // In its own tree of files, through no link. Only a regular file is opened, of its user or root.
         let found =
-            open::find_below(&host.locate(&format!("proc/{pid}/root")), &format!("tmp/perf-{inner}.map")).ok()?;
+            open::find_below(pid, &host.locate(&format!("proc/{pid}/root")), &format!("tmp/perf-{inner}.map")).ok()?;
         let (process_owner, _) = host.owner_and_inode(&format!("proc/{pid}"))?;
         if found.owner != 0 && found.owner != process_owner {
             return None;

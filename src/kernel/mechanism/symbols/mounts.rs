@@ -1,0 +1,159 @@
+//! Whether a file system may never answer, by the mounts that a process sees.
+//!
+//! A FUSE daemon is a program of some user, and a thread that waits for one cannot be killed while it does. An overlay asks the file systems
+//! below it; in a user namespace of their own users mount both, and nothing tells what lies below. So there overlays are not asked either.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+/// The mounts that a process sees (/proc/PID/mountinfo).
+#[derive(Debug)]
+pub(super) struct Mounts {
+    text: String,
+    /// Whether a user who is not root here may have made them.
+    is_of_user: bool,
+}
+
+impl Mounts {
+    /// Those of this process.
+    pub(super) fn own() -> Option<Self> {
+        Some(Self { text: read("self")?, is_of_user: false })
+    }
+
+    /// Those of another one.
+    pub(super) fn of(pid: u32) -> Option<Self> {
+        Some(Self { text: read(&pid.to_string())?, is_of_user: is_in_other_namespace(pid) })
+    }
+
+    /// Whether the mount with this id may stall who asks it; none if it is not there.
+    pub(super) fn by_id(&self, id: &str) -> Option<Result<(), io::Error>> {
+        self.lines().find(|mount| mount.id == id).map(|mount| self.judged(&mount))
+    }
+
+    /// The same of a mount with this device number.
+    pub(super) fn by_device(&self, device: (u32, u32)) -> Option<Result<(), io::Error>> {
+        let number = format!("{}:{}", device.0, device.1);
+        self.lines().find(|mount| mount.device == number).map(|mount| self.judged(&mount))
+    }
+
+    /// Whether a walk along a path asks none that may stall it. The path is as the process sees it, and no link on it is followed.
+    pub(super) fn walk(&self, path: &Path) -> io::Result<()> {
+        let path = Path::new("/").join(path);
+        let on_way: Vec<Mount<'_>> = self.lines().filter(|mount| path.starts_with(&mount.point)).collect();
+        if self.is_of_user && !on_way.iter().any(|mount| mount.point == Path::new("/")) {
+            return Err(io::Error::other("what its root lies on is not known"));
+        }
+        on_way.iter().try_for_each(|mount| self.judged(mount))
+    }
+
+    fn judged(&self, mount: &Mount<'_>) -> io::Result<()> {
+        let kind = mount.kind;
+        let is_fuse = kind.starts_with("fuse") && kind != "fusectl";
+        if is_fuse {
+            return Err(io::Error::other(format!("it is on {kind}, whose daemon could stall its readers")));
+        }
+        if self.is_of_user && kind == "overlay" {
+            let why = "it is on an overlay of a user's namespace, and what lies below that could stall its readers";
+            return Err(io::Error::other(why));
+        }
+        Ok(())
+    }
+
+    fn lines(&self) -> impl Iterator<Item = Mount<'_>> {
+        self.text.lines().filter_map(Mount::parse)
+    }
+}
+
+/// One of the mounts.
+struct Mount<'t> {
+    id: &'t str,
+    device: &'t str,
+    point: PathBuf,
+    kind: &'t str,
+}
+
+impl<'t> Mount<'t> {
+    fn parse(line: &'t str) -> Option<Self> {
+        let (place, what) = line.split_once(" - ")?;
+        let mut fields = place.split(' ');
+        let (id, device, point) = (fields.next()?, fields.nth(1)?, fields.nth(1)?);
+        Some(Self { id, device, point: unescaped(point), kind: what.split(' ').next()? })
+    }
+}
+
+/// A path in which blanks, tabs, line breaks and backslashes are octal numbers.
+fn unescaped(path: &str) -> PathBuf {
+    let mut parts = path.split('\\');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let number = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (number, part.get(3..)) {
+            (Some(byte), Some(rest)) => {
+                bytes.push(byte);
+                bytes.extend(rest.as_bytes());
+            }
+            _ => {
+                bytes.push(b'\\');
+                bytes.extend(part.as_bytes());
+            }
+        }
+    }
+    OsString::from_vec(bytes).into()
+}
+
+#[expect(clippy::disallowed_methods, reason = "this thread has no host, and the file is the kernel's")]
+fn read(who: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{who}/mountinfo")).ok()
+}
+
+/// Whether a process has another user namespace than this one, in which its user may mount. What is not told is taken for one.
+fn is_in_other_namespace(pid: u32) -> bool {
+    let of = |who: &str| rustix::fs::readlink(format!("/proc/{who}/ns/user"), Vec::new());
+    match (of("self"), of(&pid.to_string())) {
+        // The kernel has none.
+        (Err(_), _) => false,
+        (Ok(own), Ok(other)) => own != other,
+        (Ok(_), Err(_)) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: &str = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
+        30 22 0:40 / /mnt/a\\040b rw shared:1 - fuse.sshfs x rw\n\
+        31 22 0:41 / /mnt/over rw - overlay overlay rw,lowerdir=/mnt/fuse\n\
+        32 22 0:42 / /sys/fs/fuse/connections rw - fusectl none rw\n\
+        33 22 8:1 / /mnt/ntfs rw - fuseblk /dev/sda1 rw\n";
+
+    #[test]
+    fn what_a_daemon_serves_is_not_asked_nor_an_overlay_that_a_user_may_have_mounted() {
+        let seen = |is_of_user| Mounts { text: SEEN.to_owned(), is_of_user };
+        for (path, is_asked) in [
+            ("/etc/passwd", true),
+            ("/mnt/a", true),
+            ("/mnt/a b/program", false),
+            ("/mnt/a b", false),
+            ("/mnt/over/program", true),
+            ("/sys/fs/fuse/connections/1", true),
+            ("/mnt/ntfs/x", false),
+        ] {
+            assert_eq!(seen(false).walk(Path::new(path)).is_ok(), is_asked, "{path}");
+        }
+        let of_user = seen(true);
+        assert!(of_user.walk(Path::new("mnt/over/program")).is_err() && of_user.walk(Path::new("etc/passwd")).is_ok());
+        assert!(of_user.by_id("31").unwrap().is_err() && seen(false).by_id("31").unwrap().is_ok());
+        assert!(of_user.by_device((0, 40)).unwrap().is_err() && of_user.by_id("34").is_none());
+        let without_root = Mounts { text: SEEN.lines().skip(1).collect(), is_of_user: true };
+        assert!(without_root.walk(Path::new("/etc/passwd")).is_err(), "its root may be a folder of a daemon's");
+    }
+
+    #[test]
+    fn the_mounts_of_this_process_are_no_users() {
+        let own = Mounts::own().unwrap();
+        assert!(!Mounts::of(std::process::id()).unwrap().is_of_user && own.lines().count() > 0);
+    }
+}
