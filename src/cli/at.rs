@@ -2,6 +2,7 @@
 //!
 //! Blocks may have come from another host, so they are read like anything that was sent: by a confined copy of this process.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::confined::confined;
 use super::fail_on::{FailOn, exit};
 use super::history_folder;
+use super::incidents::Found;
 use super::input::Input;
 use super::output::OutputArgs;
 use super::screen::ScreenArgs;
@@ -19,6 +21,7 @@ use crate::lab::library::reproducing;
 use crate::playbook::{self, Method, Plan};
 use crate::session::{self, Given, HistoryFile, NamedPlaybook, Past, Side, Span};
 use crate::shown;
+use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::{Clock, Zone};
 use rdiag_model::report::{Around, Changes, Usual};
 use rdiag_model::{Metrics, Recording};
@@ -74,6 +77,8 @@ pub(super) struct Asked {
     earlier: Vec<Earlier>,
     /// What other programs printed.
     elsewhere: Vec<Printed>,
+    /// The recorder's folder, and its incidents.
+    incidents: Option<(PathBuf, Found)>,
 }
 
 /// What one program printed.
@@ -116,6 +121,7 @@ impl Asked {
         let (zone, span) = Self::time(at, last)?;
         let folder = history_folder::open(&history_folder::place(history)?)?;
         let (files, beside) = history_folder::files(&folder, span, Some(around(span)), ui)?;
+        let incidents = Some(incidents(&folder)?);
         let mut earlier = Vec::new();
         for (name, back) in EARLIER {
             let span = Span { from: span.from.saturating_sub(back), to: span.to.saturating_sub(back) };
@@ -124,7 +130,7 @@ impl Asked {
                 earlier.push(Earlier { name, span, files });
             }
         }
-        Ok(Self { span, zone, files, beside, earlier, elsewhere: Vec::new() })
+        Ok(Self { span, zone, files, beside, earlier, elsewhere: Vec::new(), incidents })
     }
 
     /// The same from what other programs printed.
@@ -136,7 +142,8 @@ impl Asked {
     /// The same of a time whose span is known.
     pub(super) fn of_span_from_elsewhere(span: Span, zone: Zone, files: &[PathBuf]) -> Result<Self, Failure> {
         let elsewhere = files.iter().map(|file| Printed::open(file, span, &zone)).collect::<Result<_, _>>()?;
-        Ok(Self { span, zone, files: Vec::new(), beside: Vec::new(), earlier: Vec::new(), elsewhere })
+        let (files, beside, earlier) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { span, zone, files, beside, earlier, elsewhere, incidents: None })
     }
 
     /// Whether it comes from another program than the recorder.
@@ -148,7 +155,14 @@ impl Asked {
     pub(super) fn of_span(span: Span, zone: Zone, history: Option<&PathBuf>, ui: &Ui) -> Result<Self, Failure> {
         let folder = history_folder::open(&history_folder::place(history)?)?;
         let (files, _) = history_folder::files(&folder, span, None, ui)?;
-        Ok(Self { span, zone, files, beside: Vec::new(), earlier: Vec::new(), elsewhere: Vec::new() })
+        let (beside, earlier, elsewhere) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { span, zone, files, beside, earlier, elsewhere, incidents: Some(incidents(&folder)?) })
+    }
+
+    /// Where a part of it was looked into closer.
+    pub(super) fn looked_into(&self) -> Vec<String> {
+        let told = |(folder, found): &(PathBuf, Found)| found.within(self.span, folder, &self.zone);
+        self.incidents.iter().flat_map(told).collect()
     }
 
     fn time(at: &str, last: Option<&str>) -> Result<(Zone, Span), Failure> {
@@ -168,18 +182,42 @@ impl Asked {
         session::around(files.into_iter(), spans, &self.zone)
     }
 
-    /// How a recording of it compares with the same time of earlier days, as far as these were recorded.
-    fn usual(&self, recording: &Recording, metrics: &[Metrics], plan: &Plan) -> Vec<Usual> {
-        let (Some(window), Some(metrics)) = (recording.windows.first(), metrics.first()) else { return Vec::new() };
-        let now = Side { facts: &recording.host, window, metrics };
-        let compared = |earlier: &Earlier| {
-            let then = session::past(&earlier.files, earlier.span, plan, &self.zone).ok()?;
-            let analysis = session::analyze(&then.recording, plan);
-            let (window, metrics) = (then.recording.windows.first()?, analysis.metrics.first()?);
-            let span = judged(&then.recording, then.began, &self.zone);
-            session::usual(earlier.name, span, now, Side { facts: &then.recording.host, window, metrics })
-        };
-        self.earlier.iter().filter_map(compared).collect()
+    /// How a recording of it compares with the same time of earlier days, as far as these were recorded; and why one is not compared.
+    fn usual(&self, recording: &Recording, metrics: &[Metrics], plan: &Plan) -> (Vec<Usual>, Vec<String>) {
+        let (mut usual, mut not) = (Vec::new(), BTreeMap::<String, Vec<&str>>::new());
+        for earlier in &self.earlier {
+            match self.compared(earlier, recording, metrics, plan) {
+                Some(Ok(one)) => usual.push(one),
+                Some(Err(why)) => not.entry(why).or_default().push(earlier.name),
+                None => {}
+            }
+        }
+        let note = |(why, days): (String, Vec<&str>)| format!("Not compared with {}: {why}", days.join(" and "));
+        (usual, not.into_iter().map(note).collect())
+    }
+
+    /// None where nothing of that day can be read.
+    fn compared(
+        &self,
+        earlier: &Earlier,
+        recording: &Recording,
+        metrics: &[Metrics],
+        plan: &Plan,
+    ) -> Option<Result<Usual, String>> {
+        let (window, metrics) = (recording.windows.first()?, metrics.first()?);
+        let then = session::past(&earlier.files, earlier.span, plan, &self.zone).ok()?;
+        let analysis = session::analyze(&then.recording, plan);
+        let (old, old_metrics) = (then.recording.windows.first()?, analysis.metrics.first()?);
+        let span = judged(&then.recording, then.began, &self.zone);
+        let then = Side { facts: &then.recording.host, window: old, metrics: old_metrics };
+        // Blocks of that day may have been thinned: then both are compared by the minute.
+        if old.interval_seconds > window.interval_seconds {
+            let thinned = self.past_every(plan, old.interval_seconds).ok()?;
+            let analysis = session::analyze(&thinned.recording, plan);
+            let (window, metrics) = (thinned.recording.windows.first()?, analysis.metrics.first()?);
+            return Some(session::usual(earlier.name, span, Side { facts: &recording.host, window, metrics }, then));
+        }
+        Some(session::usual(earlier.name, span, Side { facts: &recording.host, window, metrics }, then))
     }
 
     /// The recording of it, by a playbook.
@@ -193,9 +231,8 @@ impl Asked {
             let read = |input: &Input| session::given(input.reader(), self.span, plan, &self.zone);
             return self.joined(self.elsewhere.iter().map(|printed| printed.first(read)), plan);
         }
-        session::past_every(&self.files, self.span, plan, &self.zone, at_least).map_err(|why| {
-            Failure::usage(why, Some("`rdiag history list` shows what was recorded; `rdiag watch` records from now on"))
-        })
+        session::past_every(&self.files, self.span, plan, &self.zone, at_least)
+            .map_err(|why| Failure::usage(why, Some(&history_folder::not_recorded(self.span, &self.zone))))
     }
 
     /// The same, and of what another program printed also that of the time around it, as far as it is there.
@@ -245,6 +282,13 @@ impl Asked {
     }
 }
 
+/// The incidents of a folder, unread.
+fn incidents(folder: &Folder) -> Result<(PathBuf, Found), Failure> {
+    let listing = format!("listing the history in {}", folder.path().display());
+    let all = folder.list().map_err(Failure::io(listing))?;
+    Ok((folder.path().to_owned(), Found::read(folder, &all)))
+}
+
 /// The time in which changes are looked for.
 fn around(span: Span) -> Span {
     let more = (session::AROUND * 1e6) as i64;
@@ -266,7 +310,7 @@ pub(super) fn plan_of(named: &NamedPlaybook) -> Result<Plan, Failure> {
         let message = format!("{} follows single tasks, which no recorder does", named.loaded.playbook.name);
         return Err(Failure::usage(message, Some("`rdiag run use-method --at …` judges the host as a whole")));
     }
-    Ok(Plan::new(&named.loaded, &named.library, &std::collections::BTreeMap::new())?)
+    Ok(Plan::new(&named.loaded, &named.library, &BTreeMap::new())?)
 }
 
 /// What `run` and `report` need for it.
@@ -299,16 +343,19 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
         let target = target.through(&desk);
         let (past, longer) = asked.past_and_longer(&plan)?;
         let (changes, around) = asked.around(&past, longer.as_ref());
-        let Past { recording, began, notes, origin, .. } = past;
+        let Past { recording, began, mut notes, origin, .. } = past;
+        notes.extend(asked.looked_into());
         let plan = session::resolve_among(order.playbook, &sources)?.plan_of(&recording)?;
         let mut analysis = session::analyze(&recording, &plan);
         session::temper(&mut analysis, &origin);
         let mut report = session::document(&recording, &analysis, &plan, &reproducing());
+        let (usual, uncompared) = asked.usual(&recording, &analysis.metrics, &plan);
+        notes.extend(uncompared);
         ui.note(shown!("Judged: {}", Text::seen(judged(&recording, began, &asked.zone))));
         notes.iter().for_each(|note| ui.note(Text::seen(note)));
         report.verdict.limits.splice(0..0, notes);
         (report.changes, report.around) = (changes, around);
-        report.usual = asked.usual(&recording, &analysis.metrics, &plan);
+        report.usual = usual;
         let mut written = target.write(&report, Some(&recording), order.screen.is_whole(), ui)?;
         written.extend(target.write_rows(session::rows(&recording, &analysis, &report, "", ""), ui)?);
         if !target.owns_stdout() {

@@ -162,8 +162,11 @@ fn compare(
             session::interval(after)
         ));
     }
-    let notes = |name: &'static str, notes: Vec<String>| notes.into_iter().map(move |note| format!("{name}: {note}"));
-    comparison.notes.extend(notes("before", of_before).chain(notes("after", of_after)));
+    let (both, of_before): (Vec<_>, Vec<_>) = of_before.into_iter().partition(|note| of_after.contains(note));
+    let of_after: Vec<String> = of_after.into_iter().filter(|note| !both.contains(note)).collect();
+    for (name, notes) in [("both", both), ("before", of_before), ("after", of_after)] {
+        comparison.notes.extend(notes.into_iter().map(|note| format!("{name}: {note}")));
+    }
     let text = match wanted.format {
         None if args.talk.is_quiet() => diff::in_one_line(&comparison).whole(),
         None => diff::text(&comparison, args.talk.is_verbose()).whole(),

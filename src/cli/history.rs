@@ -141,7 +141,7 @@ fn add(stretches: &mut Vec<Stretch>, header: Header, bytes: u64) {
 
 fn line(stretch: &Stretch, zone: &Zone) -> Text {
     let header = &stretch.last;
-    let share = if stretch.seconds > 0.0 { stretch.cpu_seconds / stretch.seconds } else { 0.0 };
+    let share = (stretch.seconds >= 1.0).then(|| quantity::percent(stretch.cpu_seconds / stretch.seconds));
     let mut interval = session::interval(header.interval_seconds);
     if let Some(recorded) = header.recorded_every {
         interval.push_str(&format!(", thinned from {}", session::interval(recorded)));
@@ -151,7 +151,7 @@ fn line(stretch: &Stretch, zone: &Zone) -> Text {
         zone.shown(stretch.to),
         interval,
         quantity::bytes(stretch.bytes as f64),
-        quantity::percent(share),
+        share.unwrap_or_else(|| format!("{} s", quantity::number(stretch.cpu_seconds))),
         quantity::bytes(header.cost.resident_bytes as f64),
     ];
     let [from, to, interval, bytes, cpu, memory] = texts.map(Text::seen);
@@ -207,7 +207,7 @@ fn show(time: &Time, ui: &Ui) -> Result<Exit, Failure> {
     let asked = Asked::new(&time.at, time.last.as_deref(), time.history.as_ref(), ui)?;
     confined(None, |_| {
         let past = asked.past(&plan)?;
-        past.notes.iter().for_each(|note| ui.note(Text::seen(note)));
+        past.notes.iter().chain(&asked.looked_into()).for_each(|note| ui.note(Text::seen(note)));
         let analysis = session::analyze(&past.recording, &plan);
         let Some(metrics) = analysis.metrics.first() else { return Ok(Exit::Nothing) };
         ui.print(&course(metrics, past.began, &asked.zone))?;

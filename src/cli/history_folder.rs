@@ -6,6 +6,7 @@ use super::ui::{Text, Ui};
 use super::{Failure, state};
 use crate::session::{HistoryFile, NEAR, Span, TAIL, begins};
 use crate::shown;
+use rdiag_kernel::host::Zone;
 use rdiag_kernel::host::files::Folder;
 
 /// A block is no longer, in seconds.
@@ -26,10 +27,29 @@ pub(super) fn open(path: &Path) -> Result<Folder, Failure> {
     Folder::kept(path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => Failure::usage(
             format!("there is no history in {}", path.display()),
-            Some("`rdiag watch` records it from now on; with sysstat: sadf -j /var/log/sysstat/saDD -- -A | rdiag run use-method --at TIME --from -, the kernel log alone: journalctl _TRANSPORT=kernel -o json in its place"),
+            Some(&format!("`rdiag watch` records it from now on; {}", elsewhere("/var/log/sysstat/saDD"))),
         ),
         _ => Failure::Io { attempt: format!("opening the history in {}", path.display()), source },
     })
+}
+
+/// What is known of a time that the recorder did not record.
+fn elsewhere(file: &str) -> String {
+    format!(
+        "with sysstat: sadf -j {file} -- -A | rdiag run use-method --at TIME --from -, the kernel log alone: \
+         journalctl _TRANSPORT=kernel -o json in its place"
+    )
+}
+
+/// The same of one time, with the file of sysstat for that day where there is one.
+pub(super) fn not_recorded(span: Span, zone: &Zone) -> String {
+    let day = zone.day(span.to);
+    let names = [format!("sa{}", day.get(6..).unwrap_or_default()), format!("sa{day}")];
+    let folders = ["/var/log/sysstat", "/var/log/sa"].map(Path::new);
+    let mut files = folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+    let known = files.find(|file| file.is_file());
+    let kept = known.map_or_else(|| "/var/log/sysstat/saDD".to_owned(), |file| file.display().to_string());
+    format!("`rdiag history list` shows what was recorded; {}", elsewhere(&kept))
 }
 
 /// The files that may cover a time, in order, the tail last; and those that may cover a longer one around it.

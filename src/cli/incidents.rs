@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::ui::Text;
 use crate::history::{INCIDENTS, Incident, MAX_INCIDENTS, incident_second, read_incidents};
-use crate::session;
+use crate::session::{self, Span};
 use crate::shown;
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::{Kept, Zone};
@@ -41,6 +41,22 @@ impl Found {
             text.push(self.line(incident, folder, zone));
         }
         text
+    }
+
+    /// Where a time was looked into closer, a line for each drill-down that is there.
+    pub(super) fn within(&self, span: Span, folder: &Path, zone: &Zone) -> Vec<String> {
+        let Some(Ok(bytes)) = &self.list else { return Vec::new() };
+        let (incidents, _) = read_incidents(bytes).unwrap_or_default();
+        let is_meant = |incident: &&Incident| {
+            let has_own = incident.drilled && incident.note.is_none() && self.recorded.contains(&incident.second());
+            has_own && (span.from..=span.to).contains(&incident.wall_micros)
+        };
+        let told = |incident: &Incident| {
+            let file = folder.join(incident.file());
+            let (at, seen) = (zone.shown(incident.wall_micros), session::incident_in_words(incident));
+            format!("An incident within it, {at}: {seen}. It was looked into closer: rdiag analyze {}", file.display())
+        };
+        incidents.iter().filter(is_meant).map(told).collect()
     }
 
     fn line(&self, incident: &Incident, folder: &Path, zone: &Zone) -> Text {
@@ -88,6 +104,16 @@ mod tests {
             "2023-11-14 22:13:20 UTC  incident: PSI memory full at least 11 % of 4 s  pinned  /h/incident-1700000000.json.gz\n\
              2023-11-14 22:15:00 UTC  incident: PSI memory full at least 11 % of 4 s  not pinned  no drill-down: \\x1b[2Jgone\n"
         );
+        let within = |from, to| found(write_incidents(&list)).within(Span { from, to }, Path::new("/h"), &Zone::utc());
+        let told = within(1_699_999_999_000_000, 1_700_000_200_000_000);
+        assert_eq!(
+            told,
+            [
+                "An incident within it, 2023-11-14 22:13:20 UTC: PSI memory full at least 11 % of 4 s. It was looked into closer: \
+              rdiag analyze /h/incident-1700000000.json.gz"
+            ]
+        );
+        assert!(within(1_700_000_001_000_000, 1_700_000_200_000_000).is_empty(), "none of it was looked into");
         assert_eq!(lines(found(b"garbage".to_vec())), "incidents: it is no list of incidents\n");
         assert_eq!(lines(Found { list: None, recorded: BTreeSet::new() }), "");
     }

@@ -102,10 +102,13 @@ impl Args {
     }
 }
 
-/// Shortest distance of samples, of the machine and of a tree in its place, and longest and shortest block, in seconds.
+/// Shortest and longest distance of samples, of the machine and of a tree in its place, and longest and shortest block, in seconds.
 const SHORTEST_INTERVAL: f64 = 0.1;
+const LONGEST_INTERVAL: f64 = 600.0;
 const SHORTEST_OF_A_TREE: f64 = 0.001;
 const BLOCK: std::ops::RangeInclusive<f64> = 0.5..=3600.0;
+/// A block and its tail have room in so many bytes; less keeps nothing.
+const LEAST: u64 = 10_000;
 
 pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let interval = playbook::duration("--interval", &args.interval)?;
@@ -117,12 +120,18 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     playbook::duration("--drill-down", &args.drill_down)?;
     let duration = args.duration.as_deref().map(|text| playbook::duration("--duration", text)).transpose()?;
     let shortest = if args.root == Path::new("/") { SHORTEST_INTERVAL } else { SHORTEST_OF_A_TREE };
-    if interval < shortest || !BLOCK.contains(&block) || block / interval > 3600.0 {
+    let is_interval = (shortest..=LONGEST_INTERVAL).contains(&interval);
+    if !is_interval || !BLOCK.contains(&block) || block / interval > 3600.0 {
         let message = format!("samples every {} in blocks of {} are not recorded", args.interval, args.block);
         return Err(Failure::usage(
             message,
             Some("--interval takes 100ms to 10m, and a block has at most 3600 samples"),
         ));
+    }
+    if args.keep.0 < LEAST {
+        let message =
+            format!("--keep {}: nothing that could be judged fits into that", quantity::bytes(args.keep.0 as f64));
+        return Err(Failure::usage(message, Some("ten minutes take some 100 kB: 256MB holds weeks")));
     }
     let folder = place(args.history.as_ref())?;
     let stop = stop_on_signal()?;

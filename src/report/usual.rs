@@ -12,9 +12,29 @@ pub(super) fn heading(usual: &Usual) -> String {
                 usual.name, usual.compared, usual.span
             )
         }
-        _ => format!("Unlike {} ({})", usual.name, usual.span),
+        _ => {
+            let is_load = |unlike: &&Unlike| LOAD.contains(&unlike.metric.as_str());
+            let mut load: Vec<&str> = usual.unlike.iter().filter(is_load).map(|unlike| unlike.title.as_str()).collect();
+            load.dedup();
+            let with = if load.is_empty() {
+                String::new()
+            } else {
+                format!(": the load was another one ({}), from which other differences may follow", load.join(", "))
+            };
+            format!("Unlike {} ({}){with}", usual.name, usual.span)
+        }
     }
 }
+
+/// What others ask of a host, and how much data passes through it. The rest is how it copes.
+const LOAD: [&str; 6] = [
+    "disk.read.bytes_per_second",
+    "disk.write.bytes_per_second",
+    "network.interface.receive.bytes_per_second",
+    "network.interface.transmit.bytes_per_second",
+    "network.tcp.passive_opens.per_second",
+    "network.tcp.active_opens.per_second",
+];
 
 /// Which figure differs: `disk await vda`.
 pub(super) fn what(unlike: &Unlike) -> String {
@@ -50,6 +70,16 @@ mod tests {
         );
         let mut usual = Usual { name: "the day before".into(), span: "then".into(), compared: 9, unlike: vec![unlike] };
         assert_eq!(heading(&usual), "Unlike the day before (then)");
+        let read = Unlike {
+            metric: "disk.read.bytes_per_second".into(),
+            title: "disk reads".into(),
+            ..usual.unlike[0].clone()
+        };
+        usual.unlike.push(read);
+        assert_eq!(
+            heading(&usual),
+            "Unlike the day before (then): the load was another one (disk reads), from which other differences may follow"
+        );
         usual.unlike.clear();
         assert_eq!(heading(&usual), "Like the day before: none of 9 figures differs by 4 spreads or more (then)");
     }

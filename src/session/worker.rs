@@ -11,8 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rdiag_collectors::{Collect, Sink};
-use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::rights::{self, Phase};
+use rdiag_kernel::host::{SharedHost, thread_usage};
 use rdiag_model::{Reason, Unavailable};
 
 /// What a worker is asked to do.
@@ -43,6 +43,8 @@ pub(super) struct Done {
     /// Monotonic seconds before and after.
     pub(super) began: f64,
     pub(super) ended: f64,
+    /// CPU seconds that it used.
+    pub(super) cpu: f64,
 }
 
 /// The worker, and the jobs that wait for it.
@@ -195,7 +197,7 @@ fn spawn(host: &SharedHost, queue: &Arc<Queue>, outbox: &Arc<Outbox>) -> std::io
 
 fn work(host: &SharedHost, job: Job) -> Done {
     let Job { slot, mut state, sink, task } = job;
-    let began = host.now();
+    let (began, cpu) = (host.now(), thread_usage());
     let outcome = catch_unwind(AssertUnwindSafe(|| match task {
         Task::Prepare => {
             state.prepare(host, &sink);
@@ -216,7 +218,7 @@ fn work(host: &SharedHost, job: Job) -> Done {
             (None, Err(gap.with_remedy("please report it with the recording")))
         }
     };
-    Done { slot, task, state, result, began, ended }
+    Done { slot, task, state, result, began, ended, cpu: (thread_usage() - cpu).max(0.0) }
 }
 
 #[cfg(test)]

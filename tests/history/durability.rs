@@ -1,5 +1,6 @@
 //! What was recorded outlives kills, another recorder, a full folder and damaged bytes.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -21,6 +22,13 @@ fn a_second_recorder_is_refused_and_the_first_goes_on() {
     assert_eq!(first.end().0, Some(0));
 }
 
+/// Whole samples in the tail.
+fn tail_samples(history: &Path) -> usize {
+    let Ok(bytes) = std::fs::read(history.join("tail")) else { return 0 };
+    let (pieces, _) = rdiag::session::pieces(&[rdiag::session::HistoryFile { name: "tail".into(), bytes }]);
+    pieces.first().and_then(|piece| Some(piece.block.collectors.get("psi")?.times.len())).unwrap_or(0)
+}
+
 /// More in a long run: `RDIAG_KILLS=200`.
 fn kills() -> u32 {
     std::env::var("RDIAG_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
@@ -37,7 +45,11 @@ fn a_kill_at_any_moment_costs_no_sample_that_was_written() {
         wait_until("that it begins", || std::fs::read_to_string(&recorder.said).is_ok_and(|said| !said.is_empty()));
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         std::thread::sleep(Duration::from_millis(300 + (state >> 33) % 2500));
+        let written = tail_samples(&history);
+        let before = blocks(&history);
         recorder.signal(Signal::KILL);
+        // What was in the tail then is in it still, unless a block was made of it meanwhile.
+        assert!(tail_samples(&history) >= written || blocks(&history) > before, "kill {kill}: {written}");
         let said = std::fs::read_to_string(&recorder.said).unwrap();
         assert_eq!(said.lines().count(), 1, "kill {kill}: {said}");
         for name in files(&history).into_iter().filter(|name| name != "lock") {

@@ -191,7 +191,7 @@ fn run_report_and_diff_judge_a_time_alike() {
     assert!(both["before"]["started"].as_str() < both["after"]["started"].as_str(), "{both}");
     assert!(both["after"]["file"].as_str().unwrap().starts_with("recorder, "), "{both}");
     assert!(both["metrics_compared"].as_u64().unwrap() > 50, "{}", both["metrics_compared"]);
-    assert!(both["notes"].to_string().contains("before: Source: the recorder, a sample every 200 ms"), "{both}");
+    assert!(both["notes"].to_string().contains("both: Source: the recorder, a sample every 200 ms"), "{both}");
     // A file and a time: again the earlier one is BEFORE.
     let file = place.path().join("late.json");
     std::fs::write(&file, serde_json::to_vec(&run).unwrap()).unwrap();
@@ -232,7 +232,9 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (&["diff", "--at", "now", "--at", "-1h", "--from", "-"], "--from - can be read once"),
         (&["diff", "a.json", "--at", "now", "--from", "a", "--sysstat", "b"], "--from was given 2 times, --at 1 times"),
         (&["watch", "--keep", "much"], "is no size; write 256MB"),
+        (&["watch", "--keep", "5"], "nothing that could be judged fits into that"),
         (&["watch", "--interval", "1ms"], "--interval takes 100ms to 10m"),
+        (&["watch", "--interval", "20m"], "--interval takes 100ms to 10m"),
         (&["watch", "--trigger", "sometimes"], "run, pin, off"),
         (&["watch", "--history", "/proc/1/x"], "recording into /proc/1/x"),
     ];

@@ -1,7 +1,8 @@
 //! The same time of an earlier day: which figures differ from it by more than they varied then. It ranks and explains; no rule asks it.
 
+use super::interval;
 use rdiag_model::report::{Unlike, Usual};
-use rdiag_model::{Facts, Metrics, Reading, Unit, Window};
+use rdiag_model::{Facts, Metrics, Reading, Unit, Window, quantity};
 
 /// Figures that are compared, and what they tell in a few words.
 const COMPARED: [(&str, &str); 21] = [
@@ -53,17 +54,35 @@ pub struct Side<'s> {
     pub metrics: &'s Metrics,
 }
 
-/// How a time compares with an earlier one; none where both cannot be compared: another host, kernel or interval, or too few samples.
-#[must_use]
-pub fn usual(name: &str, span: String, now: Side<'_>, then: Side<'_>) -> Option<Usual> {
-    let is_same = |of: fn(&Facts) -> (&str, &str, u32)| of(now.facts) == of(then.facts);
-    let is_host = is_same(|facts| (&facts.hostname, &facts.kernel, facts.cpus));
-    let is_interval = (now.window.interval_seconds - then.window.interval_seconds).abs() < 1e-3;
-    if !is_host || !is_interval || then.window.seconds < COVERED * now.window.seconds {
-        return None;
+/// How a time compares with an earlier one.
+///
+/// # Errors
+/// Why both cannot be compared, in words: another host, kernel or interval, or too few samples.
+pub fn usual(name: &str, span: String, now: Side<'_>, then: Side<'_>) -> Result<Usual, String> {
+    let of = |facts: &Facts| (facts.hostname.clone(), facts.kernel.clone(), facts.cpus);
+    let ((host, kernel, cpus), (old_host, old_kernel, old_cpus)) = (of(now.facts), of(then.facts));
+    if host != old_host {
+        return Err(format!("that was another host, {old_host}"));
+    }
+    if kernel != old_kernel {
+        return Err(format!("another kernel ran then, {old_kernel}"));
+    }
+    if cpus != old_cpus {
+        return Err(format!("the host had {old_cpus} CPUs then"));
+    }
+    let [every, old_every] = [now, then].map(|side| interval(side.window.interval_seconds));
+    if every != old_every {
+        return Err(format!("a sample every {old_every} was recorded then, and every {every} now"));
+    }
+    if then.window.seconds < COVERED * now.window.seconds {
+        let [then, now] = [then, now].map(|side| quantity::seconds(side.window.seconds));
+        return Err(format!("{then} of it were recorded then, and {now} now"));
     }
     let (compared, unlike) = unlike(now.metrics, &[then.metrics], SAMPLES, MOST);
-    (compared > 0).then(|| Usual { name: name.to_owned(), span, compared, unlike })
+    if compared == 0 {
+        return Err(format!("{SAMPLES} samples of both are needed, one every {every}; --last takes a longer time"));
+    }
+    Ok(Usual { name: name.to_owned(), span, compared, unlike })
 }
 
 /// How many figures of a window were compared with those of earlier ones, taken together, and at most `most` that differ by more than they varied
@@ -157,7 +176,7 @@ mod tests {
         Metrics { readings: readings.into(), ..Metrics::default() }
     }
 
-    fn compared(facts: [&Facts; 2], windows: [&Window; 2], metrics: [&Metrics; 2]) -> Option<Usual> {
+    fn compared(facts: [&Facts; 2], windows: [&Window; 2], metrics: [&Metrics; 2]) -> Result<Usual, String> {
         let side = |at: usize| Side { facts: facts[at], window: windows[at], metrics: metrics[at] };
         usual("the day before", "then".into(), side(0), side(1))
     }
@@ -180,11 +199,18 @@ mod tests {
         let (facts, whole) = (&Facts::default(), &window(600.0, 5.0));
         let same = &metrics(120, 0.2, 0.002);
         let other = &Facts { kernel: "6.1.9".into(), ..Facts::default() };
-        assert!(compared([facts; 2], [whole; 2], [same; 2]).is_some());
-        assert_eq!(compared([facts, other], [whole; 2], [same; 2]), None);
-        assert_eq!(compared([facts; 2], [whole, &window(600.0, 1.0)], [same; 2]), None);
-        assert_eq!(compared([facts; 2], [whole, &window(400.0, 5.0)], [same; 2]), None);
-        assert_eq!(compared([facts; 2], [whole; 2], [same, &metrics(20, 0.2, 0.002)]), None);
-        assert_eq!(compared([facts; 2], [whole; 2], [same, &Metrics::default()]), None);
+        assert!(compared([facts; 2], [whole; 2], [same; 2]).is_ok());
+        let (by_minute, part) = (&window(600.0, 60.0), &window(400.0, 5.0));
+        let why = |facts, windows, metrics| compared(facts, windows, metrics).unwrap_err();
+        assert_eq!(why([facts, other], [whole; 2], [same; 2]), "another kernel ran then, 6.1.9");
+        let by_minute = why([facts; 2], [whole, by_minute], [same; 2]);
+        assert_eq!(by_minute, "a sample every 1 min was recorded then, and every 5 s now");
+        let short = why([facts; 2], [whole, part], [same; 2]);
+        assert_eq!(short, "6.7 min of it were recorded then, and 10.0 min now");
+        let (fewer, none) = (&metrics(20, 0.2, 0.002), &Metrics::default());
+        for then in [fewer, none] {
+            let few = why([facts; 2], [whole; 2], [same, then]);
+            assert_eq!(few, "24 samples of both are needed, one every 5 s; --last takes a longer time");
+        }
     }
 }

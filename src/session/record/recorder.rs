@@ -31,7 +31,9 @@ pub(in crate::session) struct Slot {
     state: Option<Box<dyn Collect>>,
     /// Left behind on a source that hangs.
     pub(in crate::session) late: bool,
+    /// Wall-clock seconds so far, and CPU seconds: one that waits for a sick disk takes much of the one and little of the other.
     pub(in crate::session) took: f64,
+    pub(in crate::session) cpu: f64,
 }
 
 /// The collectors and probes of a window at work.
@@ -106,7 +108,7 @@ impl<'h> Recorder<'h> {
         is_probe: bool,
     ) {
         let sink = Sink::beside(series, &self.shared);
-        self.slots.push(Slot { id, cadence, is_probe, sink, state: Some(state), late: false, took: 0.0 });
+        self.slots.push(Slot { id, cadence, is_probe, sink, state: Some(state), late: false, took: 0.0, cpu: 0.0 });
     }
 
     /// Gives up rights that nothing needs from here on.
@@ -215,6 +217,7 @@ impl<'h> Recorder<'h> {
         let took = (done.ended - done.began).max(0.0);
         let was_awaited = !std::mem::take(&mut slot.late);
         slot.took += took;
+        slot.cpu += done.cpu;
         slot.state = done.state;
         if done.task != Task::Sample {
             if let Err(gap) = done.result {

@@ -26,15 +26,15 @@ pub(super) struct Governor {
     stretch: BTreeMap<&'static str, u32>,
     /// Time and CPU seconds of the last look.
     looked: Option<(f64, f64)>,
-    /// Seconds within each collector since the block began, at the last look.
-    took: BTreeMap<&'static str, f64>,
+    /// CPU seconds within each collector since the block began, at the last look.
+    used: BTreeMap<&'static str, f64>,
     calm: u32,
 }
 
 impl Governor {
     pub(super) fn new(budget: f64, interval: f64, look: f64) -> Self {
-        let (stretch, took) = (BTreeMap::new(), BTreeMap::new());
-        Self { budget, interval, look, spare: None, stretch, looked: None, took, calm: 0 }
+        let (stretch, used) = (BTreeMap::new(), BTreeMap::new());
+        Self { budget, interval, look, spare: None, stretch, looked: None, used, calm: 0 }
     }
 
     /// Share of a CPU that recording leaves of the budget, less than 0 beyond it; none before the first look.
@@ -73,11 +73,11 @@ impl Governor {
         let share = (cpu - cpu_then) / (now - then);
         let cost = |slot: &Slot| {
             // A block begins with none.
-            let before = self.took.get(slot.id).copied().unwrap_or(0.0);
-            (slot.id, slot.cadence, if slot.took >= before { slot.took - before } else { slot.took })
+            let before = self.used.get(slot.id).copied().unwrap_or(0.0);
+            (slot.id, slot.cadence, if slot.cpu >= before { slot.cpu - before } else { slot.cpu })
         };
         let costs: Vec<(&'static str, Cadence, f64)> = slots.iter().map(cost).collect();
-        self.took = slots.iter().map(|slot| (slot.id, slot.took)).collect();
+        self.used = slots.iter().map(|slot| (slot.id, slot.cpu)).collect();
         self.looked = Some((now, cpu));
         self.spare = Some(self.budget - share);
         self.decide(share, &costs)

@@ -42,9 +42,12 @@ pub(super) fn what(bytes: &[u8]) -> String {
     // The magic number of sysstat's own files, in either order of bytes.
     if bytes.starts_with(&[0x96, 0xd5]) || bytes.starts_with(&[0xd5, 0x96]) {
         let version: Vec<String> = bytes.get(4..8).unwrap_or_default().iter().map(u8::to_string).collect();
+        let version = match version.join(".").trim_end_matches(".0") {
+            "" => " (cut off before its version)".to_owned(),
+            version => format!(" {version}"),
+        };
         return format!(
-            "it is a file of sysstat {}, which sysstat's own sadf reads: sadf -j FILE -- -A > FILE.json",
-            version.join(".").trim_end_matches(".0")
+            "it is a file of sysstat{version}, which sysstat's own sadf reads: sadf -j FILE -- -A > FILE.json"
         );
     }
     let stands_at = |at: usize, magic: &[u8]| bytes.get(at..).is_some_and(|rest| rest.starts_with(magic));
