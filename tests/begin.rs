@@ -56,6 +56,22 @@ fn an_instant_that_is_over_too_far_off_or_none_is_refused_before_anything_is_mea
 }
 
 #[test]
+fn a_late_host_begins_at_once_where_asked_for_and_says_how_late() {
+    let late = |seconds: u64| {
+        let at = format!("@{}", now() - seconds);
+        rdiag().args(SHORT).args(["-o", "-", "--or-now", "--begin-at", &at]).output().unwrap()
+    };
+    let output = late(60);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && error.contains("the window began 6"), "{error}");
+    let begin = rdiag::session::read_recording(&output.stdout).unwrap().setup.begin.unwrap();
+    assert!((60.0..90.0).contains(&begin.late_seconds), "{begin:?}");
+    let output = late(660);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && error.contains("--or-now is for at most 600 s"), "{error}");
+}
+
+#[test]
 fn a_signal_ends_the_wait() {
     let mut run = std::process::Command::new(assert_cmd::cargo::cargo_bin!("rdiag"));
     run.args(SHORT).args(["-o", "-", "--begin-at", &format!("@{}", now() + 500)]).stdout(Stdio::piped());

@@ -140,6 +140,42 @@ fn a_page_is_written_with_a_link_to_the_report_beside_a_recording() {
 }
 
 #[test]
+fn a_folder_gets_the_own_reports_of_odd_and_sick_hosts_first_and_the_page_links_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (quiet, sick) = (recording("whole-host-quiet"), recording("whole-host-short-of-cpu"));
+    let hosts = ["web 0", "web-1", "web-2", "web-3", "web-4", "web-5", "web-6", "web-7", "<b>web", "web-9"];
+    for host in hosts {
+        put(folder.path(), if host == "web-7" { &sick } else { &quiet }, host);
+    }
+    let out = folder.path().join("rolled");
+    let roll = |args: &[&str]| {
+        let output = rdiag().arg("fleet").arg(folder.path()).args(args).arg("--out").arg(&out).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let mut reports: Vec<String> = std::fs::read_dir(out.join("hosts")).map_or_else(
+            |_| vec![],
+            |folder| folder.map(|file| file.unwrap().file_name().into_string().unwrap()).collect(),
+        );
+        reports.sort();
+        (std::fs::read_to_string(out.join("fleet.html")).unwrap(), reports, String::from_utf8(output.stdout).unwrap())
+    };
+    let (page, reports, _) = roll(&["--reports", "0"]);
+    assert!(reports.is_empty() && !page.contains("<a href=\"./hosts/"));
+    let (page, reports, verdict) = roll(&["--reports", "1", "-q"]);
+    assert_eq!(reports, ["web-7.html"], "the odd one");
+    assert!(
+        page.contains("<a href=\"./hosts/web-7.html\">web-7</a>") && verdict.starts_with("web-7 alone"),
+        "{verdict}"
+    );
+    let (page, reports, _) = roll(&[]);
+    assert_eq!(reports.len(), hosts.len(), "{reports:?}");
+    assert!(page.contains("<a href=\"./hosts/web_0.html\">web 0</a>") && page.contains("\"./hosts/_b_web.html\""));
+    let own = std::fs::read_to_string(out.join("hosts/web-7.html")).unwrap();
+    assert!(own.contains("web-7") && own.contains("CPU saturation"));
+    let json: Value = serde_json::from_slice(&std::fs::read(out.join("fleet.json")).unwrap()).unwrap();
+    assert!(json["hosts"].as_array().unwrap().iter().all(|row| row["report"].is_string()), "{:#}", json["hosts"]);
+}
+
+#[test]
 fn a_folder_gets_a_file_for_each_format_and_a_name_that_contradicts_its_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), &recording("whole-host-quiet"), "web-1");
@@ -290,6 +326,10 @@ fn each_command_of_the_page_on_fleets_does_what_it_says() {
     for name in ["rolled-up/fleet.html", "rolled-up/fleet.md", "rolled-up/fleet.json"] {
         assert!(made(name).contains("web-3"), "{name}");
     }
+    assert!(
+        made("rolled-up/fleet.html").contains("./hosts/web-1.html")
+            && made("rolled-up/hosts/web-1.html").contains("<html")
+    );
     let rows: Vec<Value> = made("fleet.ndjson").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.iter().filter(|row| row["tbl"] == "runs").count(), 3, "two hosts, and the one that is missing");
 }
@@ -326,7 +366,8 @@ fn each_command_of_the_page_that_is_not_run_here_is_run_by_a_script_of_the_full_
     assert_eq!(commands, [&"rdiag run use-method --pod NAMESPACE/POD"], "tests/one_group.rs runs this one");
 }
 
-/// `reports/examples/fleet-of-200/`: 200 hosts of which 150 are short of CPUs, one alone is short of memory, and three have sent nothing.
+/// `reports/examples/fleet-of-200/`: 200 hosts of which 150 are short of CPUs, one alone is short of memory, and three have sent nothing. The report of
+/// that one is linked.
 #[test]
 fn the_example_of_200_hosts_is_fresh() {
     let folder = tempfile::tempdir().unwrap();
@@ -343,10 +384,10 @@ fn the_example_of_200_hosts_is_fresh() {
             _ => put(&runs, &busy, &name),
         }
     }
-    let args = ["fleet", "runs", "--format", "html,md", "--out", "pages"];
+    let args = ["fleet", "runs", "--format", "html,md", "--reports", "1", "--out", "pages"];
     let output = rdiag().current_dir(folder.path()).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for file in ["fleet.html", "fleet.md"] {
+    for file in ["fleet.html", "fleet.md", "hosts/web-117.html"] {
         let fresh = std::fs::read_to_string(folder.path().join("pages").join(file)).unwrap();
         let kept = path("reports/examples/fleet-of-200").join(file);
         assert!(fresh.len() < 300_000, "{file} has {} bytes", fresh.len());

@@ -43,9 +43,12 @@ pub(super) struct MeasureArgs {
     #[arg(long, short, value_name = "TIME")]
     pub(super) interval: Option<String>,
     /// Begin at this instant, so that the windows of many hosts are the same seconds: 12:00:00Z, 2026-11-24T12:00:00Z, or @SECONDS of the epoch.
-    /// At most ten minutes away; an instant in the past is refused.
+    /// At most ten minutes away; an instant in the past is refused without --or-now.
     #[arg(long, value_name = "TIME", conflicts_with = "command")]
     pub(super) begin_at: Option<String>,
+    /// Begin at once where the instant of --begin-at is over, by ten minutes at most; the recording says how late it began.
+    #[arg(long, requires = "begin_at")]
+    pub(super) or_now: bool,
     /// Set a parameter of the playbook.
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(super) params: Vec<String>,
@@ -156,7 +159,7 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     let until_it_ends = !args.command.is_empty() && args.duration.is_none();
     params::interval_fits(interval, (!until_it_ends).then_some(tried.duration))?;
     let budget = playbook::budget(&args.budget)?;
-    let begin_at = args.begin_at.as_deref().map(begin_at).transpose()?;
+    let begin_at = args.begin_at.as_deref().map(|text| begin_at(text, args.or_now)).transpose()?;
     let host = Arc::new(open_host(&args.root)?);
     let mut target = task::target(args, &host)?;
     let has_command = !args.command.is_empty();
@@ -204,11 +207,14 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     })
 }
 
-fn begin_at(text: &str) -> Result<BeginAt, Failure> {
-    BeginAt::parse(text).map_err(|why| {
+fn begin_at(text: &str, or_now: bool) -> Result<BeginAt, Failure> {
+    BeginAt::parse(text, or_now).map_err(|why| {
         let hint = match why {
             NoInstant::Malformed => "12:00:00Z (UTC), 2026-11-24T12:00:00Z, or @SECONDS of the epoch",
-            NoInstant::Past(..) => "give the hosts time to start; where clocks differ, synchronize them first",
+            NoInstant::Past(..) => {
+                "give the hosts time to start, or have late ones begin at once: --or-now; where clocks differ, synchronize them first"
+            }
+            NoInstant::LongPast(..) => "take an instant that is still to come; where clocks differ, synchronize them first",
             NoInstant::Far(_) => "start rdiag later, by cron or a timer",
         };
         Failure::usage(format!("--begin-at {text}: {why}"), Some(hint))

@@ -7,6 +7,7 @@ Hosts are local connections whose rdiag is a script: it adds a recorded tree, an
 that nobody listens on.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -43,7 +44,8 @@ def check(rdiag: str, folder: Path) -> None:
         place.host("web", f"web-{n}", rdiag_path=place.tree(f"web-{n}", story))
     place.host("db", EVIL, rdiag_path=place.tree("db-1", "whole-host-quiet"))
     copied = place.tree("db-2", "whole-host-quiet")
-    place.host("db", "db-2", rdiag_path="/nonexistent/rdiag", rdiag_copy=copied, rdiag_copy_to=str(folder / "left"))
+    copy = {"rdiag_path": "/nonexistent/rdiag", "rdiag_copy": copied, "rdiag_copy_to": str(folder / "left")}
+    place.host("db", "db-2", **copy, rdiag_copy_sha256=hashlib.sha256(Path(copied).read_bytes()).hexdigest())
     # Two hosts of one name.
     place.host("db", "db-3", rdiag_path=place.tree("twin", "whole-host-quiet", "a"))
     place.host("db", "db-4", rdiag_path=place.tree("twin", "whole-host-quiet", "b"))
@@ -57,6 +59,7 @@ def check(rdiag: str, folder: Path) -> None:
         "cut-off": ({"rdiag_path": str(place.script("cut", f"{whole} | head -c 3000"))}, "cut off (3000 bytes)"),
         "other-json": ({"rdiag_path": str(place.script("other", "echo '{}' | gzip"))}, "no recording of rdiag"),
         "sick": ({"rdiag_path": str(place.script("sick", "echo 'error: nothing\tto\nsee' >&2; exit 3"))}, "rdiag ended with code 3: error: nothing to see"),
+        "other-copy": (copy | {"rdiag_copy_sha256": "0" * 64}, "is not the program whose SHA-256 is rdiag_copy_sha256"),
         "slow": ({"rdiag_path": str(place.script("slow", "sleep 600")), "rdiag_time_limit": 2}, "did not end within 2 s"),
     }
     full = full_file_system(folder)

@@ -19,6 +19,21 @@
     });
     return said;
   },
+  // Whatever a table of hosts is sorted by, what is worst in it comes first; by name, all are as they stand.
+  sorted: function () {
+    var said = [], rows = Array.prototype.slice.call(document.querySelectorAll(".heat tbody tr"));
+    document.querySelectorAll(".heat input[type=radio]").forEach(function (radio) {
+      radio.click();
+      var by = radio.id.slice(3), place = function (row) { return row.getBoundingClientRect().top; };
+      var worth = function (row) { var found = new RegExp("(?:^| )" + by + "([0-9])(?: |$)").exec(row.className); return found ? Number(found[1]) : 0; };
+      var shown = rows.slice().sort(function (a, b) { return place(a) - place(b); });
+      for (var at = 1; at < shown.length; at++) {
+        var is_wrong = by === "name" ? rows.indexOf(shown[at - 1]) > rows.indexOf(shown[at]) : Math.max(worth(shown[at - 1]), 1) < worth(shown[at]);
+        if (is_wrong) { said.push("by " + by + ", row " + at + " stands too low"); break; }
+      }
+    });
+    return said;
+  },
   // The page is not wider than the window; what is wider scrolls within itself.
   overflow: function () {
     var width = document.documentElement.clientWidth, said = [];

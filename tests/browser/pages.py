@@ -62,6 +62,6 @@ def write(rdiag, folder):
         (long / f"{number}.json.gz").write_bytes(gzip.compress(json.dumps(recording).encode()))
     pages["fleet, long names"] = folder / "fleet-long.html"
     run("fleet", long, "--out", pages["fleet, long names"])
-    pages["fleet of 200"] = folder / "fleet-of-200.html"
-    shutil.copy(TREE / "reports/examples/fleet-of-200/fleet.html", pages["fleet of 200"])
+    pages["fleet of 200"] = folder / "fleet-of-200/fleet.html"
+    shutil.copytree(TREE / "reports/examples/fleet-of-200", folder / "fleet-of-200")
     return pages

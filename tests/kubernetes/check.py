@@ -4,7 +4,7 @@
     tests/kubernetes/check.py RDIAG       with kubectl in the PATH and the Python package yaml
 
 No cluster can be had here: the stub plays the scheduler and the kubelet, and a pod's log is what the shipped program writes over a recorded
-tree. A public CI with kind runs the same plugin on a real one.
+tree. The plugin was not run on a real one.
 """
 
 import json
@@ -33,6 +33,7 @@ NODES = {
     "node-b.example.org": "",
     "node-c": "",
     "busy-api": "",
+    "tainted": "",
     "twice": "",
     "cut-off": "its log is cut off",
     "rotated": "its log is cut off",
@@ -55,11 +56,20 @@ class Cluster:
         self.pods: dict[str, dict] = {}
         self.seen: list[dict] = []
         self.refused: dict[str, int] = {}
+        # Requests that were refused once for being too many, by what they asked for.
+        self.busy: set[str] = set()
         # What is not a pod, by kind.
         self.applied: list[str] = []
         self.lock = threading.Lock()
         command = [rdiag, "record", "use-method", "--armor", "-o", "-", "--root", TREES / "whole-host-quiet"]
         self.log = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
+    def is_busy(self, what: str) -> bool:
+        """Whether it is the first request of its kind."""
+        with self.lock:
+            is_first = what not in self.busy
+            self.busy.add(what)
+        return is_first
 
     def create(self, pod: dict) -> tuple[int, dict]:
         node = pod["spec"]["nodeName"]
@@ -71,6 +81,8 @@ class Cluster:
             if node == "restricted":
                 return 403, status(403, "Forbidden", DENIED)
             phase = {"pending": "Pending", "evicted": "Failed"}.get(node, "Succeeded")
+            if node == "tainted" and {"operator": "Exists"} not in pod["spec"]["tolerations"]:
+                phase = "Pending"
             pod["metadata"] |= {"namespace": "rdiag", "uid": node}
             pod["status"] = {"phase": phase}
             self.pods[pod["metadata"]["name"]] = pod
@@ -133,6 +145,12 @@ def status(code: int, reason: str, message: str) -> dict:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason, "message": message}
 
 
+def bears(pod: dict, selector: str) -> bool:
+    """Whether it has the labels that a selector names."""
+    own = pod["metadata"].get("labels", {})
+    return all(own.get(label) == value for label, value in (part.split("=") for part in selector.split(",") if part))
+
+
 def handler(cluster: Cluster) -> type:
     class Api(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -149,6 +167,12 @@ def handler(cluster: Cluster) -> type:
                 self.send_header("Retry-After", "1")
             self.end_headers()
             self.wfile.write(body)
+
+        def refuses(self, what: str) -> bool:
+            if not cluster.is_busy(what):
+                return False
+            self.answer(429, status(429, "TooManyRequests", "the server has received too many requests"))
+            return True
 
         def do_GET(self) -> None:
             url = urlparse(self.path)
@@ -176,6 +200,10 @@ def handler(cluster: Cluster) -> type:
             if path == "/openapi/v2":
                 # Of an older kubectl: a document that describes nothing.
                 return self.answer(200, b"")
+            if path == "/api/v1/nodes" and self.refuses("nodes"):
+                return None
+            if path.endswith("/log") and self.refuses(f"log of {path.split('/')[-2]}"):
+                return None
             if path == "/api/v1/nodes":
                 nodes = [(node, "linux") for node in NODES] + [("win-1", "windows")]
                 listed = [{"kind": "Node", "apiVersion": "v1", "metadata": {"name": node, "labels": labels(node, system)}} for node, system in nodes if f"kubernetes.io/os={system}" in wanted]
@@ -183,7 +211,7 @@ def handler(cluster: Cluster) -> type:
             if path.endswith("/log"):
                 return self.answer(*cluster.logs(path.split("/")[-2]))
             if path.endswith("/pods"):
-                return self.answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(cluster.pods.values())})
+                return self.answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod for pod in cluster.pods.values() if bears(pod, wanted)]})
             if name in cluster.pods:
                 return self.answer(200, cluster.pods[name])
             return self.answer(404, status(404, "NotFound", f"no {path}"))
@@ -198,6 +226,8 @@ def handler(cluster: Cluster) -> type:
         def do_DELETE(self) -> None:
             size = int(self.headers.get("Content-Length") or 0)
             self.rfile.read(size)
+            if self.refuses("delete"):
+                return
             with cluster.lock:
                 cluster.pods.pop(urlparse(self.path).path.split("/")[-1], None)
             self.answer(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
@@ -281,6 +311,9 @@ def check(rdiag: str, folder: Path) -> None:
     out = folder / "fleet"
     (out / "runs").mkdir(parents=True)
     (out / "runs/of-yesterday.json.gz").write_bytes(cluster.log)
+    # Another one measures at the same time.
+    other = {"metadata": {"name": "other", "labels": {"app.kubernetes.io/name": "rdiag", "rdiag/run": "1-1"}}, "spec": {"nodeName": "other"}}
+    cluster.pods["other"] = {"kind": "Pod", "apiVersion": "v1"} | other
     done = subprocess.run([KUBERNETES / "kubectl-rdiag", "-o", out, "-g", LABEL], env=environment, cwd=folder, capture_output=True, text=True)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
@@ -294,8 +327,9 @@ def check(rdiag: str, folder: Path) -> None:
     files = {row["file"].rsplit("/", 1)[-1] for row in document["hosts"]}
     assert files == {f"{node}.json.gz" for node, why in NODES.items() if not why}, files
     groups = {group["name"]: group["hosts"] for group in document["groups"]}
-    assert groups == {"large": 2, "small.2x": 1, "without": 2}, groups
-    assert not cluster.pods, f"pods are left: {list(cluster.pods)}"
+    assert groups == {"large": 2, "small.2x": 1, "without": 3}, groups
+    assert list(cluster.pods) == ["other"], f"own pods are left, or those of another run are not: {list(cluster.pods)}"
+    assert {"nodes", "delete"} < cluster.busy and len(cluster.busy) > 10, cluster.busy
     assert not (out / "why").exists() and "win-1" not in said
     for pod in cluster.seen:
         check_pod(pod)

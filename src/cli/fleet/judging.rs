@@ -18,11 +18,12 @@ use super::files::{Grouping, Sent, stem};
 use super::reduce::reduce;
 use crate::cli::ui::{Text, Ui};
 use crate::lab::library::reproducing;
-use crate::session::{self, NamedPlaybook, Sources, StoreError};
+use crate::session::{self, Analysis, NamedPlaybook, Sources, StoreError};
 use crate::shown;
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
 use rdiag_kernel::host::{files, thread_usage};
 use rdiag_model::rows::Row;
+use rdiag_model::{Recording, Report};
 
 /// Recordings of the largest hosts take a tenth of this memory, and so many of them a part of this time.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 300, readable: &[] };
@@ -55,18 +56,21 @@ pub(super) struct Opened {
     pub(super) file: io::Result<File>,
 }
 
-/// Files that were named, each opened when its turn comes.
-pub(super) fn files(sent: Vec<Sent>) -> impl Iterator<Item = Opened> {
-    sent.into_iter().map(|sent| Opened { file: files::open_named(&sent.path), sent })
+impl Opened {
+    /// A file that was named.
+    pub(super) fn of(sent: Sent) -> Self {
+        Self { file: files::open_named(&sent.path), sent }
+    }
 }
 
-/// By what recordings are judged.
+/// Files that were named, each opened when its turn comes.
+pub(super) fn files(sent: Vec<Sent>) -> impl Iterator<Item = Opened> {
+    sent.into_iter().map(Opened::of)
+}
+
+/// What judges recordings.
 struct Judge<'j> {
-    sources: &'j Sources,
-    playbook: Option<&'j str>,
-    grouping: &'j Grouping,
-    /// Whether rows are asked for.
-    rows: bool,
+    by: By<'j>,
     exercises: BTreeMap<String, String>,
     /// Playbooks that were understood, by name.
     known: BTreeMap<String, NamedPlaybook>,
@@ -83,7 +87,6 @@ pub(super) struct By<'j> {
 
 /// Says a line of each recording, in order, and how many there were.
 pub(super) fn all(mut sent: impl Iterator<Item = Opened>, by: By<'_>, out: &PipeWriter, ui: &Ui) {
-    let By { sources, playbook, grouping, rows } = by;
     let (mut told, mut count) = (false, 0);
     loop {
         let opened: Vec<Opened> = sent.by_ref().take(AT_ONCE).collect();
@@ -95,9 +98,7 @@ pub(super) fn all(mut sent: impl Iterator<Item = Opened>, by: By<'_>, out: &Pipe
         count += opened.len();
         let mut left = opened.as_slice();
         while !left.is_empty() {
-            let (exercises, known) = (BTreeMap::new(), BTreeMap::new());
-            let judge = Judge { sources, playbook, grouping, rows, exercises, known };
-            let (done, why) = match reader(left, judge, out, (!told).then_some(ui)) {
+            let (done, why) = match reader(left, Judge::new(by), out, (!told).then_some(ui)) {
                 Ok(Some(result)) => result,
                 // This is the reader, and it is done.
                 Ok(None) => return,
@@ -205,8 +206,32 @@ fn gap(sent: &Sent, detail: String) -> NotJudged {
     NotJudged { host: stem(&file), why: Why::Unreadable, detail: format!("{file}: {detail}") }
 }
 
-impl Judge<'_> {
+/// The report of one host, from a process without rights; or why there is none.
+pub(super) fn report(opened: &Opened, by: By<'_>) -> Result<Report, String> {
+    let mut judge = Judge { exercises: reproducing(), ..Judge::new(by) };
+    judge.understood(opened, None).map(|(_, _, report)| report).map_err(|gap| gap.detail)
+}
+
+impl<'j> Judge<'j> {
+    fn new(by: By<'j>) -> Self {
+        Self { by, exercises: BTreeMap::new(), known: BTreeMap::new() }
+    }
+
     fn judged(&mut self, opened: &Opened, ui: Option<&Ui>) -> Result<(Host, Vec<Row>), NotJudged> {
+        let (recording, analysis, report) = self.understood(opened, ui)?;
+        let mut host = reduce(&recording, &analysis, &report);
+        host.file = opened.sent.path.display().to_string();
+        host.report.clone_from(&opened.sent.report);
+        host.group = self.by.grouping.group(&host.name, &host.file, &host.facts);
+        let rows = if self.by.rows {
+            session::rows(&recording, &analysis, &report, &host.file, &host.group).collect()
+        } else {
+            Vec::new()
+        };
+        Ok((host, rows))
+    }
+
+    fn understood(&mut self, opened: &Opened, ui: Option<&Ui>) -> Result<(Recording, Analysis, Report), NotJudged> {
         let cannot = |why: String| gap(&opened.sent, why);
         let file = opened.file.as_ref().map_err(|error| cannot(error.to_string()))?;
         let bytes = files::read_open(file, MAX_FILE).map_err(|error| cannot(error.to_string()))?;
@@ -217,11 +242,12 @@ impl Judge<'_> {
         }
         let recording = session::read_recording(&bytes).map_err(|error: StoreError| cannot(error.to_string()))?;
         drop(bytes);
-        let name = self.playbook.unwrap_or(&recording.playbook).to_owned();
+        let By { sources, playbook, .. } = self.by;
+        let name = playbook.unwrap_or(&recording.playbook).to_owned();
         if !self.known.contains_key(&name) {
-            let named = match self.playbook {
-                Some(playbook) => session::resolve_among(playbook, self.sources),
-                None => session::resolve_recorded(&recording.playbook, self.sources),
+            let named = match playbook {
+                Some(playbook) => session::resolve_among(playbook, sources),
+                None => session::resolve_recorded(&recording.playbook, sources),
             };
             let named = named.map_err(|error| cannot(error.to_string()))?;
             if let Some(ui) = ui {
@@ -234,16 +260,7 @@ impl Judge<'_> {
         let plan = named.plan_of(&recording).map_err(|error| cannot(error.to_string()))?;
         let analysis = session::analyze(&recording, &plan);
         let report = session::document(&recording, &analysis, &plan, &self.exercises);
-        let mut host = reduce(&recording, &analysis, &report);
-        host.file = opened.sent.path.display().to_string();
-        host.report.clone_from(&opened.sent.report);
-        host.group = self.grouping.group(&host.name, &host.file, &host.facts);
-        let rows = if self.rows {
-            session::rows(&recording, &analysis, &report, &host.file, &host.group).collect()
-        } else {
-            Vec::new()
-        };
-        Ok((host, rows))
+        Ok((recording, analysis, report))
     }
 }
 

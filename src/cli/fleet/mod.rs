@@ -3,6 +3,7 @@
 mod files;
 mod judging;
 mod output;
+mod own;
 mod reduce;
 mod stream;
 
@@ -15,9 +16,10 @@ use rdiag_fleet::{Fleet, Gathering, NotJudged, Why};
 use self::files::{Expected, Grouping, Sent};
 use self::judging::{By, Line};
 use self::output::{Format, Output};
+use self::own::Names;
 use self::stream::Pieces;
 pub use self::stream::taken_apart;
-use super::confined::{Desk, confined};
+use super::confined::confined;
 use super::fail_on::FailOn;
 use super::output::line as line_of;
 use super::{Exit, Failure, ui::Ui};
@@ -59,6 +61,10 @@ pub(super) struct Args {
     /// Folder for the files; or one file, by its ending (fleet.html, .md, .json); or `-` for stdout.
     #[arg(long, short, value_name = "DIR|FILE")]
     out: Option<PathBuf>,
+    /// Write the own reports of so many hosts into a folder beside the page, which links them: those that are odd first, then the worst. For a
+    /// folder as --out, and recordings that are files.
+    #[arg(long, value_name = "COUNT", default_value_t = own::DEFAULT, value_parser = clap::value_parser!(u16).range(0..=i64::from(own::MOST)))]
+    reports: u16,
     /// Exit with code 1 when a reported fault is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]
     fail_on: Option<FailOn>,
@@ -78,6 +84,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let by = By { sources: &sources, playbook: args.playbook.as_deref(), grouping: &grouping, rows: output.is_rows() };
     let cannot = || Failure::io("starting the process that judges");
     let mut splitting = None;
+    let mut names = Names::default();
     let sent = if args.files.iter().any(|path| path == Path::new("-")) {
         if args.files.len() > 1 {
             let message = "recordings on stdin (-) and named ones are not judged together".to_owned();
@@ -92,13 +99,18 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             None => return Ok(Exit::Done),
         }
     } else {
-        Origin::Files(files::find(&args.files, target.as_ref().map(Folder::path), expected.is_some())?)
+        let found = files::find(&args.files, target.as_ref().map(Folder::path), expected.is_some())?;
+        if output.is_folder_with_page() {
+            names = Names::of(&found);
+        }
+        Origin::Files(found)
     };
     let (reader, writer) = io::pipe().map_err(cannot())?;
+    let (chosen, choosing) = io::pipe().map_err(cannot())?;
     // One process opens the recordings and has others judge them; the copy that is confined below reads what they say of each.
     let judging = match fork().map_err(cannot())? {
         Side::Child => {
-            drop(reader);
+            drop((reader, chosen, choosing));
             match sent {
                 Origin::Files(sent) => judging::all(judging::files(sent), by, &writer, ui),
                 Origin::Stdin(pieces) => judging::all(pieces, by, &writer, ui),
@@ -113,37 +125,33 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let mut is_copy = false;
     let outcome = confined(target.as_ref(), |desk| {
         is_copy = true;
-        roll_up(args, expected, reader, &output, &desk, ui)
+        let mut fleet = gathered(expected, reader, output.is_rows().then_some(ui))?;
+        names.link(&mut fleet, args.reports, &choosing).map_err(cannot())?;
+        output.write(&fleet, &desk, args.quiet, ui)?;
+        Ok(match args.fail_on {
+            _ if fleet.judged == 0 => Exit::Nothing,
+            Some(level) if fleet.status >= level.least() => Exit::Findings,
+            _ => Exit::Done,
+        })
     });
     // The copy comes back here as well, and has no child.
-    if !is_copy {
-        judging.wait().map_err(cannot())?;
-        splitting.map(Child::wait).transpose().map_err(cannot())?;
+    if is_copy {
+        return outcome;
     }
-    outcome
+    judging.wait().map_err(cannot())?;
+    splitting.map(Child::wait).transpose().map_err(cannot())?;
+    drop(choosing);
+    let exit = outcome?;
+    match target {
+        Some(page) => names.write(chosen, &page, by, ui, exit),
+        None => Ok(exit),
+    }
 }
 
 /// Where recordings come from.
 enum Origin {
     Files(Vec<Sent>),
     Stdin(Pieces),
-}
-
-fn roll_up(
-    args: &Args,
-    expected: Option<Expected>,
-    reader: PipeReader,
-    output: &Output,
-    desk: &Desk,
-    ui: &Ui,
-) -> Result<Exit, Failure> {
-    let fleet = gathered(expected, reader, output.is_rows().then_some(ui))?;
-    output.write(&fleet, desk, args.quiet, ui)?;
-    Ok(match args.fail_on {
-        _ if fleet.judged == 0 => Exit::Nothing,
-        Some(level) if fleet.status >= level.least() => Exit::Findings,
-        _ => Exit::Done,
-    })
 }
 
 /// All that the judging processes say, and the hosts that were expected and are not there.

@@ -73,21 +73,26 @@ impl Format {
 pub(super) enum Output {
     /// One format to stdout.
     Stdout(Format),
-    /// Files of these names in the folder.
-    Files(PathBuf, Vec<(String, Format)>),
+    /// Files of these formats in a folder.
+    Folder(PathBuf, Vec<Format>),
+    /// One file of this name in the folder.
+    File(PathBuf, String, Format),
 }
 
 impl Output {
     /// What `--out` and `--format` ask for.
     pub(super) fn of(out: Option<&Path>, formats: &[Format]) -> Result<Self, Failure> {
         let output = Self::asked(out, formats)?;
-        match &output {
-            Self::Files(_, files) if files.iter().any(|(_, format)| *format == Format::Rows) => {
-                let message = "rows of many hosts go to stdout, host by host".to_owned();
-                Err(Failure::usage(message, Some("rdiag fleet DIR --format rows > rows.ndjson")))
-            }
-            _ => Ok(output),
+        let has_rows = match &output {
+            Self::Stdout(_) => false,
+            Self::Folder(_, formats) => formats.contains(&Format::Rows),
+            Self::File(.., format) => *format == Format::Rows,
+        };
+        if has_rows {
+            let message = "rows of many hosts go to stdout, host by host".to_owned();
+            return Err(Failure::usage(message, Some("rdiag fleet DIR --format rows > rows.ndjson")));
         }
+        Ok(output)
     }
 
     /// Whether rows go to stdout, host by host.
@@ -116,33 +121,43 @@ impl Output {
             (None, formats) => {
                 let all = [Format::Html, Format::Md, Format::Json];
                 let formats = if formats.is_empty() { &all } else { formats };
-                Ok(Self::Files(path.to_owned(), formats.iter().map(|one| (one.file().to_owned(), *one)).collect()))
+                Ok(Self::Folder(path.to_owned(), formats.to_vec()))
             }
         }
     }
 
     fn one(path: &Path, format: Format) -> Result<Self, Failure> {
         let (folder, name) = split(path)?;
-        Ok(Self::Files(folder, vec![(name, format)]))
+        Ok(Self::File(folder, name, format))
+    }
+
+    /// Whether a page goes into a folder, where there is room for what it links to.
+    pub(super) fn is_folder_with_page(&self) -> bool {
+        matches!(self, Self::Folder(_, formats) if formats.contains(&Format::Html))
     }
 
     /// The folder, opened by the process that may write there.
     pub(super) fn folder(&self) -> Result<Option<Folder>, Failure> {
-        let Self::Files(path, _) = self else { return Ok(None) };
+        let (Self::Folder(path, _) | Self::File(path, ..)) = self else { return Ok(None) };
         let attempt = || Failure::io(format!("preparing the output folder {}", path.display()));
         Folder::prepare(path).map(Some).map_err(attempt())
     }
 
-    /// Writes it, from the confined process.
+    /// Writes it, from the confined process; the verdict alone goes to stdout besides, where `is_short`.
     pub(super) fn write(&self, fleet: &Fleet, desk: &Desk, is_short: bool, ui: &Ui) -> Result<(), Failure> {
+        let save = |folder: &Path, name: &str, format: Format| {
+            let attempt = Failure::io(format!("writing {}", folder.join(name).display()));
+            desk.write(name, &format.render(fleet, ui, true)?).map_err(attempt)
+        };
         match self {
-            Self::Stdout(Format::Term) if is_short => ui.print(&shown!("{}\n", Text::seen(&fleet.headline))),
-            Self::Stdout(Format::Rows) => Ok(()),
-            Self::Stdout(format) => ui.print(&format.render(fleet, ui, false)?),
-            Self::Files(folder, files) => files.iter().try_for_each(|(name, format)| {
-                let attempt = Failure::io(format!("writing {}", folder.join(name).display()));
-                desk.write(name, &format.render(fleet, ui, true)?).map_err(attempt)
-            }),
+            Self::Stdout(Format::Rows) => return Ok(()),
+            Self::Stdout(format) if !is_short => return ui.print(&format.render(fleet, ui, false)?),
+            Self::Stdout(_) => {}
+            Self::Folder(folder, formats) => {
+                formats.iter().try_for_each(|format| save(folder, format.file(), *format))?;
+            }
+            Self::File(folder, name, format) => save(folder, name, *format)?,
         }
+        if is_short { ui.print(&shown!("{}\n", Text::seen(&fleet.headline))) } else { Ok(()) }
     }
 }

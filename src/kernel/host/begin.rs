@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::Host;
 
-/// The longest wait for a measurement to begin.
+/// The longest wait for a measurement to begin, and the most by which one may be late.
 const LONGEST_WAIT: i64 = 600;
 /// The wall clock may be set while it is waited for: it is looked at again this often.
 const LOOK_AGAIN: f64 = 1.0;
@@ -22,6 +22,9 @@ pub enum NoInstant {
     /// It is over.
     #[error("it is {0} s in the past on this host, whose clock says {1}")]
     Past(i64, String),
+    /// It is over for longer than a host is late.
+    #[error("it is {0} s in the past on this host, whose clock says {1}: --or-now is for at most {LONGEST_WAIT} s")]
+    LongPast(i64, String),
     /// It is too far off.
     #[error("it is {0} s away, and rdiag waits for at most {LONGEST_WAIT} s")]
     Far(i64),
@@ -32,16 +35,18 @@ pub enum NoInstant {
 pub struct BeginAt(Timestamp);
 
 impl BeginAt {
-    /// `2026-11-24T12:00:00Z`, `12:00:00Z`, `12:00Z`, or seconds of the epoch as `@1764000000`, within ten minutes from now.
-    pub fn parse(text: &str) -> Result<Self, NoInstant> {
-        Self::parse_at(text, Timestamp::now())
+    /// `2026-11-24T12:00:00Z`, `12:00:00Z`, `12:00Z`, or seconds of the epoch as `@1764000000`, within ten minutes from now; where `or_now`,
+    /// or at most ten minutes ago.
+    pub fn parse(text: &str, or_now: bool) -> Result<Self, NoInstant> {
+        Self::parse_at(text, or_now, Timestamp::now())
     }
 
-    fn parse_at(text: &str, now: Timestamp) -> Result<Self, NoInstant> {
+    fn parse_at(text: &str, or_now: bool, now: Timestamp) -> Result<Self, NoInstant> {
         let at = instant(text.trim(), now).ok_or(NoInstant::Malformed)?;
         let left = at.as_second().saturating_sub(now.as_second());
         match left {
-            _ if at <= now => Err(NoInstant::Past(left.saturating_neg(), short(now))),
+            left if left < -LONGEST_WAIT && or_now => Err(NoInstant::LongPast(left.saturating_neg(), short(now))),
+            _ if at <= now && !or_now => Err(NoInstant::Past(left.saturating_neg(), short(now))),
             left if left > LONGEST_WAIT => Err(NoInstant::Far(left)),
             _ => Ok(Self(at)),
         }
@@ -103,7 +108,7 @@ mod tests {
     const NOW: &str = "2026-11-24T23:59:50.5Z";
 
     fn parsed(text: &str) -> Result<String, NoInstant> {
-        BeginAt::parse_at(text, NOW.parse().unwrap()).map(|at| at.to_string())
+        BeginAt::parse_at(text, false, NOW.parse().unwrap()).map(|at| at.to_string())
     }
 
     #[test]
@@ -139,6 +144,15 @@ mod tests {
             assert_eq!(parsed(text), Err(NoInstant::Malformed), "{text}");
         }
         assert!(matches!(parsed("@9223372036854775807"), Err(NoInstant::Malformed)));
+    }
+
+    #[test]
+    fn one_that_is_over_is_taken_where_asked_for_and_within_ten_minutes() {
+        let parsed = |text: &str| BeginAt::parse_at(text, true, NOW.parse().unwrap()).map(|at| at.to_string());
+        assert_eq!(parsed("23:49:50Z").as_deref(), Ok("2026-11-24T23:49:50Z"));
+        assert_eq!(parsed("23:49:49Z"), Err(NoInstant::LongPast(601, "2026-11-24T23:59:50Z".into())));
+        assert_eq!(parsed("00:00:00Z").as_deref(), Ok("2026-11-25T00:00:00Z"));
+        assert_eq!(parsed("00:09:51Z"), Err(NoInstant::Far(601)));
     }
 
     #[test]

@@ -35,6 +35,11 @@ options:
     description: Seconds after which rdiag is ended, if it has not ended by itself.
     type: int
     default: 900
+  remove:
+    description:
+      - A folder that is removed when this ends, also if the controller has been killed meanwhile.
+      - It is one that this collection has made for its copy of the program (C(rdiag.ansible.*)); another one is refused.
+    type: path
   arguments:
     description: Further arguments of C(rdiag record).
     type: list
@@ -79,6 +84,7 @@ import base64
 import json
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import time
@@ -89,6 +95,8 @@ from ansible.module_utils.basic import AnsibleModule
 # A recording of the largest hosts has a tenth of it; more than this is no recording.
 MOST_PACKED = 64 << 20
 MOST_PLAIN = 512 << 20
+# Seconds by which a window is no longer aligned.
+LATE = 0.5
 # Of what rdiag says on stderr the end is kept.
 MOST_WORDS = 2000
 
@@ -136,7 +144,7 @@ def run(argv, limit):
 
 
 def understood(packed):
-    """What a recording says of itself; refuses what is none."""
+    """What a recording says of itself: its host, its start, and how late that was where an instant was asked for. Refuses what is none."""
     unpack = zlib.decompressobj(31)
     try:
         plain = unpack.decompress(packed, MOST_PLAIN)
@@ -147,11 +155,13 @@ def understood(packed):
         recording = json.loads(plain)
         host = recording["host"]["hostname"]
         started = recording["started"]
+        begin = recording.get("setup", {}).get("begin")
+        late = float(begin["late_seconds"]) if begin else None
         if not (isinstance(host, str) and isinstance(started, str) and isinstance(recording["windows"], list)):
             raise TypeError
-    except (zlib.error, ValueError, KeyError, TypeError, RecursionError):
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Refused("it answered with %d bytes that are no recording of rdiag" % len(packed))
-    return host, started
+    return host, started, late
 
 
 def recorded(module):
@@ -160,21 +170,17 @@ def recorded(module):
     if not path:
         raise Refused("there is no %s on this host: install the package, or set rdiag_copy" % asked["path"])
     argv = [path, "record", asked["playbook"], "--duration", asked["duration"]] + asked["arguments"] + ["-o", "-"]
-    begin = ["--begin-at", asked["begin_at"]] if asked["begin_at"] else []
+    begin = ["--begin-at", asked["begin_at"], "--or-now"] if asked["begin_at"] else []
     code, out, words = run(argv + begin, asked["time_limit"])
-    aligned = bool(begin)
-    if code == 2 and begin and "in the past" in words:
-        aligned = False
-        code, out, words = run(argv, asked["time_limit"])
     # Ended early, or nothing to be seen: there may be a recording all the same.
     if code != 0 and not out:
         raise Refused("rdiag ended with code %d: %s" % (code, words or "it said nothing"))
-    host, started = understood(out)
+    host, started, late = understood(out)
     return {
         "recording": base64.b64encode(out).decode("ascii"),
         "hostname": host,
         "started": started,
-        "aligned": aligned,
+        "aligned": late is not None and late < LATE,
         "bytes": len(out),
     }
 
@@ -187,14 +193,23 @@ def main():
             "duration": {"type": "str", "default": "10s"},
             "begin_at": {"type": "str"},
             "time_limit": {"type": "int", "default": 900},
+            "remove": {"type": "path"},
             "arguments": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
+    folder = module.params["remove"]
+    if folder and not os.path.basename(folder).startswith("rdiag.ansible."):
+        module.fail_json(msg="%s is no folder that this collection has made" % folder)
     try:
-        module.exit_json(changed=False, **recorded(module))
+        told = recorded(module)
     except Refused as why:
         module.fail_json(msg=str(why))
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+    # Where the controller is gone, this has no reader.
+    module.exit_json(changed=False, **told)
 
 
 if __name__ == "__main__":
