@@ -30,6 +30,20 @@ readelf -SW "$rdiag" | grep -q '\.dep-v0' || fail "it carries the list of its cr
 size=$(stat -c %s "$rdiag")
 ((size <= 26 * 1024 * 1024)) || fail "$size bytes, of at most 26 MiB"
 say "$size bytes, of at most 26 MiB" ok
+# Beside a program that does nothing, since machines differ: the smallest of 200 each, in turns.
+start=$(python3 - "$rdiag" <<'PYTHON'
+import subprocess, sys, time
+def took(*command):
+    began = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return (time.perf_counter() - began) * 1e3
+pairs = [(took("/bin/true"), took(sys.argv[1], "--version")) for _ in range(200)]
+nothing, own = (min(column) for column in zip(*pairs))
+print(f"{own:.1f} ms, {own - nothing:.1f} ms more than /bin/true")
+sys.exit(own - nothing > 2)
+PYTHON
+) || fail "it starts within 2 ms: $start"
+say "it starts in $start" ok
 
 sbom=("$packages"/rdiag-*.cdx.json)
 python3 - "${sbom[0]}" Cargo.lock <<'PYTHON' || fail "the SBOM names crates as Cargo.lock has them"
@@ -39,6 +53,10 @@ locked = set(re.findall(r'name = "(.+)"\nversion = "(.+)"', open(sys.argv[2]).re
 sys.exit(not (len(listed) > 50 and listed <= locked and {"serde_json", "aya"} <= {name for name, _ in listed}))
 PYTHON
 (cd "$packages" && sha256sum --quiet --check SHA256SUMS.*) || fail "the checksums are those of the files"
+# A release uploads what is listed there, each once.
+listed=$(sed 's/^[0-9a-f]*  \(\.\/\)\?//' "$packages"/SHA256SUMS.* | sort)
+there=$(cd "$packages" && printf '%s\n' *.tar.gz *.cdx.json *.deb *.rpm | sort)
+[[ $listed == "$there" ]] || fail "the checksums name each file once"
 say "a list of crates as Cargo.lock has them, checksums" ok
 
 # What cargo-binstall would take of the archive, by the metadata in Cargo.toml.
