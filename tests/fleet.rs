@@ -151,7 +151,7 @@ fn a_folder_gets_the_own_reports_of_odd_and_sick_hosts_first_and_the_page_links_
     let roll = |args: &[&str]| {
         let output = rdiag().arg("fleet").arg(folder.path()).args(args).arg("--out").arg(&out).output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        let mut reports: Vec<String> = std::fs::read_dir(out.join("hosts")).map_or_else(
+        let mut reports: Vec<String> = std::fs::read_dir(out.join("reports")).map_or_else(
             |_| vec![],
             |folder| folder.map(|file| file.unwrap().file_name().into_string().unwrap()).collect(),
         );
@@ -159,17 +159,17 @@ fn a_folder_gets_the_own_reports_of_odd_and_sick_hosts_first_and_the_page_links_
         (std::fs::read_to_string(out.join("fleet.html")).unwrap(), reports, String::from_utf8(output.stdout).unwrap())
     };
     let (page, reports, _) = roll(&["--reports", "0"]);
-    assert!(reports.is_empty() && !page.contains("<a href=\"./hosts/"));
+    assert!(reports.is_empty() && !page.contains("<a href=\"./reports/"));
     let (page, reports, verdict) = roll(&["--reports", "1", "-q"]);
     assert_eq!(reports, ["web-7.html"], "the odd one");
     assert!(
-        page.contains("<a href=\"./hosts/web-7.html\">web-7</a>") && verdict.starts_with("web-7 alone"),
+        page.contains("<a href=\"./reports/web-7.html\">web-7</a>") && verdict.starts_with("web-7 alone"),
         "{verdict}"
     );
     let (page, reports, _) = roll(&[]);
     assert_eq!(reports.len(), hosts.len(), "{reports:?}");
-    assert!(page.contains("<a href=\"./hosts/web_0.html\">web 0</a>") && page.contains("\"./hosts/_b_web.html\""));
-    let own = std::fs::read_to_string(out.join("hosts/web-7.html")).unwrap();
+    assert!(page.contains("<a href=\"./reports/web_0.html\">web 0</a>") && page.contains("\"./reports/_b_web.html\""));
+    let own = std::fs::read_to_string(out.join("reports/web-7.html")).unwrap();
     assert!(own.contains("web-7") && own.contains("CPU saturation"));
     let json: Value = serde_json::from_slice(&std::fs::read(out.join("fleet.json")).unwrap()).unwrap();
     assert!(json["hosts"].as_array().unwrap().iter().all(|row| row["report"].is_string()), "{:#}", json["hosts"]);
@@ -327,8 +327,8 @@ fn each_command_of_the_page_on_fleets_does_what_it_says() {
         assert!(made(name).contains("web-3"), "{name}");
     }
     assert!(
-        made("rolled-up/fleet.html").contains("./hosts/web-1.html")
-            && made("rolled-up/hosts/web-1.html").contains("<html")
+        made("rolled-up/fleet.html").contains("./reports/web-1.html")
+            && made("rolled-up/reports/web-1.html").contains("<html")
     );
     let rows: Vec<Value> = made("fleet.ndjson").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.iter().filter(|row| row["tbl"] == "runs").count(), 3, "two hosts, and the one that is missing");
@@ -387,7 +387,7 @@ fn the_example_of_200_hosts_is_fresh() {
     let args = ["fleet", "runs", "--format", "html,md", "--reports", "1", "--out", "pages"];
     let output = rdiag().current_dir(folder.path()).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for file in ["fleet.html", "fleet.md", "hosts/web-117.html"] {
+    for file in ["fleet.html", "fleet.md", "reports/web-117.html"] {
         let fresh = std::fs::read_to_string(folder.path().join("pages").join(file)).unwrap();
         let kept = path("reports/examples/fleet-of-200").join(file);
         assert!(fresh.len() < 300_000, "{file} has {} bytes", fresh.len());

@@ -20,7 +20,7 @@ use crate::shown;
 use rdiag_kernel::host::files::Folder;
 
 /// The folder of the reports, beside the page.
-const FOLDER: &str = "hosts";
+const FOLDER: &str = "reports";
 /// Reports are written of so many hosts, and by default of so many.
 pub(super) const MOST: u16 = 1000;
 pub(super) const DEFAULT: u16 = 100;
