@@ -41,30 +41,23 @@ const FOLDERS: &[&str] = &[
 
 /// The file that is meant: a path, or a name that is searched for (`libc`, `libc.so.6`, `bash`), as a process sees it.
 pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<String, PointError> {
-    let own = (None, String::new());
-    let roots = process.map(|pid| (Some(pid), format!("proc/{pid}/root/"))).into_iter().chain([own]);
+    let own = (String::new(), Files::of(host, None));
+    let seen = process.map(|pid| (format!("proc/{pid}/root/"), Files::of(host, Some(pid))));
     let is_path = file.contains('/');
     let mut known = Vec::new();
-    for (process, root) in roots {
-        // Looking into a folder that a FUSE daemon serves would wait for it.
-        let may_walk = |path: &str| process.is_none_or(|pid| host.is_recorded() || symbols::may_walk(pid, path));
-        if is_path && !may_walk(file) {
-            continue;
-        }
+    for (root, files) in seen.into_iter().chain([own]) {
         if is_path {
-            let path = format!("{root}{}", file.trim_start_matches('/'));
-            if host.is_file(&path) {
-                return Ok(format!("/{path}"));
+            if files.has(file.trim_start_matches('/')) {
+                return Ok(format!("/{root}{}", file.trim_start_matches('/')));
             }
             continue;
         }
-        for folder in FOLDERS.iter().filter(|folder| may_walk(folder)) {
-            let names = host.list(&format!("{root}{folder}")).unwrap_or_default();
-            if let Some(name) = best(&names, file) {
-                let path = format!("{root}{folder}/{name}");
-                if host.is_file(&path) {
-                    return Ok(format!("/{path}"));
-                }
+        for folder in FOLDERS {
+            let names = files.list(folder);
+            if let Some(name) = best(&names, file)
+                && files.has(&format!("{folder}/{name}"))
+            {
+                return Ok(format!("/{root}{folder}/{name}"));
             }
             known.extend(names);
         }
@@ -73,6 +66,39 @@ pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<Stri
         return Err(PointError::plain(Reason::Absent, format!("there is no file {file:?}")));
     }
     Err(PointError::absent(format!("there is no library or program {file:?} in the usual folders"), file, known))
+}
+
+/// Where files are looked for.
+enum Files<'h> {
+    /// A tree of a live host. A process may see file systems that never answer, so each step is looked at.
+    Live(Option<symbols::Tree>),
+    /// A recorded host, or one that is looked at from outside: `""`, or the root of a process.
+    Other(&'h Host, String),
+}
+
+impl<'h> Files<'h> {
+    fn of(host: &'h Host, process: Option<u32>) -> Self {
+        if host.is_recorded() || host.is_seen_from_outside() {
+            return Self::Other(host, process.map_or_else(String::new, |pid| format!("proc/{pid}/root/")));
+        }
+        let tree = process.map_or_else(symbols::Tree::own, |pid| symbols::Tree::of(host, pid));
+        // That of a process that has ended has no files.
+        Self::Live(tree.ok())
+    }
+
+    fn has(&self, path: &str) -> bool {
+        match self {
+            Self::Live(tree) => tree.as_ref().is_some_and(|tree| tree.is_file(path)),
+            Self::Other(host, root) => host.is_file(&format!("{root}{path}")),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Vec<String> {
+        match self {
+            Self::Live(tree) => tree.as_ref().map(|tree| tree.list(folder)).unwrap_or_default(),
+            Self::Other(host, root) => host.list(&format!("{root}{folder}")).unwrap_or_default(),
+        }
+    }
 }
 
 /// `libc` means `libc`, else `libc.so`, else the first `libc.so.…`.
@@ -93,8 +119,11 @@ pub(super) fn read(host: &Host, path: &str) -> Result<Vec<u8>, PointError> {
     let file = if host.is_recorded() || host.is_seen_from_outside() {
         host.open(place)
     } else {
-        let process = place.strip_prefix("proc/").and_then(|rest| rest.split('/').next()?.parse().ok());
-        symbols::open_linked(&host.locate(place), process).map_err(|error| SourceError::io(place, &error))
+        // What was found in the tree of a process is there.
+        let of_process = place.strip_prefix("proc/").and_then(|rest| rest.split_once("/root/"));
+        let of_process = of_process.and_then(|(pid, path)| Some((pid.parse::<u32>().ok()?, path)));
+        let (process, path) = of_process.map_or((None, place), |(pid, path)| (Some(pid), path));
+        symbols::open_linked(host, path, process).map_err(|error| SourceError::io(place, &error))
     };
     let file = file.map_err(|error| PointError::plain(error.reason, format!("{path} cannot be opened: {error}")))?;
     let mut bytes = Vec::new();

@@ -8,7 +8,7 @@ use blazesym::symbolize::source::{Kernel, Source as List};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use super::maps::{InFile, Maps};
-use super::open::{self, By, Identity};
+use super::open::{self, Identity};
 use super::reader::{Client, Source};
 use super::vdso;
 use super::worker::{Detail, Named, Of};
@@ -89,8 +89,7 @@ impl Lookup {
             let source = Source { identity: Identity::default(), open: &vdso::copy, build_id: None };
             return self.client.names(&source, offsets, lines);
         };
-        let mut found =
-            if by_link { open::find(link, By::Mapping) } else { Err(io::ErrorKind::PermissionDenied.into()) };
+        let mut found = if by_link { open::find_mapped(link) } else { Err(io::ErrorKind::PermissionDenied.into()) };
         // In a container the kernel may refuse its links to a root who seems to have the right.
         if let (Err(_), true, Some(path)) = (&found, by_path, &file.path) {
             found = open::find_named(Some(file.device), path);

@@ -30,15 +30,17 @@ mod running;
 mod stacks;
 mod variables;
 mod vdso;
+mod walk;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use files::Files;
-pub(in crate::mechanism) use open::{may_walk, open_linked};
+pub(in crate::mechanism) use open::open_linked;
 pub use perf_map::OBJECT as COMPILED;
 pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
+pub(in crate::mechanism) use walk::Tree;
 
 use crate::host::Host;
 use crate::mechanism::descriptors;

@@ -3,10 +3,7 @@
 //! A FUSE daemon is a program of some user, and a thread that waits for one cannot be killed while it does. An overlay asks the file systems
 //! below it; in a user namespace of their own users mount both, and nothing tells what lies below. So there overlays are not asked either.
 
-use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
 
 /// The mounts that a process sees (/proc/PID/mountinfo).
 #[derive(Debug)]
@@ -32,20 +29,20 @@ impl Mounts {
         self.lines().find(|mount| mount.id == id).map(|mount| self.judged(&mount))
     }
 
-    /// The same of a mount with this device number.
+    /// Whether the mount with this id is one of /proc.
+    pub(super) fn is_proc(&self, id: &str) -> bool {
+        self.lines().any(|mount| mount.id == id && mount.kind == "proc")
+    }
+
+    /// The same as [`Mounts::by_id`] of a mount with this device number.
     pub(super) fn by_device(&self, device: (u32, u32)) -> Option<Result<(), io::Error>> {
         let number = format!("{}:{}", device.0, device.1);
         self.lines().find(|mount| mount.device == number).map(|mount| self.judged(&mount))
     }
 
-    /// Whether a walk along a path asks none that may stall it. The path is as the process sees it, and no link on it is followed.
-    pub(super) fn walk(&self, path: &Path) -> io::Result<()> {
-        let path = Path::new("/").join(path);
-        let on_way: Vec<Mount<'_>> = self.lines().filter(|mount| path.starts_with(&mount.point)).collect();
-        if self.is_of_user && !on_way.iter().any(|mount| mount.point == Path::new("/")) {
-            return Err(io::Error::other("what its root lies on is not known"));
-        }
-        on_way.iter().try_for_each(|mount| self.judged(mount))
+    /// Whether a mount that is not among them may be asked: that of a changed root (chroot) is in no list.
+    pub(super) fn unlisted(&self) -> io::Result<()> {
+        if self.is_of_user { Err(io::Error::other("what it lies on is not known")) } else { Ok(()) }
     }
 
     fn judged(&self, mount: &Mount<'_>) -> io::Result<()> {
@@ -70,7 +67,6 @@ impl Mounts {
 struct Mount<'t> {
     id: &'t str,
     device: &'t str,
-    point: PathBuf,
     kind: &'t str,
 }
 
@@ -78,29 +74,9 @@ impl<'t> Mount<'t> {
     fn parse(line: &'t str) -> Option<Self> {
         let (place, what) = line.split_once(" - ")?;
         let mut fields = place.split(' ');
-        let (id, device, point) = (fields.next()?, fields.nth(1)?, fields.nth(1)?);
-        Some(Self { id, device, point: unescaped(point), kind: what.split(' ').next()? })
+        let (id, device) = (fields.next()?, fields.nth(1)?);
+        Some(Self { id, device, kind: what.split(' ').next()? })
     }
-}
-
-/// A path in which blanks, tabs, line breaks and backslashes are octal numbers.
-fn unescaped(path: &str) -> PathBuf {
-    let mut parts = path.split('\\');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let number = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match (number, part.get(3..)) {
-            (Some(byte), Some(rest)) => {
-                bytes.push(byte);
-                bytes.extend(rest.as_bytes());
-            }
-            _ => {
-                bytes.push(b'\\');
-                bytes.extend(part.as_bytes());
-            }
-        }
-    }
-    OsString::from_vec(bytes).into()
 }
 
 #[expect(clippy::disallowed_methods, reason = "this thread has no host, and the file is the kernel's")]
@@ -132,23 +108,14 @@ mod tests {
     #[test]
     fn what_a_daemon_serves_is_not_asked_nor_an_overlay_that_a_user_may_have_mounted() {
         let seen = |is_of_user| Mounts { text: SEEN.to_owned(), is_of_user };
-        for (path, is_asked) in [
-            ("/etc/passwd", true),
-            ("/mnt/a", true),
-            ("/mnt/a b/program", false),
-            ("/mnt/a b", false),
-            ("/mnt/over/program", true),
-            ("/sys/fs/fuse/connections/1", true),
-            ("/mnt/ntfs/x", false),
-        ] {
-            assert_eq!(seen(false).walk(Path::new(path)).is_ok(), is_asked, "{path}");
+        let is_asked = |is_of_user, id| seen(is_of_user).by_id(id).unwrap().is_ok();
+        for (id, by_root, by_user) in
+            [("22", true, true), ("30", false, false), ("31", true, false), ("32", true, true), ("33", false, false)]
+        {
+            assert_eq!((is_asked(false, id), is_asked(true, id)), (by_root, by_user), "{id}");
         }
-        let of_user = seen(true);
-        assert!(of_user.walk(Path::new("mnt/over/program")).is_err() && of_user.walk(Path::new("etc/passwd")).is_ok());
-        assert!(of_user.by_id("31").unwrap().is_err() && seen(false).by_id("31").unwrap().is_ok());
-        assert!(of_user.by_device((0, 40)).unwrap().is_err() && of_user.by_id("34").is_none());
-        let without_root = Mounts { text: SEEN.lines().skip(1).collect(), is_of_user: true };
-        assert!(without_root.walk(Path::new("/etc/passwd")).is_err(), "its root may be a folder of a daemon's");
+        assert!(seen(false).by_id("34").is_none() && seen(false).unlisted().is_ok() && seen(true).unlisted().is_err());
+        assert!(seen(true).by_device((0, 40)).unwrap().is_err() && seen(true).by_device((254, 0)).unwrap().is_ok());
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! Opening what a process has mapped, or what a profile names, without being led elsewhere.
 //!
 //! Paths and files belong to the user who runs the process. So a file is found without being opened (`O_PATH`), through no symbolic link; what
-//! it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not (see [`super::mounts`]).
+//! it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not (see
+//! [`super::mounts`]), nor is one looked for there (see [`super::walk`]).
 
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat, openat2, statx};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, open, statx};
 
 use super::mounts::Mounts;
+use super::walk::{Links, Tree, mount_id};
+use crate::host::Host;
 
 /// What tells a file in one state from every other.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -32,86 +33,38 @@ pub(super) struct Found {
     handle: OwnedFd,
 }
 
-/// How a file is reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
-    /// By its path, on which no link is followed: the kernel's own paths have none.
-    Path,
-    /// By the kernel's link to what a process has mapped (`/proc/PID/map_files`).
-    Mapping,
-}
-
-/// Finds a file.
+/// Finds what a process has mapped, by the kernel's link to it (`/proc/PID/map_files`).
 ///
 /// # Errors
-/// When it is not there, no regular file, or behind a link.
-pub(super) fn find(path: &Path, by: By) -> io::Result<Found> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let handle = match by {
-        By::Mapping => open(path, flags, Mode::empty())?,
-        By::Path => match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-            // Where a filter forbids the call, or does not know it, at least the last part of the path is no link.
-            Err(Errno::NOSYS | Errno::PERM) => open(path, flags | OFlags::NOFOLLOW, Mode::empty())?,
-            found => found.map_err(behind_a_link)?,
-        },
-    };
-    found(handle)
+/// When it is not there, or no regular file.
+pub(super) fn find_mapped(link: &Path) -> io::Result<Found> {
+    found(open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// In words that fit: a single link is not too many.
-fn behind_a_link(error: Errno) -> io::Error {
-    if error == Errno::LOOP { io::Error::other("its path leads through a symbolic link") } else { error.into() }
-}
-
-/// Finds a file by its path, if the walk to it asks no file system that may never answer; `device` is where it should lie, if that is known.
-///
-/// # Errors
-/// As [`find`], and when a FUSE daemon serves a part of the path.
-pub(super) fn find_named(device: Option<(u32, u32)>, path: &Path) -> io::Result<Found> {
-    if let Some(mounts) = Mounts::own() {
-        device.and_then(|device| mounts.by_device(device)).transpose()?;
-        mounts.walk(path)?;
-    }
-    find(path, By::Path)
-}
-
-/// Whether a walk along a path, as a process sees it, asks no file system that may never answer.
-pub(in crate::mechanism) fn may_walk(pid: u32, path: &str) -> bool {
-    Mounts::of(pid).is_some_and(|mounts| mounts.walk(Path::new(path)).is_ok())
-}
-
-/// Finds a file by its path below the root of a process: the tree of a container. `root` is /proc/PID/root.
+/// Finds a file by its path, through no link; `device` is where it should lie, if that is known.
 ///
 /// # Errors
 /// When it is not there, no regular file, behind a link, or on a file system that may never answer.
-pub(super) fn find_below(pid: u32, root: &Path, path: &str) -> io::Result<Found> {
-    Mounts::of(pid).ok_or(io::ErrorKind::NotFound)?.walk(Path::new(path))?;
-    below(root, path)
+pub(super) fn find_named(device: Option<(u32, u32)>, path: &Path) -> io::Result<Found> {
+    device.and_then(|device| Mounts::own()?.by_device(device)).transpose()?;
+    found(Tree::own()?.find(path, Links::Refused)?)
 }
 
-fn below(folder: &Path, path: &str) -> io::Result<Found> {
-    let (folder, path) =
-        (open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?, Path::new(path));
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::IN_ROOT;
-    match openat2(&folder, path, flags, Mode::empty(), resolve) {
-        Err(Errno::NOSYS | Errno::PERM) => {}
-        handle => return found(handle?),
-    }
-    // One step after the other, so that no part is a link.
-    let step = |folder: OwnedFd, name: &OsStr| openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty());
-    found(path.iter().try_fold(folder, step)?)
+/// Finds a file by its path in the tree of a process, that of its container, through no link.
+///
+/// # Errors
+/// As [`find_named`].
+pub(super) fn find_below(tree: &Tree, path: &str) -> io::Result<Found> {
+    found(tree.find(Path::new(path), Links::Refused)?)
 }
 
-/// Opens what a path leads to, links followed, if it is a regular file that no FUSE daemon serves. `pid` is a process that sees its mount.
+/// Opens what a path leads to, links followed, if it is a regular file on a file system that answers. `pid` is the process in whose tree it is.
 ///
 /// # Errors
 /// When it is something else, or may not be read.
-pub(in crate::mechanism) fn open_linked(path: &Path, pid: Option<u32>) -> io::Result<std::fs::File> {
-    let found = found(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)?;
-    // In a changed root the mount may be in no list.
-    found.mount(pid).transpose()?;
-    Ok(found.reopen()?.into())
+pub(in crate::mechanism) fn open_linked(host: &Host, path: &str, pid: Option<u32>) -> io::Result<std::fs::File> {
+    let tree = pid.map_or_else(Tree::own, |pid| Tree::of(host, pid))?;
+    Ok(found(tree.find(Path::new(path), Links::Followed)?)?.reopen()?.into())
 }
 
 fn found(handle: OwnedFd) -> io::Result<Found> {
@@ -150,10 +103,8 @@ impl Found {
     }
 
     /// Whether the mount that it was found through may stall a reader; none if neither this process nor that one sees it.
-    #[expect(clippy::disallowed_methods, reason = "this thread has no host, and these files are the kernel's")]
     fn mount(&self, pid: Option<u32>) -> Option<io::Result<()>> {
-        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.handle.as_raw_fd())).ok()?;
-        let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().to_owned();
+        let id = mount_id(&self.handle).ok()?;
         let own = Mounts::own().and_then(|mounts| mounts.by_id(&id));
         own.or_else(|| Mounts::of(pid?)?.by_id(&id))
     }

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::ops::Range;
 
 use super::open;
+use super::walk::Tree;
 use crate::host::Host;
 
 /// What stands for the binary of code that no file holds.
@@ -28,8 +29,7 @@ impl PerfMap {
         let inner = inner.and_then(|ids| ids.split_whitespace().next_back()).unwrap_or_default();
         let inner = if inner.is_empty() { pid.to_string() } else { inner.to_owned() };
         // In its own tree of files, through no link. Only a regular file is opened, of its user or root.
-        let found =
-            open::find_below(pid, &host.locate(&format!("proc/{pid}/root")), &format!("tmp/perf-{inner}.map")).ok()?;
+        let found = open::find_below(&Tree::of(host, pid).ok()?, &format!("tmp/perf-{inner}.map")).ok()?;
         let (process_owner, _) = host.owner_and_inode(&format!("proc/{pid}"))?;
         if found.owner != 0 && found.owner != process_owner {
             return None;
