@@ -134,6 +134,11 @@ pub fn read_block(bytes: &[u8]) -> Readable {
     let frames = frame::read(bytes, &mut damage);
     let header = frames.iter().find(|frame| frame.kind == Kind::Header).map(|frame| header(&frame.content));
     let header = header.ok_or("it has no header that can be read, so it is no block of the recorder")??;
+    // The header stands at the end as well. Cut off between two parts, all that is there would be whole.
+    let ends = frames.iter().skip(1).next_back().is_some_and(|frame| frame.kind == Kind::Header);
+    if damage.is_empty() && !ends {
+        damage.push("it is cut off: its end is missing".to_owned());
+    }
     let mut block = Block { header, collectors: BTreeMap::new(), idle: Vec::new() };
     for frame in frames {
         let record = || CollectorRecord::default();

@@ -140,6 +140,15 @@ fn a_bit_anywhere_costs_one_column_and_says_which() {
     }
 }
 
+#[test]
+fn a_block_that_is_cut_off_anywhere_says_so() {
+    let bytes = write_block(&block(12));
+    for length in 1..bytes.len() {
+        let is_whole = read_block(&bytes[..length]).is_ok_and(|(_, damage)| damage.is_empty());
+        assert!(!is_whole, "{length} of {} bytes", bytes.len());
+    }
+}
+
 /// The tail of a block, sample by sample, and where each ends.
 fn tail(block: &Block) -> (Vec<u8>, Vec<usize>) {
     let (mut tail, mut bytes) = Tail::begin(&block.header);
