@@ -119,9 +119,11 @@ pub fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
         settings: BTreeMap::new(),
         cost: Cost::default(),
     };
+    let header = serde_json::to_vec(&header).unwrap_or_default();
     let mut out = Vec::new();
-    frame::write(&mut out, Kind::Header, "", &serde_json::to_vec(&header).unwrap_or_default());
+    frame::write(&mut out, Kind::Header, "", &header);
     frame::write(&mut out, Kind::of(kind), Block::PROCESSES, content);
+    frame::write(&mut out, Kind::Header, "", &header);
     out
 }
 
