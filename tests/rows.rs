@@ -191,7 +191,7 @@ fn a_recording_as_text_says_what_must_come_through_and_comes_back_whole() {
     let text = String::from_utf8(output.stdout).unwrap();
     let head: Vec<&str> = text.lines().next().unwrap().split(' ').collect();
     let mut run = std::process::Command::new("sh");
-    // As contrib/kubernetes/README.md says.
+    // As one without rdiag would take it apart.
     run.args(["-c", "sed '/^RDIAG1/d' | base64 -d"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped());

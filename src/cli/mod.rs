@@ -1,7 +1,6 @@
 //! The command line: one file for each command.
 
 mod analyze;
-mod armor;
 mod at;
 mod baseline;
 mod check;

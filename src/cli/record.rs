@@ -6,8 +6,8 @@ use super::measure::{MeasureArgs, measure, prepare};
 use super::output::{is_file, save_recording, split};
 use super::screen::TalkArgs;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, armor};
-use crate::session::write_recording;
+use super::{Exit, Failure};
+use crate::session::{write_armored, write_recording};
 use crate::shown;
 use rdiag_kernel::host::files;
 use rdiag_model::{Recording, quantity};
@@ -65,7 +65,7 @@ fn pour(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         }
         let mut bytes = Vec::new();
         write_recording(&run.recording, &mut bytes)?;
-        armor::write(&bytes, out)
+        write_armored(&bytes, out)
     })?;
     if args.talk.is_verbose() {
         tell(&run.recording, ui);

@@ -4,6 +4,7 @@
 mod account;
 mod allotted;
 mod analyze;
+mod armor;
 mod candidates;
 mod condition;
 mod containers;
@@ -31,6 +32,7 @@ mod worker;
 
 pub use account::conversation;
 pub use analyze::{Analysis, analyze};
+pub use armor::{Kind as ArmorKind, LONGEST_LINE, write_armored};
 pub use candidates::{Candidate, candidates, names_unless_there};
 pub use condition::{Condition, ConditionError, Waited};
 pub use document::document;

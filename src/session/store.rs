@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use serde::Deserialize;
 use thiserror::Error;
 
+use super::armor::{ArmorError, bare};
 use rdiag_model::recording::FORMAT_VERSION;
 use rdiag_model::{Recording, Report};
 
@@ -23,6 +24,9 @@ pub enum StoreError {
     /// It ends too early.
     #[error("it is cut off: the file is incomplete, so copy it again")]
     Truncated,
+    /// It came as text, and not whole.
+    #[error(transparent)]
+    Armor(#[from] ArmorError),
     /// It is something else.
     #[error("it is no recording of rdiag: {0}")]
     Foreign(String),
@@ -52,8 +56,9 @@ pub fn write_recording(recording: &Recording, to: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
-/// Reads a recording, packed or plain.
+/// Reads a recording, packed or plain, also as the text that [`write_armored`](super::write_armored) makes of it.
 pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
+    let bytes = &*bare(bytes)?;
     let mut text = Vec::new();
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let read = GzDecoder::new(bytes).take(MAX_BYTES + 1).read_to_end(&mut text);

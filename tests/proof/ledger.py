@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The ledger of proofs, tests/proof.json: which privileged test passed on which kernel, and what of the tree it was about.
+"""The ledger of proofs, tests/proof.json: which privileged test passed on which kernel, which check of .ci/full passed, and what of the
+tree it was about.
 
     tests/proof/ledger.py check            fails when a piece of the tree changed since its test passed, or a test is new
     tests/proof/ledger.py stale            the pairs to be proven again, a line each: KERNEL TEST
     tests/proof/ledger.py all              all pairs there are
     tests/proof/ledger.py owed             the pairs that were never proven since the ledger began
     tests/proof/ledger.py record FILE      takes over results: KERNEL TEST ok|skipped|retried|FAILED SECONDS OTHERS
-    tests/proof/ledger.py why TEST         the pieces that a test stands for
+    tests/proof/ledger.py why TEST         the pieces that a test or check stands for
 
 The kernel `host` is that of the machine the tests run on; the others are the series of tests/vm/kernels.lock.
 """
@@ -19,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import checks  # noqa: E402
 import pieces  # noqa: E402
 
 LEDGER = pieces.ROOT / "tests/proof.json"
@@ -53,9 +55,8 @@ def is_guest(test: str) -> bool:
 
 @cache
 def pairs() -> dict[tuple[str, str], str]:
-    """What each pair of kernel and test stands for now. Whether the dependencies are allowed follows from two files."""
-    listed = [(pieces.ROOT / name).read_text() for name in ("Cargo.lock", "deny.toml")]
-    found = {(HOST, "cargo-deny"): pieces.digest(*listed)}
+    """What each pair of kernel and test stands for now, and each check on this host."""
+    found = {(HOST, name): now for name, now in checks.fingerprints().items()}
     for test in tests(built("integration")):
         for kernel, release in kernels().items():
             if (kernel != HOST) == is_guest(test):
@@ -155,6 +156,9 @@ def main(words: list[str]) -> int:
             return 1 if wrong else 0
         case ["owe", reason]:
             owe(reason)
+        case ["why", name] if name in checks.CHECKS:
+            for place in checks.CHECKS[name]:
+                print(f"  {checks.text(place)} {place}")
         case ["why", name]:
             for test in tests(built("integration")):
                 if name in test:

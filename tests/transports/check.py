@@ -62,8 +62,8 @@ def check(rdiag: Path, folder: Path) -> None:
         for block in [command, back]:
             done = subprocess.run(["sh", "-ec", block], cwd=place, env=environment, capture_output=True, text=True)
             assert done.returncode == 0, f"{block}: {done.stdout}{done.stderr}"
-        command = [rdiag, "fleet", "runs", "--expect", "hosts", "--format", "json"]
-        judged = subprocess.run(command, cwd=place, stdout=subprocess.PIPE, check=True)
+        as_json = f"{back.strip()} --format json"
+        judged = subprocess.run(["sh", "-ec", as_json], cwd=place, env=environment, stdout=subprocess.PIPE, check=True)
         fleet = json.loads(judged.stdout)
         missing = {gap["host"]: gap["why"] for gap in fleet["not_judged"]}
         assert fleet["judged"] == 1 and missing == {"web-2": "unreadable", "web-3": "unreachable"}, f"{name}: {missing}"

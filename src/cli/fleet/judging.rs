@@ -209,7 +209,9 @@ fn gap(sent: &Sent, detail: String) -> NotJudged {
 /// The report of one host, from a process without rights; or why there is none.
 pub(super) fn report(opened: &Opened, by: By<'_>) -> Result<Report, String> {
     let mut judge = Judge { exercises: reproducing(), ..Judge::new(by) };
-    judge.understood(opened, None).map(|(_, _, report)| report).map_err(|gap| gap.detail)
+    let named = format!("{}: ", opened.sent.path.display());
+    let why = |gap: NotJudged| gap.detail.strip_prefix(&named).unwrap_or(&gap.detail).to_owned();
+    judge.understood(opened, None).map(|(_, _, report)| report).map_err(why)
 }
 
 impl<'j> Judge<'j> {

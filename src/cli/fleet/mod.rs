@@ -1,6 +1,7 @@
 //! `rdiag fleet`: many recordings, judged one at a time, and what they have in common.
 
 mod files;
+mod holding;
 mod judging;
 mod output;
 mod own;
@@ -39,7 +40,8 @@ Exit codes: 0 done, whatever was found, also if some hosts were not judged (they
 2 wrong usage or an invalid playbook; 3 no host could be judged; 4 a failure while running."
 )]
 pub(super) struct Args {
-    /// Recordings, or folders of them (*.json.gz, *.json, */recording.json.gz); or `-` for recordings on stdin, one after the other.
+    /// Recordings, or folders of them (*.json.gz, *.json, */recording.json.gz); or `-` for recordings on stdin, one after the other. As text, too
+    /// (`record --armor`).
     #[arg(value_name = "FILE|DIR|-", required = true)]
     files: Vec<PathBuf>,
     /// A group of hosts that should be alike: its name, and their files or hosts with `*` for any text (web=web-*). May be repeated.

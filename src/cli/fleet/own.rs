@@ -93,7 +93,7 @@ impl Names {
             let mut is_copy = false;
             let outcome = confined(Some(&folder), |desk| {
                 is_copy = true;
-                let cannot = |why: String| Failure::Ended { message: format!("{}: {why}", file.display()), hint: None };
+                let cannot = |why: String| Failure::Ended { message: why, hint: None };
                 let report = judging::report(&opened, by).map_err(cannot)?;
                 let attempt = Failure::io(format!("writing {}", path.join(name).display()));
                 desk.write(name, &report::html(&report)?).map_err(attempt)?;

@@ -2,7 +2,7 @@
 //!
 //! Where one ends is only known by unpacking it, and a crafted one may exhaust memory or time there. So a process
 //! without rights finds the ends and hands each piece over with its length. What is damaged costs itself: behind it, the next packed recording
-//! is looked for by the bytes that each begins with. What holds nothing else is neither tried at each of its bytes nor listed as many hosts.
+//! or armored one is looked for by the bytes that each begins with. What holds nothing else is neither tried at each of its bytes nor listed as many hosts.
 
 use std::fs::File;
 use std::io::{self, BufRead, PipeReader, Read, Seek as _, Write};
@@ -14,17 +14,13 @@ use serde::Deserialize as _;
 use serde::de::IgnoredAny;
 
 use super::files::Sent;
+use super::holding::{HoldingReader, MOST};
 use super::judging::Opened;
+use crate::session::{ArmorKind, LONGEST_LINE};
 use rdiag_kernel::host::confine::{Child, Confinement, Side, confine, fork};
 
-/// Unpacking thirty thousand recordings takes a minute; no piece takes more memory than [`MOST`].
+/// Unpacking thirty thousand recordings takes a minute; no piece takes more memory than `MOST`.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 3600, readable: &[] };
-/// A piece is no larger, packed and unpacked.
-const MOST: u64 = 512 << 20;
-/// How each packed recording begins: the magic number of gzip, and its only method.
-const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
-/// Bytes that are read at once.
-const CHUNK: usize = 1 << 16;
 /// What stands in the place of a length before the sentence that tells what is wrong.
 const DAMAGED: u64 = u64::MAX;
 /// Longest such sentence.
@@ -102,6 +98,7 @@ fn pieces<R: Read>(reader: &mut HoldingReader<R>, to: &mut impl Write) -> io::Re
             [] => return Ok(()),
             [0x1f, ..] => packed(reader),
             [b'{', ..] => plain(reader),
+            [b'R', ..] => armored(reader),
             _ => Err("what follows there is no recording".to_owned()),
         };
         match found {
@@ -164,117 +161,30 @@ fn plain<R: Read>(reader: &mut HoldingReader<R>) -> Result<(), String> {
     IgnoredAny::deserialize(&mut read).map(drop).map_err(|error| format!("it is cut off or damaged: {error}"))
 }
 
-/// What was read since the last piece, with a place in it.
-struct HoldingReader<R> {
-    from: R,
-    held: Vec<u8>,
-    /// Where the piece begins.
-    begin: usize,
-    at: usize,
-}
-
-impl<R: Read> HoldingReader<R> {
-    fn new(from: R) -> Self {
-        Self { from, held: Vec::new(), begin: 0, at: 0 }
-    }
-
-    /// What was passed over.
-    fn passed(&self) -> &[u8] {
-        self.held.get(self.begin..self.at).unwrap_or_default()
-    }
-
-    /// The next piece begins here. What is behind is moved when that is no more than was passed: not with each piece.
-    fn forget(&mut self) {
-        self.at = self.at.min(self.held.len());
-        self.begin = self.at;
-        if self.begin >= self.held.len() / 2 {
-            self.held.drain(..self.begin);
-            (self.begin, self.at) = (0, 0);
+/// Passes over one that came as text. What is in it is unpacked by its reader.
+fn armored<R: Read>(reader: &mut HoldingReader<R>) -> Result<(), String> {
+    let (mut is_first, mut line) = (true, Vec::new());
+    loop {
+        line.clear();
+        // A longer one counts as two, neither of which the reader of the text takes for its own.
+        let read =
+            reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+        let holds_first =
+            (0..line.len()).any(|at| ArmorKind::of(line.get(at..).unwrap_or_default()) == ArmorKind::First);
+        match ArmorKind::of(&line) {
+            ArmorKind::First if is_first => is_first = false,
+            _ if is_first => return Err("what follows there is no recording".to_owned()),
+            ArmorKind::Last => return Ok(()),
+            // What was cut off may have ended within a line.
+            _ if read == 0 || holds_first => return Err("its text is cut off".to_owned()),
+            _ => {}
         }
-    }
-
-    fn skip_space(&mut self) -> io::Result<()> {
-        loop {
-            let space = self.fill_buf()?.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-            if space == 0 {
-                return Ok(());
-            }
-            self.consume(space);
-            self.forget();
-        }
-    }
-
-    /// Goes on to the next packed recording behind the first byte that is held, or to the end; to the `last` that begins in what was passed over,
-    /// if there is one.
-    fn next_packed(&mut self, last: bool) -> io::Result<()> {
-        let second = self.begin + 1;
-        self.at = if last {
-            let until = self.held.len().min(self.at + MAGIC.len() - 1);
-            let passed = self.held.get(second..until).unwrap_or_default();
-            let found = passed.windows(MAGIC.len()).rposition(|bytes| bytes == MAGIC);
-            found.map_or(self.at.max(second), |at| second + at)
-        } else {
-            second
-        };
-        self.forget();
-        loop {
-            let held = self.held.get(self.begin..).unwrap_or_default();
-            if let Some(at) = held.windows(MAGIC.len()).position(|bytes| bytes == MAGIC) {
-                self.at = self.begin + at;
-                self.forget();
-                return Ok(());
-            }
-            // What may be the beginning of one is kept.
-            self.at = self.begin.max(self.held.len().saturating_sub(MAGIC.len() - 1));
-            self.forget();
-            if self.more()? == 0 {
-                self.held.clear();
-                (self.begin, self.at) = (0, 0);
-                return Ok(());
-            }
-        }
-    }
-
-    fn more(&mut self) -> io::Result<usize> {
-        if (self.held.len() - self.begin) as u64 > MOST {
-            return Err(io::Error::other("it is larger than 512 MiB"));
-        }
-        let before = self.held.len();
-        self.held.resize(before + CHUNK, 0);
-        let read = loop {
-            match self.from.read(self.held.get_mut(before..).unwrap_or_default()) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read,
-            }
-        };
-        self.held.truncate(before + *read.as_ref().unwrap_or(&0));
-        read
-    }
-}
-
-impl<R: Read> Read for HoldingReader<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.fill_buf()?.read(buffer)?;
-        self.consume(read);
-        Ok(read)
-    }
-}
-
-impl<R: Read> BufRead for HoldingReader<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.at >= self.held.len() {
-            self.more()?;
-        }
-        Ok(self.held.get(self.at..).unwrap_or_default())
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.at += amount;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::holding::MAGIC;
     use super::*;
 
     fn gzip(text: &str) -> Vec<u8> {
@@ -345,28 +255,34 @@ mod tests {
     }
 
     #[test]
+    fn recordings_as_text_follow_each_other_and_those_that_are_packed_with_what_logs_hold_besides() {
+        let text = |bytes: &[u8]| {
+            let mut text = Vec::new();
+            crate::session::write_armored(bytes, &mut text).unwrap();
+            text
+        };
+        let (one, other) = (text(&gzip("{\"a\": 1}")), text(&[7; 300]));
+        let found = found(&[&one, &other[..other.len() - 20], &one, &gzip("{}")[..], b"Rest\n", &other].concat());
+        let [Ok(first), Err(cut), Ok(second), Ok(third), Err(noise), Ok(last)] = &*found else { panic!("{found:?}") };
+        let is_text = |text: &str| text.starts_with("RDIAG1 ") && text.ends_with("RDIAG1 END\n");
+        assert!(first == second && is_text(first) && is_text(last) && third == "{}", "{found:?}");
+        assert!(cut.contains("cut off") && noise.contains("no recording"), "{cut} {noise}");
+    }
+
+    #[test]
     fn what_holds_many_beginnings_and_no_recording_is_a_few_hosts_and_read_in_one_go() {
         let whole = gzip("{\"a\": 1}");
         let head = [&MAGIC[..], &[0; 7]].concat();
-        for damaged in [MAGIC.repeat(50_000), [b"{\"", &MAGIC.repeat(50_000)[..], b"\n"].concat(), head.repeat(20_000)]
-        {
+        for damaged in [
+            MAGIC.repeat(50_000),
+            [b"{\"", &MAGIC.repeat(50_000)[..], b"\n"].concat(),
+            head.repeat(20_000),
+            b"RDIAG1 1\n".repeat(50_000),
+        ] {
             let found = found(&[&whole, &*damaged, &whole].concat());
             let (errors, all) = (found.iter().filter(|one| one.is_err()).count(), found.len());
             assert!(found.first().is_some_and(Result::is_ok) && found.last().is_some_and(Result::is_ok), "{found:?}");
             assert!((1..=MOST_DAMAGED).contains(&errors) && all == errors + 2, "{errors} of {all}");
         }
-    }
-
-    #[test]
-    fn what_is_behind_is_not_moved_with_each_piece() {
-        let mut reader = HoldingReader::new(io::empty());
-        reader.held = vec![0; 1 << 20];
-        reader.at = 10;
-        reader.forget();
-        assert_eq!((reader.begin, reader.held.len(), reader.passed().len()), (10, 1 << 20, 0));
-        reader.at = 600 << 10;
-        assert_eq!(reader.passed().len(), (600 << 10) - 10);
-        reader.forget();
-        assert_eq!((reader.begin, reader.at, reader.held.len()), (0, 0, 424 << 10));
     }
 }
