@@ -124,8 +124,10 @@ def run(spark: SparkSession, asked: argparse.Namespace) -> None:
     target = spark._jvm.org.apache.hadoop.fs.Path(asked.target)
     if not asked.append and target.getFileSystem(spark._jsc.hadoopConfiguration()).exists(target):
         sys.exit(f"error: writing to {asked.target}: it is there already; name another place, or --append to it")
-    spark.sparkContext.addFile(asked.rdiag)
-    rdiag, largest, seconds = os.path.basename(asked.rdiag), asked.largest << 20, asked.seconds
+    # Spark sends what a link leads to, by its own name.
+    sent = os.path.realpath(asked.rdiag) if os.path.exists(asked.rdiag) else asked.rdiag
+    spark.sparkContext.addFile(sent)
+    rdiag, largest, seconds = os.path.basename(sent), asked.largest << 20, asked.seconds
     # A file that goes away or may not be read costs itself alone: the list says that it was there.
     lenient = {"recursiveFileLookup": True, "pathGlobFilter": "*.{json,gz}", "ignoreMissingFiles": True, "ignoreCorruptFiles": True}
     found = spark.read.format("binaryFile").options(**lenient).load(asked.source).where("path NOT LIKE '%/report.json'")

@@ -32,6 +32,7 @@ const NOT_EMPTIED: &[&str] = &[
     "network.saturation.slow_reader",
     "network.saturation.syn_queue",
     "network.saturation.udp_receive_buffer",
+    "tasks.saturation.stopped",
 ];
 
 /// The status and the headline from findings that are in order.

@@ -94,6 +94,8 @@ class Spark(Engine):
 
         settings = {"spark.sql.shuffle.partitions": str(parts), "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
         settings |= {"spark.scheduler.minRegisteredResourcesRatio": "1.0", "spark.executor.memory": memory}
+        # Of a large fleet, what is joined with all rows is built by the driver.
+        settings |= {"spark.driver.memory": memory}
         workers = SparkSession.builder.master(f"local-cluster[2,1,{1024 * int(memory.removesuffix('g'))}]")
         self.engine = workers.config(map=settings).getOrCreate()
         self.engine.sparkContext.setLogLevel("ERROR")

@@ -199,6 +199,11 @@ mod tests {
             ),
             ("cgroup: fork rejected by pids controller in /system.slice/x.service", "pids", "/system.slice/x.service"),
             ("nginx[4242]: segfault at 0 ip 00007f sp 00007f error 4 in nginx[55+9]", "crash", "nginx (pid 4242)"),
+            (
+                "eth0: link down[5799] bad frame in rt_sigreturn frame:ab ip:7f in none[4+1]",
+                "crash",
+                "eth0: link down (pid 5799)",
+            ),
             ("traps: a[b] c[77] general protection fault ip:7f sp:7f error:0 in libc.so", "crash", "a[b] c (pid 77)"),
             ("CPU3: Core temperature is above threshold, cpu clock is throttled (total events = 9)", "thermal", "CPU3"),
             (
@@ -262,11 +267,30 @@ mod tests {
             let pids = format!("cgroup: fork rejected by pids controller in /user.slice/{said}");
             assert_eq!(class_and_subject(&pids).0, "pids", "{pids}");
         }
+        // Names of files stand unquoted behind those of tasks, and those of tasks at the beginning.
+        for said in said.into_iter().chain([
+            "Kernel panic - x",
+            "EDAC MC0: UE x",
+            "critical medium error, dev vda, sector 4711",
+        ]) {
+            for line in [
+                format!("a[12]: segfault at 0 ip 00007f sp 00007f error 4 in {said}[55+9]"),
+                format!("XFS (vda1): [12]: segfault at 0 ip 00007f sp 00007f error 4 in I/O error {said}[55+9]"),
+                format!("traps: a[12] general protection fault ip:7f sp:7f error:0 in {said}[55+9]"),
+            ] {
+                assert_eq!(class_and_subject(&line).0, "crash", "{line}");
+            }
+            let frame = format!("a[12] bad frame in rt_sigreturn frame:00 ip:7f sp:7f orax:f in {said}[55+9]");
+            assert_eq!(class_and_subject(&frame), ("crash", Some("a (pid 12)".to_owned())), "{frame}");
+            let name: String = said.chars().take(15).collect();
+            for told in [" invoked oom-killer: gfp_mask=0xcc0", " (12) used greatest stack depth: 9 bytes left"] {
+                assert_eq!(class_and_subject(&format!("{name}{told}")).0, "none", "{name}{told}");
+            }
+        }
         for line in [
             "x: Link is Down invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
             "CPU: 0 UID: 1000 PID: 812 Comm: x: Link is Down Not tainted 6.18.0 #1",
             "[    812]  1000   812      551      256        0      256         0    45056        0             0 x: Link is Down",
-            "eth0: link down[5799] bad frame in rt_sigreturn frame:00000000ab12 ip:7f sp:7f orax:f in none[400000+1000]",
             "eth0: Link is Down[9] general protection fault ip:7f sp:7f error:0",
         ] {
             assert_eq!(class_and_subject(line).0, "none", "{line}");

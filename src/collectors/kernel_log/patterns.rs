@@ -48,8 +48,8 @@ const fn except(
     Pattern { class, all, none, subject }
 }
 
-/// What the kernel says of tasks: their names are any text of fifteen characters.
-const OF_TASKS: &[&str] = &[" invoked oom-killer: ", " Comm: ", "^["];
+/// What the kernel says of tasks behind other words: their names are any text of fifteen characters.
+const OF_TASKS: &[&str] = &[" Comm: ", "^["];
 
 /// Removable drives without a medium answer every probe with an error, which says nothing about the host's storage.
 const NO_REAL_DISK: &[&str] = &["dev fd", "dev sr", "operation not supported error"];
@@ -62,6 +62,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
     line("crash", &["]: segfault ("], Task("", ": segfault (")),
     line("crash", &["]: unhandled exception"], Task("", ": unhandled")),
     line("crash", &["]: unhandled signal "], Task("", ": unhandled")),
+    line("crash", &["] bad frame in "], Task("", " bad frame in ")),
     line("crash", &["^traps: ", "] general protection"], Task("traps: ", " general protection")),
     line("crash", &["^traps: ", "] trap "], Task("traps: ", " trap ")),
 
@@ -209,8 +210,7 @@ impl Pattern {
             (None, None) => text.contains(needle),
         };
         // By what comes first in the kernel's format a line is known; names may stand between that and the rest. These begin with a name.
-        let begins_with_name = matches!(self.class, "crash" | "page_allocation");
-        let is_ours = |head: &str| is_kernels_own(head) || (begins_with_name && is_name(head));
+        let is_ours = if begins_with_name(self.class) { is_name } else { is_kernels_own };
         let begins = |needle: &&str| {
             let marker = needle.trim_end_matches('$');
             needle.starts_with('^') || text.split_once(marker).is_some_and(|(head, _)| is_ours(head))
@@ -240,9 +240,45 @@ impl Pattern {
     }
 }
 
-/// The pattern that fits a line.
+/// The pattern that fits a line. One that begins with the name of a task may hold that of its file as well, as long as a line and
+/// unquoted: whatever else it looks like, it is about this task.
 pub(super) fn recognise(text: &str) -> Option<&'static Pattern> {
-    PATTERNS.iter().find(|pattern| pattern.fits(text))
+    let is_of_task = is_of_task(text);
+    let may_be = |pattern: &&Pattern| !is_of_task || begins_with_name(pattern.class);
+    PATTERNS.iter().filter(may_be).find(|pattern| pattern.fits(text))
+}
+
+/// Classes of lines that begin with the name of a task.
+fn begins_with_name(class: &str) -> bool {
+    matches!(class, "crash" | "page_allocation")
+}
+
+/// What the kernel says behind the name of a task, where no number in brackets does.
+const TOLD_OF_TASKS: &[&str] = &[
+    " invoked oom-killer: ",
+    ": page allocation failure: order:",
+    ": vmalloc error: ",
+    ": potentially unexpected fatal signal ",
+    " used greatest stack depth: ",
+];
+
+/// Whether a line begins with the name of a task: `NAME[12]: segfault at …`, `NAME[12] bad frame in …`, `NAME invoked oom-killer: …`.
+fn is_of_task(text: &str) -> bool {
+    let has_number = |(at, _): (usize, &str)| {
+        let behind = text.get(at + 1..).and_then(|rest| rest.split_once(']'));
+        let is_number = |(number, rest): (&str, &str)| {
+            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && rest.starts_with([':', ' '])
+        };
+        behind.is_some_and(is_number) && text.get(..at).is_some_and(is_name)
+    };
+    // `NAME/12` and `NAME (12)`.
+    let without_number = |head: &str| {
+        let digits = head.trim_end_matches(')').trim_end_matches(|sign: char| sign.is_ascii_digit());
+        is_name(head) || is_name(digits.trim_end_matches(['/', '(', ' ']))
+    };
+    text.starts_with("traps: ")
+        || text.match_indices('[').any(has_number)
+        || TOLD_OF_TASKS.iter().any(|told| text.split_once(told).is_some_and(|(head, _)| without_number(head)))
 }
 
 /// The text between two markers; to the end of the line if the second one is not there.

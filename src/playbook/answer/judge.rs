@@ -77,8 +77,12 @@ pub fn conclude(spec: &Answering, seen: &Seen<'_>) -> Answer {
             rules: cause.rules.clone(),
         }
     };
-    let mut causes: Vec<Cause> = decided.into_iter().map(of).collect();
-    causes.sort_by_key(|cause| cause.outcome);
+    let mut causes: Vec<(bool, Cause)> = decided.into_iter().map(|of_one| (of_one.0.leads, of(of_one))).collect();
+    // What is near a limit is not why things fail where something else does.
+    let gives_way =
+        |leads: bool, cause: &Cause| cause.outcome == Outcome::Found && !leads && cause.status < Status::Critical;
+    causes.sort_by_key(|(leads, cause)| (cause.outcome, gives_way(*leads, cause)));
+    let causes = causes.into_iter().map(|(_, cause)| cause).collect();
     Answer {
         symptom: render(&spec.measured).unwrap_or_default(),
         present: spec.present.as_deref().and_then(holds),

@@ -67,7 +67,7 @@ impl Object {
         pids: &[u32],
     ) -> Result<(), Unavailable> {
         if let (Target::User { path, .. }, Moments::Return | Moments::Both) = (&point.target, moments) {
-            returns::obstacle(host, path, &point.name)?;
+            returns::obstacle(path, &point.name)?;
         }
         let ebpf = &mut self.ebpf;
         let (back_end, attached) = match &point.target {

@@ -1,11 +1,10 @@
 //! Functions of programs and libraries: finding the file, and where in it a function begins.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
 
-use super::{PointError, bounds};
+use super::{PointError, Program, bounds};
 use crate::host::{Host, SourceError};
 use crate::mechanism::symbols;
 use crate::mechanism::tracefs::select::fits;
@@ -40,15 +39,16 @@ const FOLDERS: &[&str] = &[
 ];
 
 /// The file that is meant: a path, or a name that is searched for (`libc`, `libc.so.6`, `bash`), as a process sees it.
-pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<String, PointError> {
+pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<Program, PointError> {
     let own = (String::new(), Files::of(host, None));
     let seen = process.map(|pid| (format!("proc/{pid}/root/"), Files::of(host, Some(pid))));
     let is_path = file.contains('/');
     let mut known = Vec::new();
     for (root, files) in seen.into_iter().chain([own]) {
         if is_path {
-            if files.has(file.trim_start_matches('/')) {
-                return Ok(format!("/{root}{}", file.trim_start_matches('/')));
+            let path = file.trim_start_matches('/');
+            if files.has(path) {
+                return files.open(path, format!("/{root}{path}"));
             }
             continue;
         }
@@ -57,7 +57,7 @@ pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<Stri
             if let Some(name) = best(&names, file)
                 && files.has(&format!("{folder}/{name}"))
             {
-                return Ok(format!("/{root}{folder}/{name}"));
+                return files.open(&format!("{folder}/{name}"), format!("/{root}{folder}/{name}"));
             }
             known.extend(names);
         }
@@ -93,6 +93,21 @@ impl<'h> Files<'h> {
         }
     }
 
+    /// Whatever its path leads to by now, no device or FIFO is opened, and nothing that a FUSE daemon serves.
+    fn open(&self, path: &str, shown: String) -> Result<Program, PointError> {
+        let opened = match self {
+            Self::Live(tree) => {
+                let tree = tree.as_ref().ok_or_else(|| std::io::ErrorKind::NotFound.into());
+                tree.and_then(|tree| tree.open(path)).map_err(|error| SourceError::io(path, &error))
+            }
+            Self::Other(host, root) => host.open(&format!("{root}{path}")),
+        };
+        match opened {
+            Ok(file) => Ok(Program::opened(shown, file)),
+            Err(error) => Err(PointError::plain(error.reason, format!("{shown} cannot be opened: {error}"))),
+        }
+    }
+
     fn list(&self, folder: &str) -> Vec<String> {
         match self {
             Self::Live(tree) => tree.as_ref().map(|tree| tree.list(folder)).unwrap_or_default(),
@@ -113,22 +128,11 @@ fn wrong(path: &str, problem: &str) -> PointError {
     PointError::plain(Reason::Malformed, format!("{path} cannot be searched: {problem}"))
 }
 
-/// All of a program or library. Whatever its path leads to by now, no device or FIFO is opened, and nothing that a FUSE daemon serves.
-pub(super) fn read(host: &Host, path: &str) -> Result<Vec<u8>, PointError> {
-    let place = path.trim_start_matches('/');
-    let file = if host.is_recorded() || host.is_seen_from_outside() {
-        host.open(place)
-    } else {
-        // What was found in the tree of a process is there.
-        let of_process = place.strip_prefix("proc/").and_then(|rest| rest.split_once("/root/"));
-        let of_process = of_process.and_then(|(pid, path)| Some((pid.parse::<u32>().ok()?, path)));
-        let (process, path) = of_process.map_or((None, place), |(pid, path)| (Some(pid), path));
-        symbols::open_linked(host, path, process).map_err(|error| SourceError::io(place, &error))
-    };
-    let file = file.map_err(|error| PointError::plain(error.reason, format!("{path} cannot be opened: {error}")))?;
-    let mut bytes = Vec::new();
-    let read = file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| wrong(path, &error.to_string()))?;
-    if read as u64 > MAX_FILE {
+/// All of a program or library.
+pub(super) fn read(program: &Program) -> Result<Vec<u8>, PointError> {
+    let path = program.path();
+    let bytes = program.bytes(MAX_FILE).map_err(|error| wrong(path, &error.to_string()))?;
+    if bytes.len() as u64 > MAX_FILE {
         return Err(wrong(path, "it is larger than 512 MiB"));
     }
     Ok(bytes)
@@ -162,9 +166,9 @@ struct Functions {
     is_stripped: bool,
 }
 
-fn functions(host: &Host, path: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Functions, PointError> {
-    let bytes = read(host, path)?;
-    let elf = parsed(&bytes, path)?;
+fn functions(program: &Program, is_wanted: impl Fn(&str) -> bool) -> Result<Functions, PointError> {
+    let bytes = read(program)?;
+    let elf = parsed(&bytes, program.path())?;
     let mut found = Functions { is_stripped: elf.symbols().next().is_none(), ..Functions::default() };
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
@@ -192,8 +196,9 @@ fn functions(host: &Host, path: &str, is_wanted: impl Fn(&str) -> bool) -> Resul
 
 /// Where the functions of this name begin, as offsets in the file. There is more than one where a library keeps old versions, or
 /// where several source files have one of their own.
-pub(super) fn offsets(host: &Host, path: &str, name: &str) -> Result<Vec<u64>, PointError> {
-    let mut found = functions(host, path, |own| own == name)?;
+pub(super) fn offsets(program: &Program, name: &str) -> Result<Vec<u64>, PointError> {
+    let path = program.path();
+    let mut found = functions(program, |own| own == name)?;
     let places = found.places.remove(name).unwrap_or_default();
     if !places.is_empty() {
         return Ok(places.into_iter().collect());
@@ -213,8 +218,9 @@ pub(super) fn offsets(host: &Host, path: &str, name: &str) -> Result<Vec<u64>, P
 const STRIPPED: &str = "; it is stripped, so only what it exports has a name";
 
 /// The functions whose names fit a pattern, sorted, with where they begin. What has several names is named once, by the plainest.
-pub(super) fn matching(host: &Host, path: &str, pattern: &str) -> Result<Vec<(String, Vec<u64>)>, PointError> {
-    let found = functions(host, path, |name| fits(pattern, name))?;
+pub(super) fn matching(program: &Program, pattern: &str) -> Result<Vec<(String, Vec<u64>)>, PointError> {
+    let path = program.path();
+    let found = functions(program, |name| fits(pattern, name))?;
     let mut named: BTreeMap<BTreeSet<u64>, String> = BTreeMap::new();
     for (name, places) in found.places.into_iter().filter(|(_, places)| !places.is_empty()) {
         let plainness = |name: &str| (name.starts_with('_'), name.len());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::binaries::{self, Note};
-use super::{Field, Place, Point, PointError, Shape, Target, When, is_pattern};
+use super::{Field, Place, Point, PointError, Program, Shape, Target, When, is_pattern};
 use crate::mechanism::tracefs::select::fits;
 use rdiag_model::Reason;
 
@@ -11,7 +11,8 @@ use rdiag_model::Reason;
 type Way = (String, String, Option<u64>);
 
 /// The marked places of a file that fit, one point for each way in which the arguments of a marker are kept.
-pub(super) fn points(bytes: &[u8], path: &str, provider: &str, name: &str) -> Result<Vec<Point>, PointError> {
+pub(super) fn points(bytes: &[u8], program: &Program, provider: &str, name: &str) -> Result<Vec<Point>, PointError> {
+    let path = program.path();
     let notes = binaries::notes(bytes, path)?;
     let file = path.rsplit('/').next().unwrap_or(path);
     let mut ways: BTreeMap<Way, Vec<u64>> = BTreeMap::new();
@@ -26,7 +27,7 @@ pub(super) fn points(bytes: &[u8], path: &str, provider: &str, name: &str) -> Re
         name,
         declared: String::new(),
         fields: fields(&arguments),
-        target: Target::Marker { path: path.to_owned(), offsets, semaphore },
+        target: Target::Marker { path: program.clone(), offsets, semaphore },
         arguments: None,
     };
     Ok(ways.into_iter().map(point).collect())

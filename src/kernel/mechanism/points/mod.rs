@@ -10,6 +10,7 @@ mod format;
 mod functions;
 mod markers;
 mod members;
+mod program;
 mod registers;
 pub mod returns;
 
@@ -22,6 +23,7 @@ use crate::mechanism::tracefs::select::fits;
 use rdiag_model::Reason;
 
 pub use error::PointError;
+pub use program::Program;
 pub use registers::{CALLER, Caller};
 
 /// As many points as one name may stand for: each has a program of its own, and the kernel takes its time to switch each on and off
@@ -74,15 +76,15 @@ pub enum Target {
     Kernel(String),
     /// Functions of a program or library that have the same name.
     User {
-        /// The file, as rdiag opens it.
-        path: String,
+        /// The file.
+        path: Program,
         /// Where they begin: offsets in the file.
         offsets: Vec<u64>,
     },
     /// Places in a program or library that its developers have marked (USDT).
     Marker {
-        /// The file, as rdiag opens it.
-        path: String,
+        /// The file.
+        path: Program,
         /// Where they are: offsets in the file.
         offsets: Vec<u64>,
         /// Where the program checks whether it is traced: the offset in the file of a counter of 16 bits.
@@ -258,12 +260,12 @@ pub fn functions_with_members(
     let Some((file, name)) = text.rsplit_once(':') else { return kernel_functions(host, text, members) };
     let path = binaries::find(host, file, process)?;
     let found = if is_pattern(name) {
-        binaries::matching(host, &path, name)?
+        binaries::matching(&path, name)?
     } else {
-        vec![(name.to_owned(), binaries::offsets(host, &path, name)?)]
+        vec![(name.to_owned(), binaries::offsets(&path, name)?)]
     };
     bounded(text, "functions", found.len())?;
-    let shown = path.rsplit('/').next().unwrap_or(file);
+    let shown = path.path().rsplit('/').next().unwrap_or(file);
     let fields = registers::fields(None)?;
     let point = |(name, offsets): (String, Vec<u64>)| Point {
         name: format!("{shown}:{name}"),
@@ -278,7 +280,7 @@ pub fn functions_with_members(
 /// The names of the functions that a pattern stands for: of the kernel, or of a program or library as `FILE:PATTERN`.
 pub fn function_names(host: &Host, pattern: &str) -> Result<Vec<String>, PointError> {
     let Some((file, name)) = pattern.rsplit_once(':') else { return functions::matching(host, pattern) };
-    let found = binaries::matching(host, &binaries::find(host, file, None)?, name)?;
+    let found = binaries::matching(&binaries::find(host, file, None)?, name)?;
     Ok(found.into_iter().map(|(name, _)| format!("{file}:{name}")).collect())
 }
 
@@ -324,7 +326,7 @@ pub fn markers(host: &Host, text: &str, process: Option<u32>) -> Result<Vec<Poin
         return Err(PointError::plain(Reason::Malformed, message));
     };
     let path = binaries::find(host, file, process)?;
-    let points = markers::points(&binaries::read(host, &path)?, &path, provider, name)?;
+    let points = markers::points(&binaries::read(&path)?, &path, provider, name)?;
     bounded(text, "marked places", points.len())?;
     Ok(points)
 }

@@ -7,7 +7,7 @@
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
 
-use super::{Target, binaries};
+use super::{Program, Target, binaries};
 use crate::host::Host;
 use rdiag_model::{Reason, Unavailable};
 
@@ -98,7 +98,7 @@ const GO: &str = "Go, whose runtime walks and moves stacks";
 const GHC: &str = "Haskell (GHC), whose functions have no return address on the stack";
 
 /// Why a function of this file must not have a return probe, if so. `shown` is `FILE:FUNCTION`.
-pub fn obstacle(host: &Host, path: &str, shown: &str) -> Result<(), Unavailable> {
+pub fn obstacle(program: &Program, shown: &str) -> Result<(), Unavailable> {
     let function = shown.rsplit(':').next().unwrap_or(shown);
     let because = |why: String| {
         let why = format!(
@@ -110,10 +110,10 @@ pub fn obstacle(host: &Host, path: &str, shown: &str) -> Result<(), Unavailable>
     if is_special(function) {
         return Err(because(format!("{function} looks at the address to which it returns, or returns twice")));
     }
-    let bytes = binaries::read(host, path).map_err(super::PointError::gap)?;
-    match binaries::parsed(&bytes, path).map(|elf| harmed(&elf, function)) {
+    let bytes = binaries::read(program).map_err(super::PointError::gap)?;
+    match binaries::parsed(&bytes, program.path()).map(|elf| harmed(&elf, function)) {
         Err(error) => Err(because(error.message)),
-        Ok(Some(why)) => Err(because(format!("{path} {why}"))),
+        Ok(Some(why)) => Err(because(format!("{} {why}", program.path()))),
         Ok(None) => Ok(()),
     }
 }
@@ -122,7 +122,7 @@ pub fn obstacle(host: &Host, path: &str, shown: &str) -> Result<(), Unavailable>
 pub fn obstacle_of(host: &Host, text: &str, process: Option<u32>) -> Result<(), Unavailable> {
     let found = super::functions(host, text, process).unwrap_or_default();
     found.iter().try_for_each(|point| match &point.target {
-        Target::User { path, .. } => obstacle(host, path, &point.name),
+        Target::User { path, .. } => obstacle(path, &point.name),
         _ => Ok(()),
     })
 }

@@ -37,7 +37,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use files::Files;
-pub(in crate::mechanism) use open::open_linked;
 pub use perf_map::OBJECT as COMPILED;
 pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
 pub(in crate::mechanism) use walk::Tree;

@@ -3,7 +3,7 @@
 //! A FUSE daemon is a program of some user, and a thread that waits for one cannot be killed while it does. An overlay asks the file systems
 //! below it; in a user namespace of their own users mount both, and nothing tells what lies below. So there overlays are not asked either.
 
-use std::io;
+use std::io::{self, Read as _};
 
 /// The mounts that a process sees (/proc/PID/mountinfo).
 #[derive(Debug)]
@@ -79,9 +79,15 @@ impl<'t> Mount<'t> {
     }
 }
 
+/// Longer lists are no list: a user who mounts makes them as long as the kernel lets, and what is not known is not asked.
+const LONGEST: u64 = 16 << 20;
+
 #[expect(clippy::disallowed_methods, reason = "this thread has no host, and the file is the kernel's")]
 fn read(who: &str) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{who}/mountinfo")).ok()
+    let file = std::fs::File::open(format!("/proc/{who}/mountinfo")).ok()?;
+    let mut text = String::new();
+    let read = file.take(LONGEST + 1).read_to_string(&mut text).ok()?;
+    (read as u64 <= LONGEST).then_some(text)
 }
 
 /// Whether a process has another user namespace than this one, in which its user may mount. What is not told is taken for one.

@@ -12,7 +12,6 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, open, statx
 
 use super::mounts::Mounts;
 use super::walk::{Links, Tree, mount_id};
-use crate::host::Host;
 
 /// What tells a file in one state from every other.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -58,13 +57,14 @@ pub(super) fn find_below(tree: &Tree, path: &str) -> io::Result<Found> {
     found(tree.find(Path::new(path), Links::Refused)?)
 }
 
-/// Opens what a path leads to, links followed, if it is a regular file on a file system that answers. `pid` is the process in whose tree it is.
-///
-/// # Errors
-/// When it is something else, or may not be read.
-pub(in crate::mechanism) fn open_linked(host: &Host, path: &str, pid: Option<u32>) -> io::Result<std::fs::File> {
-    let tree = pid.map_or_else(Tree::own, |pid| Tree::of(host, pid))?;
-    Ok(found(tree.find(Path::new(path), Links::Followed)?)?.reopen()?.into())
+impl Tree {
+    /// Opens what a path leads to, links followed, if it is a regular file on a file system that answers.
+    ///
+    /// # Errors
+    /// When it is something else, or may not be read.
+    pub(in crate::mechanism) fn open(&self, path: &str) -> io::Result<std::fs::File> {
+        Ok(found(self.find(Path::new(path), Links::Followed)?)?.reopen()?.into())
+    }
 }
 
 fn found(handle: OwnedFd) -> io::Result<Found> {

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::ops::Range;
 
+use super::lookup::MAX_NAME;
 use super::open;
 use super::walk::Tree;
 use crate::host::Host;
 
 /// What stands for the binary of code that no file holds.
 pub const OBJECT: &str = "[compiled at run time]";
-/// Larger maps are read up to here.
-const MAX_BYTES: u64 = 32 << 20;
+/// Larger maps are read up to here, and up to so many functions: a server of many classes has tens of thousands. Every process may have one.
+const MAX_BYTES: u64 = 16 << 20;
+const MAX_FUNCTIONS: usize = 200_000;
 
 /// Functions in order of their addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,7 +49,7 @@ impl PerfMap {
 
     pub(super) fn parse(text: String) -> Self {
         let mut functions = BTreeMap::new();
-        for (start, length, name) in text.lines().filter_map(|line| function(&text, line)) {
+        for (start, length, name) in text.lines().filter_map(|line| function(&text, line)).take(MAX_FUNCTIONS) {
             if let Some(last) = length.checked_sub(1) {
                 put(&mut functions, start, start.saturating_add(last), name);
             }
@@ -87,7 +89,8 @@ fn function(text: &str, line: &str) -> Option<(u64, u64, Range<usize>)> {
     let (length, name) = rest.trim_start().split_once(' ')?;
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let at = (name.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-    Some((number(start)?, number(length)?, at..at + name.trim_end().len()))
+    let longest = name.char_indices().nth(MAX_NAME).map_or(name, |(end, _)| name.get(..end).unwrap_or_default());
+    Some((number(start)?, number(length)?, at..at + longest.trim_end().len()))
 }
 
 #[cfg(test)]
@@ -106,6 +109,16 @@ mod tests {
         assert_eq!(map.name(u64::MAX), Some("end"));
         assert_eq!(map.name(0), None);
         assert_eq!(PerfMap::parse(String::new()).name(1), None);
+    }
+
+    #[test]
+    fn a_name_and_a_list_without_end_are_cut() {
+        let long = format!("100 10 {}\n200 10 next\n", "ä".repeat(1 << 20));
+        let map = PerfMap::parse(long);
+        assert_eq!(map.name(0x100).map(|name| name.chars().count()), Some(MAX_NAME));
+        assert_eq!(map.name(0x200), Some("next"));
+        let many: String = (0..=MAX_FUNCTIONS).map(|at| format!("{:x} 1 f\n", at * 2)).collect();
+        assert_eq!(PerfMap::parse(many).functions.len(), MAX_FUNCTIONS);
     }
 
     #[test]
