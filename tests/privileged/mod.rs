@@ -28,6 +28,7 @@ mod guest_limits;
 mod guest_log;
 mod guest_nfs;
 mod history;
+mod hostile_programs;
 mod hostile_symbols;
 mod huge_pages;
 mod induced;

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ABOUT = {
     "denials": ["src/kernel/host/confine"],
     "history": ["src/history", "src/session/past", "src/session/watch"],
+    "hostile_programs": ["src/kernel/mechanism/points"],
     "hostile_symbols": ["src/kernel/mechanism/symbols"],
     "rights": ["src/kernel/host/launch", "src/kernel/host/rights.rs"],
     "starting": ["src/kernel/mechanism/ebpf"],
