@@ -207,7 +207,7 @@ fn quiet(findings: &[Finding]) -> (Status, Headline) {
         let made = words::plural(judged, "check", "checks");
         clauses(format!("No bottleneck found: {made} made, none fired"), &[&notes])
     } else {
-        let missing = format!("{unknown} of {} checks could not be made", judged + unknown);
+        let missing = format!("{unknown} of {} checks could not be made", judged.saturating_add(unknown));
         clauses("No bottleneck found in what could be measured".to_owned(), &[&missing, &notes])
     };
     (status, headline)
@@ -314,6 +314,7 @@ mod tests {
             include_str!("../../playbooks/rules/kernel.yaml"),
             include_str!("../../playbooks/rules/memory.yaml"),
             include_str!("../../playbooks/rules/network.yaml"),
+            include_str!("../../playbooks/rules/tasks.yaml"),
         );
         for id in [STOPS_A_CPU, OF_SERVERS, NOT_EMPTIED].concat() {
             assert!(rules.contains(&format!("- id: {id}\n")), "{id} is no rule");

@@ -71,7 +71,7 @@ pub fn terminal(report: &Report, written: Option<&Shown<Terminal>>, style: &Styl
     page.verdict_line(report);
     let checks = &report.coverage.checks;
     if checks.unknown > 0 {
-        let apply = checks.judged + checks.unknown;
+        let apply = checks.judged.saturating_add(checks.unknown);
         let note = shown!("Not measured: {} of {} checks; see above.", checks.unknown, apply);
         page.line(note, 0, Paint::None);
     }

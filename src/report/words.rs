@@ -113,9 +113,11 @@ pub(super) fn cell_figure(cell: &Cell) -> String {
     let value = cell_value(cell);
     match (cell.status, &cell.label) {
         (Some(Status::Unknown), _) if cell.judged > 0 => {
-            format!("{} of {} ok", cell.judged, cell.judged + cell.unknown)
+            format!("{} of {} ok", cell.judged, cell.judged.saturating_add(cell.unknown))
         }
-        (Some(Status::Ok), _) if cell.unknown > 0 => format!("{} of {}", cell.judged, cell.judged + cell.unknown),
+        (Some(Status::Ok), _) if cell.unknown > 0 => {
+            format!("{} of {}", cell.judged, cell.judged.saturating_add(cell.unknown))
+        }
         (_, Some(label)) if !value.is_empty() => format!("{value} {}", visible(label)),
         _ => value,
     }

@@ -197,6 +197,11 @@ fn gaps(report: &Report) -> Text {
     let checks = &report.coverage.checks;
     match out.is_empty() {
         true => out,
-        false => shown!("Not measured, {} of {} checks:\n\n{}\n", checks.unknown, checks.judged + checks.unknown, out),
+        false => shown!(
+            "Not measured, {} of {} checks:\n\n{}\n",
+            checks.unknown,
+            checks.judged.saturating_add(checks.unknown),
+            out
+        ),
     }
 }

@@ -31,7 +31,7 @@ pub fn brief(report: &Report, written: Option<&Text>, style: &Style) -> Text {
     page.next(report);
     let unknown = report.coverage.checks.unknown;
     if unknown > 0 {
-        let all = report.coverage.checks.judged + unknown;
+        let all = report.coverage.checks.judged.saturating_add(unknown);
         page.line(
             shown!(
                 "Not measured: {} of {} checks; -v lists them; `rdiag doctor` on the host says what would help.",
