@@ -385,8 +385,7 @@ fn the_example_of_200_hosts_is_fresh() {
         }
     }
     let args = ["fleet", "runs", "--format", "html,md", "--reports", "1", "--out", "pages"];
-    let output = rdiag().current_dir(folder.path()).args(args).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    rdiag().current_dir(folder.path()).args(args).assert().success();
     for file in ["fleet.html", "fleet.md", "reports/web-117.html"] {
         let fresh = std::fs::read_to_string(folder.path().join("pages").join(file)).unwrap();
         let kept = path("reports/examples/fleet-of-200").join(file);

@@ -204,6 +204,13 @@ fn a_recording_as_text_says_what_must_come_through_and_comes_back_whole() {
         .collect();
     assert_eq!(head, ["RDIAG1", &bytes.len().to_string(), &sum]);
     assert!(text.ends_with("\nRDIAG1 END\n") && rdiag::session::read_recording(&bytes).is_ok());
+    // A log that was saved: a file, which could as well be folded text.
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("pod.log");
+    std::fs::write(&log, format!("{}\n{text}done 1\n", "starting;rdiag 12\n".repeat(200))).unwrap();
+    let analyzed = rdiag().args(["analyze", "--format", "md", "--out", "-"]).arg(&log).output().unwrap();
+    let report = String::from_utf8_lossy(&analyzed.stdout).into_owned();
+    assert!(report.contains("use-method"), "{report:.300}{}", String::from_utf8_lossy(&analyzed.stderr));
     let refused = rdiag().args(["record", "use-method", "--armor", "--root"]).arg(&root).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
 }

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use self::progress::Progress;
 use super::command::Command;
@@ -20,13 +21,15 @@ use crate::session::{self, Run};
 use crate::shown;
 use rdiag_kernel::host::launch::{Ended, How};
 use rdiag_kernel::host::rights::{self, Phase};
-use rdiag_kernel::host::{BeginAt, NoInstant, SharedHost};
+use rdiag_kernel::host::{BeginAt, NoInstant, SharedHost, within};
 use rdiag_kernel::mechanism::tracefs;
 use rdiag_model::setup::{Begin, WallClock};
 use rdiag_model::{Exercise, Recording, Target};
 
 /// From so many seconds on, a late beginning is reported.
 const LATE: f64 = 0.5;
+/// How long the state of an exercise is looked for.
+const STATE: Duration = Duration::from_secs(1);
 /// Samples of a window that ends when a command does, at most.
 const LONGEST_COMMAND: f64 = 20_000.0;
 
@@ -241,7 +244,9 @@ fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure>
 /// Measures, with a progress bar on stderr. The recording is handed to `keep` whenever there is more of it than before, and at the latest before
 /// anything is made of it.
 pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Result<Run, Failure> {
-    let exercise = || if prepared.is_live { under_way(&prepared.host) } else { None };
+    let host = prepared.is_live.then(|| prepared.host.clone());
+    // Another user's home may be on a server that does not answer.
+    let exercise = || host.clone().and_then(|host| within(STATE, move || under_way(&host)).flatten());
     let before = exercise();
     let streams = prepared.streams && !ui.is_hushed();
     let mut progress = Progress::new(prepared.command.as_mut(), prepared.begin_at, streams, keep, ui);

@@ -14,8 +14,9 @@ use super::lesson::Score;
 use super::limit::Limit;
 use super::load::Task;
 use super::reading::Readings;
-use rdiag_kernel::host::files::Folder;
+use rdiag_kernel::host::files::{self, Folder};
 use rdiag_kernel::host::own::Identity;
+use rdiag_kernel::mechanism::symbols::may_be_asked;
 
 /// None of these files is larger.
 const MAX_BYTES: u64 = 4 << 20;
@@ -140,6 +141,11 @@ fn users_folder() -> Option<PathBuf> {
     Some(state.filter(|state| state.is_absolute())?.join("rdiag/lab"))
 }
 
+fn distrusted(path: &Path, why: &str) -> LabError {
+    let message = format!("{} cannot hold the state of an exercise: {why}", path.display());
+    LabError::usage(message, "set HOME to your own folder (as root: HOME=/root, or `sudo -H`)")
+}
+
 impl Place {
     /// The user's folder, made if it is not there: `$XDG_STATE_HOME/rdiag/lab`, or `~/.local/state/rdiag/lab`.
     pub fn of_user() -> Result<Self, LabError> {
@@ -148,11 +154,15 @@ impl Place {
             return Err(LabError::usage(message, "set HOME to a folder that you may write to"));
         };
         let attempt = format!("preparing the state folder {}", path.display());
+        // Before anything is made there: a link of another user's would have it made elsewhere.
+        let above = path.ancestors().skip(1).find_map(files::distrust_named);
+        if let Some(why) = above.filter(|_| rustix::process::geteuid().is_root()) {
+            return Err(distrusted(&path, &format!("of a folder above it, {why}")));
+        }
         let folder = Folder::prepare(&path).map_err(LabError::failed(attempt.clone()))?;
         // What lies there is done: processes are ended, folders removed.
         if let Some(why) = folder.distrust_with_above().map_err(LabError::failed(attempt))? {
-            let message = format!("{} cannot hold the state of an exercise: {why}", path.display());
-            return Err(LabError::usage(message, "set HOME to your own folder (as root: HOME=/root, or `sudo -H`)"));
+            return Err(distrusted(&path, &why));
         }
         Ok(Self(Arc::new(folder)))
     }
@@ -160,14 +170,16 @@ impl Place {
     /// The same folder, only if it is there: for those who have nothing to keep in it.
     #[must_use]
     pub fn if_there() -> Option<Self> {
-        let folder = Folder::at(&users_folder()?).ok()?;
+        let path = users_folder().filter(|path| may_be_asked(path))?;
+        let folder = Folder::at(&path).ok()?;
         folder.distrust_with_above().ok()?.is_none().then(|| Self(Arc::new(folder)))
     }
 
     /// The same of another user, by their home. What they have set XDG_STATE_HOME to is not known.
     #[must_use]
     pub fn of_other(home: &Path) -> Option<Self> {
-        home.is_absolute().then(|| Self::existing(&home.join(".local/state/rdiag/lab")).ok())?
+        let path = home.join(".local/state/rdiag/lab");
+        (home.is_absolute() && may_be_asked(&path)).then(|| Self::existing(&path).ok())?
     }
 
     /// The exercise that another user started, if a file of theirs says so.

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use thiserror::Error;
 
+use super::ArmorKind;
 use rdiag_kernel::mechanism::perf_data::{self, PerfDataError, Recorded, Symbols};
 use rdiag_model::ProbeResult;
 use rdiag_model::probe::{Frame, Output, Stack, Stacks};
@@ -47,6 +48,10 @@ pub fn import(symbols: &mut dyn Symbols, mut file: &File) -> Result<Option<Probe
     let result = match magic.as_slice() {
         [0x1f, 0x8b, ..] | [b'{', ..] | [] => return Ok(None),
         b"PERFILE2" | b"2ELIFREP" | b"PERFFILE" => perf(symbols, &mut file)?,
+        // A recording as text, among whatever lines.
+        _ if file.fill_buf()?.split(|byte| *byte == b'\n').any(|line| ArmorKind::of(line) == ArmorKind::First) => {
+            return Ok(None);
+        }
         _ => folded(&mut file)?,
     };
     let is_empty = |output: &Output| matches!(output, Output::Stacks(stacks) if stacks.stacks.is_empty());

@@ -229,3 +229,30 @@ fn a_program_on_a_stuck_fuse_file_system_costs_its_own_names_and_no_time() {
     let report = profile_beside_an_innocent_one(load.pids()[0]);
     assert!(report.contains("it is on fuse, whose daemon could stall its readers"), "{report:.4000}");
 }
+
+#[test]
+#[ignore = "needs: root, perf events, cc, python3, FUSE"]
+fn a_process_that_keeps_the_lock_on_its_own_memory_map_costs_its_own_names() {
+    let _beside = beside_others();
+    if !has(&NEEDS) || !has(&[Need::Tool("python3"), Need::Path("/dev/fuse")]) {
+        return;
+    }
+    let source = include_str!("hostile/held_map.c");
+    let (folder, program) = compiled(source, "held_map.c", &["cc", "-g", "-O1", "-pthread"]);
+    let (mount, log) = (folder.path().join("mount"), folder.path().join("log"));
+    std::fs::create_dir(&mount).unwrap();
+    let mut command = Command::new("python3");
+    command.arg(path("tests/privileged/hostile/stuck_fuse.py")).args([&mount, &program]).arg("--silent");
+    command.stdin(Stdio::null()).stdout(std::fs::File::create(&log).unwrap());
+    let daemon = Daemon(command.spawn().unwrap(), mount.clone());
+    says(&log, "ready");
+    let mut command = Command::new(&program);
+    command.arg(mount.join("program")).stdin(Stdio::null()).stdout(Stdio::null());
+    // The daemon has to go first: what waits for it does not end before.
+    let both = (daemon, Daemon(command.spawn().unwrap(), mount));
+    says(&log, "asked");
+    // Its other thread comes a second later, and can say no more then.
+    std::thread::sleep(Duration::from_millis(1500));
+    let report = profile_beside_an_innocent_one(both.1.0.id());
+    assert!(report.contains("the kernel did not answer within 1.5 s"), "{report:.4000}");
+}

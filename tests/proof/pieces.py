@@ -15,7 +15,7 @@ from source import USE, bare, digest, items, rust
 ROOT = Path(__file__).resolve().parents[2]
 # Tests whose subject is neither a probe nor a rule, by their module: what they are about. Their texts do not name it.
 ABOUT = {
-    "denials": ["src/kernel/host/confine"],
+    "denials": ["src/kernel/host/confine", "src/session/run", "src/session/worker.rs"],
     "history": ["src/history", "src/session/past", "src/session/watch"],
     "hostile_programs": ["src/kernel/mechanism/points"],
     "hostile_symbols": ["src/kernel/mechanism/symbols"],

@@ -94,6 +94,15 @@ pub fn distrust(path: &Path) -> Option<String> {
     why_distrusted(found.uid(), found.mode())
 }
 
+/// The same of a name: of a link, it counts whose the link is. In a folder that is sticky (/tmp) users exchange only what is theirs.
+#[must_use]
+pub fn distrust_named(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = path.symlink_metadata().ok()?;
+    let mode = if found.is_symlink() || found.mode() & 0o1000 != 0 { 0 } else { found.mode() };
+    why_distrusted(found.uid(), mode)
+}
+
 /// The same of what is open, which the owner of a folder on the way can exchange for nothing else.
 pub(super) fn distrust_opened(opened: &OwnedFd) -> io::Result<Option<String>> {
     let found = fstat(opened)?;

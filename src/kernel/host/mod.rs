@@ -29,6 +29,7 @@ mod source;
 pub mod statvfs;
 mod stolen;
 mod tree;
+mod within;
 mod zone;
 
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ pub use same_file::same_open_file;
 pub use socket_owners::{SocketOwners, socket_owners, socket_owners_beside};
 pub use source::SourceError;
 pub use stolen::{CpuTicks, Stolen};
+pub use within::within;
 pub use zone::Zone;
 
 use rdiag_model::Facts;
@@ -203,6 +205,22 @@ impl Host {
         // Of the kernel's own command line nothing is shown.
         let is_of_process = path.ends_with("/cmdline") && path != "proc/cmdline";
         Ok(if is_of_process { secrets::masked_bytes(&bytes).unwrap_or(bytes) } else { bytes })
+    }
+
+    /// The text of a file, to be read by a thread that may have to wait for it; at most 16 MiB.
+    pub(crate) fn later(&self, path: &str) -> impl FnOnce() -> Option<String> + Send + 'static {
+        let there = self.fault(path).is_ok() && self.held.is_none();
+        let (folder, path) = (self.folder_of(path), path.trim_start_matches('/').to_owned());
+        let is_tree = self.is_tree();
+        move || {
+            let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let file = match is_tree {
+                true => tree::open(&folder, &path, flags).ok()?,
+                false => rustix::fs::open(folder.join(path), flags, rustix::fs::Mode::empty()).ok()?,
+            };
+            let bytes = there.then(|| files::read_open(&file.into(), MAX_FILE_BYTES).ok()).flatten()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        }
     }
 
     /// Opens a file for reading in pieces, without blocking on it.

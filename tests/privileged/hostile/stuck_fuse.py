@@ -1,11 +1,13 @@
-"""Serves one program by FUSE at a mount point, and answers nobody any more once it was run: stuck_fuse.py MOUNT PROGRAM [OVERLAY].
+"""Serves one program by FUSE at a mount point, and answers nobody any more once it was run: stuck_fuse.py MOUNT PROGRAM [OVERLAY | --silent].
 
 Prints `ready` when the program can be started, and `stuck` when it has stopped answering (a second after the start). With an overlay, it is
-mounted over the daemon's, as any user can in a namespace of their own (`unshare -Urm`); the program is started through it, and `pid N` printed.
+mounted over the daemon's, as any user can in a namespace of their own (`unshare -Urm`); the program is started through it, and `pid N` printed. With `--silent` it answers all but what reads the program, and prints
+`asked` when somebody does.
 """
 import ctypes, os, select, stat, struct, sys, time
 
 mount, program = sys.argv[1], open(sys.argv[2], "rb").read()
+is_silent, overlays = "--silent" in sys.argv[3:], [word for word in sys.argv[3:] if word != "--silent"]
 INIT, LOOKUP, FORGET, GETATTR, OPEN, READ, RELEASE, FLUSH, OPENDIR, READDIR, STATFS, ACCESS = 26, 1, 2, 3, 14, 15, 18, 25, 27, 28, 17, 34
 device = os.open("/dev/fuse", os.O_RDWR)
 libc = ctypes.CDLL(None, use_errno=True)
@@ -55,14 +57,17 @@ def start_through(overlay):
 
 
 print("ready", flush=True)
-if len(sys.argv) > 3:
-    start_through(sys.argv[3])
+for overlay in overlays:
+    start_through(overlay)
 until = None
 while until is None or time.monotonic() < until:
     if not select.select([device], [], [], 0.1)[0]:
         continue
     request = os.read(device, 1 << 18)
     _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
+    if opcode == READ and is_silent:
+        print("asked", flush=True)
+        continue
     told = answer(opcode, node, request[40:])
     if opcode == READ and until is None:
         until = time.monotonic() + 1

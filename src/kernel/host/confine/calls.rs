@@ -14,7 +14,6 @@ pub(super) const READING: &[i64] = &[
     libc::SYS_close,
     libc::SYS_fstat,
     libc::SYS_lseek,
-    libc::SYS_fcntl,
     libc::SYS_memfd_create,
     libc::SYS_ftruncate,
     libc::SYS_mmap,
@@ -36,12 +35,23 @@ pub(super) const READING: &[i64] = &[
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
     libc::SYS_restart_syscall,
-    libc::SYS_tgkill,
     libc::SYS_exit,
     libc::SYS_exit_group,
     // Of what is open; where files may be opened, also by path.
     libc::SYS_statx,
     libc::SYS_newfstatat,
+];
+
+/// What fcntl may do: to descriptors of this process, and to files in memory. It could have signals sent to others as well.
+pub(super) const FCNTL: &[i32] = &[
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_SETFD,
+    libc::F_GETFL,
+    libc::F_SETFL,
+    libc::F_ADD_SEALS,
+    libc::F_GET_SEALS,
 ];
 
 /// Finding and opening files by path.

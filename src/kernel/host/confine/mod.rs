@@ -109,15 +109,75 @@ fn forbid_calls(opens_files: bool) -> Option<()> {
     let opening = if opens_files { calls::OPENING.iter().chain(calls::OLD_OPENING) } else { [].iter().chain(&[]) };
     let always = calls::READING.iter().chain(calls::OLD_READING);
     let mut allowed: BTreeMap<i64, Vec<SeccompRule>> = always.chain(opening).map(|call| (*call, Vec::new())).collect();
-    let ask = |request: u64| {
-        let is = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, request).ok()?;
+    let only = |argument: u8, value: u64| {
+        let is = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value).ok()?;
         SeccompRule::new(vec![is]).ok()
     };
     // What kind of terminal it writes to, and how wide that is; nothing that acts on it.
-    allowed.insert(libc::SYS_ioctl, [libc::TCGETS, libc::TIOCGWINSZ].into_iter().filter_map(ask).collect());
+    let asks = [libc::TCGETS, libc::TIOCGWINSZ].into_iter().map(|ask| only(1, ask));
+    allowed.insert(libc::SYS_ioctl, asks.collect::<Option<_>>()?);
+    let may = |command: &i32| only(1, u64::try_from(*command).ok()?);
+    allowed.insert(libc::SYS_fcntl, calls::FCNTL.iter().map(may).collect::<Option<_>>()?);
+    // Its own end: other processes of `nobody` are none of its business.
+    let itself = u64::from(std::process::id());
+    allowed.insert(libc::SYS_tgkill, vec![only(0, itself)?]);
     let arch = std::env::consts::ARCH.try_into().ok()?;
     let refuse = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let filter = SeccompFilter::new(allowed, refuse, SeccompAction::Allow, arch).ok()?;
     let program: BpfProgram = filter.try_into().ok()?;
     seccompiler::apply_filter(&program).ok()
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "what is tried are calls of the kernel that nothing here makes")]
+#[expect(clippy::disallowed_methods, reason = "the test starts itself, confined")]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    const READING: Confinement = Confinement { address_space: 1 << 40, cpu_seconds: 60, readable: &[] };
+
+    #[test]
+    fn a_confined_process_reaches_no_other_by_signals() {
+        let own = std::env::current_exe().unwrap();
+        let words = ["--exact", "host::confine::tests::confined", "--ignored", "--nocapture"];
+        let told = Command::new(own).args(words).output().unwrap();
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(told.contains("other: -1 1, itself: 0, owner: -1 1, flags: 0 0"), "{told}");
+    }
+
+    #[test]
+    #[ignore = "it confines the process it runs in: the test above starts it"]
+    fn confined() {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("5").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if rustix::process::geteuid().is_root() {
+            sleep.uid(NOBODY).gid(NOBODY);
+        }
+        let other = sleep.spawn().unwrap();
+        let pid = i32::try_from(other.id()).unwrap();
+        let missing = confine(READING);
+        let error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+        // SAFETY: signal 0 asks whether a signal could be sent; F_SETOWN and F_GETFD take numbers alone.
+        let told = unsafe {
+            let own = libc::getpid();
+            let reached = |pid: i32, thread: i64| libc::syscall(libc::SYS_tgkill, pid, thread, 0);
+            let other = reached(pid, pid.into());
+            let other = (other, error());
+            let itself = reached(own, libc::syscall(libc::SYS_gettid));
+            let owner = libc::fcntl(0, libc::F_SETOWN, pid);
+            let owner = (owner, error());
+            let flags = libc::fcntl(0, libc::F_GETFL) < 0;
+            (other, itself, owner, flags)
+        };
+        let ((other_code, why), itself, (owner, owner_why), flags) = told;
+        println!(
+            "other: {other_code} {why}, itself: {itself}, owner: {owner} {owner_why}, flags: {} 0",
+            i32::from(flags)
+        );
+        println!("missing: {missing:?}");
+        std::process::exit(0);
+    }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Kernel, Source as List};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
+use super::bounded::Bounded;
 use super::maps::{InFile, Maps};
 use super::open::{self, Identity};
 use super::reader::{Client, Source};
@@ -24,6 +26,7 @@ const MAX_NOTES: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Lookup {
     client: Client,
+    bounded: Bounded,
     /// For the kernel's list, which is the kernel's word.
     kernel: Symbolizer,
     noted: BTreeSet<String>,
@@ -41,8 +44,12 @@ impl Lookup {
                 let found = open::find_named(None, path).map_err(|error| error.to_string());
                 let names = found.and_then(|found| {
                     let open = || found.open(None);
-                    let source =
-                        Source { identity: found.identity.clone(), open: &open, build_id: build_id.as_deref() };
+                    let source = Source {
+                        identity: found.identity.clone(),
+                        owner: found.owner,
+                        open: &open,
+                        build_id: build_id.as_deref(),
+                    };
                     self.client.names(&source, addresses, detail == Detail::Line)
                 });
                 match names {
@@ -86,17 +93,26 @@ impl Lookup {
     ) -> Result<(Vec<Vec<Named>>, Option<String>), String> {
         let lines = detail == Detail::Line;
         let Some(link) = &file.link else {
-            let source = Source { identity: Identity::default(), open: &vdso::copy, build_id: None };
+            let source = Source { identity: Identity::default(), owner: 0, open: &vdso::copy, build_id: None };
             return self.client.names(&source, offsets, lines);
         };
-        let mut found = if by_link { open::find_mapped(link) } else { Err(io::ErrorKind::PermissionDenied.into()) };
-        // In a container the kernel may refuse its links to a root who seems to have the right.
-        if let (Err(_), true, Some(path)) = (&found, by_path, &file.path) {
-            found = open::find_named(Some(file.device), path);
-        }
+        // Both are asked of the kernel under the eyes of the process, and of the file's server.
+        let (link, path, device) = (link.clone(), file.path.clone(), file.device);
+        let found = self.bounded.ask(pid, move || {
+            let mut found =
+                if by_link { open::find_mapped(&link) } else { Err(io::ErrorKind::PermissionDenied.into()) };
+            // In a container the kernel may refuse its links to a root who seems to have the right.
+            if let (Err(_), true, Some(path)) = (&found, by_path, &path) {
+                found = open::find_named(Some(device), path);
+            }
+            found.map(Arc::new)
+        })?;
         let found = found.map_err(|error| error.to_string())?;
-        let open = || found.open(Some(pid));
-        let source = Source { identity: found.identity.clone(), open: &open, build_id: None };
+        let open = || {
+            let found = found.clone();
+            self.bounded.ask(pid, move || found.open(Some(pid))).map_err(io::Error::other)?
+        };
+        let source = Source { identity: found.identity.clone(), owner: found.owner, open: &open, build_id: None };
         self.client.names(&source, offsets, lines)
     }
 

@@ -1,10 +1,11 @@
 //! What processes have mapped, remembered for a moment: reading /proc/PID/maps costs some 50 µs, and a busy process shows new
 //! addresses at every look.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::Process;
+use super::bounded::Bounded;
 use super::maps::{self, Maps};
 use crate::host::Host;
 use crate::mechanism::tracefs::private;
@@ -14,6 +15,8 @@ use crate::mechanism::tracefs::private;
 const HOLDS: f64 = 1.0;
 /// As many processes are remembered.
 const MAX_PROCESSES: usize = 512;
+/// So many reasons are told.
+const MAX_WHYS: usize = 8;
 
 /// What a process has mapped.
 #[derive(Debug, Clone)]
@@ -28,14 +31,19 @@ pub(super) struct Mapped {
 
 /// What the processes have mapped that were looked at lately.
 #[derive(Debug, Default)]
-pub(super) struct Lately(HashMap<Process, Mapped>);
+pub(super) struct Lately {
+    known: HashMap<Process, Mapped>,
+    bounded: Bounded,
+    /// Why something is not known.
+    whys: BTreeSet<String>,
+}
 
 impl Lately {
     /// What a process has mapped, if that is known so well that these addresses need no new look; else it is read. None if the
     /// process has ended, or may not be looked at.
     pub(super) fn of(&mut self, host: &Host, process: Process, addresses: &[u64]) -> Option<Mapped> {
         let program = host.link(&format!("proc/{}/exe", process.pid)).ok();
-        let known = self.0.get(&process).filter(|known| {
+        let known = self.known.get(&process).filter(|known| {
             host.now() - known.read_at < HOLDS
                 && program.is_some()
                 && known.program == program
@@ -44,18 +52,31 @@ impl Lately {
         if let Some(known) = known {
             return Some(known.clone());
         }
-        let maps = maps::is_same(host, process).then(|| Maps::read(host, process.pid)).flatten()?;
+        if !maps::is_same(host, process) {
+            return None;
+        }
+        let maps = Maps::read(host, process.pid, &self.bounded).unwrap_or_else(|why| {
+            if self.whys.len() < MAX_WHYS {
+                self.whys.insert(format!("names are missing: {why}"));
+            }
+            None
+        })?;
         let mapped = Mapped {
             maps: Arc::new(maps),
             same_mounts: in_same_mounts(host, process.pid),
             program,
             read_at: host.now(),
         };
-        if self.0.len() >= MAX_PROCESSES {
-            self.0.clear();
+        if self.known.len() >= MAX_PROCESSES {
+            self.known.clear();
         }
-        self.0.insert(process, mapped.clone());
+        self.known.insert(process, mapped.clone());
         Some(mapped)
+    }
+
+    /// Why of some processes it is not known what they have mapped.
+    pub(super) fn whys(&self) -> impl Iterator<Item = &str> {
+        self.whys.iter().map(String::as_str)
     }
 }
 
@@ -95,10 +116,10 @@ mod tests {
         let process = this_process(&host);
         let mut lately = Lately::default();
         let first = lately.of(&host, process, &[]).unwrap();
-        lately.0.get_mut(&process).unwrap().program = Some("/another".into());
+        lately.known.get_mut(&process).unwrap().program = Some("/another".into());
         assert!(!Arc::ptr_eq(&first.maps, &lately.of(&host, process, &[]).unwrap().maps));
         let ended = Process { pid: u32::MAX, born: 1 };
-        lately.0.insert(ended, Mapped { program: None, ..first });
+        lately.known.insert(ended, Mapped { program: None, ..first });
         assert!(lately.of(&host, ended, &[]).is_none());
     }
 }

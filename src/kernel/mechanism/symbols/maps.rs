@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::Process;
+use super::bounded::Bounded;
 use crate::host::Host;
 
 /// Mappings that hold code, those that never do, and those of variables, in order of their addresses.
@@ -49,9 +50,10 @@ pub(super) enum Kind {
 }
 
 impl Maps {
-    /// From /proc/PID/maps; none if the process has ended, or may not be looked at.
-    pub(super) fn read(host: &Host, pid: u32) -> Option<Self> {
-        host.read(&format!("proc/{pid}/maps")).ok().map(|text| Self::parse(&text))
+    /// From /proc/PID/maps; none if the process has ended, or may not be looked at. Or why it is not asked.
+    pub(super) fn read(host: &Host, pid: u32, bounded: &Bounded) -> Result<Option<Self>, String> {
+        let text = bounded.ask(pid, host.later(&format!("proc/{pid}/maps")))?;
+        Ok(text.map(|text| Self::parse(&text)))
     }
 
     /// Where mappings begin, end, and are just left.

@@ -14,6 +14,7 @@
 //! processes that have it mapped, and what a process has mapped is believed for a second (`mapped.rs`).
 
 mod answers;
+mod bounded;
 mod debug_file;
 mod files;
 #[doc(hidden)]
@@ -38,8 +39,10 @@ use std::sync::Arc;
 
 pub use files::Files;
 pub use perf_map::OBJECT as COMPILED;
+use perf_map::PerfMaps;
 pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
 pub(in crate::mechanism) use walk::Tree;
+pub use walk::may_be_asked;
 
 use crate::host::Host;
 use crate::mechanism::descriptors;
@@ -126,6 +129,7 @@ pub struct Symbols {
     /// Addresses of which variables were asked for.
     variables: HashSet<(Process, u64)>,
     mapped: Lately,
+    compiled: PerfMaps,
 }
 
 impl Symbols {
@@ -320,12 +324,12 @@ impl Symbols {
 
     /// Why names are missing.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
-        self.notes.iter().map(String::as_str)
+        self.notes.iter().map(String::as_str).chain(self.mapped.whys())
     }
 
     /// Code without a file: the process itself may have written down what is where. Gives back what has no name.
     fn compiled_at_run_time(&mut self, host: &Host, process: Process, addresses: &[u64]) -> Vec<u64> {
-        let map = perf_map::PerfMap::read(host, process.pid);
+        let map = self.compiled.of(host, process);
         let mut nameless = Vec::new();
         for address in addresses {
             let Some(name) = map.as_ref().and_then(|map| map.name(*address)) else {

@@ -5,6 +5,23 @@
 
 use std::io::{self, Read as _};
 
+/// Where files are made by the kernel at the moment that they are opened, and doing so can do something.
+const OF_KERNEL: [&str; 13] = [
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "efivarfs",
+    "mqueue",
+    "pstore",
+    "securityfs",
+    "sysfs",
+    "tracefs",
+];
+
 /// The mounts that a process sees (/proc/PID/mountinfo).
 #[derive(Debug)]
 pub(super) struct Mounts {
@@ -50,6 +67,9 @@ impl Mounts {
         let is_fuse = kind.starts_with("fuse") && kind != "fusectl";
         if is_fuse {
             return Err(io::Error::other(format!("it is on {kind}, whose daemon could stall its readers")));
+        }
+        if OF_KERNEL.contains(&kind) {
+            return Err(io::Error::other(format!("it is on {kind}, where no program or library lies")));
         }
         if self.is_of_user && kind == "overlay" {
             let why = "it is on an overlay of a user's namespace, and what lies below that could stall its readers";
@@ -109,15 +129,23 @@ mod tests {
         30 22 0:40 / /mnt/a\\040b rw shared:1 - fuse.sshfs x rw\n\
         31 22 0:41 / /mnt/over rw - overlay overlay rw,lowerdir=/mnt/fuse\n\
         32 22 0:42 / /sys/fs/fuse/connections rw - fusectl none rw\n\
-        33 22 8:1 / /mnt/ntfs rw - fuseblk /dev/sda1 rw\n";
+        33 22 8:1 / /mnt/ntfs rw - fuseblk /dev/sda1 rw\n\
+        35 22 0:43 / /srv/tree/sys rw - sysfs sysfs rw\n\
+        36 22 0:44 / /home rw - autofs auto.home rw\n";
 
     #[test]
-    fn what_a_daemon_serves_is_not_asked_nor_an_overlay_that_a_user_may_have_mounted() {
+    fn what_a_daemon_or_the_kernel_makes_is_not_asked_nor_an_overlay_that_a_user_may_have_mounted() {
         let seen = |is_of_user| Mounts { text: SEEN.to_owned(), is_of_user };
         let is_asked = |is_of_user, id| seen(is_of_user).by_id(id).unwrap().is_ok();
-        for (id, by_root, by_user) in
-            [("22", true, true), ("30", false, false), ("31", true, false), ("32", true, true), ("33", false, false)]
-        {
+        for (id, by_root, by_user) in [
+            ("22", true, true),
+            ("30", false, false),
+            ("31", true, false),
+            ("32", true, true),
+            ("33", false, false),
+            ("35", false, false),
+            ("36", true, true),
+        ] {
             assert_eq!((is_asked(false, id), is_asked(true, id)), (by_root, by_user), "{id}");
         }
         assert!(seen(false).by_id("34").is_none() && seen(false).unlisted().is_ok() && seen(true).unlisted().is_err());

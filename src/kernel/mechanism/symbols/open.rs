@@ -46,7 +46,13 @@ pub(super) fn find_mapped(link: &Path) -> io::Result<Found> {
 /// When it is not there, no regular file, behind a link, or on a file system that may never answer.
 pub(super) fn find_named(device: Option<(u32, u32)>, path: &Path) -> io::Result<Found> {
     device.and_then(|device| Mounts::own()?.by_device(device)).transpose()?;
-    found(Tree::own()?.find(path, Links::Refused)?)
+    let handle = Tree::own()?.find(path, Links::Refused)?;
+    let id = mount_id(&handle)?;
+    // Of a tree that somebody changes their root to, too.
+    if Mounts::own().is_some_and(|mounts| mounts.is_proc(&id)) {
+        return Err(io::Error::other("it is on proc, where no program or library lies"));
+    }
+    found(handle)
 }
 
 /// Finds a file by its path in the tree of a process, that of its container, through no link.
@@ -83,6 +89,14 @@ fn identity(stat: &Statx) -> Identity {
         inode: stat.stx_ino,
         size: stat.stx_size,
         changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+    }
+}
+
+#[cfg(test)]
+impl Identity {
+    /// That of a file that only a test knows.
+    pub(super) fn numbered(inode: u64) -> Self {
+        Self { inode, ..Self::default() }
     }
 }
 

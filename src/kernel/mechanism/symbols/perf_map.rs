@@ -1,11 +1,13 @@
 //! /tmp/perf-PID.map: where a process that compiles at run time has put which function.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::Process;
 use super::lookup::MAX_NAME;
-use super::open;
+use super::open::{self, Found, Identity};
 use super::walk::Tree;
 use crate::host::Host;
 
@@ -14,6 +16,10 @@ pub const OBJECT: &str = "[compiled at run time]";
 /// Larger maps are read up to here, and up to so many functions: a server of many classes has tens of thousands. Every process may have one.
 const MAX_BYTES: u64 = 16 << 20;
 const MAX_FUNCTIONS: usize = 200_000;
+/// Bytes of all maps that are remembered.
+const MAX_HELD: usize = 32 << 20;
+/// After a map was read, it is left alone for so many times as long as that took.
+const REST: f64 = 10.0;
 
 /// Functions in order of their addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -24,24 +30,6 @@ pub(super) struct PerfMap {
 }
 
 impl PerfMap {
-    /// The map of a process, from its own /tmp. A file of another user is not trusted.
-    pub(super) fn read(host: &Host, pid: u32) -> Option<Self> {
-        let status = host.read(&format!("proc/{pid}/status")).ok()?;
-        let inner = status.lines().find_map(|line| line.strip_prefix("NStgid:"));
-        let inner = inner.and_then(|ids| ids.split_whitespace().next_back()).unwrap_or_default();
-        let inner = if inner.is_empty() { pid.to_string() } else { inner.to_owned() };
-        // In its own tree of files, through no link. Only a regular file is opened, of its user or root.
-        let found = open::find_below(&Tree::of(host, pid).ok()?, &format!("tmp/perf-{inner}.map")).ok()?;
-        let (process_owner, _) = host.owner_and_inode(&format!("proc/{pid}"))?;
-        if found.owner != 0 && found.owner != process_owner {
-            return None;
-        }
-        let file = std::fs::File::from(found.open(Some(pid)).ok()?);
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-        Some(Self::parse(String::from_utf8_lossy(&bytes).into_owned()))
-    }
-
     /// Where functions begin.
     pub(super) fn starts(&self) -> impl Iterator<Item = u64> {
         self.functions.keys().copied()
@@ -62,6 +50,52 @@ impl PerfMap {
         let (_, (last, name)) = self.functions.range(..=address).next_back()?;
         self.text.get(name.clone()).filter(|_| address <= *last)
     }
+}
+
+/// The maps of processes, each read again when its file has changed.
+#[derive(Debug, Default)]
+pub(super) struct PerfMaps(HashMap<Process, Known>);
+
+#[derive(Debug)]
+struct Known {
+    identity: Identity,
+    map: Arc<PerfMap>,
+    /// When it may be read again: a process that writes it all the time must not keep its reader busy.
+    again: f64,
+}
+
+impl PerfMaps {
+    /// The map of a process, from its own /tmp. A file of another user is not trusted.
+    pub(super) fn of(&mut self, host: &Host, process: Process) -> Option<Arc<PerfMap>> {
+        let found = find(host, process.pid)?;
+        let known = self.0.get(&process);
+        if let Some(known) = known.filter(|known| known.identity == found.identity || host.now() < known.again) {
+            return Some(known.map.clone());
+        }
+        let began = host.now();
+        let file = std::fs::File::from(found.open(Some(process.pid)).ok()?);
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+        let map = Arc::new(PerfMap::parse(String::from_utf8_lossy(&bytes).into_owned()));
+        let held: usize = self.0.values().map(|known| known.map.text.len()).sum();
+        if held.saturating_add(bytes.len()) > MAX_HELD {
+            self.0.clear();
+        }
+        let again = host.now() + (host.now() - began) * REST;
+        self.0.insert(process, Known { identity: found.identity, map: map.clone(), again });
+        Some(map)
+    }
+}
+
+fn find(host: &Host, pid: u32) -> Option<Found> {
+    let status = host.read(&format!("proc/{pid}/status")).ok()?;
+    let inner = status.lines().find_map(|line| line.strip_prefix("NStgid:"));
+    let inner = inner.and_then(|ids| ids.split_whitespace().next_back()).unwrap_or_default();
+    let inner = if inner.is_empty() { pid.to_string() } else { inner.to_owned() };
+    // In its own tree of files, through no link. Only a regular file is opened, of its user or root.
+    let found = open::find_below(&Tree::of(host, pid).ok()?, &format!("tmp/perf-{inner}.map")).ok()?;
+    let (process_owner, _) = host.owner_and_inode(&format!("proc/{pid}"))?;
+    (found.owner == 0 || found.owner == process_owner).then_some(found)
 }
 
 /// Puts a function where others may have been: a runtime uses memory again (V8 does it all the time), and the later entry of the

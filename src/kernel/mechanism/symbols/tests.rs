@@ -80,10 +80,17 @@ fn code_that_was_compiled_at_run_time_has_the_name_that_its_process_wrote_down_i
     let moved = format!("{path}.moved");
     std::fs::rename(&path, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &path).unwrap();
-    let through_link = perf_map::PerfMap::read(&host, process.pid);
+    let mut maps = perf_map::PerfMaps::default();
+    assert!(maps.of(&host, process).is_none(), "it is a link");
     std::fs::remove_file(&path).unwrap();
-    std::fs::remove_file(&moved).unwrap();
-    assert_eq!(through_link, None);
+    std::fs::rename(&moved, &path).unwrap();
+    let first = maps.of(&host, process).unwrap();
+    assert!(Arc::ptr_eq(&first, &maps.of(&host, process).unwrap()), "the file is the same");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::fs::write(&path, "7f0000001000 100 jit::compiled_again\n").unwrap();
+    let second = maps.of(&host, process);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(second.unwrap().name(0x7f00_0000_1010), Some("jit::compiled_again"));
 }
 
 #[test]

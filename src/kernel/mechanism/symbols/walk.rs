@@ -17,6 +17,8 @@ use crate::host::Host;
 
 /// Links that one way may lead through, as in the kernel.
 const MOST_LINKS: usize = 40;
+/// Names of a folder that are read: no folder of libraries or programs has more.
+const MOST_NAMES: usize = 65_536;
 const FOUND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Whether links on the way are followed.
@@ -113,7 +115,8 @@ impl Tree {
         let Ok(found) = self.find(Path::new(folder), Links::Followed) else { return Vec::new() };
         #[expect(clippy::disallowed_methods, reason = "a folder that was found and judged")]
         let entries = std::fs::read_dir(format!("/proc/self/fd/{}", found.as_raw_fd()));
-        let names = entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let entries = entries.into_iter().flatten().flatten().take(MOST_NAMES);
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<String> = names.collect();
         names.sort_unstable();
         names
@@ -136,6 +139,12 @@ impl Tree {
         let mounts = Mounts::of(pid).ok_or(io::ErrorKind::NotFound)?;
         mounts.by_id(mount).unwrap_or_else(|| mounts.unlisted())
     }
+}
+
+/// Whether something is there, and no file system on the way to it is served by a daemon that may never answer.
+#[must_use]
+pub fn may_be_asked(path: &Path) -> bool {
+    Tree::own().and_then(|tree| tree.find(path, Links::Followed)).is_ok()
 }
 
 /// The names on a path; what is above it leads nowhere.

@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::message::{Answer, Question};
 use crate::host::message::{receive, send};
+use crate::mechanism::symbols::bounded::one_of_many;
 use crate::mechanism::symbols::open::Identity;
 use crate::mechanism::symbols::worker::Named;
 
@@ -20,9 +21,10 @@ const ADDRESSES: usize = 1000;
 /// How long the process may take to start on a host that is short of everything.
 const STARTING: Duration = Duration::from_secs(5);
 /// How long one question about one file may take: a large binary, or a slow machine.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The same once so many files have taken too long, since others wait behind them.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// The same once a file has taken too long, since others wait behind them.
 const SHORT_PATIENCE: Duration = Duration::from_millis(500);
+/// So many files of one owner that took too long or ended the process, and no other of theirs is read. What root owns is no user's choice.
 const MANY: usize = 2;
 /// It is not restarted after it has ended so often: there are more such files than there is time for.
 const MAX_ENDS: usize = 32;
@@ -33,6 +35,8 @@ pub(in super::super) type Why = String;
 /// A file that addresses lie in.
 pub(in super::super) struct Source<'f> {
     pub(in super::super) identity: Identity,
+    /// Whose file it is.
+    pub(in super::super) owner: u32,
     /// Opens it, if the process has not seen it yet.
     pub(in super::super) open: &'f dyn Fn() -> io::Result<OwnedFd>,
     /// The build id that it must have.
@@ -47,7 +51,9 @@ pub(in super::super) struct Client {
     refused: HashMap<Identity, Why>,
     /// Files whose debug information ended the process: the table of symbols may do.
     no_lines: HashSet<Identity>,
-    late: usize,
+    /// Files that took too long or ended the process, by their owners.
+    bad: HashMap<u32, HashSet<Identity>>,
+    is_hasty: bool,
     ends: usize,
     /// It cannot be started, or is not started any more.
     broken: Option<Why>,
@@ -87,9 +93,12 @@ impl Client {
         if let Some(why) = self.refused.get(&source.identity).or(self.broken.as_ref()) {
             return Err(why.clone());
         }
+        if let Some(why) = self.is_owner_refused(source) {
+            return Err(self.refuse(source, why));
+        }
         let lines = lines && !self.no_lines.contains(&source.identity);
         let file = self.hand_over(source)?;
-        match self.ask(&Question::Names { file, offsets: offsets.to_vec(), lines }, None) {
+        match self.ask(source, &Question::Names { file, offsets: offsets.to_vec(), lines }, None) {
             Ok(Answer::Names { names, left_out }) if names.len() == offsets.len() => {
                 let named = |(name, line)| Named { name, module: None, line };
                 Ok((names.into_iter().map(|names| names.into_iter().map(named).collect()).collect(), left_out))
@@ -124,7 +133,7 @@ impl Client {
         }
         let number = u32::try_from(process.files.len()).unwrap_or(u32::MAX);
         let file = (source.open)().map_err(|error| error.to_string())?;
-        let build_id = match self.ask(&Question::Open { file: number }, Some(&file)) {
+        let build_id = match self.ask(source, &Question::Open { file: number }, Some(&file)) {
             Ok(Answer::Opened { build_id }) => build_id,
             Ok(Answer::Refused(why)) => return Err(self.refuse(source, why)),
             Ok(_) => return Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
@@ -145,14 +154,24 @@ impl Client {
         why
     }
 
+    /// Why no file of its owner is read any more, unless it is a good one so far.
+    fn is_owner_refused(&self, source: &Source<'_>) -> Option<Why> {
+        let bad = self.bad.get(&one_of_many(source.owner)).filter(|bad| source.owner != 0 && bad.len() >= MANY)?;
+        let is_read = self.process.as_ref().is_some_and(|process| process.files.contains_key(&source.identity));
+        (!is_read || bad.contains(&source.identity)).then(|| {
+            format!("{MANY} other files of its owner, user {}, took too long or ended their reader", source.owner)
+        })
+    }
+
     /// Asks; a process that does not answer in time, or in words, is thrown away.
-    fn ask(&mut self, question: &Question, file: Option<&OwnedFd>) -> io::Result<Answer> {
-        let patience = if self.late >= MANY { SHORT_PATIENCE } else { PATIENCE };
+    fn ask(&mut self, source: &Source<'_>, question: &Question, file: Option<&OwnedFd>) -> io::Result<Answer> {
+        let patience = if self.is_hasty { SHORT_PATIENCE } else { PATIENCE };
         let Some(process) = &self.process else { return Err(io::ErrorKind::NotConnected.into()) };
         let outcome = send(&process.socket, question, file.map(OwnedFd::as_fd))
             .and_then(|()| receive::<Answer>(&process.socket, Some(patience)));
         if let Err(error) = &outcome {
-            self.late += usize::from(error.kind() == io::ErrorKind::WouldBlock);
+            self.is_hasty |= error.kind() == io::ErrorKind::WouldBlock;
+            self.bad.entry(one_of_many(source.owner)).or_default().insert(source.identity.clone());
             self.ends += 1;
             if self.ends >= MAX_ENDS {
                 self.broken = Some(format!("the process that reads symbols has ended {MAX_ENDS} times"));
@@ -215,6 +234,34 @@ impl Drop for Process {
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.try_wait();
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test's own program")]
+mod tests {
+    use super::*;
+    use crate::mechanism::symbols::open::find_mapped;
+
+    #[test]
+    fn bad_files_of_a_user_cost_that_user_alone_the_names_of_further_ones() {
+        let program = std::env::current_exe().unwrap();
+        let found = find_mapped(&program).unwrap();
+        let open = || Ok(std::fs::File::open(&program)?.into());
+        let of = |owner| Source { identity: found.identity.clone(), owner, open: &open, build_id: None };
+        let bad = |count: usize| (1..=count as u64).map(Identity::numbered).collect::<HashSet<_>>();
+        let mut client = Client::default();
+        client.bad.insert(1000, bad(MANY));
+        client.bad.insert(1001, bad(MANY - 1));
+        client.bad.insert(0, bad(10 * MANY));
+        client.bad.insert(one_of_many(100_000), bad(MANY));
+        for (owner, is_read) in [(1000, false), (1001, true), (0, true), (100_001, false)] {
+            // What was refused once is not asked again, whoever it is said to belong to.
+            client.refused.clear();
+            let names = client.names(&of(owner), &[0], false);
+            assert_eq!(names.is_ok(), is_read, "{owner}: {names:?}");
+            client.process = None;
         }
     }
 }
