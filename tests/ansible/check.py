@@ -49,6 +49,9 @@ def check(rdiag: str, folder: Path) -> None:
     # Two hosts of one name.
     place.host("db", "db-3", rdiag_path=place.tree("twin", "whole-host-quiet", "a"))
     place.host("db", "db-4", rdiag_path=place.tree("twin", "whole-host-quiet", "b"))
+    # What a host says is data for the controller, and no template.
+    ran = folder / "ran-on-the-controller"
+    template = place.script("template", f"echo \"{{{{ lookup('pipe', 'touch {ran}') }}}}\" >&2; exit 3")
     whole = f'"{rdiag}" record use-method -o - --root "{TREES / "whole-host-quiet"}"'
     wrong = {
         "dead": ({"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}, "Connection refused"),
@@ -59,6 +62,7 @@ def check(rdiag: str, folder: Path) -> None:
         "cut-off": ({"rdiag_path": str(place.script("cut", f"{whole} | head -c 3000"))}, "cut off (3000 bytes)"),
         "other-json": ({"rdiag_path": str(place.script("other", "echo '{}' | gzip"))}, "no recording of rdiag"),
         "sick": ({"rdiag_path": str(place.script("sick", "echo 'error: nothing\tto\nsee' >&2; exit 3"))}, "rdiag ended with code 3: error: nothing to see"),
+        "template": ({"rdiag_path": str(template)}, "(( lookup('pipe', 'touch "),
         "other-copy": (copy | {"rdiag_copy_sha256": "0" * 64}, "is not the program whose SHA-256 is rdiag_copy_sha256"),
         "slow": ({"rdiag_path": str(place.script("slow", "sleep 600")), "rdiag_time_limit": 2}, "did not end within 2 s"),
     }
@@ -89,6 +93,7 @@ def check(rdiag: str, folder: Path) -> None:
     assert common.get(("web", "cpu.saturation")) == 4, common
     assert "4 of 5" in said, "the play ends with what was found"
     assert (folder / "fleet/fleet.html").exists()
+    assert not ran.exists(), "what a host said was run on the controller"
     # Nothing is left: no copy of the program, no file of Ansible.
     left = [str(path) for path in [*(folder / "left").rglob("*"), *(folder / "remote").rglob("*")] if path.is_file()]
     assert not left, left

@@ -158,6 +158,36 @@ fn any_moment_of_an_analysis() {
 }
 
 #[test]
+#[ignore = "needs: root"]
+fn any_moment_of_watching_leaves_a_history_that_can_be_read() {
+    let _alone = alone();
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let watch = ["watch", "--history", "OUT/history", "--interval", "1s", "--trigger", "pin", "--duration"];
+    let (first, swept) = ([&watch[..], &["1s"]].concat(), [&watch[..], &["3s"]].concat());
+    let around: [&[&str]; 2] = [&first, &["history", "list", "--history", "OUT/history"]];
+    Case { around, ..Case::new(&swept, Due::Nothing) }.sweep(MOMENTS, 10.0);
+}
+
+#[test]
+#[ignore = "needs: root"]
+fn any_moment_of_a_look_at_the_past() {
+    let _alone = alone();
+    if !has(&[Need::Root]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let history = folder.path().join("history").display().to_string();
+    let watch = ["watch", "--history", &history, "--interval", "1s", "--trigger", "off", "--duration", "4s"];
+    rdiag().args(watch).assert().success();
+    let judged = ["run", "use-method", "--at", "now", "--history", &history, "--out", "OUT/report"];
+    let files = Due::Files(&["report/report.html", "report/report.md", "report/report.json"]);
+    Case::new(&judged, files).sweep(MOMENTS, 10.0);
+    Case::new(&["history", "show", "--last", "1h", "--history", &history], Due::Nothing).sweep(MOMENTS / 2, 10.0);
+}
+
+#[test]
 #[ignore = "needs: root, eBPF, tracefs"]
 fn any_moment_of_the_doctors_look() {
     let _alone = alone();
