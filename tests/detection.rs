@@ -2,6 +2,7 @@
 //! host by it. `RDIAG_BLESS=1 cargo test detection` writes it anew.
 
 mod rates;
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -189,27 +190,49 @@ fn cell(tests: Option<&BTreeSet<String>>, none: &str) -> String {
     tests.map_or(none.to_owned(), |tests| tests.iter().map(quoted).collect::<Vec<_>>().join(", "))
 }
 
+/// By rule, what proves that it finds something, and what that it keeps quiet.
+struct Proofs {
+    /// Exercises, and tests on live hosts in which it fired, as the ledger of proofs says, or which judge no whole host.
+    induced: BTreeMap<String, BTreeSet<String>>,
+    /// Tests on live hosts that name it, and in which it did not fire.
+    quiet: BTreeMap<String, BTreeSet<String>>,
+    recorded: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Proofs {
+    fn of(rules: &[String]) -> Self {
+        let seen = seen::Seen::read();
+        let (mut induced, mut quiet) = (exercises(), BTreeMap::<String, BTreeSet<String>>::new());
+        for (rule, tests) in naming("tests/privileged", rules) {
+            for test in tests {
+                let to = if seen.has_fired(&test, &rule) == Some(false) { &mut quiet } else { &mut induced };
+                to.entry(rule.clone()).or_default().insert(test);
+            }
+        }
+        Self { induced, quiet, recorded: naming("tests/recorded", rules) }
+    }
+}
+
 /// The document, with this section about rates.
 fn document(rates: &str) -> String {
     let rules = rules();
-    let (mut induced, recorded) = (naming("tests/privileged", &rules), naming("tests/recorded", &rules));
-    for (rule, names) in exercises() {
-        induced.entry(rule).or_default().extend(names);
-    }
+    let Proofs { induced, quiet, recorded } = Proofs::of(&rules);
     let count = |holds: &dyn Fn(&String) -> bool| rules.iter().filter(|rule| holds(rule)).count();
     let mut text = String::from("# What proves each rule\n\n");
     text.push_str(
-        "Generated from the tests: `RDIAG_BLESS=1 cargo test detection`. *Induced fault*: tests under `tests/privileged/` that name the\n\
-         rule, most of which cause what it looks for on a live host; one that expects quiet is counted too. `lab`: an exercise in which\n\
-         rdiag must find it. *Recorded host*: tests under `tests/recorded/` that do so with a recorded or made-up tree. Rules that a test merely allows to fire are not counted.\n\
-         The tests in the rule's own YAML, which every rule has, are judged by `rdiag check`.\n\n",
+        "Generated from the tests and the ledger of proofs: `RDIAG_BLESS=1 cargo test detection`. *Induced fault*: tests under `tests/privileged/` that\n\
+         name the rule and in whose last run on a live host it fired, or that judge no whole host. *Quiet*: how many name it and have seen that it does\n\
+         not fire. `lab`: an exercise in which rdiag must find it. *Recorded host*: tests under `tests/recorded/` that name it, with a recorded or\n\
+         made-up tree. Rules that a test merely allows to fire are not counted. The tests in the rule's own YAML, which every rule has, are judged by\n\
+         `rdiag check`.\n\n",
     );
     writeln!(text, "| | rules |\n|---|---:|\n| all | {} |", rules.len()).unwrap();
     writeln!(text, "| with an induced fault | {} |", induced.len()).unwrap();
     writeln!(text, "| without an induced fault | {} |", rules.len() - induced.len()).unwrap();
+    writeln!(text, "| with a live host on which they keep quiet | {} |", quiet.len()).unwrap();
     writeln!(text, "| with a recorded host | {} |", recorded.len()).unwrap();
     let neither = count(&|rule| !induced.contains_key(rule) && !recorded.contains_key(rule));
-    writeln!(text, "| with neither | {neither} |\n").unwrap();
+    writeln!(text, "| with neither a fault nor a recorded host | {neither} |\n").unwrap();
     text.push_str("| tests that judge a whole host | all | fail if any other rule fires | look who is blamed |\n");
     text.push_str("|---|---:|---:|---:|\n");
     for (what, folder) in [("live hosts", "tests/privileged"), ("recorded hosts", "tests/recorded")] {
@@ -217,12 +240,13 @@ fn document(rates: &str) -> String {
         writeln!(text, "| {what} | {} | {} | {} |", all.len(), strict.len(), blaming.len()).unwrap();
     }
     write!(text, "\nA test may judge several hosts.\n\n{rates}\n## Rules\n\n").unwrap();
-    text.push_str("| rule | induced fault | recorded host |\n|---|---|---|\n");
+    text.push_str("| rule | induced fault | quiet | recorded host |\n|---|---|---:|---|\n");
     let reasons = reasons();
     for rule in &rules {
         let why = reasons.get(rule).map(|why| format!("none: {why}")).unwrap_or_default();
-        writeln!(text, "| `{rule}` | {} | {} |", cell(induced.get(rule), &why), cell(recorded.get(rule), "none"))
-            .unwrap();
+        let (induced, recorded) = (cell(induced.get(rule), &why), cell(recorded.get(rule), "none"));
+        let quiet = quiet.get(rule).map_or(0, BTreeSet::len);
+        writeln!(text, "| `{rule}` | {induced} | {quiet} | {recorded} |").unwrap();
     }
     text
 }
@@ -231,7 +255,9 @@ fn document(rates: &str) -> String {
 fn the_table_of_what_proves_each_rule_is_that_of_these_tests() {
     let place = path("docs/detection.md");
     if std::env::var_os("RDIAG_BLESS").is_some() {
-        std::fs::write(&place, document(&rates::fresh(&strictness("tests/privileged")))).unwrap();
+        let live = strictness("tests/privileged");
+        let rates = rates::fresh(&live) + &seen::section(&live.all, &naming("tests/privileged", &rules()));
+        std::fs::write(&place, document(&rates)).unwrap();
     }
     let committed = std::fs::read_to_string(&place).unwrap();
     assert!(
@@ -243,8 +269,8 @@ fn the_table_of_what_proves_each_rule_is_that_of_these_tests() {
 #[test]
 fn every_rule_has_an_induced_fault_or_a_recorded_host() {
     let rules = rules();
-    let (induced, recorded, lab) = (naming("tests/privileged", &rules), naming("tests/recorded", &rules), exercises());
-    let is_proved = |rule: &str| [&induced, &recorded, &lab].iter().any(|tests| tests.contains_key(rule));
+    let proofs = Proofs::of(&rules);
+    let is_proved = |rule: &str| [&proofs.induced, &proofs.recorded].iter().any(|tests| tests.contains_key(rule));
     let unproved: Vec<_> = rules.iter().filter(|rule| !is_proved(rule)).collect();
     assert!(unproved.is_empty(), "no test shows that these find anything; record a host for each: {unproved:?}");
 }
@@ -252,8 +278,8 @@ fn every_rule_has_an_induced_fault_or_a_recorded_host() {
 #[test]
 fn every_rule_has_an_induced_fault_or_a_reason_why_there_is_none() {
     let (rules, reasons) = (rules(), reasons());
-    let (induced, lab) = (naming("tests/privileged", &rules), exercises());
-    let has_fault = |rule: &String| induced.contains_key(rule) || lab.contains_key(rule);
+    let induced = Proofs::of(&rules).induced;
+    let has_fault = |rule: &&String| induced.contains_key(*rule);
     let wrong: Vec<_> = rules.iter().filter(|rule| has_fault(rule) == reasons.contains_key(*rule)).collect();
     assert!(wrong.is_empty(), "tests/no_fault.yaml lacks these, or has them although a test induces them: {wrong:?}");
     let unknown: Vec<_> = reasons.keys().filter(|rule| !rules.contains(rule)).collect();

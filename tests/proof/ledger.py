@@ -7,6 +7,7 @@ tree it was about.
     tests/proof/ledger.py all              all pairs there are
     tests/proof/ledger.py owed             the pairs that were never proven since the ledger began
     tests/proof/ledger.py record FILE      takes over results: KERNEL TEST ok|skipped|retried|FAILED SECONDS OTHERS
+                                           and what fired on a host that a test judged: KERNEL TEST judged JSON
     tests/proof/ledger.py why TEST         the pieces that a test or check stands for
 
 The kernel `host` is that of the machine the tests run on; the others are the series of tests/vm/kernels.lock.
@@ -15,6 +16,7 @@ The kernel `host` is that of the machine the tests run on; the others are the se
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -88,11 +90,28 @@ def owed() -> list[tuple[str, str]]:
     return [(kernel, test) for kernel, all_tests in ledger.items() for test, entry in all_tests.items() if "owed" in entry]
 
 
+def judged(said: str) -> list[str]:
+    """What fired on each host that a test judged, as it has said, without a space."""
+    found = [line.removeprefix("JUDGED ") for line in said.splitlines() if line.startswith("JUDGED ")]
+    return [text.strip().replace(" ", "\\u0020") for text in found]
+
+
 def record(lines: list[str], now: dict[tuple[str, str], str]) -> list[str]:
     """Takes over results, and says what is wrong with them."""
     ledger, wrong = load(), []
     for line in lines:
-        kernel, test, word, seconds, others = line.split()
+        match line.split():
+            case [kernel, test, "judged", text] if (kernel, test) in now:
+                # The kernel of a guest may have talked into it.
+                with suppress(json.JSONDecodeError):
+                    ledger[kernel][test].setdefault("judged", []).append(json.loads(text))
+                continue
+            case [_, _, "judged", _]:
+                continue
+            case [kernel, test, word, seconds, others]:
+                pass
+            case _:
+                raise ValueError(f"no result: {line}")
         if (kernel, test) not in now:
             continue
         entry = ledger.setdefault(kernel, {}).setdefault(test, {})
@@ -106,6 +125,7 @@ def record(lines: list[str], now: dict[tuple[str, str], str]) -> list[str]:
             wrong.append(f"{kernel} {test}: " + ("failed" if word == "FAILED" else f"needed a second try too often: {runs}"))
             continue
         entry.pop("owed", None)
+        entry.pop("judged", None)
         entry |= {"of": now[kernel, test], "on": date.today().isoformat(), "seconds": round(float(seconds), 1)}
         entry.pop("skipped", None)
         if word == "skipped":
