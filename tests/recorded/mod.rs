@@ -19,3 +19,4 @@ mod probes;
 mod stacks;
 mod symptoms;
 mod tasks;
+mod worlds;
