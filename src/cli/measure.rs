@@ -78,8 +78,9 @@ pub(super) struct MeasureArgs {
     pub(super) each: Option<String>,
     /// Measure each request separately (Method R): each is the time of one thread from this mark to the one of --each-to.
     /// FILE:FUNCTION of a program or library; or function=, return=, usdt=FILE:PROVIDER:NAME, tracepoint=GROUP:EVENT,
-    /// or marker=TEXT for what the program writes to ftrace's trace_marker.
-    #[arg(long, value_name = "MARK", conflicts_with_all = ["each", "command", "children"])]
+    /// or marker=TEXT for what the program writes to ftrace's trace_marker. With a COMMAND, requests of it and of what it starts; a FILE
+    /// with a relative path (./server) is looked for where rdiag is started.
+    #[arg(long, value_name = "MARK", conflicts_with_all = ["each", "children"])]
     pub(super) each_from: Option<String>,
     /// Where a request ends; where the function of --each-from returns if nothing is given.
     #[arg(long, value_name = "MARK", requires = "each_from")]

@@ -95,7 +95,7 @@ fn early_end(early: &Ledger) -> Unavailable {
 
 /// How long the command took, of whose first thread one account saw the beginning and another the end.
 fn lasted(early: &Ledger, late: &Ledger, target: &Target) -> Option<f64> {
-    let first = target.pids.first().filter(|_| target.command.is_some())?;
+    let first = target.pids.first().filter(|_| target.command.is_some() && target.marks.is_none())?;
     let of = |ledger: &Ledger| {
         let thread = ledger.threads.iter().find(|thread| thread.tid == *first)?;
         Some((ledger.began + thread.began, ledger.began + thread.ended))

@@ -142,7 +142,9 @@ impl Running {
         let seconds = now - std::mem::replace(&mut self.began, now);
         let attached = self.probe.attachments();
         // The kernel puts breakpoints into the memory of the process that was named: a child's has none.
-        let is_alone = self.order.filter.command.is_some() && attached.iter().any(|at| at.back_end == "uprobe");
+        let filter = &self.order.filter;
+        let is_alone =
+            filter.command.is_some() && filter.marks.is_none() && attached.iter().any(|at| at.back_end == "uprobe");
         let alone = "functions of programs are watched in the command's own process, not in those that it starts";
         Ok(ProbeResult {
             probe: self.order.def.id.to_owned(),

@@ -257,6 +257,79 @@ fn requests_of_a_server_are_told_apart_by_the_function_that_handles_them() {
     assert!(figure(&times["min"]) > 0.004 && figure(&times["p50"]) < 0.03, "{times:#}");
 }
 
+/// Starts children that handle requests, a thread of its own in each, and ends with them.
+const FORKS: &str = r#"
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+__attribute__((noinline)) long handle_request(long n)
+{
+    struct timespec t = { 0, n % 5 == 4 ? 40000000 : 2000000 };
+    nanosleep(&t, 0);
+    return n + 1;
+}
+int main(void)
+{
+    for (int child = 0; child < 3; child++)
+        if (!fork()) {
+            long sum = 0;
+            for (long n = 0; n < 20; n++) sum += handle_request(n);
+            _exit(sum == 0);
+        }
+    while (wait(0) > 0) {}
+    return 0;
+}
+"#;
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn requests_of_a_command_and_of_what_it_starts_are_measured_from_the_first_one() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    let (source, server) = (folder.path().join("forks.c"), folder.path().join("bin/rdiag-forks"));
+    std::fs::write(&source, FORKS).unwrap();
+    let built = std::process::Command::new("cc").args(["-O1", "-o"]).arg(&server).arg(&source).status().unwrap();
+    assert!(built.success());
+    // Nobody else's requests: not those of the same program that runs beside it.
+    let mut other = std::process::Command::new("sh");
+    other.args(["-c", "while :; do \"$0\"; done"]).arg(&server).stdin(Stdio::null());
+    let mut other = other.spawn().unwrap();
+    let here = |from: &str, at: &Path, command: &[&str]| {
+        let mut rdiag = rdiag();
+        rdiag.args(["run", "method-r", "--format", "json", "--out", "-", "--budget", "100%", "--each-from", from]);
+        let output = rdiag.arg("--").args(command).current_dir(at).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{from}: {told}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["profile"].clone()
+    };
+    let bin = folder.path().join("bin");
+    let all = [
+        here("./rdiag-forks:handle_request", &bin, &["./rdiag-forks"]),
+        here("bin/rdiag-forks:handle_request", folder.path(), &["sh", "-c", "bin/rdiag-forks; true"]),
+        here("../bin/rdiag-forks:handle_request", &bin, &["./rdiag-forks"]),
+    ];
+    other.kill().unwrap();
+    other.wait().unwrap();
+    for profile in all {
+        let runs = &profile["runs"];
+        assert_eq!((&runs["count"], &runs["open"]), (&60.into(), &0.into()), "{runs:#}");
+        assert_whole(runs);
+        let slept = &runs["components"][0];
+        assert_eq!((&slept["id"], &slept["runs"]), (&"wait.sleep".into(), &60.into()), "{runs:#}");
+        assert_eq!(runs["difference"]["rows"][0]["mostly"], "clock_nanosleep", "{runs:#}");
+        let subject = profile["subject"].as_str().unwrap();
+        assert!(subject.starts_with("the runs of the command `") && subject.contains(" from "), "{subject}");
+        // What can be done next names the command, not processes that have ended.
+        let next = profile["components"][0]["next"].to_string();
+        assert!(!next.contains("--pid ") || next.contains("--pid ITS_PID"), "{next}");
+    }
+}
+
 #[test]
 #[ignore = "needs: root, eBPF"]
 fn collections_of_garbage_are_told_apart_by_the_marks_that_the_interpreter_has() {
@@ -298,4 +371,11 @@ fn marks_that_are_none_are_told_before_anything_is_measured() {
     let own = std::env::current_exe().unwrap().display().to_string();
     let same = format!("{own}:main");
     assert!(told(&["--each-from", &same, "--each-to", &same]).contains("cannot be the beginning and the end"));
+    // A relative path is one from here, and not from the root.
+    let relative = told(&["--each-from", "usr/bin/no-such-program:main"]);
+    let here = std::env::current_dir().unwrap().join("usr/bin/no-such-program");
+    assert!(
+        relative.contains(&format!("there is no file \"usr/bin/no-such-program\" here ({})", here.display())),
+        "{relative}"
+    );
 }

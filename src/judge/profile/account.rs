@@ -103,7 +103,8 @@ impl<'l> Account<'l> {
 
     /// The first thread of the command that was started, whose life is the time that its user waits.
     pub(super) fn first_of(&self, target: &Target) -> Option<&ThreadAccount<'l>> {
-        let first = target.pids.first().filter(|_| target.command.is_some())?;
+        // A request of that thread is not its life.
+        let first = target.pids.first().filter(|_| target.command.is_some() && !self.requests)?;
         self.threads.iter().find(|thread| thread.thread.tid == *first && thread.seconds > 0.0)
     }
 

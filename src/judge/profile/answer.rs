@@ -28,6 +28,9 @@ pub(super) fn subject(account: &Account<'_>, target: &Target, level: Level) -> S
     // Samples know of no marks: they are of all that the process does.
     if let Some(marks) = target.marks.as_ref().filter(|_| level == Level::L3) {
         let whose = match (target.pids.as_slice(), &target.comm, &target.cgroup) {
+            _ if target.command.is_some() => {
+                format!("the command `{}`", cut(target.command.as_deref().unwrap_or_default()))
+            }
             ([pid, ..], _, _) => format!("process {pid}{}", name_of(*pid)),
             ([], Some(comm), _) => format!("tasks named {}", cut(comm)),
             ([], None, cgroup) => format!("control group {}", cut(cgroup.as_deref().unwrap_or_default())),

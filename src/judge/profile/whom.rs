@@ -28,8 +28,8 @@ impl Whom {
         };
         let alive: Vec<String> = target.pids.iter().filter(|pid| !has_ended(pid)).map(u32::to_string).collect();
         // An account that ended early says nothing of what became of the command.
-        // The process that starts the runs is not one of them.
-        if target.command.is_some() && (alive.is_empty() || partial || target.starter().is_some()) {
+        // The process that starts the runs is not one of them, and requests tell nothing of the end of what they were sent to.
+        if target.command.is_some() && (alive.is_empty() || partial || target.each) {
             let again = format!("-- {}", written(&target.words));
             return Self { again: format!(" {again}"), target: again };
         }

@@ -71,7 +71,7 @@ pub struct Target {
     #[serde(default, skip_serializing_if = "is_false")]
     pub children: bool,
     /// Each run is measured separately: those of programs named `comm`, or those of `command`, whose process in `pids` only
-    /// starts them one after the other and is not observed itself.
+    /// starts them one after the other and is not observed itself; with `marks` it is the command itself, which has several.
     #[serde(default, skip_serializing_if = "is_false")]
     pub each: bool,
     /// With `each`: a run is the time of one thread from one mark to another, and nothing else is observed.
@@ -99,7 +99,7 @@ impl Target {
     /// The process that starts a command again and again, and is no part of what is observed.
     #[must_use]
     pub fn starter(&self) -> Option<u32> {
-        self.pids.first().copied().filter(|_| self.each && self.command.is_some())
+        self.pids.first().copied().filter(|_| self.each && self.command.is_some() && self.marks.is_none())
     }
 }
 

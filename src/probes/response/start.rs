@@ -42,8 +42,9 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         marks: filter.marks.is_some(),
         locks: LOCKS.iter().all(|event| kernel.has_tracepoint(event)),
     };
-    // Which tasks belong to a command follows from its own account of births.
-    let mut globals = Filter { command: None, ..filter.clone() }.globals(host)?;
+    // Which tasks belong to a command follows from its own account of births; between marks there is none.
+    let command = filter.command.clone().filter(|_| filter.marks.is_some());
+    let mut globals = Filter { command, ..filter.clone() }.globals(host)?;
     globals.extend([
         Global::u64("threshold_ns", settings.threshold),
         Global::u32("with_calls", u32::from(settings.calls != Plan::Never)),
@@ -94,7 +95,9 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
     response.begin(host)?;
     if let Some(pair) = &pair {
         // What begins before the observation would be longer than it.
-        pair.attach(&mut response.object, host, &filter.pids)?;
+        // A command is measured with what it starts, of which nothing is there yet: the programs ask whose child it is.
+        let pids = if filter.command.is_some() { &[][..] } else { &filter.pids };
+        pair.attach(&mut response.object, host, pids)?;
     }
     let is_there = |pid: &u32| host.exists(&format!("proc/{pid}"));
     if pair.is_none() && filter.pids.iter().any(is_there) && !kernel::is_any_observed(&response.object)? {

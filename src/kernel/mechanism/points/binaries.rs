@@ -1,6 +1,7 @@
 //! Functions of programs and libraries: finding the file, and where in it a function begins.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
 
@@ -38,9 +39,14 @@ const FOLDERS: &[&str] = &[
     "sbin",
 ];
 
-/// The file that is meant: a path, or a name that is searched for (`libc`, `libc.so.6`, `bash`), as a process sees it.
+/// The file that is meant: a path, or a name that is searched for (`libc`, `libc.so.6`, `bash`), as a process sees it. A relative path is
+/// one from where rdiag was started.
 pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<Program, PointError> {
     let own = (String::new(), Files::of(host, None));
+    if let (Some(path), Files::Live(_)) = (from_here(file), &own.1) {
+        let none = || PointError::plain(Reason::Absent, format!("there is no file {file:?} here ({path})"));
+        return if own.1.has(&path) { own.1.open(&path, path.clone()) } else { Err(none()) };
+    }
     let seen = process.map(|pid| (format!("proc/{pid}/root/"), Files::of(host, Some(pid))));
     let is_path = file.contains('/');
     let mut known = Vec::new();
@@ -66,6 +72,13 @@ pub(super) fn find(host: &Host, file: &str, process: Option<u32>) -> Result<Prog
         return Err(PointError::plain(Reason::Absent, format!("there is no file {file:?}")));
     }
     Err(PointError::absent(format!("there is no library or program {file:?} in the usual folders"), file, known))
+}
+
+/// Where a relative path leads from here; none of a name alone, and of a path from the root.
+fn from_here(file: &str) -> Option<String> {
+    let relative = Path::new(file.strip_prefix("./").unwrap_or(file));
+    let is_relative = file.contains('/') && !file.starts_with('/');
+    is_relative.then(|| std::env::current_dir().ok()?.join(relative).into_os_string().into_string().ok())?
 }
 
 /// Where files are looked for.
