@@ -1,7 +1,7 @@
 //! A profile in figures and words that all formats share.
 
 use rdiag_model::ledger::SlowCall;
-use rdiag_model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, Piece, ThreadRow};
+use rdiag_model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, NotFollowed, Piece, ThreadRow};
 use rdiag_model::quantity::{number, percent, seconds};
 use rdiag_model::{Component, Profile, Reason};
 
@@ -77,7 +77,11 @@ pub(super) fn lines(profile: &Profile) -> Vec<Line> {
         component: None,
         idle: false,
     };
-    lines.push(residual("unaccounted", "unaccounted", profile.unaccounted_seconds));
+    let title = match profile.population.not_followed {
+        Some(NotFollowed { threads, .. }) => format!("unaccounted, with {threads} threads not followed"),
+        None => "unaccounted".to_owned(),
+    };
+    lines.push(residual("unaccounted", &title, profile.unaccounted_seconds));
     if profile.over_accounted_seconds > 0.0 {
         lines.push(residual("over-accounted", "over-accounted", -profile.over_accounted_seconds));
     }

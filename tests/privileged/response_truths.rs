@@ -173,21 +173,79 @@ fn a_thousand_threads_of_a_command_are_followed_and_those_that_find_no_room_are_
 
 #[test]
 #[ignore = "needs: root, eBPF, cc"]
+fn threads_that_find_no_room_are_in_headline_grade_and_limits_of_the_account() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
+        return;
+    }
+    let programs = Programs::compiled();
+    let report = report_of(Command::new(&programs.file).args(["3000-threads", "2"]));
+    let profile = &report["profile"];
+    let beyond = &profile["population"]["not_followed"];
+    let (threads, seconds) = (beyond["threads"].as_u64().unwrap(), beyond["seconds"].as_f64().unwrap());
+    assert!((900..1100).contains(&threads) && (1.0..2.5).contains(&(seconds / threads as f64)), "{beyond:#}");
+    let unaccounted = profile["unaccounted_seconds"].as_f64().unwrap();
+    assert!(unaccounted >= seconds && unaccounted < 1.1 * seconds, "{unaccounted} s: {beyond:#}");
+    assert_eq!(profile["quality"]["grade"], "D", "{:#}", profile["quality"]);
+    let size = format!("{threads} threads, ");
+    for text in [&profile["quality"]["words"], &report["verdict"]["headline"], &report["verdict"]["limits"]] {
+        let text = text.to_string();
+        assert!(text.contains("ot followed") && text.contains(&size), "{text}");
+    }
+    let few = report_of(Command::new(&programs.file).args(["1000-threads", "1"]));
+    assert!(few["profile"]["population"].get("not_followed").is_none(), "{:#}", few["profile"]["population"]);
+}
+
+#[test]
+#[ignore = "needs: root, eBPF"]
+fn processes_that_a_command_leaves_behind_are_listed_and_those_that_ended_before_it_are_not() {
+    let _alone = alone();
+    if !has(NEEDS) {
+        return;
+    }
+    let lives_on = "sleep 20 >/dev/null 2>&1 </dev/null &";
+    let script = format!("({lives_on}); {lives_on} (sleep 0.1 &); true & sleep 0.4");
+    let report = report_of(Command::new("sh").args(["-c", &script]));
+    let left = &report["profile"]["left_behind"];
+    let pids: Vec<String> = left[0]["pids"].as_array().unwrap().iter().map(ToString::to_string).collect();
+    let run = pids
+        .iter()
+        .filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == "sleep\n"));
+    assert_eq!(run.count(), 2, "{left:#}");
+    Command::new("kill").args(&pids).status().unwrap();
+    assert_eq!(
+        (left.as_array().unwrap().len(), &left[0]["comm"], &left[0]["processes"]),
+        (1, &"sleep".into(), &2.into())
+    );
+    let told = format!("Still running when the command had ended: sleep (2 processes: {}).", pids.join(", "));
+    assert!(report["verdict"]["limits"].to_string().contains(&told), "{:#}", report["verdict"]);
+    let alone = report_of(Command::new("sh").args(["-c", "sleep 0.3 & sleep 0.2; wait"]));
+    assert!(alone["profile"].get("left_behind").is_none(), "{:#}", alone["profile"]["left_behind"]);
+}
+
+/// What `rdiag run method-r` says of a command, which may say something before.
+fn report_of(command: &Command) -> Value {
+    let output = rdiag()
+        .args(["run", "method-r", "--no-guided", "--budget", "100%", "--format", "json", "--out", "-", "--"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let report: Value = serde_json::from_str(&text[text.find("{\n").expect("a report")..]).unwrap();
+    assert_eq!(report.pointer("/profile/level").and_then(Value::as_str), Some("L3"), "{:?}", report.get("verdict"));
+    report
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
 fn a_command_that_joins_its_threads_is_forecast_from_what_they_did() {
     let _alone = alone();
     if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;
     }
     let programs = Programs::compiled();
-    let output = rdiag()
-        .args(["run", "method-r", "--no-guided", "--budget", "100%", "--format", "json", "--out", "-", "--"])
-        .arg(&programs.file)
-        .args(["fork-join", "1"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // The program's own line comes first.
-    let report: Value = serde_json::from_str(&text[text.find("{\n").expect("a report")..]).unwrap();
+    let report = report_of(Command::new(&programs.file).args(["fork-join", "1"]));
     let forecast = &report["profile"]["forecast"];
     let whole = forecast["response_seconds"].as_f64().unwrap();
     let rows = forecast["rows"].as_array().unwrap();

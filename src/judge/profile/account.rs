@@ -8,6 +8,8 @@ use rdiag_model::component::ThreadState;
 use rdiag_model::ledger::{Call, Ledger, Link, MAX_LINKS, MAX_SLICES, Slice, Target, Thread, Timeline};
 use rdiag_model::profile::{Population, ThreadRow};
 
+use super::beyond;
+
 /// No duration is longer than this (30 years): whatever claims to be is nonsense.
 const LONGEST: f64 = 1e9;
 
@@ -111,7 +113,8 @@ impl<'l> Account<'l> {
     /// How many threads there were, and when.
     pub(super) fn population(&self, ledger: &Ledger) -> Population {
         let mut changes: Vec<(f64, i64)> = Vec::new();
-        let (mut start, mut end, mut seen) = (0_u64, 0_u64, 0_u64);
+        let not_followed = beyond::not_followed(self);
+        let (mut start, mut end, mut seen) = (0_u64, 0_u64, not_followed.map_or(0, |beyond| beyond.threads));
         for thread in self.threads.iter().map(|account| account.thread) {
             let count = u64::from(thread.stands_for);
             // Threads that were not seen have no life that could be counted.
@@ -131,13 +134,16 @@ impl<'l> Account<'l> {
             now += change;
             peak = peak.max(now);
         }
-        let processes: BTreeSet<u32> = self.threads.iter().map(|account| account.thread.pid).collect();
+        let pids = self.threads.iter().map(|account| account.thread.pid);
+        // Rows that sum up threads of several processes have none.
+        let processes: BTreeSet<u32> = pids.filter(|pid| *pid != 0).collect();
         Population {
             start,
             peak: u64::try_from(peak).unwrap_or(0),
             end,
             seen,
             unseen: ledger.unseen_threads,
+            not_followed,
             mean: share(self.total, self.elapsed),
             processes: processes.len() as u64,
         }

@@ -7,7 +7,7 @@ use rdiag_model::quantity::{percent, seconds};
 
 use super::account::{Account, share};
 use super::forecast::MOSTLY_IDLE;
-use super::percentile;
+use super::{beyond, percentile};
 
 /// Components below this share are not worth a clause in the headline.
 const WORTH: f64 = 0.1;
@@ -71,6 +71,10 @@ pub(super) fn answer(profile: &Profile) -> Answer {
 }
 
 fn headline(profile: &Profile) -> String {
+    format!("{}{}", of_followed(profile), beyond::headline(profile).unwrap_or_default())
+}
+
+fn of_followed(profile: &Profile) -> String {
     if profile.task_seconds <= 0.0 {
         return format!("Nothing was observed of {}: there is no time to account for.", profile.subject);
     }
@@ -219,6 +223,8 @@ fn limits(profile: &Profile) -> Vec<String> {
     if let Some(unseen) = profile.population.unseen.filter(|unseen| *unseen > 0) {
         limits.push(format!("{unseen} threads ended without having been seen; their waits are missing here."));
     }
+    limits.extend(beyond::limit(profile));
+    limits.extend(beyond::of_left_behind(profile));
     let idle = share(profile.busy.idle_seconds, profile.task_seconds);
     if let Some(runs) = &profile.runs {
         limits.extend(runs.limits.iter().cloned());

@@ -11,6 +11,7 @@ mod advice;
 #[cfg(test)]
 mod advice_tests;
 mod answer;
+mod beyond;
 mod calls;
 mod chains;
 mod components;
@@ -122,6 +123,7 @@ pub fn profile(input: Input<'_>) -> Profile {
         task_seconds: account.total,
         partial,
         population: account.population(ledger),
+        left_behind: beyond::left_behind(&account, input.target),
         unaccounted_seconds: account.unaccounted,
         over_accounted_seconds: account.over_accounted,
         delays: delays::rows(&account),

@@ -6,6 +6,7 @@ use rdiag_model::profile::{Check, Grade, Quality};
 use rdiag_model::quantity::{percent, seconds};
 
 use super::account::{Account, clean, share};
+use super::beyond;
 
 /// Residual share up to which each grade is given.
 const GRADES: [(f64, Grade); 3] = [(0.01, Grade::A), (0.05, Grade::B), (0.15, Grade::C)];
@@ -41,9 +42,11 @@ pub(super) fn quality(account: &Account<'_>, ledger: &Ledger) -> Quality {
         grade = lower(grade);
     }
     let made = checks.iter().filter(|check| check.agrees.is_some()).count();
+    let beyond = beyond::not_followed(account).map(beyond::size);
     let words = format!(
-        "unaccounted {}, double-counted {}; {}",
+        "unaccounted {}{}, double-counted {}; {}",
         percent(share(account.unaccounted, account.total)),
+        beyond.map_or(String::new(), |size| format!(" (of which {size} were not followed)")),
         percent(share(account.over_accounted, account.total)),
         if failed.is_empty() {
             format!("{made} of {} checks made, all agree", checks.len())

@@ -30,6 +30,8 @@ pub const MAX_SLICES: usize = 400;
 pub const MAX_TIMELINES: usize = 64;
 /// Keys of one component at most, over all threads; the rest has the key [`OTHER_KEYS`].
 pub const MAX_KEYS: usize = 200;
+/// The name of the row that stands for threads beyond those that can be followed one by one: with their number and time, and no parts.
+pub const NOT_FOLLOWED: &str = "(not followed)";
 /// The key that sums up what is beyond [`MAX_KEYS`].
 pub const OTHER_KEYS: &str = "(others)";
 /// Slow calls kept as examples at most.
@@ -187,6 +189,14 @@ pub struct Thread {
     /// What the kernel counted beside it (level L2); empty where it was not asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<Delay>,
+}
+
+impl Thread {
+    /// Whether the row stands for threads of which nothing is known but that they lived, and how long.
+    #[must_use]
+    pub fn is_not_followed(&self) -> bool {
+        self.tid == 0 && self.comm == NOT_FOLLOWED && self.parts.is_empty()
+    }
 }
 
 /// Time that the kernel counted around a piece of its own work for a thread (taskstats). CPU time and waits within it

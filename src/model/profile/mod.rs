@@ -52,6 +52,9 @@ pub struct Profile {
     pub task_seconds: f64,
     /// How many threads.
     pub population: Population,
+    /// What still ran when the command had ended, by name: its time after that is in no line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_behind: Vec<LeftBehind>,
     /// Largest first. Their seconds and `unaccounted_seconds`, less `over_accounted_seconds`, sum up to `task_seconds`.
     pub components: Vec<ComponentRow>,
     /// Time of threads that no component holds.
@@ -174,6 +177,26 @@ pub struct Answer {
     pub limits: Vec<String>,
 }
 
+/// Threads of which nothing is known but that they lived.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NotFollowed {
+    /// So many.
+    pub threads: u64,
+    /// How long they lived, added up.
+    pub seconds: f64,
+}
+
+/// Processes of one name that a command has left behind: they had not ended when it had.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftBehind {
+    /// The name.
+    pub comm: String,
+    /// How many there were at least.
+    pub processes: u64,
+    /// The first of their ids.
+    pub pids: Vec<u32>,
+}
+
 /// The threads by number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Population {
@@ -188,6 +211,9 @@ pub struct Population {
     /// Ended without having been seen; none if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<u64>,
+    /// Those of the seen ones that were more than can be followed, with their time, which is unaccounted; none if all were followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_followed: Option<NotFollowed>,
     /// On average: T / E.
     pub mean: f64,
     /// Processes they belong to.

@@ -22,15 +22,12 @@ use crate::block::Devices;
 use rdiag_kernel::classify::{self, FileClass};
 use rdiag_kernel::host::{Host, Stolen};
 use rdiag_kernel::mechanism::symbols::Symbols;
-use rdiag_model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, Part, SlowCall, Thread};
+use rdiag_model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, NOT_FOLLOWED, Part, SlowCall, Thread};
 use rdiag_model::{Component, Ledger};
 
 pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 * 1e-9
 }
-
-/// The name of the row of threads that found no room: how many they were and how long they lived is all that is known.
-pub(super) const NOT_FOLLOWED: &str = "(not followed)";
 
 /// Everything that the ledger is made of.
 pub(super) struct Source<'s> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::fill::NOT_FOLLOWED;
 use rdiag_model::ledger::{Call, Durations, Thread, WakerKind};
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
 use rdiag_model::{Component, Ledger, Unit, quantity};
@@ -93,7 +92,7 @@ fn components(ledger: &Ledger, whole: f64) -> ProbeTable {
         table.rows.push(Row { instance: component.id().into(), cells });
     }
     let (beyond, followed): (Vec<&Thread>, Vec<&Thread>) =
-        ledger.threads.iter().partition(|thread| thread.comm == NOT_FOLLOWED && thread.tid == 0);
+        ledger.threads.iter().partition(|thread| thread.is_not_followed());
     let (missing, double) = residuals(&followed);
     let unseen: f64 = beyond.iter().map(|thread| thread.seconds).sum();
     let number: u64 = beyond.iter().map(|thread| u64::from(thread.stands_for)).sum();
