@@ -104,6 +104,7 @@ fn a_command_that_fails_passes_its_exit_code_on() {
         (&["false"][..], 1),
         (&["sh", "-c", "sleep 0.1; exit 42"], 42),
         (&["sh", "-c", "kill -9 $$"], 137),
+        (&["sh", "-c", "sleep 0.1; kill -15 $$"], 128 + 15),
         (&["true"], 0),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -114,6 +115,9 @@ fn a_command_that_fails_passes_its_exit_code_on() {
         let is_too_short = code == 0 && output.status.code() == Some(3);
         assert!(output.status.code() == Some(code) || is_too_short, "{words:?}: {:?} {told}", output.status.code());
     }
+    let repeated = ["run", "method-r", "-q", "-i", "100ms", "--each", "2", "--", "sh", "-c", "sleep 0.2; kill -11 $$"];
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(rdiag().args(repeated).current_dir(folder.path()).output().unwrap().status.code(), Some(128 + 11));
     let record = ["record", "method-r", "-i", "100ms", "-o", "-", "--", "sh", "-c", "sleep 0.2; exit 5"];
     assert_eq!(rdiag().args(record).output().unwrap().status.code(), Some(5));
 }

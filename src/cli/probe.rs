@@ -198,14 +198,18 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
             if args.format == Format::Text && def.streams {
                 ui.print(&live.end(&style))?;
             }
-            let ended = command.map(|command| command.settle(ui)).transpose()?.flatten();
+            let ended = command.as_ref().map(|command| command.settle(ui)).transpose()?.flatten();
+            let failed = command.zip(ended.as_ref()).and_then(|(command, ended)| command.passes_on(ended));
             if matches!(end, ProbeEnd::OverBudget) {
                 ui.warn(shown!(
                     "{} was stopped by its budget ({}); a larger --budget lets it go on",
                     def.id,
                     Text::seen(percent(request.budget))
                 ));
-                return Ok(Exit::OverBudget);
+                return Ok(failed.unwrap_or(Exit::OverBudget));
+            }
+            if let Some(failed) = failed {
+                return Ok(failed);
             }
             let is_interrupted = ended.is_none() && stop.load(Ordering::Relaxed) && request.duration.is_some();
             Ok(if is_interrupted { Exit::Interrupted } else { Exit::Done })

@@ -35,7 +35,7 @@ fn vm_a_command_is_measured_with_all_that_it_starts_from_its_first_instruction_t
     }
     let words = "cd /proc; cd /; cd /sys; sh -c 'cd /; (cd /proc; true); true'; exit 3";
     let (code, measured, told) = probe(&["syscount", "--format", "json", "--top", "100", "--", "sh", "-c", words]);
-    assert_eq!(code, 0, "{told}");
+    assert_eq!(code, 3, "as the command: {told}");
     assert!(told.contains("ended with code 3"), "{told}");
     assert_eq!(calls(&measured, "chdir"), 5.0, "by three processes: {measured:#}");
     assert!(calls(&measured, "execve") >= 2.0, "the very first call is there: {measured:#}");
@@ -50,10 +50,12 @@ fn how_a_command_ended_is_told_and_measuring_ends_with_it() {
         return;
     }
     let (code, measured, told) = probe(&["runqlat", "--format", "json", "--", "sh", "-c", "sleep 0.3; kill -9 $$"]);
-    assert_eq!(code, 0, "{told}");
+    assert_eq!(code, 128 + 9, "{told}");
     assert!(told.contains("was ended by signal 9"), "{told}");
     let seconds = measured["seconds"].as_f64().unwrap();
     assert!((0.3..0.8).contains(&seconds), "{seconds}");
+    let (code, _, told) = probe(&["runqlat", "--", "sh", "-c", "sleep 0.1; kill -15 $$"]);
+    assert_eq!(code, 128 + 15, "{told}");
     let (code, _, told) = probe(&["runqlat", "--duration", "300ms", "--", "sleep", "2"]);
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("goes on as process"), "{told}");
