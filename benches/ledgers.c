@@ -2,7 +2,7 @@
 /* Programs that wait for one thing each and keep their own account of it; benches/ledgers.py holds rdiag's account against that.
  *
  *     ledgers NAME SECONDS          runs a program; its last line is TRUTH and an account
- *     ledgers exec COMMAND          runs a command and tells the CPU time that the kernel charged to it and its children
+ *     ledgers exec COMMAND          runs a command and tells the CPU time that the kernel charged to it and its children, and how long it took
  *
  * Each thread takes the clock around its waits. At its end the kernel says how long it was on a CPU (getrusage) and waited for
  * one (schedstat); what remains of its life was waited, and is divided as the clock says. */
@@ -613,6 +613,7 @@ static int executed(char **command)
 {
 	struct rusage used;
 	int status;
+	double began = now();
 	pid_t child = fork();
 	if (child == 0) {
 		execvp(command[0], command);
@@ -620,8 +621,8 @@ static int executed(char **command)
 	}
 	waitpid(child, &status, 0);
 	getrusage(RUSAGE_CHILDREN, &used);
-	printf("\nTRUTH {\"cpu.seconds\": %.6f}\n", used.ru_utime.tv_sec + used.ru_stime.tv_sec +
-						       (used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6);
+	printf("\nTRUTH {\"cpu.seconds\": %.6f, \"elapsed\": %.6f}\n",
+	       used.ru_utime.tv_sec + used.ru_stime.tv_sec + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6, now() - began);
 	return WEXITSTATUS(status);
 }
 
