@@ -4,6 +4,9 @@
 //! function returns meets unknown code. A Go runtime that grows a stack stops the program ("unknown caller pc"), an exception finds
 //! no handler, `longjmp` jumps to where the kernel no longer expects a return (SIGILL). Names of sections and symbols
 //! show what a file is made of, and for Go its tables, which no `strip` removes.
+//!
+//! The kernel keeps the addresses that it replaced in the order of the calls of a thread, and drops those that lie below the stack pointer.
+//! Coroutines with stacks of their own return in another order, or to one that was dropped: the program jumps astray, or gets SIGILL.
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
 
@@ -59,6 +62,9 @@ const DEFINED: &[(&str, &str)] = &[
     ("caml_startup", "OCaml, whose collector of garbage walks stacks"),
     ("caml_frametable", "OCaml, whose collector of garbage walks stacks"),
     ("stg_upd_frame_info", GHC),
+    ("PyEval_EvalCode", "CPython, whose extensions may switch stacks (greenlet)"),
+    ("rb_fiber_resume", "Ruby, whose fibers switch stacks"),
+    ("zend_fiber_init_context", "PHP, whose fibers switch stacks"),
     ("__morestack", "a compiler that splits stacks, which moves return addresses"),
 ];
 
@@ -75,11 +81,15 @@ const EXCEPTIONS: &[&str] = &[
     "rust_eh_personality",
 ];
 
+/// Functions that switch stacks, defined or not; the C library has them for others.
+const SWITCHES: &[&str] =
+    &["swapcontext", "setcontext", "makecontext", "jump_fcontext", "ontop_fcontext", "co_switch", "coroutine_transfer"];
+
 /// The same, where a file takes it from another one. A program that is linked statically may have it without need.
 const RAISE: &str = "_Unwind_RaiseException";
 
-/// Functions through which no exception passes, whatever their file does: what calls them has no handler (C declares them so, and the
-/// server's loop ends with an exception in any case).
+/// Functions through which no exception passes and within which no stack is switched, whatever their file does: what calls them has no
+/// handler (C declares them so, and the server's loop ends with an exception in any case).
 const NOTHROW: &[&str] = &[
     "main",
     "malloc",
@@ -145,7 +155,8 @@ fn harmed(elf: &object::File<'_>, function: &str) -> Option<String> {
         }
     }
     let is_nothrow = NOTHROW.contains(&function);
-    let mut throws = None;
+    let is_library = elf.dynamic_symbols().any(|symbol| !symbol.is_undefined() && symbol.name() == Ok("swapcontext"));
+    let (mut throws, mut switches) = (None, None);
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
         let Ok(name) = symbol.name() else { continue };
         // Compilers may add a version or a part.
@@ -154,13 +165,16 @@ fn harmed(elf: &object::File<'_>, function: &str) -> Option<String> {
         if let Some((known, runtime)) = DEFINED.iter().find(|(known, _)| is_defined && fits(known, name)) {
             return Some(format!("is made with {runtime} (it has {})", known.trim_end_matches('*')));
         }
+        if !is_nothrow && !is_library && SWITCHES.contains(&name) {
+            switches.get_or_insert_with(|| format!("has coroutines, which switch stacks (it uses {name})"));
+        }
         if !is_nothrow && (EXCEPTIONS.contains(&name) || (name == RAISE && !is_defined)) {
             throws.get_or_insert_with(|| {
                 format!("has exceptions or panics, for which stacks are walked (it uses {name})")
             });
         }
     }
-    throws
+    switches.or(throws)
 }
 
 fn is_loaded(section: &object::Section<'_, '_>) -> bool {
@@ -273,6 +287,24 @@ mod tests {
             }
         }
         assert!(why(&[(".gopclntab", b"x")], &[], "malloc").unwrap().contains("Go"));
+    }
+
+    #[test]
+    fn files_whose_stacks_are_switched_are_known_by_what_switches_them() {
+        for (used, is_defined) in
+            [("swapcontext", false), ("swapcontext", true), ("makecontext", false), ("jump_fcontext", false)]
+        {
+            let told = why(&[], &[(used, is_defined)], "work").unwrap();
+            assert!(told.contains("coroutines") && told.contains(used), "{told}");
+            assert_eq!(why(&[], &[(used, is_defined)], "malloc"), None, "no stack is switched within it");
+        }
+        assert_eq!(why(&[], &[("getcontext", false)], "work"), None, "that alone switches none");
+        for (own, of) in
+            [("PyEval_EvalCode", "CPython"), ("rb_fiber_resume", "Ruby"), ("zend_fiber_init_context", "PHP")]
+        {
+            assert!(why(&[], &[(own, true)], "work").unwrap().contains(of));
+            assert_eq!(why(&[], &[(own, false)], "work"), None, "who only calls it");
+        }
     }
 
     #[test]
