@@ -10,6 +10,7 @@ mod block_devices;
 mod blocked_tasks;
 mod cgroup_count;
 mod cgroup_cpu;
+mod cgroup_freezer;
 mod cgroup_io;
 mod cgroup_memory;
 mod cgroup_pids;
@@ -89,6 +90,7 @@ pub static ALL: &[&CollectorDef] = &[
     &blocked_tasks::COLLECTOR,
     &cgroup_count::COLLECTOR,
     &cgroup_cpu::COLLECTOR,
+    &cgroup_freezer::COLLECTOR,
     &cgroup_io::COLLECTOR,
     &cgroup_memory::COLLECTOR,
     &cgroup_pids::COLLECTOR,

@@ -9,7 +9,7 @@ use super::processes::parse;
 use super::processes::reader::Reader;
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
-use rdiag_model::metric::{Formula, MetricDef, Pick, SeriesDef, term};
+use rdiag_model::metric::{Formula, MetricDef, Pick, SeriesDef};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 use sightings::Sightings;
 
@@ -32,14 +32,6 @@ const SERIES: &[SeriesDef] = &[SeriesDef::gauge(
 )];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "tasks.frozen.count",
-        Unit::Count,
-        "Tasks that the freezer of a control group, or of a suspend, holds; the kernel shows them as uninterruptible.",
-        &[Formula::level(&[term("blocked_tasks.frozen")])],
-    )
-    .caveat("Where kernel stacks may not be read, they are among the blocked ones. The freezer of cgroup v2 shows its tasks as sleeping.")
-    .manual("grep -l refrigerator /proc/[0-9]*/stack; cat /sys/fs/cgroup/freezer/GROUP/freezer.state"),
     MetricDef::new(
         "tasks.blocked.count",
         Unit::Count,
@@ -302,7 +294,10 @@ mod tests {
                 );
         }
         let metrics = story.metrics(&COLLECTOR);
-        assert_eq!(stats(&metrics, "tasks.frozen.count", "").mean, 2.0);
+        let record = story.record(&COLLECTOR);
+        let frozen = record.series.iter().find(|series| series.name == "blocked_tasks.frozen").unwrap();
+        let frozen: Vec<f64> = frozen.values.iter().flatten().map(|count| count.as_f64()).collect();
+        assert_eq!(frozen, [2.0; 5]);
         assert_eq!(stats(&metrics, "tasks.blocked.count", "").mean, 1.0);
         assert!(metrics.stats("tasks.blocked.task.seconds", "12:500").is_err());
     }

@@ -103,6 +103,9 @@ pub fn classify(wait: &Wait<'_>) -> Option<Class> {
         'R' => return Some(runnable(wait)),
         _ => {}
     }
+    if frames::is_frozen_by_v2(wait.frames) {
+        return Some(class(Component::Stopped, "frames.freezer"));
+    }
     // What a thread of the kernel does is not in a call, and the file says it were in call number 0.
     let within = if wait.kernel { Within::Unknown } else { wait.within };
     let clear = match frames::find(frames::CLEAR, wait.frames) {

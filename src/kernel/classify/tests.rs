@@ -22,6 +22,11 @@ fn the_state_comes_first() {
     assert_eq!(classify(&yielded).unwrap().evidence, "state.yielded");
     let frozen = Wait { state: 'D', frames: &["do_freezer_trap", "get_signal"], ..Wait::default() };
     assert_eq!(component(&frozen), Component::Stopped);
+    // As Linux 6.18 shows it, and a task that dumps its memory on the way out, which is not frozen.
+    let inlined = Wait { frames: &["schedule", "get_signal", "arch_do_signal_or_restart"], ..Wait::default() };
+    assert_eq!(component(&inlined), Component::Stopped);
+    let dumping = Wait { frames: &["pipe_write", "dump_emit", "do_coredump", "get_signal"], ..Wait::default() };
+    assert_ne!(component(&dumping), Component::Stopped);
 }
 
 #[test]

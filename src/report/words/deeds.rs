@@ -48,6 +48,7 @@ const DEEDS: &[Deed] = &[
     deed("execsnoop.short_lived_by_parent.per_second", "started", "the short-lived processes"),
     deed("syscount.process.per_second", "made", "the system calls"),
     deed("filesystem.deleted_held.bytes", "held", "the space of deleted files"),
+    deed("cgroup.frozen.count", "held", "the frozen tasks"),
     deed("cpu.core.interrupt.ratio", "took", "the interrupt time of all CPUs"),
     deed("fd.aio_process.bytes", "had", "the rings for asynchronous I/O"),
     deed("fd.process.count", "held", "the open files"),

@@ -60,6 +60,15 @@ pub fn bare(frame: &str) -> &str {
     frame.split(['.', '+', ' ']).next().unwrap_or_default()
 }
 
+/// Whether the freezer of cgroup v2 holds a task: it handles that like a signal, and nothing else sleeps in get_signal itself in the states S
+/// and D, into which compilers inline do_freezer_trap.
+#[must_use]
+pub fn is_frozen_by_v2(frames: &[&str]) -> bool {
+    let mut asleep =
+        frames.iter().map(|frame| bare(frame)).filter(|name| !name.starts_with("schedule") && *name != "__schedule");
+    asleep.next() == Some("get_signal")
+}
+
 const fn rule(id: &'static str, component: Component, names: &'static [Name]) -> Rule {
     Rule { id, meaning: Meaning::Component(component), names }
 }

@@ -61,7 +61,7 @@ fn by_name(host: &Host) -> Vec<Mount> {
     let unified = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
     let found = unified.into_iter().filter(|directory| host.exists(&format!("{directory}/cgroup.controllers")));
     let mut mounts: Vec<Mount> = found.map(|directory| mount(Version::V2, directory, "")).collect();
-    for name in ["cpu,cpuacct", "cpuacct,cpu", "cpu", "cpuacct", "memory", "pids", "blkio"] {
+    for name in ["cpu,cpuacct", "cpuacct,cpu", "cpu", "cpuacct", "memory", "pids", "blkio", "freezer"] {
         let directory = format!("sys/fs/cgroup/{name}");
         if host.exists(&format!("{directory}/cgroup.procs")) || host.exists(&format!("{directory}/tasks")) {
             mounts.push(mount(Version::V1, &directory, name));
