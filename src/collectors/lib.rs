@@ -32,6 +32,7 @@ mod kernel_log;
 mod kernel_tables;
 mod listeners;
 mod loadavg;
+mod lock_waits;
 mod md;
 mod meminfo;
 mod memory_maps;
@@ -112,6 +113,7 @@ pub static ALL: &[&CollectorDef] = &[
     &kernel_tables::COLLECTOR,
     &listeners::COLLECTOR,
     &loadavg::COLLECTOR,
+    &lock_waits::COLLECTOR,
     &md::COLLECTOR,
     &meminfo::COLLECTOR,
     &memory_maps::COLLECTOR,

@@ -56,6 +56,7 @@ const FAMILIES: &[&[&str]] = &[
     &["network.errors.neighbour", "network.utilization.neighbours"],
     &["network.errors.retransmits", "network.errors.retransmitting_peers", "network.errors.timeouts"],
     &["network.saturation.tcp_memory", "network.utilization.tcp_memory"],
+    &["tasks.saturation.lock_code", "tasks.saturation.locks"],
 ];
 
 /// Findings with one cause.

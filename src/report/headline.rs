@@ -22,7 +22,7 @@ const OF_SERVERS: &[&str] = &[
     "network.utilization",
     "network.utilization.traffic",
 ];
-/// Queues that a program does not empty, here or at the other end, and those of the dead: nothing on this host is too slow.
+/// Queues that a program does not empty, here or at the other end, or makes itself, and those of the dead: nothing on this host is too slow.
 const NOT_EMPTIED: &[&str] = &[
     "cgroup.saturation.dying",
     "kernel.saturation.log",
@@ -32,6 +32,8 @@ const NOT_EMPTIED: &[&str] = &[
     "network.saturation.slow_reader",
     "network.saturation.syn_queue",
     "network.saturation.udp_receive_buffer",
+    "tasks.saturation.lock_code",
+    "tasks.saturation.locks",
     "tasks.saturation.stopped",
 ];
 

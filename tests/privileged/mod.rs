@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod probing;
+mod program_locks;
 mod splitter;
 mod starting;
 mod tracefs;

@@ -9,7 +9,7 @@ mod account;
 mod delays;
 mod estimate;
 mod look;
-mod parse;
+pub(super) mod parse;
 mod running;
 mod sampler;
 mod strip;

@@ -66,7 +66,7 @@ pub(super) fn schedstat(bytes: &[u8]) -> Option<Schedstat> {
 
 /// /proc/PID/task/TID/syscall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Syscall {
+pub(crate) enum Syscall {
     /// It was running while it was looked at.
     Running,
     /// Off the CPU, and not in a call.
@@ -75,7 +75,7 @@ pub(super) enum Syscall {
     Call(i64, [u64; 3]),
 }
 
-pub(super) fn syscall(bytes: &[u8]) -> Option<Syscall> {
+pub(crate) fn syscall(bytes: &[u8]) -> Option<Syscall> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     if text == "running" {
         return Some(Syscall::Running);
@@ -105,7 +105,7 @@ pub(super) fn stack(text: &str) -> Vec<&str> {
 }
 
 /// How a process numbers its calls, from /proc/PID/auxv: its words are as wide as the program's. Entry 6 is the page size.
-pub(super) fn abi(auxv: &[u8]) -> Abi {
+pub(crate) fn abi(auxv: &[u8]) -> Abi {
     const PAGE_SIZE: u64 = 6;
     let plausible =
         |key: u64, value: u64| key == PAGE_SIZE && value.is_power_of_two() && (4096..=65536).contains(&value);

@@ -20,6 +20,9 @@
 #define LOCK_PI2 13
 #define COMMAND 0x7f
 #define HOLDER 0x3fffffff /* FUTEX_TID_MASK */
+/* The word of a mutex of the C library, and of a lock of Go's runtime, that is taken and waited for. Their condition variables,
+ * semaphores and parked threads wait with another value or another command. */
+#define CONTENDED 2
 
 #define EAGAIN 11
 #define ETIMEDOUT 110
@@ -36,6 +39,7 @@ struct wait {
 	u64 address;
 	u64 since; /* 0: none is under way */
 	u64 holder; /* of a lock that tells: thread id */
+	u64 lock; /* 1: known to be a wait for a lock */
 };
 
 struct place {
@@ -61,6 +65,7 @@ struct sum {
 	u64 max; /* not exact where two threads come back at the same moment */
 	u64 timed_out;
 	u64 born;
+	u64 lock_ns; /* of waits that are known to be for a lock */
 };
 
 struct by {
@@ -152,6 +157,7 @@ SEC("tracepoint") int enter_tracepoint(struct call *ctx)
 	if (!current_wanted())
 		return 0;
 	struct wait wait = { .address = ctx->arguments[0] };
+	wait.lock = command == WAIT ? (u32)ctx->arguments[2] == CONTENDED : command != WAIT_BITSET;
 	if (command == LOCK_PI || command == LOCK_PI2) {
 		bpf_probe_read_user(&word, sizeof(word), (void *)wait.address);
 		wait.holder = word & HOLDER;
@@ -216,10 +222,11 @@ SEC("tracepoint") int exit_tracepoint(struct call *ctx)
 	bpf_get_current_comm(key.comm, sizeof(key.comm));
 	if (end == WOKEN)
 		blame(&wait, key.tgid, took);
-	u64 timed_out = end == TIMED_OUT;
+	u64 timed_out = end == TIMED_OUT, lock_ns = wait.lock ? took : 0;
 	struct sum *sum = bpf_map_lookup_elem(&waits, &key);
 	if (!sum) {
-		struct sum fresh = { .count = 1, .ns = took, .max = took, .timed_out = timed_out, .born = current_born() };
+		struct sum fresh = { .count = 1, .ns = took, .max = took, .timed_out = timed_out, .born = current_born(),
+				     .lock_ns = lock_ns };
 		if (!bpf_map_update_elem(&waits, &key, &fresh, BPF_NOEXIST))
 			return 0;
 		/* Another thread may have been first. */
@@ -232,6 +239,7 @@ SEC("tracepoint") int exit_tracepoint(struct call *ctx)
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->ns, took);
 	__sync_fetch_and_add(&sum->timed_out, timed_out);
+	__sync_fetch_and_add(&sum->lock_ns, lock_ns);
 	if (took > sum->max)
 		sum->max = took;
 	return 0;

@@ -10,9 +10,9 @@ use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeD
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Moments, Object, hist, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::points;
-use rdiag_kernel::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, summarize};
+use rdiag_kernel::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, functions, summarize};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Activity, Histogram, Output};
+use rdiag_model::probe::{Activity, Frame, Histogram, Output};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 use tables::{Blamed, By, Key, Sum};
 
@@ -39,20 +39,44 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
     stacks: GivesStacks::Always,
-    metrics: &[MetricDef {
-        id: "futexctn.lock.seconds",
-        unit: Unit::Seconds,
-        dimension: Some("lock"),
-        help: "Time that threads of a process waited at an address in futex(2).",
-        sources: &[Formula::probe(Pick::Column("locks", "time"))],
-        caveat: "Waiting for work is in it, not only for locks.",
-        manual: "strace -f -e trace=futex -T -p PID",
-    }],
+    metrics: &[
+        MetricDef {
+            id: "futexctn.lock.seconds",
+            unit: Unit::Seconds,
+            dimension: Some("lock"),
+            help: "Time that threads of a process waited at an address in futex(2).",
+            sources: &[Formula::probe(Pick::Column("locks", "time"))],
+            caveat: "Waiting for work is in it, not only for locks.",
+            manual: "strace -f -e trace=futex -T -p PID",
+        },
+        MetricDef {
+            id: "futexctn.contended.seconds",
+            unit: Unit::Seconds,
+            dimension: Some("lock"),
+            help: "Time that threads of a process waited at an address for what is known to be a lock.",
+            sources: &[Formula::probe(Pick::Column("locks", "lock"))],
+            caveat: "Mutexes of the C library, locks of Go's runtime, locks with priority inheritance; others cannot be told from waits for work.",
+            manual: "strace -f -e trace=futex -T -p PID (FUTEX_WAIT… with value 2, FUTEX_LOCK_PI)",
+        },
+    ],
     start,
 };
 
 /// Distinct sums of one reading; more are counted as lost.
 const MOST: usize = 50_000;
+/// Whether a function is of what programs take locks with, or not known by name: then who called it says more.
+fn is_of_runtime(frame: &Frame) -> bool {
+    let libraries =
+        ["libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libjemalloc", "libtcmalloc", "ld-musl"];
+    let object = frame.object.as_deref().unwrap_or_default();
+    let name = frame.name.as_str();
+    libraries.iter().any(|library| object.rsplit('/').next().unwrap_or_default().starts_with(library))
+        || ["pthread_", "__pthread_", "__lll_", "lll_", "__gthread", "std::mutex", "runtime.", "0x"]
+            .iter()
+            .any(|begin| name.starts_with(begin))
+        || name.is_empty()
+}
+
 /// How a wait ended, as the program numbers them.
 const ENDS: [&str; 3] = ["woken", "timed out", "interrupted"];
 
@@ -94,7 +118,7 @@ impl Probe for FutexCtn {
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
         for (key, sum) in self.object.take_hash::<Key, Sum>("waits")? {
-            let [count, _, _, _, born] = sum;
+            let [count, _, _, _, born, _] = sum;
             if self.sums.len() >= MOST && !self.sums.contains_key(&key) {
                 self.crowded += count;
                 continue;
@@ -117,8 +141,7 @@ impl Probe for FutexCtn {
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
         let sums = std::mem::take(&mut self.sums);
-        let locks = tables::locks(&sums, &std::mem::take(&mut self.wakers), (self.top / 10).max(20));
-        let sample = |(key, [count, ns, _, _, born]): (&Key, &Sum)| {
+        let sample = |(key, [count, ns, _, _, born, _]): (&Key, &Sum)| {
             let [tgid, _, stack, comm @ ..] = key;
             let process = Process { pid: *tgid as u32, born: *born };
             Sample {
@@ -135,6 +158,14 @@ impl Probe for FutexCtn {
         let mut stacks = summarize(host, &mut self.symbols, &samples, of);
         stacks.activity = Activity::Waiting;
         drop(samples);
+        // After the summary: by then the addresses have their names.
+        let (kept, symbols) = (&self.kept, &mut self.symbols);
+        let mut asked = |pid: u32, born: u64, stack: u64| {
+            let piece = Piece::Frames { process: Some(Process { pid, born }), part: kept.part(stack), reversed: false };
+            let (frames, _) = functions(symbols, &[piece], kept::DEPTH);
+            frames.into_iter().find(|frame| !is_of_runtime(frame)).map(|frame| frame.name)
+        };
+        let locks = tables::locks(&sums, &std::mem::take(&mut self.wakers), (self.top / 10).max(20), &mut asked);
         let mut rows = Vec::new();
         for (at, end) in (0..).zip(ENDS) {
             rows.push(hist::row(end, &self.object.take_hist("lengths", at)?, 1e-9));

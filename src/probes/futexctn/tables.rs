@@ -9,19 +9,20 @@ use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
 
 /// `struct key` of the program: process, address, stack, name.
 pub(super) type Key = [u64; 5];
-/// `struct sum` of the program: count, nanoseconds, longest, timed out, start of the process.
-pub(super) type Sum = [u64; 5];
+/// `struct sum` of the program: count, nanoseconds, longest, timed out, start of the process, nanoseconds for what is known to be a lock.
+pub(super) type Sum = [u64; 6];
 /// `struct by` of the program: process, address, thread, its name ("" where only its id is known).
 pub(super) type By = [u64; 5];
 /// `struct blamed` of the program: count, nanoseconds.
 pub(super) type Blamed = [u64; 2];
 
-pub(super) fn add(to: &mut Sum, [count, ns, max, timed_out, born]: Sum) {
-    let [counts, sum, longest, times_out, begun] = to;
+pub(super) fn add(to: &mut Sum, [count, ns, max, timed_out, born, lock]: Sum) {
+    let [counts, sum, longest, times_out, begun, locks] = to;
     *counts += count;
     *sum += ns;
     *longest = max.max(*longest);
     *times_out += timed_out;
+    *locks += lock;
     *begun = born;
 }
 
@@ -31,15 +32,26 @@ struct Place {
     sum: Sum,
     /// The thread that waited most, of those that have names of their own.
     name: (u64, String),
+    /// Time by stack.
+    stacks: BTreeMap<u64, u64>,
 }
 
+/// Where most of a place's time was waited: process, its start, stack → function.
+pub(super) type Asked<'a> = &'a mut dyn FnMut(u32, u64, u64) -> Option<String>;
+
 /// Waits by process and address, most time first, with the thread that most of the time was waited for.
-pub(super) fn locks(sums: &HashMap<Key, Sum>, wakers: &HashMap<By, Blamed>, top: usize) -> ProbeTable {
+pub(super) fn locks(
+    sums: &HashMap<Key, Sum>,
+    wakers: &HashMap<By, Blamed>,
+    top: usize,
+    asked: Asked<'_>,
+) -> ProbeTable {
     let mut places: BTreeMap<(u64, u64), Place> = BTreeMap::new();
-    for ([tgid, address, _, comm @ ..], sum) in sums {
+    for ([tgid, address, stack, comm @ ..], sum) in sums {
         let place = places.entry((*tgid, *address)).or_default();
         add(&mut place.sum, *sum);
         let [_, ns, ..] = sum;
+        *place.stacks.entry(*stack).or_default() += ns;
         if *ns >= place.name.0 {
             place.name = (*ns, words::text_of_words(comm));
         }
@@ -55,8 +67,10 @@ pub(super) fn locks(sums: &HashMap<Key, Sum>, wakers: &HashMap<By, Blamed>, top:
     let mut rows: Vec<_> = places.into_iter().collect();
     rows.sort_by_key(|(_, Place { sum: [_, ns, ..], .. })| Reverse(*ns));
     let left_out = rows.split_off(top.min(rows.len()));
-    let row = |((tgid, address), Place { sum, name: (_, name) }): ((u64, u64), Place)| {
-        let [count, ns, max, timed_out, _] = sum;
+    let row = |((tgid, address), Place { sum, name: (_, name), stacks }): ((u64, u64), Place)| {
+        let [count, ns, max, timed_out, born, lock] = sum;
+        let most_of = stacks.into_iter().max_by_key(|(_, ns)| *ns);
+        let asked = most_of.and_then(|(stack, _)| asked(tgid as u32, born, stack));
         let (ended_by, ended) = match most.get(&(tgid, address)) {
             Some((ns, tid, name)) => (format!("{name} (tid {tid})").trim().into(), (*ns as f64 * 1e-9).into()),
             None => (Cell::Unknown(()), Cell::Unknown(())),
@@ -73,6 +87,8 @@ pub(super) fn locks(sums: &HashMap<Key, Sum>, wakers: &HashMap<By, Blamed>, top:
                 (timed_out as f64).into(),
                 ended_by,
                 ended,
+                (lock as f64 * 1e-9).into(),
+                asked.map_or(Cell::Unknown(()), Cell::from),
             ],
         }
     };
@@ -91,6 +107,8 @@ pub(super) fn locks(sums: &HashMap<Key, Sum>, wakers: &HashMap<By, Blamed>, top:
             Column::number("timed_out", "timed out", Unit::Count),
             Column::text("ended_by", "mostly for"),
             Column::number("ended", "that time", Unit::Seconds),
+            Column::number("lock", "surely a lock", Unit::Seconds),
+            Column::text("asked", "asked in or below"),
         ],
         others: left_out.len() as u64,
         others_sum: if left_out.is_empty() {
@@ -112,19 +130,23 @@ mod tests {
         let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
         let key = |address, stack, comm| [7, address, stack, name(comm), 0];
         let sums = HashMap::from([
-            (key(0x10, 5, b"worker-a"), [2, 3_000_000, 2_000_000, 0, 1]),
-            (key(0x10, 6, b"worker-b"), [1, 4_000_000, 4_000_000, 1, 1]),
-            (key(0x20, 6, b"worker-b"), [8, 1_000_000, 400_000, 8, 1]),
+            (key(0x10, 5, b"worker-a"), [2, 3_000_000, 2_000_000, 0, 1, 3_000_000]),
+            (key(0x10, 6, b"worker-b"), [1, 4_000_000, 4_000_000, 1, 1, 0]),
+            (key(0x20, 6, b"worker-b"), [8, 1_000_000, 400_000, 8, 1, 0]),
         ]);
         let by = |tid, comm| [7, 0x10, tid, name(comm), 0];
         let wakers = HashMap::from([(by(8, b"worker-a"), [1, 4_000_000]), (by(9, b"worker-b"), [2, 3_000_000])]);
-        let table = locks(&sums, &wakers, 1);
+        let asked = |pid: u32, born: u64, stack: u64| (pid == 7 && born == 1 && stack == 6).then(|| "pays".to_owned());
+        let table = locks(&sums, &wakers, 1, &mut { asked });
         let [row] = &table.rows[..] else { panic!("{table:?}") };
         assert_eq!(row.instance, "worker-b (pid 7) at 0x10");
         assert_eq!(row.cells.len(), table.columns.len());
         assert_eq!(row.cells[3..7], [3.0.into(), (7e6 * 1e-9).into(), (4e6 * 1e-9).into(), 1.0.into()]);
-        assert_eq!(row.cells[7..], ["worker-a (tid 8)".into(), (4e6 * 1e-9).into()]);
+        assert_eq!(
+            row.cells[7..],
+            ["worker-a (tid 8)".into(), (4e6 * 1e-9).into(), (3e6 * 1e-9).into(), "pays".into()]
+        );
         assert_eq!((table.others, table.others_sum["count"]), (1, 8.0));
-        assert_eq!(locks(&sums, &HashMap::new(), 5).rows[0].cells[7], Cell::Unknown(()));
+        assert_eq!(locks(&sums, &HashMap::new(), 5, &mut |_, _, _| None).rows[0].cells[7], Cell::Unknown(()));
     }
 }

@@ -29,7 +29,7 @@ pub(in crate::report) fn who(culprit: &Culprit) -> String {
         ("task", 0 | 1, [pid, ..]) => format!("{name} (a task of pid {pid})"),
         ("task", count, _) if count > 1 => format!("{name} ({count} tasks)"),
         // Whose limit or which CPUs it is about, is in the sentence; who is behind it is a process.
-        ("inotify_user" | "cpu_set" | "real_time_cpu", _, [pid, ..]) => format!("{name} (pid {pid})"),
+        ("inotify_user" | "cpu_set" | "real_time_cpu" | "program_lock" | "lock", _, [pid, ..]) => format!("{name} (pid {pid})"),
         ("key_user", ..) => format!("user {name}"),
         ("process" | "log" | "ipc_table", ..) => name.into_owned(),
         // The process was gone before its mappings were read.

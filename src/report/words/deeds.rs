@@ -49,6 +49,9 @@ const DEEDS: &[Deed] = &[
     deed("syscount.process.per_second", "made", "the system calls"),
     deed("filesystem.deleted_held.bytes", "held", "the space of deleted files"),
     deed("cgroup.frozen.count", "held", "the frozen tasks"),
+    deed("lock.waiting.count", "had", "the threads that waited for locks")
+        .alone("had", "threads that waited for one lock"),
+    deed("futexctn.contended.seconds", "did", "the waiting for locks").alone("waited", "for one lock"),
     deed("cpu.core.interrupt.ratio", "took", "the interrupt time of all CPUs"),
     deed("fd.aio_process.bytes", "had", "the rings for asynchronous I/O"),
     deed("fd.process.count", "held", "the open files"),

@@ -1,0 +1,315 @@
+//! /proc/PID/task/TID/syscall: threads of one process that wait for the same lock of their program.
+//!
+//! Contention of a lock shows in no counter. A thread that waits for one sleeps in futex(2), as does one that waits for work, a timer or
+//! another thread, so waiting there proves nothing: what counts are plain waits while the lock's word has the value that the C library gives
+//! to a mutex that is taken and waited for, and waits for locks that hand down priorities. Condition variables, semaphores, joins and barriers
+//! wait otherwise, so a pool without work is never taken for a contended lock. The lock must have been handed on as well: one that no
+//! other thread gets is a deadlock or a long piece of work, which is not for these figures to tell.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::task_states::parse::{self, Syscall};
+use super::{Cadence, Collect, CollectorDef, Sink, processes, untraceable};
+use rdiag_kernel::classify::{self, Abi, Call, Wait, Within, calls};
+use rdiag_kernel::host::{Host, ProcessDir};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
+use rdiag_model::{Component, Number, RawUnit, Reason, Series, Unavailable, Unit};
+
+pub(super) static COLLECTOR: CollectorDef = CollectorDef {
+    id: "lock_waits",
+    help: "Threads that wait for the same lock of their program, from /proc/PID/task/TID/syscall, of processes with at least three threads.",
+    cadence: Cadence::Interval,
+    series: SERIES,
+    metrics: METRICS,
+    overhead: "3 µs per thread and interval, of at most 2000 threads; every fifth time 2 µs per process",
+    start: |_| Box::new(LockWaits::default()),
+};
+
+const WAITING: &str = "lock_waits.waiting";
+const THREADS: &str = "lock_waits.threads";
+const MOST_WAITING: &str = "lock_waits.most_waiting";
+const MOST_THREADS: &str = "lock_waits.most_threads";
+const SOURCE: &str = "/proc/PID/task/TID/syscall: futex, FUTEX_WAIT with value 2 or FUTEX_LOCK_PI, by first argument";
+
+const SERIES: &[SeriesDef] = &[
+    SeriesDef::gauge(WAITING, RawUnit::Count, SOURCE),
+    SeriesDef::gauge(THREADS, RawUnit::Count, SOURCE),
+    SeriesDef::gauge(MOST_WAITING, RawUnit::Count, SOURCE),
+    SeriesDef::gauge(MOST_THREADS, RawUnit::Count, SOURCE),
+];
+
+const CAVEAT: &str = "Seen at the samples only. Mutexes of the C library and locks of Go's runtime; those of Rust, Java, musl and Python wait \
+                      for a futex in other ways and are not seen. A lock that was never handed on in the window does not count.";
+const MANUAL: &str = "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80, fourth 0x2";
+
+const METRICS: &[MetricDef] = &[
+    MetricDef::new(
+        "locks.waiting.count",
+        Unit::Count,
+        "Threads that waited for the same lock of their program, at the lock where most did.",
+        &[Formula::level(&[term(MOST_WAITING)])],
+    )
+    .caveat(CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
+        "locks.waiting.ratio",
+        Unit::Ratio,
+        "Share of the threads seen waiting for that lock that wait for it at one moment: the share of its time that each loses there.",
+        &[Formula::level_ratio(&[term(MOST_WAITING)], &[term(MOST_THREADS)])],
+    )
+    .caveat(CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
+        "lock.waiting.count",
+        Unit::Count,
+        "Threads that waited for one lock of their program.",
+        &[Formula::level(&[term(WAITING)])],
+    )
+    .dimension("program_lock")
+    .caveat(CAVEAT)
+    .manual(MANUAL),
+    MetricDef::new(
+        "lock.threads.count",
+        Unit::Count,
+        "Threads that were seen waiting for one lock of their program.",
+        &[Formula::level(&[term(THREADS)])],
+    )
+    .dimension("program_lock")
+    .caveat(CAVEAT)
+    .manual(MANUAL),
+];
+
+/// Threads of a process below which two cannot wait for a third one.
+const LEAST_THREADS: u64 = 3;
+/// Threads that are looked at in one sample: in all, and of one process.
+const MAX_THREADS: usize = 2000;
+const MAX_OF_PROCESS: usize = 256;
+/// Processes are looked for at each such sample.
+const SEARCH_EVERY: usize = 5;
+/// Locks that are recorded: those with the most waits.
+const MAX_LOCKS: usize = 10;
+
+#[derive(Default)]
+struct LockWaits {
+    samples: usize,
+    processes: BTreeMap<u32, Process>,
+    /// What is known of processes that were gone when others were looked for.
+    ended: Vec<(u32, Process)>,
+    looked: bool,
+    denied: bool,
+    left_out: bool,
+}
+
+/// A process with several threads.
+#[derive(Default)]
+struct Process {
+    name: String,
+    born: u64,
+    abi: Abi,
+    threads: u64,
+    denied: bool,
+    /// Samples at which its threads were looked at.
+    seen: BTreeSet<usize>,
+    /// By address.
+    locks: BTreeMap<u64, Lock>,
+    /// Who waited for which lock at the last look, and how often it had run by then.
+    waiting: BTreeMap<u32, (u64, Option<u64>)>,
+}
+
+#[derive(Default)]
+struct Lock {
+    /// How many threads waited, by sample.
+    waiting: BTreeMap<usize, u32>,
+    threads: BTreeSet<u32>,
+    /// A thread that had waited for it went on.
+    handed_on: bool,
+}
+
+impl Collect for LockWaits {
+    fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
+        let dir = host.processes()?;
+        if self.samples.is_multiple_of(SEARCH_EVERY) {
+            self.search(&dir)?;
+        }
+        self.samples += 1;
+        let at = out.current();
+        let mut room = MAX_THREADS;
+        let mut order: Vec<(u64, u32)> = self.processes.iter().map(|(pid, process)| (process.threads, *pid)).collect();
+        order.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, pid) in order {
+            let Some(process) = self.processes.get_mut(&pid).filter(|process| !process.denied) else { continue };
+            if room == 0 {
+                self.left_out = true;
+                break;
+            }
+            let looked = process.look(&dir, pid, at, room);
+            self.looked |= looked > 0;
+            self.denied |= process.denied;
+            self.left_out |= looked == room;
+            room -= looked.min(room);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, host: &Host, out: &Sink) {
+        let own = std::mem::take(&mut self.processes);
+        let all: Vec<(u32, Process)> = std::mem::take(&mut self.ended).into_iter().chain(own).collect();
+        if !self.looked {
+            let gap = match (self.denied, host.is_recorded() && !all.is_empty()) {
+                (true, _) => untraceable(host.facts(), "the system calls of threads"),
+                (_, true) => Unavailable::new(Reason::Absent, "this recorded tree has no system calls of threads"),
+                _ => Unavailable::new(Reason::NotApplicable, "no process has three threads or more"),
+            };
+            return out.gap("lock_waits.", "", gap);
+        }
+        record(&all, out);
+        if self.denied {
+            out.gap(WAITING, "(others)", untraceable(host.facts(), "the system calls of some threads"));
+        } else if self.left_out {
+            let why = "there are so many threads that some were not looked at";
+            out.gap(WAITING, "(others)", Unavailable::new(Reason::ShortWindow, why));
+        }
+    }
+}
+
+impl LockWaits {
+    /// Looks which processes have several threads.
+    fn search(&mut self, dir: &ProcessDir) -> Result<(), Unavailable> {
+        let (mut pids, mut buffer) = (Vec::new(), Vec::new());
+        dir.list("", &mut pids)?;
+        let there: BTreeSet<u32> = pids.iter().copied().collect();
+        let gone: Vec<u32> = self.processes.keys().copied().filter(|pid| !there.contains(pid)).collect();
+        for pid in gone {
+            let process = self.processes.remove(&pid);
+            self.ended.extend(process.filter(|process| !process.locks.is_empty()).map(|process| (pid, process)));
+        }
+        for pid in pids.into_iter().filter(|pid| *pid != std::process::id() || dir.is_recorded()) {
+            // A recorded tree does not count.
+            let threads = dir.owner_and_threads(pid).map(|(_, threads)| threads).or_else(|error| {
+                let mut tids = Vec::new();
+                if !dir.is_recorded() {
+                    return Err(error);
+                }
+                dir.list(&format!("{pid}/task"), &mut tids).map(|()| tids.len() as u64)
+            });
+            let Some(threads) = threads.ok().filter(|threads| *threads >= LEAST_THREADS) else { continue };
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.threads = threads;
+                continue;
+            }
+            let read = dir.read(&format!("{pid}/stat"), &mut buffer).ok().and_then(processes::parse::stat);
+            let Some((name, stat)) = read else { continue };
+            let (name, born) = (String::from_utf8_lossy(name).into_owned(), stat.start_ticks);
+            let abi = dir.read(&format!("{pid}/auxv"), &mut buffer).map(parse::abi).unwrap_or_default();
+            self.processes.insert(pid, Process { name, born, abi, threads, ..Process::default() });
+        }
+        Ok(())
+    }
+}
+
+impl Process {
+    /// Looks at its threads; at how many.
+    fn look(&mut self, dir: &ProcessDir, pid: u32, at: usize, room: usize) -> usize {
+        let (mut tids, mut buffer) = (Vec::new(), Vec::new());
+        if dir.list(&format!("{pid}/task"), &mut tids).is_err() {
+            return 0;
+        }
+        let mut waiting = BTreeMap::new();
+        let mut looked = 0;
+        for tid in tids.into_iter().take(room.min(MAX_OF_PROCESS)) {
+            let call = match dir.read(&format!("{pid}/task/{tid}/syscall"), &mut buffer) {
+                Ok(bytes) => parse::syscall(bytes),
+                Err(error) if error.reason == Reason::Denied => {
+                    self.denied = true;
+                    break;
+                }
+                Err(_) => continue,
+            };
+            looked += 1;
+            let before = self.waiting.get(&tid).copied();
+            let address = call.and_then(|call| lock_of(call, self.abi));
+            let turns = address.and_then(|_| {
+                let bytes = dir.read(&format!("{pid}/task/{tid}/schedstat"), &mut buffer).ok()?;
+                processes::parse::schedstat(bytes).map(|(_, _, turns)| turns)
+            });
+            if let Some((address_before, turns_before)) = before
+                && (address != Some(address_before)
+                    || (turns.is_some() && turns_before.is_some() && turns != turns_before))
+                && let Some(lock) = self.locks.get_mut(&address_before)
+            {
+                lock.handed_on = true;
+            }
+            if let Some(address) = address {
+                waiting.insert(tid, (address, turns));
+                let lock = self.locks.entry(address).or_default();
+                *lock.waiting.entry(at).or_default() += 1;
+                lock.threads.insert(tid);
+            }
+        }
+        if looked > 0 {
+            self.seen.insert(at);
+        }
+        self.waiting = waiting;
+        looked
+    }
+}
+
+/// The address of the lock that a call waits for, if it is known to be one.
+fn lock_of(call: Syscall, abi: Abi) -> Option<u64> {
+    let Syscall::Call(number, arguments) = call else { return None };
+    let name = calls::name(abi, number).filter(|name| calls::kind(name) == Some(calls::Kind::Futex))?;
+    let within = Within::Call(Call { name, arguments: Some(arguments) });
+    let class = classify::classify(&Wait { within, ..Wait::default() })?;
+    (class.component == Component::LockUser).then(|| arguments.first().copied())?
+}
+
+/// A contended lock: its process, its address, and what was seen of it.
+type Contended<'p> = (u32, &'p Process, u64, &'p Lock);
+
+/// Records the locks with the most waits, and the first of them for the host as a whole.
+fn record(all: &[(u32, Process)], out: &Sink) {
+    let waits = |lock: &Lock| lock.waiting.values().map(|count| u64::from(*count)).sum::<u64>();
+    let locks =
+        all.iter().flat_map(|(pid, process)| process.locks.iter().map(move |(at, lock)| (*pid, process, *at, lock)));
+    let mut locks: Vec<Contended<'_>> = locks.filter(|(.., lock)| lock.handed_on).collect();
+    locks.sort_by_key(|(pid, _, address, lock)| (std::cmp::Reverse(waits(lock)), *pid, *address));
+    locks.truncate(MAX_LOCKS);
+    let samples = all.iter().flat_map(|(_, process)| process.seen.iter().copied()).max().map_or(0, |last| last + 1);
+    let any_look = |at: usize| all.iter().any(|(_, process)| process.seen.contains(&at));
+    let series = |of: Option<&Contended<'_>>| -> Vec<Option<Number>> {
+        let value = |at: usize| match of {
+            None => any_look(at).then_some(0.0),
+            Some((_, process, _, lock)) => {
+                process.seen.contains(&at).then(|| lock.waiting.get(&at).copied().map_or(0.0, f64::from))
+            }
+        };
+        (0..samples).map(|at| value(at).map(Number::Real)).collect()
+    };
+    let constant = |count: usize| (0..samples).map(|_| Some(Number::Real(count as f64))).collect();
+    put(out, MOST_WAITING, None, series(locks.first()));
+    put(out, MOST_THREADS, None, constant(locks.first().map_or(1, |(.., lock)| lock.threads.len())));
+    if locks.is_empty() {
+        let gap = Unavailable::new(Reason::NotApplicable, "no thread was seen waiting for a lock that was handed on");
+        out.gap(WAITING, "", gap.clone());
+        out.gap(THREADS, "", gap);
+    }
+    for lock in &locks {
+        let (pid, process, address, seen) = lock;
+        let instance = format!("{pid}:{}:{address:x}", process.born);
+        put(out, WAITING, Some(&instance), series(Some(lock)));
+        put(out, THREADS, Some(&instance), constant(seen.threads.len()));
+        out.label(&instance, "name", process.name.as_str());
+        out.label(&instance, "pid", pid.to_string());
+        out.label(&instance, "address", format!("{address:#x}"));
+    }
+}
+
+/// Which locks matter is known only at the end, so their series are written whole.
+fn put(out: &Sink, name: &str, instance: Option<&str>, values: Vec<Option<Number>>) {
+    let (instance, kind, unit) = (instance.map(str::to_owned), SeriesKind::Gauge, RawUnit::Count);
+    let series = Series { name: name.to_owned(), instance, kind, unit, values };
+    out.with_record(|record| record.series.push(series));
+}
