@@ -9,7 +9,7 @@ use super::delta::{Delta, delta};
 use super::formula::{Outcome, describe};
 use super::{Table, intervals};
 use rdiag_model::recording::Series;
-use rdiag_model::{Reason, Unavailable};
+use rdiag_model::{Reason, Unavailable, quantity};
 
 /// With at most so many requests outstanding on average, most of them found the device idle.
 const ALONE: f64 = 1.2;
@@ -57,18 +57,35 @@ pub(super) fn of_devices(table: &Table<'_>) -> Outcome {
             })
             .collect();
         let count = intervals(table.window);
-        let gap = || {
-            let why = "unloaded latency: no interval of this run had 50 requests with at most 1.2 outstanding";
-            Unavailable::new(Reason::ShortWindow, why)
-                .with_remedy("measure the disk while it is less busy, or for longer")
-        };
         let stats = least(&at).map(|seconds| describe(seconds, seconds, &[seconds], vec![Some(seconds); count]));
-        all.insert(name.to_owned(), stats.ok_or_else(gap));
+        all.insert(name.to_owned(), stats.ok_or_else(|| unknown(&at)));
     }
     Ok((
         all,
         "diskstats.reads, diskstats.read_ms, diskstats.writes, diskstats.write_ms, diskstats.weighted_ms".to_owned(),
     ))
+}
+
+/// Why there is no unloaded latency, with what is known instead: a device that is never without a queue may serve that many at once as fast
+/// as one alone, or not, and only its time with one says which.
+fn unknown(all: &[Interval]) -> Unavailable {
+    let least = "no interval of this run had 50 requests with at most 1.2 outstanding";
+    let queued: Vec<&Interval> = all.iter().filter(|one| one.queue > ALONE).collect();
+    let sum = |of: fn(&Interval) -> f64| queued.iter().map(|one| of(one)).sum::<f64>();
+    let requests = sum(|one| one.reads.requests + one.writes.requests);
+    if requests < FEWEST {
+        let gap = Unavailable::new(Reason::ShortWindow, format!("unloaded latency: {least}"));
+        return gap.with_remedy("measure the disk while it is less busy, or for longer");
+    }
+    let (queue, await_) =
+        (sum(|one| one.queue) / queued.len() as f64, sum(|one| one.reads.seconds + one.writes.seconds) / requests);
+    let why = format!(
+        "{} requests were outstanding on average, {} each; whether one alone is faster is not known: {least}",
+        quantity::number(queue),
+        quantity::seconds(await_)
+    );
+    let remedy = "measure a time in which the disk also has little to do (of the past: rdiag watch, then run --at), or half the queue depth";
+    Unavailable::new(Reason::ShortWindow, why).with_remedy(remedy)
 }
 
 fn series_unit(table: &Table<'_>, series: Option<&Series>) -> f64 {
@@ -117,6 +134,18 @@ mod tests {
         assert_eq!(least(&all), None);
         assert_eq!(least(&[reading(100.0, 9000.0, 100.0), reading(0.1, 49.0, 0.01)]), None);
         assert_eq!(least(&[reading(100.0, 9000.0, 100.0), reading(0.1, 50.0, 0.01)]), Some(0.0002));
+    }
+
+    #[test]
+    fn of_a_disk_with_a_queue_all_the_time_the_gap_says_how_long_it_was_and_that_one_alone_may_be_as_slow() {
+        let gap = unknown(&[reading(226.0, 130_000.0, 226.0), reading(226.0, 130_000.0, 242.0)]);
+        assert!(
+            gap.why.starts_with("226 requests were outstanding on average, 1.80 ms each; whether one alone"),
+            "{}",
+            gap.why
+        );
+        assert!(gap.remedy.unwrap().contains("--at"));
+        assert!(unknown(&[reading(0.1, 3.0, 0.01)]).why.starts_with("unloaded latency: no interval"));
     }
 
     #[test]
