@@ -53,6 +53,7 @@ fn block(samples: usize) -> Block {
             values: (0..samples).map(|at| (at % 5 != 2).then_some(Number::Real(at as f64 / 100.0))).collect(),
         }],
         log: vec![LogLine {
+            gone: false,
             class: "oom".into(),
             seconds_since_boot: 3.5,
             in_window: true,

@@ -191,6 +191,9 @@ pub struct LogLine {
     pub subject: Option<String>,
     /// The line, bounded in length.
     pub text: String,
+    /// The block device that it names was gone when the window ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
 }
 
 impl CollectorRecord {

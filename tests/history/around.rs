@@ -36,6 +36,7 @@ fn a_report_about_the_past_says_in_every_format_what_changed_around_it() {
     block.header.host.kernel = "5.10.0-old".into();
     let log = block.collectors.entry("kernel_log".into()).or_default();
     log.log.push(rdiag_model::LogLine {
+        gone: false,
         class: "oom".into(),
         seconds_since_boot: block.header.monotonic + 1.0,
         in_window: true,

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 
-use super::block_devices::name_of;
+use super::block_devices::{is_gone, name_of};
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::{Reason, Unavailable};
@@ -86,6 +86,8 @@ impl Collect for KernelLog {
             if line.class == "swap" {
                 line.subject = line.subject.map(|device| name_of(host, &device));
             }
+            line.gone = ["disk", "filesystem"].contains(&line.class.as_str())
+                && line.subject.as_deref().is_some_and(|name| is_gone(host, name));
             out.log(line);
         }
     }

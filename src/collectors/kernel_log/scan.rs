@@ -88,6 +88,7 @@ impl Scan {
             text = self.kill(&text);
         }
         let line = LogLine {
+            gone: false,
             class: pattern.class.to_owned(),
             seconds_since_boot: record.seconds,
             in_window,

@@ -101,7 +101,10 @@ impl Judge<'_> {
         let sentence = if finding.status.fired() { &prepared.says } else { &prepared.quiet };
         let text = sentence.as_ref().and_then(|sentence| sentence.render(context).ok());
         let text = text.unwrap_or_else(|| plain_sentence(prepared.rule, finding.value));
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(gone) = self.says_what_is_gone(prepared.rule).filter(|_| finding.status.fired()) {
+            text = format!("{text} {gone}");
+        }
         match &finding.refuted_by {
             Some(why) => format!("{text} ({why})"),
             None => match finding.seconds_before {

@@ -1,9 +1,11 @@
 //! What happened shortly before the run. Who types a command does so after something went wrong, and a disk that failed a minute ago is news:
 //! lines of the kernel log that are recent enough are judged by their rule like lines of the window, and the finding says how old they are.
 
+use std::collections::BTreeSet;
+
 use minijinja::Value;
 
-use super::{Judge, PreparedRule, Scope, judge_window, with_value};
+use super::{Judge, PreparedRule, Rule, Scope, judge_window, with_value};
 use crate::rules::culprit::named_by_log;
 use crate::rules::values::Values;
 use rdiag_model::quantity::seconds;
@@ -18,6 +20,8 @@ pub(super) const LIMIT_FAILURES: &str = "cgroup.memory.limit_failures.count";
 /// The clock of the log may be ahead of that of the host by so many seconds.
 const CLOCKS: f64 = 60.0;
 
+/// Devices that are named as gone.
+const MOST_GONE: usize = 3;
 /// Lines of the first seconds after boot are about what the kernel found there: a drive without a disk, a link that came up.
 const BOOT: f64 = 60.0;
 /// Classes whose lines report that something was lost or stood still. Others report a state, which has a rule of its own (a clock that is no longer
@@ -40,7 +44,9 @@ const HARM: [&str; 12] = [
 /// How many seconds before the run a line was written, if that is recent; none for one of the window.
 fn age(scope: &Scope<'_>, line: &LogLine) -> Option<f64> {
     // In a later window, what the first one saw is no news.
-    let counts = scope.window == 0 && scope.recent > 0.0 && !line.in_window && HARM.contains(&line.class.as_str());
+    // Of a device that is gone, nothing waits or fails any more.
+    let counts =
+        scope.window == 0 && scope.recent > 0.0 && !line.in_window && !line.gone && HARM.contains(&line.class.as_str());
     let age = scope.facts.uptime_seconds - line.seconds_since_boot;
     (counts && line.seconds_since_boot > BOOT && age <= scope.recent && age > -CLOCKS).then(|| age.max(0.0))
 }
@@ -50,6 +56,17 @@ impl Judge<'_> {
     pub(super) fn says_when(&self, before: f64) -> String {
         let [before, recent] = [before, self.scope.recent].map(seconds);
         format!("The newest is from {before} before the window; up to {recent} counts as current.")
+    }
+
+    /// The devices of the finding's lines that are gone by now, in a sentence.
+    pub(super) fn says_what_is_gone(&self, rule: &Rule) -> Option<String> {
+        let class = rule.log.as_ref()?;
+        let lines = self.scope.log.iter().filter(|line| line.class == *class && line.gone);
+        let names: BTreeSet<&str> = lines.filter_map(|line| line.subject.as_deref()).collect();
+        let shown: Vec<&str> = names.iter().copied().take(MOST_GONE).collect();
+        let more = if names.len() > MOST_GONE { " and others" } else { "" };
+        let verb = if names.len() == 1 { "is" } else { "are" };
+        (!names.is_empty()).then(|| format!("{}{more} {verb} gone by now.", shown.join(", ")))
     }
 
     /// Judges a finding of the past as if its recent lines were of the window. Nothing changes if none is recent, or if the rule finds

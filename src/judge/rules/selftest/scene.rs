@@ -231,6 +231,7 @@ fn series(values: &[f64], counted: bool, unit: Option<Unit>, seconds: f64) -> St
 
 fn line(class: &str, subject: &str) -> LogLine {
     LogLine {
+        gone: false,
         class: class.to_owned(),
         seconds_since_boot: 100.0,
         in_window: true,

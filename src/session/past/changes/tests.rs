@@ -225,6 +225,7 @@ fn a_container_is_named_by_its_short_id_whichever_way_its_group_is_named() {
 #[test]
 fn an_oom_kill_is_told_once_by_the_log_and_without_a_log_by_the_counter() {
     let line = |seconds: f64, subject: &str, text: &str| LogLine {
+        gone: false,
         class: "oom".into(),
         seconds_since_boot: UP + seconds,
         in_window: true,

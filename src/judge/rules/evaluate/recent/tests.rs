@@ -61,6 +61,7 @@ const UPTIME: f64 = 10_000.0;
 
 fn line(class: &str, age: f64, text: &str) -> LogLine {
     LogLine {
+        gone: false,
         class: class.to_owned(),
         seconds_since_boot: UPTIME - age,
         in_window: false,
@@ -113,6 +114,17 @@ const OF_DISK: [(&str, &str, f64); 2] =
 fn disk(ages: &[f64]) -> Finding {
     let log: Vec<LogLine> = ages.iter().map(|age| line("disk", *age, "I/O error")).collect();
     judge(DISK, &OF_DISK, 0, &log).remove(0)
+}
+
+#[test]
+fn errors_of_a_device_that_is_gone_do_not_count_as_current_and_the_sentence_says_so() {
+    let counts = [("kernel.log.disk.count", "", 0.0), ("kernel.log.disk.since_boot.count", "", 2.0)];
+    let line = |gone| LogLine { gone, ..line("disk", 100.0, "I/O error, dev sda") };
+    let finding = |first, second| judge(DISK, &counts, 0, &[line(first), line(second)]).remove(0);
+    assert_eq!(finding(false, false).status, Status::Critical);
+    let gone = finding(true, true);
+    assert_eq!((gone.status, gone.seconds_before), (Status::Info, None));
+    assert_eq!(gone.summary, "0 within the window. sda is gone by now.");
 }
 
 #[test]
