@@ -79,6 +79,8 @@ const SERIES: &[SeriesDef] = &[
     kibibytes("meminfo.strict_commit_limit", "/proc/meminfo, CommitLimit, where overcommitting is forbidden"),
     kibibytes("meminfo.strict_committed", "/proc/meminfo, Committed_AS, where overcommitting is forbidden"),
     SeriesDef::gauge("meminfo.huge_pages_free", RawUnit::Count, "/proc/meminfo, HugePages_Free"),
+    SeriesDef::gauge("meminfo.zfs_arc", RawUnit::Bytes, "/proc/spl/kstat/zfs/arcstats, size"),
+    SeriesDef::gauge("meminfo.huge_pages_reserved", RawUnit::Count, "/proc/meminfo, HugePages_Rsvd"),
     SeriesDef::gauge("meminfo.huge_pages_total", RawUnit::Count, "/proc/meminfo, HugePages_Total"),
 ];
 
@@ -97,6 +99,7 @@ const UNACCOUNTED: &[Term] = &[
     Term { optional: true, ..minus("meminfo.second_page_tables") },
     Term { optional: true, ..minus("meminfo.per_cpu") },
     Term { optional: true, ..minus("meminfo.huge_pages") },
+    Term { optional: true, ..minus("meminfo.zfs_arc") },
 ];
 
 const MANUAL: &str = "cat /proc/meminfo";
@@ -197,7 +200,7 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "memory.unaccounted.ratio",
         Unit::Ratio,
-        "Share of the memory that no line of /proc/meminfo accounts for: drivers, balloon, compressed swap.",
+        "Share of the memory that no line of /proc/meminfo accounts for, nor the cache of ZFS (ARC): drivers, balloon, compressed swap.",
         &[Formula::level_ratio(UNACCOUNTED, &[term("meminfo.total")])],
     )
     .caveat("A residual of many lines, each read at a slightly different time.")
@@ -264,8 +267,11 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "memory.huge_pages_free.ratio",
         Unit::Ratio,
-        "Share of the reserved huge pages that is not in use.",
-        &[Formula::level_ratio(&[term("meminfo.huge_pages_free")], &[term("meminfo.huge_pages_total")])],
+        "Share of the pool of huge pages that is neither in use nor promised to a program that has not touched it yet.",
+        &[Formula::level_ratio(
+            &[term("meminfo.huge_pages_free"), Term { optional: true, ..minus("meminfo.huge_pages_reserved") }],
+            &[term("meminfo.huge_pages_total")],
+        )],
     )
     .caveat("Of the default huge page size only.")
     .manual(MANUAL),
@@ -295,9 +301,22 @@ impl Collect for Meminfo {
             }
         }
         record_huge_pages(&get, out);
+        // The cache of ZFS is in no line of meminfo.
+        if let Some(bytes) = host.read(ARC).ok().as_deref().and_then(arc_bytes) {
+            out.level("meminfo.zfs_arc", "", bytes);
+        }
         record_commitment(host, out, get("Committed_AS"), get("CommitLimit"));
         Ok(())
     }
+}
+
+/// The figures of the cache of ZFS, where its module is loaded.
+const ARC: &str = "proc/spl/kstat/zfs/arcstats";
+
+/// The size of that cache: a line `size 4 1048576` of name, type and value.
+fn arc_bytes(text: &str) -> Option<f64> {
+    let mut words = text.lines().find(|line| line.split_whitespace().next() == Some("size"))?.split_whitespace();
+    words.nth(2)?.parse::<u64>().ok().map(|bytes| bytes as f64)
 }
 
 /// Kernels before 4.18 tell the pool of the default size only, and in pages; those built without huge pages tell nothing.
@@ -306,6 +325,9 @@ fn record_huge_pages(get: &dyn Fn(&str) -> Option<f64>, out: &Sink) {
     if let (Some(free), Some(total)) = (free, total) {
         out.level("meminfo.huge_pages_free", "", free);
         out.level("meminfo.huge_pages_total", "", total);
+        if let Some(reserved) = get("HugePages_Rsvd") {
+            out.level("meminfo.huge_pages_reserved", "", reserved);
+        }
     }
     let pool = get("Hugetlb").or_else(|| Some(total? * size?));
     match pool {

@@ -70,3 +70,29 @@ proptest::proptest! {
         let _ = parse(&text);
     }
 }
+
+#[test]
+fn huge_pages_that_are_promised_to_a_program_are_not_unused() {
+    let free = |more: &str| {
+        let text = format!("MemTotal: 1000 kB\nHugePages_Total: 10\nHugePages_Free: 10\n{more}Hugepagesize: 50 kB\n");
+        stats(
+            &Story::of_seconds(2).file(0, "proc/meminfo", text).metrics(&COLLECTOR),
+            "memory.huge_pages_free.ratio",
+            "",
+        )
+        .min
+    };
+    assert_eq!((free(""), free("HugePages_Rsvd: 0\n"), free("HugePages_Rsvd: 9\n")), (1.0, 1.0, 0.1));
+}
+
+#[test]
+fn the_cache_of_zfs_is_accounted_for() {
+    let lines = "MemTotal: 1000 kB\nMemFree: 100 kB\nBuffers: 0 kB\nCached: 300 kB\nAnonPages: 0 kB\nSlab: 0 kB\nSUnreclaim: 0 kB\n\
+                 SReclaimable: 0 kB\nKernelStack: 0 kB\nPageTables: 0 kB\nSwapCached: 0 kB\nShmem: 0 kB\n";
+    let story = || Story::of_seconds(2).file(0, "proc/meminfo", lines);
+    let ratio = |story: Story| stats(&story.metrics(&COLLECTOR), "memory.unaccounted.ratio", "").last;
+    let without = ratio(story());
+    let arc = "9 1 0x01 123 33456 1 2\nname type data\nhits 4 7\nsize 4 204800\nhdr_size 4 9\n";
+    assert!((without - ratio(story().file(0, ARC, arc)) - 0.2).abs() < 1e-9, "204800 bytes are a fifth of 1000 kB");
+    assert_eq!((arc_bytes("size 4 x\n"), arc_bytes("hdr_size 4 9\n"), arc_bytes("")), (None, None, None));
+}

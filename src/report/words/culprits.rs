@@ -29,7 +29,9 @@ pub(in crate::report) fn who(culprit: &Culprit) -> String {
         ("task", 0 | 1, [pid, ..]) => format!("{name} (a task of pid {pid})"),
         ("task", count, _) if count > 1 => format!("{name} ({count} tasks)"),
         // Whose limit or which CPUs it is about, is in the sentence; who is behind it is a process.
-        ("inotify_user" | "cpu_set" | "real_time_cpu" | "program_lock" | "lock", _, [pid, ..]) => format!("{name} (pid {pid})"),
+        ("inotify_user" | "cpu_set" | "real_time_cpu" | "program_lock" | "lock", _, [pid, ..]) => {
+            format!("{name} (pid {pid})")
+        }
         ("key_user", ..) => format!("user {name}"),
         ("process" | "log" | "ipc_table", ..) => name.into_owned(),
         // The process was gone before its mappings were read.
@@ -68,6 +70,9 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         (None, Some(value), Some(unit)) => with_unit(value, unit),
         _ => return String::new(),
     };
+    // Pages that processes share are counted for each of them.
+    let amount =
+        if metric == "process.resident.bytes" && culprit.count > 1 { format!("at most {amount}") } else { amount };
     let deed = Deed::of(metric);
     let own = thing(metric);
     let (verb, noun) = deed.map_or(("had", own.as_str()), |deed| (deed.verb, deed.of));
@@ -132,6 +137,15 @@ mod tests {
     fn a_process_that_is_stopped_has_no_share_of_it() {
         let phrase = phrase("process", "nginx", "tasks.stopped_listener.count");
         assert_eq!(phrase, "nginx is stopped");
+    }
+
+    #[test]
+    fn what_several_processes_share_may_be_counted_for_each_and_what_one_holds_is_its_own() {
+        let held = |count| {
+            culprit(&Culprit { metric: Some("process.resident.bytes".into()), count, pids: Vec::new(), ..stress() })
+        };
+        assert!(held(8).contains(" held at most "), "{}", held(8));
+        assert!(!held(1).contains("at most"), "{}", held(1));
     }
 
     #[test]
