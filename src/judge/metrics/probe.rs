@@ -31,7 +31,8 @@ pub(super) fn figure(table: &Table<'_>, probe: &str, pick: Pick) -> Outcome {
         }
         Pick::ColumnSum(id, column) => {
             // Those that have no row of their own are one of the cells.
-            single(cells(of_table(result, id)?, column).values().flatten().map(|stats| stats.total).sum())
+            // The sum of nothing is -0 in floating point.
+            single(cells(of_table(result, id)?, column).values().flatten().fold(0.0, |sum, stats| sum + stats.total))
         }
         Pick::Rows(id) => {
             let table = of_table(result, id)?;
