@@ -1,8 +1,8 @@
 //! Which control groups are frozen, and how many tasks they hold: frozen on purpose, by `docker pause`, by a service manager, by hand.
 //!
 //! The kernels' two freezers show their tasks unlike each other. That of v1 leaves them in state D, so they look hung. That of v2 handles
-//! them like a signal: they sleep interruptibly (state S) in get_signal, into which do_freezer_trap is mostly inlined, and look idle. So the
-//! groups are asked, not the tasks: freezer.state of v1, `frozen` of cgroup.events of v2. Both say so once all tasks are frozen: one that
+//! them like a signal: they sleep interruptibly (state S) in get_signal, into which do_freezer_trap is mostly inlined, and look idle. So
+//! the groups are asked, not the tasks: freezer.state of v1, `frozen` of cgroup.events of v2. Both say so once all tasks are frozen: one that
 //! waits in D state under v2 is not, until its wait ends.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ const SERIES: &[SeriesDef] = &[
     ),
 ];
 
-const MANUAL: &str = "grep -l 'frozen 1' -r /sys/fs/cgroup --include=cgroup.events; grep -rl FROZEN /sys/fs/cgroup/freezer --include=freezer.state";
+const MANUAL: &str = "grep -rl --include=cgroup.events 'frozen 1' /sys/fs/cgroup; grep -rl --include=freezer.state FROZEN /sys/fs/cgroup";
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(
@@ -42,8 +42,8 @@ const METRICS: &[MetricDef] = &[
         &[Formula::level(&[term("cgroup_freezer.tasks")]), Formula::level(&[term("blocked_tasks.frozen")])],
     )
     .caveat(
-        "Of the groups that are visible here, as soon as all tasks of a group are frozen. Where no group is visible: tasks in D state whose \
-         kernel stack shows the freezer of v1.",
+        "Of the groups that are visible here, as soon as all tasks of a group are frozen. Where no group is visible: tasks in D state \
+         whose kernel stack shows the freezer of v1.",
     )
     .manual(MANUAL),
     MetricDef::new(

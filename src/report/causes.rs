@@ -186,6 +186,7 @@ mod tests {
             include_str!("../../playbooks/rules/kernel.yaml"),
             include_str!("../../playbooks/rules/memory.yaml"),
             include_str!("../../playbooks/rules/network.yaml"),
+            include_str!("../../playbooks/rules/tasks.yaml"),
         );
         let mut seen = std::collections::BTreeSet::new();
         for id in FAMILIES.concat() {

@@ -22,7 +22,7 @@ const OF_SERVERS: &[&str] = &[
     "network.utilization",
     "network.utilization.traffic",
 ];
-/// Queues that a program does not empty, here or at the other end, or makes itself, and those of the dead: nothing on this host is too slow.
+/// Queues that a program does not empty, here or at the other end, or makes itself, and those of the dead: nothing of this host is slow.
 const NOT_EMPTIED: &[&str] = &[
     "cgroup.saturation.dying",
     "kernel.saturation.log",

@@ -1,9 +1,9 @@
 //! /proc/PID/task/TID/syscall: threads of one process that wait for the same lock of their program.
 //!
 //! Contention of a lock shows in no counter. A thread that waits for one sleeps in futex(2), as does one that waits for work, a timer or
-//! another thread, so waiting there proves nothing: what counts are plain waits while the lock's word has the value that the C library gives
-//! to a mutex that is taken and waited for, and waits for locks that hand down priorities. Condition variables, semaphores, joins and barriers
-//! wait otherwise, so a pool without work is never taken for a contended lock. The lock must have been handed on as well: one that no
+//! another thread, so waiting there proves nothing: what counts are plain waits while the lock's word has the value that the C library
+//! gives to a mutex that is taken and waited for, and waits for locks that hand down priorities. Condition variables, semaphores, joins and
+//! barriers wait otherwise, so a pool without work is never taken for a contended lock. The lock must have been handed on as well: one that no
 //! other thread gets is a deadlock or a long piece of work, which is not for these figures to tell.
 
 #[cfg(test)]
@@ -20,7 +20,7 @@ use rdiag_model::{Component, Number, RawUnit, Reason, Series, Unavailable, Unit}
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "lock_waits",
-    help: "Threads that wait for the same lock of their program, from /proc/PID/task/TID/syscall, of processes with at least three threads.",
+    help: "Threads that wait for the same lock of their program, from /proc/PID/task/TID/syscall, of processes with three or more.",
     cadence: Cadence::Interval,
     series: SERIES,
     metrics: METRICS,
@@ -41,8 +41,8 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge(MOST_THREADS, RawUnit::Count, SOURCE),
 ];
 
-const CAVEAT: &str = "Seen at the samples only. Mutexes of the C library and locks of Go's runtime; those of Rust, Java, musl and Python wait \
-                      for a futex in other ways and are not seen. A lock that was never handed on in the window does not count.";
+const CAVEAT: &str = "Seen at the samples only. Mutexes of the C library and locks of Go's runtime; those of Rust, Java, musl and Python \
+                      wait for a futex in other ways and are not seen. A lock that was never handed on in the window does not count.";
 const MANUAL: &str = "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80, fourth 0x2";
 
 const METRICS: &[MetricDef] = &[

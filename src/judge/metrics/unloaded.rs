@@ -84,7 +84,7 @@ fn unknown(all: &[Interval]) -> Unavailable {
         quantity::number(queue),
         quantity::seconds(await_)
     );
-    let remedy = "measure a time in which the disk also has little to do (of the past: rdiag watch, then run --at), or half the queue depth";
+    let remedy = "measure a time in which the disk also has little to do (of the past: rdiag watch, then run --at)";
     Unavailable::new(Reason::ShortWindow, why).with_remedy(remedy)
 }
 

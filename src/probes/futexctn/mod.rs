@@ -55,7 +55,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("lock"),
             help: "Time that threads of a process waited at an address for what is known to be a lock.",
             sources: &[Formula::probe(Pick::Column("locks", "lock"))],
-            caveat: "Mutexes of the C library, locks of Go's runtime, locks with priority inheritance; others cannot be told from waits for work.",
+            caveat: "Mutexes of the C library, locks of Go's runtime and with priority inheritance; others look like waits for work.",
             manual: "strace -f -e trace=futex -T -p PID (FUTEX_WAIT… with value 2, FUTEX_LOCK_PI)",
         },
     ],

@@ -60,8 +60,8 @@ pub fn bare(frame: &str) -> &str {
     frame.split(['.', '+', ' ']).next().unwrap_or_default()
 }
 
-/// Whether the freezer of cgroup v2 holds a task: it handles that like a signal, and nothing else sleeps in get_signal itself in the states S
-/// and D, into which compilers inline do_freezer_trap.
+/// Whether the freezer of cgroup v2 holds a task: it handles that like a signal, and nothing else sleeps in get_signal itself in the states
+/// S and D, into which compilers inline do_freezer_trap.
 #[must_use]
 pub fn is_frozen_by_v2(frames: &[&str]) -> bool {
     let mut asleep =
