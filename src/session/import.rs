@@ -50,6 +50,7 @@ pub fn import(symbols: &mut dyn Symbols, mut file: &File) -> Result<Option<Probe
         b"PERFILE2" | b"2ELIFREP" | b"PERFFILE" => perf(symbols, &mut file)?,
         // A recording as text, among whatever lines.
         _ if file.fill_buf()?.split(|byte| *byte == b'\n').any(|line| ArmorKind::of(line) == ArmorKind::First) => {
+            file.seek(SeekFrom::Start(0))?;
             return Ok(None);
         }
         _ => folded(&mut file)?,

@@ -24,7 +24,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Interval,
     series: SERIES,
     metrics: METRICS,
-    overhead: "3 µs per thread and interval, of at most 2000 threads; every fifth time 2 µs per process",
+    overhead: "3 µs per thread and interval, of at most 2000 threads; every sixth time 2 µs per process",
     start: |_| Box::new(LockWaits::default()),
 };
 
@@ -88,7 +88,7 @@ const LEAST_THREADS: u64 = 3;
 const MAX_THREADS: usize = 2000;
 const MAX_OF_PROCESS: usize = 256;
 /// Processes are looked for at each such sample.
-const SEARCH_EVERY: usize = 5;
+const SEARCH_EVERY: usize = 6;
 /// Locks that are recorded: those with the most waits.
 const MAX_LOCKS: usize = 10;
 

@@ -48,7 +48,7 @@ pub(super) fn find_named(device: Option<(u32, u32)>, path: &Path) -> io::Result<
     device.and_then(|device| Mounts::own()?.by_device(device)).transpose()?;
     let handle = Tree::own()?.find(path, Links::Refused)?;
     let id = mount_id(&handle)?;
-    // Of a tree that somebody changes their root to, too.
+    // Of a tree that a user changes the root to, too.
     if Mounts::own().is_some_and(|mounts| mounts.is_proc(&id)) {
         return Err(io::Error::other("it is on proc, where no program or library lies"));
     }

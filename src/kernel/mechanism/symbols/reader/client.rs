@@ -257,7 +257,7 @@ mod tests {
         client.bad.insert(0, bad(10 * MANY));
         client.bad.insert(one_of_many(100_000), bad(MANY));
         for (owner, is_read) in [(1000, false), (1001, true), (0, true), (100_001, false)] {
-            // What was refused once is not asked again, whoever it is said to belong to.
+            // What was refused once is not asked again, whatever user it is said to belong to.
             client.refused.clear();
             let names = client.names(&of(owner), &[0], false);
             assert_eq!(names.is_ok(), is_read, "{owner}: {names:?}");
