@@ -27,6 +27,8 @@ ABOUT = {
 LIBRARIES = ("std", "core", "libc", "rustix", "serde_json", "tempfile")
 # How a test is scheduled, and what it says when it cannot run, proves nothing of rdiag.
 SCHEDULING = {"alone", "beside_others", "has", "Need", "skip", "Disturbance", "FullBefore", "ready", "has_kprobes"}
+# What a test says of what it has seen proves nothing either.
+TELLING = re.compile(r"\s*\btell_judged ?\(&report\) ?;")
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 DEFINED = re.compile(
     r"\b(?:fn|const|static|struct|enum|type|trait|macro_rules!) ?([A-Za-z_]\w*)|^impl(?:<[^>]*>)? (?:\w+ for )?([A-Za-z_]\w*)"
@@ -77,7 +79,7 @@ def used(item: str) -> frozenset[str]:
     for name in re.findall(r"[(,] ?([a-z_]\w*)(?= ?[),])", text):
         if not re.search(rf"\blet (mut )?{name}\b|\b{name} ?:|\|{name}\b|\b{name}\|", text):
             names.add(name)
-    return frozenset(names - SCHEDULING)
+    return frozenset(names - SCHEDULING - {"tell_judged"})
 
 
 def meant(name: str, file: Path, item: str) -> list[tuple[Path, str]]:
@@ -125,7 +127,7 @@ def closure(test: str) -> list[str]:
         if item not in seen:
             seen.append(item)
             todo.extend(place for name in used(item) for place in meant(name, file, item))
-    return sorted(rust(item) for item in seen)
+    return sorted(TELLING.sub("", rust(item)) for item in seen)
 
 
 def home(file: Path, test: str) -> bool:

@@ -70,16 +70,18 @@ pub fn live_report_every(interval: &str, seconds: u32) -> Value {
     // On an emulated CPU rdiag itself is a load.
     let is_guest = kind().starts_with("guest-");
     DURING.set(Some(if is_guest { Figures { others: figures.busy, ..figures } } else { figures }));
-    println!("JUDGED {}", serde_json::to_string(&verdicts(&report)).unwrap());
+    tell_judged(&report);
     report
 }
 
-/// What fired: each rule with its status, and who is blamed. The ledger of proofs keeps it.
-fn verdicts(report: &Value) -> Vec<[String; 3]> {
+/// Says what fired: each rule with its status, and who is blamed. The ledger of proofs keeps it.
+fn tell_judged(report: &Value) {
     let findings = report["findings"].as_array().unwrap().iter();
     let fired = findings.filter(|one| ["info", "warning", "critical"].iter().any(|status| one["status"] == *status));
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    fired.map(|one| [word(&one["id"]), word(&one["status"]), word(&one["culprit"]["name"])]).collect()
+    let told: Vec<_> =
+        fired.map(|one| [word(&one["id"]), word(&one["status"]), word(&one["culprit"]["name"])]).collect();
+    println!("JUDGED {}", serde_json::to_string(&told).unwrap());
 }
 
 /// The report of use-method on a recorded host tree.
