@@ -256,5 +256,8 @@ fn a_command_that_joins_its_threads_is_forecast_from_what_they_did() {
     assert!(work > 0.85 * whole, "{forecast:#}");
     assert!(forecast["basis"].as_str().unwrap().contains("threads that ended one of its waits"), "{forecast:#}");
     let [least, most] = [0, 1].map(|at| rows[0]["vanished"][at].as_f64().unwrap());
-    assert!(most > 0.95 * whole && least < most, "others may have held it up as long: {forecast:#}");
+    assert!(
+        most < 0.9 * whole && least < most,
+        "all threads do the same, so none would hold it up as long: {forecast:#}"
+    );
 }

@@ -11,6 +11,7 @@ use rdiag_model::runs::Runs;
 
 use super::account::{Account, ThreadAccount, share};
 use super::serial::{Family, Parts};
+use super::slack::Slack;
 use super::wakeups::Wakeups;
 use super::{advice, calls, goal, percentile};
 
@@ -20,10 +21,6 @@ const MAX_ROWS: usize = 12;
 const MAX_CHILDREN: usize = 5;
 /// A component below this share of R is not worth a row.
 const LEAST: f64 = 0.005;
-/// Waits that may end when others set the time, however early they begin; worth a word above this share of R.
-const PACING: [Component; 5] =
-    [Component::WaitSleep, Component::WaitPoll, Component::IpcPipe, Component::NetAccept, Component::WaitTty];
-const PACED: f64 = 0.05;
 /// What a forecast assumes.
 const ALL_ELSE_EQUAL: &str =
     "The rest is assumed to stay as it is: other waits may replace what vanishes, or vanish with it.";
@@ -46,6 +43,8 @@ pub(super) struct Basis<'a> {
     pub(super) children: Vec<String>,
     /// Of the parts: happened in threads that were joined. Others that ran beside these may have held it up as long.
     pub(super) joined: BTreeMap<Component, f64>,
+    /// What may take savings of that thread, and of those on its path.
+    pub(super) slack: Option<Slack<'a>>,
     /// What the waits for a CPU follow.
     pub(super) wakeups: Wakeups,
     /// CPU time of the calls that a component's waits are in, scaled: it goes with them if the calls are not made.
@@ -128,6 +127,7 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
         serial: None,
         children: Vec::new(),
         joined: BTreeMap::new(),
+        slack: None,
         wakeups: Wakeups::default(),
         calls: BTreeMap::new(),
         adds_up: true,
@@ -143,15 +143,17 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
     let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0);
     let scale = response.map_or(1.0, |response| share(response, observed));
     let mut parts: BTreeMap<Component, f64> = BTreeMap::new();
-    let (mut children, mut joined) = (Vec::new(), BTreeMap::new());
+    let (mut children, mut joined, mut slack) = (Vec::new(), BTreeMap::new(), None);
     let mut add = |component: Component, seconds: f64| *parts.entry(component).or_default() += seconds * scale;
     let uncertain = if let Some(first) = serial {
-        let (of_first, _) = Family::new(account).serial(first);
+        let family = Family::new(account);
+        let (of_first, walk) = family.path(first);
         of_first.iter().for_each(|(key, seconds)| add(key.component, *seconds));
         children = names_of(&of_first);
         for (key, seconds) in of_first.iter().filter(|(key, _)| key.joined) {
             *joined.entry(key.component).or_default() += seconds * scale;
         }
+        slack = Some(Slack::new(account, &family, first, walk));
         (first.seconds - of_first.values().sum::<f64>()).abs().max(first.residual.abs())
     } else {
         account
@@ -178,6 +180,7 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         serial,
         children,
         joined,
+        slack,
         wakeups: Wakeups::default(),
         calls: BTreeMap::new(),
         is_execution: response.is_some(),
@@ -212,68 +215,21 @@ fn row(
     account: &Account<'_>,
     conversation: &Conversation,
 ) -> ForecastRow {
-    let bounds = |kept: f64| -> [f64; 2] {
-        let response = basis.response;
-        if basis.adds_up {
-            let after = response - seconds * (1.0 - kept);
-            let elsewhere = basis.joined.get(&id).copied().unwrap_or(0.0) * (1.0 - kept);
-            // No wakeup follows a wait that does not happen, and who needs less CPU time is preempted and throttled less.
-            let woken = basis.wakeups.after(id, &basis.parts) + with_cpu_time(id, seconds, basis);
-            let called = basis.calls.get(&id).copied().unwrap_or(0.0);
-            let least = after - (woken + called) * (1.0 - kept) - basis.uncertain;
-            return [least.max(0.0), (after + elsewhere + basis.uncertain).min(response)];
-        }
-        // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
-        let remaining = |thread: &ThreadAccount<'_>| {
-            let own = thread.parts.get(&id).copied().unwrap_or(0.0);
-            let busy = thread.busy() - if account.is_idle(id) { 0.0 } else { own * (1.0 - kept) };
-            busy * basis.scale
-        };
-        let floor = account.threads.iter().map(remaining).fold(0.0, f64::max);
-        let lowest = (response - seconds * (1.0 - kept)).max(floor) - basis.uncertain;
-        [lowest.clamp(0.0, response), response]
-    };
-    let vanished = bounds(0.0);
+    let vanished = basis.bounds(id, seconds, 0.0, account);
     let advice = advice::of(id);
     ForecastRow {
         id,
         seconds,
         vanished,
-        halved: bounds(0.5),
+        halved: basis.bounds(id, seconds, 0.5, account),
         speed_up: (vanished[0] > basis.response * 1e-6).then(|| basis.response / vanished[0]),
         saving: advice.saving,
-        words: format!("{}{}", advice.words, paced(id, basis)),
+        words: format!("{}{}", advice.words, basis.why_a_range(id, seconds)),
         per_day_seconds: conversation
             .per_day
             .filter(|_| basis.is_execution && basis.doubt.is_none())
             .map(|times| (basis.response - vanished[0]) * times.clamp(0.0, 1e12)),
     }
-}
-
-/// Waits for a CPU that come with CPU time, and go with it: those of a task that had one. The share of them that goes with so many seconds.
-fn with_cpu_time(id: Component, seconds: f64, basis: &Basis<'_>) -> f64 {
-    if !id.on_cpu() {
-        return 0.0;
-    }
-    let sum = |wanted: fn(Component) -> bool| -> f64 {
-        basis.parts.iter().filter(|(component, _)| wanted(**component)).map(|(_, part)| part).sum()
-    };
-    let taken = sum(|component| matches!(component, Component::Runq | Component::RunqPreempt | Component::Throttled));
-    taken * share(seconds, sum(Component::on_cpu)).min(1.0)
-}
-
-/// What is added to CPU time where the task waits for what may set its pace: then less work saves nothing.
-fn paced(id: Component, basis: &Basis<'_>) -> String {
-    let part = |wait: &Component| basis.parts.get(wait).copied().unwrap_or(0.0);
-    let waits: Vec<&str> =
-        PACING.iter().filter(|wait| part(wait) > PACED * basis.response).map(|wait| wait.id()).collect();
-    if !matches!(id, Component::CpuUser | Component::CpuSys) || waits.is_empty() {
-        return String::new();
-    }
-    format!(
-        " If its waits ({}) end at times that it does not set (a clock, input), less work only lengthens them.",
-        waits.join(", ")
-    )
 }
 
 fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, runs: Option<u64>) -> String {
@@ -293,8 +249,7 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
         }
         Some(thread) if !basis.joined.is_empty() => format!(
             "Forecast from {of}, for {}, whose time spans all of it, and what it waited for ({}): children, and threads that ended one \
-             of its waits and then themselves. Those beside them may have held it up as long, so what is gained in them lies between \
-             nothing and all of it.",
+             of its waits and then themselves. Where threads beside them would be done later, less is gained than they save.",
             thread.name(),
             basis.children.join(", ")
         ),

@@ -8,7 +8,7 @@ use rdiag_model::Component as C;
 use rdiag_model::ledger::{Call, CallKind, Link, Thread, Waker, WakerEdge, WakerKind};
 use rdiag_model::profile::{Reach, Saving};
 
-fn command(ledger: &Ledger, goal: Option<f64>) -> Profile {
+pub(super) fn command(ledger: &Ledger, goal: Option<f64>) -> Profile {
     let target = Target { pids: vec![1], command: Some("sort big".into()), ..Target::default() };
     of(ledger, &target, Conversation { goal_seconds: goal, ..Conversation::default() })
 }
@@ -117,7 +117,7 @@ fn less_work_may_lengthen_the_waits_that_set_the_pace() {
     for wait in [C::WaitSleep, C::IpcPipe, C::WaitPoll] {
         let said = words(wait, 6.0, C::CpuUser);
         assert!(said.contains(&format!("If its waits ({}) end at times", wait.id())), "{said}");
-        assert!(!words(wait, 6.0, wait).contains("only lengthens them"), "of CPU time only");
+        assert!(!words(wait, 6.0, wait).contains("only lengthens them"), "they do not lengthen themselves");
     }
     assert!(!words(C::WaitSleep, 0.4, C::CpuUser).contains("only lengthens them"), "too short to matter");
     assert!(!words(C::IoBlockRead, 6.0, C::CpuUser).contains("only lengthens them"), "a disk sets no pace");
@@ -227,7 +227,7 @@ fn a_command_that_waited_for_children_is_answered_by_what_they_did() {
 }
 
 /// A thread of process 1 that lived from `at` on, and was joined after so many seconds of waiting for it.
-fn joined(tid: u32, at: f64, parts: Vec<rdiag_model::ledger::Part>, waited: f64) -> (Thread, Link) {
+pub(super) fn joined(tid: u32, at: f64, parts: Vec<rdiag_model::ledger::Part>, waited: f64) -> (Thread, Link) {
     let thread = Thread { pid: 1, tid, comm: format!("worker{tid}"), ..run(tid, 0, at, parts) };
     let waker = Waker { kind: WakerKind::Thread, pid: 1, tid, comm: thread.comm.clone() };
     let edge = WakerEdge { component: C::WaitFutex, waker, seconds: waited, count: 1 };
@@ -244,13 +244,13 @@ fn a_thread_that_joins_others_is_looked_through() {
     let row = |id| profile.forecast.rows.iter().find(|row| row.id == id).unwrap();
     assert!(close(row(C::CpuUser).seconds, 0.2 + 0.2 + 0.25) && close(row(C::IoBlockRead).seconds, 0.25));
     assert!(close(row(C::WaitFutex).seconds, 0.1), "what no thread accounts for stays a wait");
-    // Another thread may have been as slow.
+    // Without the reads all are done 0.4 s sooner, of which the part of the life that was waited for has 0.25 s.
     let read = row(C::IoBlockRead).vanished;
-    assert!(close(read[0], 0.75) && close(read[1], 1.0), "{read:?}");
+    assert!(close(read[0], 0.6) && close(read[1], 0.75), "{read:?}");
     assert!(profile.forecast.basis.contains("what it waited for (worker"), "{}", profile.forecast.basis);
     let goal = profile.forecast.goal.as_ref().unwrap();
     assert_eq!(goal.reductions[0].0, C::IoBlockRead);
-    assert!(goal.words.ends_with("at best: threads beside the joined ones may hold it up as long."), "{}", goal.words);
+    assert!(goal.words.ends_with("less time in disk reads."), "no thread would be done later: {}", goal.words);
 }
 
 #[test]

@@ -78,9 +78,11 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
         return told(Reach::No, to_save, reductions, words);
     }
     let reach = if reductions.len() == 1 { Reach::One } else { Reach::Several };
-    // Other threads ran beside those that were joined.
-    let is_bound = reductions.iter().any(|(component, _)| basis.joined.contains_key(component));
-    let at_best = if is_bound { " at best: threads beside the joined ones may hold it up as long" } else { "" };
+    let why = reductions.iter().find_map(|(component, _)| {
+        let part = basis.parts.get(component).copied().unwrap_or(0.0);
+        basis.at_best(*component, part)
+    });
+    let at_best = why.map_or(String::new(), |why| format!(" at best: {why}"));
     let words = format!("{head} It would take: {}{at_best}.", list());
     told(reach, to_save, reductions, words)
 }
@@ -120,6 +122,11 @@ fn woken(component: Component, basis: &Basis<'_>) -> f64 {
 
 /// The fewest components that give enough, and how much that is: what can vanish first, the largest first, then the work.
 fn reductions(to_save: f64, basis: &Basis<'_>) -> (Vec<(Component, f64)>, f64) {
+    // What is saved beside a longer thread brings nothing.
+    let most = |saving: Saving, component: Component, seconds: f64| {
+        let work = if saving == Saving::Partial { WORK_SHRINKS } else { 1.0 };
+        basis.most(component, seconds * work)
+    };
     let mut candidates: Vec<(Saving, Component, f64)> = basis
         .parts
         .iter()
@@ -128,18 +135,17 @@ fn reductions(to_save: f64, basis: &Basis<'_>) -> (Vec<(Component, f64)>, f64) {
         .filter(|(_, component, _)| !basis.wakeups.is_switching(*component))
         .collect();
     candidates.sort_by(|a, b| (a.0 == Saving::Partial).cmp(&(b.0 == Saving::Partial)).then(b.2.total_cmp(&a.2)));
-    let most = |saving: Saving, seconds: f64| if saving == Saving::Partial { seconds * WORK_SHRINKS } else { seconds };
     // One that is enough by itself is better than several.
     if let Some((_, component, seconds)) =
-        candidates.iter().find(|(saving, _, seconds)| most(*saving, *seconds) >= to_save)
+        candidates.iter().find(|(saving, component, seconds)| most(*saving, *component, *seconds) >= to_save)
     {
         return (vec![(*component, share(to_save, *seconds))], to_save);
     }
     let (mut chosen, mut saved) = (Vec::new(), 0.0);
     for (saving, component, seconds) in candidates {
-        let part = most(saving, seconds).min(to_save - saved);
+        let part = most(saving, component, seconds).min(to_save - saved);
         if part <= 0.0 {
-            break;
+            continue;
         }
         chosen.push((component, share(part, seconds)));
         saved += part;

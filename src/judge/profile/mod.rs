@@ -12,6 +12,7 @@ mod advice;
 mod advice_tests;
 mod answer;
 mod beyond;
+mod bounds;
 mod calls;
 mod chains;
 mod components;
@@ -27,6 +28,9 @@ mod percentile;
 mod quality;
 mod serial;
 mod skew;
+mod slack;
+#[cfg(test)]
+mod slack_tests;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -33,15 +33,38 @@ pub(super) struct Key<'l> {
     pub(super) joined: bool,
 }
 
-/// Children whose lives overlap, or one that is alone.
-struct Group<'l, 'a> {
-    members: Vec<&'a ThreadAccount<'l>>,
-    from: f64,
-    until: f64,
+/// Children, or threads, whose lives overlap, or one that is alone.
+pub(super) struct Group<'l, 'a> {
+    pub(super) members: Vec<&'a ThreadAccount<'l>>,
+    pub(super) from: f64,
+    pub(super) until: f64,
 }
 
 /// Seconds by key.
 pub(super) type Parts<'l> = BTreeMap<Key<'l>, f64>;
+
+/// A thread that the time of a run went through.
+pub(super) struct Step<'l, 'a> {
+    pub(super) own: &'a ThreadAccount<'l>,
+    /// How much of its life stands in the time of the run.
+    pub(super) weight: f64,
+    /// Seconds of its waits for pipes in whose place is what its children did meanwhile.
+    pub(super) piped: f64,
+}
+
+/// The way that the time of a run took.
+#[derive(Default)]
+pub(super) struct Walk<'l, 'a> {
+    seen: BTreeSet<*const ThreadAccount<'l>>,
+    pub(super) steps: Vec<Step<'l, 'a>>,
+}
+
+impl Walk<'_, '_> {
+    /// Of what came after so many steps, this share counts.
+    fn weigh(&mut self, from: usize, share: f64) {
+        self.steps.iter_mut().skip(from).for_each(|step| step.weight *= share);
+    }
+}
 
 /// What a thread's own time went into; `name` if it is a child.
 pub(super) fn own_parts<'l>(own: &ThreadAccount<'l>, name: &'l str) -> Parts<'l> {
@@ -81,7 +104,7 @@ impl<'l, 'a> Family<'l, 'a> {
     }
 
     /// Threads that this one joined, and how long it waited for each.
-    fn joined(&self, of: &ThreadAccount<'l>) -> Vec<(&'a ThreadAccount<'l>, Component, f64)> {
+    pub(super) fn joined(&self, of: &ThreadAccount<'l>) -> Vec<(&'a ThreadAccount<'l>, Component, f64)> {
         let ids = (of.thread.pid, of.thread.tid);
         // Of several threads that had the same TID, it is not known which one waited.
         let [_] = self.by_id.get(&ids).map(Vec::as_slice).unwrap_or_default() else { return Vec::new() };
@@ -107,8 +130,14 @@ impl<'l, 'a> Family<'l, 'a> {
     /// What the time of a run went into, and whether all children are in it: they are not where they ran side by side,
     /// or beside their parent, so that their times do not add up to its own.
     pub(super) fn serial(&self, first: &'a ThreadAccount<'l>) -> (Parts<'l>, bool) {
-        let mut seen = BTreeSet::new();
-        self.follow(first, "", MAX_DEPTH, &mut seen)
+        self.follow(first, "", MAX_DEPTH, &mut Walk::default())
+    }
+
+    /// The same, and the way that it took.
+    pub(super) fn path(&self, first: &'a ThreadAccount<'l>) -> (Parts<'l>, Walk<'l, 'a>) {
+        let mut walk = Walk::default();
+        let (parts, _) = self.follow(first, "", MAX_DEPTH, &mut walk);
+        (parts, walk)
     }
 
     /// Puts what joined threads did in the place of the waits for them.
@@ -117,20 +146,23 @@ impl<'l, 'a> Family<'l, 'a> {
         own: &'a ThreadAccount<'l>,
         parts: &mut Parts<'l>,
         depth: usize,
-        seen: &mut BTreeSet<*const ThreadAccount<'l>>,
+        walk: &mut Walk<'l, 'a>,
     ) {
         for (joined, component, seconds) in self.joined(own) {
-            if depth == 0 || !seen.insert(std::ptr::from_ref(joined)) {
+            if depth == 0 || !walk.seen.insert(std::ptr::from_ref(joined)) {
                 continue;
             }
             let waits = parts.iter().filter(|(key, _)| key.component == component && !key.joined);
             let waited: f64 = waits.map(|(_, seconds)| seconds).sum();
             let seconds = seconds.min(waited);
-            let (of_joined, _) = self.follow(joined, &joined.thread.comm, depth - 1, seen);
+            let from = walk.steps.len();
+            let (of_joined, _) = self.follow(joined, &joined.thread.comm, depth - 1, walk);
             let whole: f64 = of_joined.values().sum();
             if seconds <= 0.0 || whole <= 0.0 {
+                walk.steps.truncate(from);
                 continue;
             }
+            walk.weigh(from, seconds / whole);
             let left = 1.0 - seconds / waited;
             parts
                 .iter_mut()
@@ -147,16 +179,18 @@ impl<'l, 'a> Family<'l, 'a> {
         own: &'a ThreadAccount<'l>,
         name: &'l str,
         depth: usize,
-        seen: &mut BTreeSet<*const ThreadAccount<'l>>,
+        walk: &mut Walk<'l, 'a>,
     ) -> (Parts<'l>, bool) {
         let mut parts = own_parts(own, name);
-        self.look_through_joins(own, &mut parts, depth, seen);
+        let at = walk.steps.len();
+        walk.steps.push(Step { own, weight: 1.0, piped: 0.0 });
+        self.look_through_joins(own, &mut parts, depth, walk);
         let children = self.children(own);
         if children.is_empty() {
             return (parts, true);
         }
         // A made-up ledger may have processes that are their own ancestors.
-        let is_new = children.iter().all(|child| seen.insert(std::ptr::from_ref(*child)));
+        let is_new = children.iter().all(|child| walk.seen.insert(std::ptr::from_ref(*child)));
         let groups = groups(&children);
         let lives: f64 = groups.iter().map(|group| group.seconds_within(own)).sum();
         let Some(waits) = waits_for(&parts, lives, children.len()).filter(|_| is_new && depth > 0) else {
@@ -166,14 +200,19 @@ impl<'l, 'a> Family<'l, 'a> {
         let scale = if lives > waited { waited / lives } else { 1.0 };
         // What no child accounts for stays a wait.
         let left = if waited > 0.0 { 1.0 - lives * scale / waited } else { 0.0 };
-        for (_, seconds) in parts.iter_mut().filter(|(key, _)| waits.contains(&key.component)) {
+        for (key, seconds) in parts.iter_mut().filter(|(key, _)| waits.contains(&key.component)) {
+            if let Some(step) = walk.steps.get_mut(at).filter(|_| key.component == Component::IpcPipe) {
+                step.piped += *seconds * (1.0 - left);
+            }
             *seconds *= left;
         }
         let mut whole = true;
         for group in &groups {
             match group.members.as_slice() {
                 [only] if has_ended_for(only, own) => {
-                    let (of_child, all) = self.follow(only, &only.thread.comm, depth - 1, seen);
+                    let from = walk.steps.len();
+                    let (of_child, all) = self.follow(only, &only.thread.comm, depth - 1, walk);
+                    walk.weigh(from, scale);
                     whole &= all;
                     for (key, seconds) in of_child {
                         *parts.entry(key).or_default() += seconds * scale;
@@ -194,7 +233,7 @@ impl<'l, 'a> Family<'l, 'a> {
 
 /// Whether a child or a thread had ended for the one that waited for it, which it wakes before its last switch: it may be preempted between
 /// the two, for no longer than it was at any time.
-fn has_ended_for(ended: &ThreadAccount<'_>, waiter: &ThreadAccount<'_>) -> bool {
+pub(super) fn has_ended_for(ended: &ThreadAccount<'_>, waiter: &ThreadAccount<'_>) -> bool {
     let is_off = |component| matches!(component, Component::Runq | Component::RunqPreempt | Component::Throttled);
     let parts = ended.thread.parts.iter().filter(|part| is_off(part.component));
     let longest = parts.filter_map(|part| part.durations.as_ref()).map(|waits| clean(waits.max)).fold(0.0, f64::max);
@@ -202,7 +241,7 @@ fn has_ended_for(ended: &ThreadAccount<'_>, waiter: &ThreadAccount<'_>) -> bool 
 }
 
 /// Whether a wait on a futex was ended by another thread of the process, and not time and again.
-fn may_be_join(link: &Link) -> bool {
+pub(super) fn may_be_join(link: &Link) -> bool {
     let (edge, waker) = (&link.edge, &link.edge.waker);
     let on_futex = matches!(edge.component, Component::WaitFutex | Component::LockUser);
     on_futex
@@ -229,7 +268,7 @@ pub(super) fn leaders<'l, 'a>(account: &'a Account<'l>) -> impl Iterator<Item = 
 }
 
 /// Children in the order of their births, taken together where their lives overlap.
-fn groups<'l, 'a>(children: &[&'a ThreadAccount<'l>]) -> Vec<Group<'l, 'a>> {
+pub(super) fn groups<'l, 'a>(children: &[&'a ThreadAccount<'l>]) -> Vec<Group<'l, 'a>> {
     let mut groups: Vec<Group<'l, 'a>> = Vec::new();
     for child in children {
         let (from, until) = (child.thread.began, child.thread.ended);

@@ -1,0 +1,122 @@
+//! The bounds of one forecast: what follows if everything beside the saved part stays on the path, and what follows if something else,
+//! which runs beside it, then bounds the time.
+
+use rdiag_model::Component;
+use rdiag_model::quantity;
+
+use super::account::{Account, ThreadAccount, share};
+use super::forecast::Basis;
+use super::slack::{Lost, Pacer, outside};
+
+/// A loss below this share of R is not worth a word.
+const WORTH: f64 = 0.01;
+/// Threads that are named.
+const MAX_NAMES: usize = 2;
+
+impl Basis<'_> {
+    /// R with so much left of a component of so many seconds, as [lowest, highest].
+    pub(super) fn bounds(&self, id: Component, seconds: f64, kept: f64, account: &Account<'_>) -> [f64; 2] {
+        let (response, saved) = (self.response, seconds * (1.0 - kept));
+        if self.adds_up {
+            let after = response - saved;
+            // No wakeup follows a wait that does not happen, and who needs less CPU time is preempted and throttled less.
+            let woken = self.wakeups.after(id, &self.parts) + with_cpu_time(id, seconds, self);
+            let called = self.calls.get(&id).copied().unwrap_or(0.0);
+            let floor = self.slack.as_ref().map_or(0.0, |slack| slack.floor(id, kept) * self.scale).min(response);
+            let more = self.slack.as_ref().map_or(0.0, |slack| slack.at_most_more(id, kept) * self.scale);
+            let least = (after - more - (woken + called) * (1.0 - kept)).max(floor) - self.uncertain;
+            let lost = (self.lost(id, saved, kept).seconds + self.beside(id, kept)).min(saved);
+            return [least.max(0.0), (after + lost + self.uncertain).max(floor).min(response)];
+        }
+        // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
+        let remaining = |thread: &ThreadAccount<'_>| {
+            let own = thread.parts.get(&id).copied().unwrap_or(0.0);
+            let busy = thread.busy() - if account.is_idle(id) { 0.0 } else { own * (1.0 - kept) };
+            busy * self.scale
+        };
+        let floor = account.threads.iter().map(remaining).fold(0.0, f64::max);
+        let lowest = (response - saved).max(floor) - self.uncertain;
+        [lowest.clamp(0.0, response), response]
+    }
+
+    /// What of a saving waits may take, of so many seconds.
+    fn lost(&self, id: Component, saved: f64, kept: f64) -> Lost {
+        match &self.slack {
+            Some(slack) => {
+                let lost = slack.lost(id, kept);
+                Lost { seconds: (lost.seconds * self.scale).min(saved), ..lost }
+            }
+            None => {
+                let to = outside(&self.parts, self.response, id);
+                Lost { seconds: if to.is_empty() { 0.0 } else { saved }, to }
+            }
+        }
+    }
+
+    /// What of a saving in joined threads others that ran beside them may take.
+    fn beside(&self, id: Component, kept: f64) -> f64 {
+        let in_joined = self.joined.get(&id).copied().unwrap_or(0.0) * (1.0 - kept);
+        let surely = self.slack.as_ref().map_or(0.0, |slack| slack.surely_saved(id, kept) * self.scale);
+        (in_joined - surely).max(0.0)
+    }
+
+    /// Why less may be gained than the part has, in words that complete those for a goal; none where it is certain.
+    pub(super) fn at_best(&self, id: Component, seconds: f64) -> Option<&'static str> {
+        let is_worth = |lost: f64| lost > WORTH * self.response;
+        if is_worth(self.beside(id, 0.0)) {
+            return Some("threads beside the joined ones may hold it up as long");
+        }
+        is_worth(self.lost(id, seconds, 0.0).seconds).then_some("its waits for what goes on beside it may grow instead")
+    }
+
+    /// The most that can be saved of a component of so many seconds, whatever of it vanishes.
+    pub(super) fn most(&self, id: Component, seconds: f64) -> f64 {
+        let floor = self.slack.as_ref().map_or(0.0, |slack| slack.floor(id, 0.0) * self.scale);
+        seconds.min((self.response - floor).max(0.0))
+    }
+
+    /// Why the forecast of a component is a range, as a sentence with a space before it; "" where nothing beside it can take what is saved.
+    pub(super) fn why_a_range(&self, id: Component, seconds: f64) -> String {
+        let lost = if self.adds_up { self.lost(id, seconds, 0.0) } else { Lost::default() };
+        if lost.seconds <= WORTH * self.response {
+            return String::new();
+        }
+        let (mut waits, mut threads) = (Vec::new(), Vec::new());
+        for pacer in lost.to {
+            match pacer {
+                Pacer::Outside(component) => waits.push(component.id()),
+                Pacer::Thread(name) => threads.push(name),
+            }
+        }
+        let mut why = String::new();
+        if !waits.is_empty() {
+            why.push_str(&format!(
+                " If its waits ({}) end at times that it does not set (a clock, input), what is saved only lengthens them.",
+                waits.join(", ")
+            ));
+        }
+        if let Some(more) = threads.len().checked_sub(1) {
+            threads.truncate(MAX_NAMES);
+            let others = more.checked_sub(MAX_NAMES - 1).filter(|more| *more > 0);
+            let others = others.map_or(String::new(), |more| format!(" and {more} others"));
+            why.push_str(&format!(
+                " What {}{others} did beside it may then set the pace, so that waits take up to {} of what is saved.",
+                threads.join(", "),
+                quantity::seconds(lost.seconds)
+            ));
+        }
+        why
+    }
+}
+
+/// Waits for a CPU that come with CPU time, and go with it: those of a task that had one. The share of them that goes with so many seconds.
+fn with_cpu_time(id: Component, seconds: f64, basis: &Basis<'_>) -> f64 {
+    if !id.on_cpu() {
+        return 0.0;
+    }
+    let sum = |wanted: fn(Component) -> bool| -> f64 {
+        basis.parts.iter().filter(|(component, _)| wanted(**component)).map(|(_, part)| part).sum()
+    };
+    let taken = sum(|component| matches!(component, Component::Runq | Component::RunqPreempt | Component::Throttled));
+    taken * share(seconds, sum(Component::on_cpu)).min(1.0)
+}
