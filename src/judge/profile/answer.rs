@@ -1,6 +1,7 @@
 //! The profile in words: the observed task, where the time is, what limits the conclusion. An account whose budget ended it early is that of
 //! the beginning (`Partial`): the headline begins with that, and the time observed is taken for no execution.
 
+use rdiag_model::Component;
 use rdiag_model::ledger::{Level, Target};
 use rdiag_model::profile::{Answer, ComponentRow, Conversation, Grade, Partial, Profile};
 use rdiag_model::quantity::{percent, seconds};
@@ -150,6 +151,12 @@ fn serial(profile: &Profile) -> Option<String> {
         };
         let key = profile.components.iter().find(|own| own.id == row.id).map(mostly_about).unwrap_or_default();
         clauses.push(format!("{}{of} is {}{key}", percent(share), row.id.def().phrase));
+    }
+    // What the children did stands in place of the wait, which is part of the answer.
+    let piped = share(forecast.piped_seconds.unwrap_or(0.0), forecast.response_seconds);
+    if !clauses.is_empty() && piped >= WORTH {
+        let phrase = Component::IpcPipe.def().phrase;
+        clauses.push(format!("meanwhile {} spent {} {phrase}", cut(comm), percent(piped)));
     }
     (!clauses.is_empty()).then(|| clauses.join("; "))
 }

@@ -101,6 +101,7 @@ pub(super) fn forecast(
         response_seconds: basis.response,
         thread: basis.serial.map(|thread| thread.thread.tid),
         children: basis.children.clone(),
+        piped_seconds: basis.slack.as_ref().map(|slack| slack.piped() * basis.scale).filter(|seconds| *seconds > 0.0),
         rows,
         goal: conversation.goal_seconds.map(|goal| match conversation.goal_share {
             Some(share) => {

@@ -137,6 +137,11 @@ impl<'a> Slack<'a> {
         self.steps.iter().map(of).sum()
     }
 
+    /// Seconds of waits for pipes in whose place stands what children did.
+    pub(super) fn piped(&self) -> f64 {
+        self.steps.iter().map(|step| step.piped * step.weight).sum()
+    }
+
     /// Seconds that the run takes in any case: the work and the pauses of each thread that was joined.
     pub(super) fn floor(&self, id: Component, kept: f64) -> f64 {
         let of = |own: &&ThreadAccount<'_>| -> f64 {

@@ -115,3 +115,18 @@ fn work_in_all_joined_threads_is_surely_saved_as_far_as_the_longest_gets_shorter
     let halved = row(&command(&ledger, None), C::CpuUser).halved;
     assert!(is(halved, [0.5, 0.9]), "{halved:?}");
 }
+
+#[test]
+fn the_wait_for_a_childs_pipe_is_told_with_what_the_child_did() {
+    let headline = |piped: f64| {
+        let parent = run(1, 0, 0.0, vec![part(C::CpuUser, 1.0 - piped), part(C::IpcPipe, piped)]);
+        let child = Thread { comm: "slow".into(), ..run(2, 1, 1.0 - piped, vec![part(C::WaitSleep, piped)]) };
+        let profile = command(&ledger(1.0, vec![parent, child]), None);
+        (profile.forecast.piped_seconds, profile.answer.headline)
+    };
+    let (seconds, said) = headline(0.6);
+    assert!(close(seconds.unwrap(), 0.6));
+    assert!(said.contains("what that waited for (slow), is voluntary sleep"), "{said}");
+    assert!(said.contains("; meanwhile task1 spent 60.0% waiting for the other end of a pipe"), "{said}");
+    assert!(!headline(0.09).1.contains("pipe"), "too short for the headline");
+}
