@@ -63,7 +63,7 @@ fn tasks_that_are_frozen_on_purpose_are_told_from_tasks_that_hang() {
         assert_ne!(outcome(report, "blocked"), "found", "{:#}", report["answer"]);
     }
     let said = found(&reports[1], "frozen");
-    assert!(said.starts_with("61 tasks frozen by the cgroup freezer"), "{said}");
+    assert!(said.starts_with("61 tasks frozen on purpose, by the freezer of control groups (/rdiag-frozen"), "{said}");
 }
 
 #[test]
