@@ -96,7 +96,7 @@ fn sockets_that_linger_or_are_full_wait_to_send_whatever_the_call_was() {
 
 #[test]
 #[ignore = "needs: root, eBPF, cc, a disk below /var/tmp"]
-fn a_sendfile_from_a_disk_waits_for_what_it_reads() {
+fn a_sendfile_from_a_disk_waits_for_what_it_reads_and_then_to_be_woken() {
     let _alone = alone();
     if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;

@@ -62,11 +62,12 @@ fn on_arm64_with_4_18(story: &str) -> tempfile::TempDir {
         "vmstat" => lines(&text, counter),
         "interrupts" => lines(&text, |line| {
             // Of a GIC there are numbers, and of the CPUs' own interrupts those between them.
-            let own = ["LOC:", "RES:", "CAL:"].iter().position(|name| line.trim_start().starts_with(name));
+            let names = [("LOC:", "IPI5:"), ("RES:", "IPI0:"), ("CAL:", "IPI1:")];
+            let own = names.iter().find(|(name, _)| line.trim_start().starts_with(name));
             let is_of_x86 =
                 line.trim_start().starts_with(|first: char| first.is_ascii_uppercase()) && !line.contains("CPU0");
             match own {
-                Some(at) => Some(line.replacen(["LOC:", "RES:", "CAL:"][at], ["IPI5:", "IPI0:", "IPI1:"][at], 1)),
+                Some((name, there)) => Some(line.replacen(name, there, 1)),
                 None if is_of_x86 => None,
                 None => Some(line.replace("PCI-MSIX-0000", "ITS-MSI").replace("IO-APIC", "GICv3")),
             }

@@ -78,9 +78,8 @@ pub fn live_report_every(interval: &str, seconds: u32) -> Value {
 fn tell_judged(report: &Value) {
     let findings = report["findings"].as_array().unwrap().iter();
     let fired = findings.filter(|one| ["info", "warning", "critical"].iter().any(|status| one["status"] == *status));
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let told: Vec<_> =
-        fired.map(|one| [word(&one["id"]), word(&one["status"]), word(&one["culprit"]["name"])]).collect();
+    let word = |one: &Value, at: &str| one.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let told: Vec<_> = fired.map(|one| ["/id", "/status", "/culprit/name"].map(|at| word(one, at))).collect();
     println!("JUDGED {}", serde_json::to_string(&told).unwrap());
 }
 
