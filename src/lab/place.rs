@@ -16,7 +16,7 @@ use super::load::Task;
 use super::reading::Readings;
 use rdiag_kernel::host::files::{self, Folder};
 use rdiag_kernel::host::own::Identity;
-use rdiag_kernel::mechanism::symbols::may_be_asked;
+use rdiag_kernel::may_be_asked;
 
 /// None of these files is larger.
 const MAX_BYTES: u64 = 4 << 20;
