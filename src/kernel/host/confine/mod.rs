@@ -137,27 +137,31 @@ mod tests {
 
     use super::*;
 
+    /// Names a process of the same user.
+    const OTHER: &str = "RDIAG_TEST_OTHER";
     const READING: Confinement = Confinement { address_space: 1 << 40, cpu_seconds: 60, readable: &[] };
 
     #[test]
     fn a_confined_process_reaches_no_other_by_signals() {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if rustix::process::geteuid().is_root() {
+            sleep.uid(NOBODY).gid(NOBODY);
+        }
+        let mut other = sleep.spawn().unwrap();
         let own = std::env::current_exe().unwrap();
         let words = ["--exact", "host::confine::tests::confined", "--ignored", "--nocapture"];
-        let told = Command::new(own).args(words).output().unwrap();
-        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let told = Command::new(own).args(words).env(OTHER, other.id().to_string()).output();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        let told = String::from_utf8_lossy(&told.unwrap().stdout).into_owned();
         assert!(told.contains("other: -1 1, itself: 0, owner: -1 1, flags: 0 0"), "{told}");
     }
 
     #[test]
     #[ignore = "it confines the process it runs in: the test above starts it"]
     fn confined() {
-        let mut sleep = Command::new("sleep");
-        sleep.arg("5").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if rustix::process::geteuid().is_root() {
-            sleep.uid(NOBODY).gid(NOBODY);
-        }
-        let other = sleep.spawn().unwrap();
-        let pid = i32::try_from(other.id()).unwrap();
+        let pid: i32 = std::env::var(OTHER).unwrap().parse().unwrap();
         let missing = confine(READING);
         let error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
         // SAFETY: signal 0 asks whether a signal could be sent; F_SETOWN and F_GETFD take numbers alone.
@@ -178,6 +182,5 @@ mod tests {
             i32::from(flags)
         );
         println!("missing: {missing:?}");
-        std::process::exit(0);
     }
 }

@@ -104,7 +104,6 @@ pub(super) fn one_of_many(user: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
-    use std::time::Instant;
 
     use super::*;
 
@@ -114,9 +113,8 @@ mod tests {
         let own = std::process::id();
         assert_eq!(bounded.ask(own, || 7), Ok(7));
         let (hold, held) = channel::<()>();
-        let began = Instant::now();
         let stuck = bounded.ask(own, move || held.recv().is_ok());
-        assert!(stuck.unwrap_err().contains("did not answer within 1.5 s") && began.elapsed() < 3 * PATIENCE);
+        assert!(stuck.unwrap_err().contains("did not answer within 1.5 s"));
         let again = bounded.ask(own, || 8);
         assert!(again.unwrap_err().contains("before"));
         // The next one is asked on another thread, and the one that was left behind ends by itself.
