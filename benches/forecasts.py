@@ -328,9 +328,10 @@ def summary(found: list[Row], load: float) -> str:
     names = list(dict.fromkeys(row.program.name for row in found))
     whole = sum(all(row.holds for row in found if row.program.name == name) for name in names)
     points = [row for row in found if row.is_point]
+    release = ".".join(os.uname().release.split(".")[:2])
     less, more = (sum(not row.holds and row.error * sign > 0 for row in found) for sign in (1, -1))
     return (
-        f"Measured on Linux {os.uname().release} with {os.cpu_count()} CPUs, load {load:.1f} at the begin. {sum(row.holds for row in found)} of "
+        f"Measured on Linux {release} with {os.cpu_count()} CPUs, load {load:.1f} at the begin. {sum(row.holds for row in found)} of "
         f"{len(found)} forecasts hold, and all of {whole} of {len(names)} programs; {less} changes gain less than the forecast, {more} gain more. "
         f"{len(points)} forecasts are one figure (a range of at most {100 * POINT:.0f} % of the time before), of which "
         f"{sum(row.holds for row in points)} hold."
