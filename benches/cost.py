@@ -45,7 +45,7 @@ def main():
             text = open(f"{here}/../playbooks/use-method.yaml").read()
             playbook = f"{folder}/use-method.yaml"
             with open(playbook, "w") as copy:
-                copy.write(re.sub(r"(?m)^    when: .*$", '    when: status("cpu.utilization") > critical', text))
+                copy.write(re.sub(r"(?m)^    when: .*\n(?:      .*\n)*", '    when: status("cpu.utilization") > critical\n', text))
         floor = f"{folder}/floor"
         subprocess.run(["cc", "-O2", "-o", floor, f"{here}/floor.c"], check=True)
         entries = {

@@ -4,7 +4,7 @@
 use super::processes::parse;
 use super::processes::reader::Reader;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use rdiag_kernel::host::Host;
+use rdiag_kernel::host::{Host, OpenFiles};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
@@ -151,6 +151,7 @@ impl FileHandles {
         let counted = !host.is_recorded() && reader.open_files(host.facts().pid, true).is_ok_and(|count| count > 0);
         let mut denied = 0;
         let mut found = Vec::new();
+        let mut counts = Vec::new();
         for pid in self.pids.iter().copied() {
             let open = match reader.open_files(pid, counted) {
                 Ok(open) => open,
@@ -159,6 +160,9 @@ impl FileHandles {
                     continue;
                 }
             };
+            if counted {
+                counts.push(OpenFiles { pid, count: open });
+            }
             if open < SUSPICIOUS {
                 continue;
             }
@@ -167,6 +171,9 @@ impl FileHandles {
             if limit >= SUSPICIOUS {
                 found.push(Near { pid, open, limit });
             }
+        }
+        if counted && denied == 0 {
+            host.asked().open_files.keep(host.now(), counts);
         }
         let count = self.pids.len();
         if denied > 0 {

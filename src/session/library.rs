@@ -53,7 +53,11 @@ impl Sources {
     /// All that they and the built-in files hold.
     #[must_use]
     pub fn library(&self) -> Library {
-        let mut library = Library::read(self.files.clone());
+        self.read(Library::read)
+    }
+
+    fn read(&self, how: fn(Vec<SourceFile>) -> Library) -> Library {
+        let mut library = how(self.files.clone());
         library.problems.extend(self.left_out.iter().cloned());
         library
     }
@@ -179,7 +183,7 @@ pub fn resolve(name: &str) -> Result<NamedPlaybook, PlaybookError> {
 
 /// The same among files that were read before ([`sources_for`]).
 pub fn resolve_among(name: &str, sources: &Sources) -> Result<NamedPlaybook, PlaybookError> {
-    let (path, library) = (Path::new(name), sources.library());
+    let (path, library) = (Path::new(name), sources.read(Library::for_run));
     let loaded = if is_path(name) {
         let own = library.playbooks.values().find(|loaded| loaded.file.label == path.display().to_string());
         match own {

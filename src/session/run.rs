@@ -153,7 +153,10 @@ pub fn work_of(plan: &Plan) -> Work {
 /// The collectors of some steps, each once.
 pub(super) fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors::CollectorDef> {
     let wanted = |id: &str| steps.iter().any(|planned| planned.step.collect.iter().any(|measure| measure.id() == id));
-    collectors::ALL.iter().copied().filter(|def| wanted(def.id)).collect()
+    let mut all: Vec<_> = collectors::ALL.iter().copied().filter(|def| wanted(def.id)).collect();
+    // What it asks every process serves others in the same sample.
+    all.sort_by_key(|def| def.id != "processes");
+    all
 }
 
 /// The probes of some steps, each once: the first step's parameters hold.

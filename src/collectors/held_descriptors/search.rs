@@ -66,15 +66,12 @@ pub(super) struct Found {
 }
 
 pub(super) fn search(host: &Host, dir: &ProcessDir) -> Result<Found, SourceError> {
-    let mut pids = Vec::new();
-    dir.list("", &mut pids)?;
-    // Since Linux 6.2 the size of the directory is the number of descriptors. rdiag itself has some.
-    let size = |pid: u32| dir.size(&format!("{pid}/fd"));
-    let counted = !host.is_recorded() && size(host.facts().pid).is_ok_and(|size| size > 0);
-    let mut found = Found { processes: pids.len(), ..Found::default() };
-    let mut left = pids.iter().map(|pid| (*pid, STANDARD + 1)).collect::<Vec<_>>();
+    let (mut left, counted) = match host.asked().open_files.latest(host.now()) {
+        Some(all) => (all.iter().map(|one| (one.pid, one.count)).collect::<Vec<_>>(), true),
+        None => ask(host, dir)?,
+    };
+    let mut found = Found { processes: left.len(), ..Found::default() };
     if counted {
-        left.iter_mut().for_each(|(pid, count)| *count = size(*pid).unwrap_or(0));
         left.retain(|(_, count)| *count > STANDARD);
         left.sort_by_key(|(pid, count)| (std::cmp::Reverse(*count), *pid));
     }
@@ -117,6 +114,17 @@ pub(super) fn search(host: &Host, dir: &ProcessDir) -> Result<Found, SourceError
     }
     mark_inherited(host, &mut found.holders);
     Ok(found)
+}
+
+/// The processes with the number of their descriptors, and whether the kernel tells that: since Linux 6.2 it is the size of the directory,
+/// and rdiag itself has some.
+fn ask(host: &Host, dir: &ProcessDir) -> Result<(Vec<(u32, u64)>, bool), SourceError> {
+    let mut pids = Vec::new();
+    dir.list("", &mut pids)?;
+    let size = |pid: u32| dir.size(&format!("{pid}/fd"));
+    let counted = !host.is_recorded() && size(host.facts().pid).is_ok_and(|size| size > 0);
+    let count = |pid: u32| if counted { size(pid).unwrap_or(0) } else { STANDARD + 1 };
+    Ok((pids.into_iter().map(|pid| (pid, count(pid))).collect(), counted))
 }
 
 /// Reads the name of a process, its parent and its effective user.

@@ -243,9 +243,11 @@ impl Pattern {
 /// The pattern that fits a line. One that begins with the name of a task may hold that of its file as well, as long as a line and
 /// unquoted: whatever else it looks like, it is about this task.
 pub(super) fn recognise(text: &str) -> Option<&'static Pattern> {
+    // Few lines fit anything, so whose they are is asked last.
+    let mut fitting = PATTERNS.iter().filter(|pattern| pattern.fits(text)).peekable();
+    fitting.peek()?;
     let is_of_task = is_of_task(text);
-    let may_be = |pattern: &&Pattern| !is_of_task || begins_with_name(pattern.class);
-    PATTERNS.iter().filter(may_be).find(|pattern| pattern.fits(text))
+    fitting.find(|pattern| !is_of_task || begins_with_name(pattern.class))
 }
 
 /// Classes of lines that begin with the name of a task.

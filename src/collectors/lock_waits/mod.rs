@@ -24,7 +24,8 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Interval,
     series: SERIES,
     metrics: METRICS,
-    overhead: "3 µs per thread and interval, of at most 2000 threads; every sixth time 2 µs per process",
+    overhead: "3 µs per thread and interval, of at most 2000 threads; every sixth time 2 µs per process, nothing where the table of \
+               processes is read as well",
     start: |_| Box::new(LockWaits::default()),
 };
 
@@ -132,7 +133,7 @@ impl Collect for LockWaits {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let dir = host.processes()?;
         if self.samples.is_multiple_of(SEARCH_EVERY) {
-            self.search(&dir)?;
+            self.search(host, &dir)?;
         }
         self.samples += 1;
         let at = out.current();
@@ -177,25 +178,19 @@ impl Collect for LockWaits {
 
 impl LockWaits {
     /// Looks which processes have several threads.
-    fn search(&mut self, dir: &ProcessDir) -> Result<(), Unavailable> {
-        let (mut pids, mut buffer) = (Vec::new(), Vec::new());
-        dir.list("", &mut pids)?;
-        let there: BTreeSet<u32> = pids.iter().copied().collect();
+    fn search(&mut self, host: &Host, dir: &ProcessDir) -> Result<(), Unavailable> {
+        let mut buffer = Vec::new();
+        let asked = host.asked().present.latest(host.now());
+        let all =
+            asked.map_or_else(|| ask(dir), |all| Ok(all.iter().map(|one| (one.pid, one.threads.into())).collect()))?;
+        let there: BTreeSet<u32> = all.iter().map(|(pid, _)| *pid).collect();
         let gone: Vec<u32> = self.processes.keys().copied().filter(|pid| !there.contains(pid)).collect();
         for pid in gone {
             let process = self.processes.remove(&pid);
             self.ended.extend(process.filter(|process| !process.locks.is_empty()).map(|process| (pid, process)));
         }
-        for pid in pids.into_iter().filter(|pid| *pid != std::process::id() || dir.is_recorded()) {
-            // A recorded tree does not count.
-            let threads = dir.owner_and_threads(pid).map(|(_, threads)| threads).or_else(|error| {
-                let mut tids = Vec::new();
-                if !dir.is_recorded() {
-                    return Err(error);
-                }
-                dir.list(&format!("{pid}/task"), &mut tids).map(|()| tids.len() as u64)
-            });
-            let Some(threads) = threads.ok().filter(|threads| *threads >= LEAST_THREADS) else { continue };
+        let is_other = |pid: u32| pid != std::process::id() || dir.is_recorded();
+        for (pid, threads) in all.into_iter().filter(|(pid, threads)| is_other(*pid) && *threads >= LEAST_THREADS) {
             if let Some(process) = self.processes.get_mut(&pid) {
                 process.threads = threads;
                 continue;
@@ -208,6 +203,18 @@ impl LockWaits {
         }
         Ok(())
     }
+}
+
+/// Asks every process how many threads it has.
+fn ask(dir: &ProcessDir) -> Result<Vec<(u32, u64)>, Unavailable> {
+    let (mut pids, mut tids) = (Vec::new(), Vec::new());
+    dir.list("", &mut pids)?;
+    let mut threads = |pid: u32| match dir.is_recorded() {
+        // A recorded tree does not count.
+        true => dir.list(&format!("{pid}/task"), &mut tids).map_or(0, |()| tids.len() as u64),
+        false => dir.owner_and_threads(pid).map_or(0, |(_, threads)| threads),
+    };
+    Ok(pids.into_iter().map(|pid| (pid, threads(pid))).collect())
 }
 
 impl Process {

@@ -76,8 +76,10 @@ impl Collect for Processes {
                 reader
             }
         };
+        // Should the kernel refuse now what it allowed at first, /proc has it too.
+        let groups = self.kernel.as_mut().and_then(|tasks| tasks.read().ok());
         let mut pids = std::mem::take(&mut self.pids);
-        let listed = reader.pids(&mut pids);
+        let listed = if groups.is_some() { Ok(()) } else { reader.pids(&mut pids) };
         self.hidden |= host.facts().uid != 0 && !pids.contains(&1);
         self.denied = 0;
         self.zombies_of.clear();
@@ -87,8 +89,6 @@ impl Collect for Processes {
             total += 1;
             uninterruptible += u32::from(state == 'D');
         };
-        // Should the kernel refuse now what it allowed at first, /proc has it too.
-        let groups = self.kernel.as_mut().and_then(|tasks| tasks.read().ok());
         if let Some(groups) = groups {
             for group in groups {
                 count(self.take(group, at, host.facts().page_size));
@@ -107,6 +107,9 @@ impl Collect for Processes {
         }
         self.reader = Some(reader);
         listed?;
+        if !host.is_recorded() && !self.table.full && self.denied == 0 {
+            host.asked().present.keep(host.now(), self.table.present(at));
+        }
         if at == 0 {
             out.tell_sizes(self.table.sizes(host.facts().page_size));
         }

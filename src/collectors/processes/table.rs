@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::parse::Stat;
 use crate::Size;
+use rdiag_kernel::host::Present;
 use rdiag_model::{Process, ProcessPoint};
 
 /// Threads whose waiting is followed, over all processes; beyond that a process is known by its main thread.
@@ -133,6 +134,22 @@ impl Table {
             Some(Size { pid: entry.process.pid, all, resident: shown.resident_pages })
         };
         self.entries.iter().filter_map(size).collect()
+    }
+
+    /// Those seen at a sample.
+    pub(super) fn present(&self, at: u16) -> Vec<Present> {
+        let present = |entry: &Entry| {
+            let shown = entry.shown?;
+            Some(Present {
+                pid: entry.process.pid,
+                start_ticks: shown.start_ticks,
+                cpu_ticks: shown.utime.saturating_add(shown.stime),
+                state: shown.state,
+                threads: shown.threads,
+                uid: entry.process.uid,
+            })
+        };
+        self.entries.iter().filter(|entry| entry.process.last == at).filter_map(present).collect()
     }
 
     /// Begins a sample.

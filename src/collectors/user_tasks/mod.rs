@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use self::parse::{Status, status};
 use super::processes::parse::soft_limit;
 use super::{Cadence, Collect, CollectorDef, Sink};
-use rdiag_kernel::host::{Host, ProcessDir, SourceError};
+use rdiag_kernel::host::{Host, Present, ProcessDir, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
@@ -112,11 +112,13 @@ impl Collect for UserTasks {
         }
         let mut search =
             Search { dir: host.processes()?, buffer: Vec::new(), limits: MAX_LIMITS, denied: 0, left_out: false };
-        let mut pids = Vec::new();
-        search.dir.list("", &mut pids)?;
+        let asked = host.asked().present.latest(host.now());
+        let owned = |one: &Present| Some((one.pid, one.uid?, u64::from(one.threads.max(1))));
+        let asked = asked.and_then(|all| all.iter().map(owned).collect::<Option<Vec<_>>>());
+        let mut processes = asked.map_or_else(|| search.ask(), Ok)?;
         // The oldest first, as far as their ids tell.
-        pids.sort_unstable();
-        if host.facts().uid != 0 && !pids.contains(&1) {
+        processes.sort_unstable();
+        if host.facts().uid != 0 && processes.iter().all(|(pid, ..)| *pid != 1) {
             let why = "/proc is mounted with hidepid: processes of other users are hidden";
             let gap =
                 Unavailable::new(Reason::NotVisible, why).with_remedy("run rdiag as root, or with CAP_SYS_PTRACE");
@@ -124,7 +126,7 @@ impl Collect for UserTasks {
             return Ok(());
         }
         let mut near: Vec<Near> =
-            search.users(&pids).into_iter().filter_map(|(uid, user)| search.nearest(uid, user)).collect();
+            users(&processes).into_iter().filter_map(|(uid, user)| search.nearest(uid, user)).collect();
         near.sort_by(|a, b| (b.count as f64 / b.limit as f64).total_cmp(&(a.count as f64 / a.limit as f64)));
         near.truncate(NEAREST);
         if search.denied > 0 {
@@ -157,24 +159,21 @@ struct Search {
 }
 
 impl Search {
-    /// The processes of each user, root left out.
-    fn users(&mut self, pids: &[u32]) -> Vec<(u32, User)> {
-        let mut users: BTreeMap<u32, User> = BTreeMap::new();
-        for pid in pids.iter().copied() {
+    /// Asks every process whose it is, and how many threads it has.
+    fn ask(&mut self) -> Result<Vec<(u32, u32, u64)>, SourceError> {
+        let mut pids = Vec::new();
+        self.dir.list("", &mut pids)?;
+        let mut owned = |pid: u32| {
             let found = if self.dir.is_recorded() {
                 self.status(pid).ok().flatten().map(|status| (status.uid, status.threads))
             } else {
                 self.dir.owner_and_threads(pid).ok()
             };
-            let Some((uid @ 1.., threads)) = found else { continue };
-            let user = users.entry(uid).or_default();
-            user.threads += threads;
-            user.processes.push((pid, threads));
-        }
-        let mut users: Vec<_> = users.into_iter().collect();
-        // The number of limits that are read is bounded: those of large users first.
-        users.sort_by_key(|(_, user)| std::cmp::Reverse(user.threads));
-        users
+            // One that has gone meanwhile counts for nobody.
+            let (uid, threads) = found.unwrap_or_default();
+            (pid, uid, threads)
+        };
+        Ok(pids.into_iter().map(&mut owned).collect())
     }
 
     /// The limit of a user's processes that is reached first; none where they have none.
@@ -237,6 +236,20 @@ impl Search {
     fn status(&mut self, pid: u32) -> Result<Option<Status>, SourceError> {
         Ok(status(self.dir.read(&format!("{pid}/status"), &mut self.buffer)?))
     }
+}
+
+/// The processes of each user, root left out.
+fn users(processes: &[(u32, u32, u64)]) -> Vec<(u32, User)> {
+    let mut users: BTreeMap<u32, User> = BTreeMap::new();
+    for (pid, uid, threads) in processes.iter().copied().filter(|(_, uid, _)| *uid != 0) {
+        let user = users.entry(uid).or_default();
+        user.threads += threads;
+        user.processes.push((pid, threads));
+    }
+    let mut users: Vec<_> = users.into_iter().collect();
+    // The number of limits that are read is bounded: those of large users first.
+    users.sort_by_key(|(_, user)| std::cmp::Reverse(user.threads));
+    users
 }
 
 /// Some processes that stand for all: the one with the most threads, and those at even distances from the oldest to the newest,

@@ -3,6 +3,7 @@
 
 pub mod again;
 mod alarm;
+mod asked;
 mod begin;
 pub mod cgroups;
 mod clock;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 pub use alarm::Alarm;
+pub use asked::{Asked, OpenFiles, Present};
 pub use begin::{BeginAt, NoInstant};
 pub use clock::{Clock, own_usage, thread_usage};
 pub use control::Control;
@@ -67,6 +69,7 @@ pub struct Host {
     instant: AtomicUsize,
     clock: Clock,
     facts: Facts,
+    asked: Asked,
 }
 
 impl Host {
@@ -105,6 +108,7 @@ impl Host {
             instant: AtomicUsize::new(0),
             clock: Clock::live(),
             facts: Facts::default(),
+            asked: Asked::default(),
         }
     }
 
@@ -126,6 +130,11 @@ impl Host {
     /// Facts that hold for the whole run.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// What all processes were asked in this sample.
+    pub fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     /// CPU seconds that the asking thread has used: what a source costs. Reading a recorded tree costs nothing.
