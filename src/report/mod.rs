@@ -17,6 +17,8 @@ mod consumers;
 mod context;
 mod coverage;
 pub mod diff;
+#[cfg(test)]
+mod doubt_tests;
 pub mod escape;
 mod exported;
 pub mod flame;

@@ -29,6 +29,23 @@ pub(super) fn early_end(profile: &Profile) -> Option<(&'static str, &String)> {
     Some(("From samples", limits.iter().find(|limit| limit.starts_with("A more exact account"))?))
 }
 
+/// What changes how far the figures can be trusted and does not stand above them already.
+pub(super) fn untold_doubts(profile: &Profile) -> Vec<&String> {
+    untold(profile, &profile.answer.doubts)
+}
+
+/// All that limits the conclusion and does not stand elsewhere on a terminal: above the table, or as its quality.
+pub(super) fn untold_limits(profile: &Profile) -> Vec<&String> {
+    untold(profile, &profile.answer.limits)
+}
+
+fn untold<'p>(profile: &Profile, limits: &'p [String]) -> Vec<&'p String> {
+    let above = early_end(profile).map(|(_, limit)| limit);
+    let of_runs = profile.runs.as_ref().map(|runs| runs.limits.as_slice()).unwrap_or_default();
+    let told = |limit: &String| above == Some(limit) || of_runs.contains(limit) || limit.starts_with("Quality ");
+    limits.iter().filter(|limit| !told(limit)).collect()
+}
+
 /// What is to be understood before the table is read.
 pub(super) fn how_to_read(profile: &Profile) -> String {
     let what = if profile.is_of_requests() { "of these runs" } else { "that a thread lived" };

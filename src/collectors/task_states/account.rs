@@ -38,6 +38,10 @@ pub(super) fn ledger(
             sampler.kernel.lost(),
         );
     }
+    if sampler.unobserved > 0 {
+        let reason = "sightings of threads beyond those that are observed, whose time is not in here";
+        ledger.lost.insert(reason.to_owned(), sampler.unobserved);
+    }
     let mut tasks = sampler.into_tasks();
     tasks.retain(|task| task.ended > task.began);
     if tasks.is_empty() {
@@ -259,9 +263,6 @@ fn notes(host: &Host, sampler: &Sampler, interval: f64) -> Vec<String> {
     if let Some(gap) = sampler.kernel.gap() {
         let remedy = gap.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
         notes.push(format!("waits for disks are estimated from samples, not counted: {}{remedy}", gap.why));
-    }
-    if sampler.unobserved > 0 {
-        notes.push("there were more threads than are observed; the rest is not in here".to_owned());
     }
     notes
 }

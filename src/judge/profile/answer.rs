@@ -7,8 +7,7 @@ use rdiag_model::profile::{Answer, ComponentRow, Conversation, Grade, Partial, P
 use rdiag_model::quantity::{percent, seconds};
 
 use super::account::{Account, share};
-use super::forecast::MOSTLY_IDLE;
-use super::{beyond, percentile};
+use super::{beyond, limits, percentile};
 
 /// Components below this share are not worth a clause in the headline.
 const WORTH: f64 = 0.1;
@@ -68,7 +67,9 @@ pub(super) fn cut(name: &str) -> String {
 /// The conclusion.
 pub(super) fn answer(profile: &Profile) -> Answer {
     let goal = profile.forecast.goal.as_ref().map(|goal| goal.words.clone());
-    Answer { asked: asked(&profile.conversation), headline: headline(profile), goal, limits: limits(profile) }
+    let doubts = limits::doubts(profile);
+    let limits = limits::limits(profile, &doubts);
+    Answer { asked: asked(&profile.conversation), headline: headline(profile), goal, limits, doubts }
 }
 
 fn headline(profile: &Profile) -> String {
@@ -122,7 +123,7 @@ fn of_followed(profile: &Profile) -> String {
 }
 
 /// `the first 2.00 s of 10.0 s`.
-fn beginning(profile: &Profile, partial: &Partial) -> String {
+pub(super) fn beginning(profile: &Profile, partial: &Partial) -> String {
     format!("the first {} of {}", seconds(profile.elapsed_seconds), seconds(partial.window_seconds))
 }
 
@@ -193,61 +194,6 @@ fn clauses(rows: &[&ComponentRow], share_of: &dyn Fn(&ComponentRow) -> f64, of: 
         clauses.push(clause);
     }
     clauses.join("; ")
-}
-
-fn limits(profile: &Profile) -> Vec<String> {
-    let mut limits = Vec::new();
-    if let Some(partial) = &profile.partial {
-        limits.push(format!(
-            "It ended early and covers {}, {} of it: {}. What came later is missing; a larger --budget lets it go on.",
-            beginning(profile, partial),
-            percent(partial.share),
-            partial.why
-        ));
-    }
-    match profile.quality.grade {
-        Grade::A => {}
-        grade => limits.push(format!("Quality {grade:?}: {}.", profile.quality.words)),
-    }
-    if profile.level != Level::L3 {
-        let errors = profile.components.iter().filter(|row| !row.exact).count();
-        let how = match profile.level {
-            Level::L1 => {
-                "from samples of /proc: CPU time and run-queue wait are exact, the causes of other waits are estimates"
-            }
-            _ => {
-                "from /proc and taskstats: time on a CPU, waiting for one and waiting for disks are exact as sums, other \
-                 waits and how disk waits divide are estimates"
-            }
-        };
-        limits.push(format!("Measured {how} ({errors} components); single waits, files and wakers are not seen."));
-    }
-    if let Some(refused) = profile.refused.first() {
-        let remedy = refused.gap.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        limits
-            .push(format!("A more exact account was not possible: {}{remedy}.", refused.gap.why.trim_end_matches('.')));
-    }
-    if let Some(unseen) = profile.population.unseen.filter(|unseen| *unseen > 0) {
-        limits.push(format!("{unseen} threads ended without having been seen; their waits are missing here."));
-    }
-    limits.extend(beyond::limit(profile));
-    limits.extend(beyond::of_left_behind(profile));
-    let idle = share(profile.busy.idle_seconds, profile.task_seconds);
-    if let Some(runs) = &profile.runs {
-        limits.extend(runs.limits.iter().cloned());
-    }
-    let is_window = profile.target.command.is_none() && !profile.target.each && profile.partial.is_none();
-    if idle > MOSTLY_IDLE && is_window {
-        limits.push(
-            "Waiting for work may or may not be part of a response time; this window cannot tell. One execution \
-             observed from beginning to end can (`-- COMMAND`)."
-                .to_owned(),
-        );
-    }
-    if profile.conversation.goal_seconds.is_none() {
-        limits.push("No goal was given, so whether this is fast enough is not judged (--goal 200ms).".to_owned());
-    }
-    limits
 }
 
 /// What was asked, in a sentence; none if nothing was.

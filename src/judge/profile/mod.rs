@@ -24,6 +24,7 @@ mod forecast;
 #[cfg(test)]
 mod forecast_tests;
 mod goal;
+mod limits;
 mod percentile;
 mod quality;
 mod serial;

@@ -175,6 +175,9 @@ pub struct Answer {
     /// What limits the conclusion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
+    /// Those of the limits that change how far the figures can be trusted, or how much of the time they are about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 /// Threads of which nothing is known but that they lived.

@@ -6,7 +6,6 @@ use super::super::shade::{Shade, dominant};
 use super::super::{wait_words, worth};
 use super::{Page, Paint, Text, blanks, pad, seen};
 use crate::report::shown::{Piece, Terminal};
-use crate::report::words::counted;
 use crate::shown;
 use rdiag_model::Profile;
 use rdiag_model::ledger::Timeline;
@@ -33,6 +32,9 @@ impl Page {
             0,
             Paint::None,
         );
+        for doubt in words::untold_doubts(profile).into_iter().take(MAX_LINES) {
+            self.item("  !", seen(doubt), Paint::None, Paint::None);
+        }
         self.blank();
     }
 
@@ -66,6 +68,9 @@ impl Page {
             self.line(Text::seen_within(&text, SENTENCES), 2, Paint::None);
         }
         self.item("  States:", Text::seen(words::states(profile)), Paint::None, Paint::None);
+        for limit in words::untold_limits(profile) {
+            self.item("  !", Text::seen_within(limit, SENTENCES), Paint::None, Paint::None);
+        }
         self.blank();
         for row in worth::described(profile, worth::ON_TERMINAL) {
             self.component(profile, row);
@@ -77,15 +82,7 @@ impl Page {
         for note in profile.notes.iter().take(MAX_LINES) {
             self.item("  !", seen(note), Paint::None, Paint::None);
         }
-        for (reason, count) in profile.lost.iter().take(MAX_LINES) {
-            self.item(
-                "  !",
-                shown!("lost {}: {}", seen(counted(*count, "event", "events")), seen(reason)),
-                Paint::None,
-                Paint::None,
-            );
-        }
-        if !profile.notes.is_empty() || !profile.lost.is_empty() {
+        if !profile.notes.is_empty() {
             self.blank();
         }
     }
