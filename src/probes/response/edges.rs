@@ -64,9 +64,18 @@ fn edge(((component, waker), (ns, count)): ((Component, Waker), (u64, u64))) -> 
     WakerEdge { component, waker, seconds: seconds(ns), count }
 }
 
+/// The longest ones. Half of the room is for those that threads ended, which chains go on with: where a thousand threads sleep, none would be
+/// left of the one that waits for them.
 fn largest_links(links: &mut Vec<Link>) {
-    links.sort_by(|a, b| b.edge.seconds.total_cmp(&a.edge.seconds));
-    links.truncate(MAX_LINKS);
+    let longest_first = |a: &Link, b: &Link| b.edge.seconds.total_cmp(&a.edge.seconds);
+    links.sort_by(longest_first);
+    let by_a_thread = |link: &Link| link.edge.waker.kind == WakerKind::Thread;
+    let (mut kept, mut others): (Vec<Link>, Vec<Link>) = std::mem::take(links).into_iter().partition(by_a_thread);
+    kept.truncate(MAX_LINKS - others.len().min(MAX_LINKS / 2));
+    others.truncate(MAX_LINKS - kept.len());
+    kept.append(&mut others);
+    kept.sort_by(longest_first);
+    *links = kept;
 }
 
 /// Functions by which the source of an interrupt is known.
@@ -204,6 +213,26 @@ mod tests {
         assert!(
             (sum(Component::IoBlockMeta) - 9e-6).abs() < 1e-12 && (sum(Component::LockKernel) - 1e-6).abs() < 1e-12
         );
+    }
+
+    #[test]
+    fn of_many_waits_those_that_threads_ended_have_half_of_the_room() {
+        let link = |kind, seconds| {
+            let waker = Waker { kind, ..Waker::default() };
+            let edge = WakerEdge { component: Component::WaitSleep, waker, seconds, count: 1 };
+            Link { tid: 1, pid: 1, comm: String::new(), edge }
+        };
+        let by = |threads: usize, interrupts: usize| {
+            let short = std::iter::repeat_n(link(WakerKind::Thread, 1.0), threads);
+            let long = std::iter::repeat_n(link(WakerKind::Interrupt, 2.0), interrupts);
+            let mut links: Vec<Link> = short.chain(long).collect();
+            largest_links(&mut links);
+            assert!(links.len() <= MAX_LINKS && links.is_sorted_by(|a, b| a.edge.seconds >= b.edge.seconds));
+            links.iter().filter(|link| link.edge.waker.kind == WakerKind::Thread).count()
+        };
+        assert_eq!(by(1, 1000), 1);
+        assert_eq!(by(1000, 1000), MAX_LINKS / 2);
+        assert_eq!(by(1000, 10), MAX_LINKS - 10);
     }
 
     #[test]
