@@ -263,7 +263,7 @@ def programs(folder: Path) -> Iterator[Program]:
 
     shell, rules = script("stages.sh", SHELL), script("Makefile", MAKEFILE)
     yield Program("sh-children", "cpu.user", "the work of one of two commands", lambda kept: ["sh", shell, str(kept)])
-    yield Program("make -j2", "wait.child", "the work of two parallel recipes", lambda kept: ["make", "-s", "-j2", "-f", rules, f"KEPT={kept}"])
+    yield Program("make -j2", "cpu.user", "the work of two parallel recipes", lambda kept: ["make", "-s", "-j2", "-f", rules, f"KEPT={kept}"])
     parts = {
         "python-sleep": ("wait.sleep", "the sleep"),
         "python-stages": ("cpu.user", "the first of two stages"),

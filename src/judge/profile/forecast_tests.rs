@@ -223,7 +223,11 @@ fn a_command_that_waited_for_children_is_answered_by_what_they_did() {
     assert!(serial.answer.headline.contains("what that waited for (child2, child3)"), "{}", serial.answer.headline);
     let beside = child(3, 0.2, vec![part(C::CpuUser, 0.4)]);
     let together = command(&ledger(1.0, vec![shell, first, beside]), None);
-    assert!(close(seconds(&together, C::WaitChild).unwrap(), 0.9) && together.forecast.children.is_empty());
+    assert!(
+        close(seconds(&together, C::IoBlockRead).unwrap(), 0.6)
+            && close(seconds(&together, C::WaitChild).unwrap(), 0.3)
+    );
+    assert_eq!(together.forecast.children, ["child2"], "the other one had ended before");
 }
 
 /// A thread of process 1 that lived from `at` on, and was joined after so many seconds of waiting for it.

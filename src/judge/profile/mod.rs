@@ -11,6 +11,9 @@ mod advice;
 #[cfg(test)]
 mod advice_tests;
 mod answer;
+mod beside;
+#[cfg(test)]
+mod beside_tests;
 mod beyond;
 mod bounds;
 mod calls;

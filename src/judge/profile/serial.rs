@@ -11,11 +11,12 @@ use rdiag_model::Component;
 use rdiag_model::ledger::{Link, WakerKind};
 
 use super::account::{Account, ThreadAccount, clean};
+use super::beside::{Beside, by_a_thread};
 
 /// Children of children of … are followed so far.
 const MAX_DEPTH: usize = 32;
 /// A child has ended for its parent a moment before its last switch: lives of children may overlap by this, in seconds.
-const MOMENT: f64 = 1e-3;
+pub(super) const MOMENT: f64 = 1e-3;
 /// The lives of children may be longer than the waits for them by this share, and still be what was waited for: the parent
 /// may have been about something else, or without a CPU, when they began. They then count in proportion.
 const LONGER: f64 = 0.25;
@@ -29,8 +30,15 @@ pub(super) struct Key<'l> {
     pub(super) object: &'l str,
     /// Name of the child, or of the joined thread, that it happened in; "" for the run's own first thread.
     pub(super) child: &'l str,
-    /// It happened in a thread that was joined, beside which others may have run.
+    /// It happened in a thread that was joined, or in one of several children, beside which others may have run.
     pub(super) joined: bool,
+}
+
+impl Key<'_> {
+    /// What children that ran side by side leave of the wait for them.
+    pub(super) fn of_wait_for_children() -> Self {
+        Key { component: Component::WaitChild, call: "", object: "", child: "", joined: false }
+    }
 }
 
 /// Children, or threads, whose lives overlap, or one that is alone.
@@ -57,12 +65,28 @@ pub(super) struct Step<'l, 'a> {
 pub(super) struct Walk<'l, 'a> {
     seen: BTreeSet<*const ThreadAccount<'l>>,
     pub(super) steps: Vec<Step<'l, 'a>>,
+    /// Children that ran side by side.
+    pub(super) besides: Vec<Beside>,
+    /// It goes through children that ran side by side, too.
+    through: bool,
 }
 
 impl Walk<'_, '_> {
-    /// Of what came after so many steps, this share counts.
-    fn weigh(&mut self, from: usize, share: f64) {
-        self.steps.iter_mut().skip(from).for_each(|step| step.weight *= share);
+    /// How far it has come.
+    pub(super) fn mark(&self) -> (usize, usize) {
+        (self.steps.len(), self.besides.len())
+    }
+
+    /// Of what came after a mark, this share counts.
+    pub(super) fn weigh(&mut self, (steps, besides): (usize, usize), share: f64) {
+        self.steps.iter_mut().skip(steps).for_each(|step| step.weight *= share);
+        self.besides.iter_mut().skip(besides).for_each(|beside| beside.weight *= share);
+    }
+
+    /// What came after a mark is no part of the way.
+    pub(super) fn forget(&mut self, (steps, besides): (usize, usize)) {
+        self.steps.truncate(steps);
+        self.besides.truncate(besides);
     }
 }
 
@@ -80,7 +104,9 @@ pub(super) fn own_parts<'l>(own: &ThreadAccount<'l>, name: &'l str) -> Parts<'l>
 pub(super) struct Family<'l, 'a> {
     by_parent: BTreeMap<u32, Vec<&'a ThreadAccount<'l>>>,
     by_id: BTreeMap<(u32, u32), Vec<&'a ThreadAccount<'l>>>,
+    /// Waits that may have been joins, and all that threads ended.
     links: BTreeMap<(u32, u32), Vec<&'l Link>>,
+    ended: BTreeMap<(u32, u32), Vec<&'l Link>>,
 }
 
 impl<'l, 'a> Family<'l, 'a> {
@@ -100,7 +126,24 @@ impl<'l, 'a> Family<'l, 'a> {
         for link in account.links.iter().filter(|link| may_be_join(link)) {
             links.entry((link.pid, link.tid)).or_default().push(link);
         }
-        Self { by_parent, by_id, links }
+        let mut ended: BTreeMap<(u32, u32), Vec<&'l Link>> = BTreeMap::new();
+        for link in account.links.iter().filter(|link| by_a_thread(link)) {
+            ended.entry((link.pid, link.tid)).or_default().push(link);
+        }
+        Self { by_parent, by_id, links, ended }
+    }
+
+    /// The waits of a thread that others ended.
+    pub(super) fn ended_by_threads(&self, own: &ThreadAccount<'l>) -> &[&'l Link] {
+        self.ended.get(&(own.thread.pid, own.thread.tid)).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The only thread that had these numbers.
+    pub(super) fn only(&self, pid: u32, tid: u32) -> Option<&'a ThreadAccount<'l>> {
+        match self.by_id.get(&(pid, tid))?.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
     }
 
     /// Threads that this one joined, and how long it waited for each.
@@ -111,11 +154,11 @@ impl<'l, 'a> Family<'l, 'a> {
         let links = self.links.get(&ids).map(Vec::as_slice).unwrap_or_default();
         let joined = links.iter().filter_map(|link| {
             let waker = &link.edge.waker;
-            let [only] = self.by_id.get(&(waker.pid, waker.tid))?.as_slice() else { return None };
+            let only = self.only(waker.pid, waker.tid)?;
             let gone = only.thread.born && only.thread.died && only.thread.tid != only.thread.pid;
             let within = of.thread.began <= only.thread.began && has_ended_for(only, of);
             let seconds = clean(link.edge.seconds).min(only.seconds);
-            (gone && within && seconds > 0.0).then_some((*only, link.edge.component, seconds))
+            (gone && within && seconds > 0.0).then_some((only, link.edge.component, seconds))
         });
         joined.collect()
     }
@@ -133,9 +176,9 @@ impl<'l, 'a> Family<'l, 'a> {
         self.follow(first, "", MAX_DEPTH, &mut Walk::default())
     }
 
-    /// The same, and the way that it took.
+    /// The same, but through children that ran side by side as well, and the way that it took.
     pub(super) fn path(&self, first: &'a ThreadAccount<'l>) -> (Parts<'l>, Walk<'l, 'a>) {
-        let mut walk = Walk::default();
+        let mut walk = Walk { through: true, ..Walk::default() };
         let (parts, _) = self.follow(first, "", MAX_DEPTH, &mut walk);
         (parts, walk)
     }
@@ -155,11 +198,11 @@ impl<'l, 'a> Family<'l, 'a> {
             let waits = parts.iter().filter(|(key, _)| key.component == component && !key.joined);
             let waited: f64 = waits.map(|(_, seconds)| seconds).sum();
             let seconds = seconds.min(waited);
-            let from = walk.steps.len();
+            let from = walk.mark();
             let (of_joined, _) = self.follow(joined, &joined.thread.comm, depth - 1, walk);
             let whole: f64 = of_joined.values().sum();
             if seconds <= 0.0 || whole <= 0.0 {
-                walk.steps.truncate(from);
+                walk.forget(from);
                 continue;
             }
             walk.weigh(from, seconds / whole);
@@ -174,7 +217,7 @@ impl<'l, 'a> Family<'l, 'a> {
         }
     }
 
-    fn follow(
+    pub(super) fn follow(
         &self,
         own: &'a ThreadAccount<'l>,
         name: &'l str,
@@ -193,10 +236,11 @@ impl<'l, 'a> Family<'l, 'a> {
         let is_new = children.iter().all(|child| walk.seen.insert(std::ptr::from_ref(*child)));
         let groups = groups(&children);
         let lives: f64 = groups.iter().map(|group| group.seconds_within(own)).sum();
-        let Some(waits) = waits_for(&parts, lives, children.len()).filter(|_| is_new && depth > 0) else {
+        let events = self.ended_by_children(own, &children);
+        let Some(waits) = waits_for(&parts, &events, lives, children.len()).filter(|_| is_new && depth > 0) else {
             return (parts, false);
         };
-        let waited: f64 = sum_of(&parts, waits);
+        let waited: f64 = sum_of(&parts, &waits);
         let scale = if lives > waited { waited / lives } else { 1.0 };
         // What no child accounts for stays a wait.
         let left = if waited > 0.0 { 1.0 - lives * scale / waited } else { 0.0 };
@@ -210,7 +254,7 @@ impl<'l, 'a> Family<'l, 'a> {
         for group in &groups {
             match group.members.as_slice() {
                 [only] if has_ended_for(only, own) => {
-                    let from = walk.steps.len();
+                    let from = walk.mark();
                     let (of_child, all) = self.follow(only, &only.thread.comm, depth - 1, walk);
                     walk.weigh(from, scale);
                     whole &= all;
@@ -218,11 +262,18 @@ impl<'l, 'a> Family<'l, 'a> {
                         *parts.entry(key).or_default() += seconds * scale;
                     }
                 }
-                several => {
+                _ if walk.through => {
                     whole = false;
-                    let longest = several.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
-                    let child = longest.map_or("", |longest| longest.thread.comm.as_str());
-                    let key = Key { component: Component::WaitChild, call: "", object: "", child, joined: false };
+                    let from = walk.mark();
+                    let of_group = self.through(group, (own, group.seconds_within(own)), depth, walk);
+                    walk.weigh(from, scale);
+                    for (key, seconds) in of_group {
+                        *parts.entry(key).or_default() += seconds * scale;
+                    }
+                }
+                _ => {
+                    whole = false;
+                    let key = Key { child: group.longest(), ..Key::of_wait_for_children() };
                     *parts.entry(key).or_default() += group.seconds_within(own) * scale;
                 }
             }
@@ -253,6 +304,12 @@ pub(super) fn may_be_join(link: &Link) -> bool {
 }
 
 impl<'l> Group<'l, '_> {
+    /// The name of the one that lived longest.
+    pub(super) fn longest(&self) -> &'l str {
+        let longest = self.members.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        longest.map_or("", |longest| longest.thread.comm.as_str())
+    }
+
     /// How long any of them lived while their parent did.
     fn seconds_within(&self, parent: &ThreadAccount<'l>) -> f64 {
         match self.members.as_slice() {
@@ -283,12 +340,13 @@ pub(super) fn groups<'l, 'a>(children: &[&'a ThreadAccount<'l>]) -> Vec<Group<'l
     groups
 }
 
-/// The waits in which a parent waited for its children, if it waited for most of their `lives`: wait4 and the like, or
-/// reading what they write, as a shell does for `$(…)`.
-fn waits_for(parts: &Parts<'_>, lives: f64, children: usize) -> Option<&'static [Component]> {
-    let ways: [&[Component]; 2] = [&[Component::WaitChild], &[Component::WaitChild, Component::IpcPipe]];
-    let fits = |waits: &&'static [Component]| lives <= sum_of(parts, waits) * (1.0 + LONGER) + MOMENT * children as f64;
-    ways.into_iter().find(fits)
+/// The waits in which a parent waited for its children, if it waited for most of their `lives`: wait4 and the like, `events` that
+/// children ended, or reading what they write, as a shell does for `$(…)`.
+fn waits_for(parts: &Parts<'_>, events: &[Component], lives: f64, children: usize) -> Option<Vec<Component>> {
+    let with_events = [&[Component::WaitChild], events].concat();
+    let with_pipes = [with_events.as_slice(), &[Component::IpcPipe]].concat();
+    let fits = |waits: &Vec<Component>| lives <= sum_of(parts, waits) * (1.0 + LONGER) + MOMENT * children as f64;
+    [vec![Component::WaitChild], with_events, with_pipes].into_iter().find(fits)
 }
 
 fn sum_of(parts: &Parts<'_>, wanted: &[Component]) -> f64 {

@@ -11,6 +11,7 @@ use rdiag_model::Component;
 use rdiag_model::ledger::{Link, WakerKind};
 
 use super::account::{Account, ThreadAccount, clean};
+use super::beside::Beside;
 use super::serial::{Family, Group, Step, Walk, groups, has_ended_for, may_be_join};
 
 /// Waits that may end when others set the time, however early they begin.
@@ -56,6 +57,8 @@ pub(super) struct Slack<'a> {
     links: BTreeMap<Id, Vec<&'a Link>>,
     /// Who waited for a thread.
     waiters: BTreeMap<Id, BTreeSet<Id>>,
+    /// Children that ran side by side on the path.
+    children: Vec<Beside>,
     /// Weights of the threads on the path.
     weights: BTreeMap<*const ThreadAccount<'a>, f64>,
 }
@@ -94,7 +97,8 @@ impl<'a> Slack<'a> {
         beside.sort_by(|a, b| a.thread.began.total_cmp(&b.thread.began));
         let joined = family.joined(first).into_iter().map(|(own, ..)| own).collect();
         let weights = walk.steps.iter().map(|step| (std::ptr::from_ref(step.own), step.weight)).collect();
-        Self { steps: walk.steps, beside: groups(&beside), joined, by_id, links, waiters, weights }
+        let (steps, children) = (walk.steps, walk.besides);
+        Self { steps, beside: groups(&beside), joined, by_id, links, waiters, children, weights }
     }
 
     /// What of a saving in all threads of the path their waits may take, where so much of a component is left.
@@ -110,7 +114,7 @@ impl<'a> Slack<'a> {
         all
     }
 
-    /// Seconds of what is saved in joined threads that no thread beside them can take, as all of them are done sooner.
+    /// Seconds of what is saved in joined threads, and in children side by side, that none beside them can take, as all are done sooner.
     pub(super) fn surely_saved(&self, id: Component, kept: f64) -> f64 {
         let of_group = |group: &Group<'a, 'a>| {
             let saved = |member: &&ThreadAccount<'a>| {
@@ -125,7 +129,8 @@ impl<'a> Slack<'a> {
             let longest = group.members.iter().map(left).fold(0.0, f64::max);
             (group.until - group.from - longest).clamp(0.0, in_path)
         };
-        self.beside.iter().map(of_group).sum()
+        let of_children = self.children.iter().map(|beside| beside.surely_saved(id, kept));
+        self.beside.iter().map(of_group).chain(of_children).sum()
     }
 
     /// Seconds that may be saved beyond the share of each life that is in the run: all that a thread saves may shorten the wait for it.

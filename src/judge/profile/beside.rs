@@ -1,0 +1,197 @@
+//! Children that ran side by side: which of them held up their parent, and what is saved for sure where all of them do less.
+//!
+//! Read from the end: the parent had to wait for the one that ended last; what had ended as that one began made room for it (a job of
+//! `make -j2`); and so on, back to the first. Those that ran beside this way would have held the parent up almost as long. A wait for the
+//! other end of a pipe stands for what the process there did meanwhile. Only sums are known: what it did without waiting for this one stands
+//! for that in proportion, which says little of a short wait.
+
+use std::collections::BTreeMap;
+
+use rdiag_model::Component;
+use rdiag_model::ledger::{Link, WakerKind};
+
+use super::account::{ThreadAccount, clean};
+use super::serial::{Family, Group, Key, MOMENT, Parts, Walk, has_ended_for, own_parts};
+
+/// A wait for the other end of a pipe is looked through if it was as long as this share of what that end did without waiting for this one.
+const MOSTLY: f64 = 0.5;
+/// Waits of a parent that its children ended are for them, where those are this share of their kind.
+const ENDED: f64 = 0.9;
+/// Processes of a pipeline that are followed one after the other.
+const MAX_PIPES: usize = 16;
+
+/// Children that ran side by side until the last of them had ended for their parent.
+pub(super) struct Beside {
+    from: f64,
+    until: f64,
+    members: Vec<Member>,
+    /// How much of this time stands in the time of the run.
+    pub(super) weight: f64,
+}
+
+struct Member {
+    began: f64,
+    ended: f64,
+    on_path: bool,
+    /// What it did, and what those did that it waited for alone.
+    parts: BTreeMap<Component, f64>,
+}
+
+impl Beside {
+    /// Seconds that are saved for sure of what the path saves: each begins when the one had ended that made room for it.
+    pub(super) fn surely_saved(&self, id: Component, kept: f64) -> f64 {
+        let saved = |member: &Member| member.parts.get(&id).copied().unwrap_or(0.0) * (1.0 - kept);
+        let mut ends: Vec<(f64, f64)> = Vec::new();
+        for member in &self.members {
+            let before = ends.iter().filter(|(ended, _)| *ended <= member.began + MOMENT);
+            let before = before.max_by(|a, b| a.0.total_cmp(&b.0));
+            let begins = before.map_or(member.began - self.from, |(ended, now)| now + (member.began - ended).max(0.0));
+            ends.push((member.ended, begins + (member.ended - member.began - saved(member)).max(0.0)));
+        }
+        let longest = ends.iter().map(|(_, now)| *now).fold(0.0, f64::max);
+        let in_path: f64 = self.members.iter().filter(|member| member.on_path).map(saved).sum();
+        (self.until - self.from - longest).clamp(0.0, in_path) * self.weight
+    }
+}
+
+impl<'l, 'a> Family<'l, 'a> {
+    /// What held up the parent of these children, of so many seconds; what no child accounts for is a wait for them.
+    pub(super) fn through(
+        &self,
+        group: &Group<'l, 'a>,
+        (parent, seconds): (&'a ThreadAccount<'l>, f64),
+        depth: usize,
+        walk: &mut Walk<'l, 'a>,
+    ) -> Parts<'l> {
+        let path = path(group, parent);
+        let begins = walk.mark();
+        let (mut parts, mut members) = (Parts::new(), Vec::new());
+        for member in group.members.iter().filter(|member| has_ended_for(member, parent)) {
+            let on_path = path.iter().any(|step| std::ptr::eq(*step, *member));
+            let from = walk.mark();
+            let (mut own, _) = self.follow(member, &member.thread.comm, depth.saturating_sub(1), walk);
+            let mut alone: BTreeMap<Component, f64> = BTreeMap::new();
+            for (key, part) in own.iter().filter(|(key, _)| !key.joined) {
+                *alone.entry(key.component).or_default() += part;
+            }
+            let (began, ended) = (member.thread.began, member.thread.ended);
+            members.push(Member { began, ended, on_path, parts: alone });
+            if !on_path {
+                walk.forget(from);
+                continue;
+            }
+            self.look_through_pipes(member, &mut own, group, &mut vec![*member]);
+            for (key, part) in own {
+                *parts.entry(Key { joined: true, ..key }).or_default() += part;
+            }
+        }
+        let until = path.first().map_or(group.from, |last| last.thread.ended);
+        walk.besides.push(Beside { from: group.from, until, members, weight: 1.0 });
+        let sum: f64 = parts.values().sum();
+        let scale = if sum > seconds { seconds / sum } else { 1.0 };
+        walk.weigh(begins, scale);
+        parts.values_mut().for_each(|part| *part *= scale);
+        let key = Key { child: group.longest(), ..Key::of_wait_for_children() };
+        *parts.entry(key).or_default() += (seconds - sum).max(0.0);
+        parts
+    }
+
+    /// Puts what the processes at the other ends of pipes did in the place of the waits of `own` for them; `before` are those that the
+    /// others wait for in turn.
+    fn look_through_pipes(
+        &self,
+        own: &'a ThreadAccount<'l>,
+        parts: &mut Parts<'l>,
+        group: &Group<'l, 'a>,
+        before: &mut Vec<&'a ThreadAccount<'l>>,
+    ) {
+        let is_pipe =
+            |key: &Key<'_>| key.component == Component::IpcPipe && key.child == own.thread.comm.as_str() && !key.joined;
+        let mut left: f64 = parts.iter().filter(|(key, _)| is_pipe(key)).map(|(_, part)| part).sum();
+        for link in self.ended_by_threads(own).iter().filter(|link| link.edge.component == Component::IpcPipe) {
+            let Some(other) = self.other_end(link, own, group) else { continue };
+            if before.len() >= MAX_PIPES || before.iter().any(|one| std::ptr::eq(*one, other)) {
+                continue;
+            }
+            let mut of_other = self.without_waits_for(other, own);
+            let whole: f64 = of_other.values().sum();
+            let waited = clean(link.edge.seconds).min(whole).min(left);
+            if waited <= 0.0 || waited < MOSTLY * whole {
+                continue;
+            }
+            before.push(other);
+            self.look_through_pipes(other, &mut of_other, group, before);
+            before.pop();
+            let kept = 1.0 - waited / left;
+            parts.iter_mut().filter(|(key, _)| is_pipe(key)).for_each(|(_, part)| *part *= kept);
+            left -= waited;
+            for (key, part) in of_other {
+                *parts.entry(Key { joined: true, ..key }).or_default() += part * waited / whole;
+            }
+        }
+    }
+
+    /// The thread of another process that ended these waits, if it lived while these children did.
+    fn other_end(&self, link: &Link, own: &ThreadAccount<'l>, group: &Group<'l, 'a>) -> Option<&'a ThreadAccount<'l>> {
+        let only = self.only(link.edge.waker.pid, link.edge.waker.tid)?;
+        let life = only.thread;
+        let within = life.began + MOMENT >= group.from && life.ended <= group.until + MOMENT;
+        (within && life.pid != own.thread.pid).then_some(only)
+    }
+
+    /// What a thread did, but for its waits that another one ended: while that one waits, it does not.
+    fn without_waits_for(&self, own: &'a ThreadAccount<'l>, other: &ThreadAccount<'l>) -> Parts<'l> {
+        let mut parts = own_parts(own, &own.thread.comm);
+        let ids = (other.thread.pid, other.thread.tid);
+        for link in self.ended_by_threads(own).iter().filter(|link| (link.edge.waker.pid, link.edge.waker.tid) == ids) {
+            let of_component = |key: &Key<'_>| key.component == link.edge.component;
+            let all: f64 = parts.iter().filter(|(key, _)| of_component(key)).map(|(_, part)| part).sum();
+            let left = if all > 0.0 { (1.0 - clean(link.edge.seconds) / all).max(0.0) } else { 1.0 };
+            parts.iter_mut().filter(|(key, _)| of_component(key)).for_each(|(_, part)| *part *= left);
+        }
+        parts
+    }
+
+    /// Kinds of waits for events that were waits for children, as the end of one ended nearly all of them: SIGCHLD ends a `pselect` of make.
+    pub(super) fn ended_by_children(
+        &self,
+        own: &ThreadAccount<'l>,
+        children: &[&'a ThreadAccount<'l>],
+    ) -> Vec<Component> {
+        let is_child = |link: &Link| {
+            let waker = &link.edge.waker;
+            children.iter().any(|child| (child.thread.pid, child.thread.tid) == (waker.pid, waker.tid))
+        };
+        let for_children = |component: &Component| {
+            let all = own.parts.get(component).copied().unwrap_or(0.0);
+            let links = self.ended_by_threads(own).iter();
+            let ended: f64 = links
+                .filter(|link| link.edge.component == *component && is_child(link))
+                .map(|link| clean(link.edge.seconds))
+                .sum();
+            all > 0.0 && ended >= ENDED * all
+        };
+        [Component::WaitPoll, Component::WaitSignal].into_iter().filter(for_children).collect()
+    }
+}
+
+/// The members that their parent waited for one after the other, the last one first.
+fn path<'l, 'a>(group: &Group<'l, 'a>, parent: &ThreadAccount<'l>) -> Vec<&'a ThreadAccount<'l>> {
+    let mut path: Vec<&'a ThreadAccount<'l>> = Vec::new();
+    loop {
+        let until = path.last().map_or(f64::INFINITY, |next| next.thread.began + MOMENT);
+        let ended = group.members.iter().filter(|member| {
+            let again = path.iter().any(|step| std::ptr::eq(*step, **member));
+            member.thread.ended <= until && has_ended_for(member, parent) && !again
+        });
+        match ended.max_by(|a, b| a.thread.ended.total_cmp(&b.thread.ended)) {
+            Some(last) => path.push(last),
+            None => return path,
+        }
+    }
+}
+
+/// Whether a thread ended these waits, and not an interrupt.
+pub(super) fn by_a_thread(link: &Link) -> bool {
+    link.edge.waker.kind == WakerKind::Thread && link.edge.waker.tid != 0 && link.tid != 0
+}
