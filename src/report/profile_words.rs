@@ -1,7 +1,9 @@
 //! A profile in figures and words that all formats share.
 
 use rdiag_model::ledger::SlowCall;
-use rdiag_model::profile::{CallProfile, CallRow, ComponentRow, DelayRow, ForecastRow, NotFollowed, Piece, ThreadRow};
+use rdiag_model::profile::{
+    CallProfile, CallRow, ComponentRow, DelayRow, Forecast, ForecastRow, NotFollowed, Piece, ThreadRow,
+};
 use rdiag_model::quantity::{number, percent, seconds};
 use rdiag_model::{Component, Profile, Reason};
 
@@ -250,6 +252,19 @@ pub(super) fn wakers(profile: &Profile, id: Component, most: usize) -> String {
 pub(super) fn bounds([low, high]: [f64; 2]) -> String {
     let (a, b) = (seconds(low), seconds(high));
     if a == b { a } else { format!("{a} – {b}") }
+}
+
+/// ` [1, 2]`: the numbers of the sentences that say why a forecast is a range; "" where it is none.
+pub(super) fn marks(row: &ForecastRow) -> String {
+    let numbers: Vec<String> = row.ranges.iter().map(u64::to_string).collect();
+    if numbers.is_empty() { String::new() } else { format!(" [{}]", numbers.join(", ")) }
+}
+
+/// Those sentences of the first rows, with their numbers.
+pub(super) fn ranges(forecast: &Forecast, rows: usize) -> Vec<(String, &String)> {
+    let is_marked = |number: u64| forecast.rows.iter().take(rows).any(|row| row.ranges.contains(&number));
+    let all = (1..).zip(&forecast.ranges).filter(|(number, _)| is_marked(*number));
+    all.map(|(number, why)| (format!("[{number}]"), why)).collect()
 }
 
 /// What the waiting of a component would cost less, `10.0 s → 4.00 s`.

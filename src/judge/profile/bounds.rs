@@ -2,7 +2,6 @@
 //! which runs beside it, then bounds the time.
 
 use rdiag_model::Component;
-use rdiag_model::quantity;
 
 use super::account::{Account, ThreadAccount, share};
 use super::forecast::Basis;
@@ -10,6 +9,8 @@ use super::slack::{Lost, Pacer, outside};
 
 /// A loss below this share of R is not worth a word.
 const WORTH: f64 = 0.01;
+/// What a component of joined threads, or of children side by side, may not gain.
+const BESIDE: &str = "Threads and children that ran beside those it waited for may hold it up as long.";
 /// Threads that are named.
 const MAX_NAMES: usize = 2;
 
@@ -64,7 +65,7 @@ impl Basis<'_> {
     pub(super) fn at_best(&self, id: Component, seconds: f64) -> Option<&'static str> {
         let is_worth = |lost: f64| lost > WORTH * self.response;
         if is_worth(self.beside(id, 0.0)) {
-            return Some("threads beside the joined ones may hold it up as long");
+            return Some("what ran beside the threads and children that it waited for may hold it up as long");
         }
         is_worth(self.lost(id, seconds, 0.0).seconds).then_some("its waits for what goes on beside it may grow instead")
     }
@@ -75,11 +76,16 @@ impl Basis<'_> {
         seconds.min((self.response - floor).max(0.0))
     }
 
-    /// Why the forecast of a component is a range, as a sentence with a space before it; "" where nothing beside it can take what is saved.
-    pub(super) fn why_a_range(&self, id: Component, seconds: f64) -> String {
+    /// Why the forecast of a component is a range, a sentence each; nothing where nothing beside it can take what is saved.
+    pub(super) fn why_a_range(&self, id: Component, seconds: f64) -> Vec<String> {
+        let is_worth = |lost: f64| self.adds_up && lost > WORTH * self.response;
+        let mut why = Vec::new();
+        if is_worth(self.beside(id, 0.0)) {
+            why.push(BESIDE.to_owned());
+        }
         let lost = if self.adds_up { self.lost(id, seconds, 0.0) } else { Lost::default() };
-        if lost.seconds <= WORTH * self.response {
-            return String::new();
+        if !is_worth(lost.seconds) {
+            return why;
         }
         let (mut waits, mut threads) = (Vec::new(), Vec::new());
         for pacer in lost.to {
@@ -88,10 +94,9 @@ impl Basis<'_> {
                 Pacer::Thread(name) => threads.push(name),
             }
         }
-        let mut why = String::new();
         if !waits.is_empty() {
-            why.push_str(&format!(
-                " If its waits ({}) end at times that it does not set (a clock, input), what is saved only lengthens them.",
+            why.push(format!(
+                "If its waits ({}) end at times that it does not set (a clock, input), what is saved only lengthens them.",
                 waits.join(", ")
             ));
         }
@@ -99,10 +104,9 @@ impl Basis<'_> {
             threads.truncate(MAX_NAMES);
             let others = more.checked_sub(MAX_NAMES - 1).filter(|more| *more > 0);
             let others = others.map_or(String::new(), |more| format!(" and {more} others"));
-            why.push_str(&format!(
-                " What {}{others} did beside it may then set the pace, so that waits take up to {} of what is saved.",
-                threads.join(", "),
-                quantity::seconds(lost.seconds)
+            why.push(format!(
+                "What {}{others} did beside it may then set the pace, so that waits take what is saved up to the end of the range.",
+                threads.join(", ")
             ));
         }
         why

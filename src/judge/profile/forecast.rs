@@ -96,6 +96,7 @@ pub(super) fn forecast(
         .collect();
     rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.id.cmp(&b.id)));
     rows.truncate(MAX_ROWS);
+    let ranges = ranges(&mut rows, &basis);
     Forecast {
         basis: words(&basis, account, conversation, number),
         response_seconds: basis.response,
@@ -103,6 +104,7 @@ pub(super) fn forecast(
         children: basis.children.clone(),
         piped_seconds: basis.slack.as_ref().map(|slack| slack.piped() * basis.scale).filter(|seconds| *seconds > 0.0),
         rows,
+        ranges,
         goal: conversation.goal_seconds.map(|goal| match conversation.goal_share {
             Some(share) => {
                 let of = runs.and_then(|runs| runs.percentile.as_ref());
@@ -209,6 +211,21 @@ fn serial_thread<'a>(account: &'a Account<'a>, target: &Target) -> Option<&'a Th
     account.first_of(target)
 }
 
+/// Why rows are ranges, each reason once; the rows get its number.
+fn ranges(rows: &mut [ForecastRow], basis: &Basis<'_>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for row in rows {
+        for why in basis.why_a_range(row.id, row.seconds) {
+            let at = all.iter().position(|known| *known == why).unwrap_or(all.len());
+            if at == all.len() {
+                all.push(why);
+            }
+            row.ranges.push(at as u64 + 1);
+        }
+    }
+    all
+}
+
 fn row(
     id: Component,
     seconds: f64,
@@ -225,7 +242,8 @@ fn row(
         halved: basis.bounds(id, seconds, 0.5, account),
         speed_up: (vanished[0] > basis.response * 1e-6).then(|| basis.response / vanished[0]),
         saving: advice.saving,
-        words: format!("{}{}", advice.words, basis.why_a_range(id, seconds)),
+        words: advice.words.to_owned(),
+        ranges: Vec::new(),
         per_day_seconds: conversation
             .per_day
             .filter(|_| basis.is_execution && basis.doubt.is_none())
@@ -249,8 +267,8 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
             format!("One thread, so its parts add up to {of}. {ALL_ELSE_EQUAL}")
         }
         Some(thread) if !basis.joined.is_empty() => format!(
-            "Forecast from {of}, for {}, whose time spans all of it, and what it waited for ({}): children, and threads that ended one \
-             of its waits and then themselves. Where threads beside them would be done later, less is gained than they save.",
+            "Forecast from {of}, for {}, whose time spans all of it, and what it waited for ({}): children, the other ends of their pipes, \
+             and threads that ended one of its waits and then themselves. {ALL_ELSE_EQUAL}",
             thread.name(),
             basis.children.join(", ")
         ),

@@ -107,12 +107,18 @@ fn the_cpu_time_of_calls_may_go_with_the_waits_in_them() {
     assert!(close(read(vec![call("pread64", 50, Some(1.0))], true).0[0], 5.0));
 }
 
+/// Why it is a range.
+pub(super) fn why(profile: &Profile, id: C) -> String {
+    let row = profile.forecast.rows.iter().find(|row| row.id == id).unwrap();
+    let numbers = row.ranges.iter().map(|number| usize::try_from(*number).unwrap() - 1);
+    numbers.map(|at| profile.forecast.ranges[at].as_str()).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn less_work_may_lengthen_the_waits_that_set_the_pace() {
     let words = |wait, seconds, id| {
         let parts = vec![part(C::CpuUser, 10.0 - seconds), part(wait, seconds)];
-        let rows = command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), None).forecast.rows;
-        rows.into_iter().find(|row| row.id == id).unwrap().words
+        why(&command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), None), id)
     };
     for wait in [C::WaitSleep, C::IpcPipe, C::WaitPoll] {
         let said = words(wait, 6.0, C::CpuUser);

@@ -1,6 +1,6 @@
 //! When a forecast is one figure, and when a range.
 
-use super::forecast_tests::{command, joined};
+use super::forecast_tests::{command, joined, why};
 use super::testing::{ledger, part, run};
 use super::tests::close;
 use super::*;
@@ -36,7 +36,7 @@ fn who_works_beside_it_without_waiting_for_it_may_set_the_pace() {
     // It never waits for the consumer.
     let free = pair(consumer(), vec![part(C::WaitSleep, 1.0)], waits());
     assert!(is(row(&free, C::CpuUser).vanished, [0.5, 1.0]) && is(row(&free, C::CpuUser).halved, [0.75, 1.0]));
-    let said = &row(&free, C::CpuUser).words;
+    let said = why(&free, C::CpuUser);
     assert!(said.contains("What task2 (thread 2) did beside it may then set the pace"), "{said}");
     assert!(is(row(&free, C::IpcPipe).vanished, [0.5, 0.5]), "the wait itself");
     // It has 0.2 s beside the consumer's work: no more can be lost.
@@ -47,7 +47,7 @@ fn who_works_beside_it_without_waiting_for_it_may_set_the_pace() {
     let both = vec![waited([1, 2], C::IpcPipe, 0.5), waited([2, 1], C::IpcPipe, 0.5)];
     let turns = pair(consumer(), vec![part(C::CpuSys, 0.5), part(C::IpcPipe, 0.5)], both);
     assert!(is(row(&turns, C::CpuUser).vanished, [0.5, 0.5]));
-    assert!(!row(&turns, C::CpuUser).words.contains("set the pace"));
+    assert!(turns.forecast.ranges.is_empty() && why(&turns, C::CpuUser).is_empty());
     // A producer that waits for the consumer alone may become slower than that.
     let behind = pair(
         vec![part(C::CpuUser, 1.0)],
@@ -129,4 +129,24 @@ fn the_wait_for_a_childs_pipe_is_told_with_what_the_child_did() {
     assert!(said.contains("what that waited for (slow), is voluntary sleep"), "{said}");
     assert!(said.contains("; meanwhile task1 spent 60.0% waiting for the other end of a pipe"), "{said}");
     assert!(!headline(0.09).1.contains("pipe"), "too short for the headline");
+}
+
+#[test]
+fn the_reason_of_a_range_stands_once_and_rows_have_its_number() {
+    let own = vec![part(C::CpuUser, 0.4), part(C::CpuSys, 0.2), part(C::WaitSleep, 0.4)];
+    let forecast = command(&ledger(1.0, vec![run(1, 0, 0.0, own)]), None).forecast;
+    assert_eq!(
+        forecast.ranges,
+        [
+            "If its waits (wait.sleep) end at times that it does not set (a clock, input), what is saved only lengthens them."
+        ]
+    );
+    let numbers = |id: C| forecast.rows.iter().find(|row| row.id == id).unwrap().ranges.clone();
+    assert_eq!([C::CpuUser, C::CpuSys, C::WaitSleep].map(numbers), [vec![1], vec![1], vec![]]);
+    let unlike = two(vec![part(C::CpuUser, 0.6)], vec![part(C::IoBlockRead, 1.0)], [0.6, 0.4], None);
+    assert!(
+        why(&unlike, C::CpuUser).starts_with("Threads and children that ran beside"),
+        "{}",
+        why(&unlike, C::CpuUser)
+    );
 }

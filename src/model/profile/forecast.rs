@@ -24,6 +24,9 @@ pub struct Forecast {
     pub piped_seconds: Option<f64>,
     /// The largest possible gain first.
     pub rows: Vec<ForecastRow>,
+    /// Why rows are ranges and no single figures, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<String>,
     /// What it would take to reach the goal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<Goal>,
@@ -46,6 +49,9 @@ pub struct ForecastRow {
     pub saving: Saving,
     /// What one can do about it, or why nothing.
     pub words: String,
+    /// Which of the forecast's `ranges` hold for it, counted from 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<u64>,
     /// CPU or waiting time saved per day if it vanished, where executions per day are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_day_seconds: Option<f64>,

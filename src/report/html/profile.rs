@@ -40,6 +40,7 @@ pub(super) struct ProfileView {
     components: Vec<ComponentView>,
     forecast_basis: String,
     forecast: Option<TableView>,
+    forecast_ranges: Vec<String>,
     threads: Vec<ThreadView>,
     ends: String,
     threads_hidden: String,
@@ -155,6 +156,10 @@ impl ProfileView {
             components: described.into_iter().map(|row| component(profile, row)).collect(),
             forecast_basis: profile.forecast.basis.clone(),
             forecast: forecast(profile),
+            forecast_ranges: words::ranges(&profile.forecast, usize::MAX)
+                .into_iter()
+                .map(|(number, why)| format!("{number} {why}"))
+                .collect(),
             threads,
             ends: seconds(profile.elapsed_seconds),
             threads_hidden,
@@ -276,8 +281,8 @@ fn forecast(profile: &Profile) -> Option<TableView> {
             vec![
                 text(row.id.id().into()),
                 figure(seconds(row.seconds)),
-                figure(words::bounds(row.vanished)),
-                figure(words::bounds(row.halved)),
+                figure(format!("{}{}", words::bounds(row.vanished), words::marks(row))),
+                figure(format!("{}{}", words::bounds(row.halved), words::marks(row))),
                 figure(words::speed_up(row)),
                 text(row.words.clone()),
             ]

@@ -122,15 +122,23 @@ pub(super) fn forecast(profile: &Profile) -> Text {
             let cells = [
                 row.id.id().to_owned(),
                 seconds(row.seconds),
-                words::bounds(row.vanished),
-                words::bounds(row.halved),
+                format!("{}{}", words::bounds(row.vanished), words::marks(row)),
+                format!("{}{}", words::bounds(row.halved), words::marks(row)),
                 words::speed_up(row),
                 row.words.clone(),
             ];
             cells.iter().map(text).collect()
         })
         .collect();
-    shown!("## What if it were gone?\n\n{}\n\n{}", text(&forecast.basis), table(&head, &rows))
+    let mut out = shown!("## What if it were gone?\n\n{}\n\n{}", text(&forecast.basis), table(&head, &rows));
+    let ranges = words::ranges(forecast, MAX_ROWS);
+    for (number, why) in &ranges {
+        out.push(shown!("- {} {}\n", text(number), text(why)));
+    }
+    if !ranges.is_empty() {
+        out.push("\n");
+    }
+    out
 }
 
 /// The same time by call.

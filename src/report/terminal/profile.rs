@@ -213,8 +213,12 @@ impl Page {
         self.line(seen(&forecast.basis), 2, Paint::Dim);
         for row in forecast.rows.iter().take(MAX_LINES) {
             let [vanished, halved] = [row.vanished, row.halved].map(|bounds| Text::seen(words::bounds(bounds)));
-            let text = shown!("all else equal: gone {}, halved {}. {}", vanished, halved, seen(&row.words));
+            let marks = Text::seen(words::marks(row));
+            let text = shown!("all else equal: gone {}, halved {}{}. {}", vanished, halved, marks, seen(&row.words));
             self.item(shown!("  {}", pad(row.id.id(), 15)), text, Paint::None, Paint::None);
+        }
+        for (number, why) in words::ranges(forecast, MAX_LINES) {
+            self.item(shown!("  {}", Text::seen(number)), seen(why), Paint::Dim, Paint::Dim);
         }
         self.blank();
     }
