@@ -5,7 +5,7 @@
 //! other end of a pipe stands for what the process there did meanwhile. Only sums are known: what it did without waiting for this one stands
 //! for that in proportion, which says little of a short wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
 use rdiag_model::ledger::{Link, WakerKind};
@@ -41,14 +41,18 @@ impl Beside {
     /// Seconds that are saved for sure of what the path saves: each begins when the one had ended that made room for it.
     pub(super) fn surely_saved(&self, id: Component, kept: f64) -> f64 {
         let saved = |member: &Member| member.parts.get(&id).copied().unwrap_or(0.0) * (1.0 - kept);
-        let mut ends: Vec<(f64, f64)> = Vec::new();
+        // By when they ended: positive numbers are in the order of their bits.
+        let mut ends: BTreeMap<u64, f64> = BTreeMap::new();
         for member in &self.members {
-            let before = ends.iter().filter(|(ended, _)| *ended <= member.began + MOMENT);
-            let before = before.max_by(|a, b| a.0.total_cmp(&b.0));
-            let begins = before.map_or(member.began - self.from, |(ended, now)| now + (member.began - ended).max(0.0));
-            ends.push((member.ended, begins + (member.ended - member.began - saved(member)).max(0.0)));
+            let before = ends.range(..=clean(member.began + MOMENT).to_bits()).next_back();
+            let begins = before.map_or(member.began - self.from, |(ended, now)| {
+                now + (member.began - f64::from_bits(*ended)).max(0.0)
+            });
+            let now = begins + (member.ended - member.began - saved(member)).max(0.0);
+            let end = ends.entry(clean(member.ended).to_bits()).or_default();
+            *end = end.max(now);
         }
-        let longest = ends.iter().map(|(_, now)| *now).fold(0.0, f64::max);
+        let longest = ends.values().copied().fold(0.0, f64::max);
         let in_path: f64 = self.members.iter().filter(|member| member.on_path).map(saved).sum();
         (self.until - self.from - longest).clamp(0.0, in_path) * self.weight
     }
@@ -64,10 +68,11 @@ impl<'l, 'a> Family<'l, 'a> {
         walk: &mut Walk<'l, 'a>,
     ) -> Parts<'l> {
         let path = path(group, parent);
+        let steps: BTreeSet<*const ThreadAccount<'l>> = path.iter().map(|step| std::ptr::from_ref(*step)).collect();
         let begins = walk.mark();
         let (mut parts, mut members) = (Parts::new(), Vec::new());
         for member in group.members.iter().filter(|member| has_ended_for(member, parent)) {
-            let on_path = path.iter().any(|step| std::ptr::eq(*step, *member));
+            let on_path = steps.contains(&std::ptr::from_ref(*member));
             let from = walk.mark();
             let (mut own, _) = self.follow(member, &member.thread.comm, depth.saturating_sub(1), walk);
             let mut alone: BTreeMap<Component, f64> = BTreeMap::new();
@@ -175,20 +180,18 @@ impl<'l, 'a> Family<'l, 'a> {
     }
 }
 
-/// The members that their parent waited for one after the other, the last one first.
+/// The members that their parent waited for one after the other, the last one first; of those that ended at once, the one born last.
 fn path<'l, 'a>(group: &Group<'l, 'a>, parent: &ThreadAccount<'l>) -> Vec<&'a ThreadAccount<'l>> {
+    let mut ended: Vec<&'a ThreadAccount<'l>> =
+        group.members.iter().rev().copied().filter(|member| has_ended_for(member, parent)).collect();
+    ended.sort_by(|a, b| b.thread.ended.total_cmp(&a.thread.ended));
     let mut path: Vec<&'a ThreadAccount<'l>> = Vec::new();
-    loop {
-        let until = path.last().map_or(f64::INFINITY, |next| next.thread.began + MOMENT);
-        let ended = group.members.iter().filter(|member| {
-            let again = path.iter().any(|step| std::ptr::eq(*step, **member));
-            member.thread.ended <= until && has_ended_for(member, parent) && !again
-        });
-        match ended.max_by(|a, b| a.thread.ended.total_cmp(&b.thread.ended)) {
-            Some(last) => path.push(last),
-            None => return path,
+    for member in ended {
+        if path.last().is_none_or(|next| member.thread.ended <= next.thread.began + MOMENT) {
+            path.push(member);
         }
     }
+    path
 }
 
 /// Whether a thread ended these waits, and not an interrupt.
