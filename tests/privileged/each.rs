@@ -312,6 +312,8 @@ fn requests_of_a_command_and_of_what_it_starts_are_measured_from_the_first_one()
         here("./rdiag-forks:handle_request", &bin, &["./rdiag-forks"]),
         here("bin/rdiag-forks:handle_request", folder.path(), &["sh", "-c", "bin/rdiag-forks; true"]),
         here("../bin/rdiag-forks:handle_request", &bin, &["./rdiag-forks"]),
+        // Its parent has ended: whose child it is does not tell that it belongs to the command.
+        here("bin/rdiag-forks:handle_request", folder.path(), &["sh", "-c", "(bin/rdiag-forks &); sleep 1"]),
     ];
     other.kill().unwrap();
     other.wait().unwrap();

@@ -15,6 +15,43 @@ const volatile char to_text[MARK_TEXT] = {};
 const volatile u32 from_text_length = 0;
 const volatile u32 to_text_length = 0;
 
+/* Processes that a command started and those that these did, noted at their birth, by when that was: who outlives its parent is a child of another. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u64);
+} of_command SEC(".maps");
+
+static __always_inline bool is_of_command(struct task_struct *task, const bool direct)
+{
+	struct task_struct___more *leader = (void *)READ(task, group_leader);
+	u32 tgid = READ(task, tgid);
+	u64 *born = bpf_map_lookup_elem(&of_command, &tgid);
+
+	/* The number may be another one's by now. */
+	return born && *born == READ(leader, start_boottime);
+}
+
+/* A task is born, by the one that runs. */
+static __always_inline void note_of_command(struct task_struct *task)
+{
+	u32 tgid = task->tgid, parent = bpf_get_current_pid_tgid() >> 32;
+	struct task_struct *current_task = (void *)bpf_get_current_task();
+	u64 born = ((struct task_struct___more *)task)->start_boottime;
+
+	if (!filter_children || task->pid != tgid)
+		return;
+	if (tgid_wanted(parent) || is_of_command(current_task, false))
+		bpf_map_update_elem(&of_command, &tgid, &born, BPF_ANY);
+}
+
+/* Whether the process that runs is one whose marks count. */
+static __always_inline bool marks_count(void)
+{
+	return current_wanted() || (filter_children && is_of_command((void *)bpf_get_current_task(), false));
+}
+
 /* The running thread passes the first mark, on its way in user mode or somewhere in the kernel. */
 static __noinline int passes_first(u64 in_user)
 {
@@ -23,7 +60,7 @@ static __noinline int passes_first(u64 in_user)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	u64 *stopped = bpf_map_lookup_elem(&control, &zero), now = now_ns(), number = 0;
 
-	if (!stopped || *stopped || !current_wanted())
+	if (!stopped || *stopped || !marks_count())
 		return 0;
 	if (thread && marks_nest) {
 		thread->depth++;
@@ -99,7 +136,7 @@ static __always_inline bool marks_by(struct write_call *ctx, const volatile char
 {
 	char written[MARK_TEXT] = {};
 
-	if (!current_wanted() || ctx->length < length || !is_marker(ctx->fd))
+	if (!marks_count() || ctx->length < length || !is_marker(ctx->fd))
 		return false;
 	if (bpf_probe_read_user(written, length & (MARK_TEXT - 1), (void *)ctx->text))
 		return false;

@@ -97,8 +97,12 @@ SEC("tp_btf/sched_wakeup_new") int sched_wakeup_new_btf(u64 *ctx)
 	u32 slot = 0, zero = 0;
 	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
 
-	if (!stopped || *stopped || with_marks || task->tgid == own_tgid)
+	if (!stopped || *stopped || task->tgid == own_tgid)
 		return 0;
+	if (with_marks) {
+		note_of_command(task);
+		return 0;
+	}
 	bool wanted = (observed((u32)ids) || passed_by_since(ids)) && (task->tgid == ids >> 32 || with_children);
 	if (!wanted && (filter_comm_on || filter_cgroup || filter_tgids))
 		wanted = task_wanted(task, true);
