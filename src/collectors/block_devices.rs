@@ -2,11 +2,18 @@
 
 use rdiag_kernel::host::Host;
 
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether it is a device number as the kernel writes it: `254:1`.
+fn is_numbers(name: &str) -> bool {
+    name.split_once(':').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+}
+
 /// The name of a device number as the kernel writes it (`254:1`), or the number where there is no such device.
 pub(super) fn name_of(host: &Host, numbers: &str) -> String {
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_device = numbers.split_once(':').is_some_and(|(major, minor)| is_number(major) && is_number(minor));
-    let link = if is_device { host.link(&format!("sys/dev/block/{numbers}")).ok() } else { None };
+    let link = if is_numbers(numbers) { host.link(&format!("sys/dev/block/{numbers}")).ok() } else { None };
     link.and_then(|target| Some(target.rsplit('/').next()?.to_owned())).unwrap_or_else(|| numbers.to_owned())
 }
 
@@ -14,19 +21,33 @@ pub(super) fn name_of(host: &Host, numbers: &str) -> String {
 /// block device, and whether it is gone is not known.
 const NAMES: [&str; 12] = ["sd", "vd", "xvd", "hd", "sr", "loop", "dm-", "md", "zram", "nbd", "nullb", "ram"];
 
-/// Whether a block device of this name is no longer there. Where the list of devices cannot be seen, none is known to be gone.
-pub(super) fn is_gone(host: &Host, name: &str) -> bool {
-    let name = name.trim_start_matches("/dev/");
+/// The device of a journal, which jbd2 names by it and by the journal's inode: `loop0-8`, `dm-3-8`. Any other name stays as it is.
+pub(super) fn of_journal(name: &str) -> &str {
+    let device = name.rsplit_once('-').filter(|(device, inode)| is_number(inode) && is_device(device));
+    device.map_or(name, |(device, _)| device)
+}
+
+/// Whether it is the name of a block device, whether it is there or not.
+fn is_device(name: &str) -> bool {
     let rest = NAMES.iter().filter_map(|begin| name.strip_prefix(begin)).max_by_key(|rest| rest.len());
     let is_plain = rest.is_some_and(|rest| {
         !rest.is_empty() && rest.len() < 8 && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
     });
-    let is_nvme = name.strip_prefix("nvme").and_then(|rest| rest.split_once('n')).is_some_and(|(controller, space)| {
-        [controller, space.split('p').next().unwrap_or_default()]
-            .iter()
-            .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
-    });
-    if !is_plain && !is_nvme {
+    let is_nvme = name
+        .strip_prefix("nvme")
+        .and_then(|rest| rest.split_once('n'))
+        .is_some_and(|(controller, space)| is_number(controller) && space.splitn(2, 'p').all(is_number));
+    is_plain || is_nvme
+}
+
+/// Whether a block device of this name, or of this number, is no longer there. Where the list of devices cannot be seen, none is known to be gone.
+pub(super) fn is_gone(host: &Host, name: &str) -> bool {
+    let name = name.trim_start_matches("/dev/");
+    if is_numbers(name) {
+        let is_listed = host.link(&format!("sys/dev/block/{name}")).is_ok();
+        return !is_listed && host.list("sys/dev/block").is_ok_and(|all| !all.is_empty());
+    }
+    if !is_device(name) {
         return false;
     }
     // A loop device stays when its file is taken away, without a size.
@@ -56,6 +77,24 @@ mod tests {
         {
             assert!(!is_gone(&host, other), "{other:?}");
         }
+        story.link("sys/dev/block/8:0", "../../devices/pci/block/sda");
+        let host = story.host();
+        assert!(is_gone(&host, "253:1") && !is_gone(&host, "8:0"));
+        for no_number in ["8:", ":1", "8:0:0:0", "8:x"] {
+            assert!(!is_gone(&host, no_number), "{no_number}");
+        }
+        let unseen = Story::of_seconds(1).file(0, "proc/stat", "").host();
+        assert!(!is_gone(&unseen, "253:1"), "the numbers cannot be seen");
         assert!(!is_gone(&Story::of_seconds(1).file(0, "proc/stat", "").host(), "sdb"), "the devices cannot be seen");
+    }
+    #[test]
+    fn a_journal_is_of_its_device_and_a_device_with_a_number_behind_a_dash_is_no_journal() {
+        let pairs = [("loop0-8", "loop0"), ("dm-3-8", "dm-3"), ("nvme0n1p2-8", "nvme0n1p2")];
+        for (journal, device) in pairs {
+            assert_eq!(of_journal(journal), device);
+        }
+        for device in ["dm-3", "sda1", "fuse-8", "loop0-", "cciss!c0d0-8"] {
+            assert_eq!(of_journal(device), device);
+        }
     }
 }

@@ -191,7 +191,7 @@ pub struct LogLine {
     pub subject: Option<String>,
     /// The line, bounded in length.
     pub text: String,
-    /// The block device that it names was gone when the window ended.
+    /// The block device that it names was gone when the window ended, or had been set up anew.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
 }

@@ -251,6 +251,29 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_minutes_ago_never_lead_what_is_slow_now_and_fresh_ones_do() {
+        let told = |before: Option<f64>, status: Status| {
+            let error = Finding { seconds_before: before, ..finding("memory.errors.swap", Status::Critical) };
+            let mut findings = [error, finding("disk.saturation", status)];
+            crate::report::order::sort(&mut findings, &std::collections::BTreeMap::new());
+            let (worst, headline) = of(&findings);
+            (worst, headline.to_string())
+        };
+        for status in [Status::Warning, Status::Critical] {
+            let (worst, said) = told(Some(61.0), status);
+            assert_eq!(worst, status);
+            assert!(said.starts_with("Bottleneck: disk saturation") && said.contains("also: memory errors"), "{said}");
+        }
+        for before in [Some(60.0), Some(3.0), None] {
+            let (worst, said) = told(before, Status::Warning);
+            assert!(worst == Status::Critical && said.starts_with("Errors"), "{said}");
+        }
+        // Where nothing is slow they are what there is to say, and before what is only worth knowing.
+        let (worst, said) = told(Some(240.0), Status::Info);
+        assert!(worst == Status::Critical && said.starts_with("Errors 4.0 min before the window: memory"), "{said}");
+    }
+
+    #[test]
     fn only_what_work_waits_for_is_called_a_bottleneck() {
         let title = |id: &str, instance: Option<&str>, confidence: Confidence| {
             let mut fired = finding(id, Status::Warning);

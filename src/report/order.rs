@@ -7,7 +7,8 @@ use rdiag_model::finding::Levels;
 use rdiag_model::{Confidence, Evidence, Finding, Kind, Resource, Status};
 
 /// Sorts findings: the worst status first; then errors before saturation before utilization, because errors are the
-/// cheapest to interpret and utilization alone is no problem; what is over comes after all that fired in the window; then what can be trusted more. Among equals, memory comes
+/// cheapest to interpret and utilization alone is no problem; what is over comes after what is as bad in the window, and what is over for more
+/// than a minute after all that fired in it; then what can be trusted more. Among equals, memory comes
 /// first: a lack of memory keeps disks and CPUs busy, and seldom the other way round. Findings of one cell stay
 /// together, the general rule (`cpu.saturation`) before the special ones, unless it cannot be trusted. What is left equal goes by id, but
 /// shares of one whole by their size.
@@ -53,15 +54,19 @@ fn whole(id: &str) -> &str {
     }
 }
 
+/// An error of so many seconds before the window may still have its consequences in it.
+const FRESH: f64 = 60.0;
+
 type Rank = (Reverse<u8>, u8, Reverse<Confidence>, u8, bool, Reverse<Confidence>);
 
 fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
     let importance = match finding.status {
-        // What is over comes after what is not.
-        Status::Critical if finding.is_over() => 7,
-        Status::Critical => 8,
+        // What is over comes after what is not. Of minutes ago, it is not what slows anything down now.
+        Status::Critical if finding.seconds_before.is_some_and(|before| before > FRESH) => 6,
+        Status::Critical if finding.is_over() => 8,
+        Status::Critical => 9,
         Status::Warning if finding.is_over() => 5,
-        Status::Warning => 6,
+        Status::Warning => 7,
         Status::Info if finding.is_past() => 3,
         Status::Info => 4,
         Status::Unknown => 2,

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 
-use super::block_devices::{is_gone, name_of};
+use super::block_devices::{is_gone, name_of, of_journal};
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::{Reason, Unavailable};
@@ -81,13 +81,18 @@ impl Collect for KernelLog {
     }
 
     fn finish(&mut self, host: &Host, out: &Sink) {
-        for mut line in std::mem::take(&mut self.scan).lines() {
-            // The kernel writes the number of the device there; people know it by its name.
-            if line.class == "swap" {
-                line.subject = line.subject.map(|device| name_of(host, &device));
-            }
-            line.gone = ["disk", "filesystem"].contains(&line.class.as_str())
-                && line.subject.as_deref().is_some_and(|name| is_gone(host, name));
+        let mut scan = std::mem::take(&mut self.scan);
+        let renewed = std::mem::take(&mut scan.renewed);
+        for mut line in scan.lines() {
+            // The kernel writes the number of the device there, or the name of a journal; people know the device by its name.
+            line.subject = line.subject.map(|device| match line.class.as_str() {
+                "swap" => name_of(host, &device),
+                "filesystem" => of_journal(&device).to_owned(),
+                _ => device,
+            });
+            let is_other = |name: &str| renewed.get(name).is_some_and(|at| *at >= line.seconds_since_boot);
+            line.gone = ["disk", "filesystem", "swap"].contains(&line.class.as_str())
+                && line.subject.as_deref().is_some_and(|name| is_gone(host, name) || is_other(name));
             out.log(line);
         }
     }
@@ -146,6 +151,40 @@ mod tests {
         story.link("sys/dev/block/254:1", "../../devices/virtual/block/nullb1");
         let named: Vec<_> = story.record(&COLLECTOR).log.into_iter().filter_map(|line| line.subject).collect();
         assert_eq!(named, ["nullb1", "8:2"], "of the second there is no device");
+    }
+
+    #[test]
+    fn lines_about_devices_that_are_no_longer_there_or_were_set_up_anew_are_known_as_such() {
+        let log = "3,1,1000000,-;Read-error on swap-device (254:0:1234)\n\
+                   3,2,1000001,-;Write-error on swap-device (8:2:80)\n\
+                   3,3,1000002,-;Write-error on swap-device (253:0:8)\n\
+                   3,4,1000003,-;Aborting journal on device loop0-8.\n\
+                   3,5,1000004,-;EXT4-fs error (device loop1): ext4_lookup:1855: inode #2: comm ls: deleted inode\n\
+                   3,6,1000005,-;I/O error, dev loop2, sector 8\n\
+                   6,7,1000006,-;loop2: detected capacity change from 0 to 131072\n\
+                   6,8,1000007,-;loop1: detected capacity change from 131072 to 262144\n\
+                   6,9,1000008,-;sda: detected capacity change from 0 to 262144\n\
+                   3,10,1000009,-;JBD2: Detected IO errors while flushing file data on loop3-8\n\
+                   3,11,1000010,-;I/O error, dev sda, sector 8\n";
+        let sizes = [("sda", "9"), ("zram0", "0"), ("loop0", "0"), ("loop1", "9"), ("loop2", "9"), ("loop3", "9")];
+        let story = sizes.iter().fold(Story::of_seconds(1).file(0, "dev/kmsg", log), |story, (device, size)| {
+            story.file(0, &format!("sys/class/block/{device}/size"), &format!("{size}\n"))
+        });
+        story.link("sys/dev/block/254:0", "../../devices/virtual/block/sda");
+        story.link("sys/dev/block/253:0", "../../devices/virtual/block/zram0");
+        let lines = story.record(&COLLECTOR).log;
+        let is_gone = |subject: &str| {
+            let mut of = lines.iter().filter(|line| line.subject.as_deref() == Some(subject)).map(|line| line.gone);
+            let first = of.next().unwrap_or_else(|| panic!("{subject}: {lines:?}"));
+            assert!(of.all(|other| other == first), "{subject}");
+            first
+        };
+        for gone in ["8:2", "zram0", "loop0", "loop2"] {
+            assert!(is_gone(gone), "{gone}");
+        }
+        for there in ["sda", "loop1", "loop3"] {
+            assert!(!is_gone(there), "{there}");
+        }
     }
 
     #[test]
@@ -216,6 +255,11 @@ mod tests {
             ("WARNING: CPU: 1 PID: 9 at fs/inode.c:338 drop_nlink+0x28/0x40", "kernel_warning", "fs/inode.c:338"),
             ("WARNING: fs/inode.c:338 at drop_nlink+0x28/0x40, CPU#1: rm/9", "kernel_warning", "fs/inode.c:338"),
             ("dd: page allocation failure: order:4, mode:0x40cc0(GFP_KERNEL|__GFP_COMP)", "page_allocation", "dd"),
+            ("modprobe: vmalloc error: size 1048574951424, exceeds total pages", "page_allocation", "modprobe"),
+            ("modprobe: vmalloc: allocation failure: 1048574951424 bytes", "page_allocation", "modprobe"),
+            ("Aborting journal on device dm-3-8.", "filesystem", "dm-3-8"),
+            ("JBD2: Detected IO errors while flushing file data on loop0-8", "filesystem", "loop0-8"),
+            ("JBD2: I/O error when updating journal superblock for loop0-8.", "filesystem", "loop0-8"),
         ];
         for (line, class, subject) in lines {
             assert_eq!(class_and_subject(line), (class, Some(subject.to_owned())), "{line}");

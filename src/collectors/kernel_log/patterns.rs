@@ -95,6 +95,8 @@ pub(super) const PATTERNS: &[Pattern] = &[
     line("filesystem", &["^EXT4-fs (", "Delayed block allocation failed"], Between("EXT4-fs (", ")")),
     line("filesystem", &["^EXT4-fs (", "failed to convert unwritten extents"], Between("EXT4-fs (", ")")),
     line("filesystem", &["^Aborting journal on device "], Between("on device ", ".")),
+    line("filesystem", &["^JBD2: ", "rror", " file data on "], Between(" file data on ", "")),
+    line("filesystem", &["^JBD2: ", "rror", " journal superblock for "], Between(" superblock for ", ".")),
     line("filesystem", &["^JBD2: ", "rror"], Nobody),
     line("filesystem", &["^XFS (", "orruption"], Between("XFS (", ")")),
     line("filesystem", &["^XFS (", "CRC error detected"], Between("XFS (", ")")),
@@ -151,6 +153,8 @@ pub(super) const PATTERNS: &[Pattern] = &[
     line("page_allocation", &[": page allocation failure: order:"], Between("", ": page")),
     line("page_allocation", &["SLUB: Unable to allocate memory on "], Nobody),
     line("page_allocation", &[": vmalloc error: "], Between("", ": vmalloc")),
+    // Before Linux 5.13.
+    line("page_allocation", &[": vmalloc: allocation failure: "], Between("", ": vmalloc")),
 
     line("nic", &["NETDEV WATCHDOG: CPU:"], Before(": NETDEV WATCHDOG")),
     line("nic", &["^NETDEV WATCHDOG: "], Between("WATCHDOG: ", " (")),
@@ -261,6 +265,7 @@ const TOLD_OF_TASKS: &[&str] = &[
     " invoked oom-killer: ",
     ": page allocation failure: order:",
     ": vmalloc error: ",
+    ": vmalloc: allocation failure: ",
     ": potentially unexpected fatal signal ",
     " used greatest stack depth: ",
 ];

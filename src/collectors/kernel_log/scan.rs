@@ -15,6 +15,9 @@ const MAX_CHARS: usize = 300;
 /// syslog facilities: 0 is the kernel, 1 is what root wrote into /dev/kmsg. Services log there too, under their own.
 const KERNEL: u64 = 0;
 
+/// Devices that were set up anew, at most: a host has no more than some dozens.
+const MAX_RENEWED: usize = 1000;
+
 /// A record of the kernel log.
 #[derive(Debug, PartialEq)]
 pub(super) struct Record<'t> {
@@ -50,6 +53,8 @@ pub(super) struct Scan {
     newest: Option<u64>,
     old_lines: BTreeMap<&'static str, VecDeque<LogLine>>,
     new_lines: BTreeMap<&'static str, Vec<LogLine>>,
+    /// Devices that were given other content, as `losetup` and a reset of zram do, and when that was the last time.
+    pub(super) renewed: BTreeMap<String, f64>,
     /// Why the kernel is about to kill, as the lines before the kill told.
     constraint: Option<Constraint>,
 }
@@ -80,6 +85,11 @@ impl Scan {
         if let Some(constraint) = constraint(record.text) {
             self.constraint = Some(constraint);
             return;
+        }
+        if let Some(device) = renewed(record.text)
+            && (self.renewed.len() < MAX_RENEWED || self.renewed.contains_key(device))
+        {
+            self.renewed.insert(device.to_owned(), record.seconds);
         }
         let Some(pattern) = recognise(record.text) else { return };
         *self.counts.entry(pattern.class).or_default() += 1;
@@ -135,6 +145,14 @@ impl Scan {
         debug_assert!(CLASSES.iter().any(|(known, _)| *known == class), "{class} is no class");
         self.counts.get(class).copied().unwrap_or(0)
     }
+}
+
+/// The device that got a size where it had none: what a line before says is about what it held before. Disks do not count, which may lose
+/// their medium and have it back.
+fn renewed(text: &str) -> Option<&str> {
+    let (device, _) = text.split_once(": detected capacity change from 0 to ")?;
+    let number = device.strip_prefix("loop").or_else(|| device.strip_prefix("zram"))?;
+    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(device)
 }
 
 /// What the lines before a kill say about whose memory ran out. Kernels before 5.0 say it in other words than later ones. A control group may be

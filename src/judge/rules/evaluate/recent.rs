@@ -44,7 +44,7 @@ const HARM: [&str; 12] = [
 /// How many seconds before the run a line was written, if that is recent; none for one of the window.
 fn age(scope: &Scope<'_>, line: &LogLine) -> Option<f64> {
     // In a later window, what the first one saw is no news.
-    // Of a device that is gone, nothing waits or fails any more.
+    // Of a device that is gone, or holds something else by now, nothing waits or fails any more.
     let counts =
         scope.window == 0 && scope.recent > 0.0 && !line.in_window && !line.gone && HARM.contains(&line.class.as_str());
     let age = scope.facts.uptime_seconds - line.seconds_since_boot;
@@ -66,7 +66,7 @@ impl Judge<'_> {
         let shown: Vec<&str> = names.iter().copied().take(MOST_GONE).collect();
         let more = if names.len() > MOST_GONE { " and others" } else { "" };
         let verb = if names.len() == 1 { "is" } else { "are" };
-        (!names.is_empty()).then(|| format!("{}{more} {verb} gone by now.", shown.join(", ")))
+        (!names.is_empty()).then(|| format!("{}{more} {verb} gone or set up anew by now.", shown.join(", ")))
     }
 
     /// Judges a finding of the past as if its recent lines were of the window. Nothing changes if none is recent, or if the rule finds
