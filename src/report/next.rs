@@ -54,7 +54,7 @@ pub(super) fn steps(report: &Report, problem: &Problem<'_>) -> Vec<NextStep> {
             break;
         }
         let open = lead.next.iter().filter(|step| !known.answers(&step.action));
-        steps.extend(open.map(|step| NextStep { action: known.fill(&step.action), ..step.clone() }));
+        steps.extend(open.map(|step| NextStep { action: known.fill(step), ..step.clone() }));
     }
     steps
 }
@@ -134,8 +134,8 @@ impl Known<'_> {
     }
 
     /// A step with names in the place of what stands for them.
-    fn fill(&self, action: &str) -> String {
-        let mut filled = action.to_owned();
+    fn fill(&self, step: &NextStep) -> String {
+        let mut filled = step.action.clone();
         if self.is_no_single_thread() {
             filled = filled.replacen(IS_ONE_THREAD, "", 1);
         }
@@ -146,6 +146,9 @@ impl Known<'_> {
             }
             if let ([pid], 0 | 1) = (culprit.pids.as_slice(), culprit.count) {
                 filled = word_by_word(&filled, "PID", &pid.to_string());
+            } else if let (Some(first), false) = (culprit.pids.first(), step.changes_host) {
+                // Of several, the one that has most of it is where to look; what changes something is for all of them, or for none.
+                filled = word_by_word(&filled, "PID", &first.to_string());
             }
         }
         if let Some(tid) = self.thread() {
@@ -270,6 +273,14 @@ mod tests {
                 "renice -n 10 -p PID"
             ]
         );
+        let largest = Culprit { pids: vec![4711, 12], ..stress() };
+        busy.culprit = Some(largest);
+        busy.next.truncate(1);
+        busy.next.push(read("See whether it loops: rdiag probe profile --pid PID, or perf top -p PID"));
+        busy.next.push(change("prlimit --pid PID --nofile=…"));
+        let steps = chosen(vec![busy.clone()]);
+        assert_eq!(steps[1], "See whether it loops: rdiag probe profile --pid 4711, or perf top -p 4711");
+        assert_eq!(steps[2], "prlimit --pid PID --nofile=…");
         busy.culprit = None;
         assert!(chosen(vec![busy])[0].starts_with("Check whether the culprit"));
     }
