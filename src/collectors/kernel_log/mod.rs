@@ -17,7 +17,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use super::block_devices::{is_gone, name_of, of_journal};
 use super::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
-use rdiag_model::{Reason, Unavailable};
+use rdiag_model::{LogLine, Reason, Unavailable};
 use scan::Scan;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -83,9 +83,10 @@ impl Collect for KernelLog {
     fn finish(&mut self, host: &Host, out: &Sink) {
         let mut scan = std::mem::take(&mut self.scan);
         let renewed = std::mem::take(&mut scan.renewed);
-        for mut line in scan.lines() {
+        let mut lines: Vec<LogLine> = scan.lines().collect();
+        for line in &mut lines {
             // The kernel writes the number of the device there, or the name of a journal; people know the device by its name.
-            line.subject = line.subject.map(|device| match line.class.as_str() {
+            line.subject = line.subject.take().map(|device| match line.class.as_str() {
                 "swap" => name_of(host, &device),
                 "filesystem" => of_journal(&device).to_owned(),
                 _ => device,
@@ -93,8 +94,8 @@ impl Collect for KernelLog {
             let is_other = |name: &str| renewed.get(name).is_some_and(|at| *at >= line.seconds_since_boot);
             line.gone = ["disk", "filesystem", "swap"].contains(&line.class.as_str())
                 && line.subject.as_deref().is_some_and(|name| is_gone(host, name) || is_other(name));
-            out.log(line);
         }
+        Scan::fewer(lines).into_iter().for_each(|line| out.log(line));
     }
 }
 

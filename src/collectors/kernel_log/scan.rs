@@ -6,8 +6,10 @@ use super::classes::CLASSES;
 use super::patterns::{between, recognise};
 use rdiag_model::LogLine;
 
-/// Lines of the time before the window that are kept of each class: the newest.
+/// Lines of the time before the window that are kept of each class: the newest, those of devices that are there before others.
 const KEPT_OF_BOOT: usize = 3;
+/// Until it is known which are there, so many are kept of one class: the newest, and of each device the newest [`KEPT_OF_BOOT`].
+const KEPT_MEANWHILE: usize = 4 * KEPT_OF_BOOT;
 /// Lines of the window that are kept of each class: the first, since they are nearest to the cause.
 const KEPT_OF_WINDOW: usize = 12;
 /// Longer lines are cut.
@@ -129,8 +131,12 @@ impl Scan {
             return;
         }
         let lines = self.old_lines.entry(class).or_default();
+        let same = |kept: &LogLine| kept.subject == line.subject;
+        if lines.iter().filter(|kept| same(kept)).count() == KEPT_OF_BOOT {
+            lines.iter().position(same).and_then(|oldest| lines.remove(oldest));
+        }
         lines.push_back(line);
-        if lines.len() > KEPT_OF_BOOT {
+        if lines.len() > KEPT_MEANWHILE {
             lines.pop_front();
         }
     }
@@ -138,6 +144,20 @@ impl Scan {
     /// The kept lines: those of the window first.
     pub(super) fn lines(self) -> impl Iterator<Item = LogLine> {
         self.new_lines.into_values().flatten().chain(self.old_lines.into_values().flatten())
+    }
+
+    /// The lines without those of the time before the window that are too many: of each class those of devices that are gone go first, then the
+    /// oldest.
+    pub(super) fn fewer(mut lines: Vec<LogLine>) -> Vec<LogLine> {
+        for (class, _) in CLASSES {
+            let is_old = |line: &LogLine| line.class == *class && !line.in_window;
+            while lines.iter().filter(|line| is_old(line)).count() > KEPT_OF_BOOT {
+                let gone = lines.iter().position(|line| is_old(line) && line.gone);
+                let Some(at) = gone.or_else(|| lines.iter().position(is_old)) else { break };
+                lines.remove(at);
+            }
+        }
+        lines
     }
 
     /// How many lines of a class there were.
@@ -304,9 +324,31 @@ mod tests {
             scan.take(&parse(&line).unwrap(), sequence >= 500);
         }
         assert_eq!(scan.count("disk"), 1000);
-        let lines: Vec<_> = scan.lines().collect();
+        let lines = Scan::fewer(scan.lines().collect());
         assert_eq!(lines.len(), KEPT_OF_BOOT + KEPT_OF_WINDOW);
         assert!(lines.iter().all(|line| line.text.chars().count() <= MAX_CHARS));
+    }
+
+    #[test]
+    fn lines_about_a_device_that_is_gone_hide_none_about_one_that_is_there() {
+        let scan_of = |devices: &[&str]| {
+            let mut scan = Scan::default();
+            for (sequence, device) in devices.iter().enumerate() {
+                let line = format!("3,{sequence},{sequence}000000,-;I/O error, dev {device}, sector 1");
+                scan.take(&parse(&line).unwrap(), false);
+            }
+            let mut lines: Vec<_> = scan.lines().collect();
+            lines.iter_mut().for_each(|line| line.gone = line.subject.as_deref() != Some("sda"));
+            let at = |line: LogLine| format!("{} {}", line.subject.unwrap_or_default(), line.seconds_since_boot);
+            Scan::fewer(lines).into_iter().map(at).collect::<Vec<_>>()
+        };
+        let flood = ["sda", "loop0", "loop0", "loop0", "loop0"];
+        assert_eq!(scan_of(&flood), ["sda 0", "loop0 3", "loop0 4"]);
+        assert_eq!(scan_of(&["sda", "sda", "loop0", "sda", "sda"]), ["sda 1", "sda 3", "sda 4"]);
+        let names: Vec<String> = (0..30).map(|number| format!("loop{number}")).collect();
+        let mut many: Vec<&str> = names.iter().map(String::as_str).collect();
+        many.push("sda");
+        assert_eq!(scan_of(&many), ["loop28 28", "loop29 29", "sda 30"]);
     }
 
     #[test]
