@@ -116,7 +116,9 @@ impl OffCpu {
             waker.kernel = Part::Taken(without_probe(symbols, stack));
         }
         let entry = match waker.kernel {
-            Part::Taken(stack) => interrupted_at(symbols, stack).map(|at| stack.get(..=at).unwrap_or_default()),
+            Part::Taken(stack) | Part::Whole(stack) => {
+                interrupted_at(symbols, stack).map(|at| stack.get(..=at).unwrap_or_default())
+            }
             Part::None | Part::Missing => None,
         };
         if entry.is_some() || *tgid == 0 {

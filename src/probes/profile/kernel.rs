@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::cpus::Cpus;
+use super::dumps::{self, Dumped};
 use super::tally::{DEPTH, Key, Sum, Tally};
 use super::{Source, Wanted};
 use crate::Context;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned};
-use rdiag_kernel::mechanism::symbols::Process;
 use rdiag_model::Unavailable;
 use rdiag_model::probe::Attachment;
 
@@ -22,7 +22,7 @@ pub(super) struct InKernel {
     wanted: Wanted,
     cpus: Cpus,
     /// The totals at the last look.
-    totals: [u64; 4],
+    totals: [u64; 5],
     /// Names of stacks that the kernel's table holds, as far as we have seen them.
     kept: BTreeSet<u64>,
     room: usize,
@@ -36,12 +36,16 @@ impl InKernel {
         globals.push(Global::u32("want_user", u32::from(wanted.user)));
         globals.push(Global::u32("want_kernel", u32::from(wanted.kernel)));
         let cpus = Cpus::read(host);
-        let samples = wanted.per_second().saturating_mul(u64::from(host.facts().cpus.max(1)));
+        let count = u64::from(host.facts().cpus.max(1));
+        let samples = wanted.per_second().saturating_mul(count);
+        let ring = dumps::ring(wanted, samples);
+        globals.push(Global::u64("dump_rate", dumps::rate(wanted, ring, count)));
         let room = samples.saturating_mul(SECONDS).clamp(STACKS.0, STACKS.1) as u32;
         let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/profile/profile.bpf.o"));
-        let mut object = kernel.load(bytes, globals, &[("profile_stacks", room), ("profile_sums", room)])?;
+        let rooms = [("profile_stacks", room), ("profile_sums", room), (dumps::MAP, ring)];
+        let mut object = kernel.load(bytes, globals, &rooms)?;
         object.sample("sample", &wanted.event, wanted.every, &cpus.online())?;
-        Ok(Self { object, wanted: wanted.clone(), cpus, totals: [0; 4], kept: BTreeSet::new(), room: room as usize })
+        Ok(Self { object, wanted: wanted.clone(), cpus, totals: [0; 5], kept: BTreeSet::new(), room: room as usize })
     }
 
     fn stack(&mut self, name: u64, kernel: bool, tally: &mut Tally) {
@@ -56,10 +60,11 @@ impl InKernel {
 
     /// What the kernel could not keep, and the samples without a task.
     fn count(&mut self, tally: &mut Tally) -> Result<(), Unavailable> {
-        let now: [u64; 4] = self.object.counts("profile_totals")?.try_into().unwrap_or_default();
+        let now: [u64; 5] = self.object.counts("profile_totals")?.try_into().unwrap_or_default();
         let before = std::mem::replace(&mut self.totals, now);
         let new: Vec<u64> = now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
-        let [idle, _own, unsummed, unkept] = new.try_into().unwrap_or_default();
+        let [idle, _own, unsummed, unkept, undumped] = new.try_into().unwrap_or_default();
+        tally.undumped += undumped;
         tally.idle += idle;
         tally.lose("samples, too many kinds at once", unsummed);
         tally.lose("stacks that found no room", unkept);
@@ -88,14 +93,18 @@ impl Source for InKernel {
         {
             tally.notes.push(format!("CPUs that came online are not sampled: {gap}"));
         }
-        for ([tgid, kernel, user, in_kernel, comm @ ..], [count, weight, born]) in
-            self.object.take_hash::<[u64; 6], [u64; 3]>("profile_sums")?
-        {
-            self.stack(kernel, true, tally);
-            self.stack(user, false, tally);
-            let process = Process { pid: tgid as u32, born };
-            let comm = if tgid == 0 { Key::IDLE_TASK } else { comm };
-            tally.add(Key { process, comm, kernel, user, in_kernel: in_kernel != 0 }, Sum { count, weight });
+        for (words, [count, weight, born]) in self.object.take_hash::<[u64; 6], [u64; 3]>("profile_sums")? {
+            let key = Key::of_words(words, born);
+            self.stack(key.kernel, true, tally);
+            self.stack(key.user, false, tally);
+            tally.add(key, Sum { count, weight });
+        }
+        let mut dumped: Vec<Dumped> = Vec::new();
+        self.object.drain(dumps::MAP, usize::MAX, |record| dumped.extend(Dumped::of(record)))?;
+        for sample in dumped {
+            self.stack(sample.key.kernel, true, tally);
+            self.stack(sample.key.user, false, tally);
+            tally.dump(sample);
         }
         if self.kept.len() > self.room / 2 {
             self.kept.clear();

@@ -6,6 +6,7 @@
 //! share (`limits.rs`).
 
 mod cpus;
+mod dumps;
 mod functions;
 mod kernel;
 mod limits;
@@ -63,6 +64,12 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             kind: ParamKind::OneOf(&WHICH_STACKS),
             default: "both",
             help: "user, kernel or both",
+        },
+        ParamDef {
+            name: "unwind",
+            kind: ParamKind::OneOf(&UNWIND),
+            default: TABLES,
+            help: "how user stacks are walked: by unwind tables (.eh_frame), or by frame pointers alone",
         },
         ParamDef {
             name: "top",
@@ -131,6 +138,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     start,
 };
 
+/// How user stacks are walked.
+const TABLES: &str = "tables";
+const FRAME_POINTERS: &str = "frame-pointers";
+const UNWIND: [&str; 2] = [TABLES, FRAME_POINTERS];
+
 /// Files that may be open besides those of the CPUs: maps, programs, and whatever is looked up in.
 const OTHER_FILES: u64 = 512;
 
@@ -141,6 +153,8 @@ struct Wanted {
     every: Every,
     user: bool,
     kernel: bool,
+    /// User stacks by unwind tables, not by frame pointers alone.
+    tables: bool,
 }
 
 impl Wanted {
@@ -190,7 +204,8 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         0 => Every::Hertz(params.count("hz")),
         events => Every::Events(events),
     };
-    let mut wanted = Wanted { event, every, user, kernel };
+    let tables = params.text("unwind") != Some(FRAME_POINTERS);
+    let mut wanted = Wanted { event, every, user, kernel, tables };
     let mut whole_host = filter.pids.is_empty() && filter.comm.is_none() && filter.cgroup.is_none();
     // A program on the event of each CPU takes two.
     descriptors::make_room(u64::from(host.facts().cpus).saturating_mul(2) + OTHER_FILES);
@@ -305,6 +320,7 @@ impl Probe for Profile {
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
         self.source.gather(host, &mut self.tally)?;
+        self.tally.unwind(host, &mut self.symbols);
         self.tally.learn(host, &mut self.symbols);
         self.tally.learn_lines(host, &mut self.symbols);
         Ok(())
@@ -312,6 +328,10 @@ impl Probe for Profile {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
+        self.symbols.settle(host);
+        self.tally.take_walked(host, &mut self.symbols);
+        self.tally.stop_waiting();
+        self.tally.learn(host, &mut self.symbols);
         // Lines are asked for where functions are known, and those of the last samples are known only now.
         self.symbols.settle(host);
         self.tally.learn_lines(host, &mut self.symbols);
@@ -348,6 +368,7 @@ impl Probe for Profile {
                 },
             },
         ));
+        notes.extend(self.tally.means.told(self.tally.undumped));
         notes.append(&mut self.tally.notes);
         notes.extend(self.symbols.notes().map(str::to_owned));
         self.tally.lose("samples without a stack, too many kinds at once", self.tally.crowded.count);

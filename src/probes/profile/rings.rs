@@ -162,7 +162,7 @@ fn own_processes(host: &Host, filter: &Filter) -> Vec<u32> {
 }
 
 fn open(host: &Host, wanted: &Wanted, target: &Target, cpus: &[u32]) -> Result<Sampler, Unavailable> {
-    let Wanted { event, every, user, kernel } = wanted;
+    let Wanted { event, every, user, kernel, .. } = wanted;
     Sampler::open(host, &Sampling { event, every: *every, user: *user, kernel: *kernel, target }, cpus)
 }
 

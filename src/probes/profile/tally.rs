@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::dumps::{Dumped, Means};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, Sample, Symbols, calls};
 
@@ -55,7 +56,7 @@ pub(super) struct Sum {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) sums: HashMap<Key, Sum>,
-    stacks: HashMap<u64, Vec<u64>>,
+    stacks: HashMap<u64, Kept>,
     /// Of the sums those whose addresses were not looked up yet.
     fresh: Vec<Key>,
     /// Samples of idling.
@@ -66,6 +67,23 @@ pub(super) struct Tally {
     pub(super) lost: HashMap<&'static str, u64>,
     /// What happened meanwhile that the reader must know.
     pub(super) notes: Vec<String>,
+    /// Samples whose stacks are to be walked, and those that are being walked.
+    pub(super) dumped: Vec<Dumped>,
+    pub(super) waiting: HashMap<u64, (Key, Sum)>,
+    pub(super) ticket: u64,
+    /// Samples that came without what their stacks can be walked by.
+    pub(super) undumped: u64,
+    /// What samples stand for, by how their user stacks were walked.
+    pub(super) means: Means,
+}
+
+/// A stack.
+#[derive(Debug)]
+struct Kept {
+    /// Innermost first.
+    addresses: Vec<u64>,
+    /// An unwind table says that the outermost function has no caller.
+    is_whole: bool,
 }
 
 impl Tally {
@@ -108,7 +126,17 @@ impl Tally {
         if let Some(first) = addresses.first_mut().filter(|_| kernel) {
             *first = first.saturating_add(1);
         }
-        self.stacks.insert(name, addresses);
+        self.stacks.insert(name, Kept { addresses, is_whole: false });
+    }
+
+    /// Remembers a user stack that was walked by unwind tables.
+    pub(super) fn keep_walked(&mut self, name: u64, addresses: Vec<u64>, is_whole: bool) {
+        self.stacks.insert(name, Kept { addresses, is_whole });
+    }
+
+    /// The addresses of a user stack, innermost first.
+    pub(super) fn addresses(&self, name: u64) -> &[u64] {
+        self.stacks.get(&name).map_or(&[], |kept| &kept.addresses)
     }
 
     /// Has the addresses of new stacks looked up, while their processes live.
@@ -116,7 +144,7 @@ impl Tally {
         let mut addresses: HashMap<Option<Process>, Vec<u64>> = HashMap::new();
         for key in std::mem::take(&mut self.fresh) {
             for (process, name) in [(None, key.kernel), (Some(key.process), key.user)] {
-                if let Part::Taken(stack) = self.part(name) {
+                if let Part::Taken(stack) | Part::Whole(stack) = self.part(name) {
                     addresses.entry(process).or_default().extend(calls(process, stack));
                 }
             }
@@ -183,7 +211,8 @@ impl Tally {
     fn part(&self, name: u64) -> Part<'_> {
         match (name, self.stacks.get(&name)) {
             (0, _) => Part::None,
-            (_, Some(stack)) => Part::Taken(stack),
+            (_, Some(kept)) if kept.is_whole => Part::Whole(&kept.addresses),
+            (_, Some(kept)) => Part::Taken(&kept.addresses),
             (_, None) => Part::Missing,
         }
     }
@@ -204,7 +233,9 @@ impl Tally {
     pub(super) fn leaf(&self, key: &Key) -> Option<(Option<Process>, u64)> {
         for (process, name) in [(None, key.kernel), (Some(key.process), key.user)] {
             match self.part(name) {
-                Part::Taken(stack) => return calls(process, stack).next().map(|address| (process, address)),
+                Part::Taken(stack) | Part::Whole(stack) => {
+                    return calls(process, stack).next().map(|address| (process, address));
+                }
                 Part::Missing => return None,
                 Part::None => {}
             }
@@ -215,11 +246,18 @@ impl Tally {
     /// Begins anew. Stacks are remembered.
     pub(super) fn clear(&mut self) {
         let stacks = std::mem::take(&mut self.stacks);
-        *self = Self { stacks: if stacks.len() > MAX_STACKS { HashMap::new() } else { stacks }, ..Self::default() };
+        let stacks = if stacks.len() > MAX_STACKS { HashMap::new() } else { stacks };
+        *self = Self { stacks, ticket: self.ticket, ..Self::default() };
     }
 }
 
 impl Key {
+    /// As the program in the kernel writes it.
+    pub(super) fn of_words([tgid, kernel, user, in_kernel, comm @ ..]: [u64; 6], born: u64) -> Self {
+        let comm = if tgid == 0 { Self::IDLE_TASK } else { comm };
+        Self { process: Process { pid: tgid as u32, born }, comm, kernel, user, in_kernel: in_kernel != 0 }
+    }
+
     /// The name of the idle task of each CPU, as perf has it; the kernel adds the CPU's number.
     pub(super) const IDLE_TASK: [u64; 2] = [u64::from_ne_bytes(*b"swapper\0"), 0];
 

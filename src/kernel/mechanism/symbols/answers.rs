@@ -61,6 +61,9 @@ impl Symbols {
 
     pub(super) fn take(&mut self, answer: worker::Answer) {
         self.notes.extend(answer.notes);
+        let (walked, bytes) = answer.walked;
+        self.dumped = self.dumped.saturating_sub(bytes);
+        self.walked.extend(walked);
         for (address, names) in answer.addresses.into_iter().zip(answer.names) {
             let kernel = answer.process.is_none();
             let object = if kernel { Some(kernel::OBJECT) } else { answer.maps.object(address) };

@@ -11,7 +11,9 @@ const BY_BUILD_ID: &str = ".build-id";
 /// Program headers that are looked at; more has no file that a linker made.
 const MAX_HEADERS: u16 = 256;
 const HEADER: usize = 56;
-const LOAD: u32 = 1;
+const LOAD: u64 = 1;
+/// `PT_GNU_EH_FRAME`: the table of unwind tables.
+const UNWIND: u64 = 0x6474_e550;
 
 /// The file with the symbols of a program; none if it is not here.
 pub(super) fn debug_file(folder: &Path, build_id: &[u8]) -> Option<PathBuf> {
@@ -23,13 +25,19 @@ pub(super) fn debug_file(folder: &Path, build_id: &[u8]) -> Option<PathBuf> {
 
 /// Where the parts of a file are in memory, relative to each other. Those of its debug file have lost their offsets.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Segments(Vec<Segment>);
+pub(super) struct Segments {
+    loaded: Vec<Segment>,
+    /// Where unwind tables are looked up.
+    pub(super) unwind: Option<Segment>,
+    /// For which machine its code is, as ELF numbers it.
+    pub(super) machine: u16,
+}
 
-#[derive(Debug, PartialEq, Eq)]
-struct Segment {
-    offset: u64,
-    address: u64,
-    size: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) offset: u64,
+    pub(super) address: u64,
+    pub(super) size: u64,
 }
 
 impl Segments {
@@ -40,7 +48,18 @@ impl Segments {
         let Some((at, count)) = headers(&header) else { return Self::default() };
         let mut bytes = vec![0; usize::from(count.min(MAX_HEADERS)) * HEADER];
         let Ok(()) = file.read_exact_at(&mut bytes, at) else { return Self::default() };
-        Self(bytes.chunks_exact(HEADER).filter_map(segment).collect())
+        let of = |kind| bytes.chunks_exact(HEADER).filter_map(move |bytes| segment(bytes, kind));
+        let machine = number(&header, 18, 2).unwrap_or_default() as u16;
+        Self { loaded: of(LOAD).collect(), unwind: of(UNWIND).next(), machine }
+    }
+
+    /// The rest of the part that an address lies in, from there on.
+    pub(super) fn from_address(&self, address: u64) -> Option<Segment> {
+        let rest = |segment: &Segment| {
+            let into = address.checked_sub(segment.address).filter(|into| *into < segment.size)?;
+            Some(Segment { offset: segment.offset.checked_add(into)?, address, size: segment.size - into })
+        };
+        self.loaded.iter().find_map(rest)
     }
 
     /// The address that symbols have, of a place in the file.
@@ -49,7 +68,7 @@ impl Segments {
             let into = offset.checked_sub(segment.offset).filter(|into| *into < segment.size)?;
             segment.address.checked_add(into)
         };
-        self.0.iter().find_map(within)
+        self.loaded.iter().find_map(within)
     }
 }
 
@@ -61,10 +80,10 @@ fn headers(header: &[u8]) -> Option<(u64, u16)> {
     (is_ours && size == HEADER as u64).then_some((number(header, 32, 8)?, count as u16))
 }
 
-fn segment(bytes: &[u8]) -> Option<Segment> {
-    let is_loaded = number(bytes, 0, 4)? == u64::from(LOAD);
+fn segment(bytes: &[u8], kind: u64) -> Option<Segment> {
+    let is_wanted = number(bytes, 0, 4)? == kind;
     let segment = Segment { offset: number(bytes, 8, 8)?, address: number(bytes, 16, 8)?, size: number(bytes, 32, 8)? };
-    is_loaded.then_some(segment)
+    is_wanted.then_some(segment)
 }
 
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
@@ -87,10 +106,13 @@ mod tests {
     fn a_place_in_a_file_has_the_address_that_its_segment_gives_it() {
         let own = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
         let segments = Segments::of(&own);
-        assert!(segments.0.len() >= 2, "{segments:?}");
-        for segment in &segments.0 {
+        assert!(segments.loaded.len() >= 2, "{segments:?}");
+        for segment in &segments.loaded {
             assert_eq!(segments.address(segment.offset + 1), Some(segment.address + 1));
+            let rest = Segment { offset: segment.offset + 1, address: segment.address + 1, size: segment.size - 1 };
+            assert_eq!(segments.from_address(segment.address + 1), Some(rest));
         }
+        assert_eq!(segments.from_address(u64::MAX), None);
         assert_eq!(segments.address(u64::MAX), None);
     }
 

@@ -19,6 +19,15 @@ pub fn names(file: &File, offsets: &[u64], lines: bool) -> io::Result<Vec<Functi
     reader::names(file, offsets, lines)
 }
 
+/// For how many of some places of a file its unwind tables tell the caller, as the process that reads symbols answers.
+///
+/// # Errors
+///
+/// When it has no such tables.
+pub fn rows(file: &File, offsets: &[u64]) -> io::Result<usize> {
+    Ok(reader::rows(file, offsets)?.iter().flatten().count())
+}
+
 /// Asks everything of what a process has mapped (`/proc/PID/maps`): at these addresses, and at every edge of a mapping.
 pub fn maps(text: &str, addresses: &[u64]) {
     let maps = Maps::parse(text);

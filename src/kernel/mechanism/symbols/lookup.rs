@@ -10,8 +10,9 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use super::bounded::Bounded;
 use super::maps::{InFile, Maps};
-use super::open::{self, Identity};
+use super::open::{self, Found, Identity};
 use super::reader::{Client, Source};
+use super::unwind::Rows;
 use super::vdso;
 use super::worker::{Detail, Named, Of};
 
@@ -30,6 +31,25 @@ pub(super) struct Lookup {
     /// For the kernel's list, which is the kernel's word.
     kernel: Symbolizer,
     noted: BTreeSet<String>,
+    /// What unwind tables have said.
+    pub(super) rows: Rows,
+}
+
+/// A file that a process has mapped, as it was found.
+#[derive(Debug)]
+pub(super) enum Located {
+    /// The kernel's own library.
+    Vdso(Identity),
+    File(Arc<Found>),
+}
+
+impl Located {
+    pub(super) fn identity(&self) -> &Identity {
+        match self {
+            Self::Vdso(identity) => identity,
+            Self::File(found) => &found.identity,
+        }
+    }
 }
 
 /// The functions at each of some addresses, outermost first, and why names are missing.
@@ -92,10 +112,13 @@ impl Lookup {
         detail: Detail,
     ) -> Result<(Vec<Vec<Named>>, Option<String>), String> {
         let lines = detail == Detail::Line;
-        let Some(link) = &file.link else {
-            let source = Source { identity: Identity::default(), owner: 0, open: &vdso::copy, build_id: None };
-            return self.client.names(&source, offsets, lines);
-        };
+        let located = self.locate(file, pid, (by_link, by_path))?;
+        self.ask(&located, pid, |client, source| client.names(source, offsets, lines))
+    }
+
+    /// Finds what a process has mapped, without opening it.
+    pub(super) fn locate(&self, file: &InFile, pid: u32, (by_link, by_path): (bool, bool)) -> Result<Located, String> {
+        let Some(link) = &file.link else { return Ok(Located::Vdso(Identity::default())) };
         // Both are asked of the kernel under the eyes of the process, and of the file's server.
         let (link, path, device) = (link.clone(), file.path.clone(), file.device);
         let found = self.bounded.ask(pid, move || {
@@ -107,13 +130,32 @@ impl Lookup {
             }
             found.map(Arc::new)
         })?;
-        let found = found.map_err(|error| error.to_string())?;
-        let open = || {
-            let found = found.clone();
-            self.bounded.ask(pid, move || found.open(Some(pid))).map_err(io::Error::other)?
-        };
-        let source = Source { identity: found.identity.clone(), owner: found.owner, open: &open, build_id: None };
-        self.client.names(&source, offsets, lines)
+        found.map(Located::File).map_err(|error| error.to_string())
+    }
+
+    /// Asks the process that reads symbols about a file, which it is handed if it has not seen it yet.
+    fn ask<T>(&mut self, located: &Located, pid: u32, question: impl FnOnce(&mut Client, &Source<'_>) -> T) -> T {
+        let Self { client, bounded, .. } = self;
+        let identity = located.identity().clone();
+        match located {
+            Located::Vdso(_) => question(client, &Source { identity, owner: 0, open: &vdso::copy, build_id: None }),
+            Located::File(found) => {
+                let open = || {
+                    let found = found.clone();
+                    bounded.ask(pid, move || found.open(Some(pid))).map_err(io::Error::other)?
+                };
+                question(client, &Source { identity, owner: found.owner, open: &open, build_id: None })
+            }
+        }
+    }
+
+    /// Has the rows of unwind tables for these offsets of a file looked up, and remembers them: that there is none, too.
+    pub(super) fn learn_rows(&mut self, located: &Located, pid: u32, offsets: &[u64]) {
+        let found = self.ask(located, pid, |client, source| client.rows(source, offsets));
+        let rows = found.unwrap_or_else(|_| vec![None; offsets.len()]);
+        for (offset, row) in offsets.iter().zip(rows) {
+            self.rows.keep(located.identity(), *offset, row);
+        }
     }
 
     /// What is to be said of a file, the first time.

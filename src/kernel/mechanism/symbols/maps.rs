@@ -133,7 +133,7 @@ impl Maps {
 }
 
 /// A file that a process has mapped.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct InFile {
     /// The kernel's link to it; none for the kernel's own library.
     pub(super) link: Option<PathBuf>,

@@ -12,6 +12,8 @@
 //! whole list is read only where no program may be in it. A stripped file's symbols come from the open table of its debug file
 //! (`debug_file.rs`); the compressed rest is unpacked only for lines of functions that took many samples. A file is read once for all
 //! processes that have it mapped, and what a process has mapped is believed for a second (`mapped.rs`).
+//!
+//! The same process reads the tables by which callers are found in code without frame pointers (`unwind/`).
 
 mod answers;
 mod bounded;
@@ -29,6 +31,7 @@ mod perf_map;
 pub mod reader;
 mod running;
 mod stacks;
+pub mod unwind;
 mod variables;
 mod vdso;
 mod walk;
@@ -128,6 +131,9 @@ pub struct Symbols {
     lines: HashSet<(Process, u64)>,
     /// Addresses of which variables were asked for.
     variables: HashSet<(Process, u64)>,
+    /// Bytes of stacks that are being walked, and those that have been.
+    dumped: usize,
+    walked: Vec<unwind::Walked>,
     mapped: Lately,
     compiled: PerfMaps,
 }
@@ -258,7 +264,14 @@ impl Symbols {
             Some(Some(names)) => {
                 let names = names.into_iter().map(|name| name.into_iter().collect()).collect();
                 let maps = Arc::default();
-                return self.take(worker::Answer { process: None, addresses: fresh, names, maps, notes: Vec::new() });
+                return self.take(worker::Answer {
+                    process: None,
+                    addresses: fresh,
+                    names,
+                    maps,
+                    notes: Vec::new(),
+                    walked: Default::default(),
+                });
             }
             Some(None) => {
                 self.running = None;

@@ -42,6 +42,8 @@ pub fn is_start(name: &str) -> bool {
 pub enum Part<'a> {
     /// Addresses, innermost first.
     Taken(&'a [u64]),
+    /// The same up to the start of its thread, as unwind tables say.
+    Whole(&'a [u64]),
     /// There is none, or it was not asked for.
     None,
     /// It could not be taken.
@@ -172,7 +174,7 @@ fn put_together(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> Wh
             Piece::Frames { process, part, reversed } => (*process, *part, *reversed),
         };
         let addresses = match part {
-            Part::Taken(addresses) => addresses,
+            Part::Taken(addresses) | Part::Whole(addresses) => addresses,
             Part::None => continue,
             Part::Missing => {
                 whole.missing = true;
@@ -193,7 +195,8 @@ fn put_together(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> Wh
         }
         let outermost = frames.first().and_then(|frame| symbols.frames().get(*frame as usize));
         let begins = process.is_none() || outermost.is_some_and(|frame| is_start(&frame.name));
-        whole.truncated |= addresses.len() >= depth || !begins;
+        let is_whole = matches!(part, Part::Whole(_)) || (begins && addresses.len() < depth);
+        whole.truncated |= !is_whole;
         if reversed {
             frames.reverse();
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Process;
 use super::lookup::Lookup;
 use super::maps::Maps;
+use super::unwind::{Dump, Walked};
 use crate::host::rights::{Phase, narrow};
 use crate::mechanism::descriptors;
 
@@ -41,6 +42,8 @@ struct Question {
     addresses: Vec<u64>,
     maps: Arc<Maps>,
     detail: Detail,
+    /// Stacks to be walked, in place of addresses.
+    dumps: Vec<Dump>,
 }
 
 /// How much is wanted of an address.
@@ -61,6 +64,8 @@ pub(super) struct Answer {
     pub(super) maps: Arc<Maps>,
     /// Why names are missing.
     pub(super) notes: Vec<String>,
+    /// Stacks that were to be walked, and the bytes that they were.
+    pub(super) walked: (Vec<Walked>, usize),
 }
 
 /// A function.
@@ -102,7 +107,9 @@ impl Worker {
         let run = move || {
             narrow(Phase::Naming);
             let mut lookup = Lookup::default();
-            for Question { of, process, addresses, maps, detail } in asked {
+            for Question { of, process, addresses, maps, detail, dumps } in asked {
+                let bytes = dumps.iter().map(|dump| dump.bytes.len()).sum();
+                let walked = (lookup.walk(&of, dumps, &maps), bytes);
                 let (mut names, mut notes) = lookup.names(&of, &addresses, &maps, detail);
                 if names.iter().any(Vec::is_empty) && descriptors::are_exhausted() {
                     descriptors::make_room(u64::MAX);
@@ -111,7 +118,7 @@ impl Worker {
                         notes.push(TOO_MANY_FILES.to_owned());
                     }
                 }
-                if answer.send(Answer { process, addresses, names, maps, notes }).is_err() {
+                if answer.send(Answer { process, addresses, names, maps, notes, walked }).is_err() {
                     return;
                 }
             }
@@ -129,7 +136,16 @@ impl Worker {
         maps: Arc<Maps>,
         detail: Detail,
     ) -> bool {
-        let asked = self.questions.try_send(Question { of, process, addresses, maps, detail }).is_ok();
+        self.put(Question { of, process, addresses, maps, detail, dumps: Vec::new() })
+    }
+
+    /// Whether these stacks will be walked.
+    pub(super) fn ask_stacks(&mut self, of: Of, process: Process, dumps: Vec<Dump>, maps: Arc<Maps>) -> bool {
+        self.put(Question { of, process: Some(process), addresses: Vec::new(), maps, detail: Detail::Name, dumps })
+    }
+
+    fn put(&mut self, question: Question) -> bool {
+        let asked = self.questions.try_send(question).is_ok();
         self.outstanding += usize::from(asked);
         asked
     }

@@ -12,10 +12,12 @@ use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
 use super::copy::{Copy, Extent, MAX_BYTES, copy};
 use super::message::{Answer, Question};
+use super::tables::Tables;
 use crate::host::confine::{Confinement, confine};
 use crate::host::message::{receive, send};
 use crate::mechanism::descriptors;
 use crate::mechanism::symbols::debug_file::{Segments, debug_file};
+use crate::mechanism::symbols::unwind::Row;
 use crate::mechanism::symbols::{MAX_INLINED, MAX_NAME};
 
 /// Where debug information lies that was stripped from its program: only root can put something there.
@@ -51,6 +53,7 @@ pub(super) fn serve(socket: impl AsFd) -> io::Result<()> {
             (Question::Open { file: number }, Some(file)) => reader.open(number, file),
             (Question::Open { .. }, None) => Answer::Refused("no file came with the question".to_owned()),
             (Question::Names { file, offsets, lines }, _) => reader.names(file, &offsets, lines),
+            (Question::Rows { file, offsets }, _) => reader.rows(file, &offsets),
         };
         send(&socket, &answer, None)?;
     }
@@ -63,10 +66,16 @@ pub(in super::super) fn names(file: &File, offsets: &[u64], lines: bool) -> io::
         match answer {
             Answer::Names { names, .. } => return Ok(names),
             Answer::Refused(why) => return Err(io::Error::other(why)),
-            Answer::Opened { .. } => {}
+            Answer::Opened { .. } | Answer::Rows(_) => {}
         }
     }
     Ok(Vec::new())
+}
+
+/// The rows of the unwind tables for some places of one file, without a process around it.
+pub(in super::super) fn rows(file: &File, offsets: &[u64]) -> io::Result<Vec<Option<Row>>> {
+    let tables = Tables::read(file)?;
+    Ok(offsets.iter().map(|offset| tables.row(*offset)).collect())
 }
 
 /// The files that can be asked about.
@@ -87,6 +96,8 @@ struct Program {
     debug: Option<Result<OwnedFd, String>>,
     /// The file with what was stripped from this one.
     stripped: Option<Option<(PathBuf, Segments)>>,
+    /// Unwind tables, if they were needed and can be read.
+    tables: Option<Option<Tables>>,
 }
 
 impl Reader {
@@ -103,6 +114,7 @@ impl Reader {
                     symbols: Some(memory),
                     debug: None,
                     stripped: None,
+                    tables: None,
                 };
                 self.files.insert(number, program);
                 Answer::Opened { build_id }
@@ -117,9 +129,24 @@ impl Reader {
             self.copied = bytes;
             self.symbolizer = None;
             for program in self.files.values_mut() {
-                (program.symbols, program.debug) = (None, None);
+                (program.symbols, program.debug, program.tables) = (None, None, None);
             }
         }
+    }
+
+    fn rows(&mut self, number: u32, offsets: &[u64]) -> Answer {
+        let Some(mut program) = self.files.remove(&number) else {
+            return Answer::Refused("the file was not handed over".to_owned());
+        };
+        let tables = match program.tables.take() {
+            Some(tables) => tables,
+            None => Tables::read(&program.file).ok().inspect(|tables| self.make_room(tables.bytes())),
+        };
+        let row = |offset: &u64| tables.as_ref().and_then(|tables| tables.row(*offset));
+        let answer = Answer::Rows(offsets.iter().map(row).collect());
+        program.tables = Some(tables);
+        self.files.insert(number, program);
+        answer
     }
 
     fn names(&mut self, number: u32, offsets: &[u64], lines: bool) -> Answer {

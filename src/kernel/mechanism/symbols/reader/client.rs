@@ -12,6 +12,7 @@ use super::message::{Answer, Question};
 use crate::host::message::{receive, send};
 use crate::mechanism::symbols::bounded::one_of_many;
 use crate::mechanism::symbols::open::Identity;
+use crate::mechanism::symbols::unwind::Row;
 use crate::mechanism::symbols::worker::Named;
 
 /// After so many files the process is started anew: each keeps descriptors and memory.
@@ -51,6 +52,8 @@ pub(in super::super) struct Client {
     refused: HashMap<Identity, Why>,
     /// Files whose debug information ended the process: the table of symbols may do.
     no_lines: HashSet<Identity>,
+    /// Files whose unwind tables ended the process: what else is in them may do.
+    no_rows: HashSet<Identity>,
     /// Files that took too long or ended the process, by their owners.
     bad: HashMap<u32, HashSet<Identity>>,
     is_hasty: bool,
@@ -112,6 +115,31 @@ impl Client {
             }
             Err(error) => Err(self.refuse(source, ended(&error))),
         }
+    }
+
+    /// The rows of unwind tables for these offsets of a file, or why there are none.
+    pub(in super::super) fn rows(&mut self, source: &Source<'_>, offsets: &[u64]) -> Result<Vec<Option<Row>>, Why> {
+        let mut all = Vec::with_capacity(offsets.len());
+        for offsets in offsets.chunks(ADDRESSES) {
+            if let Some(why) = self.refused.get(&source.identity).or(self.broken.as_ref()) {
+                return Err(why.clone());
+            }
+            if self.no_rows.contains(&source.identity) {
+                return Err("its unwind tables could not be read".to_owned());
+            }
+            if let Some(why) = self.is_owner_refused(source) {
+                return Err(why);
+            }
+            let file = self.hand_over(source)?;
+            match self.ask(source, &Question::Rows { file, offsets: offsets.to_vec() }, None) {
+                Ok(Answer::Rows(rows)) if rows.len() == offsets.len() => all.extend(rows),
+                answer => {
+                    self.no_rows.insert(source.identity.clone());
+                    return Err(answer.map_or_else(|error| ended(&error), |_| "it has no unwind tables".to_owned()));
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// The number that a file goes by, after it was handed over if need be.

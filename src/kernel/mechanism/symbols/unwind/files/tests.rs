@@ -1,0 +1,80 @@
+//! This program's own stack.
+#![expect(unsafe_code, reason = "getcontext(3) has no safe form")]
+#![expect(clippy::disallowed_methods, reason = "the memory of this process is no part of the host that is looked at")]
+
+use std::os::unix::fs::FileExt as _;
+
+use super::super::Registers;
+use super::*;
+use crate::mechanism::symbols::worker::Detail;
+
+/// The registers of this thread, and so many bytes of its stack.
+fn dump(bytes: usize) -> Dump {
+    let mut context = std::mem::MaybeUninit::<libc::ucontext_t>::zeroed();
+    // SAFETY: the memory is large enough for what is written, and zeros are a valid value of it.
+    let context = unsafe {
+        libc::getcontext(context.as_mut_ptr());
+        context.assume_init()
+    };
+    let of = |register: i32| context.uc_mcontext.gregs[register as usize].cast_unsigned();
+    let mut saved = [0; 21];
+    saved[17] = 0x33;
+    use libc::{REG_R12, REG_R13, REG_R14, REG_R15, REG_RBP, REG_RBX, REG_RIP, REG_RSP};
+    for (at, register) in [
+        (0, REG_R15),
+        (1, REG_R14),
+        (2, REG_R13),
+        (3, REG_R12),
+        (4, REG_RBP),
+        (5, REG_RBX),
+        (16, REG_RIP),
+        (19, REG_RSP),
+    ] {
+        saved[at] = of(register);
+    }
+    let base = of(REG_RSP);
+    let mut stack = vec![0; bytes];
+    std::fs::File::open("/proc/self/mem").unwrap().read_exact_at(&mut stack, base).unwrap();
+    Dump { ticket: 7, registers: Registers::of_saved(&saved).unwrap(), base, bytes: stack, pointers: Vec::new() }
+}
+
+#[inline(never)]
+fn innermost(depth: u32, bytes: usize) -> Dump {
+    if depth > 0 { std::hint::black_box(innermost(depth - 1, bytes)) } else { dump(bytes) }
+}
+
+fn walk(dump: Dump) -> (Vec<Walked>, Vec<String>) {
+    let maps = Maps::parse(&std::fs::read_to_string("/proc/self/maps").unwrap());
+    let of = Of::Process { pid: std::process::id(), by_link: false, by_path: true };
+    let mut lookup = Lookup::default();
+    let walked = lookup.walk(&of, vec![dump], &maps);
+    let addresses: Vec<u64> =
+        walked.iter().flat_map(|walked| &walked.stack).flat_map(|stack| stack.addresses.clone()).collect();
+    let (names, _) = lookup.names(&of, &addresses.iter().map(|at| at - 1).collect::<Vec<_>>(), &maps, Detail::Name);
+    (walked, names.into_iter().map(|named| named.first().map(|named| named.name.clone()).unwrap_or_default()).collect())
+}
+
+#[test]
+fn a_stack_is_whole_up_to_the_start_of_its_thread_without_frame_pointers() {
+    // The rest of what is mapped for the thread's stack may be short.
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(|| innermost(5, 6000)).unwrap();
+    let (walked, names) = walk(thread.join().unwrap());
+    assert_eq!(walked[0].ticket, 7);
+    let stack = walked[0].stack.as_ref().unwrap();
+    assert!(stack.is_whole, "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.contains("innermost")).count(), 6, "{names:?}");
+    let outer = &names[names.len() - 3..];
+    assert!(outer.iter().any(|name| name.contains("start_thread") || name.contains("clone")), "{names:?}");
+}
+
+#[test]
+fn a_stack_of_which_too_little_was_copied_ends_there_and_is_not_whole() {
+    let (walked, names) = walk(innermost(200, 800));
+    let stack = walked[0].stack.as_ref().unwrap();
+    assert!(!stack.is_whole && names.iter().all(|name| !name.contains("main")), "{names:?}");
+    assert!(stack.addresses.len() >= 3, "{names:?}");
+    // What frame pointers lead to is taken where it is more.
+    let code = dump as fn(usize) -> Dump as usize as u64;
+    let (walked, _) = walk(Dump { pointers: vec![code; 100], ..innermost(200, 800) });
+    assert_eq!(walked, [Walked { ticket: 7, stack: None }]);
+}

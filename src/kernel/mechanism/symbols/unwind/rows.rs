@@ -1,0 +1,76 @@
+//! Rows that are known, by file and place.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Row;
+use crate::mechanism::symbols::open::Identity;
+
+/// So many are remembered; then all are forgotten, as after an hour on a host where programs come and go.
+const MAX: usize = 100_000;
+
+/// Rows by file, each at the place where it begins.
+#[derive(Debug, Default)]
+pub(in super::super) struct Rows {
+    files: HashMap<Identity, BTreeMap<u64, Known>>,
+    count: usize,
+}
+
+#[derive(Debug)]
+struct Known {
+    end: u64,
+    row: Option<Row>,
+}
+
+impl Rows {
+    /// The row for a place, or that there is none; nothing if it is not known yet.
+    pub(super) fn find(&self, file: &Identity, offset: u64) -> Option<Option<&Row>> {
+        let (_, known) = self.files.get(file)?.range(..=offset).next_back()?;
+        (offset < known.end).then_some(known.row.as_ref())
+    }
+
+    /// Remembers the row for a place.
+    pub(in super::super) fn keep(&mut self, file: &Identity, offset: u64, row: Option<Row>) {
+        if self.count >= MAX {
+            *self = Self::default();
+        }
+        let (before, after) = row.as_ref().map_or((0, 1), |row| (row.before, row.after.max(1)));
+        let known = Known { end: offset.saturating_add(after), row };
+        let rows = self.files.entry(file.clone()).or_default();
+        rows.insert(offset.saturating_sub(before), known);
+        // A file whose rows overlap could hide the one that was just told.
+        let hides = |(at, _): (&u64, &Known)| *at != offset.saturating_sub(before);
+        let hiding: Vec<u64> = rows
+            .range(offset.saturating_sub(before)..=offset)
+            .filter(|found| hides(*found))
+            .map(|(at, _)| *at)
+            .collect();
+        hiding.iter().for_each(|at| drop(rows.remove(at)));
+        self.count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Base, Value};
+    use super::*;
+
+    #[test]
+    fn a_row_holds_for_its_range_and_one_that_overlaps_hides_none() {
+        let file = Identity::numbered(1);
+        let frame = Value { base: Base::Frame, offset: 0, loaded: None };
+        let row = |before, after| Row { before, after, frame, returns: 16, rules: Vec::new(), is_signal: false };
+        let mut rows = Rows::default();
+        rows.keep(&file, 100, Some(row(10, 5)));
+        rows.keep(&file, 200, None);
+        for (offset, found) in
+            [(89, None), (90, Some(true)), (104, Some(true)), (105, None), (200, Some(false)), (201, None)]
+        {
+            assert_eq!(rows.find(&file, offset).map(|row| row.is_some()), found, "{offset}");
+        }
+        assert_eq!(rows.find(&Identity::numbered(2), 100), None);
+        let wide = row(50, 50);
+        rows.keep(&file, 110, Some(wide.clone()));
+        assert_eq!(rows.find(&file, 110), Some(Some(&wide)));
+        assert_eq!(rows.find(&file, 100), Some(Some(&wide)));
+    }
+}
