@@ -47,7 +47,7 @@ fn profile_beside_an_innocent_one(hostile: u32) -> String {
 }
 
 /// The header of each section of a 64-bit ELF file: its name, and where it is in the file.
-fn sections(elf: &[u8]) -> Vec<(String, usize)> {
+pub(super) fn sections(elf: &[u8]) -> Vec<(String, usize)> {
     let number = |at: usize, size: usize| {
         elf[at..at + size].iter().rev().fold(0_usize, |all, byte| all << 8 | usize::from(*byte))
     };

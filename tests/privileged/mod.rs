@@ -75,6 +75,7 @@ mod probes_points;
 mod probes_profile;
 mod probes_profile_rights;
 mod probes_profile_samples;
+mod probes_profile_unwind;
 mod probes_sched;
 mod probes_stacks;
 mod probes_stat;

@@ -73,6 +73,11 @@ pub(super) struct Means {
 }
 
 impl Means {
+    /// Whether tables were asked at all.
+    pub(super) fn has_tables(self) -> bool {
+        self.tables + self.pointers > 0
+    }
+
     /// As a sentence, and how many samples could not be walked by tables.
     pub(super) fn told(self, undumped: u64) -> Vec<String> {
         let whole = (self.tables + self.pointers) as f64;
@@ -82,7 +87,7 @@ impl Means {
             let mut note = format!("user stacks by unwind tables: {}", percent(tables));
             if pointers >= WORTH {
                 note.push_str(&format!(
-                    "; by frame pointers, which lead further there: {} (code without tables, or a process that ended)",
+                    "; by frame pointers, where these led further: {} (code without tables, or a process that had ended)",
                     percent(pointers)
                 ));
             }
@@ -205,10 +210,10 @@ mod tests {
         let told = Means { tables: 95, pointers: 5 }.told(3);
         assert!(
             told[0]
-                .starts_with("user stacks by unwind tables: 95.0%; by frame pointers, which lead further there: 5.0%")
+                .starts_with("user stacks by unwind tables: 95.0%; by frame pointers, where these led further: 5.0%")
         );
         assert!(told[1].starts_with("3 samples have user stacks by frame pointers alone"));
-        assert_eq!(Means { tables: 7, pointers: 0 }.told(0), ["user stacks by unwind tables: 100.0%"]);
+        assert_eq!(Means { tables: 7, pointers: 0 }.told(0), ["user stacks by unwind tables: 100%"]);
         assert!(Means::default().told(0).is_empty());
     }
 }

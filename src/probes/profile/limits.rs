@@ -26,6 +26,8 @@ pub(super) struct Of {
     pub(super) kernel: bool,
     /// Share of what was sampled whose user stack seems cut short.
     pub(super) truncated: f64,
+    /// User stacks were walked by unwind tables.
+    pub(super) tables: bool,
 }
 
 /// Sentences for the reader.
@@ -60,9 +62,14 @@ pub(super) fn notes(hottest: &Hottest, of: Of) -> Vec<String> {
     }
     if of.truncated >= WORTH {
         notes.push(format!(
-            "{} has stacks that do not reach the start of their thread: code without frame pointers \
-             (-fno-omit-frame-pointer); the functions themselves are right, their callers may be missing",
-            percent(of.truncated)
+            "{} has stacks that do not reach the start of their thread: {}; the functions themselves are right, their callers may \
+             be missing",
+            percent(of.truncated),
+            if of.tables {
+                "neither unwind tables nor frame pointers lead further, or there are more frames than are kept"
+            } else {
+                "code without frame pointers (-fno-omit-frame-pointer)"
+            }
         ));
     }
     notes
@@ -96,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_told_with_its_share_and_nothing_is_told_where_all_is_seen() {
-        let of = Of { cpu_clock: true, kernel: true, truncated: 0.3 };
+        let of = Of { cpu_clock: true, kernel: true, truncated: 0.3, tables: false };
         let blind = hottest(&[
             ("_raw_spin_unlock_irqrestore", "[kernel]", true, 2.0),
             ("app+0x1", "app", false, 1.0),
@@ -109,6 +116,9 @@ mod tests {
         {
             assert!(note.starts_with(begins), "{note}");
         }
+        assert!(told[3].contains("code without frame pointers"), "{}", told[3]);
+        let with_tables = notes(&blind, Of { tables: true, ..of });
+        assert!(with_tables[3].contains("neither unwind tables nor frame pointers lead further"), "{}", with_tables[3]);
         let clear = hottest(&[("main", "app", true, 1.0)]);
         assert_eq!(notes(&clear, Of { truncated: 0.0, ..of }), Vec::<String>::new());
         assert_eq!(notes(&blind, Of { cpu_clock: false, truncated: 0.0, ..of }).len(), 2, "hardware events see it");

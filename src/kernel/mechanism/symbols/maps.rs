@@ -103,6 +103,14 @@ impl Maps {
         Some(format!("{}+{offset:#x}", mapping.object))
     }
 
+    /// Which mapping has the code of a file at an address, and where in the file; to be asked very often.
+    pub(super) fn code_in_file(&self, address: u64) -> Option<(usize, u64)> {
+        let at = self.0.partition_point(|mapping| mapping.end <= address);
+        let is_code = |mapping: &&Mapping| mapping.start <= address && mapping.kind == Kind::File;
+        let mapping = self.0.get(at).filter(is_code)?;
+        Some((at, (address - mapping.start).wrapping_add(mapping.offset)))
+    }
+
     /// The file that holds the code or the variables at an address, and where in it.
     pub(super) fn in_file(&self, address: u64, pid: u32) -> Option<(InFile, u64)> {
         let mapping = self.any(address).filter(|mapping| mapping.kind != Kind::Data)?;
@@ -242,6 +250,11 @@ ffffffffffffffffff-0 r-xp";
         let deleted = file(Some("7f1300000000-7f1300010000"), None, "lib\nx.so", (0xfe, 0));
         assert_eq!(maps.in_file(0x7f13_0000_0001, 7), Some((deleted, 1)));
         assert_eq!(maps.in_file(0x7f12_0000_0000, 7), None);
+        assert_eq!(maps.code_in_file(0x55d0_c0a0_2010), Some((0, 0x2010)));
+        assert_eq!(maps.code_in_file(0x7ffd_0000_0010).map(|(_, offset)| offset), Some(0x10));
+        for elsewhere in [0, 0x7f12_0000_0000, 0x7f13_9000_0010, 0x7f14_0000_0000, u64::MAX] {
+            assert_eq!(maps.code_in_file(elsewhere), None, "{elsewhere:#x}");
+        }
         assert_eq!(maps.in_file(0x7ffd_0000_0010, 7), Some((file(None, None, "[vdso]", (0, 0)), 0x10)));
         assert_eq!(of(0x7f13_0000_ffff), (Some(Kind::File), Some("lib\nx.so")));
         assert_eq!(of(0x7f13_8000_0000), (Some(Kind::File), Some("x\\057etc\\057shadow")), "as it is called");

@@ -74,8 +74,7 @@ pub(in super::super) fn names(file: &File, offsets: &[u64], lines: bool) -> io::
 
 /// The rows of the unwind tables for some places of one file, without a process around it.
 pub(in super::super) fn rows(file: &File, offsets: &[u64]) -> io::Result<Vec<Option<Row>>> {
-    let tables = Tables::read(file)?;
-    Ok(offsets.iter().map(|offset| tables.row(*offset)).collect())
+    Ok(Tables::read(file)?.rows(offsets))
 }
 
 /// The files that can be asked about.
@@ -142,8 +141,8 @@ impl Reader {
             Some(tables) => tables,
             None => Tables::read(&program.file).ok().inspect(|tables| self.make_room(tables.bytes())),
         };
-        let row = |offset: &u64| tables.as_ref().and_then(|tables| tables.row(*offset));
-        let answer = Answer::Rows(offsets.iter().map(row).collect());
+        let rows = tables.as_ref().map_or_else(|| vec![None; offsets.len()], |tables| tables.rows(offsets));
+        let answer = Answer::Rows(rows);
         program.tables = Some(tables);
         self.files.insert(number, program);
         answer

@@ -76,8 +76,14 @@ impl Tables {
         (self.header.bytes.len() + self.frames.bytes.len()) as u64
     }
 
-    /// The row for the code at an offset of the file. None where a table has none, or is not to be understood.
-    pub(super) fn row(&self, offset: u64) -> Option<Row> {
+    /// The rows for the code at some offsets of the file.
+    pub(super) fn rows(&self, offsets: &[u64]) -> Vec<Option<Row>> {
+        let mut context = UnwindContext::new();
+        offsets.iter().map(|offset| self.row(*offset, &mut context)).collect()
+    }
+
+    /// The row for the code at one. None where a table has none, or is not to be understood.
+    fn row(&self, offset: u64, context: &mut UnwindContext<usize>) -> Option<Row> {
         let address = self.segments.address(offset)?;
         let bases = BaseAddresses::default().set_eh_frame_hdr(self.header.address).set_eh_frame(self.frames.address);
         let header = EhFrameHdr::new(&self.header.bytes, NativeEndian).parse(&bases, 8).ok()?;
@@ -88,8 +94,7 @@ impl Tables {
         if entry.entry_len() > MAX_ENTRY || entry.cie().entry_len() > MAX_ENTRY {
             return None;
         }
-        let mut context = UnwindContext::new();
-        let found = entry.unwind_info_for_address(&frames, &bases, &mut context, address).ok()?;
+        let found = entry.unwind_info_for_address(&frames, &bases, context, address).ok()?;
         let mut expressions = Expressions { frames, encoding: entry.cie().encoding(), address, is_local: false };
         let frame = match found.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {

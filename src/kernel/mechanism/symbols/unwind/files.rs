@@ -1,22 +1,25 @@
 //! Walks many stacks of one process at once: what one of them asks of a file, others need as well.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use super::step::{DEPTH, End, Walk};
 use super::{ByTables, Dump, Walked, believed};
 use crate::mechanism::symbols::lookup::{Located, Lookup};
-use crate::mechanism::symbols::maps::{InFile, Kind, Maps};
+use crate::mechanism::symbols::maps::Maps;
 use crate::mechanism::symbols::worker::Of;
 
 /// Rounds of questions: each brings every stack one frame further at least.
 const ROUNDS: usize = DEPTH + 1;
 
-/// A place in a file, of which the row is not known yet.
-type Unknown = (InFile, u64);
+/// The files of a process by the mappings that its stacks lead through; none for those that cannot be found.
+type Files = HashMap<usize, Option<Located>>;
 
-/// The files of a process that its stacks lead through; none for those that cannot be found.
-type Files = HashMap<InFile, Option<Arc<Located>>>;
+/// A place of which the row is not known yet: its mapping, an address there, and where in the file that is.
+struct Unknown {
+    mapping: usize,
+    address: u64,
+    offset: u64,
+}
 
 impl Lookup {
     /// Walks stacks of a process.
@@ -25,25 +28,25 @@ impl Lookup {
         let mut walks: Vec<Walk> = dumps.into_iter().map(Walk::new).collect();
         let mut files = Files::new();
         for _ in 0..ROUNDS {
-            let mut wanted: BTreeMap<InFile, BTreeSet<u64>> = BTreeMap::new();
-            for walk in &mut walks {
-                if let Some((file, offset)) = self.go_on(walk, maps, *pid, &files) {
-                    wanted.entry(file).or_default().insert(offset);
-                }
+            let mut wanted: BTreeMap<usize, (u64, BTreeSet<u64>)> = BTreeMap::new();
+            for unknown in walks.iter_mut().filter_map(|walk| self.go_on(walk, maps, &files)) {
+                let (_, offsets) = wanted.entry(unknown.mapping).or_insert((unknown.address, BTreeSet::new()));
+                offsets.insert(unknown.offset);
             }
             if wanted.is_empty() {
                 break;
             }
-            for (file, offsets) in wanted {
-                let found = files
-                    .entry(file)
-                    .or_insert_with_key(|file| self.locate(file, *pid, (*by_link, *by_path)).ok().map(Arc::new));
-                let Some(found) = found.clone() else { continue };
+            for (mapping, (address, offsets)) in wanted {
+                let found = files.entry(mapping).or_insert_with(|| {
+                    let (file, _) = maps.in_file(address, *pid)?;
+                    self.locate(&file, *pid, (*by_link, *by_path)).ok()
+                });
+                let Some(found) = found else { continue };
                 // Another process may have had the same file mapped.
                 let is_new = |offset: &u64| self.rows.find(found.identity(), *offset).is_none();
                 let offsets: Vec<u64> = offsets.into_iter().filter(is_new).collect();
                 if !offsets.is_empty() {
-                    self.learn_rows(&found, *pid, &offsets);
+                    self.learn_rows(found, *pid, &offsets);
                 }
             }
         }
@@ -51,25 +54,21 @@ impl Lookup {
     }
 
     /// Walks as far as rows are known: to a place of which none is, or to the end.
-    fn go_on(&self, walk: &mut Walk, maps: &Maps, pid: u32, files: &Files) -> Option<Unknown> {
+    fn go_on(&self, walk: &mut Walk, maps: &Maps, files: &Files) -> Option<Unknown> {
         while walk.end.is_none() {
-            let place = walk.place();
-            let found = match maps.kind(place) {
-                Some(Kind::File) => maps.in_file(place, pid),
-                Some(_) => None,
-                None => {
-                    walk.disbelieve();
-                    break;
+            let address = walk.place();
+            let Some((mapping, offset)) = maps.code_in_file(address) else {
+                match maps.kind(address) {
+                    Some(_) => walk.end = Some(End::NoTable),
+                    None => walk.disbelieve(),
                 }
-            };
-            let Some((file, offset)) = found else {
-                walk.end = Some(End::NoTable);
                 break;
             };
-            match files.get(&file).map(|found| found.as_ref().map(|found| self.rows.find(found.identity(), offset))) {
+            match files.get(&mapping).map(|found| found.as_ref().map(|found| self.rows.find(found.identity(), offset)))
+            {
                 Some(Some(Some(Some(row)))) => walk.step(row),
                 Some(Some(Some(None)) | None) => walk.end = Some(End::NoTable),
-                Some(Some(None)) | None => return Some((file, offset)),
+                Some(Some(None)) | None => return Some(Unknown { mapping, address, offset }),
             }
         }
         None

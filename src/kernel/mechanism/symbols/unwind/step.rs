@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_lies_inwards_or_beyond_the_copy_ends_the_walk() {
-        for (bytes, end) in [(0, End::Nowhere), (-8, End::Nowhere), (i64::MIN, End::Nowhere), (24, End::Deep)] {
+        for (bytes, end) in [(0, End::Nowhere), (-8, End::Nowhere), (i64::MIN, End::Deep), (24, End::Deep)] {
             let mut walk = walk(&[0x50, 0x60]);
             walk.step(&row(bytes));
             assert_eq!((walk.addresses.as_slice(), walk.end), ([0x40].as_slice(), Some(end)), "{bytes}");
