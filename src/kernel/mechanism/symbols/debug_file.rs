@@ -54,7 +54,7 @@ impl Segments {
     }
 
     /// The rest of the part that an address lies in, from there on.
-    pub(super) fn from_address(&self, address: u64) -> Option<Segment> {
+    pub(super) fn rest_from(&self, address: u64) -> Option<Segment> {
         let rest = |segment: &Segment| {
             let into = address.checked_sub(segment.address).filter(|into| *into < segment.size)?;
             Some(Segment { offset: segment.offset.checked_add(into)?, address, size: segment.size - into })
@@ -110,9 +110,9 @@ mod tests {
         for segment in &segments.loaded {
             assert_eq!(segments.address(segment.offset + 1), Some(segment.address + 1));
             let rest = Segment { offset: segment.offset + 1, address: segment.address + 1, size: segment.size - 1 };
-            assert_eq!(segments.from_address(segment.address + 1), Some(rest));
+            assert_eq!(segments.rest_from(segment.address + 1), Some(rest));
         }
-        assert_eq!(segments.from_address(u64::MAX), None);
+        assert_eq!(segments.rest_from(u64::MAX), None);
         assert_eq!(segments.address(u64::MAX), None);
     }
 

@@ -159,7 +159,7 @@ impl Lookup {
     }
 
     /// What is to be said of a file, the first time.
-    fn note(&mut self, note: String) -> Option<String> {
+    pub(super) fn note(&mut self, note: String) -> Option<String> {
         let is_new = self.noted.len() < MAX_NOTES && self.noted.insert(note.clone());
         is_new.then_some(note)
     }

@@ -109,7 +109,7 @@ impl Worker {
             let mut lookup = Lookup::default();
             for Question { of, process, addresses, maps, detail, dumps } in asked {
                 let bytes = dumps.iter().map(|dump| dump.bytes.len()).sum();
-                let walked = (lookup.walk(&of, dumps, &maps), bytes);
+                let (walked, of_walks) = lookup.walk(&of, dumps, &maps);
                 let (mut names, mut notes) = lookup.names(&of, &addresses, &maps, detail);
                 if names.iter().any(Vec::is_empty) && descriptors::are_exhausted() {
                     descriptors::make_room(u64::MAX);
@@ -118,6 +118,8 @@ impl Worker {
                         notes.push(TOO_MANY_FILES.to_owned());
                     }
                 }
+                notes.extend(of_walks);
+                let walked = (walked, bytes);
                 if answer.send(Answer { process, addresses, names, maps, notes, walked }).is_err() {
                     return;
                 }

@@ -67,7 +67,7 @@ impl Tables {
         let bases = BaseAddresses::default().set_eh_frame_hdr(header.address);
         let parsed = EhFrameHdr::new(&header.bytes, NativeEndian).parse(&bases, 8).map_err(|_| none())?;
         let at = parsed.eh_frame_ptr().direct().map_err(|_| none())?;
-        let frames = Part::read(file, segments.from_address(at).ok_or_else(none)?)?;
+        let frames = Part::read(file, segments.rest_from(at).ok_or_else(none)?)?;
         Ok(Self { segments, header, frames })
     }
 

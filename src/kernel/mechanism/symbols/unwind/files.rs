@@ -22,9 +22,10 @@ struct Unknown {
 }
 
 impl Lookup {
-    /// Walks stacks of a process.
-    pub(in super::super) fn walk(&mut self, of: &Of, dumps: Vec<Dump>, maps: &Maps) -> Vec<Walked> {
-        let Of::Process { pid, by_link, by_path } = of else { return Vec::new() };
+    /// Walks stacks of a process, and says why a file cannot be asked.
+    pub(in super::super) fn walk(&mut self, of: &Of, dumps: Vec<Dump>, maps: &Maps) -> (Vec<Walked>, Vec<String>) {
+        let Of::Process { pid, by_link, by_path } = of else { return (Vec::new(), Vec::new()) };
+        let mut notes = Vec::new();
         let mut walks: Vec<Walk> = dumps.into_iter().map(Walk::new).collect();
         let mut files = Files::new();
         for _ in 0..ROUNDS {
@@ -39,7 +40,8 @@ impl Lookup {
             for (mapping, (address, offsets)) in wanted {
                 let found = files.entry(mapping).or_insert_with(|| {
                     let (file, _) = maps.in_file(address, *pid)?;
-                    self.locate(&file, *pid, (*by_link, *by_path)).ok()
+                    let found = self.locate(&file, *pid, (*by_link, *by_path));
+                    found.map_err(|why| notes.push(format!("{} has no unwind tables: {why}", file.object))).ok()
                 });
                 let Some(found) = found else { continue };
                 // Another process may have had the same file mapped.
@@ -50,7 +52,8 @@ impl Lookup {
                 }
             }
         }
-        walks.into_iter().map(|walk| walked(walk, maps)).collect()
+        let notes = notes.into_iter().filter_map(|note| self.note(note)).collect();
+        (walks.into_iter().map(|walk| walked(walk, maps)).collect(), notes)
     }
 
     /// Walks as far as rows are known: to a place of which none is, or to the end.

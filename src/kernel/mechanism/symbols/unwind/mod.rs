@@ -47,7 +47,7 @@ pub(super) struct Row {
 /// What a register held in the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Rule {
-    /// Nobody knows; of the address to return to: there is no caller.
+    /// It is not known; of the address to return to: there is no caller.
     Gone,
     /// This.
     Is(Value),

@@ -57,9 +57,8 @@ impl Registers {
         let mut registers = [None; COUNT];
         #[cfg(target_arch = "aarch64")]
         {
-            // The bit of `pstate` for the other width.
-            let state = words.get(33).filter(|state| **state & 0x1f == 0)?;
-            let _ = state;
+            // The mode in `pstate`: user code of 64 bits.
+            words.get(33).filter(|state| **state & 0x1f == 0)?;
             registers.iter_mut().zip(words).for_each(|(register, word)| *register = Some(*word));
         }
         #[cfg(not(target_arch = "aarch64"))]

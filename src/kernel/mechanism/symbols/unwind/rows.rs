@@ -6,7 +6,7 @@ use super::Row;
 use crate::mechanism::symbols::open::Identity;
 
 /// So many are remembered; then all are forgotten, as after an hour on a host where programs come and go.
-const MAX: usize = 100_000;
+const MAX: usize = 50_000;
 
 /// Rows by file, each at the place where it begins.
 #[derive(Debug, Default)]

@@ -59,17 +59,16 @@ impl Walk {
     }
 
     fn follow(&mut self, row: &Row) -> Result<(), End> {
-        let is_first = self.addresses.len() == 1;
         let here = self.registers.get(SP).ok_or(End::Nowhere)?;
         let frame = self.value(row.frame, None)?;
         // Frames follow each other outwards, so no table can lead in circles.
-        let is_outwards = frame > here || (HAS_LINK && is_first && frame == here);
+        let is_outwards = frame > here || (HAS_LINK && self.is_exact && frame == here);
         if !is_outwards {
             return Err(End::Nowhere);
         }
         let mut caller = if row.is_signal { self.registers.clone() } else { self.registers.kept() };
         caller.set(SP, Some(frame));
-        let mut returns = if HAS_LINK && is_first { self.registers.get(row.returns) } else { None };
+        let mut returns = if HAS_LINK && self.is_exact { self.registers.get(row.returns) } else { None };
         for (register, rule) in &row.rules {
             let value = match rule {
                 Rule::Gone if *register == row.returns => return Err(End::Start),

@@ -47,7 +47,8 @@ fn walk(dump: Dump) -> (Vec<Walked>, Vec<String>) {
     let maps = Maps::parse(&std::fs::read_to_string("/proc/self/maps").unwrap());
     let of = Of::Process { pid: std::process::id(), by_link: false, by_path: true };
     let mut lookup = Lookup::default();
-    let walked = lookup.walk(&of, vec![dump], &maps);
+    let (walked, notes) = lookup.walk(&of, vec![dump], &maps);
+    assert!(notes.is_empty(), "{notes:?}");
     let addresses: Vec<u64> =
         walked.iter().flat_map(|walked| &walked.stack).flat_map(|stack| stack.addresses.clone()).collect();
     let (names, _) = lookup.names(&of, &addresses.iter().map(|at| at - 1).collect::<Vec<_>>(), &maps, Detail::Name);
