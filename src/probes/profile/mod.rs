@@ -40,9 +40,9 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               said with its share. Waiting tasks are not seen at all (offcputime sees them). \
               What interrupts do while a CPU idles stands under the idle task, swapper. rdiag's own samples are left out.",
     overhead: "One run of a program for each sample: about 7 µs with both stacks on a busy machine at 99 Hz, 0.07 % of each CPU; 3 µs at \
-               5000 Hz, when caches are warm. For unwind tables it also copies the top of the user stack, at most 16 KiB, about 2 µs; \
-               at most 8 MiB a second on the whole host. The clock wakes idle CPUs. Through rings: about a kilobyte for each sample. Names cost \
-               more than samples do: some 0.1 s of CPU time, and more where hot functions have debug information.",
+               5000 Hz, when caches are warm. For unwind tables it also copies the top of the user stack, at most 16 KiB, some 3 µs; \
+               at most 8 MiB a second on the whole host. The clock wakes idle CPUs. Through rings: about a kilobyte for each sample. \
+               Names cost more than samples do: some 0.1 s of CPU time, and more where hot functions have debug information.",
     params: &[
         ParamDef {
             name: "hz",

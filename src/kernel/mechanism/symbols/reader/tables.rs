@@ -1,4 +1,5 @@
-//! The unwind tables of a file (`.eh_frame_hdr` and `.eh_frame`), as copies in memory. They stay in stripped files, since exceptions need them.
+//! The unwind tables of a file (`.eh_frame_hdr` and `.eh_frame`), as copies in memory. They stay in stripped files, since exceptions need
+//! them.
 
 use std::fs::File;
 use std::io;
