@@ -1,5 +1,7 @@
 //! Who may import whom. A new edge is a decision about the architecture, not a detail: see ARCHITECTURE.md.
 
+mod knots;
+
 use crate::support::path;
 
 /// The crates below src/ and those of rdiag that their `Cargo.toml` may name for what is built (tests may look further). The rest is the
@@ -107,7 +109,7 @@ fn sources() -> Vec<(String, String)> {
     let read = |file: std::path::PathBuf| {
         let text = std::fs::read_to_string(&file).unwrap();
         let name = file.strip_prefix(&root).unwrap().display().to_string();
-        (name, text.split("#[cfg(test)]\nmod ").next().unwrap_or("").to_owned())
+        (name, without_tests(&text).to_owned())
     };
     // Unit tests may look further than the code they test.
     files
@@ -115,6 +117,12 @@ fn sources() -> Vec<(String, String)> {
         .map(read)
         .filter(|(name, _)| !name.ends_with("tests.rs") && !name.ends_with("testing.rs"))
         .collect()
+}
+
+/// A file but for its module of tests; one that only declares such a module goes on behind it.
+fn without_tests(text: &str) -> &str {
+    let ends_in_tests = |(at, _): &(usize, &str)| text[*at..].lines().nth(1).is_some_and(|line| line.ends_with('{'));
+    text.match_indices("#[cfg(test)]\nmod ").find(ends_in_tests).map_or(text, |(at, _)| &text[..at])
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::input::Input;
 use super::output::{OutputArgs, Target, json};
 use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::library::reproducing;
 use crate::report;
 use crate::session::{self, Sources};

@@ -16,7 +16,7 @@ use super::output::OutputArgs;
 use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
 use super::unpacked::{self, Meant};
-use super::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::library::reproducing;
 use crate::playbook::{self, Method, Plan};
 use crate::session::{self, Given, HistoryFile, NamedPlaybook, Past, Side, Span};

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::confined::confined;
+use super::tools;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, tools};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab;
 use crate::playbook::{Library, Problem, check, load, untested, words};
 use crate::session::{self, Sources};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ui::{Text, Ui};
-use super::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::report::escape::visible_within;
 use crate::shown;
 use rdiag_kernel::host::launch::{Ended, How, Launched, User, Watch};

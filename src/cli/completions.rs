@@ -4,8 +4,9 @@ use clap::Command;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap_complete::Shell;
 
+use super::command;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, command};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::{lesson, library};
 use crate::session;
 use rdiag_probes as probes;

@@ -17,7 +17,7 @@ use rustix::fs::{FileType, MemfdFlags, fstat, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
 
-use super::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::report::shown::Shown;
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
 use rdiag_kernel::host::files::Folder;

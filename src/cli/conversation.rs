@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Failure;
 use super::task::lives;
 use super::ui::{Text, Ui};
+use crate::cli::exit::Failure;
 use crate::session;
 use crate::shown;
 use rdiag_kernel::host::SharedHost;

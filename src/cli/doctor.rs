@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::hanging::hanging;
 use super::root::open_host;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::report::escape::visible;
 use crate::session;
 use rdiag_kernel::host::Host;

@@ -5,8 +5,9 @@ mod terms;
 mod texts;
 
 use super::hanging::hanging;
+use super::tools;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, tools};
+use crate::cli::exit::{Exit, Failure};
 use crate::playbook::Library;
 use crate::playbook::suggest::did_you_mean;
 use crate::playbook::tools::Tools;

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::Exit;
+use crate::cli::exit::Exit;
 use crate::session::Analysis;
 use rdiag_model::{Report, Status};
 

@@ -1,8 +1,8 @@
 //! Guided mode: the verdict first, then the steps one by one: the question, why it is asked, what was read, what follows.
 
-use super::Failure;
 use super::signals::leave_on_interrupt;
 use super::ui::{Text, Ui};
+use crate::cli::exit::Failure;
 use crate::report;
 use crate::report::shown::Terminal;
 use crate::shown;

@@ -6,9 +6,10 @@ use clap::Subcommand;
 
 use super::at::{Asked, PLAYBOOK, plan_of};
 use super::confined::confined;
+use super::history_folder;
 use super::incidents::Found;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, history_folder};
+use crate::cli::exit::{Exit, Failure};
 use crate::history::{Header, header_of};
 use crate::session::{self, TAIL, begins, write_recording};
 use crate::shown;

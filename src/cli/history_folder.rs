@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::state;
 use super::ui::{Text, Ui};
-use super::{Failure, state};
+use crate::cli::exit::Failure;
 use crate::session::{HistoryFile, NEAR, Span, TAIL, begins};
 use crate::shown;
 use rdiag_kernel::host::Zone;

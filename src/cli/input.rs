@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use super::Failure;
 use super::confined::Desk;
+use crate::cli::exit::Failure;
 use crate::session::{self, StoreError};
 use rdiag_kernel::host::files;
 use rdiag_model::ProbeResult;

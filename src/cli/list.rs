@@ -8,8 +8,9 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::output::json as json_text;
 use super::root::open_host;
+use super::tools;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, tools};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab;
 use crate::playbook::tools::Standing;
 use crate::session;

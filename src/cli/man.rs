@@ -1,7 +1,8 @@
 //! `rdiag man`: the manual page.
 
+use super::command;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, command};
+use crate::cli::exit::{Exit, Failure};
 
 /// Print the manual page: rdiag man | man -l -
 #[derive(Debug, clap::Args)]

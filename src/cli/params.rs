@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Failure;
+use crate::cli::exit::Failure;
 use rdiag_model::quantity::seconds;
 
 /// What `--param NAME=VALUE` gives, by name; the last of a name counts.

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::list::table;
+use super::probe;
 use super::root::open_host;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure, probe};
+use crate::cli::exit::{Exit, Failure};
 use crate::report::shown::json_line;
 use crate::shown;
 use rdiag_model::Unavailable;

@@ -6,7 +6,7 @@ use super::measure::{MeasureArgs, measure, prepare};
 use super::output::{is_file, save_recording, split};
 use super::screen::TalkArgs;
 use super::ui::{Text, Ui};
-use super::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::session::{write_armored, write_recording};
 use crate::shown;
 use rdiag_kernel::host::files;

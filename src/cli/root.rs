@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Failure;
+use crate::cli::exit::Failure;
 use crate::playbook::{PlaybookError, load};
 use rdiag_kernel::host::{Host, HostSpec, files};
 

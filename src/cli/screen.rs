@@ -1,7 +1,7 @@
 //! How much of a report the terminal shows.
 
-use super::Failure;
 use super::ui::{Text, Ui};
+use crate::cli::exit::Failure;
 use crate::report;
 use rdiag_model::Report;
 

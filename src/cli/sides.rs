@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::at::{self, Asked};
 use super::input::Input;
-use super::{Failure, ui::Ui};
+use super::ui::Ui;
+use crate::cli::exit::Failure;
 use crate::session::Span;
 use rdiag_kernel::host::{Clock, Zone};
 

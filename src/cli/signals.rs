@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::Failure;
+use crate::cli::exit::Failure;
 
 /// A flag that SIGINT, SIGTERM and SIGHUP set, and others too: the end of a command that is measured. A second SIGINT or SIGTERM ends the program
 /// at once, should the first not be enough. SIGHUP does not: when an ssh session drops, the kernel and the shell send one each, and what was

@@ -1,8 +1,8 @@
 //! Stacks as files for other programs: folded text, a flame graph, a profile for speedscope.
 
-use super::Failure;
 use super::output::{Format, Target};
 use super::ui::{Text, Ui};
+use crate::cli::exit::Failure;
 use crate::report::shown::{Shown, Whole};
 use crate::report::{flame, speedscope};
 use crate::shown;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use crate::cli::exit::Failure;
 
 /// Where root keeps it.
 const OF_ROOT: &str = "/var/lib/rdiag";

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::Failure;
 use super::measure::MeasureArgs;
+use crate::cli::exit::Failure;
 use crate::playbook::suggest::did_you_mean;
 use crate::playbook::{Method, Playbook};
 use crate::session;

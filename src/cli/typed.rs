@@ -7,7 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Error, Parser as _};
 
 use super::ui::Ui;
-use super::{Cli, Command, Exit, ended, run, tools};
+use super::{Cli, Command, ended, run, tools};
+use crate::cli::exit::Exit;
 use crate::playbook::suggest::did_you_mean;
 use crate::session;
 use rdiag_probes as probes;

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::error::{ContextKind, ContextValue};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::Failure;
+use crate::cli::exit::Failure;
 use crate::report;
 use crate::report::escape::for_terminal;
 use crate::report::shown::{Piece, Shown, Terminal};

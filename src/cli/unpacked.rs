@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::Failure;
 use super::input::{Input, SentFolder};
+use crate::cli::exit::Failure;
 use crate::session::Span;
 use crate::session::sosreport::{self, Day, Found, Given, Kind};
 use rdiag_kernel::host::Zone;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use clap::Parser as _;
 
+use super::Cli;
 use super::root::open_host;
 use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
-use super::{Cli, Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::playbook;
 use crate::session::{Condition, ConditionError, Waited};
 use crate::shown;

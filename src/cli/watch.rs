@@ -12,7 +12,7 @@ use super::root::open_host;
 use super::signals::stop_on_signal;
 use super::size::{Size, size};
 use super::ui::{Text, Ui};
-use super::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
 use crate::playbook::{self, Plan};
 use crate::session::{self, Trigger, Watch, WatchError};
 use crate::shown;

@@ -1,6 +1,6 @@
 //! How many control groups there are, and how many of them are dead and only kept by memory that is charged to them.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Version, Watch, keyed};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, optional};

@@ -2,7 +2,7 @@
 //! the device idles.
 
 use super::block_devices::name_of;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Version, Watch};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};

@@ -1,6 +1,6 @@
 //! /sys/devices/system/clocksource: which clock the kernel reads the time from, and whether that is a slow one.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -1,6 +1,6 @@
 //! Connection tracking of the firewall: how full its table is, and what it had to drop.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

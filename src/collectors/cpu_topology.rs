@@ -1,6 +1,6 @@
 //! /sys/devices/system/cpu: which CPUs exist, are online, are set aside, and whether hyper-threading is on.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, minus, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -1,6 +1,6 @@
 //! /sys/block/DEVICE/queue: how many requests a device may have outstanding before the next one waits for a slot.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, Per, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -2,7 +2,7 @@
 //! after that no program ever does (Linux 5.18): `entropy_avail` stands at 256 from then on. The numbers of older kernels fall with use and are
 //! not judged.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::socket_table::{label_owners, listeners};
 use super::sockets::value;
 use super::tcp_udp::column;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

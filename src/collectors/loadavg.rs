@@ -1,6 +1,6 @@
 //! /proc/loadavg: how many tasks could run now, how many there are, and the load averages.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -5,7 +5,8 @@ use std::io::Read as _;
 
 use super::processes::parse;
 use super::processes::reader::Reader;
-use super::{Cadence, Collect, CollectorDef, Sink, Size, untraceable};
+use crate::def::{Cadence, Collect, CollectorDef, untraceable};
+use crate::sink::{Sink, Size};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -2,7 +2,7 @@
 
 use super::conntrack::sum;
 use super::sockets::limit_gap;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, optional, term};
 use rdiag_model::{RawUnit, Unavailable, Unit};

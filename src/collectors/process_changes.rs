@@ -2,7 +2,7 @@
 //! gives what is new since the one before.
 
 use super::processes::{self, Processes};
-use super::{Collect, CollectorDef, Sink};
+use crate::def::{Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Process, Unavailable};
 

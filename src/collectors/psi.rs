@@ -6,7 +6,7 @@
 //! elsewhere: low pressure alone never refutes a queue. And `full` of `io` falls to about 0 while other work keeps the CPUs busy: a disk
 //! that only one of many tasks waits for is judged at `info`.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

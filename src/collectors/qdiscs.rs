@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::traffic_control::{Queue, TrafficControl};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};

@@ -5,7 +5,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, Per, SeriesDef, Term, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -1,7 +1,7 @@
 //! /sys/block/DEVICE/device: commands that failed or timed out, as the SCSI layer counts them (SATA and USB disks too). `ioerr_cnt` also
 //! counts commands that the disk does not know, so a change is only worth knowing.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, optional, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

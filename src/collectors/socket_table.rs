@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::Sink;
+use crate::sink::Sink;
 use rdiag_kernel::host::{Host, SourceError, socket_owners};
 
 /// State LISTEN, as the tables have it.

@@ -1,6 +1,6 @@
 //! /proc/net/sockstat: sockets in use and their memory, against the kernel's limits.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, optional, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -1,7 +1,7 @@
 //! How many tasks (processes and their threads) the host may have. Running into a limit is counted nowhere; only
 //! tracing system calls shows fork and clone failing.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

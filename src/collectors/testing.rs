@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::{Cadence, CollectorDef, Sink};
+use crate::def::{Cadence, CollectorDef, Sink};
 use rdiag_kernel::host::{Fault, Host, HostSpec};
 use rdiag_model::{CollectorRecord, Metrics, Reading, Reason, Stats, Unavailable, Window};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::processes::parse;
 use super::processes::reader::Reader;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
 use rdiag_model::{Number, RawUnit, Reason, Series, Unavailable, Unit};

@@ -4,7 +4,7 @@
 //! left out. Refaults and swap-ins are counted whatever caused them, and PSI includes all of it. So memory findings of the host require
 //! host-wide scanning too: one small group at its limit is no shortage of the host.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Term, optional, term, times};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

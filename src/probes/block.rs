@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Context, ParamDef, ParamKind};
+use crate::def::{Context, ParamDef, ParamKind};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
 use rdiag_model::probe::Cell;

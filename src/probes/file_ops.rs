@@ -6,7 +6,8 @@
 //! again, so an operation is known by thread and file. fsync is looked at in its system calls: compilers build copies of the common
 //! function into them (seen on 5.10 and 7.2).
 
-use super::{Context, ParamDef, ParamKind, calls};
+use super::calls;
+use crate::def::{Context, ParamDef, ParamKind};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
 use rdiag_model::{Reason, Unavailable};

@@ -64,7 +64,7 @@ impl Kind {
         match self {
             Self::KernelFunction | Self::UserFunction => "function",
             Self::Tracepoint => "tracepoint",
-            Self::Marker => super::MARKER,
+            Self::Marker => super::params::MARKER,
         }
     }
 }

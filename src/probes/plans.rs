@@ -1,7 +1,9 @@
 //! The points that one name stands for, and what is to be done at each.
 
 use super::reads::Reads;
-use super::{MARKER, ParamKind, Params, ProbeDef, count, grammar, log};
+use super::{count, grammar, log};
+use crate::def::{ParamKind, Params, ProbeDef};
+use crate::params::MARKER;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::points::{self, Point, PointError};
 use rdiag_model::Reason;

@@ -1,9 +1,9 @@
 //! From what the user has written and what the point has, to the constants of point.h: what is read, what is compared.
 
-use super::Context;
 use super::grammar::{self, Cast, GROUP, LATENCY, MAX_TESTS, MAX_VALUES, OF_TASK, Operand, Test};
 use super::plans::wrong;
 use super::read::{Form, NOTHING, Read, Source};
+use crate::def::Context;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, Way};
 use rdiag_kernel::mechanism::points::{CALLER, Field, Place, Point, PointError, Shape, Target, Text, When};
 use rdiag_model::{Reason, Unavailable};

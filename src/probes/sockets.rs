@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Context, ParamDef, ParamKind};
+use crate::def::{Context, ParamDef, ParamKind};
 use rdiag_kernel::mechanism::ebpf::{Global, words};
 use rdiag_model::Unavailable;
 use rdiag_model::probe::Cell;

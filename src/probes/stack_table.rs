@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-use super::Context;
+use crate::def::Context;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::Object;
 use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls};

@@ -1,6 +1,6 @@
 //! Single events, as the programs of stream.h hand them on.
 
-use super::{Probe, Taken};
+use crate::def::{Probe, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, words};
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};

@@ -1,9 +1,10 @@
 //! The one place that decides what a report says.
 
 use super::{
-    Parts, allotted, answer as answers, causes, consumers, context, coverage, io_limit, matrix, order, past, plots,
-    probed, task_verdict, timeline, top, verdict, words,
+    allotted, answer as answers, causes, consumers, context, coverage, io_limit, matrix, order, past, plots, probed,
+    task_verdict, timeline, top, verdict, words,
 };
+use crate::report::parts::Parts;
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
 use rdiag_model::{Culprit, Finding, Recording, Report};
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use pulldown_cmark::{Event, Options, Parser};
 
 use super::sample::{finding, metrics, recording, report, stress, unknown};
-use super::{Exported, Style, escape, html, json, markdown, markdown_brief, otlp, perfetto, terminal};
+use super::{escape, html, json, markdown, markdown_brief, otlp, perfetto, terminal};
+use crate::report::exported::Exported;
+use crate::report::terminal::Style;
 use rdiag_model::report::{Around, Change, ChangeKind, Changes, Unlike, Usual};
 use rdiag_model::{NextStep, Report, Status};
 

@@ -20,9 +20,9 @@ mod waits;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
-use super::ReportError;
 use super::shown::{Html, Pages, Shown};
 use super::{flame, probed};
+use crate::report::error::ReportError;
 use rdiag_model::comparison::Comparison;
 use rdiag_model::{ProbeResult, Report};
 use view::{Limits, View};

@@ -2,8 +2,8 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::Style;
 use super::probe::{EVENT, Text, below, cells, headings, limits, line, stacks_text, table_text};
+use crate::report::terminal::Style;
 use crate::shown;
 use rdiag_model::probe::{Cell, Output, ProbeResult, ProbeTable, Row};
 use rdiag_model::{Unit, quantity};

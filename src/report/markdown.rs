@@ -12,7 +12,8 @@ pub use brief::brief;
 
 use super::changes::{heading, largest, more, when};
 use super::shown::{Markdown, Shown};
-use super::{ReportError, usual, words};
+use super::{usual, words};
+use crate::report::error::ReportError;
 use crate::shown;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::report::{Cell, MatrixRow, TopRow};

@@ -19,6 +19,7 @@ mod coverage;
 pub mod diff;
 #[cfg(test)]
 mod doubt_tests;
+mod error;
 pub mod escape;
 mod exported;
 pub mod flame;
@@ -44,6 +45,7 @@ mod matrix;
 mod next;
 mod order;
 mod otlp;
+mod parts;
 mod past;
 mod perfetto;
 mod plain;
@@ -86,68 +88,20 @@ mod wait_words;
 mod words;
 mod worth;
 
-use std::collections::BTreeMap;
-
 use self::shown::{Json, Shown};
 use rdiag_model::comparison::Comparison;
-use rdiag_model::finding::Levels;
-use rdiag_model::report::{PlaybookInfo, StepOutcome};
-use rdiag_model::{Answer, Finding, MetricDef, Metrics, ProbeResult, Profile, Recording, Report, Unavailable};
+use rdiag_model::{ProbeResult, Report};
 
 pub use build::build;
+pub use error::ReportError;
 pub use exported::Exported;
 pub use html::{comparison as comparison_html, html, profile as profile_html};
 pub use markdown::{brief as markdown_brief, markdown, profile as profile_markdown};
 pub use otlp::otlp;
+pub use parts::{Parts, ProbeTexts};
 pub use perfetto::perfetto;
 pub use plain::plain;
 pub use terminal::{Style, brief, compared, so_far, so_far_line, summary, terminal, verdict_alone};
-
-/// What a report is built from.
-pub struct Parts<'p> {
-    /// The recording that was judged.
-    pub recording: &'p Recording,
-    /// The readings of its windows, in order.
-    pub metrics: &'p [Metrics],
-    /// What the rules concluded, in any order.
-    pub findings: Vec<Finding>,
-    /// Where the observed task's time went, for playbooks of Method R; or why that could not be told.
-    pub profile: Option<Result<Profile, Unavailable>>,
-    /// What the symptom comes from, for playbooks that start from one.
-    pub answer: Option<Answer>,
-    /// The steps of the playbook.
-    pub steps: Vec<StepOutcome>,
-    /// Which playbook.
-    pub playbook: PlaybookInfo,
-    /// The definition of a metric, by its id.
-    pub titles: &'p dyn Fn(&str) -> Option<&'static MetricDef>,
-    /// What a probe is about, by its id.
-    pub probes: &'p dyn Fn(&str) -> Option<ProbeTexts>,
-    /// The levels of a rule's conditions, by its id.
-    pub levels: &'p BTreeMap<String, Levels>,
-}
-
-/// What a probe is about.
-#[derive(Debug, Clone, Copy)]
-pub struct ProbeTexts {
-    /// The question it answers.
-    pub question: &'static str,
-    /// What its figures do not mean.
-    pub caveats: &'static str,
-    /// Metrics derived from it.
-    pub metrics: &'static [MetricDef],
-}
-
-/// A report could not be written down.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// A template of ours failed; its name and place are in the source.
-    #[error("the template of the report failed")]
-    Template(#[from] minijinja::Error),
-    /// The report could not be serialised.
-    #[error("the report has no JSON form")]
-    Json(#[from] serde_json::Error),
-}
 
 /// The report as JSON, indented, ending with a newline.
 ///

@@ -17,9 +17,9 @@ use sha2::Digest as _;
 
 use self::line::{Head, Resource, push};
 use self::value::{attributes, text};
-use super::ReportError;
 use super::exported::Exported;
 use super::shown::{Json, Shown};
+use crate::report::error::ReportError;
 use rdiag_model::Report;
 use rdiag_model::report::Span;
 

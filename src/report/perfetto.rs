@@ -18,9 +18,9 @@ mod trace;
 use serde::Serialize;
 
 use self::trace::{Args, Event, Trace, text};
-use super::ReportError;
 use super::exported::Exported;
 use super::shown::{self, Json, Shown};
+use crate::report::error::ReportError;
 
 /// The file. Perfetto looks for the unit at its beginning.
 #[derive(Serialize)]

@@ -2,7 +2,6 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::Style;
 use super::bars::bars;
 use super::hot::hot;
 use super::hot_words as words;
@@ -10,6 +9,7 @@ use super::probe_words;
 use super::schedule::{self, Line};
 use super::shown::{Shown, Terminal};
 use super::words::counted;
+use crate::report::terminal::Style;
 use crate::shown;
 use rdiag_model::call_trace::CallTrace;
 use rdiag_model::probe::{Cell, CostOf, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};

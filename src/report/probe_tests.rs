@@ -2,7 +2,8 @@
 
 use super::hostile_tests::{HOSTILE, structure, tags};
 use super::sample_probes::{events, histogram, probed, report, report_of, result, stacks, table};
-use super::{Style, html, json, markdown, terminal};
+use super::{html, json, markdown, terminal};
+use crate::report::terminal::Style;
 use rdiag_model::probe::{Cell, Column, Histogram, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
 use rdiag_model::probed::ProbedOutput;
 use rdiag_model::{Report, Unit};

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::build;
 use super::sample::recording;
-use super::{Parts, build};
 use crate::accounts::{part, run};
+use crate::report::parts::Parts;
 use rdiag_judge::profile::{Input, profile};
 use rdiag_model::ledger::{Ledger, Part, Thread};
 use rdiag_model::profile::Conversation;

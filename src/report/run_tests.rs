@@ -1,8 +1,9 @@
 //! Repeated runs in every format: a program that sleeps in every fifth run.
 
 use super::profile_testing::{goal, napping, profile_of, report_of};
-use super::{Style, html, json, markdown, terminal};
+use super::{html, json, markdown, terminal};
 use crate::accounts::ledger;
+use crate::report::terminal::Style;
 use rdiag_model::ledger::Thread;
 use rdiag_model::{Profile, Report, Target};
 

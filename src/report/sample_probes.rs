@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::sample::{levels, metrics, recording, saturated};
-use super::{Parts, ProbeTexts};
+use crate::report::parts::{Parts, ProbeTexts};
 use rdiag_model::call_trace::{Call, CallTrace};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::*;

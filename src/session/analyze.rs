@@ -223,7 +223,7 @@ fn too_late(mut outcome: StepOutcome) -> StepOutcome {
 
 /// The metrics that a window's collectors and probes can give.
 pub(super) fn catalogue_of(window: &Window) -> Vec<(&'static str, &'static MetricDef)> {
-    super::all_metrics()
+    super::catalogue::all_metrics()
         .filter(|(owner, _)| window.collectors.contains_key(*owner) || window.probes.contains_key(*owner))
         .collect()
 }

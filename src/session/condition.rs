@@ -72,7 +72,7 @@ impl Condition {
                 Reference::Variable(path) if path.starts_with("host.") || path.starts_with("window.") => {}
                 Reference::Variable(path) => return Err(wrong(format!("{path} is for rules"))),
                 Reference::Unknown(path) => {
-                    let hint = did_you_mean(&path, super::all_metrics().map(|(_, metric)| metric.id));
+                    let hint = did_you_mean(&path, super::catalogue::all_metrics().map(|(_, metric)| metric.id));
                     let hint = hint.unwrap_or_else(|| "`rdiag list metrics` names them".to_owned());
                     return Err(wrong(format!("there is no metric {path}; {hint}")));
                 }
@@ -81,7 +81,8 @@ impl Condition {
         if cited.is_empty() {
             return Err(wrong("it names no metric".to_owned()));
         }
-        let catalogue: Vec<_> = super::all_metrics().filter(|(_, metric)| cited.contains(metric.id)).collect();
+        let catalogue: Vec<_> =
+            super::catalogue::all_metrics().filter(|(_, metric)| cited.contains(metric.id)).collect();
         let owner = |id: &str| collectors::ALL.iter().copied().find(|def| def.id == id);
         if let Some((probe, metric)) = catalogue.iter().find(|(id, _)| owner(id).is_none()) {
             return Err(wrong(format!(

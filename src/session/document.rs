@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Analysis;
 use crate::playbook::Plan;
 use crate::report::{self, Parts, ProbeTexts};
+use crate::session::analyze::Analysis;
 use rdiag_model::report::PlaybookInfo;
 use rdiag_model::{Recording, Report};
 use rdiag_probes as probes;
@@ -36,7 +36,7 @@ pub fn document(
             title: plan.playbook.title.clone(),
             params: plan.params.clone(),
         },
-        titles: &super::metric,
+        titles: &super::catalogue::metric,
         probes: &probe_texts,
         levels: &levels,
     })

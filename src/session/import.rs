@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 use thiserror::Error;
 
-use super::ArmorKind;
+use super::armor::Kind as ArmorKind;
 use rdiag_kernel::mechanism::perf_data::{self, PerfDataError, Recorded, Symbols};
 use rdiag_model::ProbeResult;
 use rdiag_model::probe::{Frame, Output, Stack, Stacks};

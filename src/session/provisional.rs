@@ -43,7 +43,8 @@ impl<'a> Provisional<'a> {
             }
         }
         let cited = cited(&rules, &conditions);
-        let catalogue: Vec<_> = super::all_metrics().filter(|(_, metric)| cited.contains(metric.id)).collect();
+        let catalogue: Vec<_> =
+            super::catalogue::all_metrics().filter(|(_, metric)| cited.contains(metric.id)).collect();
         collectors.extend(catalogue.iter().map(|(collector, _)| *collector));
         Self { facts, target, pending: steps.iter().collect(), rules, catalogue, collectors }
     }
@@ -89,7 +90,7 @@ pub(super) fn metric_of_path(path: &str) -> Option<String> {
     let mut end = path.len();
     loop {
         let candidate = path.get(..end)?;
-        if super::metric(candidate).is_some() {
+        if super::catalogue::metric(candidate).is_some() {
             return Some(candidate.to_owned());
         }
         end = candidate.rfind('.')?;

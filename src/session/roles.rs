@@ -41,7 +41,7 @@ fn unit(path: &str) -> &str {
 #[must_use]
 pub fn dimension_of(finding: &Finding) -> Option<&'static str> {
     let own = finding.evidence.iter().filter(|evidence| evidence.instance == finding.instance);
-    own.filter_map(|evidence| super::metric(&evidence.metric)?.dimension).next()
+    own.filter_map(|evidence| super::catalogue::metric(&evidence.metric)?.dimension).next()
 }
 
 /// The name of a process, by its instance.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::read_recording;
 use crate::history::{Cost, FORMAT_VERSION, Header};
+use crate::session::store::read_recording;
 use rdiag_model::recording::Tool;
 use rdiag_model::{Facts, Recording};
 

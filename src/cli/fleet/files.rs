@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use crate::cli::exit::Failure;
 use rdiag_kernel::host::files;
 
 /// A list of hosts is no larger.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use rdiag_fleet::Fleet;
 
-use super::super::Failure;
 use super::super::confined::Desk;
 use super::super::output::split;
 use super::super::ui::{Text, Ui};
+use crate::cli::exit::Failure;
 use crate::report;
 use crate::report::shown::{Shown, Whole};
 use crate::shown;

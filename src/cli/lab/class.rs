@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::confined::confined;
 use super::super::output::json;
-use super::super::{Exit, Failure, ui::Ui};
+use super::super::ui::Ui;
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::class::{Student, overview};
 use crate::lab::place::{Place, Progress};
 use crate::lab::{LabError, lesson, library};

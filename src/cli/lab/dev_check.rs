@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::super::ui::{Text, Ui};
-use super::super::{Exit, Failure};
 use super::live;
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::dev_check::{Checked, batches, check, check_again};
 use crate::lab::place::Place;
 use crate::lab::{LabError, library};

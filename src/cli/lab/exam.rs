@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::super::output::json as to_json;
 use super::super::ui::{Text, Ui};
-use super::super::{Exit, Failure};
 use super::{live, run::questions, wrapped, wrapped_steps};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::disturbance;
 use crate::lab::exam::{Outcome, mark, outcome};
 use crate::lab::fixed::{self, Repair};

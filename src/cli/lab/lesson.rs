@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::super::ui::{Text, Ui};
-use super::super::{Exit, Failure};
 use super::{as_it_is, live, wrapped};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::lesson::{self, Lesson, LessonStep, Quiz, Score, View};
 use crate::lab::place::Place;
 use crate::playbook;

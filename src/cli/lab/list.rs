@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::output::json as to_json;
 use super::super::ui::{Text, Ui};
-use super::super::{Exit, Failure};
 use super::{live, wrapped};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::place::Place;
 use crate::lab::{Scenario, library, needs};
 use rdiag_kernel::host::Host;

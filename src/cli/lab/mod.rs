@@ -9,7 +9,8 @@ mod run;
 
 use std::path::Path;
 
-use super::{Exit, Failure, ui::Ui};
+use super::ui::Ui;
+use crate::cli::exit::{Exit, Failure};
 use crate::report::plain;
 use rdiag_kernel::host::Host;
 

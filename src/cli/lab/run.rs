@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::super::ui::{Text, Ui};
-use super::super::{Exit, Failure};
 use super::{as_it_is, live, wrapped};
+use crate::cli::exit::{Exit, Failure};
 use crate::lab::place::Place;
 use crate::lab::plan::{self, Wish};
 use crate::lab::runner;

@@ -1,7 +1,8 @@
 //! What a command line asks of a probe, and everything about it that can be wrong.
 
-use super::super::{Failure, params, tools};
+use super::super::{params, tools};
 use super::{Args, Format, LIST};
+use crate::cli::exit::Failure;
 use crate::playbook;
 use crate::playbook::suggest::did_you_mean;
 use crate::session::ProbeRequest;

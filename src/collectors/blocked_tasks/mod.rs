@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::processes::parse;
 use super::processes::reader::Reader;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, Pick, SeriesDef};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Pressures, Version, Watch, keyed};
 use rdiag_model::{CollectorRecord, Reason, Unavailable};

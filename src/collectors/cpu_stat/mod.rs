@@ -1,6 +1,6 @@
 //! /proc/stat: CPU time of the host and of each CPU, and the totals of interrupts, softirqs, forks and switches.
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, Term, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -14,7 +14,7 @@ use places::Places;
 
 use super::processes::parse;
 use super::processes::reader::Reader;
-use super::{Cadence, Collect, CollectorDef, Sink, untraceable};
+use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{Facts, RawUnit, Reason, Unavailable, Unit};

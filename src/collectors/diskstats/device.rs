@@ -2,7 +2,7 @@
 //! (`queue/rotational` is 1 on some virtio disks), which is not believed.
 
 use super::row::Row;
-use crate::Sink;
+use crate::sink::Sink;
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Unavailable};
 

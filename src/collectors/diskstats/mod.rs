@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use device::Device;
 use row::Row;
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Unavailable};
 

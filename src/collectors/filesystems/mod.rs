@@ -7,7 +7,7 @@ mod tests;
 
 use mountinfo::Mount;
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::statvfs::{Answer, Asking, Capacity};
 use rdiag_model::{Reason, Unavailable};

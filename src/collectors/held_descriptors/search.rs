@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{BufRead as _, BufReader};
 
 use super::super::processes::parse;
-use super::super::untraceable;
+use crate::def::untraceable;
 use rdiag_kernel::host::{Host, ProcessDir, SourceError, same_open_file};
 use rdiag_model::{Reason, Unavailable};
 

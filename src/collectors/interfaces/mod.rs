@@ -4,7 +4,7 @@ mod metrics;
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Unavailable};
 

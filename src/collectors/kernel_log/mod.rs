@@ -15,7 +15,7 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 
 use super::block_devices::{is_gone, name_of, of_journal};
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::{LogLine, Reason, Unavailable};
 use scan::Scan;

@@ -13,7 +13,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use self::parse::Table;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Unavailable};
 

@@ -11,8 +11,9 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::processes;
 use super::task_states::parse::{self, Syscall};
-use super::{Cadence, Collect, CollectorDef, Sink, processes, untraceable};
+use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use rdiag_kernel::classify::{self, Abi, Call, Wait, Within, calls};
 use rdiag_kernel::host::{Host, ProcessDir};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};

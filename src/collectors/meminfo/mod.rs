@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Term, minus, optional, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -6,7 +6,7 @@ mod parse;
 
 use parse::Nfs;
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Unavailable};
 

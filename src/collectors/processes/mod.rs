@@ -21,7 +21,7 @@ use self::parse::Stat;
 use self::reader::Reader;
 use self::table::{Table, point, push};
 use self::users::Users;
-use super::{Cadence, Collect, CollectorDef, Sink, untraceable};
+use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use kernel::{Group, Tasks};
 use rdiag_kernel::host::{Host, ProcessDir};
 use rdiag_model::{Facts, Process, ProcessPoint, Reason, Unavailable};

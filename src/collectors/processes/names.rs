@@ -3,7 +3,7 @@
 use super::parse;
 use super::reader::Reader;
 use super::table::Entry;
-use crate::Sink;
+use crate::sink::Sink;
 
 /// So many of the largest in each way of mattering.
 const LARGEST: usize = 15;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::parse::Stat;
-use crate::Size;
+use crate::sink::Size;
 use rdiag_kernel::host::Present;
 use rdiag_model::{Process, ProcessPoint};
 

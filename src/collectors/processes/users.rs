@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::parse;
 use super::reader::Reader;
 use super::table::Entry;
-use crate::Sink;
+use crate::sink::Sink;
 use rdiag_kernel::host::Host;
 
 /// Users with fewer threads are left out: their limits are not worth a read.

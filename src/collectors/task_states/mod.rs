@@ -18,7 +18,7 @@ mod targets;
 mod tests;
 mod throttling;
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use delays::Kernel;
 use look::Looker;
 use rdiag_kernel::host::{CpuTicks, Host};

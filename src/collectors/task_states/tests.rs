@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::super::testing::Story;
-use super::super::{Shared, Sink};
 use super::COLLECTOR;
+use crate::sink::{Shared, Sink};
 use rdiag_model::ledger::{Accuracy, Level};
 use rdiag_model::{Component, Ledger, Reason, Target, Unavailable};
 

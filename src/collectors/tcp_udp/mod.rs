@@ -7,7 +7,7 @@ mod series;
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, SeriesDef, SeriesKind, Unavailable};
 

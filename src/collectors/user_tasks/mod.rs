@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use self::parse::{Status, status};
 use super::processes::parse::soft_limit;
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, Present, ProcessDir, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use self::look::{Cpus, Look, Task};
-use super::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
 use rdiag_model::{Number, RawUnit, Reason, Series, Unavailable, Unit};

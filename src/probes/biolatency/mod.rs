@@ -5,7 +5,7 @@ mod percentiles;
 use std::collections::BTreeMap;
 
 use super::block::{self, Devices};
-use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::hist::Hist;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, hist, include_bytes_aligned};

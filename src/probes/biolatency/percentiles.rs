@@ -1,7 +1,8 @@
 //! `biolatpcts`: percentiles of the latency of block requests, by device and operation.
 
 use super::{ATTACH, CAVEATS, Latencies, Latency, QUEUED};
-use crate::{GivesStacks, Probe, ProbeDef, Taken, block};
+use crate::block;
+use crate::def::{GivesStacks, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, hist};
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};

@@ -1,7 +1,7 @@
 //! Each block I/O: who wanted it, where and how much, how long it was queued and in the device.
 
 use super::block::{self, Devices};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};

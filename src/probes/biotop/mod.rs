@@ -5,7 +5,7 @@ mod files;
 use std::collections::BTreeMap;
 
 use super::block::{self, Devices};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned};
 use rdiag_model::metric::Pick;

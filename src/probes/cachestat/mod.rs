@@ -1,7 +1,8 @@
 //! How many of the pages that reads ask for are in the page cache, of the host and by process.
 
+use super::calls;
 use super::file_ops::AT_CALLS;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;

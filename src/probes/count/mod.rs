@@ -24,7 +24,8 @@ mod tests_instead;
 mod triggers;
 
 use super::plans::{Plans, plans, wrong};
-use super::{FilterKind, GivesStacks, MARKER, ParamDef, ParamKind, Params, ProbeDef};
+use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, Params, ProbeDef};
+use crate::params::MARKER;
 use plan::Plan;
 use rdiag_kernel::mechanism::points::{Point, PointError};
 use rdiag_model::metric::Pick;

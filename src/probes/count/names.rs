@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::plan::Plan;
-use crate::Context;
+use crate::def::Context;
 use crate::read::{Read, Source};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Version};

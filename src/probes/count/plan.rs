@@ -1,6 +1,6 @@
 //! What is summed up, and by what.
 
-use crate::Params;
+use crate::def::Params;
 use crate::grammar::{self, COMM, MAX_KEYS, STACKS};
 use crate::plans::wrong;
 use crate::read::{Read, Source};

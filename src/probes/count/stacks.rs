@@ -6,7 +6,7 @@ use super::Key;
 use super::counting::Watched;
 use super::names::Names;
 use super::tables::Sum;
-use crate::Context;
+use crate::def::Context;
 use crate::stack_table::{DEPTH, StackTable};
 use crate::totals::Totals;
 use rdiag_kernel::host::Host;

@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::tabled::{Fresh, Processes, Row, Tabled};
 use super::tables::{self, Sum};
 use super::{Key, Kind};
-use crate::{Context, Probe, Taken};
+use crate::def::{Context, Probe, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::points::Target;
 use rdiag_kernel::mechanism::symbols::{Summary, Symbols, summarize};

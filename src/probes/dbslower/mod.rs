@@ -4,7 +4,7 @@ mod servers;
 
 use self::servers::Watched;
 use super::stream::{self, Events};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, hist, include_bytes_aligned, words};
 use rdiag_model::probe::{Cell, Column, Histogram, Output};

@@ -1,7 +1,8 @@
 //! Lookups of names: what the cache of directory entries knows, and what file systems are asked for.
 
+use super::file_ops;
 use super::stream::{self, Events};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, file_ops};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, include_bytes_aligned, words};
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};

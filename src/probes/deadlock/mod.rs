@@ -5,7 +5,7 @@ mod cycles;
 use std::collections::HashMap;
 
 use super::kept::{self, Kept};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use cycles::{Cycle, Order, Seen};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Moments, Object, include_bytes_aligned, words};

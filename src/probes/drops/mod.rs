@@ -5,7 +5,7 @@ mod tables;
 use std::collections::BTreeMap;
 
 use super::owners::Owners;
-use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
 use rdiag_kernel::mechanism::points::enumerators;

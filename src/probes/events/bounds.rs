@@ -1,6 +1,6 @@
 //! From when to when events are logged: what the kernel waits for to switch the instance on, and off again.
 
-use super::super::Context;
+use crate::def::Context;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::tracefs::instance::Instance;
 use rdiag_kernel::mechanism::tracefs::trigger::{Armed, Condition, Order, keep_to_themselves};

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::traced::Account;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use bounds::Bounds;
 use log::{Clock, Kept, Log};
 use rdiag_kernel::host::Host;
@@ -17,6 +17,7 @@ use rdiag_kernel::mechanism::tracefs::instance::Instance;
 use rdiag_kernel::mechanism::tracefs::merged::Merged;
 use rdiag_kernel::mechanism::tracefs::names::Names;
 use rdiag_kernel::mechanism::tracefs::records::Kinds;
+use rdiag_kernel::mechanism::tracefs::toll::Spent;
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Unavailable, Unit};
 

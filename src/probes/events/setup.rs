@@ -1,7 +1,7 @@
 //! Getting an instance ready: everything that limits what is seen is in force before the first event is switched on.
 
-use super::super::Context;
 use super::MONOTONIC;
+use crate::def::Context;
 use rdiag_kernel::mechanism::perf::cpus;
 use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
 use rdiag_kernel::mechanism::tracefs::select::{self, Chosen, TraceEvent};

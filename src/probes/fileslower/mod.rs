@@ -6,7 +6,8 @@ use processes::Processes;
 
 use super::file_ops::{self, AT_CALLS, TYPE};
 use super::stream::Events;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls, stream};
+use super::{calls, stream};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;

@@ -1,7 +1,7 @@
 //! What is read and written, by process and file, or by directory.
 
 use super::file_ops::{self, AT_CALLS, TYPE};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};

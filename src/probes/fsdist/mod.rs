@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file_ops::{self, AT_CALLS, TYPE};
-use super::{Context, FilterKind, GivesStacks, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, hist, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;

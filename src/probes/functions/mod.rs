@@ -5,13 +5,14 @@ mod tally;
 use std::collections::BTreeMap;
 
 use super::traced::Account;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::symbols::Symbols;
 use rdiag_kernel::mechanism::tracefs::format::{Field, Format};
 use rdiag_kernel::mechanism::tracefs::functions::{self, Function};
 use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
 use rdiag_kernel::mechanism::tracefs::raw::{Buffers, not_understood};
+use rdiag_kernel::mechanism::tracefs::toll::Spent;
 use rdiag_kernel::mechanism::tracefs::toll::Toll;
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Reason, Unavailable};

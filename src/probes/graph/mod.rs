@@ -7,12 +7,13 @@ mod tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::traced::Account;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Spent, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::symbols::Symbols;
 use rdiag_kernel::mechanism::tracefs::functions;
 use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
 use rdiag_kernel::mechanism::tracefs::raw::Buffers;
+use rdiag_kernel::mechanism::tracefs::toll::Spent;
 use rdiag_kernel::mechanism::tracefs::toll::Toll;
 use rdiag_model::call_trace::{Call, CallTrace};
 use rdiag_model::probe::{Attachment, Output};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::softirqs::HIST;
-use super::{Context, GivesStacks, Probe, ProbeDef, Taken};
+use crate::def::{Context, GivesStacks, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::hist::{self, Hist};
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};

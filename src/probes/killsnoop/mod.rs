@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::calls;
 use super::stream::{self, Events};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::symbols::{Part, Piece, Sample, Summary, Symbols, calls as calling, summarize};

@@ -6,7 +6,7 @@ mod tables;
 use std::collections::HashMap;
 
 use super::kept::{self, Kept};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::symbols::{Piece, Sample, Summary, Symbols, summarize};

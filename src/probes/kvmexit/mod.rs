@@ -2,7 +2,7 @@
 
 mod reasons;
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::points::{self, Place, Point};

@@ -1,6 +1,6 @@
 //! Which processes find their data in the last cache: samples of its uses and misses.
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::perf::cpus::online;

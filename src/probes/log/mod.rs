@@ -9,7 +9,7 @@ use super::read::{Read, Source};
 use super::reads::{Reads, words as bytes_of};
 use super::stream::{self, Events};
 use super::totals::Totals;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Params, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Params, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::points::{Point, PointError};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::FIRST_STACK;
-use crate::Context;
+use crate::def::Context;
 use crate::stack_table::{DEPTH, StackTable};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, words};

@@ -1,6 +1,6 @@
 //! Tasks that stop to make room in memory.
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, hist, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;

@@ -6,7 +6,7 @@ mod wakers;
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Filter, Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, Sample, Summary, Symbols, calls, summarize};

@@ -1,7 +1,7 @@
 //! `oomkill`: processes that the kernel kills because memory ran out.
 
 use super::stream::{self, Events};
-use super::{Context, GivesStacks, Probe, ProbeDef, Taken};
+use crate::def::{Context, GivesStacks, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::symbols::{Symbols, calls};

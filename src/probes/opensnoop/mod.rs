@@ -1,7 +1,8 @@
 //! Files that are opened: by which task, how, and with what result.
 
+use super::calls;
 use super::stream::{Events, Lines};
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, calls};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef};
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
 use rdiag_model::Unavailable;
 use rdiag_model::probe::{Cell, Column};

@@ -6,7 +6,7 @@ use super::cpus::Cpus;
 use super::dumps::{self, Dumped};
 use super::tally::{DEPTH, Key, Sum, Tally};
 use super::{Source, Wanted};
-use crate::Context;
+use crate::def::Context;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned};
 use rdiag_model::Unavailable;

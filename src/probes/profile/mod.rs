@@ -15,7 +15,7 @@ mod stacks;
 mod tally;
 
 use super::grammar::WHICH_STACKS;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use functions::{Executed, Hottest};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::descriptors;

@@ -7,7 +7,7 @@ use std::hash::{Hash as _, Hasher as _};
 use super::cpus::Cpus;
 use super::tally::{Key, MISSING, Sum, Tally};
 use super::{Source, Wanted};
-use crate::Context;
+use crate::def::Context;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Filter, words};
 use rdiag_kernel::mechanism::perf::sampler::{Record, Sample, Sampler, Sampling, Target};

@@ -1,6 +1,6 @@
 //! Pages that are read ahead: who used them, how soon, and how many were wasted.
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Kernel, Object, hist, include_bytes_aligned, words};
 use rdiag_model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};

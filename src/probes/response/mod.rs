@@ -32,7 +32,7 @@ mod traits;
 mod waits;
 mod watching;
 
-use super::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use fill::Source;
 use kernel::{Met, Record, Room};
 use looks::Looks;

@@ -2,7 +2,7 @@
 
 pub(super) mod wait;
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, hist, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;

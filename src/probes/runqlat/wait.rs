@@ -4,7 +4,7 @@
 //! the kernel skips the update of the run queue's clock between such a wake-up and the switch, which leaves out a few microseconds. A wait
 //! that is cut by a move to another CPU is settled piece by piece; `last_queued` alone shows the last piece.
 
-use crate::{Context, ParamDef, ParamKind};
+use crate::def::{Context, ParamDef, ParamKind};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object};
 use rdiag_model::Unavailable;

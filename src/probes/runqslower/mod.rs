@@ -1,7 +1,7 @@
 //! Long waits for a CPU, one by one, and which task ran meanwhile.
 
 use super::runqlat::wait;
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;

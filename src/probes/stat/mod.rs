@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::launch::Watch;
 use rdiag_kernel::mechanism::ebpf::Filter;

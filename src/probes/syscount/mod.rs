@@ -2,7 +2,8 @@
 
 mod counters;
 
-use super::{Context, FOR, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, calls};
+use super::calls;
+use crate::def::{Context, FOR, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use counters::{Before, Counters};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned};

@@ -1,7 +1,8 @@
 //! `tcpaccept`: connections that tasks of this host accept, and how long those waited for it.
 
 use super::{Tells, Told, connections, who};
-use crate::{FilterKind, GivesStacks, ProbeDef, sockets};
+use crate::def::{FilterKind, GivesStacks, ProbeDef};
+use crate::sockets;
 use rdiag_model::Unit;
 use rdiag_model::probe::{Cell, Column};
 

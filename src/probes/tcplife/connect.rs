@@ -1,7 +1,8 @@
 //! `tcpconnect`: connections that tasks of this host begin, and how long it takes until they are established or fail.
 
 use super::{Tells, Told, connections, who};
-use crate::{FilterKind, GivesStacks, ProbeDef, sockets};
+use crate::def::{FilterKind, GivesStacks, ProbeDef};
+use crate::sockets;
 use rdiag_model::Unit;
 use rdiag_model::probe::{Cell, Column};
 

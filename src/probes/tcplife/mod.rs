@@ -7,7 +7,8 @@ pub(super) use accept::TCPACCEPT;
 pub(super) use connect::TCPCONNECT;
 
 use super::stream::{Events, Lines};
-use super::{Context, FilterKind, GivesStacks, Probe, ProbeDef, calls, sockets};
+use super::{calls, sockets};
+use crate::def::{Context, FilterKind, GivesStacks, Probe, ProbeDef};
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
 use rdiag_model::probe::{Cell, Column};
 use rdiag_model::{Unavailable, Unit};

@@ -3,8 +3,9 @@
 mod peers;
 
 use super::owners::Owners;
+use super::sockets;
 use super::stream::{self, Events};
-use super::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken, sockets};
+use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use peers::Peers;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};

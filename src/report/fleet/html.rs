@@ -6,7 +6,7 @@ use rdiag_fleet::{Fault, Fleet, HostRow, OddHost};
 use serde::Serialize;
 
 use super::{compared, contrast, figures, how_rare, names, place, reach, roles, some_of, whose};
-use crate::report::ReportError;
+use crate::report::error::ReportError;
 use crate::report::shown::{Html, Pages, Shown};
 use crate::report::words;
 use rdiag_model::{Resource, Status};

@@ -2,7 +2,7 @@ use sha2::Digest as _;
 
 use super::html::{STYLE, STYLE_HASH};
 use super::{html, markdown, text};
-use crate::report::Style;
+use crate::report::terminal::Style;
 use rdiag_fleet::{Fleet, Gathering, Host, Judgement, Measure, NotJudged, Why};
 use rdiag_model::{Confidence, Kind, Resource, Status, Unit};
 

@@ -3,8 +3,8 @@
 use rdiag_fleet::{Fault, Fleet, OddHost};
 
 use super::{compared, contrast, figures, how_rare, names, place, reach, roles, some_of, whose};
-use crate::report::Style;
 use crate::report::shown::{Shown, Terminal};
+use crate::report::terminal::Style;
 use crate::shown;
 use rdiag_model::Status;
 

@@ -79,7 +79,7 @@ pub struct Piece {
 pub fn pieces(files: &[HistoryFile]) -> (Vec<Piece>, Vec<String>) {
     let (mut read, mut notes) = (Vec::new(), Vec::new());
     for file in files {
-        let outcome = if file.name == super::TAIL { read_tail(&file.bytes) } else { read_block(&file.bytes) };
+        let outcome = if file.name == super::watch::TAIL { read_tail(&file.bytes) } else { read_block(&file.bytes) };
         match outcome {
             Ok((block, damage)) => read.push(Piece { name: file.name.clone(), block, damage }),
             Err(why) => notes.push(format!("{} is left out: {why}", file.name)),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::history::{Header, write_block};
+use crate::session::analyze;
+use crate::session::library::resolve;
 use crate::session::testing::{WALL, captured, header_of};
-use crate::session::{analyze, resolve};
 use rdiag_model::recording::{Process, ProcessPoint, Series};
 use rdiag_model::{Finding, Number, RawUnit, SeriesKind, Status};
 

@@ -13,7 +13,7 @@ use self::grid::{Grid, Stretch};
 use super::changes::{Comparing, part};
 use super::{HistoryFile, Past, Span, interval};
 use crate::history::{read_block, read_tail};
-use crate::session::TAIL;
+use crate::session::watch::TAIL;
 use rdiag_kernel::host::Zone;
 use rdiag_model::report::{Around, ChangeMark, Changes};
 

@@ -32,7 +32,7 @@ pub use self::journal::Journal;
 use self::packed::{LIMITS, Limits};
 use super::{Past, Span, interval, params};
 use crate::playbook::Plan;
-use crate::session::Analysis;
+use crate::session::analyze::Analysis;
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead, Tool};

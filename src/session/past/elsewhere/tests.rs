@@ -1,7 +1,7 @@
 //! Hostile and odd files; the shipped binary reads real ones in `tests/elsewhere/`.
 
 use super::*;
-use crate::session::resolve;
+use crate::session::library::resolve;
 use rdiag_model::recording::{Process, Series};
 
 pub(super) const SECOND: i64 = 1_000_000;

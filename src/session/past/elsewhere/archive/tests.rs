@@ -11,7 +11,7 @@ use super::super::packed::{LIMITS, Limits};
 use super::super::tests::plan;
 use super::super::{Given, Time, within};
 use crate::playbook::Plan;
-use crate::session::{Past, Span};
+use crate::session::past::{Past, Span};
 use rdiag_kernel::host::Zone;
 
 const XML: &str = include_str!("../../../../../tests/fixtures/sysstat/sadf-12.6.1.xml");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::tests::{SECOND, plan, processes, series};
 use super::columns::{COLUMNS, Kind, Table};
 use super::tables::Tables;
-use crate::session::{Past, Span, elsewhere};
+use crate::session::past::{Past, Span, elsewhere};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::SeriesKind;

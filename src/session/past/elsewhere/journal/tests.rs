@@ -6,7 +6,7 @@ use super::super::tests::{SECOND, plan, series};
 use super::super::{Past, elsewhere};
 use super::*;
 use crate::playbook::Plan;
-use crate::session::Span;
+use crate::session::past::Span;
 use rdiag_model::LogLine;
 use rdiag_model::recording::Number;
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::super::tests::{plan, series};
 use super::super::{Past, elsewhere};
 use crate::playbook::Plan;
-use crate::session::Span;
+use crate::session::past::Span;
 use rdiag_kernel::host::Zone;
 use rdiag_model::Number;
 
