@@ -1,12 +1,12 @@
 //! Open files: of the whole host against file-max, and of each process against its own limit. Running into either is
 //! counted nowhere; only tracing system calls shows EMFILE and ENFILE.
 
-use super::processes::parse;
 use super::processes::reader::Reader;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, OpenFiles};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::process;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "file_handles",
@@ -167,7 +167,7 @@ impl FileHandles {
                 continue;
             }
             let Ok(bytes) = reader.file(pid, "limits") else { continue };
-            let Some(limit) = parse::soft_limit(bytes, "Max open files") else { continue };
+            let Some(limit) = process::soft_limit(bytes, "Max open files") else { continue };
             if limit >= SUSPICIOUS {
                 found.push(Near { pid, open, limit });
             }
@@ -205,7 +205,7 @@ fn unseen(instance: &str, gap: &Unavailable, out: &Sink) {
 
 fn record(near: &Near, reader: &mut Reader, out: &Sink) {
     let Ok(bytes) = reader.file(near.pid, "stat") else { return };
-    let Some((name, stat)) = parse::stat(bytes) else { return };
+    let Some((name, stat)) = process::stat(bytes) else { return };
     let instance = format!("{}:{}", near.pid, stat.start_ticks);
     out.level("file_handles.open", &instance, near.open as f64);
     out.level("file_handles.limit", &instance, near.limit as f64);

@@ -4,6 +4,7 @@ use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::LoadAverage;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "loadavg",
@@ -75,47 +76,13 @@ impl Collect for LoadAvg {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let text = host.read("proc/loadavg")?;
         let malformed = || Unavailable::new(Reason::Malformed, "/proc/loadavg does not hold what it should");
-        let parsed = parse(&text).ok_or_else(malformed)?;
+        let parsed = LoadAverage::parse(text.as_bytes()).ok_or_else(malformed)?;
         for (series, load) in ["loadavg.one", "loadavg.five", "loadavg.fifteen"].into_iter().zip(parsed.loads) {
             out.level(series, "", load);
         }
         // The reader of the file is itself running.
-        out.level("loadavg.runnable", "", parsed.runnable.saturating_sub(1) as f64);
-        out.level("loadavg.entities", "", parsed.entities as f64);
+        out.level("loadavg.runnable", "", f64::from(parsed.runnable.saturating_sub(1)));
+        out.level("loadavg.entities", "", f64::from(parsed.tasks));
         Ok(())
-    }
-}
-
-#[derive(Debug, PartialEq)]
-struct Parsed {
-    loads: [f64; 3],
-    runnable: u64,
-    entities: u64,
-}
-
-fn parse(text: &str) -> Option<Parsed> {
-    let mut fields = text.split_whitespace();
-    let mut load = || fields.next()?.parse().ok().filter(|load: &f64| load.is_finite());
-    let loads = [load()?, load()?, load()?];
-    let (runnable, entities) = fields.next()?.split_once('/')?;
-    Some(Parsed { loads, runnable: runnable.parse().ok()?, entities: entities.parse().ok()? })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_fields_are_read_and_more_may_follow() {
-        let parsed = parse("0.02 0.13 0.16 3/92 14173 more\n").unwrap();
-        assert_eq!(parsed, Parsed { loads: [0.02, 0.13, 0.16], runnable: 3, entities: 92 });
-    }
-
-    #[test]
-    fn a_short_or_broken_line_gives_nothing() {
-        for text in ["", "0.02 0.13 0.16", "0.02 0.13 0.16 3", "0.02 0.13 0.16 a/b 1", "NaN 0.1 0.1 1/2", "1 1 1 -1/2"]
-        {
-            assert_eq!(parse(text), None, "{text:?}");
-        }
     }
 }

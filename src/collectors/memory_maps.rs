@@ -3,13 +3,13 @@
 
 use std::io::Read as _;
 
-use super::processes::parse;
 use super::processes::reader::Reader;
 use crate::def::{Cadence, Collect, CollectorDef, untraceable};
 use crate::sink::{Sink, Size};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::process;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "memory_maps",
@@ -125,7 +125,7 @@ fn sizes(reader: &mut Reader) -> Result<Vec<Size>, SourceError> {
     let mut pids = Vec::new();
     reader.pids(&mut pids)?;
     let of = |reader: &mut Reader, pid: u32| {
-        let mut fields = reader.file(pid, "statm").ok()?.split(u8::is_ascii_whitespace).map(parse::number);
+        let mut fields = reader.file(pid, "statm").ok()?.split(u8::is_ascii_whitespace).map(rdiag_proc::number);
         Some(Size { pid, all: fields.next()??, resident: fields.next()?? })
     };
     Ok(pids.into_iter().filter_map(|pid| of(reader, pid)).collect())
@@ -161,7 +161,7 @@ fn count(host: &Host, pid: u32, until: f64) -> Result<u64, Uncounted> {
 }
 
 fn record(pid: u32, maps: u64, limit: u64, reader: &mut Reader, out: &Sink) {
-    let Some((name, stat)) = reader.file(pid, "stat").ok().and_then(parse::stat) else { return };
+    let Some((name, stat)) = reader.file(pid, "stat").ok().and_then(process::stat) else { return };
     let instance = format!("{pid}:{}", stat.start_ticks);
     out.level("memory_maps.count", &instance, maps as f64);
     out.level("memory_maps.limit", &instance, limit as f64);

@@ -5,6 +5,7 @@ use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::LoadAverage;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "task_limits",
@@ -55,7 +56,7 @@ impl Collect for TaskLimits {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let load = host.read("proc/loadavg")?;
         let malformed = || Unavailable::new(Reason::Malformed, "/proc/loadavg does not tell the number of tasks");
-        out.level("task_limits.tasks", "", tasks(&load).ok_or_else(malformed)?);
+        out.level("task_limits.tasks", "", f64::from(LoadAverage::parse(load.as_bytes()).ok_or_else(malformed)?.tasks));
         for (series, path) in [
             ("task_limits.threads_max", "proc/sys/kernel/threads-max"),
             ("task_limits.pid_max", "proc/sys/kernel/pid_max"),
@@ -67,12 +68,6 @@ impl Collect for TaskLimits {
         }
         Ok(())
     }
-}
-
-/// The number behind the slash in the fourth field.
-fn tasks(load: &str) -> Option<f64> {
-    let (_, all) = load.split_whitespace().nth(3)?.split_once('/')?;
-    all.parse::<u32>().ok().map(f64::from)
 }
 
 #[cfg(test)]
@@ -97,12 +92,7 @@ mod tests {
         let metrics = story.file(0, "proc/sys/kernel/pid_max", "1000\n").metrics(&COLLECTOR);
         assert!((stats(&metrics, "tasks.pid_max.ratio", "").last - 0.1).abs() < 1e-9);
         assert_eq!(gap(&metrics, "tasks.threads_max.ratio", "").reason, Reason::Absent);
-    }
-
-    #[test]
-    fn a_line_without_the_slash_is_malformed() {
-        for text in ["", "0 0 0", "0 0 0 100 9", "0 0 0 1/x 9", "0 0 0 1/-5 9"] {
-            assert_eq!(tasks(text), None, "{text:?}");
-        }
+        let broken = Story::of_seconds(2).file(0, "proc/loadavg", "0 0 0 100 9\n").metrics(&COLLECTOR);
+        assert_eq!(gap(&broken, "tasks.pid_max.ratio", "").reason, Reason::Malformed);
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::processes::parse;
 use super::processes::reader::Reader;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
 use rdiag_model::{Number, RawUnit, Reason, Series, Unavailable, Unit};
+use rdiag_proc::process;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "threads",
@@ -146,7 +146,7 @@ impl Threads {
         let mut busy: Vec<(u64, Task, String)> = Vec::new();
         for pid in self.pids.iter().copied() {
             let Ok(bytes) = reader.file(pid, "stat") else { continue };
-            let Some((name, stat)) = parse::stat(bytes) else { continue };
+            let Some((name, stat)) = process::stat(bytes) else { continue };
             let process = (pid, stat.start_ticks);
             let ticks = stat.utime.saturating_add(stat.stime);
             now.insert(process, ticks);
@@ -171,16 +171,16 @@ impl Threads {
         }
         for tid in self.tids.iter().copied().take(MAX_THREADS) {
             let Ok(bytes) = reader.thread_file(pid, tid, "stat") else { continue };
-            let Some((name, stat)) = parse::stat(bytes) else { continue };
+            let Some((name, stat)) = process::stat(bytes) else { continue };
             let thread = self.threads.entry((tid, stat.start_ticks)).or_default();
             if thread.name.as_bytes() != name {
                 thread.name = String::from_utf8_lossy(name).into_owned();
             }
             thread.process = process;
             thread.nice = stat.nice;
-            let waited = reader.thread_file(pid, tid, "schedstat").ok().and_then(parse::schedstat);
-            self.waits |= waited.is_some_and(|(run, _, _)| run > 0);
-            let wait = waited.map_or(0, |(_, wait, _)| wait);
+            let waited = reader.thread_file(pid, tid, "schedstat").ok().and_then(process::schedstat);
+            self.waits |= waited.is_some_and(|times| times.run > 0);
+            let wait = waited.map_or(0, |times| times.wait);
             thread.values.resize(at, None);
             thread.values.push(Some((stat.utime.saturating_add(stat.stime), wait)));
         }

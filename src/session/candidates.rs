@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use rdiag_kernel::host::SharedHost;
+use rdiag_proc::TaskStat;
 
 /// Processes that are looked at, the first by number.
 const MAX_PROCESSES: usize = 50_000;
@@ -84,14 +85,10 @@ fn process_times(host: &SharedHost, pid: u32) -> Option<ProcessTimes> {
     Some(ProcessTimes { comm, ticks, delay_ns })
 }
 
-/// The name, and user and system time together. The name may hold anything, so it ends at the last parenthesis.
+/// The name, and user and system time together.
 fn stat(text: &str) -> Option<(String, u64)> {
-    let (before, after) = text.rsplit_once(')')?;
-    let comm = before.split_once('(')?.1.to_owned();
-    let mut fields = after.split_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some((comm, user.saturating_add(system)))
+    let stat = TaskStat::parse(text.as_bytes())?;
+    Some((String::from_utf8_lossy(stat.name).into_owned(), stat.ticks()?))
 }
 
 #[cfg(test)]

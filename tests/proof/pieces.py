@@ -1,6 +1,6 @@
 """What a privileged test proves, as the pieces of the tree that it stands for, and one digest of them.
 
-A test stands for: its own text with that of the helpers it uses, the probes it names (their code and their programs for the kernel), the
+A test stands for: its own text with that of the helpers it uses, the probes it names (their code, their programs for the kernel and the parsers they import), the
 rules it names, what judges an exercise or an account of time where it is about one, what ABOUT says of its module, and the kernel it
 runs on. Comments, layout, imports and (below src) sentences do not count, nor does the way in which tests are scheduled. The sentences
 of a rule count for a test that reads them.
@@ -167,6 +167,18 @@ def folder(path: Path, but: tuple[str, ...] = ()) -> str:
 
 
 @cache
+def parsers(path: Path) -> str:
+    """The parsers of src/proc that a file or folder imports; "" where it imports none."""
+    files = [path] if path.is_file() else sorted(path.rglob("*.rs"))
+    named = {name for file in files for name in re.findall(r"\w+", " ".join(re.findall(r"\brdiag_proc::[^;()]*", file.read_text())))}
+    exported = re.findall(r"^pub use (\w+)::([^;]+);|^pub mod (\w+);", (ROOT / "src/proc/lib.rs").read_text(), re.M)
+    homes = {name: module or own for module, names, own in exported for name in re.findall(r"\w+", names or own)}
+    used = sorted({homes[name] for name in named & homes.keys()})
+    # What most of them use of the others is in these two.
+    return digest(*(folder(ROOT / f"src/proc/{name}.rs") for name in sorted({*used, "task_stat", "lib"}))) if used else ""
+
+
+@cache
 def program(file: Path) -> str:
     """A program for the kernel with all it includes."""
     text = file.read_text()
@@ -210,6 +222,8 @@ def pieces(test: str) -> dict[str, str]:
     worded = any(re.search(of_test, item) and READS_SENTENCES.search(item) for item in own)
     found |= {f"rule {name}": judged for name, judged in rules(worded).items() if name in words}
     found |= {f"collector {name}": folder(place) for name, place in collectors().items() if name in words}
+    for kind, places in [("probe", probes()), ("collector", collectors())]:
+        found |= {f"parsers of {kind} {name}": parsers(place) for name, place in places.items() if name in words and parsers(place)}
     if any("assert_judged(" in item for item in own):
         # It asks every rule for an answer.
         found["every rule"] = digest(*(f"{name} {judged}" for name, judged in sorted(rules().items())))

@@ -5,12 +5,12 @@ mod sightings;
 
 use std::collections::BTreeMap;
 
-use super::processes::parse;
 use super::processes::reader::Reader;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, Pick, SeriesDef};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::process;
 use sightings::Sightings;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -124,7 +124,7 @@ impl BlockedTasks {
                 break;
             }
             let Ok(bytes) = reader.file(pid, "stat") else { continue };
-            let Some((_, stat)) = parse::stat(bytes) else { continue };
+            let Some((_, stat)) = process::stat(bytes) else { continue };
             if stat.threads <= 1 && stat.state != 'D' {
                 continue;
             }
@@ -134,7 +134,7 @@ impl BlockedTasks {
             for tid in self.tids.iter().copied() {
                 looked += 1;
                 let Ok(bytes) = reader.thread_file(pid, tid, "stat") else { continue };
-                let Some((name, stat)) = parse::stat(bytes) else { continue };
+                let Some((name, stat)) = process::stat(bytes) else { continue };
                 if stat.state != 'D' {
                     continue;
                 }
@@ -149,13 +149,13 @@ impl BlockedTasks {
                     frozen += 1;
                     continue;
                 }
-                let turns = reader.thread_file(pid, tid, "schedstat").ok().and_then(parse::schedstat);
+                let turns = reader.thread_file(pid, tid, "schedstat").ok().and_then(process::schedstat);
                 blocked.push(Blocked {
                     pid,
                     tid,
                     born: stat.start_ticks,
                     name,
-                    turns: turns.map(|(_, _, turns)| turns),
+                    turns: turns.map(|times| times.turns),
                     stack,
                 });
             }

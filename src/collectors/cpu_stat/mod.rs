@@ -4,6 +4,7 @@ use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, Term, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::{CpuTimes, cpu_line};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cpu_stat",
@@ -288,13 +289,12 @@ impl Collect for CpuStat {
         let text = host.read("proc/stat")?;
         let mut seen = false;
         for line in text.lines() {
-            let Some((label, rest)) = line.split_once(' ') else { continue };
-            if let Some(cpu) = label.strip_prefix("cpu") {
-                let Some(times) = cpu_times(cpu, rest) else { continue };
+            if let Some((cpu, times)) = cpu_line(line) {
                 seen |= cpu.is_empty();
                 record_cpu(cpu, times, host.facts().virtual_machine, out);
                 continue;
             }
+            let Some((label, rest)) = line.split_once(' ') else { continue };
             let mut values = rest.split_whitespace().map_while(|field| field.parse().ok());
             let Some(first) = values.next() else { continue };
             match label {
@@ -310,29 +310,19 @@ impl Collect for CpuStat {
     }
 }
 
-/// The times of one CPU (`cpu` is "" for the sum); a line with a field missing or broken is left out whole, so that a
-/// ratio never mixes what was read with what was not.
-fn cpu_times(cpu: &str, rest: &str) -> Option<[u64; 8]> {
-    if !cpu.chars().all(|c| c.is_ascii_digit()) {
-        return None;
-    }
-    let values: Vec<u64> = rest.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();
-    values.try_into().ok()
-}
-
-fn record_cpu(cpu: &str, times: [u64; 8], virtual_machine: bool, out: &Sink) {
-    for ((whole, core), value) in FIELDS.into_iter().zip(times) {
+/// The times of one CPU (`cpu` is "" for the sum).
+fn record_cpu(cpu: &str, times: CpuTimes, virtual_machine: bool, out: &Sink) {
+    for ((whole, core), value) in FIELDS.into_iter().zip(times.all()) {
         if cpu.is_empty() { out.count(whole, "", value) } else { out.count(core, cpu, value) }
     }
-    let [.., steal] = times;
-    match (steal, cpu) {
+    match (times.steal, cpu) {
         (0, "") => {
             out.gap("cpu_stat.stolen", "", never_stolen(virtual_machine));
             out.gap("cpu_stat.core_stolen", "", never_stolen(virtual_machine));
         }
         (0, _) => {}
-        (_, "") => out.count("cpu_stat.stolen", "", steal),
-        (_, _) => out.count("cpu_stat.core_stolen", cpu, steal),
+        (steal, "") => out.count("cpu_stat.stolen", "", steal),
+        (steal, _) => out.count("cpu_stat.core_stolen", cpu, steal),
     }
 }
 

@@ -4,6 +4,8 @@
 //! They are looked for in a drill-down window only, where a file system is nearly full: looking at 32 000 open files of 1600 processes took
 //! 50 ms of CPU time.
 
+use rdiag_proc::process;
+
 mod places;
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use places::Places;
 
-use super::processes::parse;
 use super::processes::reader::Reader;
 use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use rdiag_kernel::host::{Host, SourceError};
@@ -175,7 +176,7 @@ impl Search {
         holders.sort_by_key(|(_, blocks)| std::cmp::Reverse(*blocks));
         for ((place, pid), blocks) in holders.into_iter().take(LARGEST) {
             let Some(mount) = self.places.name(place) else { continue };
-            let Some((name, _)) = self.reader.file(pid, "stat").ok().and_then(parse::stat) else { continue };
+            let Some((name, _)) = self.reader.file(pid, "stat").ok().and_then(process::stat) else { continue };
             let instance = format!("{pid} {mount}");
             out.level("deleted_files.held", &instance, blocks as f64);
             out.label(&instance, "name", String::from_utf8_lossy(name));

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{BufRead as _, BufReader};
 
-use super::super::processes::parse;
 use crate::def::untraceable;
 use rdiag_kernel::host::{Host, ProcessDir, SourceError, same_open_file};
 use rdiag_model::{Reason, Unavailable};
+use rdiag_proc::process;
 
 /// Most processes have no other descriptors than these.
 const STANDARD: u64 = 3;
@@ -129,7 +129,7 @@ fn ask(host: &Host, dir: &ProcessDir) -> Result<(Vec<(u32, u64)>, bool), SourceE
 
 /// Reads the name of a process, its parent and its effective user.
 fn identify(holder: &mut Holder, dir: &ProcessDir, buffer: &mut Vec<u8>) -> Option<()> {
-    let (name, stat) = parse::stat(dir.read(&format!("{}/stat", holder.pid), buffer).ok()?)?;
+    let (name, stat) = process::stat(dir.read(&format!("{}/stat", holder.pid), buffer).ok()?)?;
     holder.name = String::from_utf8_lossy(name).into_owned();
     (holder.parent, holder.start_ticks) = (stat.ppid, stat.start_ticks);
     let status = String::from_utf8_lossy(dir.read(&format!("{}/status", holder.pid), buffer).ok()?);

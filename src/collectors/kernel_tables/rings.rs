@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 
-use super::super::processes::parse;
 use rdiag_kernel::host::{Host, SourceError};
+use rdiag_proc::process;
 
 /// The kernel writes a line for each mapping, and holds the process's map while it does.
 const BUDGET_SECONDS: f64 = 0.25;
@@ -35,7 +35,7 @@ pub(super) fn search(host: &Host) -> Result<Vec<Holder>, SourceError> {
     for pid in pids {
         let rings = of_process(host, pid, until);
         if !rings.is_empty()
-            && let Some((name, stat)) = dir.read(&format!("{pid}/stat"), &mut buffer).ok().and_then(parse::stat)
+            && let Some((name, stat)) = dir.read(&format!("{pid}/stat"), &mut buffer).ok().and_then(process::stat)
         {
             let name = String::from_utf8_lossy(name).into_owned();
             found.push((Holder { pid, start_ticks: stat.start_ticks, name, bytes: 0 }, rings));

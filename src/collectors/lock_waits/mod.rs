@@ -11,13 +11,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::processes;
 use super::task_states::parse::{self, Syscall};
 use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use rdiag_kernel::classify::{self, Abi, Call, Wait, Within, calls};
 use rdiag_kernel::host::{Host, ProcessDir};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
 use rdiag_model::{Component, Number, RawUnit, Reason, Series, Unavailable, Unit};
+use rdiag_proc::process;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "lock_waits",
@@ -196,7 +196,7 @@ impl LockWaits {
                 process.threads = threads;
                 continue;
             }
-            let read = dir.read(&format!("{pid}/stat"), &mut buffer).ok().and_then(processes::parse::stat);
+            let read = dir.read(&format!("{pid}/stat"), &mut buffer).ok().and_then(process::stat);
             let Some((name, stat)) = read else { continue };
             let (name, born) = (String::from_utf8_lossy(name).into_owned(), stat.start_ticks);
             let abi = dir.read(&format!("{pid}/auxv"), &mut buffer).map(parse::abi).unwrap_or_default();
@@ -241,7 +241,7 @@ impl Process {
             let address = call.and_then(|call| lock_of(call, self.abi));
             let turns = address.and_then(|_| {
                 let bytes = dir.read(&format!("{pid}/task/{tid}/schedstat"), &mut buffer).ok()?;
-                processes::parse::schedstat(bytes).map(|(_, _, turns)| turns)
+                process::schedstat(bytes).map(|times| times.turns)
             });
             if let Some((address_before, turns_before)) = before
                 && (address != Some(address_before)

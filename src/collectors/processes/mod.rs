@@ -5,10 +5,11 @@
 //! end. The list of processes is read again only when /proc/loadavg shows that a task was created or ended (`reader.rs`). On hosts with
 //! many processes the kernel gives the whole table, where it allows that (`kernel/`).
 
+use rdiag_proc::process::{self, Stat};
+
 mod kernel;
 mod metrics;
 mod names;
-pub(crate) mod parse;
 pub(crate) mod reader;
 mod table;
 #[cfg(test)]
@@ -17,7 +18,6 @@ mod users;
 
 use std::collections::HashMap;
 
-use self::parse::Stat;
 use self::reader::Reader;
 use self::table::{Table, point, push};
 use self::users::Users;
@@ -150,7 +150,7 @@ impl Processes {
                 return None;
             }
         };
-        let (name, stat) = parse::stat(bytes)?;
+        let (name, stat) = process::stat(bytes)?;
         if stat.state == 'Z' {
             *self.zombies_of.entry(stat.ppid).or_default() += 1;
         }

@@ -1,9 +1,9 @@
 //! Command lines and control groups, for the few processes that reports may identify by them.
 
-use super::parse;
 use super::reader::Reader;
 use super::table::Entry;
 use crate::sink::Sink;
+use rdiag_proc::process;
 
 /// So many of the largest in each way of mattering.
 const LARGEST: usize = 15;
@@ -36,7 +36,7 @@ pub(super) fn that_matter(entries: &[Entry], last: u16) -> Vec<usize> {
 pub(super) fn read(wanted: &[(usize, u32)], reader: &mut Reader, out: &Sink) {
     for (index, pid) in wanted.iter().copied() {
         let text = reader.file(pid, "cgroup").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        let (group, others) = parse::cgroups(&text.unwrap_or_default());
+        let (group, others) = process::cgroups(&text.unwrap_or_default());
         out.with_record(|record| {
             if let Some(process) = record.processes.get_mut(index) {
                 process.cgroup = group;
@@ -45,7 +45,7 @@ pub(super) fn read(wanted: &[(usize, u32)], reader: &mut Reader, out: &Sink) {
         });
     }
     for (index, pid) in wanted.iter().copied() {
-        let command = reader.file(pid, "cmdline").ok().and_then(|bytes| parse::command(bytes, COMMAND_LENGTH));
+        let command = reader.file(pid, "cmdline").ok().and_then(|bytes| process::command(bytes, COMMAND_LENGTH));
         out.with_record(|record| {
             if let Some(process) = record.processes.get_mut(index) {
                 process.command = command;

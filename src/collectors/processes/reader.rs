@@ -2,13 +2,29 @@
 
 use std::fmt::Write as _;
 
-use super::parse::{self, Generation};
 use super::table::{Entry, Thread};
 use rdiag_kernel::host::{OpenFile, ProcessDir, SourceError};
 use rdiag_model::{ProcessPoint, Reason};
+use rdiag_proc::{LoadAverage, process};
 
 /// Of a process with more threads than this, the others' waiting is not counted.
 const MAX_THREADS_OF_PROCESS: usize = 256;
+
+/// How many tasks there are, and the newest process id of this namespace, from /proc/loadavg.
+///
+/// Ids are given out in ascending order, so that a new process or thread, of this namespace or one below, moves the second
+/// number. One that goes moves the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Generation {
+    tasks: u32,
+    newest: u64,
+}
+
+fn generation(bytes: &[u8]) -> Option<Generation> {
+    let LoadAverage { tasks, newest, .. } = LoadAverage::parse(bytes)?;
+    // Sandboxes that only imitate the file write zeros.
+    Some(Generation { tasks, newest: newest? }).filter(|now| now.tasks > 0 && now.newest > 0)
+}
 
 /// /proc, with the buffers that all reads share.
 pub(crate) struct Reader {
@@ -62,7 +78,7 @@ impl Reader {
         if !self.dir.loadavg_is_its_own() {
             return None;
         }
-        parse::generation(self.dir.read("loadavg", &mut self.buffer).ok()?)
+        generation(self.dir.read("loadavg", &mut self.buffer).ok()?)
     }
 
     /// The ids of a process's threads.
@@ -146,8 +162,8 @@ impl Reader {
 
     fn leader(&mut self, entry: &mut Entry) -> Option<bool> {
         let pid = entry.process.pid;
-        let (run, wait, slices) = parse::schedstat(self.file(pid, "schedstat").ok()?)?;
-        let now = Thread { tid: pid, run, wait, slices };
+        let times = process::schedstat(self.file(pid, "schedstat").ok()?)?;
+        let now = Thread { tid: pid, run: times.run, wait: times.wait, slices: times.turns };
         let moved = now != entry.leader || !entry.others.is_empty();
         entry.add(entry.leader, now);
         entry.leader = now;
@@ -166,8 +182,8 @@ impl Reader {
         self.threads.clear();
         for tid in tids.iter().copied() {
             let Ok(bytes) = self.thread_file(pid, tid, "schedstat") else { continue };
-            let Some((run, wait, slices)) = parse::schedstat(bytes) else { continue };
-            let now = Thread { tid, run, wait, slices };
+            let Some(times) = process::schedstat(bytes) else { continue };
+            let now = Thread { tid, run: times.run, wait: times.wait, slices: times.turns };
             let known = if tid == pid { (!first).then_some(entry.leader) } else { entry.other(tid) };
             // A thread that was not there before was born since, unless it only moved up into the part that is read.
             let before = match known {
@@ -197,7 +213,7 @@ impl Reader {
     pub(super) fn status_and_io(&mut self, entry: &mut Entry, point: &mut ProcessPoint) {
         let pid = entry.process.pid;
         if let Ok(bytes) = self.file(pid, "status") {
-            let status = parse::status(bytes);
+            let status = process::status(bytes);
             entry.real_uid = status.real_uid.or(entry.real_uid);
             entry.process.uid = status.uid.or(entry.process.uid);
             point.swap_kb = status.swap_kb;
@@ -209,7 +225,7 @@ impl Reader {
             return;
         }
         match self.file(pid, "io") {
-            Ok(bytes) => (point.read_bytes, point.write_bytes) = parse::io(bytes),
+            Ok(bytes) => (point.read_bytes, point.write_bytes) = process::io(bytes),
             Err(error) => entry.io_denied = error.reason == Reason::Denied,
         }
     }
@@ -233,7 +249,7 @@ fn push(name: &mut String, mut number: u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::push;
+    use super::{generation, push};
 
     #[test]
     fn numbers_are_written_as_anybody_would() {
@@ -242,5 +258,16 @@ mod tests {
             push(&mut name, number);
             assert_eq!(name, format!("x{number}"));
         }
+    }
+
+    #[test]
+    fn a_task_that_comes_or_goes_makes_another_generation() {
+        let now = generation(b"0.10 0.20 0.30 2/345 6789\n").unwrap();
+        assert_eq!(generation(b"9.99 0.20 0.30 7/345 6789\n"), Some(now), "load and runnable tasks say nothing of it");
+        assert_ne!(generation(b"0.10 0.20 0.30 2/344 6789\n"), Some(now));
+        assert_ne!(generation(b"0.10 0.20 0.30 2/345 6790\n"), Some(now));
+        assert_eq!(generation(b"0.00 0.00 0.00 0/0 0\n"), None);
+        assert_eq!(generation(b"0.10 0.20 0.30 2/345\n"), None);
+        assert_eq!(generation(b""), None);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::parse::Stat;
 use crate::sink::Size;
 use rdiag_kernel::host::Present;
 use rdiag_model::{Process, ProcessPoint};
+use rdiag_proc::process::Stat;
 
 /// Threads whose waiting is followed, over all processes; beyond that a process is known by its main thread.
 const MAX_THREADS: usize = 40_000;

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::parse;
 use super::reader::Reader;
 use super::table::Entry;
 use crate::sink::Sink;
 use rdiag_kernel::host::Host;
+use rdiag_proc::process;
 
 /// Users with fewer threads are left out: their limits are not worth a read.
 const MIN_THREADS: u64 = 64;
@@ -39,7 +39,7 @@ impl Users {
             .collect();
         large.sort_unstable_by(|a, b| b.cmp(a));
         for (threads, uid, pid) in large.into_iter().take(LARGEST) {
-            let read = || parse::soft_limit(reader.file(pid, "limits").ok()?, "Max processes");
+            let read = || process::soft_limit(reader.file(pid, "limits").ok()?, "Max processes");
             let limit = *self.limits.entry(uid).or_insert_with(read);
             if let Some(limit) = limit.filter(|limit| *limit < u64::MAX) {
                 let instance = uid.to_string();

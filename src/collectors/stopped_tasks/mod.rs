@@ -5,13 +5,14 @@
 //! both ends of the window and did not run in between, and a server is one that has a socket which it alone listens on. Tasks that the
 //! freezer or a debugger holds are in other states.
 
+use rdiag_proc::process;
+
 mod listening;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::processes::parse;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, Present, ProcessDir};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
@@ -154,8 +155,8 @@ fn ask(dir: &ProcessDir, buffer: &mut Vec<u8>) -> Result<Vec<Present>, Unavailab
 }
 
 /// The name of a process, and what /proc/PID/stat tells beside it.
-fn stat(dir: &ProcessDir, pid: u32, buffer: &mut Vec<u8>) -> Option<(String, parse::Stat)> {
-    let (name, stat) = parse::stat(dir.read(&format!("{pid}/stat"), buffer).ok()?)?;
+fn stat(dir: &ProcessDir, pid: u32, buffer: &mut Vec<u8>) -> Option<(String, process::Stat)> {
+    let (name, stat) = process::stat(dir.read(&format!("{pid}/stat"), buffer).ok()?)?;
     Some((String::from_utf8_lossy(name).into_owned(), stat))
 }
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 use super::estimate::What;
-use super::parse::{self, Schedstat, Syscall};
+use super::parse::{self, Syscall};
 use rdiag_kernel::classify::{self, Abi, Call, Class, FileClass, NO_RULE, Wait, Within, calls, files};
 use rdiag_kernel::host::{ProcessDir, SourceError};
 use rdiag_model::{Component, Reason};
+use rdiag_proc::process::{self, Schedstat};
 
 /// What is known of a process beside its threads.
 #[derive(Debug, Default)]
@@ -153,7 +154,7 @@ impl Looker {
     fn schedstat(&mut self, dir: &ProcessDir, pid: u32, tid: u32) -> Result<Option<Schedstat>, SourceError> {
         let kept = self.schedstat;
         let read = self.file(dir, pid, tid, if kept { "schedstat" } else { "comm" })?;
-        Ok(if kept { parse::schedstat(read) } else { None })
+        Ok(if kept { process::schedstat(read) } else { None })
     }
 
     /// Where it is; none if that may not be seen.

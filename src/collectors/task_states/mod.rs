@@ -152,7 +152,7 @@ fn sampler(host: &Host, target: &Target) -> Result<Sampler, Unavailable> {
     let swap = host.read("proc/swaps").unwrap_or_default().lines().count() > 1;
     // A kernel that keeps no such figures says 0 for all tasks, rdiag included, which has run.
     let own = host.read("proc/self/schedstat").unwrap_or_default();
-    let keeps = host.is_recorded() || parse::schedstat(own.as_bytes()).is_some_and(|own| own.turns > 0);
+    let keeps = host.is_recorded() || rdiag_proc::process::schedstat(own.as_bytes()).is_some_and(|own| own.turns > 0);
     let targets = Targets::new(target.clone(), host.facts().pid);
     let tick = 1.0 / host.facts().ticks_per_second.max(1) as f64;
     Ok(Sampler::new(dir, targets, Looker::new(!swap, keeps), Kernel::ask(host), (tick, host.suspended())))

@@ -1,6 +1,7 @@
 //! Parsers of the files of one thread. Each is total: what it cannot understand is none.
 
 use rdiag_kernel::classify::Abi;
+use rdiag_proc::{Field, TaskStat};
 
 /// The numbers of /proc/PID/task/TID/stat that count here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,47 +22,19 @@ pub(super) struct Stat<'s> {
     pub(super) start: u64,
 }
 
-const PF_KTHREAD: u64 = 0x0020_0000;
-
-/// The name may hold parentheses and line ends, the numbers cannot: they begin after the last `)`.
+/// None for a line that ends before these.
 pub(super) fn stat(bytes: &[u8]) -> Option<Stat<'_>> {
-    let open = bytes.iter().position(|byte| *byte == b'(')?;
-    let close = bytes.iter().rposition(|byte| *byte == b')')?;
-    let comm = bytes.get(open + 1..close)?;
-    let mut fields = bytes.get(close + 1..)?.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
-    let state = char::from(*fields.next()?.first()?);
-    let parent = u32::try_from(number(fields.next()?)?).ok()?;
-    // `nth` counts the fields between two that are used.
-    let flags = number(fields.nth(4)?)?;
-    let user = number(fields.nth(4)?)?;
-    let system = number(fields.next()?)?;
-    let start = number(fields.nth(6)?)?;
-    state.is_ascii_alphabetic().then_some(Stat {
-        comm,
-        state,
-        parent,
-        kernel: flags & PF_KTHREAD != 0,
-        user,
-        system,
-        start,
+    let task = TaskStat::parse(bytes)?;
+    let mut fields = task.fields();
+    Some(Stat {
+        comm: task.name,
+        state: task.state,
+        parent: u32::try_from(fields.number(Field::Parent)?).ok()?,
+        kernel: fields.is_kernel()?,
+        user: fields.number(Field::User)?,
+        system: fields.number(Field::System)?,
+        start: fields.number(Field::Start)?,
     })
-}
-
-/// /proc/PID/task/TID/schedstat.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Schedstat {
-    /// Field 1: ns on a CPU, brought up to date at ticks and switches.
-    pub(super) run: u64,
-    /// Field 2: ns waiting for one, added when the thread gets it.
-    pub(super) wait: u64,
-    /// Field 3: how often it got one.
-    pub(super) turns: u64,
-}
-
-pub(super) fn schedstat(bytes: &[u8]) -> Option<Schedstat> {
-    let mut fields = bytes.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
-    let mut next = || number(fields.next()?);
-    Some(Schedstat { run: next()?, wait: next()?, turns: next()? })
 }
 
 /// /proc/PID/task/TID/syscall.
@@ -121,11 +94,6 @@ pub(crate) fn abi(auxv: &[u8]) -> Abi {
     if narrow && !wide { Abi::Compat } else { Abi::Native }
 }
 
-/// A decimal number and nothing else.
-fn number(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -174,7 +142,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_can_stop_the_parsers(bytes: Vec<u8>) {
-            let _ = (stat(&bytes), schedstat(&bytes), syscall(&bytes), wchan(&bytes), abi(&bytes));
+            let _ = (stat(&bytes), syscall(&bytes), wchan(&bytes), abi(&bytes));
             stack(&String::from_utf8_lossy(&bytes));
         }
     }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::delays::Kernel;
 use super::estimate::Waits;
 use super::look::{Counters, Doing, Found, Looker, Process, There};
-use super::parse::Schedstat;
 use super::strip::Strip;
 use super::targets::Targets;
 use rdiag_kernel::classify::Class;
@@ -13,6 +12,7 @@ use rdiag_kernel::host::{ProcessDir, SourceError};
 use rdiag_kernel::mechanism::taskstats::Delays;
 use rdiag_model::Component;
 use rdiag_model::ledger::OTHER_KEYS;
+use rdiag_proc::process::Schedstat;
 
 /// A sleeping thread that did not run is only looked at in full every so many sweeps.
 const FULL_EVERY: u64 = 5;

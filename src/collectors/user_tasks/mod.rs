@@ -14,11 +14,11 @@ mod tests;
 use std::collections::BTreeMap;
 
 use self::parse::{Status, status};
-use super::processes::parse::soft_limit;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, Present, ProcessDir, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::process::soft_limit;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "user_tasks",

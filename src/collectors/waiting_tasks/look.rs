@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::super::processes::parse;
 use rdiag_kernel::host::{Host, ProcessDir, SourceError};
+use rdiag_proc::{Field, TaskStat, cpu_line, process};
 
 /// Of one process not more threads are looked at, and of all not longer than this.
 const MAX_OF_PROCESS: usize = 256;
 const BUDGET_SECONDS: f64 = 0.15;
-/// PF_KTHREAD among the flags of a task.
-const KERNEL_THREAD: u64 = 0x0020_0000;
 /// SCHED_FIFO, SCHED_RR and SCHED_DEADLINE.
 const REAL_TIME: [u64; 3] = [1, 2, 6];
 
@@ -37,7 +35,7 @@ pub(super) struct Task {
     pub(super) cpu: u32,
     pub(super) is_real_time: bool,
     pub(super) is_kernel: bool,
-    nice: i64,
+    nice: i32,
     pub(super) allowed: BTreeSet<u32>,
     pub(super) allowed_list: String,
 }
@@ -71,9 +69,9 @@ impl Look {
             look.left_out |= tids.len() > MAX_OF_PROCESS;
             for tid in tids.iter().copied().take(MAX_OF_PROCESS) {
                 let bytes = dir.read(&format!("{pid}/task/{tid}/schedstat"), &mut buffer);
-                let Some((ran, waited, _)) = bytes.ok().and_then(parse::schedstat) else { continue };
-                look.any_ran |= ran > 0;
-                look.threads.insert((pid, tid), (ran, waited));
+                let Some(times) = bytes.ok().and_then(process::schedstat) else { continue };
+                look.any_ran |= times.run > 0;
+                look.threads.insert((pid, tid), (times.run, times.wait));
             }
         }
         Ok(look)
@@ -105,21 +103,18 @@ fn describe((pid, tid): Id, ran: u64, waited: u64, dir: &ProcessDir, buffer: &mu
     let status = String::from_utf8_lossy(dir.read(&format!("{pid}/task/{tid}/status"), buffer).ok()?);
     task.allowed_list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
     task.allowed = cpu_list(&task.allowed_list)?;
-    let process = dir.read(&format!("{pid}/stat"), buffer).ok().and_then(parse::stat);
+    let process = dir.read(&format!("{pid}/stat"), buffer).ok().and_then(process::stat);
     task.process = String::from_utf8_lossy(process?.0).into_owned();
     Some(task)
 }
 
-/// Fields 9, 19, 39 and 41 of stat: flags, nice, CPU, policy.
+/// Flags, nice, CPU and policy.
 fn scheduling(stat: &[u8], task: &mut Task) -> Option<()> {
-    let close = stat.iter().rposition(|byte| *byte == b')')?;
-    let text = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
-    let fields: Vec<&str> = text.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3);
-    task.is_kernel = field(9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0;
-    task.nice = field(19)?.parse().ok()?;
-    task.cpu = field(39)?.parse().ok()?;
-    task.is_real_time = REAL_TIME.contains(&field(41)?.parse().ok()?);
+    let mut fields = TaskStat::parse(stat)?.fields();
+    task.is_kernel = fields.is_kernel()?;
+    task.nice = fields.signed(Field::Nice)?;
+    task.cpu = u32::try_from(fields.number(Field::Cpu)?).ok()?;
+    task.is_real_time = REAL_TIME.contains(&fields.number(Field::Policy)?);
     Some(())
 }
 
@@ -151,15 +146,12 @@ pub(super) struct Cpus(BTreeMap<u32, Ticks>);
 
 impl Cpus {
     fn parse(text: &str) -> Self {
-        let cpu = |line: &str| {
-            let mut fields = line.strip_prefix("cpu")?.split_whitespace();
-            let number = fields.next()?.parse().ok()?;
-            let ticks: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
-            let of = |at: usize| ticks.get(at).copied();
-            let idle = of(3)?.saturating_add(of(4)?);
-            Some((number, Ticks { all: ticks.iter().fold(0, |sum, of| sum.saturating_add(*of)), idle, nice: of(1)? }))
+        let cpu = |line| {
+            let (cpu, times) = cpu_line(line)?;
+            let idle = times.idle.saturating_add(times.iowait);
+            Some((cpu.parse().ok()?, Ticks { all: times.sum(), idle, nice: times.nice }))
         };
-        Self(text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(cpu).collect())
+        Self(text.lines().filter_map(cpu).collect())
     }
 
     pub(super) fn count(&self) -> usize {

@@ -7,18 +7,19 @@
 
 use super::Host;
 use rdiag_model::quantity::percent;
+use rdiag_proc::{CpuTimes, host_cpu};
 
 /// Less than this share of the demanded CPU time is not worth a row in an account.
 const MATTERS: f64 = 0.01;
 /// The field of a run queue in which the kernel keeps what it has left out of run times (CONFIG_PARAVIRT_TIME_ACCOUNTING).
 const FIELD: &[u8] = b"prev_steal_time_rq\0";
 
-/// Ticks of all CPUs since boot: /proc/stat, line `cpu`.
+/// Ticks of all CPUs since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTicks {
-    /// Fields 1, 2, 3, 6, 7: user, nice, system, irq, softirq.
+    /// In user mode, in the kernel and in interrupts.
     busy: u64,
-    /// Field 8.
+    /// Taken away by a hypervisor.
     stolen: u64,
 }
 
@@ -62,11 +63,9 @@ impl CpuTicks {
     /// As of now; none where /proc/stat has no such line.
     pub fn read(host: &Host) -> Option<Self> {
         let text = host.read("proc/stat").ok()?;
-        let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-        let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        let [user, nice, system, _, _, irq, softirq, stolen, ..] = fields[..] else { return None };
+        let CpuTimes { user, nice, system, irq, softirq, steal, .. } = host_cpu(&text)?;
         let busy = [user, nice, system, irq, softirq].iter().fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
-        Some(Self { busy, stolen })
+        Some(Self { busy, stolen: steal })
     }
 
     /// What was stolen since then.

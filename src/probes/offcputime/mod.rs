@@ -13,6 +13,7 @@ use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, Sample, Summary, Sy
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Activity, Column, Output, ProbeTable, Row};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit, quantity};
+use rdiag_proc::LoadAverage;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "offcputime",
@@ -171,11 +172,10 @@ fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>, Unavailabl
     }))
 }
 
-/// How many tasks there are: the fourth field of /proc/loadavg.
+/// How many tasks there are.
 pub(super) fn tasks(host: &Host) -> u32 {
     let text = host.read_line("proc/loadavg").unwrap_or_default();
-    let field = text.split_whitespace().nth(3).and_then(|field| field.split_once('/'));
-    field.and_then(|(_, tasks)| tasks.parse().ok()).unwrap_or(0)
+    LoadAverage::parse(text.as_bytes()).map_or(0, |load| load.tasks)
 }
 
 impl OffCpu {

@@ -4,6 +4,7 @@ use rdiag_kernel::host::{Host, ProcessDir};
 use rdiag_kernel::mechanism::ebpf::{Filter, Object};
 use rdiag_model::Unit;
 use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_proc::TaskStat;
 
 /// Tasks in the table.
 const TOP: usize = 50;
@@ -82,15 +83,12 @@ pub(super) fn table(host: &Host, object: &Object, filter: &Filter, threshold: u6
 
 /// The name of a task in state D.
 fn uninterruptible(processes: &ProcessDir, pid: u32, tid: u32, buffer: &mut Vec<u8>) -> Option<String> {
-    let stat = processes.read(&format!("{pid}/task/{tid}/stat"), buffer).ok()?;
-    name_if_uninterruptible(&String::from_utf8_lossy(stat))
+    name_if_uninterruptible(processes.read(&format!("{pid}/task/{tid}/stat"), buffer).ok()?)
 }
 
-/// The second field of /proc/PID/stat, if the third is D. The name may hold anything.
-fn name_if_uninterruptible(stat: &str) -> Option<String> {
-    let (before, after) = stat.rsplit_once(')')?;
-    let (_, name) = before.split_once('(')?;
-    after.trim_start().starts_with('D').then(|| name.to_owned())
+fn name_if_uninterruptible(stat: &[u8]) -> Option<String> {
+    let stat = TaskStat::parse(stat)?;
+    (stat.state == 'D').then(|| String::from_utf8_lossy(stat.name).into_owned())
 }
 
 /// /proc/PID/task/TID/stack, which root alone may read.
@@ -111,10 +109,10 @@ mod tests {
 
     #[test]
     fn a_task_in_state_d_has_its_name_whatever_that_is_and_others_have_none() {
-        assert_eq!(name_if_uninterruptible("7 (a) R (b) D 1 2").as_deref(), Some("a) R (b"));
-        assert_eq!(name_if_uninterruptible("7 (D) S 1 2"), None);
-        assert_eq!(name_if_uninterruptible("7 (kworker) I 1"), None);
-        assert_eq!(name_if_uninterruptible(""), None);
+        assert_eq!(name_if_uninterruptible(b"7 (a) R (b) D 1 2").as_deref(), Some("a) R (b"));
+        assert_eq!(name_if_uninterruptible(b"7 (D) S 1 2"), None);
+        assert_eq!(name_if_uninterruptible(b"7 (kworker) I 1"), None);
+        assert_eq!(name_if_uninterruptible(b""), None);
     }
 
     #[test]

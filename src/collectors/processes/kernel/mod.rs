@@ -6,11 +6,11 @@ mod record;
 
 pub(super) use record::Group;
 
-use super::parse::Stat;
 use super::table::{Entry, Thread};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Kernel, TaskIterator, include_bytes_aligned};
 use rdiag_model::{ProcessPoint, Unavailable};
+use rdiag_proc::process::Stat;
 
 /// Below this many processes, /proc is the better way: it needs nothing of the kernel, and loading the program takes some 10 ms
 /// of CPU time, which a window of 10 s gains back twice at this number.

@@ -12,7 +12,7 @@ fn launch(script: &str) -> (Launched, Arc<AtomicBool>) {
 fn state_of(pid: u32) -> Option<char> {
     #[expect(clippy::disallowed_methods, reason = "a test's own process")]
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
+    Some(rdiag_proc::TaskStat::parse(stat.as_bytes())?.state)
 }
 
 #[test]

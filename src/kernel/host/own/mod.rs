@@ -19,6 +19,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use rdiag_proc::{Field, TaskStat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
@@ -59,10 +60,8 @@ impl Identity {
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         let stat = text(&format!("/proc/{pid}/stat"));
-        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split_whitespace().collect();
-        // A zombie has ended, and keeps only its number.
-        let ended = matches!(fields.first(), Some(&("Z" | "X")));
-        let started = fields.get(19)?.parse().ok().filter(|_| !ended)?;
+        let stat = TaskStat::parse(stat.as_bytes()).filter(|stat| !stat.has_ended())?;
+        let started = stat.field(Field::Start)?;
         Some(Self { pid, started, boot: boot_id() })
     }
 

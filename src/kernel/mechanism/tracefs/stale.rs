@@ -2,6 +2,7 @@
 
 use super::{global, probe_events};
 use crate::host::{Control, Host};
+use rdiag_proc::{Field, TaskStat};
 
 /// The instances of rdiag begin with it.
 pub(super) const PREFIX: &str = "rdiag-";
@@ -51,16 +52,12 @@ pub(super) fn owner(name: &str) -> Option<(u32, u64)> {
     parts.next().is_none().then_some(owner)
 }
 
-/// When a process was started, in ticks since boot (field 22 of /proc/PID/stat); none if there is none, or only what is
+/// When a process was started, in ticks since boot; none if there is none, or only what is
 /// left of one that ended.
 fn started(host: &Host, pid: u32) -> Option<u64> {
     let text = host.read(&format!("proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may hold some itself.
-    let (_, after) = text.rsplit_once(')')?;
-    let mut fields = after.split_whitespace();
-    let state = fields.next()?;
-    let started = fields.nth(18)?.parse().ok()?;
-    (!["Z", "X", "x"].contains(&state)).then_some(started)
+    let stat = TaskStat::parse(text.as_bytes()).filter(|stat| !stat.has_ended())?;
+    stat.field(Field::Start)
 }
 
 #[cfg(test)]

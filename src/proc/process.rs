@@ -1,92 +1,92 @@
-//! Parsers of the files of one process. Each is total: what it cannot understand is none.
+//! The files of one process or thread beside what [`TaskStat`] says.
 
-/// The numbers of /proc/PID/stat that rdiag uses. The same file exists for each thread.
+use crate::{Field, TaskStat, number, words};
+
+/// The numbers of /proc/PID/stat that most of its readers use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stat {
+pub struct Stat {
     /// Field 3.
-    pub(crate) state: char,
+    pub state: char,
     /// Field 4.
-    pub(crate) ppid: u32,
+    pub ppid: u32,
     /// Field 10.
-    pub(crate) minor_faults: u64,
+    pub minor_faults: u64,
     /// Field 12.
-    pub(crate) major_faults: u64,
+    pub major_faults: u64,
     /// Field 14, ticks.
-    pub(crate) utime: u64,
+    pub utime: u64,
     /// Field 15, ticks.
-    pub(crate) stime: u64,
+    pub stime: u64,
     /// Field 19: above 0 the task gives way to others.
-    pub(crate) nice: i32,
+    pub nice: i32,
     /// Field 20.
-    pub(crate) threads: u32,
+    pub threads: u32,
     /// Field 22, ticks since boot.
-    pub(crate) start_ticks: u64,
+    pub start_ticks: u64,
     /// Field 23, bytes.
-    pub(crate) virtual_bytes: u64,
+    pub virtual_bytes: u64,
     /// Field 24, pages.
-    pub(crate) resident_pages: u64,
+    pub resident_pages: u64,
 }
 
-/// Name and numbers of a stat file. The name may hold anything, parentheses and line ends included; the numbers
-/// cannot, so they begin after the last `)`.
-pub(crate) fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
-    let open = bytes.iter().position(|byte| *byte == b'(')?;
-    let close = bytes.iter().rposition(|byte| *byte == b')')?;
-    let name = bytes.get(open + 1..close)?;
-    let mut fields = bytes.get(close + 1..)?.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
-    let state = char::from(*fields.next()?.first()?);
-    if !state.is_ascii_alphabetic() {
-        return None;
-    }
-    let ppid = number(fields.next()?)?;
-    // `nth` counts the fields between two that are used.
-    let minor_faults = number(fields.nth(5)?)?;
-    let major_faults = number(fields.nth(1)?)?;
-    let utime = number(fields.nth(1)?)?;
-    let stime = number(fields.next()?)?;
-    let nice = std::str::from_utf8(fields.nth(3)?).ok()?.parse().ok()?;
-    let threads = number(fields.next()?)?;
-    let start_ticks = number(fields.nth(1)?)?;
-    let virtual_bytes = number(fields.next()?)?;
-    let resident_pages = number(fields.next()?)?;
+/// Name and numbers of a stat file that is whole as far as these.
+#[must_use]
+pub fn stat(bytes: &[u8]) -> Option<(&[u8], Stat)> {
+    let task = TaskStat::parse(bytes)?;
+    let mut fields = task.fields();
     let numbers = Stat {
-        state,
-        ppid: u32::try_from(ppid).ok()?,
-        minor_faults,
-        major_faults,
-        utime,
-        stime,
-        nice,
-        threads: u32::try_from(threads).ok()?,
-        start_ticks,
-        virtual_bytes,
-        resident_pages,
+        state: task.state,
+        ppid: u32::try_from(fields.number(Field::Parent)?).ok()?,
+        minor_faults: fields.number(Field::MinorFaults)?,
+        major_faults: fields.number(Field::MajorFaults)?,
+        utime: fields.number(Field::User)?,
+        stime: fields.number(Field::System)?,
+        nice: fields.signed(Field::Nice)?,
+        threads: u32::try_from(fields.number(Field::Threads)?).ok()?,
+        start_ticks: fields.number(Field::Start)?,
+        virtual_bytes: fields.number(Field::VirtualBytes)?,
+        resident_pages: fields.number(Field::ResidentPages)?,
     };
-    Some((name, numbers))
+    Some((task.name, numbers))
 }
 
-/// /proc/PID/schedstat: nanoseconds on a CPU, nanoseconds waiting for one, and how often it got one.
-pub(crate) fn schedstat(bytes: &[u8]) -> Option<(u64, u64, u64)> {
-    let mut fields = bytes.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
-    Some((number(fields.next()?)?, number(fields.next()?)?, number(fields.next()?)?))
+/// /proc/PID/schedstat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Schedstat {
+    /// Field 1: ns on a CPU, brought up to date at ticks and switches.
+    pub run: u64,
+    /// Field 2: ns waiting for one, added when the thread gets it.
+    pub wait: u64,
+    /// Field 3: how often it got one.
+    pub turns: u64,
+}
+
+/// The three numbers of a schedstat file.
+#[must_use]
+pub fn schedstat(bytes: &[u8]) -> Option<Schedstat> {
+    let mut fields = words(bytes);
+    let mut next = || number(fields.next()?);
+    Some(Schedstat { run: next()?, wait: next()?, turns: next()? })
 }
 
 /// What rdiag takes from /proc/PID/status. Kernel threads have no memory, so no swap either.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Status {
+pub struct Status {
     /// `Uid:`, the real one, which limits go by.
-    pub(super) real_uid: Option<u32>,
+    pub real_uid: Option<u32>,
     /// `Uid:`, the effective one.
-    pub(super) uid: Option<u32>,
+    pub uid: Option<u32>,
     /// `VmSwap:`, kB.
-    pub(super) swap_kb: Option<u64>,
+    pub swap_kb: Option<u64>,
     /// `voluntary_ctxt_switches:`.
-    pub(super) voluntary: Option<u64>,
+    pub voluntary: Option<u64>,
     /// `nonvoluntary_ctxt_switches:`.
-    pub(super) involuntary: Option<u64>,
+    pub involuntary: Option<u64>,
 }
 
-pub(super) fn status(bytes: &[u8]) -> Status {
+/// What a status file says.
+#[must_use]
+pub fn status(bytes: &[u8]) -> Status {
     let mut status = Status::default();
     for line in bytes.split(|byte| *byte == b'\n') {
         // Of some sixty lines four are wanted: the first letter sorts out most of the others.
@@ -119,7 +119,8 @@ pub(super) fn status(bytes: &[u8]) -> Status {
 }
 
 /// `read_bytes` and `write_bytes` of /proc/PID/io.
-pub(super) fn io(bytes: &[u8]) -> (Option<u64>, Option<u64>) {
+#[must_use]
+pub fn io(bytes: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut read, mut written) = (None, None);
     for line in bytes.split(|byte| *byte == b'\n') {
         if let Some(rest) = line.strip_prefix(b"read_bytes:") {
@@ -131,27 +132,9 @@ pub(super) fn io(bytes: &[u8]) -> (Option<u64>, Option<u64>) {
     (read, written)
 }
 
-/// From /proc/loadavg: how many tasks there are, and the newest process id of this namespace.
-///
-/// Ids are given out in ascending order, so that a new process or thread, of this namespace or one below, moves the second
-/// number. One that goes moves the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Generation {
-    tasks: u64,
-    newest: u64,
-}
-
-pub(super) fn generation(bytes: &[u8]) -> Option<Generation> {
-    let mut words = bytes.trim_ascii_end().split(|byte| *byte == b' ').skip(3);
-    let slash = |byte: &u8| *byte == b'/';
-    let tasks = number(words.next()?.split(slash).nth(1)?)?;
-    let newest = number(words.next()?)?;
-    // Sandboxes that only imitate the file write zeros.
-    (tasks > 0 && newest > 0).then_some(Generation { tasks, newest })
-}
-
 /// The soft limit of this name in /proc/PID/limits; `u64::MAX` where there is none.
-pub(crate) fn soft_limit(bytes: &[u8], name: &str) -> Option<u64> {
+#[must_use]
+pub fn soft_limit(bytes: &[u8], name: &str) -> Option<u64> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let rest = lines.find_map(|line| line.strip_prefix(name.as_bytes()))?;
     if rest.trim_ascii_start().starts_with(b"unlimited") {
@@ -163,7 +146,8 @@ pub(crate) fn soft_limit(bytes: &[u8], name: &str) -> Option<u64> {
 /// The control group of /proc/PID/cgroup: that of the one hierarchy (v2), unless the process is in its root there and
 /// a v1 hierarchy that limits something knows better. Then its groups of other names in the hierarchies that limit
 /// something.
-pub(super) fn cgroups(text: &str) -> (Option<String>, Vec<String>) {
+#[must_use]
+pub fn cgroups(text: &str) -> (Option<String>, Vec<String>) {
     let mut unified = None;
     let mut others: Vec<&str> = Vec::new();
     for line in text.lines() {
@@ -184,7 +168,8 @@ pub(super) fn cgroups(text: &str) -> (Option<String>, Vec<String>) {
 }
 
 /// The command line for display: its arguments joined by spaces, bounded; none for kernel threads, which have none.
-pub(super) fn command(bytes: &[u8], limit: usize) -> Option<String> {
+#[must_use]
+pub fn command(bytes: &[u8], limit: usize) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches('\0');
     let joined: String = text.chars().take(limit).map(|c| if c == '\0' { ' ' } else { c }).collect();
@@ -193,22 +178,7 @@ pub(super) fn command(bytes: &[u8], limit: usize) -> Option<String> {
 
 /// The `index`-th word of a line, as a number.
 fn word(line: &[u8], index: usize) -> Option<u64> {
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    number(words.nth(index)?)
-}
-
-/// A decimal number and nothing else.
-pub(crate) fn number(digits: &[u8]) -> Option<u64> {
-    let digits = digits.strip_suffix(b"\n").unwrap_or(digits);
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |value, byte| {
-        if !byte.is_ascii_digit() {
-            return None;
-        }
-        value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))
-    })
+    number(words(line).nth(index)?)
 }
 
 #[cfg(test)]
@@ -287,17 +257,6 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_comes_or_goes_makes_another_generation() {
-        let now = generation(b"0.10 0.20 0.30 2/345 6789\n").unwrap();
-        assert_eq!(generation(b"9.99 0.20 0.30 7/345 6789\n"), Some(now), "load and runnable tasks say nothing of it");
-        assert_ne!(generation(b"0.10 0.20 0.30 2/344 6789\n"), Some(now));
-        assert_ne!(generation(b"0.10 0.20 0.30 2/345 6790\n"), Some(now));
-        assert_eq!(generation(b"0.00 0.00 0.00 0/0 0\n"), None);
-        assert_eq!(generation(b"0.10 0.20 0.30 2/345\n"), None);
-        assert_eq!(generation(b""), None);
-    }
-
-    #[test]
     fn the_soft_limit_is_the_first_of_the_two() {
         let text = b"Limit                     Soft Limit           Hard Limit           Units\n\
             Max processes             unlimited            unlimited            processes\n\
@@ -312,7 +271,7 @@ mod tests {
         #[test]
         fn no_input_makes_a_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
             let _ = (stat(&bytes), schedstat(&bytes), status(&bytes), io(&bytes), command(&bytes, 20));
-            let _ = (cgroups(&String::from_utf8_lossy(&bytes)), soft_limit(&bytes, ""), generation(&bytes));
+            let _ = (cgroups(&String::from_utf8_lossy(&bytes)), soft_limit(&bytes, ""));
         }
 
         #[test]
