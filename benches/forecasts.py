@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from document import put
+
 HERE = Path(__file__).resolve().parent
 BEGINS, ENDS = "<!-- benches/forecasts.py writes from here -->", "<!-- to here -->"
 # How much of the part is left, and the field of the forecast that says what that brings.
@@ -338,15 +340,6 @@ def summary(found: list[Row], load: float) -> str:
     )
 
 
-def put(text: str, file: Path) -> None:
-    """The table into its place in a document."""
-    before, begins, rest = file.read_text().partition(BEGINS)
-    _, ends, after = rest.partition(ENDS)
-    if not begins or not ends:
-        raise SystemExit(f"{file} has no place for it: {BEGINS} … {ENDS}")
-    file.write_text(f"{before}{BEGINS}\n\n{text}\n{ENDS}{after}")
-
-
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--rdiag", default="rdiag")
@@ -378,7 +371,7 @@ def main() -> None:
     text = f"{summary(found, load)} Times in milliseconds.\n\n" + "\n".join(lines) + "\n"
     print(f"\n{summary(found, load)}")
     if told.into:
-        put(text, told.into)
+        put(text, told.into, BEGINS, ENDS)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+from document import put
+
 HERE = Path(__file__).resolve().parent
 # Of /proc/PID/stat in a second.
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -352,15 +354,6 @@ def summary(errors: list[float], words: list[str], seconds: float, load: float) 
     )
 
 
-def put(text: str, file: Path) -> None:
-    """The table into its place in a document."""
-    before, begins, rest = file.read_text().partition(BEGINS)
-    _, ends, after = rest.partition(ENDS)
-    if not begins or not ends:
-        raise SystemExit(f"{file} has no place for it: {BEGINS} … {ENDS}")
-    file.write_text(f"{before}{BEGINS}\n\n{text}\n{ENDS}{after}")
-
-
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--rdiag", default="rdiag")
@@ -392,7 +385,7 @@ def main() -> None:
     text = summary(errors, words, told.seconds, load)
     print(f"\n{text}")
     if told.into:
-        put(f"{text}\n\n" + "\n".join(table) + "\n", told.into)
+        put(f"{text}\n\n" + "\n".join(table) + "\n", told.into, BEGINS, ENDS)
 
 
 if __name__ == "__main__":

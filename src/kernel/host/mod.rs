@@ -172,9 +172,9 @@ impl Host {
         self.clock.wait_until(until, stop)
     }
 
-    /// Waits until the monotonic time `until` in one piece, for who waits all day: waking up twenty times a second costs more than a tenth of
-    /// what the recorder takes. Returns early, with `false`, when a signal to this thread set `stop`; of another thread's, and of one just before
-    /// it falls asleep, it learns at the end, so that must not be far.
+    /// Waits until the monotonic time `until` in one piece, for who waits all day: waking up twenty times a second costs more than a tenth
+    /// of what the recorder takes. Returns early, with `false`, when a signal to this thread set `stop`; of another thread's, and of one
+    /// just before it falls asleep, it learns at the end, so that must not be far.
     pub fn rest(&self, until: f64, stop: &AtomicBool) -> bool {
         if self.is_recorded() {
             return self.wait(until, 0, stop);
@@ -199,7 +199,8 @@ impl Host {
     /// Reads a file that holds one whole number; anything else in it is malformed.
     pub fn read_u64(&self, path: &str) -> Result<u64, SourceError> {
         let text = self.read_line(path)?;
-        text.parse().map_err(|_| SourceError::malformed(path, format!("{:?} is not a whole number", short(&text))))
+        let start = || text.chars().take(40).collect::<String>();
+        text.parse().map_err(|_| SourceError::malformed(path, format!("{:?} is not a whole number", start())))
     }
 
     /// Reads a whole file as bytes; at most 16 MiB. Command lines of processes come without the secrets in them.
@@ -406,8 +407,3 @@ impl Host {
 
 /// A host that several threads look at.
 pub type SharedHost = Arc<Host>;
-
-/// At most 40 characters of something that may be anything.
-fn short(text: &str) -> String {
-    text.chars().take(40).collect()
-}
