@@ -2,7 +2,7 @@
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
-use rdiag_model::metric::{Formula, MetricDef, Per, SeriesDef, term};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Source, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -38,7 +38,7 @@ const METRICS: &[MetricDef] = &[
         "disk.unloaded_await.seconds",
         Unit::Seconds,
         "Mean time of a request in the device's least-loaded interval of the window (at most 1.2 outstanding).",
-        &[Formula { sum: &[], per: Per::OneRequest, floor: 0.0 }],
+        &[Formula::Taken(Source::OneRequest)],
     )
     .dimension("device")
     .caveat("Only where the device had such an interval, of reads if most time went to reads. Sizes of requests may differ.")

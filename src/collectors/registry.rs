@@ -91,7 +91,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use rdiag_model::{Per, Unit};
+    use rdiag_model::Unit;
 
     #[test]
     fn every_file_in_the_folder_is_registered() {
@@ -143,11 +143,8 @@ mod tests {
             assert_eq!(suffix, expected, "{id}: the id ends with its unit");
             assert!(!metric.sources.is_empty(), "{id} has no source");
             for formula in metric.sources {
-                let divisor = match formula.per {
-                    Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) | Per::Waiting(terms) => terms,
-                    _ => &[],
-                };
-                for term in formula.sum.iter().chain(divisor) {
+                let (sum, divisor) = formula.terms();
+                for term in sum.iter().chain(divisor) {
                     let owner = ALL.iter().find(|def| def.series.iter().any(|series| series.name == term.series));
                     assert!(owner.is_some(), "{id} cites the unknown series {}", term.series);
                 }

@@ -7,7 +7,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
-use rdiag_model::metric::{Formula, MetricDef, Per, SeriesDef, Term, term};
+use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Source, Term, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -32,13 +32,19 @@ const SERIES: &[SeriesDef] = &[
 const CORE_WANTED: &[Term] = &[term("schedstat.core_run"), term("schedstat.core_wait")];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new("cpu.runqueue.wait.ratio", Unit::Ratio, "Share of their runnable time that tasks spent in a run queue, waiting for a CPU.", &[
+    MetricDef::new("cpu.runqueue.wait.ratio", Unit::Ratio, "Share of their runnable time that tasks spent in a run queue, waiting for a \
+        CPU.", &[
             Formula::waiting(&[term("schedstat.wait")], &[term("schedstat.run")]),
-            Formula { sum: &[], per: Per::WaitOfTasks, floor: 0.0 },
+            Formula::Taken(Source::WaitOfTasks),
         ]).caveat("High on an idle host too, where little time is wanted; the kernel counts tasks that a CPU quota \
-                 stopped as waiting, and what is known of them is left out; the fallback sees main threads, or those threads that were read.").manual("perf sched record sleep 10; perf sched timehist -s, or two reads of /proc/schedstat"),
-    MetricDef::new("cpu.runqueue.delay.seconds", Unit::Seconds, "Mean time that a task waited in the run queue each time it got a CPU.", &[Formula::ratio(&[term("schedstat.wait")], &[term("schedstat.slices")])]).caveat("A mean over all tasks: it hides the long waits of a few.").manual("two reads of /proc/schedstat"),
-    MetricDef::new("cpu.core.wait.ratio", Unit::Ratio, "Share of their runnable time that tasks spent waiting in this CPU's run queue.", &[Formula::ratio(&[term("schedstat.core_wait")], CORE_WANTED)]).dimension("cpu").caveat("A wait counts on the CPU where it ends; the time for which a quota holds tasks back is in it.").manual("two reads of /proc/schedstat"),
+                 stopped as waiting, and what is known of them is left out; the fallback sees main threads, or those threads that were \
+                 read.").manual("perf sched record sleep 10; perf sched timehist -s, or two reads of /proc/schedstat"),
+    MetricDef::new("cpu.runqueue.delay.seconds", Unit::Seconds, "Mean time that a task waited in the run queue each time it got a \
+        CPU.", &[Formula::ratio(&[term("schedstat.wait")], &[term("schedstat.slices")])]).caveat("A mean over all tasks: it hides the long \
+        waits of a few.").manual("two reads of /proc/schedstat"),
+    MetricDef::new("cpu.core.wait.ratio", Unit::Ratio, "Share of their runnable time that tasks spent waiting in this CPU's run \
+        queue.", &[Formula::ratio(&[term("schedstat.core_wait")], CORE_WANTED)]).dimension("cpu").caveat("A wait counts on the CPU where \
+        it ends; the time for which a quota holds tasks back is in it.").manual("two reads of /proc/schedstat"),
 ];
 
 struct SchedStat;

@@ -35,7 +35,7 @@ pub use facts::Facts;
 pub use finding::{Culprit, Evidence, Finding, NextStep};
 pub use headline::Headline;
 pub use ledger::{Ledger, Target};
-pub use metric::{Formula, MetricDef, Per, SeriesDef, SeriesKind, Term};
+pub use metric::{Formula, MetricDef, OfSeries, Per, SeriesDef, SeriesKind, Source, Term};
 pub use probe::ProbeResult;
 pub use probed::Probed;
 pub use profile::Profile;

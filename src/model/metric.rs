@@ -108,20 +108,17 @@ pub enum Per {
     LevelOf(&'static [Term]),
     /// Change of a level per second, which may be negative.
     Slope,
-    /// Taken from the table of processes: the named field's change, or the level where it has no change.
-    Process(ProcessField),
-    /// As `Process`, per second.
-    ProcessRate(ProcessField),
-    /// Over the whole table of processes: time waiting for a CPU per time wanting one.
-    WaitOfTasks,
-    /// Over the whole table of processes: CPU time of the host that is in none of them, per CPU time used.
-    UnseenCpu,
-    /// Per block device: mean time of a request in the least-loaded interval of the window.
-    OneRequest,
-    /// From the kernel threads whose name begins with the prefix, per second; the instance is the rest of the name.
-    KernelThreads(&'static str, ProcessField),
-    /// Taken from what a probe measured.
-    Probe(Pick),
+}
+
+impl Per {
+    /// The terms that the sum is divided by.
+    #[must_use]
+    pub const fn terms(&self) -> &'static [Term] {
+        match self {
+            Self::Change(terms) | Self::Capacity(terms) | Self::LevelOf(terms) | Self::Waiting(terms) => terms,
+            Self::Second | Self::Nothing | Self::Level | Self::Slope => &[],
+        }
+    }
 }
 
 /// A figure among the outputs of a probe, by the output's id.
@@ -198,9 +195,18 @@ pub enum ProcessField {
     ResidentGrowth,
 }
 
-/// How a metric is computed from series: a sum of terms, divided by something.
+/// How a metric is computed.
+#[derive(Debug, Clone, Copy)]
+pub enum Formula {
+    /// From series: a sum, divided by something.
+    Series(OfSeries),
+    /// From a table or a probe, without any series.
+    Taken(Source),
+}
+
+/// A sum of terms, divided by something.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Formula {
+pub struct OfSeries {
     /// The sum. All terms belong to one collector, so that their times agree.
     pub sum: &'static [Term],
     /// The divisor.
@@ -209,84 +215,132 @@ pub struct Formula {
     pub floor: f64,
 }
 
+/// What is no series, and gives a metric all the same.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The table of processes: the named field's change, or the level where it has no change.
+    Process(ProcessField),
+    /// As `Process`, per second.
+    ProcessRate(ProcessField),
+    /// Over the whole table of processes: time waiting for a CPU per time wanting one.
+    WaitOfTasks,
+    /// Over the whole table of processes: CPU time of the host that is in none of them, per CPU time used.
+    UnseenCpu,
+    /// Per block device: mean time of a request in the least-loaded interval of the window.
+    OneRequest,
+    /// The kernel threads whose name begins with the prefix, per second; the instance is the rest of the name.
+    KernelThreads(&'static str, ProcessField),
+    /// What a probe measured.
+    Probe(Pick),
+}
+
+/// `rdiag list metrics --json` writes both kinds with the same keys.
+impl Serialize for Formula {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Taken {
+            sum: [(); 0],
+            per: Source,
+            floor: f64,
+        }
+        match self {
+            Self::Series(of) => of.serialize(serializer),
+            Self::Taken(source) => Taken { sum: [], per: *source, floor: 0.0 }.serialize(serializer),
+        }
+    }
+}
+
 impl Formula {
     /// Change per second.
     #[must_use]
     pub const fn rate(sum: &'static [Term]) -> Self {
-        Self { sum, per: Per::Second, floor: 0.0 }
+        Self::Series(OfSeries { sum, per: Per::Second, floor: 0.0 })
     }
 
     /// Total change.
     #[must_use]
     pub const fn change(sum: &'static [Term]) -> Self {
-        Self { sum, per: Per::Nothing, floor: 0.0 }
+        Self::Series(OfSeries { sum, per: Per::Nothing, floor: 0.0 })
     }
 
     /// Change of one sum per change of another.
     #[must_use]
     pub const fn ratio(sum: &'static [Term], per: &'static [Term]) -> Self {
-        Self { sum, per: Per::Change(per), floor: 0.0 }
+        Self::Series(OfSeries { sum, per: Per::Change(per), floor: 0.0 })
     }
 
     /// Change per second, per a level that is itself a rate: the share of a link's or quota's speed.
     #[must_use]
     pub const fn of_capacity(sum: &'static [Term], capacity: &'static [Term]) -> Self {
-        Self { sum, per: Per::Capacity(capacity), floor: 0.0 }
+        Self::Series(OfSeries { sum, per: Per::Capacity(capacity), floor: 0.0 })
     }
 
     /// Time spent waiting, per time spent waiting or running.
     #[must_use]
     pub const fn waiting(waited: &'static [Term], ran: &'static [Term]) -> Self {
-        Self { sum: waited, per: Per::Waiting(ran), floor: 0.0 }
+        Self::Series(OfSeries { sum: waited, per: Per::Waiting(ran), floor: 0.0 })
     }
 
     /// A level.
     #[must_use]
     pub const fn level(sum: &'static [Term]) -> Self {
-        Self { sum, per: Per::Level, floor: 0.0 }
+        Self::Series(OfSeries { sum, per: Per::Level, floor: 0.0 })
     }
 
     /// One level per another.
     #[must_use]
     pub const fn level_ratio(sum: &'static [Term], per: &'static [Term]) -> Self {
-        Self { sum, per: Per::LevelOf(per), floor: 0.0 }
+        Self::Series(OfSeries { sum, per: Per::LevelOf(per), floor: 0.0 })
     }
 
     /// Change of a level per second, which may be negative.
     #[must_use]
     pub const fn slope(sum: &'static [Term]) -> Self {
-        Self { sum, per: Per::Slope, floor: 0.0 }
+        Self::Series(OfSeries { sum, per: Per::Slope, floor: 0.0 })
     }
 
     /// A column of the table of processes.
     #[must_use]
     pub const fn process(field: ProcessField) -> Self {
-        Self { sum: &[], per: Per::Process(field), floor: 0.0 }
+        Self::Taken(Source::Process(field))
     }
 
     /// A column of the table of processes, per second.
     #[must_use]
     pub const fn process_rate(field: ProcessField) -> Self {
-        Self { sum: &[], per: Per::ProcessRate(field), floor: 0.0 }
+        Self::Taken(Source::ProcessRate(field))
     }
 
     /// A column of the table of processes per second, for the kernel threads whose name begins with `prefix`; the
     /// instance is the rest of the name.
     #[must_use]
     pub const fn kernel_threads(prefix: &'static str, field: ProcessField) -> Self {
-        Self { sum: &[], per: Per::KernelThreads(prefix, field), floor: 0.0 }
+        Self::Taken(Source::KernelThreads(prefix, field))
     }
 
     /// A figure of a probe.
     #[must_use]
     pub const fn probe(pick: Pick) -> Self {
-        Self { sum: &[], per: Per::Probe(pick), floor: 0.0 }
+        Self::Taken(Source::Probe(pick))
     }
 
     /// The same formula, silent while the divisor moved less than `floor` base units.
     #[must_use]
     pub const fn floor(self, floor: f64) -> Self {
-        Self { sum: self.sum, per: self.per, floor }
+        match self {
+            Self::Series(of) => Self::Series(OfSeries { floor, ..of }),
+            Self::Taken(_) => self,
+        }
+    }
+
+    /// The terms of its sum, and those that the sum is divided by.
+    #[must_use]
+    pub const fn terms(&self) -> (&'static [Term], &'static [Term]) {
+        match self {
+            Self::Series(of) => (of.sum, of.per.terms()),
+            Self::Taken(_) => (&[], &[]),
+        }
     }
 }
 

@@ -88,7 +88,7 @@ pub fn metrics() -> impl Iterator<Item = (&'static ProbeDef, &'static MetricDef)
 mod tests {
     use super::*;
     use crate::def::{ParamDef, ParamKind};
-    use rdiag_model::Per;
+    use rdiag_model::{Formula, Source};
 
     #[test]
     fn every_folder_is_registered_and_holds_program_and_object() {
@@ -115,7 +115,11 @@ mod tests {
                 assert_eq!(def.params.iter().filter(flag).count(), 1, "{}: {name}", def.id);
             }
             for metric in def.metrics {
-                assert!(metric.sources.iter().all(|formula| matches!(formula.per, Per::Probe(_))), "{}", metric.id);
+                assert!(
+                    metric.sources.iter().all(|formula| matches!(formula, Formula::Taken(Source::Probe(_)))),
+                    "{}",
+                    metric.id
+                );
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::metric::ProcessField;
 use rdiag_model::report::{Checks, Coverage, Gap, GapGroup, MetricNote};
-use rdiag_model::{Finding, MetricDef, Metrics, Per, Reading, Reason, Recording, Status, Unavailable};
+use rdiag_model::{Finding, Formula, MetricDef, Metrics, Per, Reading, Reason, Recording, Source, Status, Unavailable};
 
 /// Instances of one metric that are listed as gaps of their own.
 const MAX_INSTANCES: usize = 20;
@@ -192,9 +192,9 @@ pub(super) fn notes(
 }
 
 fn sums(def: &MetricDef) -> bool {
-    match def.sources.first().map(|formula| formula.per) {
-        Some(Per::Nothing) => true,
-        Some(Per::Process(field)) => {
+    match def.sources.first() {
+        Some(Formula::Series(of)) => matches!(of.per, Per::Nothing),
+        Some(Formula::Taken(Source::Process(field))) => {
             !matches!(field, ProcessField::Resident | ProcessField::Swap | ProcessField::Threads)
         }
         _ => false,

@@ -12,7 +12,7 @@ use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stack, Stacks};
 use rdiag_model::probed::{Distribution, Distributions, Probed, ProbedOutput, StackSums};
 use rdiag_model::report::StepOutcome;
-use rdiag_model::{Evidence, Finding, Metrics, Per, Reading, Recording};
+use rdiag_model::{Evidence, Finding, Formula, Metrics, Reading, Recording, Source};
 
 /// Rows of a table; the recording has all of them.
 const MAX_ROWS: usize = 50;
@@ -97,15 +97,15 @@ fn one(
 /// The metrics that this window has from the probe, and the outputs behind them.
 fn derived(texts: &ProbeTexts, metrics: Option<&Metrics>) -> BTreeMap<String, String> {
     let measured = |id: &str| matches!(metrics.and_then(|all| all.readings.get(id)), Some(Reading::Measured { .. }));
-    let output = |per: &Per| match per {
-        Per::Probe(pick) => Some(output_of(*pick).to_owned()),
+    let output = |formula: &Formula| match formula {
+        Formula::Taken(Source::Probe(pick)) => Some(output_of(*pick).to_owned()),
         _ => None,
     };
     texts
         .metrics
         .iter()
         .filter(|metric| measured(metric.id))
-        .filter_map(|metric| Some((metric.id.to_owned(), output(&metric.sources.first()?.per)?)))
+        .filter_map(|metric| Some((metric.id.to_owned(), output(metric.sources.first()?)?)))
         .collect()
 }
 

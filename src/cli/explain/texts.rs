@@ -8,8 +8,7 @@ use crate::playbook::tools::Tools;
 use crate::playbook::{Library, LoadedRule, Playbook};
 use rdiag_collectors as collectors;
 use rdiag_judge::profile::advice;
-use rdiag_model::metric::Per;
-use rdiag_model::{Component, Formula, MetricDef, Term};
+use rdiag_model::{Component, Formula, MetricDef, OfSeries, Per, Source, Term};
 use rdiag_probes as probes;
 
 /// A rule: its expressions, why it is so, and what to do next.
@@ -89,13 +88,28 @@ fn cites(loaded: &LoadedRule, metric: &str) -> bool {
 
 fn sources_of(formula: &Formula) -> Vec<&'static str> {
     let find = |name: &str| collectors::ALL.iter().flat_map(|def| def.series).find(|series| series.name == name);
-    formula.sum.iter().filter_map(|term| find(term.series)).map(|series| series.source).collect()
+    formula.terms().0.iter().filter_map(|term| find(term.series)).map(|series| series.source).collect()
 }
 
 /// A formula in words: `(a + b) per second`.
 fn describe(formula: &Formula) -> String {
-    let sum = terms(formula.sum);
-    let text = match formula.per {
+    match formula {
+        Formula::Series(of) => divided(of),
+        Formula::Taken(source) => match *source {
+            Source::Process(field) => format!("{field:?} of each process over the window"),
+            Source::ProcessRate(field) => format!("{field:?} of each process per second"),
+            Source::KernelThreads(prefix, field) => format!("{field:?} of the kernel threads {prefix}*"),
+            Source::Probe(pick) => pick.words(),
+            Source::UnseenCpu => "busy CPU time of the host that is of no process seen, per busy CPU time".to_owned(),
+            Source::OneRequest => "time per request in the least-loaded interval of each device".to_owned(),
+            Source::WaitOfTasks => "run-queue delay per delay and run time, summed over the processes seen".to_owned(),
+        },
+    }
+}
+
+fn divided(quotient: &OfSeries) -> String {
+    let sum = terms(quotient.sum);
+    let text = match quotient.per {
         Per::Second => format!("change of {sum} per second"),
         Per::Change(of) => format!("change of {sum} per change of {}", terms(of)),
         Per::Nothing => format!("change of {sum}"),
@@ -107,15 +121,8 @@ fn describe(formula: &Formula) -> String {
             terms(of)
         ),
         Per::Capacity(of) => format!("change of {sum} per second, per level of {}", terms(of)),
-        Per::Process(field) => format!("{field:?} of each process over the window"),
-        Per::ProcessRate(field) => format!("{field:?} of each process per second"),
-        Per::KernelThreads(prefix, field) => format!("{field:?} of the kernel threads {prefix}*"),
-        Per::Probe(pick) => pick.words(),
-        Per::UnseenCpu => "busy CPU time of the host that is of no process seen, per busy CPU time".to_owned(),
-        Per::OneRequest => "time per request in the least-loaded interval of each device".to_owned(),
-        Per::WaitOfTasks => "run-queue delay per delay and run time, summed over the processes seen".to_owned(),
     };
-    if formula.floor > 0.0 { format!("{text}, if that changed by at least {}", formula.floor) } else { text }
+    if quotient.floor > 0.0 { format!("{text}, if that changed by at least {}", quotient.floor) } else { text }
 }
 
 fn terms(terms: &[Term]) -> String {

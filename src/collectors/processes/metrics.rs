@@ -1,6 +1,6 @@
 //! What the collector yields: the columns of the table of processes as metrics, and counts of processes.
 
-use rdiag_model::metric::{Formula, MetricDef, Per, ProcessField, SeriesDef, term};
+use rdiag_model::metric::{Formula, MetricDef, ProcessField, SeriesDef, Source, term};
 use rdiag_model::{RawUnit, Unit};
 
 pub(super) const SERIES: &[SeriesDef] = &[
@@ -39,7 +39,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         "process.unseen_cpu.ratio",
         Unit::Ratio,
         "Share of the busy CPU time that belongs to no process in the table: mostly to short-lived ones.",
-        &[Formula { sum: &[], per: Per::UnseenCpu, floor: 0.0 }],
+        &[Formula::Taken(Source::UnseenCpu)],
     )
     .caveat("What a process used after its last sample is in it, and the time of processes in other namespaces.")
     .manual("perf trace -s, or execsnoop (of bcc); compare mpstat with the sum of pidstat"),

@@ -7,7 +7,7 @@ use super::gaps::{explain, gap_of, gap_of_all, missing, owner};
 use super::process::RunDelay;
 use super::{Table, intervals, throttled};
 use rdiag_model::recording::{CollectorRecord, Series};
-use rdiag_model::{Formula, Per, Reason, Stats, Term, Unavailable};
+use rdiag_model::{OfSeries, Per, Reason, Stats, Term, Unavailable};
 
 /// By instance, and which series were used.
 pub(super) type Outcome = Result<(BTreeMap<String, Result<Stats, Unavailable>>, String), Unavailable>;
@@ -22,7 +22,7 @@ pub(super) struct Part {
 }
 
 /// `dimension` is that of the metric.
-pub(super) fn evaluate(table: &Table<'_>, collector: &str, dimension: Option<&str>, formula: &Formula) -> Outcome {
+pub(super) fn evaluate(table: &Table<'_>, collector: &str, dimension: Option<&str>, formula: &OfSeries) -> Outcome {
     let first = formula.sum.iter().find(|term| table.series.contains_key(term.series));
     let Some(first) = first else {
         let mut instances = BTreeMap::new();
@@ -34,10 +34,7 @@ pub(super) fn evaluate(table: &Table<'_>, collector: &str, dimension: Option<&st
             Ok((instances, String::new()))
         };
     };
-    let divisor = match formula.per {
-        Per::Change(terms) | Per::Capacity(terms) | Per::LevelOf(terms) | Per::Waiting(terms) => terms,
-        _ => &[],
-    };
+    let divisor = formula.per.terms();
     for term in formula.sum.iter().chain(divisor) {
         if !term.optional && !table.series.contains_key(term.series) {
             return Err(gap_of_all(table, owner(term.series, collector), term.series, dimension));
@@ -64,7 +61,7 @@ pub(super) fn evaluate(table: &Table<'_>, collector: &str, dimension: Option<&st
 fn add_missing_instances(
     table: &Table<'_>,
     collector: &str,
-    formula: &Formula,
+    formula: &OfSeries,
     instances: &mut BTreeMap<String, Result<Stats, Unavailable>>,
 ) {
     let Some(record) = table.window.collectors.get(collector) else { return };
@@ -80,7 +77,7 @@ fn add_missing_instances(
 fn instance(
     table: &Table<'_>,
     collector: &str,
-    formula: &Formula,
+    formula: &OfSeries,
     divisor: &[Term],
     name: &str,
 ) -> Result<Stats, Unavailable> {
@@ -113,7 +110,7 @@ fn instance(
             changes(table, record, name, &over, &under, Quotient::Rate, formula.floor)
         }
         Per::Capacity(_) => changes(table, record, name, &over, &Divisor::Level(under), Quotient::Rate, formula.floor),
-        _ => changes(table, record, name, &over, &Divisor::Change(under), Quotient::Rate, formula.floor),
+        Per::Change(_) => changes(table, record, name, &over, &Divisor::Change(under), Quotient::Rate, formula.floor),
     }
     .map_err(|gap| explain(table, collector, formula, name, gap))
 }

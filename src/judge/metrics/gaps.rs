@@ -1,13 +1,13 @@
 //! Why a figure is not there: what the collector said of it, or what follows from what it did.
 
 use super::Table;
-use rdiag_model::{Formula, Reason, Unavailable};
+use rdiag_model::{OfSeries, Reason, Unavailable};
 
 /// A gap that the collector explained itself says more than what is seen from here.
 pub(super) fn explain(
     table: &Table<'_>,
     collector: &str,
-    formula: &Formula,
+    formula: &OfSeries,
     name: &str,
     gap: Unavailable,
 ) -> Unavailable {
@@ -19,7 +19,7 @@ pub(super) fn owner<'s>(series: &'s str, fallback: &'s str) -> &'s str {
     series.split_once('.').map_or(fallback, |(collector, _)| collector)
 }
 
-pub(super) fn missing(table: &Table<'_>, collector: &str, formula: &Formula) -> Unavailable {
+pub(super) fn missing(table: &Table<'_>, collector: &str, formula: &OfSeries) -> Unavailable {
     let series = formula.sum.first().map_or("", |term| term.series);
     gap_of(table, collector, series, "")
 }

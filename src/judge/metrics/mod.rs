@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use rdiag_model::finding::UNREAD_RECORDS;
 use rdiag_model::recording::{CollectorRecord, Number, Series, Window};
-use rdiag_model::{Facts, MetricDef, Metrics, Per, Reading, Reason, Unavailable, quantity};
+use rdiag_model::{Facts, Formula, MetricDef, Metrics, Per, Reading, Reason, Source, Unavailable, quantity};
 
 /// What was read so many seconds beside the window is as good as read within it.
 const BESIDE: f64 = 0.5;
@@ -93,12 +93,11 @@ fn intervals(window: &Window) -> usize {
 /// suffers, the first sample comes late, and a source that fails gives no more.
 fn span(table: &Table<'_>, collector: &str, def: &MetricDef, reading: &Reading) -> Option<(usize, usize)> {
     let Reading::Measured { rank, .. } = reading else { return None };
-    let owner = match def.sources.get(*rank)?.per {
-        Per::Level | Per::LevelOf(_) | Per::Probe(_) | Per::OneRequest => return None,
-        Per::Process(_) | Per::ProcessRate(_) | Per::WaitOfTasks | Per::UnseenCpu | Per::KernelThreads(..) => {
-            process::COLLECTOR
-        }
-        _ => collector,
+    let owner = match def.sources.get(*rank)? {
+        Formula::Series(of) if matches!(of.per, Per::Level | Per::LevelOf(_)) => return None,
+        Formula::Series(_) => collector,
+        Formula::Taken(Source::Probe(_) | Source::OneRequest) => return None,
+        Formula::Taken(_) => process::COLLECTOR,
     };
     let record = table.window.collectors.get(owner)?;
     let seen = |at: usize| record.series.iter().any(|series| series.values.get(at).is_some_and(Option::is_some));
@@ -115,7 +114,7 @@ fn beside(table: &Table<'_>, def: &MetricDef, reading: &Reading) -> Option<Strin
     let Reading::Measured { rank, .. } = reading else { return None };
     let seconds = table.window.seconds;
     let (mut first, mut last) = (f64::INFINITY, f64::NEG_INFINITY);
-    for term in def.sources.get(*rank)?.sum {
+    for term in def.sources.get(*rank)?.terms().0 {
         for (record, series) in table.series.get(term.series).into_iter().flatten() {
             let is_beside = |time: &f64| *time < -BESIDE || *time > seconds + BESIDE;
             if !record.times.first().is_some_and(is_beside) && !record.times.last().is_some_and(is_beside) {
@@ -189,15 +188,17 @@ fn reading(table: &Table<'_>, collector: &str, def: &MetricDef) -> Reading {
     let mut gap: Option<Unavailable> = None;
     let mut all_failed: Option<Reading> = None;
     for (rank, formula) in def.sources.iter().enumerate() {
-        let outcome = match formula.per {
-            Per::Process(field) => process::field(table, field, false),
-            Per::ProcessRate(field) => process::field(table, field, true),
-            Per::WaitOfTasks => process::wait_of_tasks(table),
-            Per::UnseenCpu => uncharged::share(table),
-            Per::OneRequest => unloaded::of_devices(table),
-            Per::KernelThreads(prefix, field) => process::kernel_threads(table, prefix, field),
-            Per::Probe(pick) => probe::figure(table, collector, pick),
-            _ => formula::evaluate(table, collector, def.dimension, formula),
+        let outcome = match formula {
+            Formula::Series(of) => formula::evaluate(table, collector, def.dimension, of),
+            Formula::Taken(source) => match *source {
+                Source::Process(field) => process::field(table, field, false),
+                Source::ProcessRate(field) => process::field(table, field, true),
+                Source::WaitOfTasks => process::wait_of_tasks(table),
+                Source::UnseenCpu => uncharged::share(table),
+                Source::OneRequest => unloaded::of_devices(table),
+                Source::KernelThreads(prefix, field) => process::kernel_threads(table, prefix, field),
+                Source::Probe(pick) => probe::figure(table, collector, pick),
+            },
         };
         match outcome {
             Ok((instances, source)) => {

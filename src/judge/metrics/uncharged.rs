@@ -121,19 +121,15 @@ pub(super) fn add_labels(window: &Window, table: &Table<'_>, metrics: &mut Metri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdiag_model::metric::{Formula, Per, ProcessField};
+    use rdiag_model::metric::{Formula, ProcessField, Source};
     use rdiag_model::recording::{Number, Process, ProcessPoint};
     use rdiag_model::{Facts, MetricDef, RawUnit, SeriesKind, Unit};
 
     const CPU: MetricDef =
         MetricDef::new("process.cpu.seconds", Unit::Seconds, "CPU time.", &[Formula::process(ProcessField::Cpu)])
             .dimension("process");
-    const UNSEEN_SHARE: MetricDef = MetricDef::new(
-        "process.unseen_cpu.ratio",
-        Unit::Ratio,
-        "Share.",
-        &[Formula { sum: &[], per: Per::UnseenCpu, floor: 0.0 }],
-    );
+    const UNSEEN_SHARE: MetricDef =
+        MetricDef::new("process.unseen_cpu.ratio", Unit::Ratio, "Share.", &[Formula::Taken(Source::UnseenCpu)]);
 
     /// Ten seconds of two CPUs in ticks of 10 ms: `user` and `softirq` were used, by one process `own`; so many were forked.
     fn metrics(user: u64, softirq: u64, own: u64, forks: u64) -> Metrics {

@@ -4,7 +4,7 @@ use rdiag_kernel::mechanism::perf::counters::Count;
 use rdiag_kernel::mechanism::perf::select::{Event, Modifiers};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Cell, Output, ProbeTable};
-use rdiag_model::{Per, Unit};
+use rdiag_model::{Formula, Source, Unit};
 
 /// An event of the list as it would have been counted.
 fn counted(name: &str, value: f64, share: f64, together: usize) -> Counted {
@@ -128,7 +128,7 @@ fn every_metric_is_a_cell_that_can_be_there() {
     let figures = derive(&all, 1.0, true);
     let tables: Vec<ProbeTable> = table::figures(&figures).into_iter().map(table).collect();
     for metric in METRICS {
-        let Per::Probe(Pick::Cell(id, row, _)) = metric.sources[0].per else { continue };
+        let Formula::Taken(Source::Probe(Pick::Cell(id, row, _))) = metric.sources[0] else { continue };
         let is_bandwidth = metric.unit == Unit::BytesPerSecond;
         let found = tables.iter().any(|table| table.id == id && table.rows.iter().any(|known| known.instance == row));
         assert!(found || is_bandwidth && figures.gaps.contains_key(row), "{}", metric.id);
