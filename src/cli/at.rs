@@ -47,8 +47,9 @@ pub(super) struct AtArgs {
     #[arg(long, value_name = "DIR", requires = "at")]
     history: Option<PathBuf>,
     /// Judge what sysstat, atop, PCP or below recorded instead, as `sadf -j /var/log/sysstat/saDD -- -A` (or `-x`), `atop -r FILE -J ALL`,
-    /// `pcp2json -r` or `below dump` (see docs/history.md) prints it; `-` for stdin. Of an sosreport, its folder or the archive (.tar.xz, .tar.gz).
-    /// Alone or beside one of these: the kernel log of that time, as `journalctl _TRANSPORT=kernel -o json` prints it of the journal.
+    /// `pcp2json -r` or `below dump` (see docs/history.md) prints it; `-` for stdin. Of an sosreport, its folder or the archive (.tar.xz,
+    /// .tar.gz). Alone or beside one of these: the kernel log of that time, as `journalctl _TRANSPORT=kernel -o json` prints it of the
+    /// journal.
     #[arg(long, visible_alias = "sysstat", value_name = "FILE", requires = "at", conflicts_with = "history")]
     from: Vec<PathBuf>,
 }

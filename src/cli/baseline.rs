@@ -34,10 +34,12 @@ const ENDING: &str = ".recording";
 /// Keep recordings of normal times under a name, and compare a later one with them.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A figure is unlike the baseline if its median differs by 4 spreads or more; the spread is the median absolute difference of the baseline's \
+    after_help = "A figure is unlike the baseline if its median differs by 4 spreads or more; the spread is the median absolute difference \
+        of the baseline's \
 intervals (times 1.48), and at least a tenth of the figure. This ranks and explains, and no finding rests on it.
 
-Exit codes: 0 done, whatever differs; 2 wrong usage, no such baseline, or recordings that cannot be compared; 3 `list` found none; 4 a failure while \
+Exit codes: 0 done, whatever differs; 2 wrong usage, no such baseline, or recordings that cannot be compared; 3 `list` found none; 4 a \
+failure while \
 running."
 )]
 pub(super) struct Args {

@@ -3,8 +3,8 @@
 //!
 //! Files are opened before the copy is made. What the copy wants written it hands back, and this process puts it into the folder that was
 //! asked for, so that a file belongs to the user who started rdiag, whatever user the copy runs as. Functions of a profile are looked up
-//! here as well: that takes files and addresses that only this user may see, and yields names alone. The copy can open nothing, start nothing
-//! and send nothing; what it asks for is bounded in number and size.
+//! here as well: that takes files and addresses that only this user may see, and yields names alone. The copy can open nothing, start
+//! nothing and send nothing; what it asks for is bounded in number and size.
 
 use std::cell::OnceCell;
 use std::io::{self, Write as _};

@@ -1,5 +1,5 @@
-//! Method R begins with questions: which task, what hurts, who is affected, how long it takes and may take. Each has a line; `?`, back and quit
-//! work in every one of them, and what was answered stays answered.
+//! Method R begins with questions: which task, what hurts, who is affected, how long it takes and may take. Each has a line; `?`, back and
+//! quit work in every one of them, and what was answered stays answered.
 
 use std::collections::BTreeMap;
 

@@ -15,8 +15,10 @@ use rdiag_model::Unavailable;
 
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage, an invalid \
-playbook, or a file that is not what the command reads; 3 nothing could be measured; 4 a failure while running; 5 the probe of `rdiag probe`, or the account of a task's time, was stopped by its budget; \
-6 the condition of `wait` did not hold in time; 130 interrupted, after writing what there was. `run`, `record` and `probe` with a COMMAND that fails exit as it does: with its code, or with 128 + N \
+playbook, or a file that is not what the command reads; 3 nothing could be measured; 4 a failure while running; 5 the probe of `rdiag \
+probe`, or the account of a task's time, was stopped by its budget; \
+6 the condition of `wait` did not hold in time; 130 interrupted, after writing what there was. `run`, `record` and `probe` with a COMMAND \
+that fails exit as it does: with its code, or with 128 + N \
 if signal N ended it.";
 
 /// Longest error that is shown, in characters: two paths and what is wrong with them.

@@ -19,7 +19,8 @@ use rdiag_model::{Metrics, Reading, quantity};
 /// Show what `rdiag watch` recorded: which times and incidents, the course of a time, or all of it as a recording.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 done; 2 wrong usage, nothing was recorded at that time, or there is no history; 3 nothing whole is there yet, or nothing \
+    after_help = "Exit codes: 0 done; 2 wrong usage, nothing was recorded at that time, or there is no history; 3 nothing whole is there \
+        yet, or nothing \
 of it can be shown; 4 a failure while running."
 )]
 pub(super) struct Args {

@@ -60,7 +60,8 @@ enum ListKind {
 const BCC: &str = "tool of bcc";
 
 /// Events that no list holds, and what can stand behind those that one does.
-const OTHER_EVENTS: &str = "any event of a CPU by its number: rNNN (hexadecimal), or device/event=0x3c,umask=0x01/ with the fields that the \
+const OTHER_EVENTS: &str = "any event of a CPU by its number: rNNN (hexadecimal), or device/event=0x3c,umask=0x01/ with the fields that \
+    the \
      device has; behind a name: :u user mode, :k kernel, :h hypervisor, :G guests, :H no guests, :p precise";
 
 /// One line of a list: the columns for people, and all of it for programs.

@@ -46,8 +46,8 @@ pub(super) struct MeasureArgs {
     /// Distance of two samples.
     #[arg(long, short, value_name = "TIME")]
     pub(super) interval: Option<String>,
-    /// Begin at this instant, so that the windows of many hosts are the same seconds: 12:00:00Z, 2026-11-24T12:00:00Z, or @SECONDS of the epoch.
-    /// At most ten minutes away; an instant in the past is refused without --or-now.
+    /// Begin at this instant, so that the windows of many hosts are the same seconds: 12:00:00Z, 2026-11-24T12:00:00Z, or @SECONDS of the
+    /// epoch. At most ten minutes away; an instant in the past is refused without --or-now.
     #[arg(long, value_name = "TIME", conflicts_with = "command")]
     pub(super) begin_at: Option<String>,
     /// Begin at once where the instant of --begin-at is over, by ten minutes at most; the recording says how late it began.
@@ -65,8 +65,8 @@ pub(super) struct MeasureArgs {
     /// Only tasks with exactly this name.
     #[arg(long, value_name = "NAME")]
     pub(super) comm: Option<String>,
-    /// Only this control group: of the groups, it, those below and those above it (whose limits hold for it) are judged, and all else as without
-    /// this. Playbooks that judge no groups look at its tasks only, where a probe can; so does Method R.
+    /// Only this control group: of the groups, it, those below and those above it (whose limits hold for it) are judged, and all else as
+    /// without this. Playbooks that judge no groups look at its tasks only, where a probe can; so does Method R.
     #[arg(long, value_name = "PATH")]
     pub(super) cgroup: Option<String>,
     /// The control group of this pod of Kubernetes, or of one container of it: POD, NAMESPACE/POD or NAMESPACE/POD/CONTAINER.
@@ -243,8 +243,8 @@ fn given_params(args: &MeasureArgs) -> Result<BTreeMap<String, String>, Failure>
     Ok(given)
 }
 
-/// Measures, with a progress bar on stderr. The recording is handed to `keep` whenever there is more of it than before, and at the latest before
-/// anything is made of it.
+/// Measures, with a progress bar on stderr. The recording is handed to `keep` whenever there is more of it than before, and at the latest
+/// before anything is made of it.
 pub(super) fn measure(prepared: &mut Prepared, keep: Keep<'_>, ui: &Ui) -> Result<Run, Failure> {
     let host = prepared.is_live.then(|| prepared.host.clone());
     // Another user's home may be on a server that does not answer.

@@ -209,8 +209,8 @@ impl Target {
         }
     }
 
-    /// Writes the report's files, or the one format to stdout: the `whole` of it, or its short form; of the recording, where it is at hand, what
-    /// the report does not hold. Gives back the names of the files.
+    /// Writes the report's files, or the one format to stdout: the `whole` of it, or its short form; of the recording, where it is at hand,
+    /// what the report does not hold. Gives back the names of the files.
     pub(super) fn write(
         &self,
         report: &Report,
@@ -307,8 +307,8 @@ impl Target {
         Ok(written)
     }
 
-    /// Writes the recording into the folder. It goes first, since it is what cannot be made again. Where one format goes to stdout nothing is to
-    /// be left on the disk, so there whatever ends rdiag before it has printed takes all of it.
+    /// Writes the recording into the folder. It goes first, since it is what cannot be made again. Where one format goes to stdout nothing
+    /// is to be left on the disk, so there whatever ends rdiag before it has printed takes all of it.
     pub(super) fn keep(&self, recording: &Recording) -> Result<(), Failure> {
         let Self::Folder(OutputFolder::Own(folder), _) = self else { return Ok(()) };
         let name = Path::new("recording.json.gz");

@@ -106,7 +106,8 @@ mod tests {
     fn few_points_are_told_with_their_fields_and_the_command_to_type() {
         let listing = Listing { points: vec![point("f", Some(details(None)))], others: 0 };
         let lines = "f: function of the kernel\n  int f(size_t size)\n  can be probed here (kprobe)\n\
-                     \u{20}    size or arg3  size_t  number\n     return        int     number  when it returns\n  rdiag probe count --param function=f\n";
+                     \u{20}    size or arg3  size_t  number\n     return        int     number  when it returns\n  rdiag probe count \
+                     --param function=f\n";
         assert_eq!(&*text(&listing), lines);
     }
 

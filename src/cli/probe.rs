@@ -130,7 +130,8 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     if let Some(comm) = request.comm.as_deref()
         && let Some(names) = session::names_unless_there(&host, comm)
     {
-        // A probe may well start before the tasks that it waits for. What can never be a name, or nearly matches that of a task, is a mistake.
+        // A probe may well start before the tasks that it waits for. What can never be a name, or nearly matches that of a task, is a
+        // mistake.
         super::task::mistyped(comm, &names)?;
         ui.warn(shown!("no task is named {} now; those that start later are seen", Text::seen(comm)));
     }

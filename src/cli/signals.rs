@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::cli::exit::Failure;
 
-/// A flag that SIGINT, SIGTERM and SIGHUP set, and others too: the end of a command that is measured. A second SIGINT or SIGTERM ends the program
-/// at once, should the first not be enough. SIGHUP does not: when an ssh session drops, the kernel and the shell send one each, and what was
-/// measured is still to be written. Nor does a first signal when the command has ended already.
+/// A flag that SIGINT, SIGTERM and SIGHUP set, and others too: the end of a command that is measured. A second SIGINT or SIGTERM ends the
+/// program at once, should the first not be enough. SIGHUP does not: when an ssh session drops, the kernel and the shell send one each, and
+/// what was measured is still to be written. Nor does a first signal when the command has ended already.
 pub(super) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
     let (stop, signalled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -11,8 +11,8 @@ use rdiag_kernel::host::Zone;
 
 /// What is read.
 pub(super) struct Meant {
-    /// The file that is meant: itself, or of a folder what sadf printed of the day on which that time ends (`sa10.xml`). After it come those
-    /// of the days before and after, since the day of the host may be another one.
+    /// The file that is meant: itself, or of a folder what sadf printed of the day on which that time ends (`sa10.xml`). After it come
+    /// those of the days before and after, since the day of the host may be another one.
     pub(super) files: Vec<Input>,
     /// What else to try.
     pub(super) hint: Option<String>,

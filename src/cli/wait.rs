@@ -20,7 +20,8 @@ use rdiag_model::Unavailable;
 /// Wait until a condition over metrics holds, then run rdiag once: `rdiag wait --when 'psi.io.full.ratio > 0.1' -- run use-method`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The metrics that the condition names (`rdiag list metrics`) are read each second; one without a statistic means its mean over that \
+    after_help = "The metrics that the condition names (`rdiag list metrics`) are read each second; one without a statistic means its mean \
+        over that \
 second. rdiag runs nothing but itself. The exit code is that of the command, or 6 if --timeout was over first."
 )]
 pub(super) struct Args {

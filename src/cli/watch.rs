@@ -26,22 +26,27 @@ use rdiag_model::quantity;
 off until it is enabled. What is recorded is not synced to the disk: a crash of the kernel costs the last half minute, a kill nothing. \
 Old blocks that are written again are synced before the former ones go.
 
-Space: when the folder has reached its limit, blocks as they were recorded may take half of what incidents leave. The oldest beyond that are written \
-again with a sample a minute: counters stay true, levels become means of a minute, shorter peaks are lost. Then the oldest go, those of incidents last.
+Space: when the folder has reached its limit, blocks as they were recorded may take half of what incidents leave. The oldest beyond that \
+are written \
+again with a sample a minute: counters stay true, levels become means of a minute, shorter peaks are lost. Then the oldest go, those of \
+incidents last.
 
-Incidents: PSI cpu some above 60 % of 10 s, memory full above 10 % of 4 s, io full above 40 % of 4 s, where the last minute was below that share; \
+Incidents: PSI cpu some above 60 % of 10 s, memory full above 10 % of 4 s, io full above 40 % of 4 s, where the last minute was below that \
+share; \
 or a rule of use-method that is critical over the last minute and was not in the minute before. \
-At most one in 30 minutes for each resource, and ten drill-downs a day. Pinned blocks take at most half of --keep; then the oldest incident is \
+At most one in 30 minutes for each resource, and ten drill-downs a day. Pinned blocks take at most half of --keep; then the oldest \
+incident is \
 pinned no longer. `rdiag history list` shows them.
 
-Exit codes: 0 ended by SIGTERM, Ctrl-C or --duration; 2 wrong usage; 4 another recorder has the folder, it cannot be written to, or another failure."
+Exit codes: 0 ended by SIGTERM, Ctrl-C or --duration; 2 wrong usage; 4 another recorder has the folder, it cannot be written to, or \
+another failure."
 )]
 pub(super) struct Args {
     /// Folder for what is recorded [default: /var/lib/rdiag/history; without root ~/.local/state/rdiag/history].
     #[arg(long, value_name = "DIR")]
     history: Option<PathBuf>,
-    /// Limit of the folder's size; never more than 1 % of the free space there. Where it is short, old blocks are thinned to a sample a minute, then
-    /// the oldest go (see below).
+    /// Limit of the folder's size; never more than 1 % of the free space there. Where it is short, old blocks are thinned to a sample a
+    /// minute, then the oldest go (see below).
     #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = size)]
     keep: Size,
     /// Distance of two samples.

@@ -2,8 +2,8 @@
 //!
 //! The kernels' two freezers show their tasks unlike each other. That of v1 leaves them in state D, so they look hung. That of v2 handles
 //! them like a signal: they sleep interruptibly (state S) in get_signal, into which do_freezer_trap is mostly inlined, and look idle. So
-//! the groups are asked, not the tasks: freezer.state of v1, `frozen` of cgroup.events of v2. Both say so once all tasks are frozen: one that
-//! waits in D state under v2 is not, until its wait ends.
+//! the groups are asked, not the tasks: freezer.state of v1, `frozen` of cgroup.events of v2. Both say so once all tasks are frozen: one
+//! that waits in D state under v2 is not, until its wait ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! /proc/sys/kernel/random: whether the kernel's random number generator is ready. Until it is, programs that ask it for numbers wait;
-//! after that no program ever does (Linux 5.18): `entropy_avail` stands at 256 from then on. The numbers of older kernels fall with use and are
-//! not judged.
+//! after that no program ever does (Linux 5.18): `entropy_avail` stands at 256 from then on. The numbers of older kernels fall with use and
+//! are not judged.
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;

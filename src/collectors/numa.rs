@@ -24,7 +24,8 @@ const SERIES: &[SeriesDef] = &[
 const METRICS: &[MetricDef] = &[MetricDef::new(
     "memory.numa_foreign.ratio",
     Unit::Ratio,
-    "Share of the allocations meant for a memory node that had to go to another one.", // What was meant for a node is what it served of that, and what others served in its stead.
+    "Share of the allocations meant for a memory node that had to go to another \
+        one.", // What was meant for a node is what it served of that, and what others served in its stead.
     &[Formula::ratio(&[term("numa.foreign")], &[term("numa.hit"), term("numa.foreign")]).floor(10_000.0)],
 )
 .dimension("memory node")

@@ -1,13 +1,13 @@
-//! The collector `processes` for a recorder that may be killed at any time: beside the table that it gives at the end of a window, each sample
-//! gives what is new since the one before.
+//! The collector `processes` for a recorder that may be killed at any time: beside the table that it gives at the end of a window, each
+//! sample gives what is new since the one before.
 
 use super::processes::{self, Processes};
 use crate::def::{Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Process, Unavailable};
 
-/// In place of the collector `processes`. After each sample its record's table holds those of which something is new: with one point if they
-/// did something, without if they have ended.
+/// In place of the collector `processes`. After each sample its record's table holds those of which something is new: with one point if
+/// they did something, without if they have ended.
 pub static PROCESS_CHANGES: CollectorDef = CollectorDef {
     id: processes::COLLECTOR.id,
     help: processes::COLLECTOR.help,

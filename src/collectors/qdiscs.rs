@@ -18,7 +18,8 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Interval,
     series: SERIES,
     metrics: METRICS,
-    overhead: "one request per interval (about 20 µs, and 1 µs for each queueing discipline); the classes of at most 16 devices at both ends",
+    overhead: "one request per interval (about 20 µs, and 1 µs for each queueing discipline); the classes of at most 16 devices at both \
+        ends",
     start: |_| Box::new(Qdiscs::default()),
 };
 

@@ -9,13 +9,13 @@ use super::votes::few;
 
 /// Fewer hosts are no group to be unlike of.
 pub(crate) const LEAST_HOSTS: usize = 5;
-/// From so many robust standard deviations on, a reading is called far. At 8, some host was odd in 3 of 9000 healthy fleets of 60 readings whose
-/// logarithms are normal, and in 2 of 200 with twelve readings of heavier tails.
+/// From so many robust standard deviations on, a reading is called far. At 8, some host was odd in 3 of 9000 healthy fleets of 60 readings
+/// whose logarithms are normal, and in 2 of 200 with twelve readings of heavier tails.
 pub const FAR: f64 = 10.0;
 /// In smaller groups the deviation itself is poorly known, so that the distance must be larger by as much as the group is smaller.
 const ENOUGH_HOSTS: f64 = 30.0;
-/// An odd host is so many times as far from the median as any host on its side of it that is not odd. Else it is the end of a long tail, or of
-/// the smaller part of a group of two: by distance alone 2 % of generated readings of such groups had an odd host.
+/// An odd host is so many times as far from the median as any host on its side of it that is not odd. Else it is the end of a long tail, or
+/// of the smaller part of a group of two: by distance alone 2 % of generated readings of such groups had an odd host.
 const APART: f64 = 4.0;
 /// From so many on, it only ranks.
 const UNUSUAL: f64 = 3.5;

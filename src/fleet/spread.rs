@@ -6,8 +6,8 @@ use rdiag_model::Unit;
 const DEVIATION: f64 = 0.6745;
 /// A deviation below this share of the median is taken for so much: hosts that agree to a per mille are no measure.
 const LEAST_SHARE: f64 = 0.01;
-/// The same of a logarithm. Of five hosts with figures that vary, three may agree to a per cent by chance: one of 1320 groups of two parts had an
-/// odd host by that.
+/// The same of a logarithm. Of five hosts with figures that vary, three may agree to a per cent by chance: one of 1320 groups of two parts
+/// had an odd host by that.
 const LEAST_LOG: f64 = 0.02;
 /// The resolution beside a median of 0 is taken for no more than this factor, as a logarithm.
 const LOG_RESOLUTION: f64 = 0.4;

@@ -202,8 +202,8 @@ fn odd_host(
     })
 }
 
-/// Readings of one thing as one: the farthest of them, and how many go with it. On a host with another amount of memory all sizes of memory are
-/// one thing.
+/// Readings of one thing as one: the farthest of them, and how many go with it. On a host with another amount of memory all sizes of memory
+/// are one thing.
 fn folded(readings: Vec<Outlier>, has_other_memory: bool) -> Vec<Outlier> {
     let mut kept: Vec<Outlier> = Vec::new();
     for reading in readings {

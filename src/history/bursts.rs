@@ -1,6 +1,6 @@
-//! What a thinned block keeps of the course within a minute: the largest and the smallest value of the figures that say how full a resource is,
-//! by the samples that were left out. Each is a series of its own beside the one that it is of, with its name and an ending. Of a counter it is
-//! the rate between two samples, per second.
+//! What a thinned block keeps of the course within a minute: the largest and the smallest value of the figures that say how full a resource
+//! is, by the samples that were left out. Each is a series of its own beside the one that it is of, with its name and an ending. Of a
+//! counter it is the rate between two samples, per second.
 //!
 //! A percentile is not kept: the 95th of the twelve samples of a minute is their largest.
 

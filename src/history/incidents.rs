@@ -1,6 +1,7 @@
 //! The list of incidents: times that the recorder found worth keeping, a line of JSON each, after a line with the version.
 //!
-//! Any user may have written it, like all of the folder: what is no incident is named and left out, and names of files are made from times, never read.
+//! Any user may have written it, like all of the folder: what is no incident is named and left out, and names of files are made from times,
+//! never read.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,12 @@
-//! What the recorder keeps on disk: blocks of the recording model, column by column, and the tail of the block in the making. Pure: bytes in,
-//! bytes out; `src/session/` reads and writes the files. Beside them stands the list of incidents (`incidents.rs`).
+//! What the recorder keeps on disk: blocks of the recording model, column by column, and the tail of the block in the making. Pure: bytes
+//! in, bytes out; `src/session/` reads and writes the files. Beside them stands the list of incidents (`incidents.rs`).
 //!
 //! A block holds some minutes. Each collector is a column of its own (`column.rs`) with a checksum of its own (`frame.rs`): names once,
 //! then differences as short integers, deflated. A damaged column costs itself, and is named; the header stands at both ends. The tail
 //! (`tail.rs`) gets a frame for each sample, which can be read without those before it but for the names that these brought.
 //!
-//! Where space is short, a block is written again with a sample a minute (`tier.rs`), and what a minute hides of some figures (`bursts.rs`).
+//! Where space is short, a block is written again with a sample a minute (`tier.rs`), and what a minute hides of some figures
+//! (`bursts.rs`).
 //!
 //! Time in a block is rounded to a microsecond. All else comes back as it went in, bit by bit.
 //!

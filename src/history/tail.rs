@@ -1,8 +1,8 @@
 //! The block in the making: a header, then a frame for each sample, appended and never synced, since a recorder must not wait for a disk in
 //! trouble. A kill costs nothing; a crash of the kernel what was not yet written back.
 //!
-//! A frame gives each value as the step from the first one that the tail has of that series, so it needs none of the frames before it but those
-//! in which series and processes got their names.
+//! A frame gives each value as the step from the first one that the tail has of that series, so it needs none of the frames before it but
+//! those in which series and processes got their names.
 
 use std::collections::{BTreeMap, HashMap};
 

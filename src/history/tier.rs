@@ -1,7 +1,8 @@
 //! A block with fewer samples: of each minute the first, and the last of all. Counters lose nothing but their course within the minute: on
 //! either side of a reset, a wrap or a replaced device a sample stays, so each is seen as it was, and so do the first and the last that
 //! know a counter: what came or went within a minute keeps what it counted. Levels become the mean of what came until the next sample
-//! that stays; of some figures their extremes stay too (`bursts.rs`). Processes that lived in between keep what they used, if a sample saw them.
+//! that stays; of some figures their extremes stay too (`bursts.rs`). Processes that lived in between keep what they used, if a sample saw
+//! them.
 
 use super::block::{self, Block, Header};
 use super::bursts::{self, Extreme};

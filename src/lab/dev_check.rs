@@ -181,7 +181,8 @@ fn check_below(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &
     clean(host, place)?;
     match tried {
         Err(error) if is_not_here(&error) => {
-            // A need that was met a moment ago: which CPUs of the machine underneath it has may change, and how quick they are to each other.
+            // A need that was met a moment ago: which CPUs of the machine underneath it has may change, and how quick they are to each
+            // other.
             if let Some(gap) = needs::missing(host, place, variant).filter(|_| seen.wrong.is_empty()) {
                 return Ok(Checked::NotHere(gap.why));
             }

@@ -88,7 +88,8 @@ fn kept(host: &Host, place: &Place, name: &str, source: &str) -> PathBuf {
     place.folder().join(format!("{name}-{}-{:016x}.ko", host.facts().kernel, hasher.finish()))
 }
 
-/// Unloads what a run has loaded; a module of the same name that is not of this run stays. The module that reads the disk goes before the disk.
+/// Unloads what a run has loaded; a module of the same name that is not of this run stays. The module that reads the disk goes before the
+/// disk.
 pub(super) fn remove(place: &Place) -> Result<(), LabError> {
     let journal = place.journal()?;
     for undo in &journal {

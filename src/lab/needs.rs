@@ -1,5 +1,5 @@
-//! What a host can express: found by trials that no other process sees, or by asking the kernel; never concluded from a version. Nothing of the
-//! host is changed, so a command that only lists exercises, or is killed meanwhile, leaves nothing behind.
+//! What a host can express: found by trials that no other process sees, or by asking the kernel; never concluded from a version. Nothing of
+//! the host is changed, so a command that only lists exercises, or is killed meanwhile, leaves nothing behind.
 
 use super::limit;
 use super::load;
@@ -32,7 +32,8 @@ fn try_need(host: &Host, place: &Place, need: Need) -> Result<(), Unavailable> {
                 return Ok(());
             }
             let why = format!(
-                "it needs two CPUs that get in each other's way at one cache line; here one shared line cost {cost:.1} times as much as two lines"
+                "it needs two CPUs that get in each other's way at one cache line; here one shared line cost {cost:.1} times as much as \
+                    two lines"
             );
             Err(Unavailable::new(Reason::Absent, why)
                 .with_remedy("let it use two CPUs on different cores, on a quieter host"))

@@ -30,7 +30,8 @@ pub enum Reading {
     CpuPressure,
     /// Share of the time that some task was stalled on I/O (`some` in /proc/pressure/io). Ratio.
     IoPressure,
-    /// Share of the time that the disk of rdiag's state folder, or the one made for the exercise, had requests (field 10 of its `stat`). Ratio.
+    /// Share of the time that the disk of rdiag's state folder, or the one made for the exercise, had requests (field 10 of its `stat`).
+    /// Ratio.
     DiskBusy,
     /// IOPS of the same disk (fields 1 and 5 of its `stat`). Per second.
     DiskRequests,

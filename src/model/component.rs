@@ -97,10 +97,12 @@ components! {
         "On a CPU in the kernel on behalf of this thread: system calls and faults.",
         ["cpu.utilization.system", "cpu.utilization"];
     CpuIrq "cpu.irq" Executing false "interrupts", "CPU time taken by interrupts",
-        "On a CPU that ran interrupt handlers meanwhile. Measured at level L3 where the kernel accounts for interrupts (CONFIG_IRQ_TIME_ACCOUNTING); elsewhere it is part of cpu.user and cpu.sys, or, on such kernels, of what the thread did then.",
+        "On a CPU that ran interrupt handlers meanwhile. Measured at level L3 where the kernel accounts for interrupts \
+            (CONFIG_IRQ_TIME_ACCOUNTING); elsewhere it is part of cpu.user and cpu.sys, or, on such kernels, of what the thread did then.",
         ["interrupts.utilization", "interrupts.saturation"];
     CpuSteal "cpu.steal" Executing false "CPU steal (estimate)", "CPU time that the hypervisor took (steal)",
-        "On a virtual CPU while the hypervisor did not run it: by how much the kernel stopped the clock of its run queue; where it does not, each task's share of the steal of all CPUs.",
+        "On a virtual CPU while the hypervisor did not run it: by how much the kernel stopped the clock of its run queue; where it does \
+            not, each task's share of the steal of all CPUs.",
         ["cpu.saturation.steal"];
     Runq "runq" Runnable false "run-queue wait", "run-queue wait",
         "Runnable, without a CPU; used where wakeup and preemption cannot be distinguished.",
@@ -157,13 +159,15 @@ components! {
         "Waiting for a futex in a way that is contention for a lock.",
         [];
     WaitFutex "wait.futex" Sleeping true "futex (lock or idle)", "waiting on a futex (a lock or idle: not known which)",
-        "Waiting for a futex, where a lock (rwlock, monitor, GIL, semaphore), a join, a condition variable and an idle pool cannot be distinguished; among thread states it counts as sleeping, not as idle.",
+        "Waiting for a futex, where a lock (rwlock, monitor, GIL, semaphore), a join, a condition variable and an idle pool cannot be \
+            distinguished; among thread states it counts as sleeping, not as idle.",
         [];
     LockKernel "lock.kernel" Lock false "kernel lock", "waiting for a lock in the kernel",
         "Waiting for a mutex, semaphore or the like in the kernel.",
         ["kernel.errors.hung_task"];
     KernelSync "kernel.sync" Sleeping false "kernel work (RCU)", "waiting for RCU or a kernel worker",
-        "Blocked in an RCU grace period (synchronize_rcu), or until a worker of the kernel is done: moving tasks between control groups, network namespaces, unmounting.",
+        "Blocked in an RCU grace period (synchronize_rcu), or until a worker of the kernel is done: moving tasks between control groups, \
+            network namespaces, unmounting.",
         [];
     LockFile "lock.file" Lock false "file lock", "waiting for a file lock (flock, fcntl)",
         "Waiting in flock or fcntl for a file lock of another process.",

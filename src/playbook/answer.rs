@@ -54,7 +54,8 @@ pub struct PossibleCause {
     /// The sentence of the verdict, a template; without it, that of the first of its rules that fired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
-    /// Where it is only a warning, it stands before critical causes all the same, since it brings them about: a lack of memory makes disks slow.
+    /// Where it is only a warning, it stands before critical causes all the same, since it brings them about: a lack of memory makes disks
+    /// slow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leads: bool,
 }

@@ -12,8 +12,8 @@ pub const MAX_BYTES: u64 = 1 << 20;
 
 /// Parses one YAML document into a type.
 ///
-/// Aliases are refused, and not bounded: they make much of little text, and no file needs them. So a document is never larger than its text,
-/// and how deep it can be the YAML crate limits (128).
+/// Aliases are refused, and not bounded: they make much of little text, and no file needs them. So a document is never larger than its
+/// text, and how deep it can be the YAML crate limits (128).
 pub fn parse<T: DeserializeOwned>(file: &str, source: &str) -> Result<T, Problem> {
     if source.len() as u64 > MAX_BYTES {
         return Err(Problem::whole(file, format!("it is larger than {MAX_BYTES} bytes")));

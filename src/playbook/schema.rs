@@ -112,8 +112,8 @@ pub struct Step {
     /// Why it is asked and how to read the answer: Markdown.
     #[serde(default)]
     pub teach: String,
-    /// Runs only if this holds, in a window of its own: `status("cpu.saturation") >= warning`. It begins within the first window, as soon as
-    /// the condition holds there, and ends with it; after the windows of other drill-downs if it asks for what these found.
+    /// Runs only if this holds, in a window of its own: `status("cpu.saturation") >= warning`. It begins within the first window, as soon
+    /// as the condition holds there, and ends with it; after the windows of other drill-downs if it asks for what these found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// Collectors and probes that it needs.

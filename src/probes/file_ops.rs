@@ -32,7 +32,8 @@ pub(super) const ATTACH: &str = "vfs_read, vfs_readv, vfs_write, vfs_writev, do_
 
 pub(super) const CAVEATS: &str = "Files and directories only: pipes, sockets and devices have no file system. Opening includes \
     looking up the path, and only what could be opened counts. At functions of the kernel, what the kernel opens, reads and writes for \
-    itself by them counts too; at system calls it does not. Reads through memory maps, sendfile, splice and io_uring are in neither. The time \
+    itself by them counts too; at system calls it does not. Reads through memory maps, sendfile, splice and io_uring are in neither. The \
+    time \
     is that of the whole operation: copying, locks, waiting for a CPU and for the disk. What has not ended is not in it.";
 
 /// Bytes of a type's name with its NUL.

@@ -1,8 +1,8 @@
 //! Requests and limits of the control group that was asked for, as a sentence.
 //!
-//! The kernel knows no requests of Kubernetes, only what the kubelet makes of them: a share of the CPUs where they are short, and, if memory QoS is
-//! on, memory that is not reclaimed. Millicores become shares (1000m are 1024), and the runtime makes a weight of those, by a formula that
-//! changed with runc 1.3.2 and crun 1.23. Which one it was cannot be seen, so that both answers are given.
+//! The kernel knows no requests of Kubernetes, only what the kubelet makes of them: a share of the CPUs where they are short, and, if
+//! memory QoS is on, memory that is not reclaimed. Millicores become shares (1000m are 1024), and the runtime makes a weight of those, by a
+//! formula that changed with runc 1.3.2 and crun 1.23. Which one it was cannot be seen, so that both answers are given.
 
 use std::collections::BTreeMap;
 

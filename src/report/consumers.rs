@@ -1,5 +1,5 @@
-//! Who used the CPUs, the memory and the disks: processes by name, what is charged to no process, and what was left, so that the rows are the
-//! whole.
+//! Who used the CPUs, the memory and the disks: processes by name, what is charged to no process, and what was left, so that the rows are
+//! the whole.
 
 use std::collections::BTreeMap;
 

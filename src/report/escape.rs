@@ -58,8 +58,8 @@ pub fn visible_within(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Text of several lines on its way to a terminal, from whatever it was put together: no character in it moves the cursor, clears the screen
-/// or talks to the terminal. Colours (`ESC [ … m`) stay if they are wanted. Names in it were escaped before; this is the last door.
+/// Text of several lines on its way to a terminal, from whatever it was put together: no character in it moves the cursor, clears the
+/// screen or talks to the terminal. Colours (`ESC [ … m`) stay if they are wanted. Names in it were escaped before; this is the last door.
 #[must_use]
 pub fn for_terminal(text: &str, colours: bool) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n' && c != '\t';

@@ -187,7 +187,8 @@ impl Picture {
                 "Lowest: what was waited for, in the colours of the table. Above it the thread and its code. Dark: kernel."
             }
             Meaning::Difference => {
-                "Width: mean of both. Red and +: more in the second. Blue and −: less. In points of a hundredth of the whole; each side has 100."
+                "Width: mean of both. Red and +: more in the second. Blue and −: less. In points of a hundredth of the whole; each side \
+                    has 100."
             }
         }
     }

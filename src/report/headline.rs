@@ -12,7 +12,8 @@ use rdiag_model::{Confidence, Culprit, Finding, Kind, Resource, Status};
 pub(super) const CORE: [Resource; 4] = [Resource::Cpu, Resource::Memory, Resource::Disk, Resource::Network];
 /// Errors that stop a CPU: what waits meanwhile waits for that, and no queue that was seen beside them proves a bottleneck of its own.
 const STOPS_A_CPU: &[&str] = &["cpu.errors.lockup"];
-/// Resources whose utilization is that of a server, for which work queues. Of the others it is space, or a number of things that has a limit.
+/// Resources whose utilization is that of a server, for which work queues. Of the others it is space, or a number of things that has a
+/// limit.
 const SERVERS: [Resource; 3] = [Resource::Cpu, Resource::Disk, Resource::Interrupts];
 /// Rules about the utilization of servers among those of other resources.
 const OF_SERVERS: &[&str] = &[
@@ -150,7 +151,8 @@ pub(super) fn behind(finding: &Finding, said: &[&str]) -> String {
     }
 }
 
-/// Where a stretch without interrupts ends: the clock that samples puts the time of the whole stretch down to it, as the profile's note says.
+/// Where a stretch without interrupts ends: the clock that samples puts the time of the whole stretch down to it, as the profile's note
+/// says.
 const ENDS_OF_STRETCHES: [&str; 6] = [
     "_raw_spin_unlock_irq",
     "_raw_read_unlock_irq",

@@ -31,7 +31,8 @@ pub(super) fn heat(table: &ProbeTable, seconds: f64) -> Option<HeatMap> {
         return None;
     }
     let last = events.iter().map(|(at, _)| *at).fold(0.0, f64::max);
-    // A probe keeps the first events and counts the rest: after the last one that it kept nothing is known, which is not that nothing was slow.
+    // A probe keeps the first events and counts the rest: after the last one that it kept nothing is known, which is not that nothing was
+    // slow.
     let seconds = if table.others > 0 && last > 0.0 { last } else { seconds.max(last) };
     let Scale { per_octave, lowest, highest } = Scale::of(&events);
     let bound = |band: i32| (f64::from(band) / per_octave).exp2();

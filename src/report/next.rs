@@ -106,7 +106,8 @@ impl Known<'_> {
         })
     }
 
-    /// Whether a step asks for what the report says: who it is, which file, what a probe gave, what another finding of the problem is about.
+    /// Whether a step asks for what the report says: who it is, which file, what a probe gave, what another finding of the problem is
+    /// about.
     fn answers(&self, action: &str) -> bool {
         let asks_who = ASKS_WHO.iter().any(|asks| action.starts_with(asks)) && !action.contains(", and ");
         let has_file = self.task().is_some_and(|culprit| culprit.labels.contains_key("file"));

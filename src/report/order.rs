@@ -45,8 +45,8 @@ struct Key(Rank, String, Badness, String, Option<String>);
 const OF_MEMORY: [&str; 3] =
     ["memory.utilization.page_tables", "memory.utilization.slab", "memory.utilization.unaccounted"];
 
-/// What a rule's value is a share of, by the rule that comes first by its id: values of one whole can be compared, those of other rules with
-/// their own only.
+/// What a rule's value is a share of, by the rule that comes first by its id: values of one whole can be compared, those of other rules
+/// with their own only.
 fn whole(id: &str) -> &str {
     match OF_MEMORY {
         [first, ..] if OF_MEMORY.contains(&id) => first,

@@ -16,7 +16,8 @@ pub(super) fn is_beyond(finding: &Finding) -> bool {
 
 type Comparison = fn(f64, f64) -> bool;
 
-/// What a condition asks of the figure first: `value > 0.2 and …`. None where it is not compared with a number, or where anything else would do.
+/// What a condition asks of the figure first: `value > 0.2 and …`. None where it is not compared with a number, or where anything else
+/// would do.
 fn first_comparison(condition: &str) -> Option<(Comparison, f64)> {
     let mut tokens = condition.split_whitespace();
     if tokens.next()? != "value" {

@@ -37,7 +37,8 @@ pub(super) fn of_task(profile: &Profile, findings: &[Finding], recording: &Recor
     Verdict { status, headline: headline.into(), limits }
 }
 
-/// Whose work the time is, where nearly all of it is waiting for others: a shell waits for a child, which may wait for its neighbour in a pipeline.
+/// Whose work the time is, where nearly all of it is waiting for others: a shell waits for a child, which may wait for its neighbour in a
+/// pipeline.
 fn waited_for(profile: &Profile) -> Option<String> {
     let forecast = &profile.forecast;
     let (row, waiter) = (forecast.rows.first()?, format!("(thread {})", forecast.thread?));

@@ -6,7 +6,8 @@ use rdiag_model::profile::{Bin, ComponentRow};
 use rdiag_model::quantity::{number, percent, seconds};
 
 /// What is to be understood before the chains are read.
-pub(super) const CHAINS: &str = "The next line is about the task that ended the waits of the line before. All are sums over the window; where two \
+pub(super) const CHAINS: &str = "The next line is about the task that ended the waits of the line before. All are sums over the window; \
+    where two \
                                  overlapped in time, the line says so. A short wait is attributed to the task that ran \
                                  where it ended, even if an interrupt ended it.";
 

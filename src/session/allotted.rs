@@ -1,4 +1,5 @@
-//! What the control group that was asked for is given and held to: read once, of this group alone. Other groups' limits are the collectors'.
+//! What the control group that was asked for is given and held to: read once, of this group alone. Other groups' limits are the
+//! collectors'.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Recording → Metrics → Findings, and what became of each step.
 //!
-//! Each window is judged once, when it is over. Steps with a condition (`when`) are drill-downs: they have a window of their own, which begins
-//! within the first one as soon as the condition holds on what was read until then, or else after the windows that it asks about. The
-//! judgement at the end may differ from that: then the answer of the step says so.
+//! Each window is judged once, when it is over. Steps with a condition (`when`) are drill-downs: they have a window of their own, which
+//! begins within the first one as soon as the condition holds on what was read until then, or else after the windows that it asks about.
+//! The judgement at the end may differ from that: then the answer of the step says so.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,9 @@ use rdiag_model::{Finding, Setup};
 /// The pod and container of a control group: the last part of its path that is one.
 ///
 /// containerd, CRI-O and Docker, with the drivers systemd and cgroupfs, in both versions of control groups:
-/// `/kubepods/burstable/podUID/ID`, `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope`, `crio-ID.scope`,
-/// `docker-ID.scope`, `/system.slice/containerd.service/kubepods-podUID.slice:cri-containerd:ID`. In a name of systemd the UID has `_` for `-`.
+/// `/kubepods/burstable/podUID/ID`, `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope`,
+/// `crio-ID.scope`, `docker-ID.scope`, `/system.slice/containerd.service/kubepods-podUID.slice:cri-containerd:ID`. In a name of systemd the
+/// UID has `_` for `-`.
 pub(super) fn container<'s>(setup: &'s Setup, path: &str) -> Option<&'s Container> {
     if setup.containers.is_empty() {
         return None;

@@ -1,8 +1,8 @@
-//! Windows that begin within another one. What was promised to take 10 s takes 10 s: as soon as the condition of a step holds, its collectors and
-//! probes begin, in a window of their own that ends with the first one.
+//! Windows that begin within another one. What was promised to take 10 s takes 10 s: as soon as the condition of a step holds, its
+//! collectors and probes begin, in a window of their own that ends with the first one.
 //!
-//! Conditions are looked at on a thread of its own, and each drill-down has one, so that neither judging nor attaching holds up the samples of the
-//! first window. All are judged when they are over, and each by its own length.
+//! Conditions are looked at on a thread of its own, and each drill-down has one, so that neither judging nor attaching holds up the samples
+//! of the first window. All are judged when they are over, and each by its own length.
 
 mod conditions;
 
@@ -60,16 +60,16 @@ impl RunContext<'_> {
         }
     }
 
-    /// What probes look at. Where one control group is judged on its host, rules about the host ask them who is behind it, and that may be a
-    /// neighbour.
+    /// What probes look at. Where one control group is judged on its host, rules about the host ask them who is behind it, and that may be
+    /// a neighbour.
     fn probed(&self) -> Target {
         let cgroup = self.target.cgroup.clone().filter(|_| !judges_groups(self.plan));
         Target { cgroup, ..self.target.clone() }
     }
 }
 
-/// Records a window, and within it those of the `drills` whose conditions hold early enough, and enters them into the recording. `gives_up` if
-/// nothing is attached after these. Whether none was ended early, and what each collector took.
+/// Records a window, and within it those of the `drills` whose conditions hold early enough, and enters them into the recording. `gives_up`
+/// if nothing is attached after these. Whether none was ended early, and what each collector took.
 pub(super) fn windows(
     context: &mut RunContext<'_>,
     mut spec: WindowSpec,
@@ -154,7 +154,8 @@ impl FirstFollower<'_, '_, '_, '_> {
         self.observer.findings(seconds, findings);
     }
 
-    /// Writes down what is known, with what those of the other windows tell within `patience` that have probes to read, and lets these go on.
+    /// Writes down what is known, with what those of the other windows tell within `patience` that have probes to read, and lets these go
+    /// on.
     fn keep_unread(&mut self, patience: Option<Duration>) {
         let before = self.recording.windows.len();
         let mut released = Vec::new();

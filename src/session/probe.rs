@@ -57,7 +57,8 @@ pub enum ProbeEnd {
     Output(io::Error),
 }
 
-/// Runs one probe, and gives up what the calling thread may do as soon as that is no longer needed. Each reading goes to `each`, for probes that stream also those without any event.
+/// Runs one probe, and gives up what the calling thread may do as soon as that is no longer needed. Each reading goes to `each`, for probes
+/// that stream also those without any event.
 pub fn probe(
     host: &SharedHost,
     request: &ProbeRequest,

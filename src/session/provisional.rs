@@ -1,5 +1,5 @@
-//! What stands in a window that is not over: which steps are wanted already. Only the rules that their conditions ask for are judged, by the
-//! metrics that these cite, so that it can be done while the window runs.
+//! What stands in a window that is not over: which steps are wanted already. Only the rules that their conditions ask for are judged, by
+//! the metrics that these cite, so that it can be done while the window runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -29,8 +29,8 @@ pub struct Run {
 
 /// Follows the progress of a run.
 pub trait Observer {
-    /// A window begins: which steps it serves, how long it takes, and whether it is a drill-down. A drill-down may begin while another window
-    /// runs, and ends with it.
+    /// A window begins: which steps it serves, how long it takes, and whether it is a drill-down. A drill-down may begin while another
+    /// window runs, and ends with it.
     fn window(&mut self, steps: &[&PlannedStep], seconds: f64, drill_down: bool);
     /// Everything is attached and has been read once: what was to wait for that may begin.
     fn begun(&mut self);
@@ -62,7 +62,8 @@ fn asked_for(host: &Host, plan: &Plan, target: &Target) -> BTreeMap<String, Stri
     target.cgroup.as_ref().filter(|_| judges_groups(plan)).map(|typed| allotted::of(host, typed)).unwrap_or_default()
 }
 
-/// Runs a plan on a host; probes and whatever observes single tasks look at `target`. `stop` ends the current window early; what was read until then is kept.
+/// Runs a plan on a host; probes and whatever observes single tasks look at `target`. `stop` ends the current window early; what was read
+/// until then is kept.
 pub fn run(
     host: &SharedHost,
     plan: &Plan,

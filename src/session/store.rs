@@ -14,8 +14,8 @@ use rdiag_model::{Recording, Report};
 
 /// A recording is never larger unpacked; a gzip bomb is.
 const MAX_BYTES: u64 = 512 << 20;
-/// Values, lists and mappings in a recording. An hour of a host with 1000 disks has two million; each takes some 100 bytes of memory and may
-/// take three of text, so that text alone bounds nothing.
+/// Values, lists and mappings in a recording. An hour of a host with 1000 disks has two million; each takes some 100 bytes of memory and
+/// may take three of text, so that text alone bounds nothing.
 const MAX_ELEMENTS: usize = 10_000_000;
 
 /// A recording that cannot be used.

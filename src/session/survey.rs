@@ -42,8 +42,8 @@ pub fn survey(host: &SharedHost) -> io::Result<Vec<Surveyed>> {
 /// Probes that are tried at the same time: most of the time goes into waiting for the kernel to let go of a program.
 const SIDE_BY_SIDE: usize = 4;
 
-/// Probes of the C library's functions. Of all processes, each on the host would be stopped at each `malloc` for that moment; so they are tried
-/// on rdiag alone, when it does nothing else.
+/// Probes of the C library's functions. Of all processes, each on the host would be stopped at each `malloc` for that moment; so they are
+/// tried on rdiag alone, when it does nothing else.
 const OF_THE_C_LIBRARY: [&str; 2] = ["deadlock", "memleak"];
 
 /// Attaches every probe for a moment. Each comes with the reason why it cannot run here, if it cannot; one that has to be

@@ -1,4 +1,5 @@
-//! What readers say of hosts, rolled up, and what students hand in: names that senders chose, in every format. Recordings on stdin, taken apart.
+//! What readers say of hosts, rolled up, and what students hand in: names that senders chose, in every format. Recordings on stdin, taken
+//! apart.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

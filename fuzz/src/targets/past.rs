@@ -1,7 +1,7 @@
 //! Blocks of the recorder whose headers and figures may be anything, as a time that is over: `rdiag run --at`.
 //!
-//! An input is JSON: `to` and `last` in microseconds, and `blocks`, each with its `header` and its `collectors` as in a recording. What bytes of
-//! a column may be is the target `history`.
+//! An input is JSON: `to` and `last` in microseconds, and `blocks`, each with its `header` and its `collectors` as in a recording. What
+//! bytes of a column may be is the target `history`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The kernel's own tracing: its pages, the records in them, and what describes those. The kernel writes them, but names in them are anybody's.
+//! The kernel's own tracing: its pages, the records in them, and what describes those. The kernel writes them, but names in them are
+//! anybody's.
 
 use rdiag_kernel::mechanism::tracefs::format::Format;
 use rdiag_kernel::mechanism::tracefs::page::PageLayout;

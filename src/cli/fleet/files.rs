@@ -26,8 +26,8 @@ pub(super) struct Sent {
     pub(super) report: Option<String>,
 }
 
-/// The files that were named, and those in folders that were named; each once. A folder may be empty where hosts are expected: then all of them
-/// are missing.
+/// The files that were named, and those in folders that were named; each once. A folder may be empty where hosts are expected: then all of
+/// them are missing.
 pub(super) fn find(named: &[PathBuf], page: Option<&Path>, expects: bool) -> Result<Vec<Sent>, Failure> {
     // One of many that is not there is a host that was not judged; where none is, the names are wrong.
     if let (Some(first), false) = (named.first(), named.iter().any(|path| path.exists())) {

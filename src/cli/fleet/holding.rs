@@ -53,8 +53,8 @@ impl<R: Read> HoldingReader<R> {
         }
     }
 
-    /// Goes on to the next packed or armored recording behind the first byte that is held, or to the end; to the `last` that begins in what was passed over,
-    /// if there is one.
+    /// Goes on to the next packed or armored recording behind the first byte that is held, or to the end; to the `last` that begins in what
+    /// was passed over, if there is one.
     pub(super) fn next_packed(&mut self, last: bool) -> io::Result<()> {
         let second = self.begin + 1;
         self.at = if last {

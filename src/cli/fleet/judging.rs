@@ -1,10 +1,10 @@
 //! One recording after the other, judged by processes without rights.
 //!
 //! A recording may be crafted to exhaust the memory or time of its reader. So a reader takes a few dozen files, which were
-//! opened for it, says a line of each, and after each line moves a mark. If it ends before its last file, the file at the mark is to blame: it
-//! is named, and another reader goes on behind it. A reader that has used up much of its time leaves the next files to another one, so that no
-//! file is blamed for the time that those before it took. What is said of a file is bounded as well: a line that is longer than its reader
-//! takes would be lost, and with it the count of all.
+//! opened for it, says a line of each, and after each line moves a mark. If it ends before its last file, the file at the mark is to blame:
+//! it is named, and another reader goes on behind it. A reader that has used up much of its time leaves the next files to another one, so
+//! that no file is blamed for the time that those before it took. What is said of a file is bounded as well: a line that is longer than its
+//! reader takes would be lost, and with it the count of all.
 
 use std::collections::BTreeMap;
 use std::fs::File;

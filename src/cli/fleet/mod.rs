@@ -41,8 +41,8 @@ Exit codes: 0 done, whatever was found, also if some hosts were not judged (they
 2 wrong usage or an invalid playbook; 3 no host could be judged; 4 a failure while running."
 )]
 pub(super) struct Args {
-    /// Recordings, or folders of them (*.json.gz, *.json, */recording.json.gz); or `-` for recordings on stdin, one after the other. As text, too
-    /// (`record --armor`).
+    /// Recordings, or folders of them (*.json.gz, *.json, */recording.json.gz); or `-` for recordings on stdin, one after the other. As
+    /// text, too (`record --armor`).
     #[arg(value_name = "FILE|DIR|-", required = true)]
     files: Vec<PathBuf>,
     /// A group of hosts that should be alike: its name, and their files or hosts with `*` for any text (web=web-*). May be repeated.
@@ -64,9 +64,10 @@ pub(super) struct Args {
     /// Folder for the files; or one file, by its ending (fleet.html, .md, .json); or `-` for stdout.
     #[arg(long, short, value_name = "DIR|FILE")]
     out: Option<PathBuf>,
-    /// Write the own reports of so many hosts into a folder beside the page, which links them: those that are odd first, then the worst. For a
-    /// folder as --out, and recordings that are files.
-    #[arg(long, value_name = "COUNT", default_value_t = own::DEFAULT, value_parser = clap::value_parser!(u16).range(0..=i64::from(own::MOST)))]
+    /// Write the own reports of so many hosts into a folder beside the page, which links them: those that are odd first, then the worst.
+    /// For a folder as --out, and recordings that are files.
+    #[arg(long, value_name = "COUNT", default_value_t = own::DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=i64::from(own::MOST)))]
     reports: u16,
     /// Exit with code 1 when a reported fault is at least this bad.
     #[arg(long, value_enum, value_name = "STATUS")]

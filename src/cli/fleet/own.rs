@@ -1,7 +1,7 @@
 //! The reports of single hosts, one click from the page: those of the odd hosts first, then of the worst.
 //!
-//! Which hosts these are is known when all were judged. So each of them is judged once more, by a process of its own without rights: a report
-//! that cannot be made costs no other, and memory for one at a time.
+//! Which hosts these are is known when all were judged. So each of them is judged once more, by a process of its own without rights: a
+//! report that cannot be made costs no other, and memory for one at a time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

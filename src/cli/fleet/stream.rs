@@ -1,8 +1,9 @@
 //! Recordings on stdin, one after the other: `cat runs/*.json.gz | rdiag fleet -`.
 //!
 //! Where one ends is only known by unpacking it, and a crafted one may exhaust memory or time there. So a process
-//! without rights finds the ends and hands each piece over with its length. What is damaged costs itself: behind it, the next packed recording
-//! or armored one is looked for by the bytes that each begins with. What holds nothing else is neither tried at each of its bytes nor listed as many hosts.
+//! without rights finds the ends and hands each piece over with its length. What is damaged costs itself: behind it, the next packed
+//! recording or armored one is looked for by the bytes that each begins with. What holds nothing else is neither tried at each of its bytes
+//! nor listed as many hosts.
 
 use std::fs::File;
 use std::io::{self, BufRead, PipeReader, Read, Seek as _, Write};
@@ -25,8 +26,8 @@ const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_secon
 const DAMAGED: u64 = u64::MAX;
 /// Longest such sentence.
 const LONGEST: u64 = 1 << 10;
-/// Damaged pieces in a row that are listed, and behind whose first byte the next one is looked for. Behind more of them it is the last that may
-/// begin in what was passed over, so that no byte is read again and again.
+/// Damaged pieces in a row that are listed, and behind whose first byte the next one is looked for. Behind more of them it is the last that
+/// may begin in what was passed over, so that no byte is read again and again.
 const MOST_DAMAGED: usize = 100;
 
 /// What was sent, piece by piece.

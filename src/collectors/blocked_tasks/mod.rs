@@ -165,7 +165,8 @@ impl BlockedTasks {
     }
 }
 
-/// Waits that signals interrupt. Since Linux 6.1 the freezer takes a task where it sleeps, which the kernel then shows as uninterruptible (6.5).
+/// Waits that signals interrupt. Since Linux 6.1 the freezer takes a task where it sleeps, which the kernel then shows as uninterruptible
+/// (6.5).
 const INTERRUPTIBLE: [&str; 11] = [
     "do_nanosleep",
     "hrtimer_nanosleep",

@@ -247,7 +247,8 @@ mod tests {
     fn pseudo_file_systems_and_overlays_are_left_out_but_not_the_root_of_a_container() {
         let text = "1 0 0:5 / /proc rw - proc proc rw\n2 0 0:6 / /x/merged rw - overlay overlay rw\n\
                     3 0 0:7 / / rw - overlay overlay rw\n\
-                    5 0 0:9 / /sys/fs/cgroup rw - tmpfs cgroup rw\n6 0 0:10 / /proc/acpi ro - tmpfs tmpfs ro\n4 0 0:8 / /sys/fs/cgroup rw - cgroup2 c rw\n";
+                    5 0 0:9 / /sys/fs/cgroup rw - tmpfs cgroup rw\n6 0 0:10 / /proc/acpi ro - tmpfs tmpfs ro\n4 0 0:8 / /sys/fs/cgroup rw \
+                    - cgroup2 c rw\n";
         assert_eq!(points(text), ["/"]);
     }
 

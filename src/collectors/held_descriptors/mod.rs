@@ -1,7 +1,8 @@
 //! inotify instances and watches of each user against their limits, and who holds pseudo-terminals.
 //!
-//! The kernel counts both by user and exports neither count: at the limit inotify_init (EMFILE) and inotify_add_watch (ENOSPC) fail, and programs
-//! that watch files stop noticing changes or do not start. Instances are among the descriptors of processes, watches in their fdinfo.
+//! The kernel counts both by user and exports neither count: at the limit inotify_init (EMFILE) and inotify_add_watch (ENOSPC) fail, and
+//! programs that watch files stop noticing changes or do not start. Instances are among the descriptors of processes, watches in their
+//! fdinfo.
 
 mod search;
 #[cfg(test)]
@@ -42,7 +43,8 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("held_descriptors.ptys", RawUnit::Count, "/proc/PID/fd, /dev/ptmx"),
 ];
 
-const CAVEAT: &str = "An instance is charged to the user who made it; the user of the process stands for it here. In a user namespace it is \
+const CAVEAT: &str = "An instance is charged to the user who made it; the user of the process stands for it here. In a user namespace it \
+    is \
                       charged to the owner of the namespace as well. One that was inherited counts once.";
 const INSTANCES: &str = "find /proc/[0-9]*/fd -lname anon_inode:inotify | cut -d/ -f3 | sort | uniq -c | sort -n";
 const WATCHES: &str = "grep -c '^inotify wd' /proc/[0-9]*/fdinfo/* | grep -v ':0$' | sort -t: -k2 -n";

@@ -26,13 +26,33 @@ macro_rules! classes {
 
         pub(super) const METRICS: &[MetricDef] = &[
             $(
-                MetricDef::new(concat!("kernel.log.", $name, ".count"), Unit::Count, concat!("Lines of the kernel log, written within the window, about ", $what, "."), &[Formula::change(&[term(concat!("kernel_log.", $name))])]).caveat(CAVEAT).manual(MANUAL),
-                MetricDef::new(concat!("kernel.log.", $name, ".since_boot.count"), Unit::Count, concat!("Lines of the kernel log, since boot, about ", $what, "."), &[Formula::level(&[term(concat!("kernel_log.", $name))])]).caveat(CAVEAT_OF_BOOT).manual(MANUAL_OF_BOOT),
+                MetricDef::new(
+                    concat!("kernel.log.", $name, ".count"),
+                    Unit::Count,
+                    concat!("Lines of the kernel log, written within the window, about ", $what, "."),
+                    &[Formula::change(&[term(concat!("kernel_log.", $name))])],
+                )
+                .caveat(CAVEAT)
+                .manual(MANUAL),
+                MetricDef::new(
+                    concat!("kernel.log.", $name, ".since_boot.count"),
+                    Unit::Count,
+                    concat!("Lines of the kernel log, since boot, about ", $what, "."),
+                    &[Formula::level(&[term(concat!("kernel_log.", $name))])],
+                )
+                .caveat(CAVEAT_OF_BOOT)
+                .manual(MANUAL_OF_BOOT),
             )*
-            MetricDef::new("kernel.log.cgroup_oom.count", Unit::Count, "Processes killed within the window because a memory cgroup reached its own limit.", &[Formula::change(&[term("kernel_log.cgroup_oom")])]).caveat(CAVEAT).manual(MANUAL),
-            MetricDef::new("kernel.log.records.count", Unit::Count, "Records that were added to the kernel log within the window, of whatever kind.", &[Formula::change(&[term("kernel_log.records")])]).caveat(CAVEAT).manual(MANUAL),
-            MetricDef::new("kernel.log.missed.count", Unit::Count, "Records of the window that the kernel overwrote before they could be read.", &[Formula::change(&[term("kernel_log.missed")])]).caveat("Their content is lost; the system's journal may have them.").manual(MANUAL),
-            MetricDef::new("kernel.log.overwritten.count", Unit::Count, "Records since boot that were no longer in the kernel's buffer when the window began.", &[Formula::level(&[term("kernel_log.overwritten")])]).caveat("Their content is lost; the system's journal may have them.").manual(MANUAL_OF_BOOT),
+            MetricDef::new("kernel.log.cgroup_oom.count", Unit::Count, "Processes killed within the window because a memory cgroup reached \
+                its own limit.", &[Formula::change(&[term("kernel_log.cgroup_oom")])]).caveat(CAVEAT).manual(MANUAL),
+            MetricDef::new("kernel.log.records.count", Unit::Count, "Records that were added to the kernel log within the window, of \
+                whatever kind.", &[Formula::change(&[term("kernel_log.records")])]).caveat(CAVEAT).manual(MANUAL),
+            MetricDef::new("kernel.log.missed.count", Unit::Count, "Records of the window that the kernel overwrote before they could be \
+                read.", &[Formula::change(&[term("kernel_log.missed")])]).caveat("Their content is lost; the system's journal may have \
+                them.").manual(MANUAL),
+            MetricDef::new("kernel.log.overwritten.count", Unit::Count, "Records since boot that were no longer in the kernel's buffer \
+                when the window began.", &[Formula::level(&[term("kernel_log.overwritten")])]).caveat("Their content is lost; the system's \
+                journal may have them.").manual(MANUAL_OF_BOOT),
         ];
     };
 }

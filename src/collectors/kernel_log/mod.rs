@@ -3,8 +3,8 @@
 //! What is in the buffer at the first sample happened before the window; what comes after belongs to the window. Distinguishing them by
 //! their order needs no clock: the log's time drifts from the monotonic clock by seconds over months.
 //!
-//! A line that a program writes to /dev/kmsg without a newline stays invisible until the next record. Lines of programs are distinguished from the
-//! kernel's own by their facility.
+//! A line that a program writes to /dev/kmsg without a newline stays invisible until the next record. Lines of programs are distinguished
+//! from the kernel's own by their facility.
 
 mod classes;
 mod patterns;

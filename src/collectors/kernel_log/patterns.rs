@@ -190,7 +190,8 @@ pub(super) const PATTERNS: &[Pattern] = &[
 /// Characters of a task's name, at most; the kernel writes what is no plain text as `\xNN`.
 const LONGEST_NAME: usize = 15;
 
-/// Whether what stands before a place in a line is the kernel's own words. Any user can have the kernel quote them (`tmpfs: Unknown parameter
+/// Whether what stands before a place in a line is the kernel's own words. Any user can have the kernel quote them (`tmpfs: Unknown
+/// parameter
 /// '…'` needs no more than a namespace), or name a control group: what follows a quote or a path may be a user's.
 fn is_kernels_own(head: &str) -> bool {
     let quotes = head.contains(['\'', '"', '`']);

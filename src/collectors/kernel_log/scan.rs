@@ -175,8 +175,8 @@ fn renewed(text: &str) -> Option<&str> {
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(device)
 }
 
-/// What the lines before a kill say about whose memory ran out. Kernels before 5.0 say it in other words than later ones. A control group may be
-/// called whatever its owner likes, also like a part of such a line: where a part occurs twice, no group is named.
+/// What the lines before a kill say about whose memory ran out. Kernels before 5.0 say it in other words than later ones. A control group
+/// may be called whatever its owner likes, also like a part of such a line: where a part occurs twice, no group is named.
 fn constraint(text: &str) -> Option<Constraint> {
     let is_once = |part: &str| text.matches(part).count() == 1;
     if text.starts_with("oom-kill:constraint=") {

@@ -1,9 +1,11 @@
 use super::*;
 use crate::testing::{Story, gap, instances, stats};
 
-const SHM: &str = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n";
+const SHM: &str = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      \
+    ctime                   rss                  swap\n";
 const SEM: &str = "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n";
-const MSG: &str = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n";
+const MSG: &str = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      \
+    ctime\n";
 
 fn host() -> Story {
     let tree = Story::of_seconds(1);

@@ -3,8 +3,8 @@
 //! Contention of a lock shows in no counter. A thread that waits for one sleeps in futex(2), as does one that waits for work, a timer or
 //! another thread, so waiting there proves nothing: what counts are plain waits while the lock's word has the value that the C library
 //! gives to a mutex that is taken and waited for, and waits for locks that hand down priorities. Condition variables, semaphores, joins and
-//! barriers wait otherwise, so a pool without work is never taken for a contended lock. The lock must have been handed on as well: one that no
-//! other thread gets is a deadlock or a long piece of work, which is not for these figures to tell.
+//! barriers wait otherwise, so a pool without work is never taken for a contended lock. The lock must have been handed on as well: one that
+//! no other thread gets is a deadlock or a long piece of work, which is not for these figures to tell.
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,8 @@ use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "outgoing_tcp",
-    help: "Local ports that connections hold towards each destination, and connection attempts without an answer, from /proc/net/tcp and tcp6.",
+    help: "Local ports that connections hold towards each destination, and connection attempts without an answer, from /proc/net/tcp and \
+        tcp6.",
     cadence: Cadence::Interval,
     series: SERIES,
     metrics: METRICS,
@@ -59,7 +60,8 @@ const SERIES: &[SeriesDef] = &[
 
 const PORTS: &str = "ss -tan; sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports";
 const SYN_SENT: &str = "ss -tanpo state syn-sent";
-const AT_LEAST: &str = "Of this network namespace. Ports that programs bound without listening count for their own destination only: at least \
+const AT_LEAST: &str = "Of this network namespace. Ports that programs bound without listening count for their own destination only: at \
+    least \
                         so many are unavailable. TIME_WAIT does not count where net.ipv4.tcp_tw_reuse lets its port be reused.";
 
 const METRICS: &[MetricDef] = &[

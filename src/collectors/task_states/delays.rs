@@ -1,8 +1,8 @@
 //! Waits for disks as the kernel counts them, where it does, and what it counts of its work for memory: level L2.
 //!
 //! What taskstats counts around the kernel's own work (reclaim, compaction, refaults, swap-in) holds CPU time and other waits, so it is
-//! reported beside the sum (`Thread::delays`), never in it. Only before Linux 5.17 is swapping in counted separately from other waits for disks;
-//! there it is a part of its own.
+//! reported beside the sum (`Thread::delays`), never in it. Only before Linux 5.17 is swapping in counted separately from other waits for
+//! disks; there it is a part of its own.
 
 use super::estimate::is_disk;
 use super::sampler::Task;

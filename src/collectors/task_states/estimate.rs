@@ -365,7 +365,8 @@ mod tests {
         fn parts_sum_up_to_the_time_unless_more_was_counted_than_there_was(
             seconds in 0.0..100.0_f64, cpu in 0.0..100.0_f64, run_delay in 0.0..100.0_f64, throttled in 0.0..100.0_f64,
             user_ticks: u64, system_ticks: u64, samples in 0_u64..10_000, share in 0.0..1.0_f64,
-            disk in proptest::option::of(0.0..100.0_f64), swap_in in proptest::option::of(0.0..100.0_f64), sleeps in 0_u64..1000, reads in 0_u64..1000,
+            disk in proptest::option::of(0.0..100.0_f64), swap_in in proptest::option::of(0.0..100.0_f64),
+            sleeps in 0_u64..1000, reads in 0_u64..1000,
             beside: bool, stolen in 0.0..1.0_f64,
         ) {
             let stolen = if beside { Stolen::Beside(stolen) } else { Stolen::Within(stolen) };
@@ -373,7 +374,8 @@ mod tests {
             let waits = waits(&[(Component::WaitSleep, sleeps), (Component::IoBlockRead, reads)]);
             let disk = disk.map(|seconds| Disk { seconds, swap_in });
             let thread = Observed {
-                seconds, cpu: Some(cpu), run_delay, throttled, user_ticks, system_ticks, samples, runnable, waits, disk, stolen, ..observed()
+                seconds, cpu: Some(cpu), run_delay, throttled, user_ticks, system_ticks, samples, runnable, waits, disk, stolen,
+                ..observed()
             };
             let parts = thread.parts();
             let sum: f64 = parts.iter().map(|part| part.seconds).sum();

@@ -225,8 +225,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         "network.tcp.receive_queue_drops.count",
         Unit::Count,
         "Segments dropped at a socket whose receive buffer or backlog was full.",
-        // Each is counted once as TCPRcvQDrop (since 4.19) or TCPOFODrop, where TCP has no memory left too; and where the socket's own room was all
-        // used, once more as RcvPruned.
+        // Each is counted once as TCPRcvQDrop (since 4.19) or TCPOFODrop, where TCP has no memory left too; and where the socket's own room
+        // was all used, once more as RcvPruned.
         &[
             Formula::change(&[
                 term("tcp_udp.backlog_drops"),
@@ -270,7 +270,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         "Segments that arrived with a wrong checksum.",
         &[Formula::change(&[term("tcp_udp.checksum_errors")])],
     )
-    .caveat("What the device drops itself is not seen. TcpInErrs counts more: a handshake that is answered again while an accept queue is full, too.")
+    .caveat("What the device drops itself is not seen. TcpInErrs counts more: a handshake that is answered again while an accept queue is \
+        full, too.")
     .manual("nstat -az TcpInCsumErrors"),
     MetricDef::new(
         "network.udp.received.per_second",

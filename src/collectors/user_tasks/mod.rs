@@ -36,7 +36,8 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("user_tasks.limit", RawUnit::Count, "/proc/PID/limits, Max processes, soft: the lowest"),
 ];
 
-const CAVEAT: &str = "Not for root, which no limit binds, nor for processes with CAP_SYS_RESOURCE or CAP_SYS_ADMIN. Of a user with more than 16 \
+const CAVEAT: &str = "Not for root, which no limit binds, nor for processes with CAP_SYS_RESOURCE or CAP_SYS_ADMIN. Of a user with more \
+    than 16 \
                       processes the limits of 16 are read. In a container, processes of the same user elsewhere are not seen.";
 const MANUAL: &str = "ps -eLo ruid= | sort | uniq -c; grep processes /proc/PID/limits";
 

@@ -67,7 +67,8 @@ const SERIES: &[SeriesDef] = &[
     ),
 ];
 
-const CAVEAT: &str = "Of threads that were there at both ends of the window, and not niced. A wait is added when the thread gets a CPU: one that never \
+const CAVEAT: &str = "Of threads that were there at both ends of the window, and not niced. A wait is added when the thread gets a CPU: \
+    one that never \
                       got any shows nothing.";
 const PINNED: &str = "taskset -pc PID; cat /proc/PID/task/*/schedstat, twice; mpstat -P ALL 1 10";
 const REAL_TIME: &str =

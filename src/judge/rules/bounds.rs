@@ -1,8 +1,8 @@
 //! What untrusted expressions and sentences may consist of. Fuel bounds their steps; this bounds what one step can make.
 //!
-//! Text grows in a template by being repeated (`'a' * 9000000`), by being joined with itself again and again, which takes a variable, and by
-//! filters. So what is multiplied are numbers and nothing else (`numbers.rs`), a template's own variables are what `top` gives, and there are
-//! none but known filters; what is written out at last is bounded too.
+//! Text grows in a template by being repeated (`'a' * 9000000`), by being joined with itself again and again, which takes a variable, and
+//! by filters. So what is multiplied are numbers and nothing else (`numbers.rs`), a template's own variables are what `top` gives, and
+//! there are none but known filters; what is written out at last is bounded too.
 
 use std::fmt::{self, Write as _};
 

@@ -22,8 +22,9 @@ const COUNTED_WHILE_SEEN: [&str; 5] = [
 ];
 
 /// The instance with the most of a metric. Processes of one name are taken together: a culprit of forty workers is one
-/// culprit. So are threads of the kernel that differ by their number. `cgroup` narrows the search to processes of that group and the groups below it, `wanted` to instances with
-/// these labels. Where most of what a group did may be that of processes whose group was not read, there is none.
+/// culprit. So are threads of the kernel that differ by their number. `cgroup` narrows the search to processes of that group and the groups
+/// below it, `wanted` to instances with these labels. Where most of what a group did may be that of processes whose group was not read,
+/// there is none.
 pub(super) fn top(
     metrics: &Metrics,
     metric: &str,

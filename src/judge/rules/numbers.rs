@@ -187,7 +187,8 @@ mod tests {
             "label.fstype == 'ext4' and value > 1",
             "{'a': [1, instance ~ '*']}",
             "value * 2 if value == 'x' else 3",
-            "value > {'hdd': 0.025, 'ssd': 0.008}[label.class] and (label.class != 'x' or value > 2 * (highest(disk.a.b, s='no')|default(0)))",
+            "value > {'hdd': 0.025, 'ssd': 0.008}[label.class] and (label.class != 'x' or value > 2 * (highest(disk.a.b, \
+                s='no')|default(0)))",
             "(cgroup.cpu.throttled_time.ratio.mean * window.seconds)|seconds",
             "instance ~ value * 2 ~ 'x'",
             "value * 2 * 3 + 'x'|length * 2",

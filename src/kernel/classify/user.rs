@@ -2,8 +2,8 @@
 
 /// Variables whose every condition variable is waited for by a thread that wants a lock.
 const LOCKS: &[&str] = &[
-    // CPython's state, from 3.7 on: what waits in it waits for the global interpreter lock, or for another thread to take it. Its other locks
-    // lie on the heap.
+    // CPython's state, from 3.7 on: what waits in it waits for the global interpreter lock, or for another thread to take it. Its other
+    // locks lie on the heap.
     "_PyRuntime",
 ];
 
@@ -33,8 +33,8 @@ const MOST_APART: usize = 20;
 ///
 /// Leftovers of older calls lie between live frames. What counts is the one chain from the function that puts to sleep to its caller
 /// and to that one's caller, by the link that each frame begins with; and nothing further in than that may be of a function that
-/// waits for something else. So a leftover can hide a lock, and cannot make one up: a thread that waits for something else has its own return
-/// address in that place.
+/// waits for something else. So a leftover can hide a lock, and cannot make one up: a thread that waits for something else has its own
+/// return address in that place.
 #[must_use]
 pub fn wants_monitor(sp: u64, stack: &[Slot<'_>]) -> bool {
     let is = |at: usize, names: &[&str]| {

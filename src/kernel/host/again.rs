@@ -1,8 +1,9 @@
 //! This program, started again and again with one command line, by a process that was made before rights were given up: what measures
 //! for years keeps few of them, and can still have one measurement made that takes more.
 //!
-//! The helper ([`helper_main`]) waits for a message, starts what its own command line says, and nothing else, and sends back what that printed. What is
-//! printed goes into memory: no thread waits for a disk. The helper ends when the other side is gone, and so does what it has started.
+//! The helper ([`helper_main`]) waits for a message, starts what its own command line says, and nothing else, and sends back what that
+//! printed. What is printed goes into memory: no thread waits for a disk. The helper ends when the other side is gone, and so does what it
+//! has started.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,5 +1,5 @@
-//! The kernel's own watch over pressure: a trigger that is written to a file of /proc/pressure counts stalls over a sliding window, and poll(2)
-//! tells that they exceeded a threshold.
+//! The kernel's own watch over pressure: a trigger that is written to a file of /proc/pressure counts stalls over a sliding window, and
+//! poll(2) tells that they exceeded a threshold.
 //!
 //! Until Linux 6.5 this took CAP_SYS_RESOURCE when the file was opened; since then any user may, if the window is a multiple of two
 //! seconds. A trigger may also report stalls from before it was set: its caller looks at the totals, too.
@@ -18,8 +18,8 @@ use super::Host;
 pub struct Alarm(File);
 
 impl Host {
-    /// Sets a trigger: `name` is a file of /proc/pressure, `line` is `some` or `full`, `share` the threshold as a share (0 to 1) of the window of
-    /// so many seconds.
+    /// Sets a trigger: `name` is a file of /proc/pressure, `line` is `some` or `full`, `share` the threshold as a share (0 to 1) of the
+    /// window of so many seconds.
     ///
     /// # Errors
     /// When the kernel refuses it, and on a tree that stands in for the machine.

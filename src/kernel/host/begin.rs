@@ -35,8 +35,8 @@ pub enum NoInstant {
 pub struct BeginAt(Timestamp);
 
 impl BeginAt {
-    /// `2026-11-24T12:00:00Z`, `12:00:00Z`, `12:00Z`, or seconds of the epoch as `@1764000000`, within ten minutes from now; where `or_now`,
-    /// or at most ten minutes ago.
+    /// `2026-11-24T12:00:00Z`, `12:00:00Z`, `12:00Z`, or seconds of the epoch as `@1764000000`, within ten minutes from now; where
+    /// `or_now`, or at most ten minutes ago.
     pub fn parse(text: &str, or_now: bool) -> Result<Self, NoInstant> {
         Self::parse_at(text, or_now, Timestamp::now())
     }

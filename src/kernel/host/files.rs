@@ -47,8 +47,8 @@ pub fn read_trusted(path: &Path, limit: u64) -> io::Result<Result<Vec<u8>, Strin
     }
 }
 
-/// Opens a file that the user named. What it is, is asked before it is opened, since that alone can do something to a device, and a FIFO may
-/// never answer; the end of a pipe that the shell made (`/dev/stdin`, `<(…)`) will do.
+/// Opens a file that the user named. What it is, is asked before it is opened, since that alone can do something to a device, and a FIFO
+/// may never answer; the end of a pipe that the shell made (`/dev/stdin`, `<(…)`) will do.
 pub fn open_named(path: &Path) -> io::Result<std::fs::File> {
     let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     open_found(&found)

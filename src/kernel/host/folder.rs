@@ -72,8 +72,8 @@ impl Folder {
         &self.path
     }
 
-    /// Writes a file in it (mode 0600) that gets its name when it is whole: readers see all of it or nothing, and a link that has its name is
-    /// replaced. As long as it has none it goes with this process, however that ends.
+    /// Writes a file in it (mode 0600) that gets its name when it is whole: readers see all of it or nothing, and a link that has its name
+    /// is replaced. As long as it has none it goes with this process, however that ends.
     ///
     /// # Errors
     /// When the name is that of no file in this folder, or writing fails; then nothing is left of it.

@@ -1,17 +1,19 @@
 //! What the kernel lets this process do beyond what any user may, given up phase by phase: what is gone cannot be used by an attacker.
 //!
-//! Capabilities belong to threads, so each thread gives up its own; those that are started later inherit what is left. They are taken from the
-//! bounding set too, since a program that root starts gets back all that is in it.
+//! Capabilities belong to threads, so each thread gives up its own; those that are started later inherit what is left. They are taken from
+//! the bounding set too, since a program that root starts gets back all that is in it.
 
 use rustix::process::DumpableBehavior;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// Output may lie where only its owner may write, and be the successor of another user's file; the command after `--` may be another user's.
+/// Output may lie where only its owner may write, and be the successor of another user's file; the command after `--` may be another
+/// user's.
 const WRITING: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER).union(CapabilitySet::KILL).union(CapabilitySet::SETPCAP);
-/// What other users' processes have mapped and opened, and the kernel's own names; and that the process that reads symbols can become `nobody`.
+/// What other users' processes have mapped and opened, and the kernel's own names; and that the process that reads symbols can become
+/// `nobody`.
 const READING: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::CHECKPOINT_RESTORE)
@@ -70,7 +72,8 @@ impl Phase {
     }
 }
 
-/// Has the calling thread keep what this phase needs, and nothing else, for good. It grants nothing, and a capability that is not held is no error.
+/// Has the calling thread keep what this phase needs, and nothing else, for good. It grants nothing, and a capability that is not held is
+/// no error.
 pub fn narrow(to: Phase) {
     let Ok(held) = capabilities(None) else { return };
     if held.permitted.is_empty() {

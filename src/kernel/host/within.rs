@@ -3,7 +3,8 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// What a thread of its own finds out, if it does so in time. Else the thread is left behind: it ends with what it waits for, or with rdiag.
+/// What a thread of its own finds out, if it does so in time. Else the thread is left behind: it ends with what it waits for, or with
+/// rdiag.
 pub fn within<T: Send + 'static>(patience: Duration, find: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (answer, answers) = channel();
     let run = move || drop(answer.send(find()));

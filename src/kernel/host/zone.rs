@@ -77,8 +77,8 @@ impl Zone {
         }
     }
 
-    /// The end of what a user typed (microseconds since 1970): a time without seconds is its whole minute. A time of day is the latest there
-    /// was, so that 23:50 typed at 00:10 is yesterday's.
+    /// The end of what a user typed (microseconds since 1970): a time without seconds is its whole minute. A time of day is the latest
+    /// there was, so that 23:50 typed at 00:10 is yesterday's.
     ///
     /// # Errors
     /// In words, when it is no time, or one to come.

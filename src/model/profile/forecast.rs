@@ -19,7 +19,8 @@ pub struct Forecast {
     /// wait, at most five names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<String>,
-    /// Of R, how long that thread waited for the other end of a pipe while these children ran: what they did stands in place of that wait, too.
+    /// Of R, how long that thread waited for the other end of a pipe while these children ran: what they did stands in place of that wait,
+    /// too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub piped_seconds: Option<f64>,
     /// The largest possible gain first.

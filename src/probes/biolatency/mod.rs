@@ -61,7 +61,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 
 const ATTACH: &str = "block_rq_issue and block_rq_complete; with `queued` block_rq_complete alone.";
 const CAVEATS: &str = "A request that was issued before the start has no latency. Devices without requests of their own \
-    (device mapper, md, zram) do not appear; the disks below them do. A loop device's I/O appears there and on the disk that its file lies on. A request that is issued again counts from its last \
+    (device mapper, md, zram) do not appear; the disks below them do. A loop device's I/O appears there and on the disk that its file lies \
+    on. A request that is issued again counts from its last \
     issue. With `queued`, a flush without data also appears as a write of 0 bytes, as in /proc/diskstats.";
 const QUEUED: ParamDef = ParamDef {
     name: "queued",

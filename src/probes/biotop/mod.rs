@@ -62,7 +62,8 @@ const CAVEATS: &str = "The task is the one that began the request: for backgroun
     without requests of their own (device mapper, md, zram) do not appear; the disks below them do. A loop \
     device's I/O appears there and, as its worker's, on the disk that its file lies on. The file is known of what goes through \
     the page cache, background writes too, and of direct I/O where the kernel's iomap does it (ext4, XFS), but not through \
-    device mapper or md; of a request for several files it is the first. Its name is without the folder, and the last one that was looked up where it has several.";
+    device mapper or md; of a request for several files it is the first. Its name is without the folder, and the last one that was looked \
+    up where it has several.";
 
 /// Room for rows over all CPUs at most, in bytes.
 const MOST_BYTES: usize = 32 << 20;

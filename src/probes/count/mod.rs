@@ -102,18 +102,22 @@ pub(super) static HIST: ProbeDef = ProbeDef {
     start: |context| counting::start(context, Kind::Distribution),
 };
 
-pub(super) const ATTACH: &str = "The tracepoint, function or marked place that is given, or all that fit a pattern: perf tracepoint, fentry and fexit where \
+pub(super) const ATTACH: &str = "The tracepoint, function or marked place that is given, or all that fit a pattern: perf tracepoint, \
+    fentry and fexit where \
      they can be, else kprobe and kretprobe, uprobe and uretprobe. Where no program may be in the kernel, count and hist have \
      tracepoints, and functions of the kernel as kprobe events, summed up by the kernel's own tables (histogram triggers of tracefs): no \
      latency, text, control groups or stacks of programs, at most three keys, and distributions by power of two.";
-pub(super) const CAVEATS: &str = "Arguments of functions are taken from the registers where C passes whole numbers and addresses; structures by value, \
-     floating point and what a compiler passes in its own ways are not seen. What lies behind a pointer that leads nowhere is 0. Kernels before 6.12 may have no \
+pub(super) const CAVEATS: &str = "Arguments of functions are taken from the registers where C passes whole numbers and addresses; \
+    structures by value, \
+     floating point and what a compiler passes in its own ways are not seen. What lies behind a pointer that leads nowhere is 0. Kernels \
+     before 6.12 may have no \
      kernel stack at tracepoints of system calls. Text that \
      is a key counts by its first 127 bytes. A name stands for what is called: code that was \
      inlined calls nothing. An event in an interrupt is the task's that was interrupted, and one that interrupts a program of the \
      same kind is missed. A call counts for its latency or result when it returns, if it began after the probe. Of a command, the few \
      calls with which rdiag starts it count too. Several points are attached one after the other, and counted when all are.";
-pub(super) const OVERHEAD: &str = "A tracepoint with a key or a distribution took 0.1 to 0.35 µs per event, with a line for each 0.3 µs. A function of a program is stopped by a trap at each call, 17 to 20 µs \
+pub(super) const OVERHEAD: &str = "A tracepoint with a key or a distribution took 0.1 to 0.35 µs per event, with a line for each 0.3 µs. A \
+    function of a program is stopped by a trap at each call, 17 to 20 µs \
      on one virtual machine (bpftrace took the same): the budget sees only the 0.1 µs of it that the probe takes, so look at functions \
      that are called often with --pid, and briefly.";
 const VALUE_HELP: &str =

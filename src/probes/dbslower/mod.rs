@@ -13,21 +13,30 @@ use rdiag_model::{Reason, Unavailable, Unit};
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "dbslower",
     question: "Which statements of a PostgreSQL or MariaDB server take too long?",
-    attach: "pgstat_report_activity of the program postgres, at entry: with it a process of the server tells which statement it begins, and \
+    attach: "pgstat_report_activity of the program postgres, at entry: with it a process of the server tells which statement it begins, \
+        and \
              that it is done. dispatch_command of the programs mariadbd and mysqld, at entry and return: a command of a client of MariaDB; \
              and the methods prepare and execute_loop of its Prepared_statement, at entry, for the texts.",
     output: "A line for each statement that took at least the threshold, when it ends: seconds since the start, process, how long it took, \
              its text. How long all statements took, as a distribution.",
-    caveats: "PostgreSQL, and MariaDB whose functions are those of 10.11; of MySQL, whose functions differ, ask the slow query log. The text is \
-             cut at 255 bytes, with blanks between words made one; prepared statements have $1 (MariaDB: ?) in place of values. The time is \
-             that of the server's process or thread, from the text to its end: waiting for locks, disks and a client that does not take its \
-             rows is in it, the way to the client is not. What is sent as one text is one statement. What was running when the probe began is \
-             not seen. PostgreSQL: several of the same text in a pipeline are one; several parts of a statement that a client sends with pauses \
-             are timed with these. MariaDB: preparing a statement, and fetching the rows of a cursor, is not counted; one that was prepared \
-             before the probe began has a number instead of a text; with thread_handling=pool-of-threads, one that waits for its commit to be \
+    caveats: "PostgreSQL, and MariaDB whose functions are those of 10.11; of MySQL, whose functions differ, ask the slow query log. The \
+        text is \
+             cut at 255 bytes, with blanks between words made one; prepared statements have $1 (MariaDB: ?) in place of values. The time \
+             is \
+             that of the server's process or thread, from the text to its end: waiting for locks, disks and a client that does not take \
+             its \
+             rows is in it, the way to the client is not. What is sent as one text is one statement. What was running when the probe began \
+             is \
+             not seen. PostgreSQL: several of the same text in a pipeline are one; several parts of a statement that a client sends with \
+             pauses \
+             are timed with these. MariaDB: preparing a statement, and fetching the rows of a cursor, is not counted; one that was \
+             prepared \
+             before the probe began has a number instead of a text; with thread_handling=pool-of-threads, one that waits for its commit to \
+             be \
              written may be told in two parts.",
     overhead: "A process of PostgreSQL stops once when a statement begins (three times in the extended protocol) and once when it ends; a \
-               thread of MariaDB when a command begins and ends, and once more when a statement is prepared or such a one is executed. None \
+               thread of MariaDB when a command begins and ends, and once more when a statement is prepared or such a one is executed. \
+               None \
                of the work in between is touched.",
     params: &[
         ParamDef {
@@ -40,7 +49,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             name: "program",
             kind: ParamKind::Text,
             default: "",
-            help: "the server's program (/usr/lib/postgresql/17/bin/postgres); without it those of all processes named postgres, mariadbd, mysqld",
+            help: "the server's program (/usr/lib/postgresql/17/bin/postgres); without it those of all processes named postgres, mariadbd, \
+                mysqld",
         },
     ],
     filters: &[FilterKind::Pid, FilterKind::Cgroup],

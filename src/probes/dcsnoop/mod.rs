@@ -10,18 +10,24 @@ use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "dcsnoop",
-    question: "Which names of files are not in the cache of directory entries, so that a file system must be asked, and which do not exist?",
+    question: "Which names of files are not in the cache of directory entries, so that a file system must be asked, and which do not \
+        exist?",
     attach: "lookup_fast and d_alloc_parallel, at return; lookup_one_qstr_excl (__lookup_hash before Linux 5.18), at entry and return; \
              d_splice_alias (d_splice_alias_ops), d_add and __d_lookup_unhash_wake (__d_lookup_done before Linux 6.0).",
     output: "A line for each name that a file system is asked for: seconds since the start, task, whether the file exists, how long \
              the file system took, its type, and the path from its root. For each process its lookups of names, those that the cache \
              answered with a file or with the knowledge that there is none, those that went to a file system, by its answer, and its time.",
-    caveats: "One lookup is one part of a path: /usr/bin/ls has three. Paths begin at the root of their file system, not of its mount, and a \
-              part is cut at 63 bytes. A path that the kernel begins anew because something changed meanwhile is counted again. Names that are to be \
-              made, removed or renamed, and on some kernels those opened with O_CREAT, count only when the cache does not have them. Listing a \
-              directory of /proc or NFS asks for its names too. A file system on another one (overlay) asks that one; both are listed. tmpfs \
+    caveats: "One lookup is one part of a path: /usr/bin/ls has three. Paths begin at the root of their file system, not of its mount, and \
+        a \
+              part is cut at 63 bytes. A path that the kernel begins anew because something changed meanwhile is counted again. Names that \
+              are to be \
+              made, removed or renamed, and on some kernels those opened with O_CREAT, count only when the cache does not have them. \
+              Listing a \
+              directory of /proc or NFS asks for its names too. A file system on another one (overlay) asks that one; both are listed. \
+              tmpfs \
               keeps no knowledge of files that do not exist. Entries that memory reclaim dropped from the cache are looked up again.",
-    overhead: "One program run for each part of each path that is looked up, on the whole host, even where the cache has it; for a name that it \
+    overhead: "One program run for each part of each path that is looked up, on the whole host, even where the cache has it; for a name \
+        that it \
                does not have three or four, and the path is read. Measured on emulated \
                CPUs, half of what a one-liner of bpftrace takes for the same.",
     params: &[

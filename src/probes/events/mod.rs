@@ -28,11 +28,13 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "A line for each event: seconds since the start, CPU, task, event, what the CPU was in the middle of, and the \
              event's own fields; and how many there were of each event.",
     caveats: "The task is the one on the CPU: an interrupt is attributed to the task that it interrupted. A \
-              task has the name that it had then; of one that was there before the probe and ended before it was looked at, it is not known. What starts or stops the log may be done by any task, and may itself be in the log or not. Marks that \
+              task has the name that it had then; of one that was there before the probe and ended before it was looked at, it is not \
+              known. What starts or stops the log may be done by any task, and may itself be in the log or not. Marks that \
               programs write to trace_marker of the instance, rdiag-PID-…, stand among the events. \
               rdiag's own events are left out from Linux 5.8 on.",
     overhead: "A task took 0.2 µs more for each of its events on one virtual machine. Reading it is rdiag's own, and \
-               more than a probe that counts inside the kernel takes; text is made of those that are shown. Ask for few events, or put a filter on them. The budget counts both: the events that \
+               more than a probe that counts inside the kernel takes; text is made of those that are shown. Ask for few events, or put a \
+               filter on them. The budget counts both: the events that \
                are logged, at what one takes when it is tried at the start, and the reading. What a filter leaves out is not in it.",
     params: &[
         ParamDef {

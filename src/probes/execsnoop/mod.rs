@@ -20,7 +20,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              or signal and its lifetime; and the processes that lived shorter than the threshold, summed up by parent.",
     caveats: "CPU time of an ended process is known when its parent has asked for it, and stands in the sums alone. A process \
               whose parent ended first is attributed to the process that adopted it. Of arguments the first 512 bytes are shown.",
-    overhead: "Three program runs for each process, measured at 6 µs together on a busy machine, none otherwise; with failed every system call on the host takes the kernel's \
+    overhead: "Three program runs for each process, measured at 6 µs together on a busy machine, none otherwise; with failed every system \
+        call on the host takes the kernel's \
                slow path while it runs.",
     params: &[
         ParamDef {

@@ -19,7 +19,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     question: "Which single reads, writes, opens and fsyncs of files took too long, whose were they, and of which file?",
     attach: file_ops::ATTACH,
     output: "A line for each operation that took at least the threshold, when it ends: seconds since the start, task, operation, \
-             how long it took, its bytes or error, where in the file it began, type of file system, and the file's path. For each process the sum, and the file of most of it; \
+             how long it took, its bytes or error, where in the file it began, type of file system, and the file's path. For each process \
+             the sum, and the file of most of it; \
              not of files that are no storage (/proc, /sys), whose readers wait for something to tell.",
     caveats: file_ops::CAVEATS,
     overhead: "Two program runs per operation, slow or not; at system calls, every call on the host takes the kernel's slow path \

@@ -7,7 +7,8 @@ use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
 use rdiag_model::{Unavailable, Unit};
 
-const ATTACH: &str = "vfs_read, vfs_readv, vfs_write and vfs_writev, at entry and return; sys_enter and sys_exit where these cannot be hooked.";
+const ATTACH: &str = "vfs_read, vfs_readv, vfs_write and vfs_writev, at entry and return; sys_enter and sys_exit where these cannot be \
+    hooked.";
 const OVERHEAD: &str = "Two program runs per read or write of a file; at system calls, every call on the host takes the kernel's \
     slow path besides, whomever it is limited to.";
 const FILTERS: &[FilterKind] = &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup];

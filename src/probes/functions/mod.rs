@@ -28,7 +28,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               call returns to: one whose last act is a call is left out. The task is the one on the CPU: an interrupt \
               is attributed to the task that it interrupted. Several functions of one name are one row.",
     overhead: "On an emulated CPU a call that was traced took 1.1 µs more, about as much as with the tracer set by hand (1.3 µs) and perf \
-               ftrace (1.4 µs). Only functions that are traced are slowed down; of a process, also where others call them. The budget counts \
+               ftrace (1.4 µs). Only functions that are traced are slowed down; of a process, also where others call them. The budget \
+               counts \
                the calls that are recorded, at what an event takes, and reading them.",
     params: &[
         ParamDef {

@@ -24,7 +24,8 @@ use tree::{Limits, Node, Record, Tree};
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "graph",
     question: "Which functions of the kernel does a task call, through which others, and how long does each take?",
-    attach: "The kernel's tracer of function calls (function_graph), in an instance of its own, for one command or processes; with global=true \
+    attach: "The kernel's tracer of function calls (function_graph), in an instance of its own, for one command or processes; with \
+        global=true \
              in the kernel's global buffer, where it does not run in an instance.",
     output: "The calls as a tree, in the order in which they happened, each with the time until it returned.",
     caveats: "Needs a kernel on which the tracer runs in an instance (Linux 6.12 and later do), or global=true: then the global tracing is \
@@ -32,8 +33,10 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               it back. Functions that the compiler \
               inlined and those that may not be traced are part of their callers. Being traced takes time itself, many times that of a \
               small function, and counts as its callers'. Interrupts that happen meanwhile are part of the call that they \
-              interrupted; one that comes just as a call returns stands within it, and may take longer than it. A function that gives up the CPU takes the time until it goes on.",
-    overhead: "On an emulated CPU a function that was traced took 2.6 µs more, as much as with the tracer set by hand (perf ftrace: 3.1 µs); a \
+              interrupted; one that comes just as a call returns stands within it, and may take longer than it. A function that gives up \
+              the CPU takes the time until it goes on.",
+    overhead: "On an emulated CPU a function that was traced took 2.6 µs more, as much as with the tracer set by hand (perf ftrace: 3.1 \
+        µs); a \
                task that was not followed took 0.3 µs more for each, as while it runs every function of the kernel goes through the \
                tracer, in all tasks. The budget counts the calls that are recorded, at what an event takes, and reading them.",
     params: &[

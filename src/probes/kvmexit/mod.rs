@@ -15,9 +15,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "kvm:kvm_exit and kvm:kvm_entry.",
     output: "For each process that runs a virtual machine and each reason: how many exits, how long they were served in all, the share of \
              the time, and the longest; most time first.",
-    caveats: "Of the host that runs the machines, not from within one. The time is that from the exit to the next entry: the work of the kernel and \
+    caveats: "Of the host that runs the machines, not from within one. The time is that from the exit to the next entry: the work of the \
+        kernel and \
               of the program (qemu), and all waiting; of HLT it is the guest's idle time. An exit that has not ended is not in it. Reasons \
-              have the kernel's names and differ between Intel (VMX) and AMD (SVM); other architectures do not tell them this way. Exits that the CPU \
+              have the kernel's names and differ between Intel (VMX) and AMD (SVM); other architectures do not tell them this way. Exits \
+              that the CPU \
               handles without the kernel (posted interrupts) are none.",
     overhead: "Two program runs for each exit; a busy machine makes 10,000 to 100,000 a second on each CPU.",
     params: &[ParamDef {

@@ -13,9 +13,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     question: "Which processes find their data in the last cache before memory, and which do not?",
     attach: "The events cache-references and cache-misses of each CPU, or those that are named.",
     output: "For each process how often it used the cache, how often it missed there, and the share that it found; most misses first.",
-    caveats: "Figures are samples times their period, so few samples are a rough figure, and a process with less than one period is not seen. \
+    caveats: "Figures are samples times their period, so few samples are a rough figure, and a process with less than one period is not \
+        seen. \
               What the two events count differs by CPU model: some count prefetches, some do not, and on some misses are no part of the \
-              references, so that no share is known. An interrupt counts for the process that it interrupts. Virtual machines mostly have no \
+              references, so that no share is known. An interrupt counts for the process that it interrupts. Virtual machines mostly have \
+              no \
               such events: then there is no output.",
     overhead: "One interrupt and program run for each period of events: 10,000 uses or 1000 misses by itself.",
     params: &[

@@ -1,6 +1,6 @@
 //! `memleak`: memory of programs, or of the kernel, that was allocated and not freed, by stack. Each release is taken off the sum of the
-//! stack that allocated, in the kernel. Blocks of the kernel are noted by their address alone, since the task that frees one need not belong to the
-//! process for which it was allocated.
+//! stack that allocated, in the kernel. Blocks of the kernel are noted by their address alone, since the task that frees one need not
+//! belong to the process for which it was allocated.
 
 mod tables;
 
@@ -29,8 +29,10 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               memory that a program takes by mmap(2), by brk(2) or with an allocator of its own is not either. What a process \
               had when it ended is listed once, in the reading in which it ended. Stacks need frame pointers: without them \
               they end early or miss callers. With `one_in` blocks are drawn by chance and the figures are estimates. \
-              Of the kernel: by the process for which it was allocated, which need not be what it is kept for; an interrupt counts for the process that \
-              it interrupts. What is allocated or freed in bulk, by pages or by vmalloc is not seen: caches of packets and what is freed after a grace period may \
+              Of the kernel: by the process for which it was allocated, which need not be what it is kept for; an interrupt counts for the \
+              process that \
+              it interrupts. What is allocated or freed in bulk, by pages or by vmalloc is not seen: caches of packets and what is freed \
+              after a grace period may \
               seem to grow. Compare with /proc/slabinfo.",
     overhead: "A program stops twice for each allocation and once for each release, whether or not the block is followed: the \
                programs that run there take 0.7 µs on average, the stop itself comes on top, so a program that allocates much \

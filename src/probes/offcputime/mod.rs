@@ -21,7 +21,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "sched_switch.",
     output: "Blocked time by process, task name, user and kernel stack; the sum of all waits; processes by blocked time.",
     caveats: "From falling asleep to running again, so the wait for a CPU after the wake-up is in it. A wait counts when it \
-              ends, with the whole of its time; one that lasts through the window is not in it (but see `uninterruptible`). Tasks that were preempted \
+              ends, with the whole of its time; one that lasts through the window is not in it (but see `uninterruptible`). Tasks that \
+              were preempted \
               did not sleep. Threads of the kernel count only while uninterruptible. Waits below the threshold are summed, \
               without stacks. User stacks need frame pointers.",
     overhead: "One program run per context switch: 0.5 µs with a user stack per sleep, 0.12 µs with kernel stacks only (perf \

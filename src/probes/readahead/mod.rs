@@ -15,8 +15,10 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "For each process for which pages were read ahead: how many, how many of them were used, how many left the page cache unused, \
              how many are in it unused at the end, and the share wasted of those whose end is known; how long after they \
              were read ahead pages were used.",
-    caveats: "Pages that a read itself asks for are read ahead too where the kernel reads them together with the next ones; they are used at once. \
-              Pages that were in the cache before the probe began are not known to it. Used is what read() or a page fault gets, by whatever process; \
+    caveats: "Pages that a read itself asks for are read ahead too where the kernel reads them together with the next ones; they are used \
+        at once. \
+              Pages that were in the cache before the probe began are not known to it. Used is what read() or a page fault gets, by \
+              whatever process; \
               a fault maps the pages around it too. Before Linux 6.12 use is known by folio: one page that is used stands for all that \
               are kept together, and memory maps count when they are taken away. The time counts from the latest readahead within \
               the same 64 pages. What is unused at the end may be used later: look long enough.",

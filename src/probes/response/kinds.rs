@@ -23,7 +23,8 @@ impl Split {
         self.0.iter().max_by_key(|(_, ns)| **ns).map(|(component, _)| *component)
     }
 
-    /// Divides time and number of some of the waits, of which only the kind is known: so that no component has more of them than it has time.
+    /// Divides time and number of some of the waits, of which only the kind is known: so that no component has more of them than it has
+    /// time.
     pub(super) fn divide(&self, ns: u64, count: u64) -> impl Iterator<Item = (Component, u64, u64)> {
         let whole = self.0.values().fold(0_u64, |sum, own| sum.saturating_add(*own));
         let part = move |of: u64, own: u64| match whole {

@@ -51,7 +51,8 @@ pub use start::check_marks;
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "response",
     question: "Where does the time of these processes go?",
-    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit and block_bio_queue; contention_begin and \
+    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit and block_bio_queue; contention_begin \
+        and \
              contention_end (Linux 5.19); with calls also sys_enter and \
              sys_exit; the list of tasks at both ends; between marks, these.",
     output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
@@ -62,14 +63,19 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               many faults, the kernel's own account, which is sampled, divides the two. Waits that last through a window are in \
               it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
               of one in 256 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
-              call was long. Before Linux 5.19 a wait for a lock of the kernel is known by its stack, if at all. A wait in io_uring_enter or \
+              call was long. Before Linux 5.19 a wait for a lock of the kernel is known by its stack, if at all. A wait in io_uring_enter \
+              or \
               io_getevents is one for a disk if the process sent a request to one within the second before, unless a look at the \
-              ring finds that all its requests wait for sockets or pipes. Throttled time holds the wait for a CPU after the quota was renewed. \
-              A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable (CPython's interpreter \
+              ring finds that all its requests wait for sockets or pipes. Throttled time holds the wait for a CPU after the quota was \
+              renewed. \
+              A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable \
+              (CPython's interpreter \
               lock) or the stack (monitors of Java) says so; semaphores are not told from queues. \
-              What a poll, select or epoll waits for is read from /proc while it lasts, of waits of 20ms and more that a look finds (four in an \
+              What a poll, select or epoll waits for is read from /proc while it lasts, of waits of 20ms and more that a look finds (four \
+              in an \
               interval); the thread's other waits in the same call have that name if all that were found do, and have none otherwise. \
-              Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread last \
+              Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread \
+              last \
               went to sleep. Who ended a short wait is the task that ran there, even if an interrupt did.",
     overhead: "Of the CPU time of perf bench sched pipe, on one of two busy CPUs: 1.24 times when it is observed and calls are not \
                watched, and 1.55 times while they are, by default a twentieth of the time. Others pay 1.08 \

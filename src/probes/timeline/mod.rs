@@ -16,14 +16,17 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "timeline",
     question: "Who ran when, on which CPU, and how long did each wait for it?",
     attach: "sched_switch; a timer on each CPU, which looks who runs until the first switch.",
-    output: "The stays of tasks on CPUs in order of time, drawn as a strip for each CPU and for the tasks that ran most; for each task its CPU \
+    output: "The stays of tasks on CPUs in order of time, drawn as a strip for each CPU and for the tasks that ran most; for each task its \
+        CPU \
              time, how often it ran, its longest stay, how long it waited for a CPU, how often it was pre-empted and \
              moved to another CPU. The format json has every stay, with the wait before it and why it ended.",
     caveats: "Each CPU has a fixed number of places for stays (`slices`). Those that come when they are full are counted as lost, and the \
-              time until the next reading is not known (`?`) on that CPU: take a shorter time, filters or more places. Waits are the growth of \
+              time until the next reading is not known (`?`) on that CPU: take a shorter time, filters or more places. Waits are the \
+              growth of \
               the kernel's own account (run_delay) since the task ran last; of the first stay in a reading, since it was put on that \
               CPU's queue. Time in interrupts counts as that of the task which they interrupt. rdiag itself is shown, like any task.",
-    overhead: "Measured at 0.7 µs per context switch (6,200 of them a second on two busy CPUs: 0.4 % of one CPU), twenty short looks per second and CPU; \
+    overhead: "Measured at 0.7 µs per context switch (6,200 of them a second on two busy CPUs: 0.4 % of one CPU), twenty short looks per \
+        second and CPU; \
                64 bytes for each place.",
     params: &[
         ParamDef {

@@ -1,4 +1,5 @@
-//! CPU time that no process can be charged with has a row of its own, which may be the largest. It is nothing to move, to renice or to profile.
+//! CPU time that no process can be charged with has a row of its own, which may be the largest. It is nothing to move, to renice or to
+//! profile.
 
 use rdiag_model::{Finding, NextStep};
 

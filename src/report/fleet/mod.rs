@@ -119,7 +119,8 @@ fn contrast(contrast: &Contrast, hosts: usize) -> String {
 fn compared(fleet: &Fleet) -> String {
     let compared = &fleet.compared;
     format!(
-        "Compared: {} verdicts and {} readings of {} hosts. A reading is called odd from z {FAR} on (more in groups below 30), if it stands \
+        "Compared: {} verdicts and {} readings of {} hosts. A reading is called odd from z {FAR} on (more in groups below 30), if it \
+            stands \
          apart and the difference matters: less than 1 reading in 7 million of generated healthy hosts is.",
         compared.verdicts,
         compared.readings,

@@ -41,8 +41,8 @@ impl RunContext<'_> {
     }
 }
 
-/// Looks at the conditions of steps while the first window runs, by short windows of its own: some collectors give all they have only at the end
-/// of one.
+/// Looks at the conditions of steps while the first window runs, by short windows of its own: some collectors give all they have only at
+/// the end of one.
 pub(super) struct ConditionWatch<'s, 'e, 'r> {
     pub(super) run: RunContext<'r>,
     scope: &'s Scope<'s, 'e>,

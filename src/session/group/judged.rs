@@ -1,5 +1,5 @@
-//! One control group judged for itself: by its own limits, by those of the groups above it, which hold for it as well, and with those below it,
-//! whose use counts for it. Its neighbours are no question then. All else is shared with the host and judged as ever.
+//! One control group judged for itself: by its own limits, by those of the groups above it, which hold for it as well, and with those below
+//! it, whose use counts for it. Its neighbours are no question then. All else is shared with the host and judged as ever.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,7 +78,8 @@ fn narrowed(metrics: &Metrics, group: &str) -> Metrics {
     own
 }
 
-/// Whether a group is this one, lies below it, or above it; what stands for groups that were not looked at (`(groups left out)`) may be any.
+/// Whether a group is this one, lies below it, or above it; what stands for groups that were not looked at (`(groups left out)`) may be
+/// any.
 fn concerns(instance: &str, group: &str) -> bool {
     instance.starts_with('(') || is_below(instance, group) || is_below(group, instance)
 }

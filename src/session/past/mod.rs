@@ -1,4 +1,5 @@
-//! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a gap.
+//! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a
+//! gap.
 
 mod around;
 mod beside;
@@ -182,8 +183,8 @@ enum Evened {
     WithOther,
 }
 
-/// Where a part of the time was thinned, or more is asked for, thins the rest as well: all intervals of a window have one length, and a mean
-/// of a minute in twelve of 5 s would be taken for "three in a row".
+/// Where a part of the time was thinned, or more is asked for, thins the rest as well: all intervals of a window have one length, and a
+/// mean of a minute in twelve of 5 s would be taken for "three in a row".
 fn even(pieces: &mut [Piece], span: Span, zone: &Zone, at_least: f64) -> Evened {
     let Some(picked) = pick::pick(pieces, span, zone) else { return Evened::Not };
     let headers = || picked.parts.iter().map(|part| &part.piece.block.header);

@@ -85,8 +85,8 @@ pub fn usual(name: &str, span: String, now: Side<'_>, then: Side<'_>) -> Result<
     Ok(Usual { name: name.to_owned(), span, compared, unlike })
 }
 
-/// How many figures of a window were compared with those of earlier ones, taken together, and at most `most` that differ by more than they varied
-/// then, the furthest first. Fewer than `least` intervals now, or [`SAMPLES`] then, are not compared.
+/// How many figures of a window were compared with those of earlier ones, taken together, and at most `most` that differ by more than they
+/// varied then, the furthest first. Fewer than `least` intervals now, or [`SAMPLES`] then, are not compared.
 #[must_use]
 pub fn unlike(now: &Metrics, then: &[&Metrics], least: usize, most: usize) -> (usize, Vec<Unlike>) {
     let (mut compared, mut unlike) = (0, Vec::new());

@@ -85,7 +85,8 @@ impl<'h> Recorder<'h> {
         self.ask_some(Task::Sample, wanted)
     }
 
-    /// Begins a collector anew: those that read their source once ask it again, and what was recorded stays. One that failed or hangs is left alone.
+    /// Begins a collector anew: those that read their source once ask it again, and what was recorded stays. One that failed or hangs is
+    /// left alone.
     pub(in crate::session) fn renew(&mut self, def: &'static CollectorDef) {
         let host = self.host;
         let slot = self.slots.iter_mut().find(|slot| slot.id == def.id && slot.state.is_some());

@@ -1,4 +1,5 @@
-//! The clocks at the beginning of a block, and whether they went on alike since: a block knows one moment by the wall clock, and counts from it.
+//! The clocks at the beginning of a block, and whether they went on alike since: a block knows one moment by the wall clock, and counts
+//! from it.
 
 use rdiag_kernel::host::Host;
 

@@ -1,5 +1,5 @@
-//! The files of the recorder: `tail` for the block in the making, and one file for each block, named by its number and the second it begins;
-//! beside them the list of incidents, and what their drill-downs recorded. What goes when the folder is full, `pins.rs` says.
+//! The files of the recorder: `tail` for the block in the making, and one file for each block, named by its number and the second it
+//! begins; beside them the list of incidents, and what their drill-downs recorded. What goes when the folder is full, `pins.rs` says.
 
 use std::fs::File;
 use std::io::{self, Write as _};

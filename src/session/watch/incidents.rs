@@ -1,7 +1,8 @@
-//! What the recorder does about an incident: it has its time kept, and one run of use-method made, seldom enough that a bad day costs little.
+//! What the recorder does about an incident: it has its time kept, and one run of use-method made, seldom enough that a bad day costs
+//! little.
 //!
-//! Nothing but rdiag itself is started, with a command line that stands from the beginning on, by a process that was made before the recorder gave
-//! up its rights.
+//! Nothing but rdiag itself is started, with a command line that stands from the beginning on, by a process that was made before the
+//! recorder gave up its rights.
 
 use std::ffi::OsString;
 

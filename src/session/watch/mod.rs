@@ -1,10 +1,10 @@
 //! The recorder: everything that the USE method collects, every few seconds, into a folder of bounded size. Blocks and tail are
-//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs` and `files.rs`; which processes stay in a block, `thin.rs`; what is read seldom,
-//! `seldom.rs`; old blocks with fewer samples, `tiers.rs`; how the host is set up, `settings.rs`; what is an incident, `pressure.rs` and `verdict.rs`, and what is done about it, `incidents.rs`
-//! and `pins.rs`; when a block ends early, `clocks.rs`.
+//! `src/history/`; what is due when, `governor.rs`; the files, `keeper.rs` and `files.rs`; which processes stay in a block, `thin.rs`; what
+//! is read seldom, `seldom.rs`; old blocks with fewer samples, `tiers.rs`; how the host is set up, `settings.rs`; what is an incident,
+//! `pressure.rs` and `verdict.rs`, and what is done about it, `incidents.rs` and `pins.rs`; when a block ends early, `clocks.rs`.
 //!
-//! Collectors are begun anew with each block, so none of them grows without bounds, and a block stands for itself. Nothing waits for the disk
-//! that the folder lies on: what is written goes through a thread of its own.
+//! Collectors are begun anew with each block, so none of them grows without bounds, and a block stands for itself. Nothing waits for the
+//! disk that the folder lies on: what is written goes through a thread of its own.
 
 mod clocks;
 mod files;
@@ -241,7 +241,8 @@ fn block(
             incidents.sample(host, kept.keeper).into_iter().for_each(&mut *say);
         }
         kept.keeper.problems().into_iter().for_each(&mut *say);
-        // Old blocks that are thinned must not cost samples of the present, which are no cheaper for it; and judging takes what samples leave.
+        // Old blocks that are thinned must not cost samples of the present, which are no cheaper for it; and judging takes what samples
+        // leave.
         let judging = kept.incidents.as_ref().map_or(0.0, Incidents::judging_cpu_seconds);
         let cpu = own_usage().0 - kept.keeper.thinning_cpu_seconds() - judging;
         kept.governor.settle(&recorder.slots, host.now(), cpu).into_iter().for_each(&mut *say);

@@ -1,8 +1,8 @@
 //! When pressure stall information shows an incident: tasks stalled for a resource longer than the critical threshold of its rule says.
 //!
 //! A resource is looked at when its stalls were below the threshold over the last minute, so that a host that is always loaded is not in
-//! alarm all the time: after an incident, and at the beginning, they must fall below it first. Totals are read with each sample; where the kernel
-//! allows it, poll(2) is asked each second as well, so that a short stall is not spread over two samples.
+//! alarm all the time: after an incident, and at the beginning, they must fall below it first. Totals are read with each sample; where the
+//! kernel allows it, poll(2) is asked each second as well, so that a short stall is not spread over two samples.
 
 use std::collections::VecDeque;
 
@@ -16,8 +16,8 @@ struct Limit {
     seconds: f64,
 }
 
-/// The shares are those at which rules/cpu.yaml, memory.yaml and disk.yaml say `critical`. A task that waits for a CPU is less than a host that does
-/// nothing but wait, so it must go on for longer. Without CAP_SYS_RESOURCE the kernel takes only multiples of 2 s.
+/// The shares are those at which rules/cpu.yaml, memory.yaml and disk.yaml say `critical`. A task that waits for a CPU is less than a host
+/// that does nothing but wait, so it must go on for longer. Without CAP_SYS_RESOURCE the kernel takes only multiples of 2 s.
 static LIMITS: [Limit; 3] = [
     Limit { resource: Resource::Cpu, share: 0.6, seconds: 10.0 },
     Limit { resource: Resource::Memory, share: 0.1, seconds: 4.0 },
@@ -169,7 +169,8 @@ impl Watched {
         }
     }
 
-    /// The kernel says that the threshold was exceeded: true if the totals bear it out, since triggers also tell of what was before they were set.
+    /// The kernel says that the threshold was exceeded: true if the totals bear it out, since triggers also tell of what was before they
+    /// were set.
     fn rang(&mut self, now: f64, stalls: Stalls) -> Option<Seen> {
         let limit = self.limit;
         let since = self.totals.iter().rev().find(|(then, _)| now - then >= limit.seconds)?;

@@ -1,4 +1,5 @@
-//! How the host is set up, read once for each block. On a thread of its own, since a file of a sick device may hang, and samples must not wait for it.
+//! How the host is set up, read once for each block. On a thread of its own, since a file of a sick device may hang, and samples must not
+//! wait for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Which rules are critical over the last minute: what is in memory of it becomes a recording by the path of `--at`, and use-method judges that. The
-//! table of processes is left out: no condition for `critical` asks for it, and the drill-down of the incident names the culprit.
+//! Which rules are critical over the last minute: what is in memory of it becomes a recording by the path of `--at`, and use-method judges
+//! that. The table of processes is left out: no condition for `critical` asks for it, and the drill-down of the incident names the culprit.
 //!
-//! A rule is news if it was not critical at the last judgement. One that is critical from the beginning on, such as that of a file system that is
-//! always full, is none until it fell below. Judging takes what recording leaves of the budget.
+//! A rule is news if it was not critical at the last judgement. One that is critical from the beginning on, such as that of a file system
+//! that is always full, is none until it fell below. Judging takes what recording leaves of the budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,8 @@ const FIRST_COST: f64 = 0.02;
 /// Judgements in a row after which it is said anew that one is left out.
 const CALM: u32 = 10;
 
-/// Of a plan what judges the last minute: the rules of its first window that have a condition for `critical`, without what only people read.
+/// Of a plan what judges the last minute: the rules of its first window that have a condition for `critical`, without what only people
+/// read.
 #[must_use]
 pub fn critical_only(mut plan: Plan) -> Plan {
     plan.windows.truncate(1);
@@ -85,8 +86,8 @@ impl Verdict {
         self.cpu_seconds
     }
 
-    /// To be called after each sample, with the share of a CPU that recording leaves of the budget, none as long as that is not known: which
-    /// rules became critical, and what a person should know.
+    /// To be called after each sample, with the share of a CPU that recording leaves of the budget, none as long as that is not known:
+    /// which rules became critical, and what a person should know.
     pub(super) fn judge(&mut self, block: &InMaking<'_>, spare: Option<f64>) -> (Vec<Critical>, Option<String>) {
         let over = (block.intervals as f64 * self.interval / self.seconds + 1e-9).floor() as u32;
         let before = std::mem::replace(&mut self.over, over);

@@ -219,7 +219,8 @@ pub(super) const TERMS: &[Term] = &[
     },
     Term {
         names: &["retransmit", "retransmits", "retransmission", "retransmissions", "packet loss", "RTO"],
-        means: "TCP segments retransmitted because no acknowledgement arrived; here as a share of the segments sent, without those that the peer had already.",
+        means: "TCP segments retransmitted because no acknowledgement arrived; here as a share of the segments sent, without those that \
+            the peer had already.",
         mind: "One peer with all of them suggests its path; many peers suggest this host and its uplink.",
         see: &["network.errors.retransmits", "network.errors.timeouts", "network.errors.syn_retransmits", "tcpretrans"],
     },

@@ -1,5 +1,6 @@
-//! What happened shortly before the run. Who types a command does so after something went wrong, and a disk that failed a minute ago is news:
-//! lines of the kernel log that are recent enough are judged by their rule like lines of the window, and the finding says how old they are.
+//! What happened shortly before the run. Who types a command does so after something went wrong, and a disk that failed a minute ago is
+//! news: lines of the kernel log that are recent enough are judged by their rule like lines of the window, and the finding says how old
+//! they are.
 
 use std::collections::BTreeSet;
 
@@ -24,8 +25,8 @@ const CLOCKS: f64 = 60.0;
 const MOST_GONE: usize = 3;
 /// Lines of the first seconds after boot are about what the kernel found there: a drive without a disk, a link that came up.
 const BOOT: f64 = 60.0;
-/// Classes whose lines report that something was lost or stood still. Others report a state, which has a rule of its own (a clock that is no longer
-/// trusted), or what may mean nothing (a link that changed, a failed self-check).
+/// Classes whose lines report that something was lost or stood still. Others report a state, which has a rule of its own (a clock that is
+/// no longer trusted), or what may mean nothing (a link that changed, a failed self-check).
 const HARM: [&str; 12] = [
     "bug",
     "disk",

@@ -1,7 +1,7 @@
 //! What a process gives up before it reads untrusted input.
 //!
-//! Each layer is there for the case that another one is missing: kernels before 5.13 have no Landlock, a container may forbid seccomp, and an
-//! ordinary user has no privileges to drop. A layer that cannot be put on is named, and is no error.
+//! Each layer is there for the case that another one is missing: kernels before 5.13 have no Landlock, a container may forbid seccomp, and
+//! an ordinary user has no privileges to drop. A layer that cannot be put on is named, and is no error.
 
 mod calls;
 mod fork;

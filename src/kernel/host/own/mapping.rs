@@ -26,7 +26,8 @@ impl Mapping {
         Ok(Self { start, bytes, writable })
     }
 
-    /// Copies up to `count` bytes from the same place of another mapping; what lies beyond the end of either, or may not be written, is left.
+    /// Copies up to `count` bytes from the same place of another mapping; what lies beyond the end of either, or may not be written, is
+    /// left.
     pub fn copy_from(&self, from: &Self, at: usize, count: usize) {
         let count = count.min(self.bytes.saturating_sub(at)).min(from.bytes.saturating_sub(at));
         if count == 0 || !self.writable {

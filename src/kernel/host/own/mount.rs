@@ -15,8 +15,8 @@ pub fn mount_small(place: &Path, mib: u32, files: u32) -> io::Result<()> {
     Ok(rustix::mount::mount("rdiag-lab", place, "tmpfs", flags, Some(options.as_c_str()))?)
 }
 
-/// Whether one may be mounted on a folder, found by mounting one that only a thread sees which ends then: for all other processes nothing is
-/// mounted at any time, and a kill leaves nothing.
+/// Whether one may be mounted on a folder, found by mounting one that only a thread sees which ends then: for all other processes nothing
+/// is mounted at any time, and a kill leaves nothing.
 pub fn may_mount(place: &Path) -> io::Result<()> {
     let tried = std::thread::scope(|scope| scope.spawn(|| mount_unseen(place)).join());
     tried.unwrap_or_else(|_| Err(io::Error::other("the trial ended")))

@@ -10,7 +10,8 @@ const MOST: usize = 2000;
 /// Hexadecimal digits of an id.
 const DIGITS: usize = 64;
 
-/// `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log` and `/var/log/pods/NAMESPACE_POD_UID`, of the runtimes containerd, CRI-O and Docker alike.
+/// `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log` and `/var/log/pods/NAMESPACE_POD_UID`, of the runtimes containerd, CRI-O and Docker
+/// alike.
 pub(super) fn read(host: &Host, setup: &mut Setup) {
     for name in host.list("var/log/containers").unwrap_or_default().iter().take(MOST) {
         if let Some((id, container)) = container(name) {

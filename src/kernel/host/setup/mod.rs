@@ -1,8 +1,8 @@
 //! How the host is set up: what may explain that it behaves unlike another. Read once, before the first window.
 //!
-//! Every file here is one that an ordinary user may read and that asks no device anything (`/sys/class/net/*/speed` does, so it is not read).
-//! Facts that differ on every host, such as serial numbers and UUIDs, explain nothing; what may hold a secret is not taken: of the kernel's
-//! command line only parameters of a fixed list, of mounts no options that name hosts or accounts.
+//! Every file here is one that an ordinary user may read and that asks no device anything (`/sys/class/net/*/speed` does, so it is not
+//! read). Facts that differ on every host, such as serial numbers and UUIDs, explain nothing; what may hold a secret is not taken: of the
+//! kernel's command line only parameters of a fixed list, of mounts no options that name hosts or accounts.
 
 mod clock;
 mod containers;

@@ -21,9 +21,9 @@ impl Object {
 
     /// The same, one for each CPU that the machine may have, in order.
     ///
-    /// No two maps are read at one instant, nor is an entry read and set back in one step: events go on meanwhile, and are in one map and not
-    /// in the other, or in none. That is some microseconds' worth on a machine, more where CPUs are emulated. Detaching the programs before
-    /// the last reading would cure only that reading, and take with it the account of what they cost.
+    /// No two maps are read at one instant, nor is an entry read and set back in one step: events go on meanwhile, and are in one map and
+    /// not in the other, or in none. That is some microseconds' worth on a machine, more where CPUs are emulated. Detaching the programs
+    /// before the last reading would cure only that reading, and take with it the account of what they cost.
     pub fn take_hists(&mut self, name: &str, index: u32) -> Result<Vec<Hist>, Unavailable> {
         let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
         let mut array: PerCpuArray<&mut MapData, Hist> = map.try_into().map_err(|e| error::of_map(name, &e))?;

@@ -44,8 +44,10 @@ pub(super) const KNOWN: &[Known] = &[
     hardware("branch-misses", "", sys::PERF_COUNT_HW_BRANCH_MISSES, "branches that went another way than was guessed"),
     hardware("bus-cycles", "", sys::PERF_COUNT_HW_BUS_CYCLES, "cycles of the bus; what that is depends on the CPU"),
     hardware("ref-cycles", "", sys::PERF_COUNT_HW_REF_CPU_CYCLES, "cycles at the nominal clock, whatever the real one"),
-    hardware("stalled-cycles-frontend", "idle-cycles-frontend", sys::PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, "cycles without new instructions to execute"),
-    hardware("stalled-cycles-backend", "idle-cycles-backend", sys::PERF_COUNT_HW_STALLED_CYCLES_BACKEND, "cycles in which instructions waited for data or units"),
+    hardware("stalled-cycles-frontend", "idle-cycles-frontend", sys::PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, "cycles without new \
+        instructions to execute"),
+    hardware("stalled-cycles-backend", "idle-cycles-backend", sys::PERF_COUNT_HW_STALLED_CYCLES_BACKEND, "cycles in which instructions \
+        waited for data or units"),
 ];
 
 /// Caches: name, number, the operations that are counted of it, and what it holds.

@@ -7,8 +7,8 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 const MAX_SECTIONS: usize = 4096;
 /// Sections may overlap, and be gone over as often as they do; those of a program do not.
 const MAX_OVERLAP: u64 = 2;
-/// Names of symbols may overlap as well (each the end of the one before), so that a small file has terabytes of them. Those of a browser with
-/// all its symbols take 400 MiB, each counted with what it costs to keep.
+/// Names of symbols may overlap as well (each the end of the one before), so that a small file has terabytes of them. Those of a browser
+/// with all its symbols take 400 MiB, each counted with what it costs to keep.
 const MAX_NAMES: u64 = 768 << 20;
 const COST_OF_NAME: u64 = 96;
 

@@ -1,7 +1,8 @@
 //! A program or library whose functions are looked at.
 //!
-//! It is opened once. What is read of it, and what the kernel is asked to stop in, are then the same file: its path belongs to the user who runs the
-//! program, and may lead elsewhere by the time the kernel follows it, or lead elsewhere for rdiag than for the process that sees it.
+//! It is opened once. What is read of it, and what the kernel is asked to stop in, are then the same file: its path belongs to the user who
+//! runs the program, and may lead elsewhere by the time the kernel follows it, or lead elsewhere for rdiag than for the process that sees
+//! it.
 
 use std::fs::File;
 use std::io;

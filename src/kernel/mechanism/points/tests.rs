@@ -42,7 +42,8 @@ fn text_and_arrays_are_no_numbers() {
     assert_eq!(found.iter().map(|field| field.declared.as_str()).collect::<Vec<_>>(), ["char[]", "char[16]", "u8[8]"]);
     let shapes: Vec<Shape> = found.iter().map(|field| field.shape).collect();
     assert_eq!(shapes, [Shape::Text(Text::Located), Shape::Text(Text::Inline), Shape::Other]);
-    let names = "\tfield:const char * name;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:const char *const * argv;\toffset:16;\tsize:8;\tsigned:0;";
+    let names = "\tfield:const char * name;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:const char *const * \
+        argv;\toffset:16;\tsize:8;\tsigned:0;";
     let found: Vec<Shape> = fields("irq", names).iter().map(|field| field.shape).collect();
     assert_eq!(found, [Shape::Text(Text::OfKernel), number(8, false, true)]);
 }

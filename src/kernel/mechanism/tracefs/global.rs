@@ -1,7 +1,7 @@
 //! The kernel's global tracing, which all users share: taken only while it is unused, and given back as it was.
 //!
-//! What it was stands as a mark in an instance that is made for it (`rdiag-PID-START-NUMBER-global`), so a killed rdiag's use is known by its
-//! dead owner, lives as long as the tracing itself, and the next start gives it back.
+//! What it was stands as a mark in an instance that is made for it (`rdiag-PID-START-NUMBER-global`), so a killed rdiag's use is known by
+//! its dead owner, lives as long as the tracing itself, and the next start gives it back.
 
 use std::io;
 

@@ -4,7 +4,8 @@
 //! - The instance has the process id and start time of rdiag in its name: a killed rdiag's is known by its dead owner, and removed by the
 //!   process that rdiag registered it with (`undo/`), or by the next start (`stale.rs`).
 //! - Filters and ids are in force before the first event is switched on, and where a filter is rejected, none is (`instance.rs`).
-//! - Events and calls of functions come as binary pages, whose layout the kernel describes (`page.rs`, `format.rs`), those of all CPUs in the
+//! - Events and calls of functions come as binary pages, whose layout the kernel describes (`page.rs`, `format.rs`), those of all CPUs in
+//!   the
 //!   order of their times (`merged.rs`). Text would not do: any user chooses names in it, with line breaks (`records.rs`, `names.rs`).
 //!   What an event says is worded by the kernel's own format, as far as it is understood (`print/mod.rs`).
 //! - Which functions a pattern means is tried, not read from a list: what the kernel has taken over as the instance's limit is read back,

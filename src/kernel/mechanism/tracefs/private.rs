@@ -1,7 +1,8 @@
 //! tracefs where it is not mounted: in a mount namespace of rdiag's own, so that the host stays as it is.
 //!
 //! The namespace is that of the thread that asks, and of all threads and processes that it starts from then on. What is mounted on the host
-//! goes on appearing in it, and what is unmounted there goes away, so that rdiag keeps no file system busy; nothing of it appears on the host.
+//! goes on appearing in it, and what is unmounted there goes away, so that rdiag keeps no file system busy; nothing of it appears on the
+//! host.
 #![expect(unsafe_code, reason = "unshare(2)")]
 
 use std::io;
@@ -19,7 +20,8 @@ const PLACE: &str = "sys/kernel/tracing";
 /// The mount namespace that this process came from, if it left one.
 static LEFT: OnceLock<String> = OnceLock::new();
 
-/// The mount namespace that this process was started in, where it has its own now (`mnt:[4026531841]`): paths lead to the same files in both.
+/// The mount namespace that this process was started in, where it has its own now (`mnt:[4026531841]`): paths lead to the same files in
+/// both.
 #[must_use]
 pub fn left() -> Option<&'static str> {
     LEFT.get().map(String::as_str)

@@ -83,7 +83,8 @@ impl Kinds {
         Self::of(&mark, &formats, &constants).ok_or_else(|| not_understood(FILE))
     }
 
-    /// From these descriptions: of marks, of events, and of the constants that those name. None if the kernel describes in another way what every record has.
+    /// From these descriptions: of marks, of events, and of the constants that those name. None if the kernel describes in another way what
+    /// every record has.
     #[must_use]
     pub fn of(mark: &Format, formats: &[(&TraceEvent, Format)], constants: &Constants) -> Option<Self> {
         let field = |name| mark.field(name).cloned();

@@ -1,5 +1,5 @@
-//! Slices of equal length, and what happened in each. What happened between two samples is taken to be spread evenly over the time between them.
-//! What was not recorded is missing, and never 0.
+//! Slices of equal length, and what happened in each. What happened between two samples is taken to be spread evenly over the time between
+//! them. What was not recorded is missing, and never 0.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The time around a window that is over: what changed in it, and its course, from half an hour before the window to half an hour after it.
 //!
-//! Blocks are read once for both, one by one, and left behind: an hour of them takes the memory of one. What is kept of them are sums for each
-//! slice, so a picture of an hour costs little more than reading it.
+//! Blocks are read once for both, one by one, and left behind: an hour of them takes the memory of one. What is kept of them are sums for
+//! each slice, so a picture of an hour costs little more than reading it.
 
 mod grid;
 mod sums;

@@ -1,5 +1,5 @@
-//! What changed around a time that is over: reboots, the clock, OOM kills, processes that began and ended, mounts, settings. Told by comparing
-//! the recorder's blocks one after the other; where these say nothing, nothing is said.
+//! What changed around a time that is over: reboots, the clock, OOM kills, processes that began and ended, mounts, settings. Told by
+//! comparing the recorder's blocks one after the other; where these say nothing, nothing is said.
 //!
 //! Blocks come one by one (`src/session/past/around/`) and are left behind, so an hour of them takes the memory of one and of what is known
 //! of its processes.

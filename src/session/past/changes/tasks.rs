@@ -1,5 +1,5 @@
-//! Processes that began and ended: a deployment, a backup, a service that was restarted. Told by name, since a service is many processes, and only
-//! where they use much.
+//! Processes that began and ended: a deployment, a backup, a service that was restarted. Told by name, since a service is many processes,
+//! and only where they use much.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -25,7 +25,8 @@ const KNOWN: [(usize, &[u8], &str); 8] = [
 ];
 
 /// What is read here, for one who gave something else.
-const READ: &str = "it is nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL`, `pcp2json` or `below dump TABLE --everything \
+const READ: &str = "it is nothing that `sadf -j FILE -- -A`, `sadf -x`, `atop -r FILE -J ALL`, `pcp2json` or `below dump TABLE \
+    --everything \
     --raw -O json` prints, nor what `journalctl _TRANSPORT=kernel -o json` does";
 /// In a file of a PCP archive, after four bytes.
 const PCP: [u8; 3] = [0x50, 0x05, 0x26];

@@ -14,8 +14,8 @@ pub(super) struct Limits {
     pub(super) archive: u64,
 }
 
-/// What others print is no larger: of sadf a day a second apart, of a host with some disks; of atop a day of a thousand processes; of below half an hour of them. An
-/// sosreport is some GB at most.
+/// What others print is no larger: of sadf a day a second apart, of a host with some disks; of atop a day of a thousand processes; of below
+/// half an hour of them. An sosreport is some GB at most.
 pub(super) const LIMITS: Limits = Limits { file: 256 << 20, archive: 8 << 30 };
 
 /// Memory for unpacking, in KiB: `xz -9` takes a quarter of it.

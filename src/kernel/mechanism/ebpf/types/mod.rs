@@ -3,8 +3,8 @@
 //!
 //! For each object a description is made of what its relocations can be about: the types that have the name of one of its own, and what
 //! these consist of. A test (`tests/relocation.rs`) relocates every object against this and against the whole file, and compares the
-//! instructions. A program names the function that it attaches to by the id of a type: for that, a description is made in which all before it is
-//! filler.
+//! instructions. A program names the function that it attaches to by the id of a type: for that, a description is made in which all before
+//! it is filler.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

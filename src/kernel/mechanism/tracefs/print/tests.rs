@@ -154,9 +154,11 @@ proptest! {
     #[test]
     fn no_format_and_no_record_is_too_odd(
         pieces in proptest::collection::vec(prop_oneof![
-            Just("\"%d %s %.*s %5.3lx %pS %pI4\""), Just(","), Just("REC->"), Just("x"), Just("s"), Just("("), Just(")"), Just("__get_str("),
+            Just("\"%d %s %.*s %5.3lx %pS \
+                %pI4\""), Just(","), Just("REC->"), Just("x"), Just("s"), Just("("), Just(")"), Just("__get_str("),
             Just("__print_flags("), Just("__print_symbolic("), Just("__print_array("), Just("{"), Just("}"), Just("1"), Just("\"t\""),
-            Just("<<"), Just("?"), Just(":"), Just("-"), Just("*"), Just("&"), Just("["), Just("]"), Just("(unsigned long)"), Just("99999999999")
+            Just("<<"), Just("?"), Just(":"), Just("-"), Just("*"), Just("&"), Just("["), Just("]"), Just("(unsigned \
+                long)"), Just("99999999999")
         ], 0..40),
         record in proptest::collection::vec(any::<u8>(), 0..40),
     ) {
@@ -168,7 +170,8 @@ proptest! {
 
     #[test]
     fn no_record_of_a_known_format_is_too_odd(record in proptest::collection::vec(any::<u8>(), 0..60)) {
-        let fields = [("char prev_comm[16]", 0, 16, 0), ("pid_t prev_pid", 16, 4, 1), ("long prev_state", 24, 8, 1), ("char next_comm[16]", 32, 16, 0)];
+        let fields = [("char prev_comm[16]", 0, 16, 0), ("pid_t prev_pid", 16, 4, 1), ("long prev_state", 24, 8, 1), ("char \
+            next_comm[16]", 32, 16, 0)];
         let _ = text_of(&fields, SWITCH, &record);
     }
 }

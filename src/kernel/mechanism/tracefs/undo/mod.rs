@@ -1,8 +1,8 @@
-//! What would stay when rdiag is killed, since no descriptor holds it, is registered with a small process before it is made, which waits until
-//! rdiag is gone, and undoes it. It is started with the first such thing and ends with the last one.
+//! What would stay when rdiag is killed, since no descriptor holds it, is registered with a small process before it is made, which waits
+//! until rdiag is gone, and undoes it. It is started with the first such thing and ends with the last one.
 //!
-//! It knows of rdiag's end by a pipe that the kernel closes with rdiag, so no process id is looked at that could be another's by then; and what it
-//! undoes has names that no process of rdiag gives again. Where it cannot be started, or is killed as well, the next start sweeps.
+//! It knows of rdiag's end by a pipe that the kernel closes with rdiag, so no process id is looked at that could be another's by then; and
+//! what it undoes has names that no process of rdiag gives again. Where it cannot be started, or is killed as well, the next start sweeps.
 
 mod process;
 

@@ -271,7 +271,9 @@ fn a_flood_is_counted_as_far_as_it_is_read_and_what_is_not_is_said() {
 
 proptest::proptest! {
     #[test]
-    fn no_entry_whatever_makes_it_panic(at in -9_000_000_000_000_000_000_i64..9_000_000_000_000_000_000, text in ".{0,60}", junk in ".{0,60}") {
+    fn no_entry_whatever_makes_it_panic(
+        at in -9_000_000_000_000_000_000_i64..9_000_000_000_000_000_000, text in ".{0,60}", junk in ".{0,60}",
+    ) {
         let odd = line(10_100, "a", 1_100, &text).replace("10100000000", &at.to_string());
         let _ = of(format!("{}{odd}{junk}\n", line(10_100, "a", 1_100, KILL)).as_bytes());
         let _ = of(format!("__REALTIME_TIMESTAMP={at}\n{junk}\n\n{junk}").as_bytes());
