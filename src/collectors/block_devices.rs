@@ -40,14 +40,24 @@ fn is_device(name: &str) -> bool {
     is_plain || is_nvme
 }
 
-/// Whether a block device of this name, or of this number, is no longer there. Where the list of devices cannot be seen, none is known to be gone.
+/// Devices that are made and taken away by command. A disk that is not there any more may have failed: then its errors are what matters.
+const VIRTUAL: [&str; 7] = ["loop", "dm-", "md", "zram", "nbd", "nullb", "ram"];
+
+/// Whether a device of this number is a disk: SCSI, NVMe and others of the block extended range, IDE, MMC, Xen.
+fn is_of_disk(numbers: &str) -> bool {
+    let major = numbers.split(':').next().and_then(|major| major.parse::<u32>().ok());
+    major.is_some_and(|major| matches!(major, 3 | 8 | 22 | 65..=71 | 128..=135 | 179 | 202 | 259))
+}
+
+/// Whether a virtual block device of this name, or of this number, is no longer there. Where the list of devices cannot be seen, none is known
+/// to be gone.
 pub(super) fn is_gone(host: &Host, name: &str) -> bool {
     let name = name.trim_start_matches("/dev/");
     if is_numbers(name) {
         let is_listed = host.link(&format!("sys/dev/block/{name}")).is_ok();
-        return !is_listed && host.list("sys/dev/block").is_ok_and(|all| !all.is_empty());
+        return !is_listed && !is_of_disk(name) && host.list("sys/dev/block").is_ok_and(|all| !all.is_empty());
     }
-    if !is_device(name) {
+    if !is_device(name) || !VIRTUAL.iter().any(|kind| name.starts_with(kind)) {
         return false;
     }
     // A loop device stays when its file is taken away, without a size.
@@ -63,23 +73,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_block_devices_that_are_no_longer_listed_are_gone() {
+    fn only_virtual_devices_that_are_no_longer_listed_are_gone() {
         let mut story = Story::of_seconds(1);
         for (device, size) in [("sda", "9"), ("nvme0n1", "9"), ("loop0", "0"), ("loop1", "8")] {
             story = story.file(0, &format!("sys/class/block/{device}/size"), format!("{size}\n"));
         }
         let host = story.host();
-        for gone in ["sdb", "/dev/sdb1", "loop5", "loop0", "dm-3", "nvme1n1", "nvme1n1p2", "nullb0"] {
+        for gone in ["loop5", "/dev/loop5", "loop0", "dm-3", "md127", "nullb0"] {
             assert!(is_gone(&host, gone), "{gone}");
         }
-        for other in
-            ["sda", "nvme0n1", "loop1", "nvme1", "ata3.00", "2:0:0:0", "sd", "", "sd/../sda", "mdadm: no array"]
-        {
+        for other in [
+            "sda",
+            "sdb",
+            "/dev/sdb1",
+            "nvme1n1p2",
+            "nvme0n1",
+            "loop1",
+            "nvme1",
+            "ata3.00",
+            "2:0:0:0",
+            "sd",
+            "",
+            "sd/../sda",
+            "mdadm: no array",
+        ] {
             assert!(!is_gone(&host, other), "{other:?}");
         }
         story.link("sys/dev/block/8:0", "../../devices/pci/block/sda");
         let host = story.host();
         assert!(is_gone(&host, "253:1") && !is_gone(&host, "8:0"));
+        assert!(!is_gone(&host, "8:16") && !is_gone(&host, "259:3"), "a disk may have failed");
         for no_number in ["8:", ":1", "8:0:0:0", "8:x"] {
             assert!(!is_gone(&host, no_number), "{no_number}");
         }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use rdiag_kernel::host::Host;
-use rdiag_proc::{Field, TaskStat};
 
 /// Threads of one process that are looked at.
 const MOST_THREADS: usize = 256;
@@ -95,7 +94,10 @@ pub(super) fn ticks_alone(host: &Host, pid: u32) -> Option<u64> {
 }
 
 fn alone(text: &str) -> Option<u64> {
-    TaskStat::parse(text.as_bytes())?.ticks()
+    // The name stands in parentheses and may hold any character.
+    let mut fields = text.rsplit_once(") ")?.1.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
 }
 
 fn states_of_threads(host: &Host, pid: &str) -> Vec<char> {
@@ -105,21 +107,17 @@ fn states_of_threads(host: &Host, pid: &str) -> Vec<char> {
 }
 
 fn parse(text: &str) -> Option<Stat> {
-    let task = TaskStat::parse(text.as_bytes())?;
-    let mut fields = task.fields();
-    let mut next = |field| fields.number(field);
-    let group = u32::try_from(next(Field::Group)?).ok()?;
-    let minor = [next(Field::MinorFaults)?, next(Field::ChildrenMinorFaults)?];
-    let major = [next(Field::MajorFaults)?, next(Field::ChildrenMajorFaults)?];
-    let ticks = [next(Field::User)?, next(Field::System)?, next(Field::ChildrenUser)?, next(Field::ChildrenSystem)?];
-    let sum = |parts: &[u64]| parts.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
+    // The name stands in parentheses and may hold any character.
+    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let sum = |from: usize, to: usize| (from..=to).map(number).sum::<Option<u64>>();
     Some(Stat {
-        state: task.state,
-        group,
-        faults: sum(&minor),
-        major_faults: sum(&major),
-        ticks: sum(&ticks),
-        threads: usize::try_from(next(Field::Threads)?).ok()?,
+        state: fields.first()?.chars().next()?,
+        group: fields.get(2)?.parse().ok()?,
+        faults: sum(7, 8)?,
+        major_faults: sum(9, 10)?,
+        ticks: sum(11, 14)?,
+        threads: usize::try_from(number(17)?).ok()?,
     })
 }
 

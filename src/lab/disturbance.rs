@@ -9,7 +9,6 @@ use super::census;
 use super::place::Place;
 use super::runner;
 use rdiag_kernel::host::Host;
-use rdiag_proc::host_cpu;
 
 /// Nothing is judged where others used a larger share of the CPUs than this.
 const MOST_OTHERS: f64 = 0.25;
@@ -112,10 +111,14 @@ struct Ticks {
 
 impl Ticks {
     fn parse(stat: &str) -> Option<Self> {
-        let times = host_cpu(stat)?;
-        let tasks = times.user + times.nice + times.system;
+        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+        let fields: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        // Guest time behind them is in user time already.
+        let [user, nice, system, idle, iowait, irq, softirq, stolen] = *fields.first_chunk::<8>()?;
+        let tasks = user + nice + system;
+        let all = tasks + idle + iowait + irq + softirq + stolen;
         let runnable = stat.lines().find_map(|line| line.strip_prefix("procs_running ")?.trim().parse().ok())?;
-        Some(Self { tasks, stolen: times.steal, all: times.sum(), runnable })
+        Some(Self { tasks, stolen, all, runnable })
     }
 
     fn read(host: &Host) -> Option<Self> {

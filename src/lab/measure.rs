@@ -9,7 +9,6 @@ use super::limit::Group;
 use super::load::elf::odd_entry;
 use super::reading::{Reading, Readings};
 use rdiag_kernel::host::{Host, files, own};
-use rdiag_proc::{CpuTimes, LoadAverage, cpu_line, host_cpu};
 
 /// How long a thread of the meter sleeps at a time, in seconds.
 const NAP_SECONDS: f64 = 0.005;
@@ -44,7 +43,7 @@ pub struct Subject {
 /// What is read at both ends.
 struct Ends {
     at: f64,
-    cpu: Option<CpuTimes>,
+    cpu: Vec<u64>,
     /// Ticks in soft interrupts and all ticks, of each CPU.
     soft: Vec<[u64; 2]>,
     started: Option<u64>,
@@ -152,12 +151,12 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
     let count = |path: &PathBuf| String::from_utf8(files::read_named(path, 64).ok()?).ok()?.trim().parse().ok();
     Ends {
         at: host.now(),
-        cpu: host_cpu(&stat),
-        soft: stat.lines().skip(1).map_while(cpu_line).map(|(_, times)| [times.softirq, times.sum()]).collect(),
+        cpu: numbers(stat.lines().next().unwrap_or_default()),
+        soft: stat.lines().skip(1).take_while(|line| line.starts_with("cpu")).map(soft_interrupts).collect(),
         started: stat
             .lines()
             .find(|line| line.starts_with("processes "))
-            .and_then(|line| line.split_whitespace().nth(1)?.parse().ok()),
+            .and_then(|line| numbers(line).first().copied()),
         pressure: ["cpu", "io"].map(total),
         disk: disk.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect(),
         huge_pages: vmstat.lines().find_map(|line| line.strip_prefix("thp_fault_alloc ")?.parse().ok()),
@@ -186,12 +185,21 @@ fn protocol_count(host: &Host, file: &str, protocol: &str, counter: &str) -> Opt
     values.split_whitespace().nth(at)?.parse().ok()
 }
 
-/// What a process had read from and written to disks, and its calls. That it is denied where another user's are, does not matter: it is our
-/// own.
+/// What a process had read from and written to disks, and its calls. That it is denied where another user's are, does not matter: it is our own.
 fn io_of(host: &Host, pid: u32) -> Option<[u64; 3]> {
     let text = host.read(&format!("proc/{pid}/io")).ok()?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
     Some([field("read_bytes:")?, field("write_bytes:")?, field("syscr:")? + field("syscw:")?])
+}
+
+fn numbers(line: &str) -> Vec<u64> {
+    line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Ticks of one CPU in soft interrupts, and all of them; guest time is in user time already.
+fn soft_interrupts(line: &str) -> [u64; 2] {
+    let fields = numbers(line);
+    [fields.get(6).copied().unwrap_or(0), fields.iter().take(8).sum()]
 }
 
 fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readings {
@@ -201,12 +209,12 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
         (Some(from), Some(to)) => to.saturating_sub(from) as f64,
         _ => f64::NAN,
     };
-    let [cpu_then, cpu_now] = [before, after].map(|end| end.cpu.map(|cpu| cpu.all().map(Some)).unwrap_or_default());
-    let all: f64 = cpu_then.into_iter().zip(cpu_now).map(|(from, to)| grown(from, to)).sum();
-    let part = |of: fn(CpuTimes) -> u64| grown(before.cpu.map(of), after.cpu.map(of)) / all;
-    let busy = 1.0 - part(|cpu| cpu.idle) - part(|cpu| cpu.iowait);
-    readings.put(Reading::CpuBusy, None, busy);
-    readings.put(Reading::IoWait, None, part(|cpu| cpu.iowait));
+    // user nice system idle iowait irq softirq steal; guest time is in user time already.
+    let cpu: Vec<f64> = (0..8).map(|at| grown(before.cpu.get(at).copied(), after.cpu.get(at).copied())).collect();
+    let all: f64 = cpu.iter().sum();
+    let part = |at: usize| cpu.get(at).copied().unwrap_or(f64::NAN) / all;
+    readings.put(Reading::CpuBusy, None, 1.0 - part(3) - part(4));
+    readings.put(Reading::IoWait, None, part(4));
     // A CPU that went away or came meanwhile moves the others in the list.
     if before.soft.len() == after.soft.len() {
         let shares = before.soft.iter().zip(&after.soft).map(|([soft, all], [soft_then, all_then])| {
@@ -224,8 +232,8 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
     readings.put(Reading::LostDatagrams, None, grown(before.lost_datagrams, after.lost_datagrams) / seconds);
     readings.put(Reading::SegmentsAgain, None, grown(before.segments_again, after.segments_again) / seconds);
     readings.put(Reading::RefusedConnections, None, grown(before.refused, after.refused) / seconds);
-    let load = host.read("proc/loadavg").ok().and_then(|text| LoadAverage::parse(text.as_bytes()));
-    readings.put(Reading::LoadAverage, None, load.map_or(f64::NAN, |load| load.loads[0]));
+    let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
+    readings.put(Reading::LoadAverage, None, load.unwrap_or(f64::NAN));
     let ticks = host.facts().ticks_per_second.max(1) as f64;
     let (mut own_cpu, mut own_bytes, mut own_units) = (0.0, [0.0; 2], 0.0);
     for (role, group) in &subject.groups {
@@ -271,7 +279,7 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
             readings.put(Reading::OwnCallsPerUnit, Some(role), calls / made);
         }
     }
-    let busy = busy * f64::from(host.facts().cpus);
+    let busy = (1.0 - part(3) - part(4)) * f64::from(host.facts().cpus);
     let measuring = grown(before.measuring, after.measuring) / ticks / seconds;
     readings.put(Reading::OthersCpu, None, (busy - own_cpu - measuring).max(0.0));
     for (role, figure) in &subject.figures {

@@ -46,7 +46,7 @@ impl<'r> Gist<'r> {
                 gist.history.push(finding);
             } else if finding.status < Status::Warning {
                 gist.notes.push(finding);
-            } else if gist.problems.len() == MAX_PROBLEMS {
+            } else if gist.problems.len() >= MAX_PROBLEMS && !gist.is_worst(finding) {
                 gist.more.push(finding);
             } else {
                 let is_told = report.verdict.headline.detail.contains(&first_sentence(&finding.summary, true));
@@ -63,6 +63,11 @@ impl<'r> Gist<'r> {
             }
         }
         gist
+    }
+
+    /// Whether nothing that has a line is as bad: such a finding always has one.
+    fn is_worst(&self, finding: &Finding) -> bool {
+        self.problems.iter().all(|problem| problem.lead.status < finding.status)
     }
 
     /// What has no line of its own, by headings.

@@ -42,7 +42,10 @@ const NOT_EMPTIED: &[&str] = &[
 pub(super) fn of(findings: &[Finding]) -> (Status, Headline) {
     let fired: Vec<&Finding> = findings.iter().filter(|finding| finding.status >= Status::Warning).collect();
     match fired.first() {
-        Some(lead) => (lead.status, of_fired(lead, &fired, findings)),
+        // The one to look at first need not be the worst: a kill of minutes ago comes behind what is slow now.
+        Some(lead) => {
+            (fired.iter().map(|finding| finding.status).fold(lead.status, Ord::max), of_fired(lead, &fired, findings))
+        }
         None => quiet(findings),
     }
 }
@@ -71,7 +74,7 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
     }
     rest.push_str(&hottest_code(lead.resource, findings));
     // What else is wrong: the same from another side is no news.
-    let mut also: Vec<String> = Vec::new();
+    let mut also: Vec<(Status, String)> = Vec::new();
     for problem in causes::of(findings).problems.iter().filter(|problem| !problem.leads().any(|own| own.id == lead.id))
     {
         let other = problem.lead.lead;
@@ -79,12 +82,15 @@ fn of_fired(lead: &Finding, fired: &[&Finding], findings: &[Finding]) -> Headlin
         let is_group = |finding: &Finding| finding.resource == Resource::Cgroup && finding.kind == Kind::Errors;
         let own =
             words::instance_of(lead).filter(|_| is_group(lead) && is_group(other) && other.status == Status::Critical);
-        if named.insert((other.resource, other.kind)) {
-            also.push(words::cell(other.resource, other.kind) + &when(other));
+        if named.insert((other.resource, other.kind)) || other.status > lead.status {
+            also.push((other.status.max(lead.status), words::cell(other.resource, other.kind) + &when(other)));
         } else if own.is_some_and(|own| words::instance_of(other).is_some_and(|instance| instance != own)) {
-            also.push(place(other) + &when(other));
+            also.push((other.status.max(lead.status), place(other) + &when(other)));
         }
     }
+    // What is worse than the first is among those that are named.
+    also.sort_by_key(|(status, _)| std::cmp::Reverse(*status));
+    let also: Vec<String> = also.into_iter().map(|(_, said)| said).collect();
     if !also.is_empty() {
         rest.push_str(&format!(" (also: {})", listed(&also, 3)));
     }
@@ -253,9 +259,9 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_minutes_ago_never_lead_what_is_slow_now_and_fresh_ones_do() {
+    fn a_kill_of_minutes_ago_does_not_lead_what_is_slow_now_and_a_fresh_one_does() {
         let told = |before: Option<f64>, status: Status| {
-            let error = Finding { seconds_before: before, ..finding("memory.errors.swap", Status::Critical) };
+            let error = Finding { seconds_before: before, ..finding("memory.errors.oom", Status::Critical) };
             let mut findings = [error, finding("disk.saturation", status)];
             crate::report::order::sort(&mut findings, &std::collections::BTreeMap::new());
             let (worst, headline) = of(&findings);
@@ -263,13 +269,22 @@ mod tests {
         };
         for status in [Status::Warning, Status::Critical] {
             let (worst, said) = told(Some(61.0), status);
-            assert_eq!(worst, status);
+            assert_eq!(worst, Status::Critical);
             assert!(said.starts_with("Bottleneck: disk saturation") && said.contains("also: memory errors"), "{said}");
         }
         for before in [Some(60.0), Some(3.0), None] {
             let (worst, said) = told(before, Status::Warning);
             assert!(worst == Status::Critical && said.starts_with("Errors"), "{said}");
         }
+        // A disk that failed goes on failing.
+        let error = Finding { seconds_before: Some(240.0), ..finding("disk.errors", Status::Critical) };
+        let mut findings = [finding("cpu.saturation", Status::Warning), error];
+        crate::report::order::sort(&mut findings, &std::collections::BTreeMap::new());
+        assert!(
+            of(&findings).1.to_string().starts_with("Errors 4.0 min before the window: disks"),
+            "{}",
+            of(&findings).1
+        );
         // Where nothing is slow they are what there is to say, and before what is only worth knowing.
         let (worst, said) = told(Some(240.0), Status::Info);
         assert!(worst == Status::Critical && said.starts_with("Errors 4.0 min before the window: memory"), "{said}");

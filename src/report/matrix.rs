@@ -22,7 +22,7 @@ fn cell(findings: &[Finding], resource: Resource, kind: Kind) -> Cell {
     // stands beside it.
     let is_enough = judged > 0 && judged >= of().filter(|finding| is_absent(finding)).count();
     let is_lacking = |finding: &Finding| is_enough && is_absent(finding);
-    // The order of findings is by importance already, so the first is the worst.
+    // The order of findings is by importance already.
     let counting = of().find(|finding| !finding.is_past() && !is_lacking(finding));
     let worst = counting.or_else(|| of().find(|finding| !is_lacking(finding))).or_else(|| of().next());
     let figure = worst.and_then(|worst| figure(worst, of()));

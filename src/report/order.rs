@@ -7,8 +7,8 @@ use rdiag_model::finding::Levels;
 use rdiag_model::{Confidence, Evidence, Finding, Kind, Resource, Status};
 
 /// Sorts findings: the worst status first; then errors before saturation before utilization, because errors are the
-/// cheapest to interpret and utilization alone is no problem; what is over comes after what is as bad in the window, and what is over for more
-/// than a minute after all that fired in it; then what can be trusted more. Among equals, memory comes
+/// cheapest to interpret and utilization alone is no problem; what is over comes after what is as bad in the window, and a lack of memory
+/// that has been over for more than a minute after all that fired in it; then what can be trusted more. Among equals, memory comes
 /// first: a lack of memory keeps disks and CPUs busy, and seldom the other way round. Findings of one cell stay
 /// together, the general rule (`cpu.saturation`) before the special ones, unless it cannot be trusted. What is left equal goes by id, but
 /// shares of one whole by their size.
@@ -54,15 +54,18 @@ fn whole(id: &str) -> &str {
     }
 }
 
-/// An error of so many seconds before the window may still have its consequences in it.
+/// What is over once the kernel has logged it: a kill frees memory, a failed allocation is given up. A disk, a file system or a CPU that failed
+/// goes on failing, whatever the distance of its last line.
+const OVER_AT_ONCE: [&str; 2] = ["memory.errors.oom", "memory.errors.page_allocation"];
+/// Such an error of so many seconds before the window may still have its consequences in it.
 const FRESH: f64 = 60.0;
 
 type Rank = (Reverse<u8>, u8, Reverse<Confidence>, u8, bool, Reverse<Confidence>);
 
 fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
     let importance = match finding.status {
-        // What is over comes after what is not. Of minutes ago, it is not what slows anything down now.
-        Status::Critical if finding.seconds_before.is_some_and(|before| before > FRESH) => 6,
+        // What is over comes after what is not.
+        Status::Critical if is_long_over(finding) => 6,
         Status::Critical if finding.is_over() => 8,
         Status::Critical => 9,
         Status::Warning if finding.is_over() => 5,
@@ -86,6 +89,10 @@ fn rank(finding: &Finding, cell_confidence: Confidence) -> Rank {
     } else {
         (Reverse(importance), row, Reverse(Confidence::High), kind, false, Reverse(Confidence::High))
     }
+}
+
+fn is_long_over(finding: &Finding) -> bool {
+    OVER_AT_ONCE.contains(&finding.id.as_str()) && finding.seconds_before.is_some_and(|before| before > FRESH)
 }
 
 /// Among the instances of one rule, and shares of one whole: the value that is further on the bad side comes first.

@@ -34,8 +34,9 @@ DEFINED = re.compile(
     r"\b(?:fn|const|static|struct|enum|type|trait|macro_rules!) ?([A-Za-z_]\w*)|^impl(?:<[^>]*>)? (?:\w+ for )?([A-Za-z_]\w*)"
 )
 TEXT = re.compile(r'"((?:\\.|[^"\\])*)"', re.S)
-# A key of a report, and the kind of reading whose rows a test looks at: `events` is the name of a probe too.
-KEY = re.compile(r'\["[a-z_]+"\]|(?<=[,&] )"(?:events|stacks|histogram|table|scalars|series)"(?=, "[a-z_ ]+"\))')
+# A key of a report, the kind of reading whose rows a test looks at, and what a probe calls one of them: `events` is the name of a probe,
+# and `processes` that of a collector, too.
+KEY = re.compile(r'\["[a-z_]+"\]|(?<=&result, )"[a-z_ ]+"|(?<=[,&] )"(?:events|stacks|histogram|table|scalars|series)"(?=, "[a-z_ ]+"\))')
 
 
 @cache
@@ -150,7 +151,7 @@ def probes() -> dict[str, Path]:
 @cache
 def collectors() -> dict[str, Path]:
     """The file or folder of each collector."""
-    return {path.stem: path for path in sorted((ROOT / "src/collectors").iterdir()) if path.stem not in ("lib", "Cargo")}
+    return {path.stem: path for path in sorted((ROOT / "src/collectors").iterdir()) if path.stem not in ("lib", "Cargo", "def", "registry")}
 
 
 @cache
@@ -221,8 +222,10 @@ def pieces(test: str) -> dict[str, str]:
     of_test = rf"\bfn {test.rsplit('::', 1)[-1]}\b"
     worded = any(re.search(of_test, item) and READS_SENTENCES.search(item) for item in own)
     found |= {f"rule {name}": judged for name, judged in rules(worded).items() if name in words}
-    found |= {f"collector {name}": folder(place) for name, place in collectors().items() if name in words}
-    for kind, places in [("probe", probes()), ("collector", collectors())]:
+    # A probe by itself reads what no collector does; its tables may be called like one (`processes`).
+    reads = collectors() if "run" in words or "::probes_" not in test else {}
+    found |= {f"collector {name}": folder(place) for name, place in reads.items() if name in words}
+    for kind, places in [("probe", probes()), ("collector", reads)]:
         found |= {f"parsers of {kind} {name}": parsers(place) for name, place in places.items() if name in words and parsers(place)}
     if any("assert_judged(" in item for item in own):
         # It asks every rule for an answer.

@@ -27,7 +27,8 @@ def bare(text: str, texts: bool = True) -> str:
 
 def rust(text: str, texts: bool = True) -> str:
     """The same, without imports, the paths to names and their visibility."""
-    return REACH.sub("", USE.sub("", bare(text, texts)))
+    # What is left out leaves a gap; how many do not matter.
+    return re.sub(r"\s+", " ", REACH.sub("", USE.sub("", bare(text, texts)))).strip()
 
 
 def blank(text: str) -> str:

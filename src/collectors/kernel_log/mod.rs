@@ -169,7 +169,7 @@ mod tests {
                    3,11,1000010,-;I/O error, dev sda, sector 8\n";
         let sizes = [("sda", "9"), ("zram0", "0"), ("loop0", "0"), ("loop1", "9"), ("loop2", "9"), ("loop3", "9")];
         let story = sizes.iter().fold(Story::of_seconds(1).file(0, "dev/kmsg", log), |story, (device, size)| {
-            story.file(0, &format!("sys/class/block/{device}/size"), &format!("{size}\n"))
+            story.file(0, &format!("sys/class/block/{device}/size"), format!("{size}\n"))
         });
         story.link("sys/dev/block/254:0", "../../devices/virtual/block/sda");
         story.link("sys/dev/block/253:0", "../../devices/virtual/block/zram0");

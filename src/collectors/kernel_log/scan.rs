@@ -137,7 +137,10 @@ impl Scan {
         }
         lines.push_back(line);
         if lines.len() > KEPT_MEANWHILE {
-            lines.pop_front();
+            // A device keeps its only line as long as another one has several.
+            let has_more = |line: &LogLine| lines.iter().filter(|kept| kept.subject == line.subject).count() > 1;
+            let oldest = lines.iter().position(has_more).unwrap_or(0);
+            lines.remove(oldest);
         }
     }
 
@@ -349,6 +352,9 @@ mod tests {
         let mut many: Vec<&str> = names.iter().map(String::as_str).collect();
         many.push("sda");
         assert_eq!(scan_of(&many), ["loop28 28", "loop29 29", "sda 30"]);
+        let three_each = ["loop0", "loop1", "loop2", "loop3"].iter().flat_map(|device| [*device; 3]);
+        let first: Vec<&str> = std::iter::once("sda").chain(three_each).collect();
+        assert_eq!(scan_of(&first).first().unwrap(), "sda 0");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) fn ledger(
         );
     }
     if sampler.unobserved > 0 {
-        let reason = "sightings of threads beyond those that are observed, whose time is not in here";
+        let reason = "samples of threads beyond the limit, whose time is missing";
         ledger.lost.insert(reason.to_owned(), sampler.unobserved);
     }
     let mut tasks = sampler.into_tasks();

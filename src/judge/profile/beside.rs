@@ -17,6 +17,8 @@ use super::serial::{Family, Group, Key, MOMENT, Parts, Walk, has_ended_for, own_
 const MOSTLY: f64 = 0.5;
 /// Waits of a parent that its children ended are for them, where those are this share of their kind.
 const ENDED: f64 = 0.9;
+/// A child whose end ended less than this share of its own time of its parent's waits held it up hardly, where another one did most of the time.
+const BARELY: f64 = 0.05;
 /// Processes of a pipeline that are followed one after the other.
 const MAX_PIPES: usize = 16;
 
@@ -67,7 +69,7 @@ impl<'l, 'a> Family<'l, 'a> {
         depth: usize,
         walk: &mut Walk<'l, 'a>,
     ) -> Parts<'l> {
-        let path = path(group, parent);
+        let path = self.one_by_one(group, parent);
         let steps: BTreeSet<*const ThreadAccount<'l>> = path.iter().map(|step| std::ptr::from_ref(*step)).collect();
         let begins = walk.mark();
         let (mut parts, mut members) = (Parts::new(), Vec::new());
@@ -99,6 +101,52 @@ impl<'l, 'a> Family<'l, 'a> {
         let key = Key { child: group.longest(), ..Key::of_wait_for_children() };
         *parts.entry(key).or_default() += (seconds - sum).max(0.0);
         parts
+    }
+
+    /// The members that their parent waited for one after the other, the last one first; of those that ended at once, the one born last.
+    ///
+    /// A server that is killed once its client is done ends last, and the parent did not wait for it.
+    fn one_by_one(&self, group: &Group<'l, 'a>, parent: &ThreadAccount<'l>) -> Vec<&'a ThreadAccount<'l>> {
+        let mut ended: Vec<&'a ThreadAccount<'l>> =
+            group.members.iter().rev().copied().filter(|member| has_ended_for(member, parent)).collect();
+        let held_up: Vec<(&ThreadAccount<'l>, f64)> =
+            ended.iter().map(|member| (*member, self.held_up(parent, member))).collect();
+        let most = held_up.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
+        if most > MOSTLY * (group.until - group.from) {
+            let barely = |member: &ThreadAccount<'l>| {
+                let held =
+                    held_up.iter().find(|(known, _)| std::ptr::eq(*known, member)).map_or(0.0, |(_, held)| *held);
+                held < BARELY * (member.thread.ended - member.thread.began)
+            };
+            let last = |ended: &[&ThreadAccount<'l>]| {
+                let latest = |a: &&usize, b: &&usize| {
+                    let at = |index: usize| ended.get(index).map_or(0.0, |member| member.thread.ended);
+                    at(**a).total_cmp(&at(**b))
+                };
+                (0..ended.len()).collect::<Vec<_>>().iter().max_by(latest).copied()
+            };
+            while let Some(at) = last(&ended).filter(|at| ended.get(*at).is_some_and(|member| barely(member))) {
+                ended.remove(at);
+            }
+        }
+        ended.sort_by(|a, b| b.thread.ended.total_cmp(&a.thread.ended));
+        let mut path: Vec<&'a ThreadAccount<'l>> = Vec::new();
+        for member in ended {
+            if path.last().is_none_or(|next| member.thread.ended <= next.thread.began + MOMENT) {
+                path.push(member);
+            }
+        }
+        path
+    }
+
+    /// Seconds of a parent's waits that the end of this child ended.
+    fn held_up(&self, parent: &ThreadAccount<'l>, child: &ThreadAccount<'l>) -> f64 {
+        let ids = (child.thread.pid, child.thread.tid);
+        let links = self.ended_by_threads(parent).iter();
+        links
+            .filter(|link| (link.edge.waker.pid, link.edge.waker.tid) == ids)
+            .map(|link| clean(link.edge.seconds))
+            .sum()
     }
 
     /// Puts what the processes at the other ends of pipes did in the place of the waits of `own` for them; `before` are those that the
@@ -178,20 +226,6 @@ impl<'l, 'a> Family<'l, 'a> {
         };
         [Component::WaitPoll, Component::WaitSignal].into_iter().filter(for_children).collect()
     }
-}
-
-/// The members that their parent waited for one after the other, the last one first; of those that ended at once, the one born last.
-fn path<'l, 'a>(group: &Group<'l, 'a>, parent: &ThreadAccount<'l>) -> Vec<&'a ThreadAccount<'l>> {
-    let mut ended: Vec<&'a ThreadAccount<'l>> =
-        group.members.iter().rev().copied().filter(|member| has_ended_for(member, parent)).collect();
-    ended.sort_by(|a, b| b.thread.ended.total_cmp(&a.thread.ended));
-    let mut path: Vec<&'a ThreadAccount<'l>> = Vec::new();
-    for member in ended {
-        if path.last().is_none_or(|next| member.thread.ended <= next.thread.began + MOMENT) {
-            path.push(member);
-        }
-    }
-    path
 }
 
 /// Whether a thread ended these waits, and not an interrupt.

@@ -10,7 +10,7 @@ use super::slack::{Lost, Pacer, outside};
 /// A loss below this share of R is not worth a word.
 const WORTH: f64 = 0.01;
 /// What a component of joined threads, or of children side by side, may not gain.
-const BESIDE: &str = "Threads and children that ran beside those it waited for may hold it up as long.";
+const BESIDE: &str = "Threads or children that ran in parallel may take as long; the upper bound assumes that they do.";
 /// Threads that are named.
 const MAX_NAMES: usize = 2;
 
@@ -65,7 +65,7 @@ impl Basis<'_> {
     pub(super) fn at_best(&self, id: Component, seconds: f64) -> Option<&'static str> {
         let is_worth = |lost: f64| lost > WORTH * self.response;
         if is_worth(self.beside(id, 0.0)) {
-            return Some("what ran beside the threads and children that it waited for may hold it up as long");
+            return Some("what ran in parallel to the threads and children that it waited for may take as long");
         }
         is_worth(self.lost(id, seconds, 0.0).seconds).then_some("its waits for what goes on beside it may grow instead")
     }
@@ -101,11 +101,12 @@ impl Basis<'_> {
             ));
         }
         if let Some(more) = threads.len().checked_sub(1) {
-            threads.truncate(MAX_NAMES);
-            let others = more.checked_sub(MAX_NAMES - 1).filter(|more| *more > 0);
+            // One more takes no more room than saying so.
+            let others = more.checked_sub(MAX_NAMES - 1).filter(|more| *more > 1);
+            threads.truncate(others.map_or(MAX_NAMES + 1, |_| MAX_NAMES));
             let others = others.map_or(String::new(), |more| format!(" and {more} others"));
             why.push(format!(
-                "What {}{others} did beside it may then set the pace, so that waits take what is saved up to the end of the range.",
+                "{}{others} ran in parallel and may become the bottleneck; the upper bound assumes that.",
                 threads.join(", ")
             ));
         }

@@ -92,8 +92,8 @@ fn lost(profile: &Profile) -> Option<String> {
 fn partly_watched(profile: &Profile) -> Option<String> {
     let share = profile.calls.as_ref()?.watched_share?;
     Some(format!(
-        "System calls were watched in {} of the time: how CPU time divides into user and system time is an estimate for the rest, and \
-         so are counts of calls.",
+        "System calls were traced {} of the time: for the rest, counts of calls and the split of CPU time into user and system are \
+         extrapolated.",
         percent(share)
     ))
 }

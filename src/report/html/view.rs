@@ -313,7 +313,11 @@ fn findings_lead(fired: &Fired<'_>) -> String {
     let findings: usize = fired.problems.iter().map(|problem| 1 + problem.also.len()).sum();
     match fired.problems.len() {
         0 => "No problem found: no check fired as a warning or worse.".to_owned(),
-        count if count == findings => format!("{}, the worst first.", words::plural(count, "problem", "problems")),
-        count => format!("{} seen by {findings} checks, the worst first.", words::plural(count, "problem", "problems")),
+        count if count == findings => {
+            format!("{}, the most urgent first.", words::plural(count, "problem", "problems"))
+        }
+        count => {
+            format!("{} seen by {findings} checks, the most urgent first.", words::plural(count, "problem", "problems"))
+        }
     }
 }

@@ -5,7 +5,7 @@ use crate::report::exported::Exported;
 use rdiag_model::Finding;
 use rdiag_model::report::Span;
 
-/// A track for each finding that fired, the worst first. What happened before the window has no time, and is not drawn.
+/// A track for each finding that fired, the most urgent first. What happened before the window has no time, and is not drawn.
 pub(super) fn draw(trace: &mut Trace, of: &Exported<'_>) {
     let fired = of.report.findings.iter().enumerate().filter(|(_, finding)| finding.status.fired());
     let held: Vec<_> = fired.filter_map(|(at, finding)| Some((finding, of.held(at, finding)?))).collect();

@@ -66,8 +66,8 @@ impl Judge<'_> {
         let names: BTreeSet<&str> = lines.filter_map(|line| line.subject.as_deref()).collect();
         let shown: Vec<&str> = names.iter().copied().take(MOST_GONE).collect();
         let more = if names.len() > MOST_GONE { " and others" } else { "" };
-        let verb = if names.len() == 1 { "is" } else { "are" };
-        (!names.is_empty()).then(|| format!("{}{more} {verb} gone or set up anew by now.", shown.join(", ")))
+        let verb = if names.len() == 1 { "was" } else { "were" };
+        (!names.is_empty()).then(|| format!("{}{more} {verb} removed or set up anew since.", shown.join(", ")))
     }
 
     /// Judges a finding of the past as if its recent lines were of the window. Nothing changes if none is recent, or if the rule finds

@@ -124,7 +124,7 @@ fn errors_of_a_device_that_is_gone_do_not_count_as_current_and_the_sentence_says
     assert_eq!(finding(false, false).status, Status::Critical);
     let gone = finding(true, true);
     assert_eq!((gone.status, gone.seconds_before), (Status::Info, None));
-    assert_eq!(gone.summary, "0 within the window. sda is gone or set up anew by now.");
+    assert_eq!(gone.summary, "0 within the window. sda was removed or set up anew since.");
 }
 
 #[test]
