@@ -281,7 +281,7 @@ mod tests {
         let mut findings = [finding("cpu.saturation", Status::Warning), error];
         crate::report::order::sort(&mut findings, &std::collections::BTreeMap::new());
         assert!(
-            of(&findings).1.to_string().starts_with("Errors 4.0 min before the window: disks"),
+            of(&findings).1.to_string().starts_with("Errors 4.0 min before the window: disk"),
             "{}",
             of(&findings).1
         );

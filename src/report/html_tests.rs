@@ -70,7 +70,7 @@ fn the_verdict_is_copied_as_one_sentence_by_the_only_script() {
 #[test]
 fn findings_of_one_shortage_are_one_problem_and_the_others_are_inside() {
     let page = html(&report(saturated())).unwrap();
-    assert!(page.contains("1 problem seen by 2 checks, the worst first."));
+    assert!(page.contains("1 problem seen by 2 checks, the most urgent first."));
     let (_, from) = page.split_once("id=\"finding-1\"").unwrap();
     let (problem, _) = from.split_once("</article>").unwrap();
     assert!(problem.contains("id=\"finding-2\"") && problem.contains("cpu.utilization"), "{problem}");

@@ -155,8 +155,8 @@ pub fn work_of(plan: &Plan) -> Work {
 pub(super) fn collectors_for(steps: &[&PlannedStep]) -> Vec<&'static collectors::CollectorDef> {
     let wanted = |id: &str| steps.iter().any(|planned| planned.step.collect.iter().any(|measure| measure.id() == id));
     let mut all: Vec<_> = collectors::ALL.iter().copied().filter(|def| wanted(def.id)).collect();
-    // What it asks every process serves others in the same sample.
-    all.sort_by_key(|def| def.id != "processes");
+    // What the table of processes has asked serves it in the same sample.
+    all.sort_by_key(|def| def.id == "lock_waits");
     all
 }
 

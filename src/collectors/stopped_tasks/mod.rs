@@ -85,6 +85,8 @@ const MAX_NAMED: usize = 3;
 struct StoppedTasks {
     /// Those that were stopped at the last look, by id and start; none before the first.
     before: Option<BTreeMap<(u32, u64), u64>>,
+    /// Whether that look was at what the table of processes had asked.
+    from_table: bool,
     judged: bool,
 }
 
@@ -106,6 +108,7 @@ impl Collect for StoppedTasks {
         let dir = host.processes()?;
         let mut buffer = Vec::new();
         let asked = host.asked().present.latest(host.now());
+        let from_table = asked.is_some();
         let all = asked.map_or_else(|| ask(&dir, &mut buffer), |all| Ok(all.to_vec()))?;
         if host.facts().uid != 0 && all.iter().all(|present| present.pid != 1) {
             let why = "/proc is mounted with hidepid: processes of other users are hidden";
@@ -117,12 +120,16 @@ impl Collect for StoppedTasks {
             .filter(|present| present.state == 'T')
             .map(|present| ((present.pid, present.start_ticks), present.cpu_ticks))
             .collect();
+        // The table of tasks and /proc round the parts of a time by themselves, which makes a tick.
+        let rounding = u64::from(self.before.is_some() && self.from_table != from_table);
+        self.from_table = from_table;
         let mut stopped = Vec::new();
         for (key, used) in &now {
-            if self.before.as_ref().is_some_and(|before| before.get(key) == Some(used)) {
+            let before = self.before.as_ref().and_then(|before| before.get(key));
+            if before.is_some_and(|before| used.abs_diff(*before) <= rounding) {
                 let (pid, born) = *key;
-                let Some((name, _)) = stat(&dir, pid, &mut buffer) else { continue };
-                stopped.push(Stopped { pid, born, name });
+                let same = stat(&dir, pid, &mut buffer).filter(|(_, stat)| stat.start_ticks == born);
+                stopped.push(Stopped { pid, born, name: same.map(|(name, _)| name).unwrap_or_default() });
             }
         }
         if self.before.replace(now).is_some() {

@@ -122,3 +122,20 @@ fn a_wait_for_less_than_half_of_what_the_other_process_did_stays_one() {
     assert!(close(seconds(&of(0.51), C::CpuUser), 0.51));
     assert!(close(seconds(&of(0.49), C::CpuUser), 0.0) && close(seconds(&of(0.49), C::IpcPipe), 0.49));
 }
+
+#[test]
+fn a_server_that_is_killed_once_its_client_is_done_is_not_what_the_shell_waited_for() {
+    let shell = run(1, 0, 0.0, vec![part(C::WaitChild, 1.0)]);
+    let client = child(2, 0.0, vec![part(C::NetRecv, 0.98)]);
+    let server = child(3, 0.0, vec![part(C::NetAccept, 1.0)]);
+    let held = |by_client: f64, by_server: f64| {
+        let links = vec![ended([1, 2], C::WaitChild, by_client), ended([1, 3], C::WaitChild, by_server)];
+        profile_of(vec![shell.clone(), client.clone(), server.clone()], links)
+    };
+    let killed = held(0.98, 0.02);
+    assert!(killed.answer.headline.contains("child2"), "{}", killed.answer.headline);
+    assert!(close(seconds(&killed, C::NetAccept), 0.0) && close(seconds(&killed, C::NetRecv), 0.98));
+    // One that it waits for as well is on the way.
+    let waited = held(0.6, 0.4);
+    assert!(waited.answer.headline.contains("child3"), "{}", waited.answer.headline);
+}

@@ -37,7 +37,7 @@ fn who_works_beside_it_without_waiting_for_it_may_set_the_pace() {
     let free = pair(consumer(), vec![part(C::WaitSleep, 1.0)], waits());
     assert!(is(row(&free, C::CpuUser).vanished, [0.5, 1.0]) && is(row(&free, C::CpuUser).halved, [0.75, 1.0]));
     let said = why(&free, C::CpuUser);
-    assert!(said.contains("What task2 (thread 2) did beside it may then set the pace"), "{said}");
+    assert!(said.contains("task2 (thread 2) ran in parallel and may become the bottleneck"), "{said}");
     assert!(is(row(&free, C::IpcPipe).vanished, [0.5, 0.5]), "the wait itself");
     // It has 0.2 s beside the consumer's work: no more can be lost.
     let both = vec![waited([1, 2], C::IpcPipe, 0.5), waited([2, 1], C::IpcPipe, 0.3)];
@@ -145,7 +145,7 @@ fn the_reason_of_a_range_stands_once_and_rows_have_its_number() {
     assert_eq!([C::CpuUser, C::CpuSys, C::WaitSleep].map(numbers), [vec![1], vec![1], vec![]]);
     let unlike = two(vec![part(C::CpuUser, 0.6)], vec![part(C::IoBlockRead, 1.0)], [0.6, 0.4], None);
     assert!(
-        why(&unlike, C::CpuUser).starts_with("Threads and children that ran beside"),
+        why(&unlike, C::CpuUser).starts_with("Threads or children that ran in parallel"),
         "{}",
         why(&unlike, C::CpuUser)
     );
