@@ -24,7 +24,6 @@ mod faults_network;
 mod filesystem;
 mod frozen;
 mod guest_cpus;
-mod guest_devices;
 mod guest_disks;
 mod guest_limits;
 mod guest_log;
