@@ -100,7 +100,8 @@ fn wait(socket: BorrowedFd<'_>, until: Option<Instant>) -> io::Result<()> {
     }
 }
 
+/// The time by which rdiag limits how long it waits for processes of its own.
 #[expect(clippy::disallowed_methods, reason = "how long rdiag waits for itself is in no recording")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -149,13 +149,14 @@ impl Lookup {
         }
     }
 
-    /// Has the rows of unwind tables for these offsets of a file looked up, and remembers them: that there is none, too.
-    pub(super) fn learn_rows(&mut self, located: &Located, pid: u32, offsets: &[u64]) {
-        let found = self.ask(located, pid, |client, source| client.rows(source, offsets));
-        let rows = found.unwrap_or_else(|_| vec![None; offsets.len()]);
+    /// Has the rows of unwind tables for these offsets of a file looked up, and remembers them: that there is none, too. Nothing is
+    /// remembered where the file could not be asked: another process may be luckier.
+    pub(super) fn learn_rows(&mut self, located: &Located, pid: u32, offsets: &[u64]) -> Result<(), String> {
+        let rows = self.ask(located, pid, |client, source| client.rows(source, offsets))?;
         for (offset, row) in offsets.iter().zip(rows) {
             self.rows.keep(located.identity(), *offset, row);
         }
+        Ok(())
     }
 
     /// What is to be said of a file, the first time.

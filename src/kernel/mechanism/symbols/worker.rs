@@ -12,8 +12,9 @@ use super::unwind::{Dump, Walked};
 use crate::host::rights::{Phase, narrow};
 use crate::mechanism::descriptors;
 
-/// Questions that may wait.
+/// Questions that may wait, and as many of all when no more stacks are taken: names find room behind them.
 const QUEUE: usize = 4096;
+const WITH_STACKS: usize = QUEUE / 4;
 
 pub(super) const TOO_MANY_FILES: &str =
     "names are missing, as no more files can be opened (raise the limit with `ulimit -n`)";
@@ -143,7 +144,15 @@ impl Worker {
 
     /// Whether these stacks will be walked.
     pub(super) fn ask_stacks(&mut self, of: Of, process: Process, dumps: Vec<Dump>, maps: Arc<Maps>) -> bool {
-        self.put(Question { of, process: Some(process), addresses: Vec::new(), maps, detail: Detail::Name, dumps })
+        self.outstanding <= WITH_STACKS
+            && self.put(Question {
+                of,
+                process: Some(process),
+                addresses: Vec::new(),
+                maps,
+                detail: Detail::Name,
+                dumps,
+            })
     }
 
     fn put(&mut self, question: Question) -> bool {
@@ -162,5 +171,22 @@ impl Worker {
             Err(RecvTimeoutError::Timeout) => Err(End::Empty),
             Err(RecvTimeoutError::Disconnected) => Err(End::Gone),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_leave_room_for_names() {
+        let (questions, asked) = mpsc::sync_channel(QUEUE);
+        let (_answer, answers) = mpsc::channel();
+        let mut worker = Worker { questions, answers, outstanding: 0 };
+        let process = Process { pid: 1, born: 1 };
+        let taken = (0..QUEUE).filter(|_| worker.ask_stacks(Of::Kernel, process, Vec::new(), Arc::default())).count();
+        assert_eq!(taken, WITH_STACKS + 1);
+        assert!(worker.ask(Of::Kernel, None, Vec::new(), Arc::default(), Detail::Name));
+        drop(asked);
     }
 }

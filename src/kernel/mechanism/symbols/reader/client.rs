@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::message::{Answer, Question};
-use crate::host::message::{receive, send};
+use crate::host::message::{now, receive, send};
 use crate::mechanism::symbols::bounded::one_of_many;
 use crate::mechanism::symbols::open::Identity;
 use crate::mechanism::symbols::unwind::Row;
@@ -25,6 +25,8 @@ const STARTING: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(4);
 /// The same once a file has taken too long, since others wait behind them.
 const SHORT_PATIENCE: Duration = Duration::from_millis(500);
+/// How long all questions about the unwind tables of one file may take together: one of an honest file takes some microseconds for each row.
+const ALL_ROWS: Duration = Duration::from_secs(1);
 /// So many files of one owner that took too long or ended the process, and no other of theirs is read. What root owns is no user's choice.
 const MANY: usize = 2;
 /// It is not restarted after it has ended so often: there are more such files than there is time for.
@@ -54,6 +56,8 @@ pub(in super::super) struct Client {
     no_lines: HashSet<Identity>,
     /// Files whose unwind tables ended the process: what else is in them may do.
     no_rows: HashSet<Identity>,
+    /// How long the unwind tables of files have taken, all questions together.
+    rows_took: HashMap<Identity, Duration>,
     /// Files that took too long or ended the process, by their owners.
     bad: HashMap<u32, HashSet<Identity>>,
     is_hasty: bool,
@@ -131,8 +135,18 @@ impl Client {
                 return Err(why);
             }
             let file = self.hand_over(source)?;
-            match self.ask(source, &Question::Rows { file, offsets: offsets.to_vec() }, None) {
-                Ok(Answer::Rows(rows)) if rows.len() == offsets.len() => all.extend(rows),
+            let asked = now();
+            let answer = self.ask(source, &Question::Rows { file, offsets: offsets.to_vec() }, None);
+            let is_slow = self.rows_took(source, now() - asked);
+            let is_sound = |rows: &[Option<Row>]| rows.iter().flatten().all(Row::is_sound);
+            match answer {
+                Ok(Answer::Rows(rows)) if !is_slow && rows.len() == offsets.len() && is_sound(&rows) => {
+                    all.extend(rows)
+                }
+                Ok(Answer::Rows(_)) if is_slow => {
+                    self.no_rows.insert(source.identity.clone());
+                    return Err("its unwind tables took too long".to_owned());
+                }
                 answer => {
                     self.no_rows.insert(source.identity.clone());
                     return Err(answer.map_or_else(|error| ended(&error), |_| "it has no unwind tables".to_owned()));
@@ -140,6 +154,17 @@ impl Client {
             }
         }
         Ok(all)
+    }
+
+    /// Adds to how long the unwind tables of a file have taken. Whether that is too long, which counts against its owner.
+    fn rows_took(&mut self, source: &Source<'_>, time: Duration) -> bool {
+        let took = self.rows_took.entry(source.identity.clone()).or_default();
+        *took = took.saturating_add(time);
+        let is_slow = *took > ALL_ROWS;
+        if is_slow {
+            self.bad.entry(one_of_many(source.owner)).or_default().insert(source.identity.clone());
+        }
+        is_slow
     }
 
     /// The number that a file goes by, after it was handed over if need be.
@@ -271,6 +296,24 @@ impl Drop for Process {
 mod tests {
     use super::*;
     use crate::mechanism::symbols::open::find_mapped;
+
+    #[test]
+    fn tables_that_take_long_all_together_are_read_no_more_and_count_against_their_owner() {
+        let program = std::env::current_exe().unwrap();
+        let found = find_mapped(&program).unwrap();
+        let open = || Ok(std::fs::File::open(&program)?.into());
+        let source = Source { identity: found.identity.clone(), owner: 1000, open: &open, build_id: None };
+        let mut client = Client::default();
+        assert!(!client.rows_took(&source, ALL_ROWS / 2));
+        assert!(client.bad.is_empty());
+        assert!(client.rows_took(&source, ALL_ROWS));
+        assert!(client.bad[&1000].contains(&found.identity));
+        let told = client.rows(&source, &[0]);
+        assert_eq!(told, Err("its unwind tables took too long".to_owned()));
+        assert_eq!(client.rows(&source, &[0]), Err("its unwind tables could not be read".to_owned()));
+        let (names, _) = client.names(&source, &[0], false).unwrap();
+        assert_eq!(names.len(), 1, "what else is in it may be read");
+    }
 
     #[test]
     fn bad_files_of_a_user_cost_that_user_alone_the_names_of_further_ones() {

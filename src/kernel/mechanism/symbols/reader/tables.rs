@@ -15,8 +15,8 @@ use super::super::unwind::{Base, COUNT, MACHINE, PC, Row, Rule, Value};
 
 /// No more is read of a file; those of a large browser take 20 MiB.
 const MAX_BYTES: u64 = 64 << 20;
-/// An entry that is longer is none: the rows of one function take some hundred bytes.
-const MAX_ENTRY: usize = 1 << 16;
+/// An entry that is longer is none: the rows of one function take some hundred bytes, and each question about one begins at its beginning.
+const MAX_ENTRY: usize = 1 << 12;
 /// Operations of an expression: those of the C library have a dozen at most.
 const MAX_OPERATIONS: usize = 64;
 /// The bits of an address that are the same wherever a file is mapped.
@@ -41,9 +41,10 @@ struct Part {
 
 impl Part {
     fn read(file: &File, of: Segment) -> io::Result<Self> {
-        let mut bytes = vec![0; usize::try_from(of.size.min(MAX_BYTES)).unwrap_or_default()];
+        // A file may be shorter than it says, and become so while it is read.
+        let left = file.metadata()?.len().saturating_sub(of.offset);
+        let mut bytes = vec![0; usize::try_from(of.size.min(left).min(MAX_BYTES)).unwrap_or_default()];
         let mut read = 0;
-        // A file may be shorter than it says.
         while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
             match file.read_at(rest, of.offset.saturating_add(read as u64))? {
                 0 => break,
@@ -51,6 +52,7 @@ impl Part {
             }
         }
         bytes.truncate(read);
+        bytes.shrink_to_fit();
         Ok(Self { bytes, address: of.address })
     }
 }
@@ -74,7 +76,7 @@ impl Tables {
 
     /// How much memory they take.
     pub(super) fn bytes(&self) -> u64 {
-        (self.header.bytes.len() + self.frames.bytes.len()) as u64
+        (self.header.bytes.capacity() + self.frames.bytes.capacity()) as u64
     }
 
     /// The rows for the code at some offsets of the file.
@@ -111,7 +113,8 @@ impl Tables {
         // What hangs on the place itself holds for no other.
         let (before, after) = if expressions.is_local { (0, 1) } else { (before, after) };
         let returns = entry.cie().return_address_register().0;
-        Some(Row { before, after, frame, returns, rules, is_signal: entry.is_signal_trampoline() })
+        let row = Row { before, after, frame, returns, rules, is_signal: entry.is_signal_trampoline() };
+        row.is_sound().then_some(row)
     }
 }
 

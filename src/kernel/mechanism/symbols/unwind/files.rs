@@ -1,15 +1,19 @@
 //! Walks many stacks of one process at once: what one of them asks of a file, others need as well.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use super::step::{DEPTH, End, Walk};
 use super::{ByTables, Dump, Walked, believed};
+use crate::host::message::now;
 use crate::mechanism::symbols::lookup::{Located, Lookup};
 use crate::mechanism::symbols::maps::Maps;
 use crate::mechanism::symbols::worker::Of;
 
 /// Rounds of questions: each brings every stack one frame further at least.
 const ROUNDS: usize = DEPTH + 1;
+/// How long they may take together: other processes wait behind this one.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The files of a process by the mappings that its stacks lead through; none for those that cannot be found.
 type Files = HashMap<usize, Option<Located>>;
@@ -28,27 +32,47 @@ impl Lookup {
         let mut notes = Vec::new();
         let mut walks: Vec<Walk> = dumps.into_iter().map(Walk::new).collect();
         let mut files = Files::new();
+        let until = now() + PATIENCE;
+        // Places that were asked for in the last round.
+        let mut asked: BTreeSet<(usize, u64)> = BTreeSet::new();
         for _ in 0..ROUNDS {
             let mut wanted: BTreeMap<usize, (u64, BTreeSet<u64>)> = BTreeMap::new();
-            for unknown in walks.iter_mut().filter_map(|walk| self.go_on(walk, maps, &files)) {
-                let (_, offsets) = wanted.entry(unknown.mapping).or_insert((unknown.address, BTreeSet::new()));
-                offsets.insert(unknown.offset);
+            for walk in &mut walks {
+                let Some(Unknown { mapping, address, offset }) = self.go_on(walk, maps, &files) else { continue };
+                if asked.contains(&(mapping, offset)) {
+                    walk.end = Some(End::NoTable);
+                    continue;
+                }
+                let (_, offsets) = wanted.entry(mapping).or_insert((address, BTreeSet::new()));
+                offsets.insert(offset);
             }
             if wanted.is_empty() {
                 break;
             }
+            let places = |(mapping, (_, offsets)): (&usize, &(u64, BTreeSet<u64>))| {
+                let mapping = *mapping;
+                offsets.iter().map(move |offset| (mapping, *offset)).collect::<Vec<_>>()
+            };
+            asked = wanted.iter().flat_map(places).collect();
             for (mapping, (address, offsets)) in wanted {
+                if now() >= until {
+                    break;
+                }
                 let found = files.entry(mapping).or_insert_with(|| {
                     let (file, _) = maps.in_file(address, *pid)?;
                     let found = self.locate(&file, *pid, (*by_link, *by_path));
-                    found.map_err(|why| notes.push(format!("{} has no unwind tables: {why}", file.object))).ok()
+                    found.map_err(|why| notes.push(unread(&file.object, &why))).ok()
                 });
-                let Some(found) = found else { continue };
+                let Some(located) = found else { continue };
                 // Another process may have had the same file mapped.
-                let is_new = |offset: &u64| self.rows.find(found.identity(), *offset).is_none();
+                let is_new = |offset: &u64| self.rows.find(located.identity(), *offset).is_none();
                 let offsets: Vec<u64> = offsets.into_iter().filter(is_new).collect();
-                if !offsets.is_empty() {
-                    self.learn_rows(found, *pid, &offsets);
+                if !offsets.is_empty()
+                    && let Err(why) = self.learn_rows(located, *pid, &offsets)
+                {
+                    notes.extend(maps.in_file(address, *pid).map(|(file, _)| unread(&file.object, &why)));
+                    // For this walk: another may find it readable.
+                    *found = None;
                 }
             }
         }
@@ -76,6 +100,10 @@ impl Lookup {
         }
         None
     }
+}
+
+fn unread(object: &str, why: &str) -> String {
+    format!("the unwind tables of {object} could not be read: {why}")
 }
 
 /// What is to be believed: tables, unless frame pointers lead further where these end.

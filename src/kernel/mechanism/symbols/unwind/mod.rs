@@ -44,6 +44,25 @@ pub(super) struct Row {
     pub(super) is_signal: bool,
 }
 
+impl Row {
+    /// Whether it can be followed: it is about registers that there are, and has one rule for each at most.
+    pub(super) fn is_sound(&self) -> bool {
+        let is_register = |register: u16| usize::from(register) < COUNT;
+        let is_value = |value: Value| match value.base {
+            Base::Register(register) => is_register(register),
+            Base::Frame => true,
+        };
+        let is_rule = |(register, rule): &(u16, Rule)| {
+            is_register(*register)
+                && match rule {
+                    Rule::Gone => true,
+                    Rule::Is(value) | Rule::At(value) => is_value(*value),
+                }
+        };
+        self.rules.len() <= COUNT && is_register(self.returns) && is_value(self.frame) && self.rules.iter().all(is_rule)
+    }
+}
+
 /// What a register held in the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Rule {
@@ -142,4 +161,29 @@ impl Symbols {
 fn believed(maps: &Maps, pointers: &[u64]) -> usize {
     let is_code = |(place, at): &(usize, &u64)| maps.kind(at.saturating_sub(u64::from(*place > 0))).is_some();
     pointers.iter().enumerate().take_while(is_code).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_about_registers_that_do_not_exist_or_with_more_rules_than_registers_is_not_sound() {
+        let last = COUNT as u16 - 1;
+        let value = |register| Value { base: Base::Register(register), offset: 0, loaded: None };
+        let row =
+            |base, returns, rules| Row { before: 0, after: 1, frame: value(base), returns, rules, is_signal: false };
+        let many = |count| vec![(0, Rule::Gone); count];
+        for (row, is_sound) in [
+            (row(last, last, vec![(last, Rule::At(value(last)))]), true),
+            (row(last + 1, 0, Vec::new()), false),
+            (row(0, last + 1, Vec::new()), false),
+            (row(0, 0, vec![(last + 1, Rule::Gone)]), false),
+            (row(0, 0, vec![(0, Rule::Is(value(last + 1)))]), false),
+            (row(0, 0, many(COUNT)), true),
+            (row(0, 0, many(COUNT + 1)), false),
+        ] {
+            assert_eq!(row.is_sound(), is_sound, "{row:?}");
+        }
+    }
 }

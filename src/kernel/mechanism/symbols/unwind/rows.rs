@@ -7,12 +7,15 @@ use crate::mechanism::symbols::open::Identity;
 
 /// So many are remembered; then all are forgotten, as after an hour on a host where programs come and go.
 const MAX: usize = 50_000;
+/// And so many rules of theirs: a row has five at most, but for those of signal handlers.
+const MAX_RULES: usize = 8 * MAX;
 
 /// Rows by file, each at the place where it begins.
 #[derive(Debug, Default)]
 pub(in super::super) struct Rows {
     files: HashMap<Identity, BTreeMap<u64, Known>>,
     count: usize,
+    rules: usize,
 }
 
 #[derive(Debug)]
@@ -29,10 +32,12 @@ impl Rows {
     }
 
     /// Remembers the row for a place.
-    pub(in super::super) fn keep(&mut self, file: &Identity, offset: u64, row: Option<Row>) {
-        if self.count >= MAX {
+    pub(in super::super) fn keep(&mut self, file: &Identity, offset: u64, mut row: Option<Row>) {
+        if self.count >= MAX || self.rules >= MAX_RULES {
             *self = Self::default();
         }
+        row.iter_mut().for_each(|row| row.rules.shrink_to_fit());
+        self.rules += row.as_ref().map_or(0, |row| row.rules.len());
         let (before, after) = row.as_ref().map_or((0, 1), |row| (row.before, row.after.max(1)));
         let known = Known { end: offset.saturating_add(after), row };
         let rows = self.files.entry(file.clone()).or_default();
@@ -53,6 +58,20 @@ impl Rows {
 mod tests {
     use super::super::{Base, Value};
     use super::*;
+
+    #[test]
+    fn rows_with_many_rules_are_forgotten_sooner() {
+        let file = Identity::numbered(1);
+        let frame = Value { base: Base::Frame, offset: 0, loaded: None };
+        let rules = vec![(0, super::super::Rule::Gone); 32];
+        let row = Row { before: 0, after: 1, frame, returns: 16, rules, is_signal: false };
+        let mut rows = Rows::default();
+        let most = MAX_RULES as u64 / 32;
+        (0..most).for_each(|offset| rows.keep(&file, offset, Some(row.clone())));
+        assert!(rows.find(&file, 0).is_some());
+        rows.keep(&file, most, Some(row));
+        assert!(rows.find(&file, 0).is_none() && rows.find(&file, most).is_some());
+    }
 
     #[test]
     fn a_row_holds_for_its_range_and_one_that_overlaps_hides_none() {

@@ -77,3 +77,13 @@ fn a_stack_of_which_too_little_was_copied_ends_there_and_is_not_whole() {
     let (walked, _) = walk(Dump { pointers: vec![code; 100], ..innermost(200, 8000) });
     assert_eq!(walked, [Walked { ticket: 7, stack: None }]);
 }
+
+#[test]
+fn a_file_that_could_not_be_asked_is_asked_again() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "no program").unwrap();
+    let found = Located::File(std::sync::Arc::new(crate::mechanism::symbols::open::find_mapped(file.path()).unwrap()));
+    let mut lookup = Lookup::default();
+    assert!(lookup.learn_rows(&found, std::process::id(), &[16]).is_err());
+    assert_eq!(lookup.rows.find(found.identity(), 16), None);
+}
