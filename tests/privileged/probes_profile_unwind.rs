@@ -37,6 +37,12 @@ int main(void) { zeros = open("/dev/zero", O_RDONLY); for (;;) chain_one(); }
 const CHAIN: [&str; 7] = ["main", "chain_one", "chain_two", "chain_three", "chain_four", "chain_five", "chain_six"];
 const BUILD: &[&str] = &["cc", "-O2", "-fomit-frame-pointer"];
 
+/// Two seconds of some processes, by unwind tables.
+fn by_tables(pids: &str, hz: u32) -> Value {
+    let hz = format!("hz={hz}");
+    profile(&["--pid", pids, "--param", &hz, "--param", "unwind=tables", "--duration", "2s"])
+}
+
 struct Stack {
     /// Name, object, and whether it is the kernel's; outermost first.
     frames: Vec<(String, String, bool)>,
@@ -89,7 +95,7 @@ fn a_program_without_frame_pointers_has_whole_stacks_in_its_own_code_and_in_the_
     }
     let (_folder, binary) = compiled(C, "chain.c", BUILD);
     let load = Load::start(1, &text_of(&binary), &[]);
-    let result = profiled(&load, "2s");
+    let result = by_tables(&load.pids()[0].to_string(), 997);
     let (whole, truncated) = stacks(&result);
     let right = share_of(&whole, is_right);
     assert!(right > 0.97, "{right}: {:?}", whole.iter().find(|stack| !is_right(stack)).map(|stack| &stack.frames));
@@ -98,9 +104,9 @@ fn a_program_without_frame_pointers_has_whole_stacks_in_its_own_code_and_in_the_
     let in_kernel = share_of(&whole, |stack| stack.frames.iter().any(|frame| frame.2) && is_right(stack));
     assert!((0.05..0.95).contains(&in_kernel), "both are sampled: {in_kernel} in the kernel");
     assert!(notes(&result).contains("user stacks by unwind tables: "), "{}", notes(&result));
-    // By frame pointers there is nothing of this.
+    // By frame pointers, which is the default, there is nothing of this.
     let pid = load.pids()[0].to_string();
-    let cut = profile(&["--pid", &pid, "--param", "hz=997", "--param", "unwind=frame-pointers", "--duration", "1s"]);
+    let cut = profile(&["--pid", &pid, "--param", "hz=997", "--duration", "1s"]);
     assert!(share_of(&stacks(&cut).0, is_right) < 0.1, "the program has frame pointers");
     assert!(notes(&cut).contains("do not reach the start of their thread"), "{}", notes(&cut));
     assert!(!notes(&cut).contains("unwind tables: "), "{}", notes(&cut));
@@ -116,7 +122,7 @@ fn a_stripped_program_without_frame_pointers_has_whole_stacks() {
     let (_folder, binary) = compiled(C, "chain.c", BUILD);
     assert!(Command::new("strip").arg(&binary).status().unwrap().success());
     let load = Load::start(1, &text_of(&binary), &[]);
-    let (whole, truncated) = stacks(&profiled(&load, "2s"));
+    let (whole, truncated) = stacks(&by_tables(&load.pids()[0].to_string(), 997));
     // `_start` and the chain, though none has a name.
     let own = |stack: &Stack| stack.frames.iter().filter(|frame| frame.1 == "splitter").count();
     let right = share_of(&whole, |stack| own(stack) == CHAIN.len() + 1);
@@ -178,7 +184,7 @@ fn hostile_unwind_tables_cost_their_own_program_its_callers_and_no_other() {
         let (good, bad) = (Load::start(1, &text_of(&innocent), &[]), Load::start(1, &text_of(&program), &[]));
         let (good_pid, bad_pid) = (good.pids()[0], bad.pids()[0]);
         let pids = format!("{good_pid},{bad_pid}");
-        let result = profile(&["--pid", &pids, "--param", "hz=499", "--duration", "2s"]);
+        let result = by_tables(&pids, 499);
         let (mut good, mut bad) = (stacks(&result).0, stacks(&result).0);
         good.retain(|stack| stack.pid == u64::from(good_pid));
         bad.retain(|stack| stack.pid == u64::from(bad_pid));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * Registers and the top of the stack of what is sampled, from which user space finds the callers of code without frame pointers. */
+ * Registers and the top of the stack of what is sampled, from which user space finds the callers of code without frame pointers.
+ * Part of `tables.bpf.c` alone. */
 #pragma once
-#include "stacks.h"
 
 #define CHUNK 1024 /* whole chunks lie in one page */
 #define CHUNKS 16
@@ -9,16 +9,8 @@
 #define ARM_WORDS 34
 #define NO_WAKEUP 1 /* BPF_RB_NO_WAKEUP: the reader looks several times a second */
 
-/* Bytes of dumps that each CPU may send in a second; none where user space cannot walk them. */
+/* Bytes of dumps that each CPU may send in a second. */
 const volatile u64 dump_rate = 0;
-
-struct key {
-	u64 tgid;
-	u64 kernel; /* names of stacks */
-	u64 user;
-	u64 in_kernel;
-	char comm[16];
-};
 
 struct dump {
 	struct key key;
@@ -43,8 +35,8 @@ struct {
 } dump_scratch SEC(".maps");
 
 struct allowance {
-	u64 began;
-	u64 sent; /* bytes */
+	u64 at; /* when it was counted last */
+	u64 left; /* bytes, those of a second at most */
 };
 
 struct {
@@ -53,22 +45,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct allowance);
 } dump_allowance SEC(".maps");
-
-enum { IDLE, OWN, UNSUMMED, UNKEPT, UNDUMPED, TOTALS };
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, TOTALS);
-	__type(key, u32);
-	__type(value, u64);
-} profile_totals SEC(".maps");
-
-static __always_inline void count(u32 which)
-{
-	u64 *total = bpf_map_lookup_elem(&profile_totals, &which);
-
-	if (total)
-		(*total)++;
-}
 
 struct pt_regs___arm64 {
 	s32 syscallno;
@@ -104,9 +80,14 @@ static __always_inline bool dump(void *ctx, struct task_struct *task, struct key
 	struct dump *dump = bpf_map_lookup_elem(&dump_scratch, &zero);
 	if (!allowance || !dump)
 		return false;
-	if (!allowance->began)
-		allowance->began = now;
-	if (allowance->sent > dump_rate + (now - allowance->began) / 1000000 * dump_rate / 1000) {
+	u64 passed = allowance->at ? now - allowance->at : 1000000000;
+	if (passed > 1000000000)
+		passed = 1000000000;
+	allowance->at = now;
+	allowance->left += passed / 1000 * dump_rate / 1000000;
+	if (allowance->left > dump_rate)
+		allowance->left = dump_rate;
+	if (allowance->left < sizeof(dump->stack)) {
 		count(UNDUMPED);
 		return false;
 	}
@@ -145,6 +126,6 @@ static __always_inline bool dump(void *ctx, struct task_struct *task, struct key
 		count(UNDUMPED);
 		return false;
 	}
-	allowance->sent += size;
+	allowance->left -= size;
 	return true;
 }

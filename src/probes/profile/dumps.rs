@@ -18,6 +18,10 @@ pub(super) const MAP: &str = "profile_dumps";
 /// Bytes of the largest, and of the ring at least and at most; all are powers of two.
 const LARGEST: u64 = 1 << 14;
 const RING: (u64, u64) = (1 << 20, 1 << 24);
+/// How often the ring is emptied in a second.
+const EMPTIED: u64 = 4;
+/// Of the largest so many in a second for each CPU, however many CPUs there are.
+const LEAST: u64 = 16;
 /// The program's key, what the sample stands for, the start of its process, where its bytes begin; then the registers, then the bytes.
 const KEY: usize = 6;
 const REGISTERS_AT: usize = (KEY + 3) * 8;
@@ -25,19 +29,20 @@ const BYTES_AT: usize = REGISTERS_AT + 34 * 8;
 /// What is not worth a word.
 const WORTH: f64 = 0.005;
 
-/// Bytes of the ring: room for two seconds, as far as there may be.
-pub(super) fn ring(wanted: &Wanted, samples: u64) -> u32 {
-    let bytes = if is_taken(wanted) { samples.saturating_mul(2 * LARGEST) } else { 0 };
-    bytes.clamp(RING.0, RING.1).next_power_of_two() as u32
-}
-
-/// Bytes that each CPU may send in a second, so that the ring is emptied before it is full.
-pub(super) fn rate(wanted: &Wanted, ring: u32, cpus: u64) -> u64 {
-    if is_taken(wanted) { u64::from(ring) / 2 / cpus.max(1) } else { 0 }
-}
-
-fn is_taken(wanted: &Wanted) -> bool {
+/// Whether stacks are to be walked by unwind tables, and can be.
+pub(super) fn are_taken(wanted: &Wanted) -> bool {
     SUPPORTED && wanted.user && wanted.tables
+}
+
+/// Bytes of the ring: room for two seconds, as far as there may be.
+pub(super) fn ring(samples: u64) -> u32 {
+    samples.saturating_mul(2 * LARGEST).clamp(RING.0, RING.1).next_power_of_two() as u32
+}
+
+/// Bytes that each CPU may send in a second, so that the ring is mostly emptied before it is full. What finds no room all the same is
+/// counted.
+pub(super) fn rate(ring: u32, cpus: u64) -> u64 {
+    (u64::from(ring) * EMPTIED / 2 / cpus.max(1)).max(LEAST * LARGEST)
 }
 
 /// A sample.
@@ -63,41 +68,48 @@ impl Dumped {
     }
 }
 
-/// How much was sampled, by how its user stacks were walked.
+/// Samples with user stacks, by how these were walked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Means {
-    /// By unwind tables.
+    /// Unwind tables are asked.
+    pub(super) is_asked: bool,
+    /// All of them.
+    pub(super) all: u64,
+    /// By unwind tables: these led to a caller, or said that there is none.
     pub(super) tables: u64,
-    /// By frame pointers, though unwind tables were asked.
+    /// Copied, but tables were of no use.
     pub(super) pointers: u64,
+    /// Not copied, as there were too many bytes.
+    pub(super) undumped: u64,
 }
 
 impl Means {
-    /// Whether tables were asked at all.
-    pub(super) fn has_tables(self) -> bool {
-        self.tables + self.pointers > 0
-    }
-
-    /// As a sentence, and how many samples could not be walked by tables.
-    pub(super) fn told(self, undumped: u64) -> Vec<String> {
-        let whole = (self.tables + self.pointers) as f64;
-        let mut notes = Vec::new();
-        if whole > 0.0 {
-            let (tables, pointers) = (self.tables as f64 / whole, self.pointers as f64 / whole);
-            let mut note = format!("user stacks by unwind tables: {}", percent(tables));
-            if pointers >= WORTH {
-                note.push_str(&format!(
-                    "; by frame pointers, where these led further: {} (code without tables, or a process that had ended)",
-                    percent(pointers)
-                ));
-            }
-            notes.push(note);
+    /// As sentences, with shares of all samples with user stacks.
+    pub(super) fn told(self) -> Vec<String> {
+        if !self.is_asked || self.all == 0 {
+            return Vec::new();
         }
-        if undumped > 0 {
-            notes.push(format!(
-                "{undumped} samples have user stacks by frame pointers alone: more stacks were to be copied than the limit lets through \
-                 (take fewer samples per second)"
-            ));
+        let share = |count: u64| count as f64 / self.all as f64;
+        let mut note =
+            format!("user stacks by unwind tables: {} of the samples that have one", percent(share(self.tables)));
+        let mut before = "; without tables: ";
+        let others = self.all.saturating_sub(self.tables).saturating_sub(self.pointers).saturating_sub(self.undumped);
+        for (count, why) in [
+            (self.pointers, "tables led no further or could not be used"),
+            (self.undumped, "over the limit of bytes that are copied"),
+            (others, "registers or stack could not be copied"),
+        ] {
+            if share(count) >= WORTH {
+                note.push_str(&format!("{before}{} ({why})", percent(share(count))));
+                before = ", ";
+            }
+        }
+        let mut notes = vec![note];
+        if share(self.undumped) >= WORTH {
+            notes.push(
+                "take fewer samples per second (`--param hz=`) to stay below the limit of bytes that are copied"
+                    .to_owned(),
+            );
         }
         notes
     }
@@ -141,10 +153,17 @@ impl Tally {
             let mut hasher = DefaultHasher::new();
             (&stack.addresses, stack.is_whole).hash(&mut hasher);
             // 0 and 1 have meanings of their own.
-            let user = hasher.finish() | 2;
-            self.keep_walked(user, stack.addresses, stack.is_whole);
-            self.means.tables = self.means.tables.saturating_add(sum.weight);
-            self.add(Key { user, ..key }, sum);
+            let by_tables = Key { user: hasher.finish() | 2, ..key };
+            let has_row = stack.is_whole || stack.addresses.len() > 1;
+            if self.is_full(&by_tables) {
+                // Their frame pointers are known already.
+                self.add_by_pointers(key, sum);
+                continue;
+            }
+            self.keep_walked(by_tables.user, stack.addresses, stack.is_whole);
+            let means = if has_row { &mut self.means.tables } else { &mut self.means.pointers };
+            *means = means.saturating_add(sum.count);
+            self.add(by_tables, sum);
         }
     }
 
@@ -156,7 +175,7 @@ impl Tally {
     }
 
     fn add_by_pointers(&mut self, key: Key, sum: Sum) {
-        self.means.pointers = self.means.pointers.saturating_add(sum.weight);
+        self.means.pointers = self.means.pointers.saturating_add(sum.count);
         self.add(key, sum);
     }
 }
@@ -201,19 +220,33 @@ mod tests {
         tally.waiting.insert(5, (key, Sum { count: 1, weight: 10 }));
         tally.stop_waiting();
         assert_eq!(tally.sums[&key], Sum { count: 2, weight: 20 });
-        assert_eq!(tally.means, Means { tables: 0, pointers: 20 });
+        assert_eq!(tally.means, Means { all: 2, pointers: 2, ..Means::default() });
         assert!(tally.waiting.is_empty() && tally.dumped.is_empty());
     }
 
     #[test]
-    fn the_means_are_told_with_their_shares() {
-        let told = Means { tables: 95, pointers: 5 }.told(3);
-        assert!(
-            told[0]
-                .starts_with("user stacks by unwind tables: 95.0%; by frame pointers, where these led further: 5.0%")
+    fn the_means_are_told_with_their_shares_of_all_samples_with_user_stacks() {
+        let means = Means { is_asked: true, all: 1000, tables: 900, pointers: 50, undumped: 30 };
+        let told = means.told();
+        assert_eq!(
+            told[0],
+            "user stacks by unwind tables: 90.0% of the samples that have one; without tables: 5.0% (tables led no further or could \
+             not be used), 3.0% (over the limit of bytes that are copied), 2.0% (registers or stack could not be copied)"
         );
-        assert!(told[1].starts_with("3 samples have user stacks by frame pointers alone"));
-        assert_eq!(Means { tables: 7, pointers: 0 }.told(0), ["user stacks by unwind tables: 100%"]);
-        assert!(Means::default().told(0).is_empty());
+        assert!(told[1].starts_with("take fewer samples per second"), "{told:?}");
+        let all = Means { is_asked: true, all: 7, tables: 7, ..Means::default() };
+        assert_eq!(all.told(), ["user stacks by unwind tables: 100% of the samples that have one"]);
+        assert!(Means { is_asked: false, ..means }.told().is_empty());
+        assert!(Means { is_asked: true, ..Means::default() }.told().is_empty());
+    }
+
+    #[test]
+    fn each_cpu_may_send_what_the_ring_has_room_for_when_it_is_emptied_several_times_a_second() {
+        assert_eq!((ring(1), ring(200), ring(u64::MAX)), (1 << 20, 1 << 23, 1 << 24));
+        assert_eq!(rate(1 << 24, 2), 1 << 24);
+        assert_eq!(rate(1 << 24, 64), 1 << 19);
+        assert_eq!(rate(1 << 24, 100_000), 16 << 14);
+        // The program lets nothing through below its largest.
+        assert!(rate(ring(0), u64::MAX) >= LARGEST);
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct InKernel {
     /// Names of stacks that the kernel's table holds, as far as we have seen them.
     kept: BTreeSet<u64>,
     room: usize,
+    /// Bytes of the ring of samples whose stacks are to be walked, if they are.
+    ring: Option<u32>,
 }
 
 impl InKernel {
@@ -38,14 +40,19 @@ impl InKernel {
         let cpus = Cpus::read(host);
         let count = u64::from(host.facts().cpus.max(1));
         let samples = wanted.per_second().saturating_mul(count);
-        let ring = dumps::ring(wanted, samples);
-        globals.push(Global::u64("dump_rate", dumps::rate(wanted, ring, count)));
         let room = samples.saturating_mul(SECONDS).clamp(STACKS.0, STACKS.1) as u32;
-        let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/profile/profile.bpf.o"));
-        let rooms = [("profile_stacks", room), ("profile_sums", room), (dumps::MAP, ring)];
+        let mut rooms = vec![("profile_stacks", room), ("profile_sums", room)];
+        let ring = dumps::are_taken(wanted).then(|| dumps::ring(samples));
+        let mut bytes: &[u8] = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/profile/profile.bpf.o"));
+        if let Some(ring) = ring {
+            bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/profile/tables.bpf.o"));
+            globals.push(Global::u64("dump_rate", dumps::rate(ring, count)));
+            rooms.push((dumps::MAP, ring));
+        }
         let mut object = kernel.load(bytes, globals, &rooms)?;
         object.sample("sample", &wanted.event, wanted.every, &cpus.online())?;
-        Ok(Self { object, wanted: wanted.clone(), cpus, totals: [0; 5], kept: BTreeSet::new(), room: room as usize })
+        let room = room as usize;
+        Ok(Self { object, wanted: wanted.clone(), cpus, totals: [0; 5], kept: BTreeSet::new(), room, ring })
     }
 
     fn stack(&mut self, name: u64, kernel: bool, tally: &mut Tally) {
@@ -60,11 +67,13 @@ impl InKernel {
 
     /// What the kernel could not keep, and the samples without a task.
     fn count(&mut self, tally: &mut Tally) -> Result<(), Unavailable> {
-        let now: [u64; 5] = self.object.counts("profile_totals")?.try_into().unwrap_or_default();
+        // The program that sends no stacks counts none.
+        let mut now = [0; 5];
+        now.iter_mut().zip(self.object.counts("profile_totals")?).for_each(|(now, count)| *now = count);
         let before = std::mem::replace(&mut self.totals, now);
         let new: Vec<u64> = now.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
         let [idle, _own, unsummed, unkept, undumped] = new.try_into().unwrap_or_default();
-        tally.undumped += undumped;
+        tally.means.undumped += undumped;
         tally.idle += idle;
         tally.lose("samples, too many kinds at once", unsummed);
         tally.lose("stacks that found no room", unkept);
@@ -99,12 +108,15 @@ impl Source for InKernel {
             self.stack(key.user, false, tally);
             tally.add(key, Sum { count, weight });
         }
-        let mut dumped: Vec<Dumped> = Vec::new();
-        self.object.drain(dumps::MAP, usize::MAX, |record| dumped.extend(Dumped::of(record)))?;
-        for sample in dumped {
-            self.stack(sample.key.kernel, true, tally);
-            self.stack(sample.key.user, false, tally);
-            tally.dump(sample);
+        if let Some(ring) = self.ring {
+            tally.means.is_asked = true;
+            let mut dumped: Vec<Dumped> = Vec::new();
+            self.object.drain_bytes(dumps::MAP, ring as usize, |record| dumped.extend(Dumped::of(record)))?;
+            for sample in dumped {
+                self.stack(sample.key.kernel, true, tally);
+                self.stack(sample.key.user, false, tally);
+                tally.dump(sample);
+            }
         }
         if self.kept.len() > self.room / 2 {
             self.kept.clear();

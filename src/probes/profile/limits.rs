@@ -26,7 +26,7 @@ pub(super) struct Of {
     pub(super) kernel: bool,
     /// Share of what was sampled whose user stack seems cut short.
     pub(super) truncated: f64,
-    /// User stacks were walked by unwind tables.
+    /// Unwind tables were asked for user stacks.
     pub(super) tables: bool,
 }
 
@@ -66,7 +66,8 @@ pub(super) fn notes(hottest: &Hottest, of: Of) -> Vec<String> {
              be missing",
             percent(of.truncated),
             if of.tables {
-                "neither unwind tables nor frame pointers lead further, or there are more frames than are kept"
+                "where unwind tables were asked they lead no further, elsewhere frame pointers do not, or there are more frames than \
+                 are kept"
             } else {
                 "code without frame pointers (-fno-omit-frame-pointer)"
             }
@@ -118,7 +119,7 @@ mod tests {
         }
         assert!(told[3].contains("code without frame pointers"), "{}", told[3]);
         let with_tables = notes(&blind, Of { tables: true, ..of });
-        assert!(with_tables[3].contains("neither unwind tables nor frame pointers lead further"), "{}", with_tables[3]);
+        assert!(with_tables[3].contains("where unwind tables were asked they lead no further"), "{}", with_tables[3]);
         let clear = hottest(&[("main", "app", true, 1.0)]);
         assert_eq!(notes(&clear, Of { truncated: 0.0, ..of }), Vec::<String>::new());
         assert_eq!(notes(&blind, Of { cpu_clock: false, truncated: 0.0, ..of }).len(), 2, "hardware events see it");

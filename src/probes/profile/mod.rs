@@ -2,8 +2,8 @@
 //!
 //! Samples are summed up by a program in the kernel, so what is read grows with the number of distinct stacks, not with time. Where no
 //! program can be there, they come through the rings of perf_event_open(2), which an ordinary user may have for processes of their own.
-//! Both feed one tally. Callers in code without frame pointers are found by unwind tables (`dumps.rs`). Inlined functions are separate
-//! from those that hold them, and what a profile cannot see is reported with its share (`limits.rs`).
+//! Both feed one tally. Callers in code without frame pointers are found by unwind tables where that is asked for (`dumps.rs`). Inlined
+//! functions are separate from those that hold them, and what a profile cannot see is reported with its share (`limits.rs`).
 
 mod cpus;
 mod dumps;
@@ -34,14 +34,15 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     output: "Functions by the CPU time of their own code, processes with the hottest function of each, the hottest lines where \
              debug information exists, and CPU time by stack.",
     caveats: "Samples: of n samples, a share is known within about 1/√n. The CPU clock is an interrupt: code that keeps \
-              interrupts out is seen at the place that lets them in again. User stacks are walked by unwind tables (.eh_frame), \
-              which nearly every program has, in at most 16 KiB of the stack; code without tables (compiled at run time, Go) needs \
-              frame pointers, and so does all code where no program may be in the kernel: else callers are missing, which is \
-              said with its share. Waiting tasks are not seen at all (offcputime sees them). \
+              interrupts out is seen at the place that lets them in again. User stacks are walked by frame pointers: in code without them \
+              callers are missing, which is said with its share. With unwind=tables they are walked by unwind tables (.eh_frame), which \
+              nearly every program has, in at most 16 KiB of the stack; code without tables (compiled at run time, Go) needs frame \
+              pointers all the same, and so does all code where no program may be in the kernel. Waiting tasks are not seen at all \
+              (offcputime sees them). \
               What interrupts do while a CPU idles stands under the idle task, swapper. rdiag's own samples are left out.",
     overhead: "One run of a program for each sample: about 7 µs with both stacks on a busy machine at 99 Hz, 0.07 % of each CPU; 3 µs at \
-               5000 Hz, when caches are warm. For unwind tables it also copies the top of the user stack, at most 16 KiB, some 3 µs; \
-               at most 8 MiB a second on the whole host. The clock wakes idle CPUs. Through rings: about a kilobyte for each sample. \
+               5000 Hz, when caches are warm. With unwind=tables it also copies the top of the user stack, at most 16 KiB, some 3 µs; \
+               at most 64 MiB a second on the whole host. The clock wakes idle CPUs. Through rings: about a kilobyte for each sample. \
                Names cost more than samples do: some 0.1 s of CPU time, and more where hot functions have debug information.",
     params: &[
         ParamDef {
@@ -71,8 +72,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         ParamDef {
             name: "unwind",
             kind: ParamKind::OneOf(&UNWIND),
-            default: TABLES,
-            help: "how user stacks are walked: by unwind tables (.eh_frame), or by frame pointers alone",
+            default: FRAME_POINTERS,
+            help: "how user stacks are walked: by frame pointers alone, or by unwind tables (.eh_frame) where these lead further",
         },
         ParamDef {
             name: "top",
@@ -144,7 +145,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 /// How user stacks are walked.
 const TABLES: &str = "tables";
 const FRAME_POINTERS: &str = "frame-pointers";
-const UNWIND: [&str; 2] = [TABLES, FRAME_POINTERS];
+const UNWIND: [&str; 2] = [FRAME_POINTERS, TABLES];
 
 /// Files that may be open besides those of the CPUs: maps, programs, and whatever is looked up in.
 const OTHER_FILES: u64 = 512;
@@ -207,7 +208,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         0 => Every::Hertz(params.count("hz")),
         events => Every::Events(events),
     };
-    let tables = params.text("unwind") != Some(FRAME_POINTERS);
+    let tables = params.text("unwind") == Some(TABLES);
     let mut wanted = Wanted { event, every, user, kernel, tables };
     let mut whole_host = filter.pids.is_empty() && filter.comm.is_none() && filter.cgroup.is_none();
     // A program on the event of each CPU takes two.
@@ -364,7 +365,7 @@ impl Probe for Profile {
             limits::Of {
                 cpu_clock: self.wanted.event.name == "cpu-clock",
                 kernel: self.wanted.kernel,
-                tables: self.tally.means.has_tables(),
+                tables: self.tally.means.is_asked,
                 truncated: if self.wanted.user {
                     whole.truncated / hottest.whole().max(f64::MIN_POSITIVE)
                 } else {
@@ -372,7 +373,12 @@ impl Probe for Profile {
                 },
             },
         ));
-        notes.extend(self.tally.means.told(self.tally.undumped));
+        notes.extend(self.tally.means.told());
+        if self.wanted.tables && self.wanted.user && !self.tally.means.is_asked {
+            notes.push(
+                "unwind tables were not asked: that takes a program in the kernel, on x86-64 or arm64".to_owned(),
+            );
+        }
         notes.append(&mut self.tally.notes);
         notes.extend(self.symbols.notes().map(str::to_owned));
         self.tally.lose("samples without a stack, too many kinds at once", self.tally.crowded.count);

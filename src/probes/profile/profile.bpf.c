@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Where the CPUs are, looked at by a clock or another event: who runs, and on which stacks. Sums are kept here; what user
  * space reads grows with the number of distinct stacks, not with that of samples. */
-#include "dumps.h"
+#include "stacks.h"
 
 const volatile u32 want_user = 1;
 const volatile u32 want_kernel = 1;
@@ -10,6 +10,14 @@ const volatile u32 want_kernel = 1;
 struct bpf_perf_event_data {
 	u64 sample_period;
 } __attribute__((preserve_access_index));
+
+struct key {
+	u64 tgid;
+	u64 kernel; /* names of stacks */
+	u64 user;
+	u64 in_kernel;
+	char comm[16];
+};
 
 struct sum {
 	u64 count;
@@ -30,6 +38,30 @@ struct {
 	__type(key, u64);
 	__type(value, struct stack);
 } profile_stacks SEC(".maps");
+
+#ifdef TABLES
+enum { IDLE, OWN, UNSUMMED, UNKEPT, UNDUMPED, TOTALS };
+#else
+enum { IDLE, OWN, UNSUMMED, UNKEPT, TOTALS };
+#endif
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TOTALS);
+	__type(key, u32);
+	__type(value, u64);
+} profile_totals SEC(".maps");
+
+static __always_inline void count(u32 which)
+{
+	u64 *total = bpf_map_lookup_elem(&profile_totals, &which);
+
+	if (total)
+		(*total)++;
+}
+
+#ifdef TABLES
+#include "dumps.h"
+#endif
 
 /* Puts the stack at hand into the table, unless it is there, and returns its name. */
 static __always_inline u64 keep(struct stack *stack)
@@ -75,9 +107,11 @@ SEC("perf_event") int sample(struct bpf_perf_event_data *ctx)
 	if (want_user && BPF_CORE_READ(task, mm))
 		key.user = bpf_get_stack(ctx, stack, sizeof(*stack), BPF_F_USER_STACK) > 0 ? keep(stack) : MISSING;
 	sum.born = born(task);
+#ifdef TABLES
 	/* What is sent whole is counted by user space, once it knows the stack. */
 	if (key.user && dump(ctx, task, &key, sum.weight, sum.born))
 		return 0;
+#endif
 	struct sum *known = bpf_map_lookup_elem(&profile_sums, &key);
 	if (!known && bpf_map_update_elem(&profile_sums, &key, &sum, BPF_NOEXIST)) {
 		/* Another CPU may have been first. */

@@ -15,6 +15,8 @@ const MAX_SUMS: usize = 50_000;
 /// Lines are listed of functions that were hit so often, and by one sample of so many.
 const HOT_SAMPLES: u64 = 10;
 const HOT_SHARE: u64 = 25;
+/// Stacks of one reading beyond which none is kept that was walked by tables.
+const MAX_WALKED: usize = MAX_SUMS;
 /// Stacks that are remembered from one reading to the next.
 const MAX_STACKS: usize = 20_000;
 
@@ -71,9 +73,7 @@ pub(super) struct Tally {
     pub(super) dumped: Vec<Dumped>,
     pub(super) waiting: HashMap<u64, (Key, Sum)>,
     pub(super) ticket: u64,
-    /// Samples that came without what their stacks can be walked by.
-    pub(super) undumped: u64,
-    /// What samples stand for, by how their user stacks were walked.
+    /// Samples by how their user stacks were walked.
     pub(super) means: Means,
 }
 
@@ -89,6 +89,9 @@ struct Kept {
 impl Tally {
     /// Adds samples.
     pub(super) fn add(&mut self, key: Key, sum: Sum) {
+        if key.user != 0 {
+            self.means.all = self.means.all.saturating_add(sum.count);
+        }
         let crowded = self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key);
         let known = if crowded {
             &mut self.crowded
@@ -127,6 +130,12 @@ impl Tally {
             *first = first.saturating_add(1);
         }
         self.stacks.insert(name, Kept { addresses, is_whole: false });
+    }
+
+    /// Whether there is no room for a sum with another user stack.
+    pub(super) fn is_full(&self, key: &Key) -> bool {
+        let no_sum = self.sums.len() >= MAX_SUMS && !self.sums.contains_key(key);
+        no_sum || (self.stacks.len() >= MAX_WALKED && !self.stacks.contains_key(&key.user))
     }
 
     /// Remembers a user stack that was walked by unwind tables.
@@ -314,6 +323,18 @@ mod tests {
         assert_eq!(of(7, 9, [0; 2]), (Process { pid: 7, born: 9 }, String::new()), "it named itself so");
         assert_eq!(of(7, 0, [0x61, 0]), (Process { pid: 7, born: 0 }, "a".to_owned()), "its name was told in time");
         assert_eq!(of(0, 0, Key::IDLE_TASK).1, "swapper");
+    }
+
+    #[test]
+    fn no_more_stacks_are_kept_than_there_is_room_for() {
+        let mut tally = Tally::default();
+        (2..MAX_WALKED as u64 + 1).for_each(|name| tally.keep_walked(name, Vec::new(), false));
+        assert!(!tally.is_full(&key(0, 1 << 40)));
+        tally.keep_walked(1 << 40, Vec::new(), false);
+        assert!(tally.is_full(&key(0, 1 << 41)) && !tally.is_full(&key(0, 1 << 40)));
+        let mut tally = Tally::default();
+        (0..MAX_SUMS as u64).for_each(|name| tally.add(key(name, 20), Sum { count: 1, weight: 1 }));
+        assert!(tally.is_full(&key(MAX_SUMS as u64, 20)) && !tally.is_full(&key(0, 20)));
     }
 
     #[test]

@@ -174,6 +174,19 @@ impl Object {
         Ok(taken)
     }
 
+    /// The same as long as records have `most` bytes together, and one more record.
+    pub fn drain_bytes(&mut self, name: &str, most: usize, mut each: impl FnMut(&[u8])) -> Result<(), Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut ring: RingBuf<&mut MapData> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        let mut taken = 0;
+        while taken < most {
+            let Some(record) = ring.next() else { break };
+            each(&record);
+            taken += record.len().max(1);
+        }
+        Ok(())
+    }
+
     /// The addresses of a stack, innermost first; none where it could not be kept.
     pub fn stack(&self, name: &str, id: u32) -> Option<Vec<u64>> {
         let map: &Map = self.ebpf.map(name)?;
