@@ -66,8 +66,8 @@ pub(super) fn notes(hottest: &Hottest, of: Of) -> Vec<String> {
              be missing",
             percent(of.truncated),
             if of.tables {
-                "where unwind tables were asked they lead no further, elsewhere frame pointers do not, or there are more frames than \
-                 are kept"
+                "where unwind tables were asked, they or the copy of the stack (16 KiB) end there; elsewhere the code has no frame \
+                 pointers; or there are more frames than are kept"
             } else {
                 "code without frame pointers (-fno-omit-frame-pointer)"
             }
@@ -119,7 +119,11 @@ mod tests {
         }
         assert!(told[3].contains("code without frame pointers"), "{}", told[3]);
         let with_tables = notes(&blind, Of { tables: true, ..of });
-        assert!(with_tables[3].contains("where unwind tables were asked they lead no further"), "{}", with_tables[3]);
+        assert!(
+            with_tables[3].contains("where unwind tables were asked, they or the copy of the stack"),
+            "{}",
+            with_tables[3]
+        );
         let clear = hottest(&[("main", "app", true, 1.0)]);
         assert_eq!(notes(&clear, Of { truncated: 0.0, ..of }), Vec::<String>::new());
         assert_eq!(notes(&blind, Of { cpu_clock: false, truncated: 0.0, ..of }).len(), 2, "hardware events see it");
