@@ -170,7 +170,7 @@ impl Search {
             } else {
                 self.dir.owner_and_threads(pid).ok()
             };
-            // One that has gone meanwhile counts for nobody.
+            // One that has gone meanwhile counts for no user.
             let (uid, threads) = found.unwrap_or_default();
             (pid, uid, threads)
         };
