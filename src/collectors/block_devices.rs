@@ -49,8 +49,8 @@ fn is_of_disk(numbers: &str) -> bool {
     major.is_some_and(|major| matches!(major, 3 | 8 | 22 | 65..=71 | 128..=135 | 179 | 202 | 259))
 }
 
-/// Whether a virtual block device of this name, or of this number, is no longer there. Where the list of devices cannot be seen, none is known
-/// to be gone.
+/// Whether a virtual block device of this name, or of this number, is no longer there. Where the list of devices cannot be seen, none is
+/// known to be gone.
 pub(super) fn is_gone(host: &Host, name: &str) -> bool {
     let name = name.trim_start_matches("/dev/");
     if is_numbers(name) {

@@ -185,7 +185,8 @@ fn protocol_count(host: &Host, file: &str, protocol: &str, counter: &str) -> Opt
     values.split_whitespace().nth(at)?.parse().ok()
 }
 
-/// What a process had read from and written to disks, and its calls. That it is denied where another user's are, does not matter: it is our own.
+/// What a process had read from and written to disks, and its calls. That it is denied where another user's are, does not matter: it is
+/// our own.
 fn io_of(host: &Host, pid: u32) -> Option<[u64; 3]> {
     let text = host.read(&format!("proc/{pid}/io")).ok()?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());

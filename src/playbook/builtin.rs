@@ -35,8 +35,8 @@ pub const RULES: &[(&str, &str)] = &[
     ("tasks.yaml", include_str!("../../playbooks/rules/tasks.yaml")),
 ];
 
-/// A file of rules without the tests of the rules: more than half of its text, which a run has no use for. Only for the files above, whose layout
-/// is known.
+/// A file of rules without the tests of the rules: more than half of its text, which a run has no use for. Only for the files above,
+/// whose layout is known.
 pub(super) fn without_tests(text: &str) -> String {
     let mut kept = String::with_capacity(text.len() / 2);
     let mut in_tests = false;

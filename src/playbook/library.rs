@@ -64,7 +64,8 @@ impl Library {
         Self::of(files, str::to_owned)
     }
 
-    /// The same for a run, which has no use for the tests that the built-in rules carry: reading them would be a third of what a start takes.
+    /// The same for a run, which has no use for the tests that the built-in rules carry: reading them would be a third of what a start
+    /// takes.
     #[must_use]
     pub fn for_run(files: Vec<SourceFile>) -> Self {
         Self::of(files, without_tests)

@@ -54,8 +54,8 @@ fn whole(id: &str) -> &str {
     }
 }
 
-/// What is over once the kernel has logged it: a kill frees memory, a failed allocation is given up. A disk, a file system or a CPU that failed
-/// goes on failing, whatever the distance of its last line.
+/// What is over once the kernel has logged it: a kill frees memory, a failed allocation is given up. A disk, a file system or a CPU that
+/// failed goes on failing, whatever the distance of its last line.
 const OVER_AT_ONCE: [&str; 2] = ["memory.errors.oom", "memory.errors.page_allocation"];
 /// Such an error of so many seconds before the window may still have its consequences in it.
 const FRESH: f64 = 60.0;

@@ -149,8 +149,8 @@ impl Scan {
         self.new_lines.into_values().flatten().chain(self.old_lines.into_values().flatten())
     }
 
-    /// The lines without those of the time before the window that are too many: of each class those of devices that are gone go first, then the
-    /// oldest.
+    /// The lines without those of the time before the window that are too many: of each class those of devices that are gone go first,
+    /// then the oldest.
     pub(super) fn fewer(mut lines: Vec<LogLine>) -> Vec<LogLine> {
         for (class, _) in CLASSES {
             let is_old = |line: &LogLine| line.class == *class && !line.in_window;

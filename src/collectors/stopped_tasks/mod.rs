@@ -24,8 +24,8 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Ends,
     series: SERIES,
     metrics: METRICS,
-    overhead: "twice per window 4 µs per process, nothing where the table of processes is read as well; where some are stopped and listen, a search of the open files of all processes (at most \
-               half a second)",
+    overhead: "twice per window 4 µs per process, nothing where the table of processes is read as well; where some are stopped and \
+               listen, a search of the open files of all processes (at most half a second)",
     start: |_| Box::new(StoppedTasks::default()),
 };
 

@@ -1,5 +1,5 @@
-//! The profile in words: the observed task, where the time is, what limits the conclusion. An account whose budget ended it early is that of
-//! the beginning (`Partial`): the headline begins with that, and the time observed is taken for no execution.
+//! The profile in words: the observed task, where the time is, what limits the conclusion. An account whose budget ended it early is that
+//! of the beginning (`Partial`): the headline begins with that, and the time observed is taken for no execution.
 
 use rdiag_model::Component;
 use rdiag_model::ledger::{Level, Target};

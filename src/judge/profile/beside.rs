@@ -2,8 +2,8 @@
 //!
 //! Read from the end: the parent had to wait for the one that ended last; what had ended as that one began made room for it (a job of
 //! `make -j2`); and so on, back to the first. Those that ran beside this way would have held the parent up almost as long. A wait for the
-//! other end of a pipe stands for what the process there did meanwhile. Only sums are known: what it did without waiting for this one stands
-//! for that in proportion, which says little of a short wait.
+//! other end of a pipe stands for what the process there did meanwhile. Only sums are known: what it did without waiting for this one
+//! stands for that in proportion, which says little of a short wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,8 @@ use super::serial::{Family, Group, Key, MOMENT, Parts, Walk, has_ended_for, own_
 const MOSTLY: f64 = 0.5;
 /// Waits of a parent that its children ended are for them, where those are this share of their kind.
 const ENDED: f64 = 0.9;
-/// A child whose end ended less than this share of its own time of its parent's waits held it up hardly, where another one did most of the time.
+/// A child whose end ended less than this share of its own time of its parent's waits held it up hardly, where another one did most of
+/// the time.
 const BARELY: f64 = 0.05;
 /// Processes of a pipeline that are followed one after the other.
 const MAX_PIPES: usize = 16;
@@ -205,7 +206,8 @@ impl<'l, 'a> Family<'l, 'a> {
         parts
     }
 
-    /// Kinds of waits for events that were waits for children, as the end of one ended nearly all of them: SIGCHLD ends a `pselect` of make.
+    /// Kinds of waits for events that were waits for children, as the end of one ended nearly all of them: SIGCHLD ends a `pselect` of
+    /// make.
     pub(super) fn ended_by_children(
         &self,
         own: &ThreadAccount<'l>,

@@ -77,8 +77,8 @@ fn estimates_fit(account: &Account<'_>) -> f64 {
     if estimated > left { share(left.max(0.0), estimated) } else { 1.0 }
 }
 
-/// CPU time of the calls in which a thread waits, by component: of as many calls as there were waits. Of one thread only, as it is not known
-/// which thread made a call.
+/// CPU time of the calls in which a thread waits, by component: of as many calls as there were waits. Of one thread only, as it is not
+/// known which thread made a call.
 pub(super) fn cpu_time_of_waits(account: &Account<'_>) -> BTreeMap<Component, f64> {
     let [only] = account.threads.as_slice() else { return BTreeMap::new() };
     let fits = estimates_fit(account);

@@ -1,9 +1,9 @@
 //! The time of one run: the life of its first thread, in which the waits for children and for threads that it joined are replaced by what
 //! those did.
 //!
-//! A thread that joins another waits on a futex that the kernel wakes when the other ends, or on a lock that this gives back as the last thing
-//! that it does. Either way the wait ends by a thread that was born within the waiter's life and is gone: until then all went as fast as that
-//! one did. What it did in that part of its life is not recorded, so its whole life stands for it, in proportion.
+//! A thread that joins another waits on a futex that the kernel wakes when the other ends, or on a lock that this gives back as the last
+//! thing that it does. Either way the wait ends by a thread that was born within the waiter's life and is gone: until then all went as
+//! fast as that one did. What it did in that part of its life is not recorded, so its whole life stands for it, in proportion.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What all processes were asked in this sample, so that collectors need not ask them the same again: with 3000 processes one question takes
-//! some 10 ms of CPU time.
+//! What all processes were asked in this sample, so that collectors need not ask them the same again: with 3000 processes one question
+//! takes some 10 ms of CPU time.
 //!
 //! Only a live host has it. A collector that finds nothing here, or what is too old, asks for itself.
 

@@ -64,8 +64,8 @@ fn edge(((component, waker), (ns, count)): ((Component, Waker), (u64, u64))) -> 
     WakerEdge { component, waker, seconds: seconds(ns), count }
 }
 
-/// The longest ones. Half of the room is for those that threads ended, which chains go on with: where a thousand threads sleep, none would be
-/// left of the one that waits for them.
+/// The longest ones. Half of the room is for those that threads ended, which chains go on with: where a thousand threads sleep, none
+/// would be left of the one that waits for them.
 fn largest_links(links: &mut Vec<Link>) {
     let longest_first = |a: &Link, b: &Link| b.edge.seconds.total_cmp(&a.edge.seconds);
     links.sort_by(longest_first);

@@ -1,4 +1,5 @@
-//! What can be said while the window runs: the cells of the matrix in which something fired, and each problem in a line. Provisional until the end.
+//! What can be said while the window runs: the cells of the matrix in which something fired, and each problem in a line. Provisional
+//! until the end.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Questions about a process that the kernel may not answer.
 //!
-//! A user who holds the lock on the memory map of an own process (by a page that a FUSE daemon of theirs does not serve, say) keeps all waiting that
-//! ask what it has mapped; so does a dead server of files. So the question is put on a thread of its own, which is left behind if it takes too
-//! long: it ends when the kernel answers, or with rdiag.
+//! A user who holds the lock on the memory map of an own process (by a page that a FUSE daemon of theirs does not serve, say) keeps all
+//! waiting that ask what it has mapped; so does a dead server of files. So the question is put on a thread of its own, which is left
+//! behind if it takes too long: it ends when the kernel answers, or with rdiag.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,8 @@
 //! Whether a file system may never answer, by the mounts that a process sees.
 //!
-//! A FUSE daemon is a program of some user, and a thread that waits for one cannot be killed while it does. An overlay asks the file systems
-//! below it; in a user namespace of their own users mount both, and nothing tells what lies below. So there overlays are not asked either.
+//! A FUSE daemon is a program of some user, and a thread that waits for one cannot be killed while it does. An overlay asks the file
+//! systems below it; in a user namespace of their own users mount both, and nothing tells what lies below. So there overlays are not
+//! asked either.
 
 use std::io::{self, Read as _};
 

@@ -1,7 +1,7 @@
 //! Opening what a process has mapped, or what a profile names, without being led elsewhere.
 //!
-//! Paths and files belong to the user who runs the process. So a file is found without being opened (`O_PATH`), through no symbolic link; what
-//! it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not (see
+//! Paths and files belong to the user who runs the process. So a file is found without being opened (`O_PATH`), through no symbolic link;
+//! what it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not (see
 //! [`super::mounts`]), nor is one looked for there (see [`super::walk`]).
 
 use std::io;

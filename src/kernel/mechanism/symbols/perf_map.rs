@@ -13,7 +13,8 @@ use crate::host::Host;
 
 /// What stands for the binary of code that no file holds.
 pub const OBJECT: &str = "[compiled at run time]";
-/// Larger maps are read up to here, and up to so many functions: a server of many classes has tens of thousands. Every process may have one.
+/// Larger maps are read up to here, and up to so many functions: a server of many classes has tens of thousands. Every process may have
+/// one.
 const MAX_BYTES: u64 = 16 << 20;
 const MAX_FUNCTIONS: usize = 200_000;
 /// Bytes of all maps that are remembered.

@@ -102,8 +102,8 @@ pub struct Summary<'s> {
 /// What is added up: owner, its process, frames.
 type Kind<'k> = (&'k str, Option<u32>, Vec<u32>);
 
-/// Names all addresses, of which `symbols` has been told, and adds up what has the same owner and names. Nothing fails: an address without a name stands for
-/// itself, and the shares tell how much of the whole that concerns.
+/// Names all addresses, of which `symbols` has been told, and adds up what has the same owner and names. Nothing fails: an address
+/// without a name stands for itself, and the shares tell how much of the whole that concerns.
 #[must_use]
 pub fn summarize(host: &Host, symbols: &mut Symbols, samples: &[Sample<'_>], of: Summary<'_>) -> Stacks {
     symbols.settle(host);

@@ -1,7 +1,7 @@
 //! The way to a file of another user's, one step after the other.
 //!
-//! Each part of a path is found (`O_PATH`) in the folder before it, and the mount that it lies on is judged before anything is looked for in it. So
-//! a file system that may never answer is not asked, whatever a user mounts or links meanwhile.
+//! Each part of a path is found (`O_PATH`) in the folder before it, and the mount that it lies on is judged before anything is looked for
+//! in it. So a file system that may never answer is not asked, whatever a user mounts or links meanwhile.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

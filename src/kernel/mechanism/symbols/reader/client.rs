@@ -25,7 +25,8 @@ const STARTING: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(4);
 /// The same once a file has taken too long, since others wait behind them.
 const SHORT_PATIENCE: Duration = Duration::from_millis(500);
-/// How long all questions about the unwind tables of one file may take together: one of an honest file takes some microseconds for each row.
+/// How long all questions about the unwind tables of one file may take together: one of an honest file takes some microseconds for each
+/// row.
 const ALL_ROWS: Duration = Duration::from_secs(1);
 /// So many files of one owner that took too long or ended the process, and no other of theirs is read. What root owns is no user's choice.
 const MANY: usize = 2;

@@ -1,9 +1,9 @@
 //! Callers of code without frame pointers, by the tables that every program has for its exceptions (`.eh_frame`).
 //!
 //! What is walked is a copy of a thread's registers and of the top of its stack, taken while it ran (a [`Dump`]). A table's row says for a
-//! range of code where the frame of its caller begins and which registers were saved where. A file is its owner's word, so the process that reads
-//! symbols looks rows up (`reader/tables.rs`) and is told nothing but offsets; to follow a row is arithmetic on the copy (`step.rs`), which
-//! cannot lead out of it. Rows are remembered (`rows.rs`): a busy program executes the same code again and again.
+//! range of code where the frame of its caller begins and which registers were saved where. A file is its owner's word, so the process
+//! that reads symbols looks rows up (`reader/tables.rs`) and is told nothing but offsets; to follow a row is arithmetic on the copy
+//! (`step.rs`), which cannot lead out of it. Rows are remembered (`rows.rs`): a busy program executes the same code again and again.
 //!
 //! Nothing is guessed. Where no table says how to go on the stack ends, and where frame pointers lead further, theirs is taken whole.
 
