@@ -60,7 +60,7 @@ fn edges() -> BTreeMap<String, BTreeSet<String>> {
 
 fn module_of(name: &str) -> Module {
     let mut parts: Module = name.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
-    let krate = if CRATES.iter().any(|(krate, _)| *krate == parts[0]) {
+    let krate = if CRATES.iter().any(|(krate, _)| parts.first().is_some_and(|first| first == krate)) {
         format!("rdiag_{}", parts.remove(0))
     } else {
         "rdiag".into()
@@ -176,14 +176,14 @@ fn knots(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
             let low = match search.index.get(to.as_str()) {
                 None => {
                     visit(to, edges, search);
-                    search.low[to.as_str()]
+                    search.low.get(to.as_str()).copied().unwrap_or(number)
                 }
                 Some(index) if search.stack.contains(&to.as_str()) => *index,
                 Some(_) => continue,
             };
             search.low.entry(file).and_modify(|own| *own = low.min(*own));
         }
-        if search.low[file] == number {
+        if search.low.get(file) == Some(&number) {
             let from = search.stack.iter().position(|on_stack| *on_stack == file).unwrap();
             let mut knot: Vec<String> = search.stack.split_off(from).into_iter().map(str::to_owned).collect();
             knot.sort();
