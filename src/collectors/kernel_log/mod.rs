@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn lines_about_devices_that_are_no_longer_there_or_were_set_up_anew_are_known_as_such() {
         let log = "3,1,1000000,-;Read-error on swap-device (254:0:1234)\n\
-                   3,2,1000001,-;Write-error on swap-device (8:2:80)\n\
+                   3,2,1000001,-;Write-error on swap-device (252:7:80)\n\
                    3,3,1000002,-;Write-error on swap-device (253:0:8)\n\
                    3,4,1000003,-;Aborting journal on device loop0-8.\n\
                    3,5,1000004,-;EXT4-fs error (device loop1): ext4_lookup:1855: inode #2: comm ls: deleted inode\n\
@@ -180,7 +180,7 @@ mod tests {
             assert!(of.all(|other| other == first), "{subject}");
             first
         };
-        for gone in ["8:2", "zram0", "loop0", "loop2"] {
+        for gone in ["252:7", "zram0", "loop0", "loop2"] {
             assert!(is_gone(gone), "{gone}");
         }
         for there in ["sda", "loop1", "loop3"] {
