@@ -47,6 +47,12 @@ pub trait Collect: Send {
     /// An error means that this source gives nothing at this time; it becomes the gap in the report.
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable>;
 
+    /// Puts into `out`, a copy of what was recorded, what is known between two samples and otherwise given at the end: what metrics are
+    /// made of, for the conditions of steps that may begin within the window. Reads nothing.
+    fn so_far(&self, out: &Sink) {
+        let _ = out;
+    }
+
     /// Called once after the last sample: names, owners and the like, worth reading for few things only.
     fn finish(&mut self, host: &Host, out: &Sink) {
         let _ = (host, out);

@@ -36,6 +36,10 @@ impl Collect for ProcessChanges {
         outcome
     }
 
+    fn so_far(&self, out: &Sink) {
+        self.inner.so_far(out);
+    }
+
     fn finish(&mut self, host: &Host, out: &Sink) {
         self.inner.finish(host, out);
     }

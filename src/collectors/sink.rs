@@ -149,6 +149,15 @@ impl Sink {
         self.lock().probe = Some(result);
     }
 
+    /// A copy of what was recorded until now; what is put into one is not in the other.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let inner = self.lock();
+        let (record, defs) = (inner.record.clone(), inner.defs);
+        let inner = Inner { record, defs, index: HashMap::new(), probe: None, ledger: None };
+        Self { inner: Arc::new(Mutex::new(inner)), shared: Arc::clone(&self.shared) }
+    }
+
     /// Takes out what a probe measured.
     #[must_use]
     pub fn take_probe(&self) -> Option<Result<ProbeResult, Unavailable>> {

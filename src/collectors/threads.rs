@@ -113,9 +113,8 @@ impl Collect for Threads {
         listed
     }
 
-    fn finish(&mut self, _host: &Host, out: &Sink) {
-        let largest = self.largest();
-        for (id, thread) in largest {
+    fn so_far(&self, out: &Sink) {
+        for (id, thread) in self.largest() {
             let instance = format!("{}:{}", id.0, id.1);
             self.record(CPU, RawUnit::Ticks, &instance, thread, |value| value.0, out);
             if self.waits {
@@ -127,6 +126,10 @@ impl Collect for Threads {
             out.label(&instance, "nice", thread.nice.to_string());
             out.label(&instance, "process", self.watched.get(&thread.process).cloned().unwrap_or_default());
         }
+    }
+
+    fn finish(&mut self, _host: &Host, out: &Sink) {
+        self.so_far(out);
         if self.threads.is_empty() {
             let why = "no process used as much as a tick of CPU time between two samples";
             out.gap("threads", "", Unavailable::new(Reason::NotApplicable, why));

@@ -61,17 +61,23 @@ impl Library {
     /// Reads the built-in files and then `files`, in that order.
     #[must_use]
     pub fn read(files: Vec<SourceFile>) -> Self {
-        Self::of(files, str::to_owned)
+        Self::of(files, str::to_owned, PLAYBOOKS)
     }
 
-    /// The same for a run, which has no use for the tests that the built-in rules carry: reading them would be a third of what a start
-    /// takes.
+    /// The same for a run of one playbook, which has no use for the tests that the built-in rules carry, nor for the other built-in
+    /// playbooks: reading them would be more than half of what a start takes. None if it is one of `files`.
     #[must_use]
-    pub fn for_run(files: Vec<SourceFile>) -> Self {
-        Self::of(files, without_tests)
+    pub fn for_run(files: Vec<SourceFile>, playbook: Option<&str>) -> Self {
+        let at = |name| PLAYBOOKS.iter().position(|(file, _)| file.strip_suffix(".yaml") == Some(name));
+        let playbooks = match playbook {
+            None => &[],
+            // Where the name is wrong, all others are what it is compared with.
+            Some(name) => at(name).and_then(|at| PLAYBOOKS.get(at..=at)).unwrap_or(PLAYBOOKS),
+        };
+        Self::of(files, without_tests, playbooks)
     }
 
-    fn of(files: Vec<SourceFile>, of_rules: fn(&str) -> String) -> Self {
+    fn of(files: Vec<SourceFile>, of_rules: fn(&str) -> String, playbooks: &[(&str, &str)]) -> Self {
         let embedded = |list: &[(&str, &str)], rules: bool| -> Vec<SourceFile> {
             let file = |(name, text): &(&str, &str)| SourceFile {
                 label: format!("built-in {}{name}", if rules { "rules/" } else { "" }),
@@ -82,7 +88,7 @@ impl Library {
             list.iter().map(file).collect()
         };
         let mut library = Self::default();
-        for file in embedded(RULES, true).into_iter().chain(embedded(PLAYBOOKS, false)).chain(files) {
+        for file in embedded(RULES, true).into_iter().chain(embedded(playbooks, false)).chain(files) {
             library.add(file);
         }
         library

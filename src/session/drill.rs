@@ -1,19 +1,20 @@
 //! Windows that begin within another one. What was promised to take 10 s takes 10 s: as soon as the condition of a step holds, its
 //! collectors and probes begin, in a window of their own that ends with the first one.
 //!
-//! Conditions are looked at on a thread of its own, and each drill-down has one, so that neither judging nor attaching holds up the samples
-//! of the first window. All are judged when they are over, and each by its own length.
+//! Conditions are judged on a thread of its own, on parts of what the first window has read, and each drill-down has one, so that neither
+//! judging nor attaching holds up the samples of the first window. All are judged when they are over, and each by its own length.
 
 mod conditions;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
-use self::conditions::{ConditionWatch, InnerWindow, StartedDrill};
+use self::conditions::{ConditionWatch, InnerWindow, Looks, StartedDrill};
 use super::group::judges_groups;
 use super::probing::ProbeShares;
 use super::provisional;
@@ -25,7 +26,7 @@ use rdiag_kernel::host::rights::Phase;
 use rdiag_model::{Recording, Target, Window};
 
 /// Share of one CPU that judging all rules may take for who wants to see what comes.
-const SHOWING: f64 = 0.005;
+const SHOWING: f64 = 0.002;
 /// From one such judgement to the next, in seconds, at least.
 const SHOWN_EVERY: f64 = 1.0;
 
@@ -90,6 +91,7 @@ pub(super) fn windows(
             run,
             scope,
             watch,
+            looking: None,
             begun: None,
             narrows,
             next_show: 0.0,
@@ -109,6 +111,8 @@ struct FirstFollower<'s, 'e, 'r, 'o> {
     run: RunContext<'r>,
     scope: &'s Scope<'s, 'e>,
     watch: Option<ConditionWatch<'s, 'e, 'r>>,
+    /// What the conditions are judged on, as long as a drill-down can begin.
+    looking: Option<Looking<'r>>,
     /// The drill-downs that begin, as long as any can.
     begun: Option<Receiver<io::Result<StartedDrill<'s, 'r>>>>,
     /// What is given up when none can begin any more.
@@ -120,7 +124,28 @@ struct FirstFollower<'s, 'e, 'r, 'o> {
     observer: &'o mut dyn Observer,
 }
 
+/// Parts of the first window on their way to who judges them.
+struct Looking<'r> {
+    looks: Looks,
+    collectors: BTreeSet<&'r str>,
+    parts: Sender<Window>,
+}
+
 impl FirstFollower<'_, '_, '_, '_> {
+    /// Hands over what the conditions are to be judged on next. It ends where a drill-down would be too short, or all have begun.
+    fn look(&mut self, so_far: &SoFar<'_, '_>) {
+        let Some(Looking { looks, collectors, parts }) = &mut self.looking else { return };
+        let host_now = self.run.host.now();
+        let now = host_now - so_far.began().0;
+        if looks.is_late(so_far.ends() - host_now) {
+            self.looking = None;
+        } else if let Some(from) = looks.due(now)
+            && parts.send(so_far.part(from, now, |collector| collectors.contains(collector))).is_err()
+        {
+            self.looking = None;
+        }
+    }
+
     /// Takes over the drill-downs that have begun; waits for those that may still begin if `is_last`.
     fn take_over(&mut self, is_last: bool) -> io::Result<()> {
         let Some(all) = &self.begun else { return Ok(()) };
@@ -185,6 +210,7 @@ impl FirstFollower<'_, '_, '_, '_> {
     fn conclude(mut self, first: Recorded) -> io::Result<(bool, Costs)> {
         let Recorded { window, mut completed, mut costs } = first;
         self.recording.windows.push(window);
+        self.looking = None;
         self.take_over(true)?;
         self.keep_unread(None);
         for InnerWindow { thread, .. } in self.inner {
@@ -212,7 +238,9 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
         watch.run.began = self.run.began;
         let (tell, begun) = channel();
         let ends = so_far.ends();
-        let look = move || watch.look_until(ends, &tell);
+        let (hand_over, parts) = channel();
+        self.looking = Some(Looking { looks: Looks::of(self.run), collectors: watch.collectors(), parts: hand_over });
+        let look = move || watch.judge(&parts, ends, &tell);
         std::thread::Builder::new().name("rdiag-look".into()).spawn_scoped(self.scope, look)?;
         self.begun = Some(begun);
         Ok(())
@@ -221,12 +249,14 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
     fn sampled(&mut self, so_far: &SoFar<'_, '_>) -> io::Result<Option<Phase>> {
         let (seconds, all) = so_far.seconds();
         self.observer.progress(if all > 0.0 { seconds / all } else { 1.0 });
+        self.look(so_far);
         self.take_over(false)?;
         self.show(so_far);
         Ok(if self.begun.is_none() { self.narrows.take() } else { None })
     }
 
     fn measured(&mut self, known: &dyn Fn() -> Window) {
+        self.looking = None;
         // A step whose window could not begin is unknown in the report.
         let _ = self.take_over(false);
         if self.has_probes || !self.inner.is_empty() {

@@ -56,7 +56,7 @@ impl Sources {
         self.read(Library::read)
     }
 
-    fn read(&self, how: fn(Vec<SourceFile>) -> Library) -> Library {
+    fn read(&self, how: impl Fn(Vec<SourceFile>) -> Library) -> Library {
         let mut library = how(self.files.clone());
         library.problems.extend(self.left_out.iter().cloned());
         library
@@ -183,7 +183,8 @@ pub fn resolve(name: &str) -> Result<NamedPlaybook, PlaybookError> {
 
 /// The same among files that were read before ([`sources_for`]).
 pub fn resolve_among(name: &str, sources: &Sources) -> Result<NamedPlaybook, PlaybookError> {
-    let (path, library) = (Path::new(name), sources.read(Library::for_run));
+    let named = (!is_path(name)).then_some(name);
+    let (path, library) = (Path::new(name), sources.read(|files| Library::for_run(files, named)));
     let loaded = if is_path(name) {
         let own = library.playbooks.values().find(|loaded| loaded.file.label == path.display().to_string());
         match own {

@@ -8,7 +8,6 @@ use super::analyze::{catalogue_of, decided, log_of, statuses_of};
 use super::group::GroupJudge;
 use super::record::SoFar;
 use crate::playbook::{Measure, Plan, PlannedStep, statuses_cited};
-use rdiag_collectors::{self as collectors, CollectorDef};
 use rdiag_judge::metrics;
 use rdiag_judge::rules::Rule;
 use rdiag_judge::rules::references::{Reference, references, template_references};
@@ -54,12 +53,12 @@ impl<'a> Provisional<'a> {
         self.pending.is_empty()
     }
 
-    /// What is to be read for it.
-    pub(super) fn collectors(&self) -> Vec<&'static CollectorDef> {
-        collectors::ALL.iter().copied().filter(|def| self.collectors.contains(def.id)).collect()
+    /// The collectors that it looks at.
+    pub(super) fn collectors(&self) -> BTreeSet<&'a str> {
+        self.collectors.clone()
     }
 
-    /// Takes the steps whose conditions hold in a short window.
+    /// Takes the steps whose conditions hold in a part of it.
     pub(super) fn wanted(&mut self, window: &Window) -> Vec<&'a PlannedStep> {
         let metrics = Arc::new(metrics::evaluate(window, self.facts, &self.catalogue));
         let log = log_of(window);

@@ -5,6 +5,7 @@
 //! stays.
 
 mod follow;
+mod part;
 mod recorder;
 
 use std::collections::BTreeMap;

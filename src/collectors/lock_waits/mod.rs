@@ -156,18 +156,23 @@ impl Collect for LockWaits {
         Ok(())
     }
 
+    fn so_far(&self, out: &Sink) {
+        if self.looked {
+            record(&self.all(), out);
+        }
+    }
+
     fn finish(&mut self, host: &Host, out: &Sink) {
-        let own = std::mem::take(&mut self.processes);
-        let all: Vec<(u32, Process)> = std::mem::take(&mut self.ended).into_iter().chain(own).collect();
         if !self.looked {
-            let gap = match (self.denied, host.is_recorded() && !all.is_empty()) {
+            let any = !self.processes.is_empty() || !self.ended.is_empty();
+            let gap = match (self.denied, host.is_recorded() && any) {
                 (true, _) => untraceable(host.facts(), "the system calls of threads"),
                 (_, true) => Unavailable::new(Reason::Absent, "this recorded tree has no system calls of threads"),
                 _ => Unavailable::new(Reason::NotApplicable, "no process has three threads or more"),
             };
             return out.gap("lock_waits.", "", gap);
         }
-        record(&all, out);
+        self.so_far(out);
         if self.denied {
             out.gap(WAITING, "(others)", untraceable(host.facts(), "the system calls of some threads"));
         } else if self.left_out {
@@ -178,6 +183,12 @@ impl Collect for LockWaits {
 }
 
 impl LockWaits {
+    /// The processes of which something is known, those first that have ended.
+    fn all(&self) -> Vec<(u32, &Process)> {
+        let ended = self.ended.iter().map(|(pid, process)| (*pid, process));
+        ended.chain(self.processes.iter().map(|(pid, process)| (*pid, process))).collect()
+    }
+
     /// Looks which processes have several threads.
     fn search(&mut self, host: &Host, dir: &ProcessDir) -> Result<(), Unavailable> {
         let mut buffer = Vec::new();
@@ -278,10 +289,10 @@ fn lock_of(call: Syscall, abi: Abi) -> Option<u64> {
 type Contended<'p> = (u32, &'p Process, u64, &'p Lock);
 
 /// Records the locks with the most waits, and the first of them for the host as a whole.
-fn record(all: &[(u32, Process)], out: &Sink) {
+fn record(all: &[(u32, &Process)], out: &Sink) {
     let waits = |lock: &Lock| lock.waiting.values().map(|count| u64::from(*count)).sum::<u64>();
     let locks =
-        all.iter().flat_map(|(pid, process)| process.locks.iter().map(move |(at, lock)| (*pid, process, *at, lock)));
+        all.iter().flat_map(|(pid, process)| process.locks.iter().map(move |(at, lock)| (*pid, *process, *at, lock)));
     let mut locks: Vec<Contended<'_>> = locks.filter(|(.., lock)| lock.handed_on).collect();
     locks.sort_by_key(|(pid, _, address, lock)| (std::cmp::Reverse(waits(lock)), *pid, *address));
     locks.truncate(MAX_LOCKS);

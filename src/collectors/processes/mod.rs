@@ -121,6 +121,10 @@ impl Collect for Processes {
         Ok(())
     }
 
+    fn so_far(&self, out: &Sink) {
+        out.processes(self.table.entries.iter().map(|entry| entry.process.clone()).collect());
+    }
+
     fn finish(&mut self, host: &Host, out: &Sink) {
         let Some(mut reader) = self.reader.take() else { return };
         let Some(at) = out.current().checked_sub(1).and_then(|at| u16::try_from(at).ok()) else { return };

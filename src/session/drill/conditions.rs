@@ -1,5 +1,6 @@
 //! Whether the conditions of steps hold while the first window runs, and the windows that begin where they do.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,7 +8,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use super::super::probing::ProbeShares;
 use super::super::provisional::Provisional;
-use super::super::record::{self, Follow, Recorded, WindowSpec};
+use super::super::record::{self, Follow, Recorded};
 use super::RunContext;
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_kernel::host::rights::Phase;
@@ -41,8 +42,40 @@ impl RunContext<'_> {
     }
 }
 
-/// Looks at the conditions of steps while the first window runs, by short windows of its own: some collectors give all they have only at
-/// the end of one.
+/// When the next part of the first window is looked at.
+pub(super) struct Looks {
+    /// How long the first one is, and a drill-down at least.
+    first: f64,
+    least: f64,
+    /// Where the last one ended, and how long the next one is at least, in seconds of the window.
+    ended: f64,
+    length: f64,
+}
+
+impl Looks {
+    pub(super) fn of(run: RunContext<'_>) -> Self {
+        let first = run.first_look();
+        Self { first, least: run.least(), ended: 0.0, length: first }
+    }
+
+    /// Where the part begins that is to be looked at now, if one is.
+    pub(super) fn due(&mut self, now: f64) -> Option<f64> {
+        let from = self.ended;
+        if now - from < self.length * 0.99 {
+            return None;
+        }
+        self.ended = now;
+        self.length = (self.first * NEXT_SHARE).max(now * NEXT_SHARE_OF_ALL);
+        Some(from)
+    }
+
+    /// Whether a drill-down that begins now is too short.
+    pub(super) fn is_late(&self, left: f64) -> bool {
+        left < self.least * 0.99
+    }
+}
+
+/// Looks at the conditions of steps while the first window runs, on parts of what that has read.
 pub(super) struct ConditionWatch<'s, 'e, 'r> {
     pub(super) run: RunContext<'r>,
     scope: &'s Scope<'s, 'e>,
@@ -67,28 +100,24 @@ impl<'s, 'r: 'e, 'e> ConditionWatch<'s, 'e, 'r> {
         Self { run, scope, provisional, shares: Arc::clone(shares), then, begun: 0 }
     }
 
-    /// Looks until all steps are wanted, or too little is left of the window that ends at `ends`.
-    pub(super) fn look_until(mut self, ends: f64, begun: &Sender<io::Result<StartedDrill<'s, 'r>>>) {
-        let (host, least) = (self.run.host, self.run.least());
-        let began = host.now();
-        let mut length = self.run.first_look();
-        while !self.provisional.is_over() && ends - (host.now() + length) >= least * 0.99 {
-            let spec = WindowSpec {
-                collectors: self.provisional.collectors(),
-                duration: length,
-                interval: length,
-                ..self.run.spec(&[], 0)
-            };
-            let Ok(Recorded { window, completed: true, .. }) =
-                record::window(host, &spec, self.run.began, self.run.stop, &mut NoFollower)
-            else {
-                return;
-            };
-            let wanted = self.provisional.wanted(&window);
-            if !wanted.is_empty() && begun.send(self.begin(wanted, ends, least)).is_err() {
+    /// The collectors that it wants parts of.
+    pub(super) fn collectors(&self) -> BTreeSet<&'r str> {
+        self.provisional.collectors()
+    }
+
+    /// Judges parts until all steps are wanted, or no more come; drill-downs end at `ends`.
+    pub(super) fn judge(
+        mut self,
+        parts: &Receiver<Window>,
+        ends: f64,
+        begun: &Sender<io::Result<StartedDrill<'s, 'r>>>,
+    ) {
+        while !self.provisional.is_over() {
+            let Ok(part) = parts.recv() else { return };
+            let wanted = self.provisional.wanted(&part);
+            if !wanted.is_empty() && begun.send(self.begin(wanted, ends, self.run.least())).is_err() {
                 return;
             }
-            length = (self.run.first_look() * NEXT_SHARE).max((host.now() - began) * NEXT_SHARE_OF_ALL);
         }
     }
 
@@ -116,13 +145,6 @@ pub(super) struct StartedDrill<'s, 'r> {
     pub(super) steps: Vec<&'r PlannedStep>,
     pub(super) seconds: f64,
     pub(super) inner: InnerWindow<'s>,
-}
-
-/// A look has no follower.
-struct NoFollower;
-
-impl Follow for NoFollower {
-    fn measured(&mut self, _: &dyn Fn() -> Window) {}
 }
 
 /// A window that runs within the first one.

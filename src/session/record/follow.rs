@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::{Recorder, WindowSpec};
+use super::{Recorder, WindowSpec, part};
 use rdiag_kernel::host::rights::Phase;
 use rdiag_kernel::host::{BeginAt, SharedHost};
 use rdiag_model::Window;
@@ -77,6 +77,12 @@ impl SoFar<'_, '_> {
             probes: BTreeMap::new(),
             ledgers: BTreeMap::new(),
         }
+    }
+
+    /// The same from one time to now, in seconds since its start by the clock, with what its collectors otherwise give at the end.
+    pub(in crate::session) fn part(&self, from: f64, now: f64, wanted: impl Fn(&str) -> bool) -> Window {
+        let collectors = part::since(from, self.recorder.known_so_far(wanted));
+        Window { seconds: now - from, collectors, ..self.window(|_| false) }
     }
 }
 

@@ -171,7 +171,18 @@ impl<'h> Recorder<'h> {
     /// What some of the collectors have read until now.
     pub(super) fn read_so_far(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, CollectorRecord> {
         let collectors = self.slots.iter().filter(|slot| !slot.is_probe && wanted(slot.id));
-        collectors.map(|slot| (slot.id.to_owned(), slot.sink.with_record(|record| whole(record.clone())))).collect()
+        collectors.map(|slot| (slot.id.to_owned(), slot.sink.copy().into_record())).collect()
+    }
+
+    /// The same, with what they otherwise give at the end.
+    pub(super) fn known_so_far(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, CollectorRecord> {
+        let collectors = self.slots.iter().filter(|slot| !slot.is_probe && wanted(slot.id));
+        let known = |slot: &Slot| {
+            let copy = slot.sink.copy();
+            slot.state.iter().for_each(|state| state.so_far(&copy));
+            copy.into_record()
+        };
+        collectors.map(|slot| (slot.id.to_owned(), known(slot))).collect()
     }
 
     /// The extra readings of levels between this tick and the next; `false` when the run is to stop.
@@ -238,12 +249,4 @@ impl<'h> Recorder<'h> {
         });
         was_awaited
     }
-}
-
-/// Each series with one value for each time.
-fn whole(mut record: CollectorRecord) -> CollectorRecord {
-    let samples = record.times.len();
-    record.series.iter_mut().for_each(|series| series.values.resize(samples, None));
-    record.series.sort_by(|a, b| (&a.name, &a.instance).cmp(&(&b.name, &b.instance)));
-    record
 }
