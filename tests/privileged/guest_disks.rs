@@ -4,112 +4,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::guest_devices::{NullDisks, ScsiDisk, settle, unload};
 use super::guest_log::{KernelLog, Setting};
 use super::kernels::modprobe;
 use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report_every, wait_until};
 
 fn ready() -> bool {
     has(&[Need::Root, Need::Path("/proc/pressure/io"), Need::Tool("modprobe"), Need::Tool("python3"), Need::Tool("dd")])
-}
-
-/// Removes a module when a test ends, however it ends: what still looks at the disk (udev) goes away within seconds.
-fn unload(module: &str) {
-    wait_until(60, || {
-        Command::new("modprobe").args(["--quiet", "--remove", module]).status().is_ok_and(|status| status.success())
-    });
-}
-
-/// Waits until udev has looked at new disks.
-fn settle() {
-    let _ = Command::new("udevadm").args(["settle", "--timeout=60"]).status();
-}
-
-/// Disks of null_blk, nullb0 and so on, each with its own settings.
-struct NullDisks {
-    count: usize,
-}
-
-impl NullDisks {
-    fn folder(number: usize) -> PathBuf {
-        // New kernels name the disk by its folder, old ones count.
-        PathBuf::from(format!("/sys/kernel/config/nullb/nullb{number}"))
-    }
-
-    fn new(disks: &[&[(&str, &str)]]) -> Self {
-        modprobe(&["null_blk", "nr_devices=0"]);
-        if !PathBuf::from("/sys/kernel/config/nullb").exists() {
-            let mounted =
-                Command::new("mount").args(["-t", "configfs", "none", "/sys/kernel/config"]).status().unwrap();
-            assert!(mounted.success(), "configfs is mounted");
-        }
-        let made = Self { count: disks.len() };
-        for (number, settings) in disks.iter().enumerate() {
-            let folder = Self::folder(number);
-            std::fs::create_dir(&folder).unwrap();
-            for (name, value) in settings.iter().chain(&[("power", "1")]) {
-                std::fs::write(folder.join(name), value)
-                    .unwrap_or_else(|error| panic!("nullb{number}/{name}: {error}"));
-            }
-        }
-        settle();
-        made
-    }
-}
-
-impl Drop for NullDisks {
-    fn drop(&mut self) {
-        for number in 0..self.count {
-            let _ = std::fs::write(Self::folder(number).join("power"), "0");
-            let _ = std::fs::remove_dir(Self::folder(number));
-        }
-        unload("null_blk");
-    }
-}
-
-/// A SCSI disk of 16 MiB that cannot read eight sectors from 1 MiB on.
-struct ScsiDisk {
-    name: String,
-}
-
-impl ScsiDisk {
-    const DELAY: &str = "/sys/bus/pseudo/drivers/scsi_debug/delay";
-
-    fn new() -> Self {
-        modprobe(&["sd_mod"]);
-        modprobe(&["scsi_debug", "dev_size_mb=16", "opts=2", "medium_error_start=2048", "medium_error_count=8"]);
-        assert!(wait_until(60, || Self::found().is_some()), "the SCSI disk appears");
-        settle();
-        Self { name: Self::found().unwrap() }
-    }
-
-    fn found() -> Option<String> {
-        let mut disks = std::fs::read_dir("/sys/block").ok()?.flatten();
-        let is_own = |disk: &std::fs::DirEntry| {
-            std::fs::read_to_string(disk.path().join("device/model")).is_ok_and(|model| model.trim() == "scsi_debug")
-        };
-        disks.find(is_own).map(|disk| disk.file_name().to_string_lossy().into_owned())
-    }
-
-    /// Writes need no flush, and a command may take its time before the kernel gives up on it.
-    fn be_patient(&self) {
-        let device = format!("/sys/block/{}/device", self.name);
-        std::fs::write(format!("{device}/timeout"), "300").unwrap();
-        for entry in std::fs::read_dir(format!("{device}/scsi_disk")).unwrap().flatten() {
-            std::fs::write(entry.path().join("cache_type"), "temporary write through").unwrap();
-        }
-    }
-
-    /// From now on each command takes so many ticks of the kernel (250 a second). It refuses while a command is under way.
-    fn slow_down(ticks: u32) -> bool {
-        wait_until(90, || std::fs::write(Self::DELAY, ticks.to_string()).is_ok())
-    }
-}
-
-impl Drop for ScsiDisk {
-    fn drop(&mut self) {
-        Self::slow_down(1);
-        unload("scsi_debug");
-    }
 }
 
 /// Arrays of two RAM disks each, which keep no metadata.
@@ -399,4 +300,34 @@ fn vm_a_disk_that_stands_still_swap_that_fails_and_dirty_memory_that_is_written_
             "cpu.",
         ],
     );
+}
+
+/// So many threads read from a disk, past the page cache.
+const MANY_READ: &str = "
+import mmap, os, random, sys, threading
+disk = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+def read():
+    page = mmap.mmap(-1, 1 << 18)
+    while True: os.preadv(disk, [page], random.randrange(1000) << 18)
+for _ in range(int(sys.argv[2])): threading.Thread(target=read).start()
+";
+
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with its modules, python3"]
+fn vm_a_disk_with_more_requests_than_it_takes_at_once_is_overloaded_and_who_asks_is_named() {
+    let _alone = alone();
+    if !ready() {
+        return;
+    }
+    // Of the slow one one thread reads, of the other one 24.
+    let disks = NullDisks::new(&[&[("size", "256"), ("mbps", "1")], &[("size", "256"), ("mbps", "16")]]);
+    let few = Load::start(1, "dd", &["if=/dev/nullb0", "of=/dev/null", "bs=4k", "iflag=direct"]);
+    let many = Load::start(1, "python3", &["-c", MANY_READ, "/dev/nullb1", "24"]);
+    let report = live_report_every("2s", 12);
+    drop((few, many, disks));
+    let full = finding(&report, "disk.saturation", Some("nullb1"));
+    assert_eq!((&full["status"], &full["culprit"]["name"]), (&"critical".into(), &"python3".into()), "{full:#}");
+    assert_eq!(finding(&report, "disk.saturation", Some("nullb0"))["status"], "ok");
+    // rdiag and the loads are much for an emulated CPU.
+    assert_nothing_else_fired(&report, &["disk.saturation.", "disk.saturation", "tasks.saturation.blocked", "cpu."]);
 }

@@ -24,6 +24,7 @@ mod faults_network;
 mod filesystem;
 mod frozen;
 mod guest_cpus;
+mod guest_devices;
 mod guest_disks;
 mod guest_limits;
 mod guest_log;
