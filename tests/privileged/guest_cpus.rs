@@ -3,7 +3,7 @@
 
 use super::guest_log::{KernelLog, Setting};
 use crate::support::{
-    Load, Need, alone, assert_nothing_else_fired, finding, has, live_report, live_report_every, wait_until,
+    Load, Need, alone, assert_nothing_else_fired, finding, has, live_report, live_report_every, skip, wait_until,
 };
 
 const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -80,4 +80,47 @@ fn vm_loops_on_one_cpu_wait_in_its_run_queue_while_the_other_idles() {
     assert_eq!(finding(&report, "kernel.utilization.clocksource", Some(clock.trim()))["status"], status);
     assert_eq!(finding(&report, "kernel.saturation.log", None)["status"], "ok");
     assert_nothing_else_fired(&report, &["cpu."]);
+}
+
+/// Waits until rdiag reads the log of the kernel, and two seconds more; then it has CPU 1 for itself as a real-time task, longer than any may.
+const HOG: &str = "
+import os, time
+os.sched_setaffinity(0, {1})
+def is_read():
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            files = [os.readlink(f'/proc/{pid}/fd/{number}') for number in os.listdir(f'/proc/{pid}/fd')]
+            if '/dev/kmsg' in files and open(f'/proc/{pid}/comm').read().startswith('rdiag'): return True
+        except OSError: pass
+while not is_read(): time.sleep(0.5)
+time.sleep(2)
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+end = time.monotonic() + 3
+while time.monotonic() < end: pass
+os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+time.sleep(600)
+";
+
+#[test]
+#[ignore = "needs: root, a guest, python3"]
+fn vm_a_real_time_task_that_the_kernel_throttles_is_told_by_its_log() {
+    let _alone = alone();
+    if !ready() || !has(&[Need::Tool("python3")]) {
+        return;
+    }
+    let log = KernelLog::new();
+    let hog = Load::start(1, "python3", &["-c", HOG]);
+    let report = live_report_every("2s", 14);
+    let is_told = KernelLog::all_lines().contains("RT throttling activated");
+    drop((hog, log));
+    // Since Linux 6.12 other tasks have a server of their own, and it is real-time tasks of groups that are throttled.
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let numbers: Vec<u32> = release.split(['.', '-']).filter_map(|number| number.parse().ok()).take(2).collect();
+    if !is_told && numbers.as_slice() >= &[6, 12][..] {
+        return skip("this kernel throttles no real-time task");
+    }
+    let throttled = finding(&report, "cpu.errors.real_time", None);
+    assert_eq!((&throttled["status"], &throttled["value"]), (&"warning".into(), &1.0.into()), "{throttled:#}");
+    // An emulated CPU may take long for an interrupt.
+    assert_nothing_else_fired(&report, &["cpu.", "tasks.", "interrupts.errors.log"]);
 }

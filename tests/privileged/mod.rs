@@ -28,6 +28,8 @@ mod guest_devices;
 mod guest_disks;
 mod guest_limits;
 mod guest_log;
+mod guest_memory;
+mod guest_network;
 mod guest_nfs;
 mod history;
 mod hostile_programs;

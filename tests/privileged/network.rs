@@ -138,7 +138,7 @@ fn heavy_traffic_on_loopback_is_no_finding_of_the_network() {
 }
 
 /// Two network namespaces with a pair of interfaces between them: 10.9.8.1 in the first, 10.9.8.2 in the second.
-struct Pair {
+pub(super) struct Pair {
     names: [String; 2],
 }
 
@@ -178,7 +178,7 @@ impl Pair {
         Self::python(name, CLIENT, &["10.9.8.2", "1"])
     }
 
-    fn python(name: &str, script: &str, args: &[&str]) -> Load {
+    pub(super) fn python(name: &str, script: &str, args: &[&str]) -> Load {
         Load::start(1, "ip", &[&["netns", "exec", name, "python3", "-c", script], args].concat())
     }
 
@@ -263,19 +263,22 @@ while True:
 ";
 
 /// The two devices of 10 Mbit/s that a wire of the matrix joins: one stays, with 10.9.8.1, the other one is 10.9.8.2 of a namespace.
-struct Wire {
-    device: String,
-    peer: String,
+pub(super) struct Wire {
+    pub(super) device: String,
+    pub(super) peer: String,
+    /// The device of that namespace.
+    pub(super) other: String,
 }
 
 impl Wire {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         run("modprobe", &["virtio_net"]);
         assert!(wait_until(20, || Self::ends().len() == 2), "the guest has two devices: {:?}", Self::ends());
         // Names change while udev is at it.
         run("udevadm", &["settle"]);
         let [device, other] = &Self::ends()[..] else { panic!("{:?}", Self::ends()) };
-        let wire = Self { device: device.clone(), peer: format!("rdiag-test-{}", std::process::id()) };
+        let peer = format!("rdiag-test-{}", std::process::id());
+        let wire = Self { device: device.clone(), peer, other: other.clone() };
         run("ip", &["netns", "add", &wire.peer]);
         run("ip", &["link", "set", other, "netns", &wire.peer]);
         run("ip", &["-n", &wire.peer, "address", "add", "10.9.8.2/24", "dev", other]);
