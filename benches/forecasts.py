@@ -4,10 +4,13 @@
     benches/forecasts.py [--rdiag PATH] [--runs 3] [--into docs/method-r.md] [--keep DIR] [NAME…]
                                                                           as root; the table in Markdown on stdout
 
-A program (`benches/forecasts.c` and those below) runs under rdiag once, as it is. Then it runs alone with half of one part, and without that
-part, several times in turn with the unchanged one. The forecast of the part's component in report.json is held against the median. It
+A program (`benches/forecasts.c` and those below) runs under rdiag and alone: as it is, with half of one part, and without that part, several
+times in turn. The forecast of the part's component in report.json (of the run with the median time) is held against the median alone. It
 holds where the median is within its range, or within 10 % of an end of it; a component without a row is forecast to bring nothing.
 A program that gains less than that, as other waits take the place of what is gone, is apart from one that gains more.
+
+What the changed program has left of the component under rdiag says whether the change is the one that was forecast; its time there, what
+observing costs it.
 """
 
 import argparse
@@ -49,10 +52,14 @@ PYTHON = {
         # The first stage computes, the second one waits for a child.
         for _ in range(int(80 * KEPT)):
             work()
-        subprocess.run(["sh", "-c", "sleep 0.4; echo"], stdout=subprocess.PIPE)
+        result, said = os.pipe()
+        os.posix_spawn("/bin/sh", ["sh", "-c", "sleep 0.4; echo"], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, said, 1)])
+        os.read(result, 100)
+        os.wait()
     """,
     "python-udp": """
         # A name server that takes its time, asked as resolvers do: send, poll, receive.
+        import signal, socket
         server, client = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
         server.bind(("127.0.0.1", 0))
         if os.fork() == 0:
@@ -72,36 +79,54 @@ PYTHON = {
         client.sendto(b"end", server.getsockname())
     """,
     "python-child": """
+        import subprocess
         for _ in range(4):
             work(10)
             subprocess.run(["sleep", str(0.15 * KEPT)])
     """,
 }
+# Work is CPU time in user mode, as in forecasts.c: by the wall clock, which takes no call, until the CPU clock agrees.
 PROLOGUE = """
-import os, signal, socket, subprocess, time
+import os, time
 def work(turns=1):
     ends = time.thread_time() + 0.006 * turns
-    while time.thread_time() < ends:
-        sum(range(5_000))
+    while (left := ends - time.thread_time()) > 0:
+        until = time.perf_counter() + left
+        while time.perf_counter() < until:
+            sum(range(500))
 """
 NODE = """
 const until = ms => new Promise(done => setTimeout(done, ms));
+let x = 0;
+function work(ms) {
+    const used = () => Object.values(process.cpuUsage()).reduce((sum, part) => sum + part / 1e3, 0), ends = used() + ms;
+    for (let left = ms; left > 0; left = ends - used())
+        for (const until = performance.now() + left; performance.now() < until;)
+            for (let i = 0; i < 1e4; i++) x += i % 7;
+}
 (async () => {
-    let x = 0;
     for (let turn = 0; turn < 40; turn++) {
-        for (let i = 0; i < 8e6; i++) x += i % 7;
+        work(8);
         if (KEPT) await until(12 * KEPT);
     }
     console.log(x);
 })();
 """
 JAVA = """
+import java.lang.management.*;
 public class Main {
+    static final ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+    static long x = 0;
+    static void work(long ns) {
+        long ends = threads.getCurrentThreadCpuTime() + ns;
+        for (long left = ns; left > 0; left = ends - threads.getCurrentThreadCpuTime())
+            for (long until = System.nanoTime() + left; System.nanoTime() < until;)
+                for (int i = 0; i < 10_000; i++) x += i % 7;
+    }
     public static void main(String[] words) throws Exception {
         double kept = Double.parseDouble(words[0]);
-        long x = 0;
         for (int turn = 0; turn < 40; turn++) {
-            for (int i = 0; i < 4_000_000; i++) x += i % 7;
+            work(6_000_000);
             if (kept > 0) Thread.sleep((long) (16 * kept));
         }
         System.out.println(x);
@@ -116,7 +141,7 @@ done
 """
 MAKEFILE = """
 all: one two
-\t@PROGRAM work 1 200
+\t@sleep 0.2
 one two:
 \t@PROGRAM work $(KEPT) 400
 """
@@ -146,6 +171,11 @@ class Row:
     alone: float
     forecast: tuple[float, float]
     measured: list[float]
+    # Seconds of the component before, and what the changed program has left of it.
+    had: float
+    left: float
+    # The changed program's time under rdiag.
+    after_observed: float
 
     @property
     def after(self) -> float:
@@ -162,6 +192,11 @@ class Row:
         return abs(self.error) <= WITHIN
 
     @property
+    def is_as_forecast(self) -> bool:
+        """Whether the change left what the forecast supposes, to within what its verdict allows for; a hundredth of the run is start and end."""
+        return abs(self.left - self.kept * self.had) <= max(WITHIN * self.after, 0.01 * self.observed)
+
+    @property
     def is_point(self) -> bool:
         low, high = self.forecast
         return high - low <= POINT * self.observed
@@ -174,7 +209,11 @@ class Row:
         after = f"{milliseconds(self.after)} ({milliseconds(min(self.measured))} – {milliseconds(max(self.measured))})"
         before = [milliseconds(self.observed), milliseconds(self.alone)]
         error = f"{100 * self.error:+.0f} %" if self.error else "0"
-        return [self.program.name, f"`{self.program.component}`", change, *before, forecast, after, error, verdict]
+        left = f"{milliseconds(self.left)} of {milliseconds(self.had)}"
+        if not self.is_as_forecast:
+            left, verdict = f"**{left}**", f"{verdict}, by another change"
+        row = [self.program.name, f"`{self.program.component}`", change, left, *before, forecast, after]
+        return [*row, milliseconds(self.after_observed), error, verdict]
 
 
 def milliseconds(seconds: float) -> str:
@@ -274,7 +313,8 @@ def programs(folder: Path) -> Iterator[Program]:
     }
     for name, text in PYTHON.items():
         def python(kept: float, name: str = name, text: str = text) -> list[str]:
-            return [sys.executable, script(f"{name}-{kept}.py", f"KEPT = {kept}\n{PROLOGUE}{textwrap.dedent(text)}")]
+            # Without what else it imports: the start is in the component as well, and no change of the script takes it away.
+            return [sys.executable, "-I", "-S", script(f"{name}-{kept}.py", f"KEPT = {kept}\n{PROLOGUE}{textwrap.dedent(text)}")]
 
         yield Program(name, *parts[name], python)
     if shutil.which("node"):
@@ -287,10 +327,11 @@ def programs(folder: Path) -> Iterator[Program]:
         yield Program("java-sleep", "wait.futex", "the sleep", lambda kept: [*java, str(kept)])
 
 
-def forecast(rdiag: str, program: Program, folder: Path) -> dict:
+def forecast(rdiag: str, program: Program, kept: float, folder: Path) -> dict:
+    folder.mkdir(parents=True, exist_ok=True)
     words = [rdiag, "run", "method-r", "--no-guided", "--budget", "100%", "--format", "json", "--out", str(folder)]
-    with program.around(1):
-        command = [*words, "--", *program.command(1)]
+    with program.around(kept):
+        command = [*words, "--", *program.command(kept)]
         said = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", timeout=4 * LONGEST)
     report = folder / "report.json"
     if not report.exists():
@@ -313,17 +354,23 @@ def elapsed(program: Program, kept: float) -> float:
 
 
 def rows(rdiag: str, program: Program, runs: int, folder: Path) -> Iterator[Row]:
-    told = forecast(rdiag, program, folder)
-    whole = told["response_seconds"]
-    row = next((row for row in told["rows"] if row["id"] == program.component), {})
-    # In turn: a host that gets busier hits all alike.
+    def row_of(told: dict) -> dict:
+        return next((row for row in told["rows"] if row["id"] == program.component), {"seconds": 0})
+
+    # In turn: a host that gets busier, or a disk that gets slower, hits all alike.
     measured = {kept: [] for kept in (1, *program.changes)}
-    for _ in range(runs):
+    observed = {kept: [] for kept in measured}
+    for turn in range(runs):
         for kept, all_ in measured.items():
             all_.append(elapsed(program, kept))
+            observed[kept].append(forecast(rdiag, program, kept, folder / CHANGES.get(kept, "whole") / str(turn)))
+    # The report is the one of the run that is the median; what a single run met would be in its forecast only.
+    changed = {kept: sorted(all_, key=lambda told: told["response_seconds"])[len(all_) // 2] for kept, all_ in observed.items()}
+    whole, row = changed[1]["response_seconds"], row_of(changed[1])
     for kept in program.changes:
         low, high = row.get(CHANGES[kept], [whole, whole])
-        yield Row(program, kept, whole, statistics.median(measured[1]), (low, high), measured[kept])
+        alone, left = statistics.median(measured[1]), row_of(changed[kept])["seconds"]
+        yield Row(program, kept, whole, alone, (low, high), measured[kept], row["seconds"], left, changed[kept]["response_seconds"])
 
 
 def summary(found: list[Row], load: float) -> str:
@@ -349,7 +396,8 @@ def main() -> None:
     asked.add_argument("names", nargs="*")
     told = asked.parse_args()
     load = os.getloadavg()[0]
-    heads = ["program", "component", "change", "before, observed", "before, alone", "forecast", "after", "error", "verdict"]
+    heads = ["program", "component", "change", "left of it", "before, observed", "before, alone", "forecast", "after, alone"]
+    heads += ["after, observed", "error", "verdict"]
     lines, found = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"], []
     print("\n".join(lines))
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
@@ -358,11 +406,10 @@ def main() -> None:
             if told.names and program.name not in told.names:
                 continue
             place = (told.keep or folder / "reports") / program.name.replace(" ", "")
-            place.mkdir(parents=True, exist_ok=True)
             try:
                 own = list(rows(told.rdiag, program, told.runs, place))
             except (OSError, RuntimeError, KeyError, ValueError, subprocess.SubprocessError) as why:
-                added = [f"| {program.name} | `{program.component}` | not measured: {str(why)[-200:]} |{' |' * 6}"]
+                added = [f"| {program.name} | `{program.component}` | not measured: {str(why)[-200:]} |{' |' * 8}"]
             else:
                 found += own
                 added = [f"| {' | '.join(row.cells())} |" for row in own]
