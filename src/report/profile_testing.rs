@@ -41,6 +41,7 @@ pub(super) fn input<'l>(ledger: &'l Ledger, target: &'l Target, conversation: Co
         target,
         conversation,
         cpus: None,
+        observing: 0.0,
     }
 }
 

@@ -48,7 +48,14 @@ pub(super) fn of(recording: &Recording, plan: &Plan, metrics: &[Metrics]) -> Opt
         target: &recording.target,
         conversation,
         cpus: metrics.get(at).and_then(cpus),
+        observing: observing(window, source),
     })))
+}
+
+/// CPU seconds that a probe's programs took in each second, as the kernel counted them for a part of the window.
+fn observing(window: &Window, source: &str) -> f64 {
+    let cost = window.probes.get(source).and_then(|probe| probe.as_ref().ok()).map(|probe| &probe.cost);
+    cost.filter(|cost| cost.sampled_seconds > 0.0).map_or(0.0, |cost| cost.cpu_seconds / cost.sampled_seconds)
 }
 
 /// How busy the CPUs were in a window.

@@ -76,6 +76,7 @@ fn nobody_is_looked_for_who_took_the_cpus_where_they_were_idle() {
             target: &target,
             conversation: Conversation::default(),
             cpus,
+            observing: 0.0,
         });
         let words = profile.forecast.rows.iter().find(|row| row.id == C::RunqWakeup).unwrap().words.clone();
         (row(&profile, C::RunqWakeup).next[0].action.clone(), words)

@@ -2,6 +2,7 @@
 //! which runs beside it, then bounds the time.
 
 use rdiag_model::Component;
+use rdiag_model::quantity;
 
 use super::account::{Account, ThreadAccount, share};
 use super::forecast::Basis;
@@ -11,6 +12,8 @@ use super::slack::{Lost, Pacer, outside};
 const WORTH: f64 = 0.01;
 /// What a component of joined threads, or of children side by side, may not gain.
 const BESIDE: &str = "Threads or children that ran in parallel may take as long; the upper bound assumes that they do.";
+/// Standard errors of an estimate that its bounds hold on each side.
+const ERRORS: f64 = 2.0;
 /// Threads that are named.
 const MAX_NAMES: usize = 2;
 
@@ -25,9 +28,10 @@ impl Basis<'_> {
             let called = self.calls.get(&id).copied().unwrap_or(0.0);
             let floor = self.slack.as_ref().map_or(0.0, |slack| slack.floor(id, kept) * self.scale).min(response);
             let more = self.slack.as_ref().map_or(0.0, |slack| slack.at_most_more(id, kept) * self.scale);
-            let least = (after - more - (woken + called) * (1.0 - kept)).max(floor) - self.uncertain;
+            let error = self.error(id, kept);
+            let least = (after - error - more - (woken + called) * (1.0 - kept)).max(floor) - self.uncertain;
             let lost = (self.lost(id, saved, kept).seconds + self.beside(id, kept)).min(saved);
-            return [least.max(0.0), (after + lost + self.uncertain).max(floor).min(response)];
+            return [least.max(0.0), (after + lost + error + self.uncertain).max(floor).min(response)];
         }
         // Side by side: nothing at least, and no more than leaves the busiest thread its other work.
         let remaining = |thread: &ThreadAccount<'_>| {
@@ -36,8 +40,18 @@ impl Basis<'_> {
             busy * self.scale
         };
         let floor = account.threads.iter().map(remaining).fold(0.0, f64::max);
-        let lowest = (response - saved).max(floor) - self.uncertain;
+        let lowest = (response - saved).max(floor) - self.uncertain - self.error(id, kept);
         [lowest.clamp(0.0, response), response]
+    }
+
+    /// By how much a saving may be larger or smaller, as the part is an estimate.
+    fn error(&self, id: Component, kept: f64) -> f64 {
+        ERRORS * self.errors.get(&id).copied().unwrap_or(0.0) * (1.0 - kept)
+    }
+
+    /// What is left of the time that observing took, if so much of a component is: it is system time.
+    pub(super) fn observing_left(&self, id: Component, kept: f64) -> f64 {
+        self.observing * if id == Component::CpuSys { kept } else { 1.0 }
     }
 
     /// What of a saving waits may take, of so many seconds.
@@ -80,6 +94,11 @@ impl Basis<'_> {
     pub(super) fn why_a_range(&self, id: Component, seconds: f64) -> Vec<String> {
         let is_worth = |lost: f64| self.adds_up && lost > WORTH * self.response;
         let mut why = Vec::new();
+        let error = self.error(id, 0.0);
+        if error > WORTH * self.response {
+            let seconds = quantity::seconds(error);
+            why.push(format!("It is an estimate: the bounds allow for an error of {seconds} on each side."));
+        }
         if is_worth(self.beside(id, 0.0)) {
             why.push(BESIDE.to_owned());
         }

@@ -38,6 +38,7 @@ fn profile_told(threads: Vec<Thread>, target: &Target, conversation: Conversatio
         target,
         conversation,
         cpus: None,
+        observing: 0.0,
     })
 }
 
@@ -217,6 +218,7 @@ fn an_account_that_cannot_tell_runs_apart_says_so_and_claims_no_distribution() {
         target: &target,
         conversation: Conversation::default(),
         cpus: None,
+        observing: 0.0,
     });
     let runs = profile.runs.as_ref().unwrap();
     assert_eq!((runs.count, runs.response, runs.histogram.len()), (0, None, 0));

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use rdiag_model::Component;
-use rdiag_model::ledger::Target;
+use rdiag_model::ledger::{Accuracy, Target};
 use rdiag_model::profile::{Conversation, Forecast, ForecastRow, Partial};
 use rdiag_model::quantity;
 use rdiag_model::runs::Runs;
 
-use super::account::{Account, ThreadAccount, share};
+use super::account::{Account, ThreadAccount, clean, share};
 use super::serial::{Family, Parts};
 use super::slack::Slack;
 use super::wakeups::Wakeups;
@@ -37,6 +37,10 @@ pub(super) struct Basis<'a> {
     pub(super) parts: BTreeMap<Component, f64>,
     /// What may be wrong by accounting, scaled.
     pub(super) uncertain: f64,
+    /// Standard errors of parts that are estimates, scaled.
+    pub(super) errors: BTreeMap<Component, f64>,
+    /// Seconds of R that observing took, in system time.
+    pub(super) observing: f64,
     /// The thread that adds up to R; none where threads run side by side, or R is the mean of several runs.
     pub(super) serial: Option<&'a ThreadAccount<'a>>,
     /// Children that ran alone while that thread waited for them: what they did is in `parts` in place of the wait.
@@ -59,10 +63,10 @@ pub(super) struct Basis<'a> {
     pub(super) doubt: Option<String>,
 }
 
-/// The forecast.
+/// The forecast. `observing`: CPU seconds that it took in each second.
 pub(super) fn forecast(
     account: &Account<'_>,
-    target: &Target,
+    (target, observing): (&Target, f64),
     conversation: &Conversation,
     runs: Option<&Runs>,
     partial: Option<&Partial>,
@@ -70,6 +74,10 @@ pub(super) fn forecast(
     let mean = runs.and_then(|runs| mean_run(runs, conversation));
     let number = mean.as_ref().and(runs).map(|runs| runs.count);
     let mut basis = mean.unwrap_or_else(|| basis(account, target, conversation));
+    if conversation.measured {
+        let in_calls = basis.parts.get(&Component::CpuSys).copied().unwrap_or(0.0);
+        basis.observing = (clean(observing) * basis.response).min(in_calls);
+    }
     basis.wakeups = match basis.serial {
         Some(thread) => Wakeups::of(&[thread]),
         None => Wakeups::of(&account.threads.iter().collect::<Vec<_>>()),
@@ -127,6 +135,8 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
         scale,
         parts,
         uncertain,
+        errors: BTreeMap::new(),
+        observing: 0.0,
         serial: None,
         children: Vec::new(),
         joined: BTreeMap::new(),
@@ -148,6 +158,7 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
     let mut parts: BTreeMap<Component, f64> = BTreeMap::new();
     let (mut children, mut joined, mut slack) = (Vec::new(), BTreeMap::new(), None);
     let mut add = |component: Component, seconds: f64| *parts.entry(component).or_default() += seconds * scale;
+    let errors;
     let uncertain = if let Some(first) = serial {
         let family = Family::new(account);
         let (of_first, walk) = family.path(first);
@@ -156,9 +167,11 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         for (key, seconds) in of_first.iter().filter(|(key, _)| key.joined) {
             *joined.entry(key.component).or_default() += seconds * scale;
         }
+        errors = errors_of(walk.steps.iter().map(|step| (step.own, step.weight * scale)));
         slack = Some(Slack::new(account, &family, first, walk));
         (first.seconds - of_first.values().sum::<f64>()).abs().max(first.residual.abs())
     } else {
+        errors = errors_of(account.threads.iter().map(|own| (own, scale)));
         account
             .threads
             .iter()
@@ -179,6 +192,8 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         scale,
         parts,
         uncertain,
+        errors,
+        observing: 0.0,
         adds_up: serial.is_some(),
         serial,
         children,
@@ -190,6 +205,18 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         is_beginning: false,
         doubt,
     }
+}
+
+/// Standard errors by component, of threads of which so much counts: those of one thread have nothing to do with another's.
+fn errors_of<'t>(threads: impl Iterator<Item = (&'t ThreadAccount<'t>, f64)>) -> BTreeMap<Component, f64> {
+    let mut variances: BTreeMap<Component, f64> = BTreeMap::new();
+    for (own, weight) in threads {
+        for part in &own.thread.parts {
+            let (Accuracy::Estimate(Some(error)) | Accuracy::Sampled(_, error)) = part.accuracy else { continue };
+            *variances.entry(part.component).or_default() += (clean(error) * weight).powi(2);
+        }
+    }
+    variances.into_iter().map(|(component, variance)| (component, variance.sqrt())).collect()
 }
 
 /// The children whose parts are in the place of a wait for them, those with the most time first.
@@ -233,21 +260,26 @@ fn row(
     account: &Account<'_>,
     conversation: &Conversation,
 ) -> ForecastRow {
-    let vanished = basis.bounds(id, seconds, 0.0, account);
+    // What can be gained is as observed: without what observing took, it is less as well before.
+    let observed = basis.bounds(id, seconds, 0.0, account);
+    let [vanished, halved] = [0.0, 0.5].map(|kept| {
+        let [low, high] = basis.bounds(id, seconds, kept, account);
+        [(low - basis.observing_left(id, kept)).max(0.0), high]
+    });
     let advice = advice::of(id);
     ForecastRow {
         id,
         seconds,
         vanished,
-        halved: basis.bounds(id, seconds, 0.5, account),
-        speed_up: (vanished[0] > basis.response * 1e-6).then(|| basis.response / vanished[0]),
+        halved,
+        speed_up: (observed[0] > basis.response * 1e-6).then(|| basis.response / observed[0]),
         saving: advice.saving,
         words: advice.words.to_owned(),
         ranges: Vec::new(),
         per_day_seconds: conversation
             .per_day
             .filter(|_| basis.is_execution && basis.doubt.is_none())
-            .map(|times| (basis.response - vanished[0]) * times.clamp(0.0, 1e12)),
+            .map(|times| (basis.response - observed[0]) * times.clamp(0.0, 1e12)),
     }
 }
 
@@ -290,6 +322,10 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
     };
     if basis.uncertain > 0.005 * basis.response {
         words.push_str(&format!(" Unaccounted time widens all bounds by {}.", quantity::seconds(basis.uncertain)));
+    }
+    if basis.observing > 0.005 * basis.response {
+        let took = quantity::seconds(basis.observing);
+        words.push_str(&format!(" Observing took {took} of it, which the lower bounds leave out."));
     }
     if let Some(doubt) = basis.doubt.as_ref().filter(|_| basis.is_execution || basis.is_beginning) {
         words.push_str(&format!(" Beware: {doubt}."));

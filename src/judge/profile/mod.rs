@@ -25,6 +25,8 @@ mod each;
 mod each_tests;
 mod forecast;
 #[cfg(test)]
+mod forecast_errors_tests;
+#[cfg(test)]
 mod forecast_tests;
 mod goal;
 mod limits;
@@ -86,6 +88,8 @@ pub struct Input<'l> {
     pub conversation: Conversation,
     /// How busy the CPUs were meanwhile; none if that was not measured.
     pub cpus: Option<Cpus>,
+    /// CPU seconds that observing took on the host in each second; 0 if that was not measured.
+    pub observing: f64,
 }
 
 /// The profile of a ledger.
@@ -117,7 +121,7 @@ pub fn profile(input: Input<'_>) -> Profile {
     let all: f64 = components.iter().map(|row| row.seconds).sum();
     let busy_seconds = (all - idle_seconds).max(0.0);
     let (threads, other_threads) = thread_rows(&account);
-    let forecast = forecast::forecast(&account, input.target, &conversation, runs.as_ref(), partial.as_ref());
+    let forecast = forecast::forecast(&account, (input.target, input.observing), &conversation, runs.as_ref(), partial.as_ref());
     let mut profile = Profile {
         level: ledger.level,
         source: input.source.to_owned(),

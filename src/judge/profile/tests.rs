@@ -15,6 +15,7 @@ pub(super) fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -
         target,
         conversation,
         cpus: None,
+        observing: 0.0,
     })
 }
 

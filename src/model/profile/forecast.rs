@@ -40,11 +40,11 @@ pub struct ForecastRow {
     pub id: Component,
     /// Its part of R.
     pub seconds: f64,
-    /// R if it vanished.
+    /// R if it vanished; the lower end without what observing took, too.
     pub vanished: [f64; 2],
     /// R if it were halved.
     pub halved: [f64; 2],
-    /// R divided by the lowest of `vanished`: no more can be gained from it.
+    /// R divided by the lowest of `vanished`, both as observed: no more can be gained from it.
     pub speed_up: Option<f64>,
     /// Whether it can be made to go away at all.
     pub saving: Saving,
