@@ -190,11 +190,37 @@ fn goal(text: &str) -> Result<(Option<f64>, f64), PlaybookError> {
 mod tests {
     use super::*;
     use rdiag_model::ledger::{Level, Thread};
+    use rdiag_model::probe::{ProbeCost, ProbeResult};
 
     fn account(level: Level, began: f64, ended: f64, stopped: Option<&str>) -> Ledger {
         let thread = Thread { tid: 7, pid: 7, seconds: ended - began, ended: ended - began, ..Thread::default() };
         let stopped = stopped.map(str::to_owned);
         Ledger { level, began, ended, threads: vec![thread], stopped, ..Ledger::default() }
+    }
+
+    #[test]
+    fn what_observing_took_in_each_second_is_read_off_the_probe_that_made_the_account() {
+        let told = |source: &str, sampled_seconds| {
+            let cost = ProbeCost { sampled_seconds, cpu_seconds: 0.03, ..ProbeCost::default() };
+            let probes = BTreeMap::from([
+                ("response".to_owned(), Ok(ProbeResult { cost, ..ProbeResult::default() })),
+                ("denied".to_owned(), Err(Unavailable::new(Reason::Denied, "no right"))),
+            ]);
+            let window = Window {
+                steps: Vec::new(),
+                begins: 0.0,
+                seconds: 1.0,
+                interval_seconds: 1.0,
+                suspended_seconds: 0.0,
+                collectors: BTreeMap::new(),
+                probes,
+                ledgers: BTreeMap::new(),
+            };
+            observing(&window, source)
+        };
+        assert!((told("response", 0.25) - 0.12).abs() < 1e-9);
+        assert_eq!(told("response", 0.0), 0.0, "the kernel has no statistics");
+        assert_eq!((told("denied", 0.25), told("task_states", 0.25)), (0.0, 0.0));
     }
 
     #[test]

@@ -23,8 +23,9 @@ impl Basis<'_> {
         let (response, saved) = (self.response, seconds * (1.0 - kept));
         if self.adds_up {
             let after = response - saved;
-            // No wakeup follows a wait that does not happen, and who needs less CPU time is preempted and throttled less.
-            let woken = self.wakeups.after(id, &self.parts) + with_cpu_time(id, seconds, self);
+            // No wakeup follows a wait that does not happen, and what needs less CPU time is preempted and throttled less.
+            let preempted = self.wakeups.preempted_after(id, &self.parts);
+            let woken = self.wakeups.after(id, &self.parts) + preempted + with_cpu_time(id, seconds, self);
             let called = self.calls.get(&id).copied().unwrap_or(0.0);
             let floor = self.slack.as_ref().map_or(0.0, |slack| slack.floor(id, kept) * self.scale).min(response);
             let more = self.slack.as_ref().map_or(0.0, |slack| slack.at_most_more(id, kept) * self.scale);

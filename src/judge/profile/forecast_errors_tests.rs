@@ -1,12 +1,12 @@
 //! How far forecasts of what was estimated, and of what was observed at a cost, can be trusted.
 
 use super::forecast_tests::{command, why};
-use super::testing::{ledger, part, run, thread};
+use super::testing::{ledger, part, run, thread, waits};
 use super::tests::close;
 use super::*;
 use rdiag_model::Component as C;
 use rdiag_model::ledger::{Accuracy, Part, Thread};
-use rdiag_model::profile::ForecastRow;
+use rdiag_model::profile::{ForecastRow, Reach};
 
 fn row(profile: &Profile, id: C) -> ForecastRow {
     profile.forecast.rows.iter().find(|row| row.id == id).unwrap().clone()
@@ -51,6 +51,28 @@ fn errors_of_children_are_added_as_those_of_separate_estimates() {
     let both = 2.0 * (2.0 * 0.15_f64.powi(2)).sqrt();
     assert!(close(user.vanished[0], 10.0 - 3.2 - both), "{:?}", user.vanished);
     assert!(close(user.vanished[1], 10.0 - 3.2 + both), "{:?}", user.vanished);
+}
+
+#[test]
+fn preemption_may_go_with_the_waits_before_it() {
+    let forecast = |wait, preempted: f64| {
+        let parts = vec![
+            waits(C::IoBlockSync, "vda", &[(300, 0.01)]),
+            waits(wait, "", &[(100, 0.01)]),
+            waits(C::RunqPreempt, "", &[(100, preempted / 100.0)]),
+            part(C::CpuUser, 6.0 - preempted),
+        ];
+        command(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]), Some(6.0))
+    };
+    // Three of four wakeups follow a sync.
+    let profile = forecast(C::IoBlockRead, 2.0);
+    let sync = row(&profile, C::IoBlockSync);
+    assert!(close(sync.vanished[0], 5.5) && close(sync.vanished[1], 7.0), "{:?}", sync.vanished);
+    assert!(close(sync.halved[0], 7.75) && close(sync.halved[1], 8.5), "{:?}", sync.halved);
+    // It may; a goal does not count on it.
+    assert_ne!(profile.forecast.goal.unwrap().reach, Reach::One, "3 of the 4 s");
+    let sync = row(&forecast(C::IoBlockRead, 0.0), C::IoBlockSync);
+    assert!(close(sync.vanished[0], 7.0) && close(sync.vanished[1], 7.0), "{:?}", sync.vanished);
 }
 
 /// A command that was observed at so many CPU seconds in each.

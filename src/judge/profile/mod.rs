@@ -121,7 +121,8 @@ pub fn profile(input: Input<'_>) -> Profile {
     let all: f64 = components.iter().map(|row| row.seconds).sum();
     let busy_seconds = (all - idle_seconds).max(0.0);
     let (threads, other_threads) = thread_rows(&account);
-    let forecast = forecast::forecast(&account, (input.target, input.observing), &conversation, runs.as_ref(), partial.as_ref());
+    let forecast =
+        forecast::forecast(&account, (input.target, input.observing), &conversation, runs.as_ref(), partial.as_ref());
     let mut profile = Profile {
         level: ledger.level,
         source: input.source.to_owned(),
