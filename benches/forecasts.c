@@ -21,34 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "forecasts.h"
+
 static double kept = 1;
 static const char *place = ".";
-
-static double now(clockid_t clock)
-{
-	struct timespec at;
-	clock_gettime(clock, &at);
-	return at.tv_sec + at.tv_nsec * 1e-9;
-}
-
-/* A thread's own clock takes a system call, which would be another component than the work: it is read once the clock on the wall, which
- * takes none, says that the work may be done. */
-static void work(double milliseconds)
-{
-	double until = now(CLOCK_THREAD_CPUTIME_ID) + milliseconds / 1e3, left;
-	while (milliseconds > 0 && (left = until - now(CLOCK_THREAD_CPUTIME_ID)) > 0)
-		for (double end = now(CLOCK_MONOTONIC) + left; now(CLOCK_MONOTONIC) < end;)
-			for (volatile int at = 0; at < 1000; at++)
-				;
-}
-
-static void nap(double milliseconds)
-{
-	struct timespec at = { .tv_sec = (long)(milliseconds / 1e3) };
-	at.tv_nsec = (long)((milliseconds - at.tv_sec * 1e3) * 1e6);
-	if (milliseconds > 0)
-		nanosleep(&at, NULL);
-}
 
 /* Whether this turn of a loop still has the part: every second one has where half of it is left. */
 static int has_part(int turn) { return (long)((turn + 1) * kept) > (long)(turn * kept); }
@@ -353,16 +329,6 @@ static void on_first_cpu(void)
 	CPU_ZERO(&first);
 	CPU_SET(0, &first);
 	must(sched_setaffinity(0, sizeof(first), &first));
-}
-/* CPU time that stays, in few and long calls: of a run of which next to nothing is left, all that there is to measure is its start. */
-static void zeros(double milliseconds)
-{
-	static char much[1 << 20];
-	double until = now(CLOCK_THREAD_CPUTIME_ID) + milliseconds / 1e3;
-	int fd = must(open("/dev/zero", O_RDONLY));
-	while (now(CLOCK_THREAD_CPUTIME_ID) < until)
-		must((int)read(fd, much, sizeof(much)));
-	close(fd);
 }
 static void beside_hog(void)
 {
