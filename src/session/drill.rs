@@ -22,6 +22,7 @@ use super::record::{self, Costs, Follow, Recorded, SoFar, WindowSpec};
 use super::run::{Observer, collectors_for, probes_for, work_of};
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_kernel::host::SharedHost;
+use rdiag_kernel::host::own::release_memory;
 use rdiag_kernel::host::rights::Phase;
 use rdiag_model::{Recording, Target, Window};
 
@@ -229,6 +230,8 @@ impl FirstFollower<'_, '_, '_, '_> {
 impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
     fn begun(&mut self, so_far: &SoFar<'_, '_>) -> io::Result<()> {
         self.observer.begun();
+        // What only the start needs (the readers of playbooks and of the kernel's types) is most of what is resident by now.
+        release_memory();
         if let (began, Some(awaited)) = so_far.began() {
             self.run.began = began;
             self.recording.started.clone_from(&awaited.started);
