@@ -42,6 +42,7 @@ mod past;
 mod perf_data;
 mod probe;
 mod readers;
+mod readers_memory;
 mod readme;
 mod recorded;
 mod recorder;

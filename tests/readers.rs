@@ -219,13 +219,15 @@ fn a_fifo_in_the_place_of_a_recording_is_refused_and_not_waited_for() {
     }
 }
 
-/// What a command printed, and how much memory the process that read its input took at most. KiB.
-fn with_peak(args: &[&std::ffi::OsStr]) -> (std::process::Output, u64) {
+/// What a command printed, and how much memory the largest of the processes that read its input took at most. KiB.
+pub(crate) fn with_peak(args: &[&std::ffi::OsStr]) -> (std::process::Output, u64) {
     let mut command = rdiag_process();
     let mut command = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut peak = 0;
     while command.try_wait().unwrap().is_none() {
-        for pid in children(command.id()) {
+        let readers = children(command.id());
+        // `fleet` has a process between them.
+        for pid in readers.iter().flat_map(|pid| children(*pid)).chain(readers.iter().copied()) {
             let found = status_words(pid, "VmHWM:").first().and_then(|kib| kib.parse().ok());
             peak = peak.max(found.unwrap_or(0));
         }
