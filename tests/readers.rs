@@ -251,6 +251,32 @@ fn stream(records: impl Iterator<Item = (u32, Vec<u8>)>) -> Vec<u8> {
     bytes
 }
 
+/// Nothing of the verdict hangs on how it was read.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_reader_that_lacks_a_layer_of_confinement_says_so_once_and_judges_the_same() {
+    let recording = path("tests/fixtures/recordings/orders-dsync.json.gz");
+    let program = rdiag();
+    let run = |denied: &[&str]| {
+        let mut command = std::process::Command::new("python3");
+        command.arg(path("tests/privileged/denied/deny.py")).args(denied).arg("--").arg(program.get_program());
+        let output = command.arg("analyze").arg(&recording).env("XDG_CONFIG_HOME", "/nonexistent").output().unwrap();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        return crate::support::skip("python3");
+    }
+    // A call that no reader makes.
+    let (whole, said) = run(&["ENOSYS:kcmp"]);
+    let (less, told) = run(&["ENOSYS:landlock_create_ruleset"]);
+    let lacks = "is less confined than it can be; missing here: Landlock";
+    assert!(told.matches(lacks).count() == 1 && whole == less, "{told}");
+    let lsm = std::fs::read_to_string("/sys/kernel/security/lsm");
+    if lsm.is_ok_and(|all| all.contains("landlock")) {
+        assert!(!said.contains("less confined"), "{said}");
+    }
+}
+
 #[test]
 fn a_profile_with_a_long_name_at_each_place_takes_little_memory() {
     const START: u64 = 1 << 32;

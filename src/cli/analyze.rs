@@ -57,7 +57,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let input = Input::open(&args.recording, &["recording.json.gz"])?;
     let sources = session::sources_for(args.playbook.as_deref())?;
     let target = args.output.prepare(None)?;
-    confined(target.folder().as_deref().map(Deref::deref), |desk| {
+    confined(ui, target.folder().as_deref().map(Deref::deref), |desk| {
         let target = target.through(&desk);
         match input.profile(&desk)? {
             Some(result) => profile(args, &result, &target, ui),

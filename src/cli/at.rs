@@ -340,7 +340,7 @@ pub(super) fn run(order: &Order<'_>, ui: &Ui) -> Result<Exit, Failure> {
     let folder = format!("rdiag-{}-at-{stamp}", plan.playbook.name);
     let target = order.output.prepare(order.keeps.then_some(folder))?;
     let sources = session::sources_for(Some(order.playbook))?;
-    confined(target.folder().as_deref().map(Deref::deref), |desk| {
+    confined(ui, target.folder().as_deref().map(Deref::deref), |desk| {
         let target = target.through(&desk);
         let (past, longer) = asked.past_and_longer(&plan)?;
         let (changes, around) = asked.around(&past, longer.as_ref());

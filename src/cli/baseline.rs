@@ -160,7 +160,7 @@ fn save(place: &Path, name: &str, recordings: &[PathBuf], ui: &Ui) -> Result<Exi
         return Err(Failure::usage(format!("there is a baseline {name} already"), Some(&hint)));
     }
     let sources = session::sources_for(None)?;
-    confined(Some(&folder), |desk| {
+    confined(ui, Some(&folder), |desk| {
         let read = |(input, bytes): &(Input, Vec<u8>)| {
             session::read_recording(bytes).map_err(|source| input.foreign(bytes, source))
         };
@@ -233,7 +233,7 @@ fn compare(place: &Path, name: &str, path: &Path, anyway: bool, as_json: bool, u
     let then = files(&folder, Some(name))?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let input = Input::open(path, &["recording.json.gz"])?;
     let sources = session::sources_for(None)?;
-    confined(None, |_| {
+    confined(ui, None, |_| {
         let bytes = input.bytes(MAX_FILE)?;
         let now = session::read_recording(&bytes).map_err(|source| input.foreign(&bytes, source))?;
         let kept = |(file, bytes): &(String, Vec<u8>)| {

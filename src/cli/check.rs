@@ -29,7 +29,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         }
     }
     let sources = session::sources(&folders, &others)?;
-    confined(None, |_| check_all(args, &labs, &sources, ui))
+    confined(ui, None, |_| check_all(args, &labs, &sources, ui))
 }
 
 fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui) -> Result<Exit, Failure> {

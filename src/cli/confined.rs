@@ -17,8 +17,10 @@ use rustix::fs::{FileType, MemfdFlags, fstat, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
 
+use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
 use crate::report::shown::Shown;
+use crate::shown;
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::message::{receive, send};
@@ -29,6 +31,7 @@ use rdiag_model::probe::Frame;
 
 /// A recording of the largest hosts takes a tenth of this memory, and a hundredth of this time.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 300, readable: &[] };
+const LESS_CONFINED: &str = "the process that reads what was sent is less confined than it can be; missing here: ";
 /// Files that are written for one command, and bytes of them together.
 const MAX_FILES: usize = 1000;
 const MAX_BYTES: u64 = 1 << 30;
@@ -69,8 +72,10 @@ enum Answer {
 #[derive(Debug, Clone)]
 pub(super) struct Desk(Rc<OwnedFd>);
 
-/// Does `work` in a confined copy of this process; `folder` is where files go that it has written.
+/// Does `work` in a confined copy of this process; `folder` is where files go that it has written. What is missing of its confinement
+/// here is noted once.
 pub(super) fn confined(
+    ui: &Ui,
     folder: Option<&Folder>,
     work: impl FnOnce(Desk) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
@@ -80,8 +85,10 @@ pub(super) fn confined(
     match fork().map_err(cannot())? {
         Side::Child => {
             drop(own);
-            // What is missing of it here, `rdiag doctor` says.
-            let _ = confine(CONFINEMENT);
+            let missing = confine(CONFINEMENT);
+            if !missing.is_empty() {
+                ui.note(shown!("{}{}", LESS_CONFINED, Text::seen(missing.join(", "))));
+            }
             work(Desk(Rc::new(other)))
         }
         Side::Parent(child) => {

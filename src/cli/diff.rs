@@ -66,7 +66,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     let sources = session::sources_for(args.playbook.as_deref())?;
     let wanted = Wanted::of(args)?;
     let folder = wanted.file.as_ref().map(|(folder, _)| folder);
-    confined(folder, |desk| compare(args, &both, &sources, &wanted, desk, ui))
+    confined(ui, folder, |desk| compare(args, &both, &sources, &wanted, desk, ui))
 }
 
 /// What to make of the comparison: the text for people if no format is wanted, on stdout if no file is.

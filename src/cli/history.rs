@@ -90,7 +90,7 @@ fn list(history: Option<&PathBuf>, ui: &Ui) -> Result<Exit, Failure> {
     }
     starts.sort_by(|a, b| (a.0.name == TAIL, &a.0.name).cmp(&(b.0.name == TAIL, &b.0.name)));
     let zone = Zone::local();
-    confined(None, |_| {
+    confined(ui, None, |_| {
         let mut stretches: Vec<Stretch> = Vec::new();
         let mut text = Text::new();
         for (file, start) in &starts {
@@ -182,7 +182,7 @@ fn export(time: &Time, ui: &Ui) -> Result<Exit, Failure> {
     }
     let plan = plan_of(&session::resolve(PLAYBOOK)?)?;
     let asked = Asked::new(&time.at, time.last.as_deref(), time.history.as_ref(), ui)?;
-    confined(None, |_| {
+    confined(ui, None, |_| {
         let past = asked.past(&plan)?;
         past.notes.iter().for_each(|note| ui.note(Text::seen(note)));
         ui.pour(|out| write_recording(&past.recording, out))?;
@@ -207,7 +207,7 @@ const COLUMNS: [Column; 6] = [
 fn show(time: &Time, ui: &Ui) -> Result<Exit, Failure> {
     let plan = plan_of(&session::resolve(PLAYBOOK)?)?;
     let asked = Asked::new(&time.at, time.last.as_deref(), time.history.as_ref(), ui)?;
-    confined(None, |_| {
+    confined(ui, None, |_| {
         let past = asked.past(&plan)?;
         past.notes.iter().chain(&asked.looked_into()).for_each(|note| ui.note(Text::seen(note)));
         let analysis = session::analyze(&past.recording, &plan);

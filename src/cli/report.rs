@@ -54,7 +54,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     };
     let input = Input::open(report, &names)?;
     let sources = session::sources_for(None)?;
-    confined(target.folder().as_deref().map(Deref::deref), |desk| {
+    confined(ui, target.folder().as_deref().map(Deref::deref), |desk| {
         draw(args, &input, &sources, &target.through(&desk), ui)
     })
 }

@@ -14,6 +14,10 @@ use super::schedule::Schedule;
 pub use super::stacks::{Activity, Frame, Stack, Stacks};
 use super::{Unavailable, Unit};
 
+/// How the note begins that names the layers of confinement which the process that read symbols lacked. It is about the host, and no doubt
+/// about figures; a report shows it once.
+pub const LESS_CONFINED: &str = "the process that read symbols is less confined than it can be; missing here: ";
+
 /// The result of one probe over one window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeResult {

@@ -42,6 +42,8 @@ pub fn build(parts: Parts<'_>) -> Report {
         // What it measured is the profile; the same once more would only confuse.
         probes.retain(|probed| probed.probe != profile.source);
     }
+    let notes = profile.iter().flatten().flat_map(|profile| &profile.notes);
+    probed::confinement_once(&notes.cloned().collect::<Vec<_>>(), &mut probes);
     let problems = causes::of(&findings).problems;
     let timeline = timeline::timeline(recording, metrics, &findings, &problems, levels);
     let consumers = consumers::consumers(&recording.host, metrics, &problems);

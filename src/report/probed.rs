@@ -9,7 +9,7 @@ use super::probe_words::is_empty;
 use super::schedule::strips;
 use crate::report::parts::ProbeTexts;
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stack, Stacks};
+use rdiag_model::probe::{Histogram, HistogramRow, LESS_CONFINED, Output, ProbeResult, ProbeTable, Stack, Stacks};
 use rdiag_model::probed::{Distribution, Distributions, Probed, ProbedOutput, StackSums};
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{Evidence, Finding, Formula, Metrics, Reading, Recording, Source};
@@ -58,6 +58,15 @@ pub(super) fn probed(
         (cited.unwrap_or(usize::MAX), is_empty(probed))
     });
     all
+}
+
+/// Leaves a note on how symbols were read to the account of the task's time, or else to the first probe that has it: it is about the host,
+/// and the same for all.
+pub(super) fn confinement_once(told: &[String], probes: &mut [Probed]) {
+    let mut is_told = told.iter().any(|note| note.starts_with(LESS_CONFINED));
+    for probed in probes {
+        probed.notes.retain(|note| !note.starts_with(LESS_CONFINED) || !std::mem::replace(&mut is_told, true));
+    }
 }
 
 /// One result that belongs to no run.
@@ -216,5 +225,25 @@ fn stack_sums(all: &Stacks) -> StackSums {
             others: all.others + left_out,
             ..*all
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_symbols_were_read_is_noted_once_and_other_notes_stay() {
+        let of = |notes: &[&str]| {
+            let notes = notes.iter().map(|note| (*note).to_owned()).collect();
+            alone(&ProbeResult { notes, ..ProbeResult::default() }, "")
+        };
+        let lacks = format!("{LESS_CONFINED}Landlock");
+        let mut probes = [of(&["x"]), of(&["y", &lacks]), of(&[&lacks, "x"])];
+        confinement_once(&[], &mut probes);
+        let left = probes.clone().map(|probed| probed.notes);
+        assert_eq!(left, [vec!["x".to_owned()], vec!["y".to_owned(), lacks.clone()], vec!["x".to_owned()]]);
+        confinement_once(&[lacks], &mut probes);
+        assert_eq!(probes.map(|probed| probed.notes), [["x"], ["y"], ["x"]]);
     }
 }

@@ -127,7 +127,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     // The process that splits stdin must notice when the reader is gone.
     drop(sent);
     let mut is_copy = false;
-    let outcome = confined(target.as_ref(), |desk| {
+    let outcome = confined(&if args.quiet { ui.hushed() } else { *ui }, target.as_ref(), |desk| {
         is_copy = true;
         let mut fleet = gathered(expected, reader, output.is_rows().then_some(ui))?;
         names.link(&mut fleet, args.reports, &choosing).map_err(cannot())?;

@@ -91,7 +91,7 @@ impl Names {
         for (file, name) in chosen {
             let opened = Opened::of(Sent { path: file.clone(), report: None });
             let mut is_copy = false;
-            let outcome = confined(Some(&folder), |desk| {
+            let outcome = confined(&ui.hushed(), Some(&folder), |desk| {
                 is_copy = true;
                 let cannot = |why: String| Failure::Ended { message: why, hint: None };
                 let report = judging::report(&opened, by).map_err(cannot)?;

@@ -37,7 +37,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         Ok((path.clone(), bytes.map_err(Failure::reading(&path.display().to_string()))?))
     };
     let files = args.files.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
-    confined(None, |_| draw(args, &files, ui))
+    confined(ui, None, |_| draw(args, &files, ui))
 }
 
 fn draw(args: &Args, files: &[(PathBuf, Vec<u8>)], ui: &Ui) -> Result<Exit, Failure> {

@@ -58,6 +58,12 @@ pub(super) type Names = (Vec<Vec<Named>>, Vec<String>);
 impl Lookup {
     /// The functions at some addresses.
     pub(super) fn names(&mut self, of: &Of, addresses: &[u64], maps: &Maps, detail: Detail) -> Names {
+        let (names, mut notes) = self.found(of, addresses, maps, detail);
+        notes.extend(self.client.less_confined().and_then(|why| self.note(why)));
+        (names, notes)
+    }
+
+    fn found(&mut self, of: &Of, addresses: &[u64], maps: &Maps, detail: Detail) -> Names {
         match of {
             Of::Kernel => (self.kernel(addresses), Vec::new()),
             Of::File { path, build_id } => {

@@ -14,6 +14,7 @@ use crate::mechanism::symbols::bounded::one_of_many;
 use crate::mechanism::symbols::open::Identity;
 use crate::mechanism::symbols::unwind::Row;
 use crate::mechanism::symbols::worker::Named;
+use rdiag_model::probe::LESS_CONFINED;
 
 /// After so many files the process is started anew: each keeps descriptors and memory.
 const FILES: usize = 256;
@@ -65,6 +66,8 @@ pub(in super::super) struct Client {
     ends: usize,
     /// It cannot be started, or is not started any more.
     broken: Option<Why>,
+    /// The layers of its confinement that could not be put on.
+    missing: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -168,18 +171,23 @@ impl Client {
         is_slow
     }
 
+    /// What a report says of the process if it was less confined than it can be.
+    pub(in super::super) fn less_confined(&self) -> Option<String> {
+        (!self.missing.is_empty()).then(|| format!("{LESS_CONFINED}{}", self.missing.join(", ")))
+    }
+
     /// The number that a file goes by, after it was handed over if need be.
     fn hand_over(&mut self, source: &Source<'_>) -> Result<u32, Why> {
         if self.process.as_ref().is_some_and(|process| process.files.len() >= FILES) {
             self.process = None;
         }
         if self.process.is_none() {
-            let started = Process::start().map(|(process, _)| process);
-            self.process = Some(started.map_err(|error| {
+            let (process, missing) = Process::start().map_err(|error| {
                 let why = format!("the process that reads symbols cannot be started: {error}");
                 self.broken = Some(why.clone());
                 why
-            })?);
+            })?;
+            (self.process, self.missing) = (Some(process), missing);
         }
         let Some(process) = &self.process else { return Err(String::new()) };
         if let Some(number) = process.files.get(&source.identity) {
@@ -314,6 +322,14 @@ mod tests {
         assert_eq!(client.rows(&source, &[0]), Err("its unwind tables could not be read".to_owned()));
         let (names, _) = client.names(&source, &[0], false).unwrap();
         assert_eq!(names.len(), 1, "what else is in it may be read");
+    }
+
+    #[test]
+    fn a_process_that_lacks_a_layer_is_noted_and_one_that_has_all_is_not() {
+        let mut client = Client::default();
+        assert_eq!(client.less_confined(), None);
+        client.missing = vec!["Landlock".to_owned(), "seccomp".to_owned()];
+        assert!(client.less_confined().unwrap().ends_with("missing here: Landlock, seccomp"));
     }
 
     #[test]
