@@ -48,9 +48,10 @@ pub trait Collect: Send {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable>;
 
     /// Puts into `out`, a copy of what was recorded, what is known between two samples and otherwise given at the end: what metrics are
-    /// made of, for the conditions of steps that may begin within the window. Reads nothing.
-    fn so_far(&self, out: &Sink) {
-        let _ = out;
+    /// made of, for the conditions of steps that may begin within the window. Without it a condition on such a metric holds at the end
+    /// only.
+    fn so_far(&mut self, host: &Host, out: &Sink) {
+        let _ = (host, out);
     }
 
     /// Called once after the last sample: names, owners and the like, worth reading for few things only.

@@ -36,8 +36,8 @@ impl Collect for ProcessChanges {
         outcome
     }
 
-    fn so_far(&self, out: &Sink) {
-        self.inner.so_far(out);
+    fn so_far(&mut self, host: &Host, out: &Sink) {
+        self.inner.so_far(host, out);
     }
 
     fn finish(&mut self, host: &Host, out: &Sink) {

@@ -113,7 +113,7 @@ impl Collect for Threads {
         listed
     }
 
-    fn so_far(&self, out: &Sink) {
+    fn so_far(&mut self, _: &Host, out: &Sink) {
         for (id, thread) in self.largest() {
             let instance = format!("{}:{}", id.0, id.1);
             self.record(CPU, RawUnit::Ticks, &instance, thread, |value| value.0, out);
@@ -128,8 +128,8 @@ impl Collect for Threads {
         }
     }
 
-    fn finish(&mut self, _host: &Host, out: &Sink) {
-        self.so_far(out);
+    fn finish(&mut self, host: &Host, out: &Sink) {
+        self.so_far(host, out);
         if self.threads.is_empty() {
             let why = "no process used as much as a tick of CPU time between two samples";
             out.gap("threads", "", Unavailable::new(Reason::NotApplicable, why));

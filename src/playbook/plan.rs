@@ -66,7 +66,12 @@ impl Plan {
             params.get(name).map_or(Ok(default), |text| duration(name, text))
         };
         let duration = seconds("duration", 10.0)?;
-        let interval = seconds("interval", 1.0)?.min(duration);
+        let mut interval = seconds("interval", 1.0)?.min(duration);
+        let levels = levels(&playbook).unwrap_or_default();
+        // Conditions are looked at where an interval ends, so the default one leaves room for what they begin.
+        if !given.contains_key("interval") && levels.values().any(|level| *level > 0) && duration / interval < 1.5 {
+            interval = (duration / 3.0).max(SHORTEST_INTERVAL);
+        }
         let recent = seconds("recent", RECENT)?;
         let limits = |name: &str, ok: bool, problem: String| {
             if ok { Ok(()) } else { Err(PlaybookError::Param { name: name.to_owned(), problem }) }
@@ -86,7 +91,6 @@ impl Plan {
             duration / interval <= 20_000.0,
             "more than 20000 samples in a window; take a longer interval".into(),
         )?;
-        let levels = levels(&playbook).unwrap_or_default();
         let count = levels.values().copied().max().unwrap_or(0) + 1;
         let mut windows: Vec<Vec<PlannedStep>> = vec![Vec::new(); count];
         for step in &playbook.steps {

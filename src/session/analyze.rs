@@ -216,7 +216,7 @@ fn too_late(mut outcome: StepOutcome) -> StepOutcome {
     let when = outcome.when.as_deref().unwrap_or_default();
     outcome.answer = format!(
         "Not measured: its condition ({when}) holds over the whole window, but did not hold early enough in it for a drill-down. A longer \
-         --duration leaves time for one."
+         --duration, or a shorter --interval, leaves time for one."
     );
     outcome
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -30,6 +30,9 @@ use rdiag_model::{Recording, Target, Window};
 const SHOWING: f64 = 0.002;
 /// From one such judgement to the next, in seconds, at least.
 const SHOWN_EVERY: f64 = 1.0;
+
+/// Percent of the last ten seconds in which tasks stalled, on a host whose memory and disks are calm.
+const CALM: f64 = 1.0;
 
 /// Windows that end together do so within this time; one whose attaching took long ends later.
 const TOGETHER: Duration = Duration::from_millis(200);
@@ -94,6 +97,8 @@ pub(super) fn windows(
             watch,
             looking: None,
             begun: None,
+            began: 0.0,
+            ends: 0.0,
             narrows,
             next_show: 0.0,
             has_probes: !spec.probes.is_empty(),
@@ -116,6 +121,9 @@ struct FirstFollower<'s, 'e, 'r, 'o> {
     looking: Option<Looking<'r>>,
     /// The drill-downs that begin, as long as any can.
     begun: Option<Receiver<io::Result<StartedDrill<'s, 'r>>>>,
+    /// When the window began and ends, on the host's clock.
+    began: f64,
+    ends: f64,
     /// What is given up when none can begin any more.
     narrows: Option<Phase>,
     next_show: f64,
@@ -125,26 +133,40 @@ struct FirstFollower<'s, 'e, 'r, 'o> {
     observer: &'o mut dyn Observer,
 }
 
-/// Parts of the first window on their way to who judges them.
+/// Parts of the first window on their way to the thread that judges them.
 struct Looking<'r> {
     looks: Looks,
-    collectors: BTreeSet<&'r str>,
-    parts: Sender<Window>,
+    /// Of which parts are made, and those of them that give what is judged.
+    collectors: [BTreeSet<&'r str>; 2],
+    parts: SyncSender<Window>,
 }
 
 impl FirstFollower<'_, '_, '_, '_> {
+    /// Seconds since the window began, and those that are left of it.
+    fn times(&self) -> (f64, f64) {
+        let now = self.run.host.now();
+        (now - self.began, self.ends - now)
+    }
+
     /// Hands over what the conditions are to be judged on next. It ends where a drill-down would be too short, or all have begun.
-    fn look(&mut self, so_far: &SoFar<'_, '_>) {
-        let Some(Looking { looks, collectors, parts }) = &mut self.looking else { return };
-        let host_now = self.run.host.now();
-        let now = host_now - so_far.began().0;
-        if looks.is_late(so_far.ends() - host_now) {
-            self.looking = None;
-        } else if let Some(from) = looks.due(now)
-            && parts.send(so_far.part(from, now, |collector| collectors.contains(collector))).is_err()
-        {
+    fn look(&mut self, so_far: &mut SoFar<'_, '_>) -> io::Result<()> {
+        let (now, left) = self.times();
+        let Some(Looking { looks, collectors: [all, _], parts }) = &mut self.looking else { return Ok(()) };
+        let mut goes_on = !looks.is_late(left);
+        if looks.is_due(now, left) {
+            let from = looks.ended();
+            let part = so_far.part((from, now), |collector| all.contains(collector))?;
+            match parts.try_send(part) {
+                Ok(()) => looks.take(now),
+                // The last one is still judged: the next part is the longer.
+                Err(TrySendError::Full(_)) => {}
+                Err(TrySendError::Disconnected(_)) => goes_on = false,
+            }
+        }
+        if !goes_on {
             self.looking = None;
         }
+        Ok(())
     }
 
     /// Takes over the drill-downs that have begun; waits for those that may still begin if `is_last`.
@@ -229,9 +251,11 @@ impl FirstFollower<'_, '_, '_, '_> {
 
 impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
     fn begun(&mut self, so_far: &SoFar<'_, '_>) -> io::Result<()> {
+        if is_calm(self.run.host) {
+            // What only the start needs (the readers of playbooks and of the kernel's types) is most of what is resident by now.
+            release_memory();
+        }
         self.observer.begun();
-        // What only the start needs (the readers of playbooks and of the kernel's types) is most of what is resident by now.
-        release_memory();
         if let (began, Some(awaited)) = so_far.began() {
             self.run.began = began;
             self.recording.started.clone_from(&awaited.started);
@@ -241,7 +265,8 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
         watch.run.began = self.run.began;
         let (tell, begun) = channel();
         let ends = so_far.ends();
-        let (hand_over, parts) = channel();
+        (self.began, self.ends) = (so_far.began().0, ends);
+        let (hand_over, parts) = sync_channel(1);
         self.looking = Some(Looking { looks: Looks::of(self.run), collectors: watch.collectors(), parts: hand_over });
         let look = move || watch.judge(&parts, ends, &tell);
         std::thread::Builder::new().name("rdiag-look".into()).spawn_scoped(self.scope, look)?;
@@ -249,10 +274,17 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
         Ok(())
     }
 
-    fn sampled(&mut self, so_far: &SoFar<'_, '_>) -> io::Result<Option<Phase>> {
+    fn asks(&self, collector: &str) -> bool {
+        let (now, left) = self.times();
+        self.looking.as_ref().is_some_and(|Looking { looks, collectors: [_, cited], .. }| {
+            cited.contains(collector) && looks.is_due(now, left)
+        })
+    }
+
+    fn sampled(&mut self, so_far: &mut SoFar<'_, '_>) -> io::Result<Option<Phase>> {
         let (seconds, all) = so_far.seconds();
         self.observer.progress(if all > 0.0 { seconds / all } else { 1.0 });
-        self.look(so_far);
+        self.look(so_far)?;
         self.take_over(false)?;
         self.show(so_far);
         Ok(if self.begun.is_none() { self.narrows.take() } else { None })
@@ -268,4 +300,13 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
             self.recording.windows.pop();
         }
     }
+}
+
+/// Whether pages of the program that are given back will be there when they are needed: not where memory or its disk is short.
+fn is_calm(host: &SharedHost) -> bool {
+    let stalled = |of: &str| {
+        let text = host.read(&format!("/proc/pressure/{of}")).ok()?;
+        text.strip_prefix("some avg10=")?.split(' ').next()?.parse::<f64>().ok()
+    };
+    !host.is_recorded() && ["memory", "io"].into_iter().all(|of| stalled(of).is_some_and(|percent| percent < CALM))
 }

@@ -53,9 +53,9 @@ impl<'a> Provisional<'a> {
         self.pending.is_empty()
     }
 
-    /// The collectors that it looks at.
-    pub(super) fn collectors(&self) -> BTreeSet<&'a str> {
-        self.collectors.clone()
+    /// The collectors that it looks at, and those of them that give what it cites.
+    pub(super) fn collectors(&self) -> [BTreeSet<&'a str>; 2] {
+        [self.collectors.clone(), self.catalogue.iter().map(|(collector, _)| *collector).collect()]
     }
 
     /// Takes the steps whose conditions hold in a part of it.

@@ -89,7 +89,7 @@ pub(super) fn window(
     let mut completed = true;
     let mut tick = 0;
     recorder.sample(|_| true)?;
-    follow.begun(&SoFar::of(&recorder, spec, (0, ticks)))?;
+    follow.begun(&SoFar::of(&mut recorder, spec, (0, ticks)))?;
     while tick < ticks {
         if !recorder.gauges(tick, stop)? {
             completed = false;
@@ -107,8 +107,8 @@ pub(super) fn window(
             tick = overdue.min(ticks);
         }
         let last = tick == ticks;
-        recorder.sample(|cadence| last || cadence != Cadence::Ends)?;
-        if let Some(phase) = follow.sampled(&SoFar::of(&recorder, spec, (tick, ticks)))? {
+        recorder.sample_some(|slot| last || slot.cadence != Cadence::Ends || follow.asks(slot.id))?;
+        if let Some(phase) = follow.sampled(&mut SoFar::of(&mut recorder, spec, (tick, ticks)))? {
             recorder.narrow(phase);
         }
     }

@@ -22,6 +22,8 @@ pub(super) enum Task {
     Prepare,
     /// Take a sample.
     Sample,
+    /// Tell what is known between two samples.
+    SoFar,
     /// Add what is worth knowing after the last sample.
     Finish,
 }
@@ -204,6 +206,10 @@ fn work(host: &SharedHost, job: Job) -> Done {
             Ok(())
         }
         Task::Sample => state.sample(host, &sink),
+        Task::SoFar => {
+            state.so_far(host, &sink);
+            Ok(())
+        }
         Task::Finish => {
             state.finish(host, &sink);
             Ok(())

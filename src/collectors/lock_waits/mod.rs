@@ -156,7 +156,7 @@ impl Collect for LockWaits {
         Ok(())
     }
 
-    fn so_far(&self, out: &Sink) {
+    fn so_far(&mut self, _: &Host, out: &Sink) {
         if self.looked {
             record(&self.all(), out);
         }
@@ -172,7 +172,7 @@ impl Collect for LockWaits {
             };
             return out.gap("lock_waits.", "", gap);
         }
-        self.so_far(out);
+        self.so_far(host, out);
         if self.denied {
             out.gap(WAITING, "(others)", untraceable(host.facts(), "the system calls of some threads"));
         } else if self.left_out {

@@ -121,8 +121,14 @@ impl Collect for Processes {
         Ok(())
     }
 
-    fn so_far(&self, out: &Sink) {
+    fn so_far(&mut self, _: &Host, out: &Sink) {
+        let Some(at) = out.current().checked_sub(1).and_then(|at| u16::try_from(at).ok()) else { return };
         out.processes(self.table.entries.iter().map(|entry| entry.process.clone()).collect());
+        let Some(reader) = &mut self.reader else { return };
+        let pid = |index: usize| self.table.entries.get(index).map(|entry| (index, entry.process.pid));
+        let wanted: Vec<_> = names::that_matter(&self.table.entries, at).into_iter().filter_map(pid).collect();
+        // Whose group has used its quota does not wait for a CPU.
+        names::read_groups(&wanted, reader, out);
     }
 
     fn finish(&mut self, host: &Host, out: &Sink) {

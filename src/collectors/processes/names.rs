@@ -34,6 +34,19 @@ pub(super) fn that_matter(entries: &[Entry], last: u16) -> Vec<usize> {
 /// Reads the names of the wanted processes (index and pid) into the published table. Control groups come first, for
 /// all: reading them cannot hang.
 pub(super) fn read(wanted: &[(usize, u32)], reader: &mut Reader, out: &Sink) {
+    read_groups(wanted, reader, out);
+    for (index, pid) in wanted.iter().copied() {
+        let command = reader.file(pid, "cmdline").ok().and_then(|bytes| process::command(bytes, COMMAND_LENGTH));
+        out.with_record(|record| {
+            if let Some(process) = record.processes.get_mut(index) {
+                process.command = command;
+            }
+        });
+    }
+}
+
+/// The same of their control groups alone.
+pub(super) fn read_groups(wanted: &[(usize, u32)], reader: &mut Reader, out: &Sink) {
     for (index, pid) in wanted.iter().copied() {
         let text = reader.file(pid, "cgroup").map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let (group, others) = process::cgroups(&text.unwrap_or_default());
@@ -41,14 +54,6 @@ pub(super) fn read(wanted: &[(usize, u32)], reader: &mut Reader, out: &Sink) {
             if let Some(process) = record.processes.get_mut(index) {
                 process.cgroup = group;
                 process.other_cgroups = others;
-            }
-        });
-    }
-    for (index, pid) in wanted.iter().copied() {
-        let command = reader.file(pid, "cmdline").ok().and_then(|bytes| process::command(bytes, COMMAND_LENGTH));
-        out.with_record(|record| {
-            if let Some(process) = record.processes.get_mut(index) {
-                process.command = command;
             }
         });
     }

@@ -325,7 +325,7 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
     }
     if basis.observing > 0.005 * basis.response {
         let took = quantity::seconds(basis.observing);
-        words.push_str(&format!(" Observing took {took} of it, which the lower bounds leave out."));
+        words.push_str(&format!(" Observing took at most {took} of it, which the lower bounds leave out."));
     }
     if let Some(doubt) = basis.doubt.as_ref().filter(|_| basis.is_execution || basis.is_beginning) {
         words.push_str(&format!(" Beware: {doubt}."));

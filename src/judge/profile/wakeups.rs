@@ -50,8 +50,8 @@ impl Wakeups {
         woken * self.after.get(&component).copied().unwrap_or(0.0)
     }
 
-    /// Seconds that tasks were preempted and that may go with waits of a component: a task that wakes up may get a CPU that it shares, where
-    /// one that does not sleep has one to itself.
+    /// Seconds that tasks were preempted and that may go with waits of a component: a task that wakes up may get a CPU that it shares,
+    /// where one that does not sleep has one to itself.
     pub(super) fn preempted_after(&self, component: Component, parts: &BTreeMap<Component, f64>) -> f64 {
         let preempted = parts.get(&Component::RunqPreempt).copied().unwrap_or(0.0);
         preempted * self.after.get(&component).copied().unwrap_or(0.0)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -42,12 +43,13 @@ impl RunContext<'_> {
     }
 }
 
-/// When the next part of the first window is looked at.
+/// When the next part of the first window is looked at. All times are seconds of the window by the clock.
 pub(super) struct Looks {
-    /// How long the first one is, and a drill-down at least.
+    /// How long the first part is, a drill-down at least, and an interval.
     first: f64,
     least: f64,
-    /// Where the last one ended, and how long the next one is at least, in seconds of the window.
+    interval: f64,
+    /// Where the last part ended, and how long the next one is at least.
     ended: f64,
     length: f64,
 }
@@ -55,21 +57,28 @@ pub(super) struct Looks {
 impl Looks {
     pub(super) fn of(run: RunContext<'_>) -> Self {
         let first = run.first_look();
-        Self { first, least: run.least(), ended: 0.0, length: first }
+        Self { first, least: run.least(), interval: run.plan.interval, ended: 0.0, length: first }
     }
 
-    /// Where the part begins that is to be looked at now, if one is.
-    pub(super) fn due(&mut self, now: f64) -> Option<f64> {
-        let from = self.ended;
-        if now - from < self.length * 0.99 {
-            return None;
-        }
-        self.ended = now;
+    /// Whether a part is to be looked at at the end of this interval, with so much left of the window: when it is long enough, or no later
+    /// one would leave time for a drill-down.
+    pub(super) fn is_due(&self, now: f64, left: f64) -> bool {
+        let is_last = self.is_late(left - self.interval) && now > self.first * 0.99;
+        !self.is_late(left) && (is_last || now - self.ended >= self.length * 0.99)
+    }
+
+    /// Where the next part begins.
+    pub(super) fn ended(&self) -> f64 {
+        self.ended
+    }
+
+    /// Goes on to the part after one that ends now.
+    pub(super) fn take(&mut self, now: f64) {
         self.length = (self.first * NEXT_SHARE).max(now * NEXT_SHARE_OF_ALL);
-        Some(from)
+        self.ended = now;
     }
 
-    /// Whether a drill-down that begins now is too short.
+    /// Whether a drill-down that begins with so much left is too short.
     pub(super) fn is_late(&self, left: f64) -> bool {
         left < self.least * 0.99
     }
@@ -100,8 +109,8 @@ impl<'s, 'r: 'e, 'e> ConditionWatch<'s, 'e, 'r> {
         Self { run, scope, provisional, shares: Arc::clone(shares), then, begun: 0 }
     }
 
-    /// The collectors that it wants parts of.
-    pub(super) fn collectors(&self) -> BTreeSet<&'r str> {
+    /// The collectors that it wants parts of, and those of them that give what is judged.
+    pub(super) fn collectors(&self) -> [BTreeSet<&'r str>; 2] {
         self.provisional.collectors()
     }
 
@@ -112,10 +121,16 @@ impl<'s, 'r: 'e, 'e> ConditionWatch<'s, 'e, 'r> {
         ends: f64,
         begun: &Sender<io::Result<StartedDrill<'s, 'r>>>,
     ) {
+        let least = self.run.least();
+        // What is handed over while the last part is judged may be over, too.
+        let is_over = |run: RunContext<'_>| run.stop.load(Ordering::Relaxed) || ends - run.host.now() < least * 0.95;
         while !self.provisional.is_over() {
             let Ok(part) = parts.recv() else { return };
+            if is_over(self.run) {
+                return;
+            }
             let wanted = self.provisional.wanted(&part);
-            if !wanted.is_empty() && begun.send(self.begin(wanted, ends, self.run.least())).is_err() {
+            if is_over(self.run) || !wanted.is_empty() && begun.send(self.begin(wanted, ends, least)).is_err() {
                 return;
             }
         }
@@ -167,5 +182,49 @@ impl Follow for InnerFollower {
             // Nothing is ever sent: the other side drops its end.
             let _ = self.released.recv();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When parts are looked at, and where they begin.
+    fn looks(first: f64, least: f64, interval: f64, duration: f64) -> Vec<(f64, f64)> {
+        let mut looks = Looks { first, least, interval, ended: 0.0, length: first };
+        let ticks = (duration / interval).round() as usize;
+        let times = (1..=ticks).map(|tick| tick as f64 * interval);
+        let taken = times.filter_map(|now| {
+            looks.is_due(now, duration - now).then(|| {
+                let from = looks.ended();
+                looks.take(now);
+                (from, now)
+            })
+        });
+        taken.collect()
+    }
+
+    #[test]
+    fn parts_follow_each_other_and_the_last_leaves_time_for_a_drill_down() {
+        assert_eq!(looks(3.0, 2.0, 1.0, 10.0), [(0.0, 3.0), (3.0, 5.0), (5.0, 7.0), (7.0, 8.0)]);
+        assert_eq!(looks(1.0, 0.75, 0.5, 3.0), [(0.0, 1.0), (1.0, 1.5), (1.5, 2.0)]);
+    }
+
+    #[test]
+    fn a_window_of_one_interval_has_no_part() {
+        assert_eq!(looks(3.3, 2.0, 10.0, 10.0), []);
+        assert_eq!(looks(0.33, 0.25, 1.0, 1.0), []);
+    }
+
+    #[test]
+    fn long_intervals_are_parts_of_their_own() {
+        assert_eq!(looks(3.3, 2.0, 5.0, 10.0), [(0.0, 5.0)]);
+    }
+
+    #[test]
+    fn in_a_long_window_parts_grow() {
+        let all = looks(3.0, 2.0, 1.0, 60.0);
+        assert_eq!((all.first(), all.last()), (Some(&(0.0, 3.0)), Some(&(48.0, 58.0))), "{all:?}");
+        assert!(all.windows(2).all(|two| two[0].1 == two[1].0), "{all:?}");
     }
 }

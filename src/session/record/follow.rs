@@ -33,8 +33,12 @@ pub(in crate::session) trait Follow {
     fn begun(&mut self, _: &SoFar<'_, '_>) -> io::Result<()> {
         Ok(())
     }
+    /// Whether a collector that reads at the ends of the window only is to read now, too.
+    fn asks(&self, _collector: &str) -> bool {
+        false
+    }
     /// One more interval is over and has been read. What comes back is all that is needed from here on.
-    fn sampled(&mut self, _: &SoFar<'_, '_>) -> io::Result<Option<Phase>> {
+    fn sampled(&mut self, _: &mut SoFar<'_, '_>) -> io::Result<Option<Phase>> {
         Ok(None)
     }
     /// All is measured, and probes are yet to be read: `known` is what is known until then.
@@ -43,7 +47,7 @@ pub(in crate::session) trait Follow {
 
 /// A window that is under way, after a sample.
 pub(in crate::session) struct SoFar<'r, 'h> {
-    recorder: &'r Recorder<'h>,
+    recorder: &'r mut Recorder<'h>,
     spec: &'r WindowSpec,
     /// Intervals that are over, and all.
     pub(in crate::session) ticks: (usize, usize),
@@ -80,9 +84,15 @@ impl SoFar<'_, '_> {
     }
 
     /// The same from one time to now, in seconds since its start by the clock, with what its collectors otherwise give at the end.
-    pub(in crate::session) fn part(&self, from: f64, now: f64, wanted: impl Fn(&str) -> bool) -> Window {
-        let collectors = part::since(from, self.recorder.known_so_far(wanted));
-        Window { seconds: now - from, collectors, ..self.window(|_| false) }
+    pub(in crate::session) fn part(
+        &mut self,
+        (from, now): (f64, f64),
+        wanted: impl Fn(&str) -> bool,
+    ) -> io::Result<Window> {
+        let collectors = part::since(from, self.recorder.known_so_far(wanted)?);
+        let seconds = now - from;
+        // Its parts are too short for rules that want several intervals in a row.
+        Ok(Window { seconds, interval_seconds: seconds, collectors, ..self.window(|_| false) })
     }
 }
 
@@ -95,7 +105,7 @@ pub(in crate::session) struct Recorded {
 }
 
 impl<'r, 'h> SoFar<'r, 'h> {
-    pub(super) fn of(recorder: &'r Recorder<'h>, spec: &'r WindowSpec, ticks: (usize, usize)) -> Self {
+    pub(super) fn of(recorder: &'r mut Recorder<'h>, spec: &'r WindowSpec, ticks: (usize, usize)) -> Self {
         Self { recorder, spec, ticks }
     }
 }

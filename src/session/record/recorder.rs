@@ -152,10 +152,14 @@ impl<'h> Recorder<'h> {
                 None => {}
             }
         }
-        let mut awaited = jobs.len();
         let with_probes =
             task != Task::Sample && jobs.iter().any(|job| self.slots.get(job.slot).is_some_and(|s| s.is_probe));
-        let patience = if with_probes { PATIENCE_WITH_PROBES } else { PATIENCE };
+        self.wait_for(jobs, if with_probes { PATIENCE_WITH_PROBES } else { PATIENCE })
+    }
+
+    /// Has jobs done; one that takes longer than this is left behind.
+    fn wait_for(&mut self, jobs: Vec<Job>, patience: Duration) -> std::io::Result<()> {
+        let mut awaited = jobs.len();
         self.worker.submit(jobs);
         while awaited > 0 {
             if let Some(done) = self.worker.next(patience) {
@@ -174,15 +178,20 @@ impl<'h> Recorder<'h> {
         collectors.map(|slot| (slot.id.to_owned(), slot.sink.copy().into_record())).collect()
     }
 
-    /// The same, with what they otherwise give at the end.
-    pub(super) fn known_so_far(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, CollectorRecord> {
-        let collectors = self.slots.iter().filter(|slot| !slot.is_probe && wanted(slot.id));
-        let known = |slot: &Slot| {
-            let copy = slot.sink.copy();
-            slot.state.iter().for_each(|state| state.so_far(&copy));
-            copy.into_record()
-        };
-        collectors.map(|slot| (slot.id.to_owned(), known(slot))).collect()
+    /// The same, with their cadences and what they otherwise give at the end.
+    pub(super) fn known_so_far(
+        &mut self,
+        wanted: impl Fn(&str) -> bool,
+    ) -> std::io::Result<Vec<(&'static str, Cadence, CollectorRecord)>> {
+        let (mut copies, mut jobs) = (Vec::new(), Vec::new());
+        let collectors = self.slots.iter_mut().enumerate().filter(|(_, slot)| !slot.is_probe && wanted(slot.id));
+        for (index, slot) in collectors {
+            let sink = slot.sink.copy();
+            copies.push((slot.id, slot.cadence, sink.clone()));
+            jobs.extend(slot.state.take().map(|state| Job { slot: index, state, sink, task: Task::SoFar }));
+        }
+        self.wait_for(jobs, PATIENCE)?;
+        Ok(copies.into_iter().map(|(id, cadence, copy)| (id, cadence, copy.into_record())).collect())
     }
 
     /// The extra readings of levels between this tick and the next; `false` when the run is to stop.
