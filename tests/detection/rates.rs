@@ -24,6 +24,8 @@ struct Runs {
     first: usize,
     second: usize,
     failed: usize,
+    /// Pairs whose last run passed.
+    right: usize,
 }
 
 impl Runs {
@@ -34,6 +36,7 @@ impl Runs {
                 let runs = entry["runs"].as_str().unwrap();
                 let ended = |how: char| runs.chars().filter(|run| *run == how).count();
                 all.pairs += 1;
+                all.right += usize::from(!runs.ends_with('F'));
                 all.first += ended('.');
                 all.second += ended('r');
                 all.failed += ended('F');
@@ -43,7 +46,7 @@ impl Runs {
     }
 
     fn row(&self, what: &str) -> String {
-        let Self { pairs, first, second, failed } = self;
+        let Self { pairs, first, second, failed, .. } = self;
         let all = first + second + failed;
         let share = 100.0 * *first as f64 / all.max(1) as f64;
         format!("| {what} | {pairs} | {all} | {first} ({share:.1} %) | {second} | {failed} |\n")
@@ -66,6 +69,14 @@ pub fn fresh(live: &Strictness) -> String {
     {
         text.push_str(&Runs::of(tests, &ledger).row(what));
     }
+    let [all, blaming] = [&live.all, &live.blaming].map(|tests| Runs::of(tests, &ledger));
+    writeln!(
+        text,
+        "\nIn the last run of each pair, {} of {} found what was induced, or were quiet where nothing was, and {} of the {} that look who is blamed\n\
+         saw the right one blamed.",
+        all.right, all.pairs, blaming.right, blaming.pairs,
+    )
+    .unwrap();
     if !path(IDLE).exists() {
         return text;
     }
