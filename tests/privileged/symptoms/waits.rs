@@ -22,8 +22,8 @@ fn writers_of_a_frozen_file_system_are_what_load_and_stall_come_from() {
     let state = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default().contains(") D ");
     assert!(wait_until(10, || writers.pids().iter().all(state)), "the writers do not wait");
     let load = report("high-load", 5);
-    // The drill-down takes two thirds of it, and what never ran in 5 s is a warning.
-    let stall = report("io-stall", 8);
+    // The drill-down begins when three intervals are over, and what never ran in 5 s is a warning.
+    let stall = report("io-stall", 9);
     run("fsfreeze", &["-u", &mounted.point]);
     drop(writers);
     let said = found(&load, "blocked");
