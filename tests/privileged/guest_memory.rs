@@ -1,10 +1,9 @@
-//! Memory of a whole guest that is nearly full, or broken, and what looks like it: other machines need not bear it.
+//! Memory of a whole guest that is nearly full, and what looks like it: other machines need not bear it.
 #![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use serde_json::Value;
 
 use super::guest_devices::NullDisks;
-use super::guest_log::KernelLog;
 use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report_every, wait_until};
 
 fn ready() -> bool {
@@ -89,43 +88,4 @@ fn vm_a_page_cache_that_fills_memory_is_no_shortage() {
     assert!(is_full, "the page cache is full to the end");
     assert_status(&report, "ok", &["memory.utilization"]);
     assert_nothing_else_fired(&report, &["cpu."]);
-}
-
-/// Twice a second, a page of its own is told to be broken.
-const BROKEN: &str = "while :; do python3 -c \"
-import mmap
-page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-page[0] = 1
-page.madvise(100) # MADV_HWPOISON
-\"; sleep 0.5; done";
-
-/// A module that asks for more memory than there is.
-const TOO_LARGE: &str = "while :; do modprobe scsi_debug dev_size_mb=999999; sleep 0.5; done";
-
-#[test]
-#[ignore = "needs: root, a kernel of the matrix with its modules, python3"]
-fn vm_pages_that_are_broken_and_an_allocation_of_the_kernel_that_fails_are_told_apart() {
-    let _alone = alone();
-    if !ready() {
-        return;
-    }
-    let log = KernelLog::new();
-    let broken = Load::start(1, "sh", &["-c", BROKEN]);
-    let one = live_report_every("2s", 8);
-    drop(broken);
-    drop(log);
-    let log = KernelLog::new();
-    let large = Load::start(1, "sh", &["-c", TOO_LARGE]);
-    let other = live_report_every("2s", 8);
-    drop((large, log));
-
-    let hardware = finding(&one, "hardware.errors.log", None);
-    assert_eq!(hardware["status"], "critical", "{hardware:#}");
-    assert!(hardware["summary"].as_str().unwrap().contains("uncorrected"), "{hardware:#}");
-    assert_status(&one, "ok", &["memory.errors.page_allocation"]);
-    assert_nothing_else_fired(&one, &["hardware.errors.log", "cpu."]);
-    let failed = finding(&other, "memory.errors.page_allocation", None);
-    assert_eq!((&failed["status"], &failed["culprit"]["name"]), (&"warning".into(), &"modprobe".into()), "{failed:#}");
-    assert_status(&other, "ok", &["hardware.errors.log"]);
-    assert_nothing_else_fired(&other, &["memory.errors.page_allocation", "cpu."]);
 }

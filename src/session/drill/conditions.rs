@@ -193,15 +193,14 @@ mod tests {
     fn looks(first: f64, least: f64, interval: f64, duration: f64) -> Vec<(f64, f64)> {
         let mut looks = Looks { first, least, interval, ended: 0.0, length: first };
         let ticks = (duration / interval).round() as usize;
-        let times = (1..=ticks).map(|tick| tick as f64 * interval);
-        let taken = times.filter_map(|now| {
-            looks.is_due(now, duration - now).then(|| {
-                let from = looks.ended();
+        let mut taken = Vec::new();
+        for now in (1..=ticks).map(|tick| tick as f64 * interval) {
+            if looks.is_due(now, duration - now) {
+                taken.push((looks.ended(), now));
                 looks.take(now);
-                (from, now)
-            })
-        });
-        taken.collect()
+            }
+        }
+        taken
     }
 
     #[test]
