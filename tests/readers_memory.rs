@@ -137,5 +137,7 @@ fn one_recording_after_another_takes_no_more_than_one() {
     }
     std::fs::copy(good, folder.path().join("good.json.gz")).unwrap();
     let (code, said) = told("fleet", &[folder.path()], REFUSED);
+    // Where its lines break depends on the path.
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(code == Some(0) && said.contains("300000 instances with labels"), "{said}");
 }
