@@ -34,7 +34,7 @@ fn an_estimate_widens_its_own_forecast_by_two_standard_errors() {
         let user = row(&profile(exact), C::CpuUser);
         assert!(close(user.vanished[0], 6.0) && close(user.vanished[1], 6.0), "{exact:?}: {:?}", user.vanished);
     }
-    // An error of a hundredth of the time is not worth a sentence: on both sides of it.
+    // An error of a hundredth of the time is not told: on both sides of it.
     assert!(!why(&profile(Accuracy::Estimate(Some(0.049))), C::CpuUser).contains("estimate"));
     assert!(why(&profile(Accuracy::Estimate(Some(0.051))), C::CpuUser).contains("estimate"));
     // No bound is below nothing, or above the time before.
