@@ -31,7 +31,7 @@ pub struct Cause {
     pub outcome: Outcome,
     /// The worst status of the findings behind it.
     pub status: Status,
-    /// What was seen: of a cause that was found, the sentence of the verdict; of one that was ruled out, why.
+    /// What was seen: of a cause that was found, the sentence of the verdict; of one that was ruled out or is not clear, why.
     pub sentence: String,
     /// The rules that detect it, the most specific first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -46,9 +46,11 @@ pub enum Outcome {
     Found,
     /// It is there, and the symptom does not come from it.
     Beside,
+    /// A figure is near or beyond its limit, and what else would establish the cause is missing; never to be read as ruled out.
+    NotClear,
     /// It could not be judged; never to be read as ruled out.
     Unknown,
-    /// It was looked for and is not there.
+    /// It was looked for, and what was measured speaks against it.
     RuledOut,
     /// Nothing pointed to it, so the step that would have seen it was not run.
     NotLookedFor,
@@ -61,6 +63,7 @@ impl Outcome {
         match self {
             Self::Found => "found",
             Self::Beside => "also",
+            Self::NotClear => "not clear",
             Self::Unknown => "not measured",
             Self::RuledOut => "ruled out",
             Self::NotLookedFor => "not looked for",

@@ -9,16 +9,22 @@ use rdiag_model::{Confidence, Finding, Status};
 
 /// Causes that are listed.
 pub(super) const MAX_CAUSES: usize = 24;
-/// Causes that a headline names as ruled out.
+/// Causes that a headline names as not clear, not measured or ruled out.
 const MAX_RULED_OUT: usize = 4;
 
-/// Fills in what the findings say of each cause, and puts the findings of the causes that were found first. The findings are in order.
+/// Tells what is not clear from what is ruled out, fills in what the findings say of each cause, and puts the findings of the causes that
+/// were found first. The findings are in order.
 pub(super) fn complete(answer: &mut Answer, findings: &mut [Finding]) {
+    let found: Vec<Cause> = answer.with(Outcome::Found).cloned().collect();
     for cause in &mut answer.causes {
+        if cause.outcome == Outcome::RuledOut && speaks_for(cause, findings).is_some() {
+            (cause.outcome, cause.sentence) = (Outcome::NotClear, String::new());
+        }
         if cause.sentence.is_empty() {
-            cause.sentence = sentence(cause, findings);
+            cause.sentence = sentence(cause, &found, findings);
         }
     }
+    answer.causes.sort_by_key(|cause| cause.outcome);
     let found: Vec<&Cause> = answer.with(Outcome::Found).collect();
     findings.sort_by_cached_key(|finding| {
         let cause = found.iter().position(|cause| cause.rules.contains(&finding.id) && finding.status.fired());
@@ -35,7 +41,28 @@ fn lead<'f>(cause: &Cause, findings: &'f [Finding]) -> Option<&'f Finding> {
     fired(Status::Warning).or_else(|| fired(Status::Info))
 }
 
-fn sentence(cause: &Cause, findings: &[Finding]) -> String {
+/// What speaks for a cause that was not established.
+enum Sign<'f> {
+    /// One of its rules fired, and what else the cause asks for is missing.
+    Fired(&'f Finding),
+    /// The figure of one of its rules is near its threshold or beyond; the finding stands for so many.
+    Figure(&'f Finding, usize),
+}
+
+/// A rule rules out its cause only with a figure that is well on the other side of its threshold. Another rule of the same cause, which
+/// detects it by other signs, takes nothing back.
+fn speaks_for<'f>(cause: &Cause, findings: &'f [Finding]) -> Option<Sign<'f>> {
+    // What is over, or only worth knowing, is no sign of it at all.
+    let fired = lead(cause, findings).filter(|finding| finding.status > Status::Info && !finding.is_over());
+    let calm = calm(cause, findings);
+    let figure = |is: fn(&Finding) -> bool| {
+        let of = |same: &Vec<&'f Finding>| Some(Sign::Figure(same.iter().find(|finding| is(finding))?, same.len()));
+        calm.iter().find_map(of)
+    };
+    fired.map(Sign::Fired).or_else(|| figure(quiet::is_beyond)).or_else(|| figure(quiet::is_near))
+}
+
+fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding]) -> String {
     let of = |status: Status| {
         let is = move |finding: &&Finding| cause.rules.contains(&finding.id) && finding.status == status;
         findings.iter().filter(is)
@@ -43,32 +70,35 @@ fn sentence(cause: &Cause, findings: &[Finding]) -> String {
     match cause.outcome {
         Outcome::Found | Outcome::Beside => lead(cause, findings).map(|finding| finding.summary.trim().to_owned()),
         Outcome::Unknown => of(Status::Unknown).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone())),
+        Outcome::NotClear => speaks_for(cause, findings).map(|sign| open(&sign, found)),
         Outcome::RuledOut => {
-            let calm = calm(cause, findings);
-            let said = |same: &Vec<&Finding>| Some(quiet::sentence(same.first()?, same.len()));
-            let alone = || {
-                let said = calm.first().and_then(said)?;
-                Some(without_signs(&said))
-            };
             let skipped = || of(Status::Skipped).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()));
-            let below = calm.iter().find(|same| is_below(same)).and_then(said);
-            // What its rules found belongs to another cause, or lacks what else this one asks for.
-            // What is over, or only worth knowing, is no sign of it at all.
-            let fired = || {
-                let finding = lead(cause, findings)?;
-                let is_sign = finding.status > Status::Info;
-                Some(if is_sign { without_signs(&finding.summary) } else { finding.summary.trim().to_owned() })
-            };
-            below.or_else(alone).or_else(fired).or_else(skipped)
+            let fired = || lead(cause, findings).map(|finding| finding.summary.trim().to_owned());
+            let calm = calm(cause, findings);
+            let below = calm.first().and_then(|same| Some(quiet::sentence(same.first()?, same.len())));
+            below.or_else(fired).or_else(skipped)
         }
         Outcome::NotLookedFor => Some("nothing pointed to it".into()),
     }
     .unwrap_or_default()
 }
 
-fn without_signs(sentence: &str) -> String {
-    format!("{}, without the other signs of it.", sentence.trim().trim_end_matches('.'))
+/// What was seen of a cause that is not clear, and why that does not establish it.
+fn open(sign: &Sign<'_>, found: &[Cause]) -> String {
+    let with = |seen: &str, why: &str| format!("{}{why}.", seen.trim().trim_end_matches('.'));
+    match sign {
+        Sign::Fired(finding) => match found.iter().find(|cause| cause.rules.contains(&finding.id)) {
+            Some(other) => with(&finding.summary, &format!("; counted under: {}", other.title)),
+            None => with(&finding.summary, WITHOUT_SIGNS),
+        },
+        Sign::Figure(finding, same) => {
+            let why = if quiet::is_beyond(finding) { WITHOUT_SIGNS } else { ", near its threshold" };
+            with(&quiet::sentence(finding, *same), why)
+        }
+    }
 }
+
+const WITHOUT_SIGNS: &str = ", without the other signs of it";
 
 /// What the rules of a cause say that did not fire, by rule in the order in which the cause names them.
 fn calm<'f>(cause: &Cause, findings: &'f [Finding]) -> Vec<Vec<&'f Finding>> {
@@ -77,11 +107,6 @@ fn calm<'f>(cause: &Cause, findings: &'f [Finding]) -> Vec<Vec<&'f Finding>> {
         findings.iter().filter(is_calm).collect::<Vec<_>>()
     };
     cause.rules.iter().map(of_rule).filter(|same| !same.is_empty()).collect()
-}
-
-/// Whether the figures of a rule speak against it, and not only what else it asks for.
-fn is_below(same: &[&Finding]) -> bool {
-    !same.iter().any(|finding| quiet::is_beyond(finding))
 }
 
 /// The status and the headline: the symptom, what it comes from and who is behind it; or what was ruled out.
@@ -109,14 +134,8 @@ pub(super) fn of(answer: &Answer, findings: &[Finding]) -> (Status, Headline) {
     let unknown = titles(Outcome::Unknown);
     let Some(cause) = first else {
         let mut clauses = vec!["no cause found".to_owned()];
-        let unmeasured = ("not measured", unknown.clone());
-        // What is as large as the cause would make it is no news that calms.
-        let is_clear = |cause: &&Cause| {
-            let calm = calm(cause, findings);
-            calm.is_empty() || calm.iter().any(|same| is_below(same))
-        };
-        let clear = answer.with(Outcome::RuledOut).filter(is_clear).map(|cause| cause.title.clone()).collect();
-        for (label, causes) in [("also", also), unmeasured, ("ruled out", clear)] {
+        let rest = [Outcome::NotClear, Outcome::Unknown, Outcome::RuledOut].map(|of| (of.word(), titles(of)));
+        for (label, causes) in std::iter::once(("also", also)).chain(rest) {
             if !causes.is_empty() {
                 clauses.push(format!("{label}: {}", listed(&causes, MAX_RULED_OUT)));
             }

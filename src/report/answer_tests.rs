@@ -96,31 +96,51 @@ fn each_cause_says_what_was_seen_and_the_findings_of_the_found_one_come_first() 
     let mut answer = Answer { symptom: String::new(), present: None, causes, unseen: Vec::new() };
     complete(&mut answer, &mut findings);
     let said: Vec<&str> = answer.causes.iter().map(|cause| cause.sentence.as_str()).collect();
-    assert_eq!(said, ["The summary of disk.saturation.", "The summary of cpu.saturation.", "PSI is switched off"]);
+    assert_eq!(said, ["The summary of disk.saturation.", "PSI is switched off", "The summary of cpu.saturation."]);
     assert_eq!(findings[0].id, "disk.saturation");
 }
 
 #[test]
-fn a_figure_as_large_as_the_cause_would_make_it_does_not_calm() {
+fn a_figure_near_or_beyond_its_threshold_rules_nothing_out() {
     let rules = ["cpu.saturation", "cpu.saturation.pressure"].map(str::to_owned).to_vec();
     let cpu = Cause { rules, ..cause("cpu", Outcome::RuledOut, "") };
-    let said = |second: f64| {
+    let said = |first: f64, second: f64| {
         let mut waits = finding("cpu.saturation", Status::Ok);
-        waits.value = Some(0.75);
+        waits.value = Some(first);
         let mut pressure = finding("cpu.saturation.pressure", Status::Ok);
         pressure.value = Some(second);
         let mut findings = vec![waits, pressure];
-        let mut answer =
-            Answer { symptom: "Load 38".into(), present: None, causes: vec![cpu.clone()], unseen: Vec::new() };
+        let causes = vec![cause("disk", Outcome::Unknown, "disk.saturation"), cpu.clone()];
+        let mut answer = Answer { symptom: "Load 38".into(), present: None, causes, unseen: Vec::new() };
         complete(&mut answer, &mut findings);
-        (answer.causes[0].sentence.clone(), of(&answer, &findings).1.to_string())
+        let at = answer.causes.iter().position(|cause| cause.id == "cpu").unwrap();
+        let cause = &answer.causes[at];
+        (at, cause.outcome, cause.sentence.clone(), of(&answer, &findings).1.to_string())
     };
-    let (sentence, headline) = said(0.9);
-    assert_eq!(sentence, "The summary of cpu.saturation, without the other signs of it.");
-    assert_eq!(headline, "Load 38; no cause found");
-    let (sentence, headline) = said(0.1);
-    assert_eq!(sentence, "The summary of cpu.saturation.pressure.", "the rule that speaks against it");
-    assert_eq!(headline, "Load 38; no cause found; ruled out: title of cpu");
+    let level = finding("cpu.saturation", Status::Ok).threshold.conditions;
+    assert!(level.values().any(|condition| condition == "value > 0.2"), "{level:?}");
+    let headline = "Load 38; no cause found; not clear: title of cpu; not measured: title of disk".to_owned();
+    let sentence = "The summary of cpu.saturation, without the other signs of it.".to_owned();
+    assert_eq!(said(0.75, 0.1), (0, Outcome::NotClear, sentence, headline.clone()));
+    let sentence = "The summary of cpu.saturation.pressure, without the other signs of it.".to_owned();
+    assert_eq!(said(0.19, 0.9), (0, Outcome::NotClear, sentence, headline.clone()), "beyond is more than near");
+    let sentence = "The summary of cpu.saturation, near its threshold.".to_owned();
+    assert_eq!(said(0.19, 0.1), (0, Outcome::NotClear, sentence, headline));
+    let headline = "Load 38; no cause found; not measured: title of disk; ruled out: title of cpu".to_owned();
+    assert_eq!(said(0.1, 0.1), (1, Outcome::RuledOut, "The summary of cpu.saturation.".to_owned(), headline));
+}
+
+#[test]
+fn what_fired_for_another_cause_is_counted_under_that_one() {
+    let causes =
+        vec![cause("disk", Outcome::Found, "disk.saturation"), cause("tasks", Outcome::RuledOut, "disk.saturation")];
+    let mut answer = Answer { symptom: "Load 1".into(), present: None, causes, unseen: Vec::new() };
+    complete(&mut answer, &mut [finding("disk.saturation", Status::Warning)]);
+    let tasks = &answer.causes[1];
+    assert_eq!(
+        (tasks.outcome, tasks.sentence.as_str()),
+        (Outcome::NotClear, "The summary of disk.saturation; counted under: title of disk.")
+    );
 }
 
 #[test]
@@ -133,10 +153,11 @@ fn what_is_over_has_no_other_signs_to_lack() {
             unseen: Vec::new(),
         };
         complete(&mut answer, &mut [finding("memory.errors.oom", status)]);
-        answer.causes[0].sentence.clone()
+        (answer.causes[0].outcome, answer.causes[0].sentence.clone())
     };
-    assert_eq!(said(Status::Info), "The summary of memory.errors.oom.");
-    assert_eq!(said(Status::Warning), "The summary of memory.errors.oom, without the other signs of it.");
+    assert_eq!(said(Status::Info), (Outcome::RuledOut, "The summary of memory.errors.oom.".to_owned()));
+    let open = "The summary of memory.errors.oom, without the other signs of it.".to_owned();
+    assert_eq!(said(Status::Warning), (Outcome::NotClear, open));
 }
 
 #[test]

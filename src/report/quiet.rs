@@ -6,32 +6,114 @@
 use super::words;
 use rdiag_model::{Finding, Status};
 
+/// What a figure that comes within a tenth of its threshold is taken for: noise alone moves it to the other side.
+const NEAR: f64 = 0.9;
+
 /// Whether the figure is beyond a threshold, so that another condition, or the number of intervals it must last, kept the rule quiet.
 pub(super) fn is_beyond(finding: &Finding) -> bool {
+    reaches(finding, 1.0)
+}
+
+/// Whether the figure is beyond a threshold, or so near to it that it speaks neither for the rule nor against it.
+pub(super) fn is_near(finding: &Finding) -> bool {
+    reaches(finding, NEAR)
+}
+
+fn reaches(finding: &Finding, slack: f64) -> bool {
     let Some(value) = finding.value else { return false };
-    let holds =
-        |condition: &String| first_comparison(condition).is_some_and(|(comparison, level)| comparison(value, level));
+    let holds = |condition: &String| any_alternative(condition, value, slack);
     finding.status == Status::Ok && finding.refuted_by.is_none() && finding.threshold.conditions.values().any(holds)
 }
 
-type Comparison = fn(f64, f64) -> bool;
+/// Whether the figure does its part of a condition: in one of the alternatives it meets all that is asked of it, which is more than
+/// that it is not too large.
+fn any_alternative(condition: &str, value: f64, slack: f64) -> bool {
+    split(condition, "or").into_iter().any(|alternative| {
+        let parts = split(alternative, "and");
+        let asked: Vec<(usize, Comparison)> =
+            (0..).zip(&parts).filter_map(|(at, part)| Some((at, Comparison::of(part)?))).collect();
+        let is_about = asked.iter().any(|(at, comparison)| *at == 0 || !comparison.below);
+        is_about && asked.iter().all(|(_, comparison)| comparison.holds(value, slack))
+    })
+}
 
-/// What a condition asks of the figure first: `value > 0.2 and …`. None where it is not compared with a number, or where anything else
-/// would do.
-fn first_comparison(condition: &str) -> Option<(Comparison, f64)> {
-    let mut tokens = condition.split_whitespace();
-    if tokens.next()? != "value" {
-        return None;
+/// What a condition asks of the figure: `value > 0.2`.
+struct Comparison {
+    below: bool,
+    or_equal: bool,
+    level: f64,
+}
+
+impl Comparison {
+    /// None where the figure is not compared with a number. Of numbers for several kinds of device (`{'hdd': 2, 'ssd': 4}[…]`), the
+    /// smallest is taken.
+    fn of(part: &str) -> Option<Self> {
+        let (operator, level) = bare(part).strip_prefix("value ")?.trim().split_once(' ')?;
+        let (below, or_equal) = match operator {
+            ">" => (false, false),
+            ">=" => (false, true),
+            "<" => (true, false),
+            "<=" => (true, true),
+            _ => return None,
+        };
+        let level = match level.trim().strip_prefix('{') {
+            Some(kinds) => {
+                let numbers = kinds.split([':', ',', '}']).filter_map(|word| word.trim().parse().ok());
+                numbers.reduce(f64::min)?
+            }
+            None => level.trim().parse().ok()?,
+        };
+        Some(Self { below, or_equal, level })
     }
-    let comparison: Comparison = match tokens.next()? {
-        ">" => |value, level| value > level,
-        ">=" => |value, level| value >= level,
-        "<" => |value, level| value < level,
-        "<=" => |value, level| value <= level,
-        _ => return None,
+
+    fn holds(&self, value: f64, slack: f64) -> bool {
+        let Self { below, or_equal, level } = *self;
+        let is_equal = or_equal && value == level;
+        is_equal || if below { value < level / slack } else { value > level * slack }
+    }
+}
+
+/// A condition without the brackets that enclose all of it.
+fn bare(condition: &str) -> &str {
+    let mut text = condition.trim();
+    while let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        if depths(inner).any(|(_, depth)| depth < 0) {
+            break;
+        }
+        text = inner.trim();
+    }
+    text
+}
+
+/// The parts of a condition between the words `and` or `or` outside of all brackets.
+fn split<'c>(condition: &'c str, word: &str) -> Vec<&'c str> {
+    let text = bare(condition);
+    let outside: Vec<usize> = depths(text).filter(|(_, depth)| *depth == 0).map(|(at, _)| at).collect();
+    let is_word = |at: &usize| {
+        let after = |rest: &str| rest.starts_with(char::is_whitespace) || rest.starts_with('(');
+        let before = text.get(..*at).is_some_and(|before| before.ends_with(|c: char| c.is_whitespace() || c == ')'));
+        before && text.get(*at..).and_then(|rest| rest.strip_prefix(word)).is_some_and(after)
     };
-    let level = tokens.next()?.parse().ok()?;
-    matches!(tokens.next(), None | Some("and")).then_some((comparison, level))
+    let mut parts = Vec::new();
+    let mut begin = 0;
+    for at in outside.into_iter().filter(is_word) {
+        parts.extend(text.get(begin..at));
+        begin = at + word.len();
+    }
+    parts.extend(text.get(begin..));
+    parts.into_iter().map(str::trim).collect()
+}
+
+/// Where each character stands, and in how many brackets, itself included.
+fn depths(text: &str) -> impl Iterator<Item = (usize, i32)> {
+    text.char_indices().scan(0_i32, |depth, (at, c)| {
+        *depth += match c {
+            '(' | '[' | '{' => 1,
+            ')' | ']' | '}' => -1,
+            _ => 0,
+        };
+        Some((at, *depth))
+    })
 }
 
 /// The sentence of the instance that comes closest to firing, which stands for `same` of them.
@@ -74,14 +156,33 @@ mod tests {
         assert!(is_beyond(&quiet(0.3, "value < 1 and memory.allocation_stalls.per_second.mean > 1")));
         // Three intervals in a row were asked for, and it did not last that long.
         assert!(is_beyond(&quiet(0.75, "value > 0.2")));
+        // Alternatives, brackets, conditions in another order, and numbers by the kind of device.
+        let deep = "(value > 0.75 * highest(disk.slots.count)|default(1.0e9) and x > 3)\n  or (value > 32 and x > 10)";
+        assert!(is_beyond(&quiet(226.0, deep)) && !is_beyond(&quiet(31.0, deep)));
+        assert!(is_beyond(&quiet(0.75, "cpu.busy.ratio.mean > 0.5 and (value > 0.2)")));
+        let kinds = "value > 1 and value > {'hdd': 2, 'nvme': 4}[label.class] and x > 0.025";
+        assert!(is_beyond(&quiet(32.0, kinds)) && !is_beyond(&quiet(1.5, kinds)));
+        let within = "value > 0.1 and value < 0.9";
+        assert!(is_beyond(&quiet(0.5, within)) && !is_beyond(&quiet(0.05, within)) && !is_beyond(&quiet(0.95, within)));
+    }
+
+    #[test]
+    fn a_figure_within_a_tenth_of_its_threshold_speaks_neither_way() {
+        assert!(is_near(&quiet(32.0, "value > 32")) && !is_beyond(&quiet(32.0, "value > 32")));
+        assert!(is_near(&quiet(0.185, "value > 0.2 and x > 1")) && !is_near(&quiet(0.175, "value > 0.2 and x > 1")));
+        assert!(is_near(&quiet(1.05, "value < 1")) && !is_near(&quiet(1.15, "value < 1")));
+        let refuted = Finding { refuted_by: Some("it was planned".into()), ..quiet(0.75, "value > 0.2") };
+        assert!(!is_near(&refuted));
     }
 
     #[test]
     fn what_cannot_be_compared_is_not_beyond() {
         for condition in [
             "value > knee(host.cpus)",
-            "value > 0.9 or memory.free.bytes.last < 1",
-            "cpu.busy.ratio.mean > 0.5 and value > 0.2",
+            "value > 1.0e9 or memory.free.bytes.last < 1",
+            // An upper bound beside what the rule is about.
+            "cpu.busy.ratio.mean > 0.5 and value < 2",
+            "max(value, 1) > 0.2",
         ] {
             assert!(!is_beyond(&quiet(0.95, condition)), "{condition}");
         }

@@ -1,4 +1,4 @@
-//! The causes of a symptom: which was found, which were ruled out, and by what.
+//! The causes of a symptom: which was found, which are not clear or ruled out, and by what.
 
 use super::super::answer::MAX_CAUSES;
 use super::super::sentence::first_sentence;
@@ -25,7 +25,7 @@ impl Page {
             };
             let paint = match cause.outcome {
                 Outcome::Found | Outcome::Beside => Paint::Status(cause.status),
-                Outcome::Unknown => Paint::Status(Status::Unknown),
+                Outcome::Unknown | Outcome::NotClear => Paint::Status(Status::Unknown),
                 Outcome::RuledOut | Outcome::NotLookedFor => Paint::Dim,
             };
             self.item(label, text, paint, Paint::None);
