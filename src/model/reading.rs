@@ -30,13 +30,14 @@ pub struct Stats {
 
 impl Stats {
     /// Field names, as rule expressions use them.
-    pub const FIELDS: [&'static str; 6] = ["mean", "min", "max", "p95", "last", "total"];
+    pub const FIELDS: [&'static str; 7] = ["mean", "median", "min", "max", "p95", "last", "total"];
 
     /// A field by its name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<f64> {
         match name {
             "mean" => Some(self.mean),
+            "median" => Some(self.median()),
             "min" => Some(self.min),
             "max" => Some(self.max),
             "p95" => Some(self.p95),
@@ -44,6 +45,14 @@ impl Stats {
             "total" => Some(self.total),
             _ => None,
         }
+    }
+
+    /// Half of the intervals have no more (nearest rank): one interval that is unlike the others moves it little.
+    #[must_use]
+    pub fn median(&self) -> f64 {
+        let mut known: Vec<f64> = self.intervals.iter().copied().flatten().collect();
+        let half = known.len().saturating_sub(1) / 2;
+        if known.is_empty() { self.mean } else { *known.select_nth_unstable_by(half, f64::total_cmp).1 }
     }
 
     /// Statistics in which every figure is the same: one interval, or a value given in a rule test.

@@ -60,7 +60,7 @@ pub(super) fn check_expression(
                 let whole_metric = ["top(", "highest(", "sum("].iter().any(|call| expression.contains(call));
                 if statistic.is_none() && !whole_metric {
                     let message = format!("{key} of {owner} takes no statistic of {id}");
-                    let hint = format!("write {id}.mean, or one of .min .max .p95 .last .total");
+                    let hint = format!("write {id}.mean, or one of .median .min .max .p95 .last .total");
                     problems.push(place.problem(&id, message).hint(Some(hint)));
                 }
             }

@@ -195,6 +195,7 @@ fn set_stat(
 fn set_field(stats: &mut Stats, field: &str, value: f64) {
     match field {
         "mean" => stats.mean = value,
+        "median" => stats.intervals = vec![Some(value)],
         "min" => stats.min = value,
         "max" => stats.max = value,
         "p95" => stats.p95 = value,
