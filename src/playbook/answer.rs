@@ -54,6 +54,9 @@ pub struct PossibleCause {
     /// The sentence of the verdict, a template; without it, that of the first of its rules that fired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
+    /// What speaks against it where it is ruled out, a template; without it, the sentence of the first of its rules that did not fire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<String>,
     /// Where it is only a warning, it stands before critical causes all the same, since it brings them about: a lack of memory makes disks
     /// slow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -85,6 +88,7 @@ impl Answering {
 
     /// All sentences.
     fn templates(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.measured.as_str()).chain(self.causes.iter().filter_map(|cause| cause.says.as_deref()))
+        let of_causes = self.causes.iter().flat_map(|cause| cause.says.iter().chain(&cause.quiet));
+        std::iter::once(self.measured.as_str()).chain(of_causes.map(String::as_str))
     }
 }

@@ -60,14 +60,20 @@ pub fn conclude(spec: &Answering, seen: &Seen<'_>) -> Answer {
             Some(false) if judged => Outcome::RuledOut,
             _ => Outcome::Unknown,
         };
-        let says = cause.says.as_deref().filter(|_| outcome == Outcome::Found).and_then(render);
+        let template = match outcome {
+            Outcome::Found => cause.says.as_deref(),
+            Outcome::RuledOut => cause.quiet.as_deref(),
+            _ => None,
+        };
+        let says = template.and_then(render);
         Cause {
             id: cause.id.clone(),
             title: cause.title.clone(),
             outcome,
             status: match outcome {
                 Outcome::Unknown => Status::Unknown,
-                Outcome::RuledOut => Status::Ok,
+                // What is not clear the findings tell, and the report asks them.
+                Outcome::RuledOut | Outcome::NotClear => Status::Ok,
                 Outcome::NotLookedFor => Status::Skipped,
                 Outcome::Found | Outcome::Beside => {
                     statuses().filter(|status| status.fired()).max().unwrap_or(Status::Info)
