@@ -1,6 +1,7 @@
 //! Transmit queues of network devices that were stuck, from /sys/class/net.
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
+use crate::interfaces::is_of_this_namespace;
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
@@ -40,8 +41,11 @@ impl Collect for TransmitQueues {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let mut left = MAX_QUEUES;
         let mut seen = false;
+        // In another network namespace than that of its mount, /sys shows devices that are not here.
+        let shown = host.read("proc/net/dev").ok();
         for name in host.list("sys/class/net")? {
-            if !host.exists(&format!("sys/class/net/{name}/device")) {
+            let is_here = || shown.as_ref().is_none_or(|text| is_of_this_namespace(host, text, &name));
+            if !host.exists(&format!("sys/class/net/{name}/device")) || !is_here() {
                 continue;
             }
             let queues = host.list(&format!("sys/class/net/{name}/queues")).unwrap_or_default();
@@ -88,6 +92,20 @@ mod tests {
         let metrics = tree.metrics(&COLLECTOR);
         assert_eq!(instances(&metrics, TIMEOUTS), ["eth0"]);
         assert_eq!(stats(&metrics, TIMEOUTS, "eth0").total, 2.0);
+    }
+
+    #[test]
+    fn a_device_of_another_network_namespace_is_left_out() {
+        let here = |device: &str| {
+            let tree = Story::of_seconds(1);
+            tree.put("sys/class/net/eth0/device/vendor", "0x8086\n");
+            tree.put("sys/class/net/eth0/queues/tx-0/tx_timeout", "4\n");
+            let counters = "100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0";
+            tree.put("proc/net/dev", format!("{device}: {counters}\n"));
+            tree.metrics(&COLLECTOR)
+        };
+        assert_eq!(instances(&here("eth0"), TIMEOUTS), ["eth0"]);
+        assert_eq!(gap(&here("lo"), TIMEOUTS, "").reason, Reason::NotApplicable);
     }
 
     #[test]

@@ -132,6 +132,12 @@ impl Interfaces {
     }
 }
 
+/// Whether an interface of /sys is in this text of /proc/net/dev, and the same one there.
+pub(super) fn is_of_this_namespace(host: &Host, text: &str, name: &str) -> bool {
+    let row = text.lines().filter_map(parse_line).find(|(of, _)| *of == name);
+    row.is_some_and(|(_, fields)| same_namespace(host, name, fields.receive.bytes))
+}
+
 /// Whether /sys shows the same interface as /proc. /proc/net belongs to the network namespace of the reader, /sys to that
 /// of its mount: after `nsenter --net` the two have different interfaces, perhaps of the same name. A counter that is
 /// read between two readings of the other file lies between them.
